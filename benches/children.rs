@@ -1,5 +1,5 @@
-//! The CPU time of an event about a child that is watched metadata-only, compared with one about a primary object. Run
-//! with `cargo bench --bench children`.
+//! The CPU time of an event about a child that is watched metadata-only, compared with one about a
+//! primary object. Run with `cargo bench --bench children`.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
@@ -60,7 +60,13 @@ fn primary(number: usize, version: i64) -> Vec<u8> {
     let parts: Vec<Value> = (0..24)
         .map(|i| json!({"name": format!("part-{i}"), "enabled": true, "weight": i, "image": "example.org/a:1"}))
         .collect();
-    let conditions = [condition("Ready", "True"), condition("Available", "True"), condition("Degraded", "False")];
+
+    let conditions = [
+        condition("Ready", "True"),
+        condition("Available", "True"),
+        condition("Degraded", "False"),
+    ];
+
     json!({
         "apiVersion": "example.org/v1", "kind": "Shop", "metadata": metadata(number, version),
         "spec": {"replicas": 3, "parts": parts},
@@ -77,6 +83,7 @@ fn child(number: usize, version: i64) -> Vec<u8> {
     metadata["ownerReferences"] = json!([{"apiVersion": "example.org/v1", "kind": "Shop", "controller": true,
         "name": format!("shop-{number}"), "uid": metadata["uid"], "blockOwnerDeletion": true}]);
     metadata["uid"] = json!(format!("0d7b4c9e-1111-2222-4444-{number:012x}"));
+
     json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata})
         .to_string()
         .into_bytes()
@@ -94,17 +101,22 @@ fn measure(
     for round in 0..ROUNDS {
         let texts: Vec<Vec<u8>> = (0..OBJECTS).map(|number| text(number, round)).collect();
         let began = Instant::now();
-        let views: Vec<_> = texts.iter().map(|text| object(text, &key).expect("an object")).collect();
+        let views: Vec<_> =
+            texts.iter().map(|text| object(text, &key).expect("an object")).collect();
+
         best.0 = best.0.min(began.elapsed());
         let began = Instant::now();
         for view in views {
             *now = now.after(Span(1));
-            model.apply(*now, Observation::Applied { watch: watch.clone(), object: Box::new(view) });
+            model
+                .apply(*now, Observation::Applied { watch: watch.clone(), object: Box::new(view) });
         }
+
         if round > 0 {
             best.1 = best.1.min(began.elapsed()); // the objects are new in the first round
         }
     }
+
     let each = |time: Duration| time / u32::try_from(OBJECTS).unwrap_or(1);
     (each(best.0), each(best.1))
 }
@@ -113,17 +125,30 @@ fn main() {
     let (mut model, mut now) = (Model::new(Settings::default()), START);
     let kinds = [Role::Primary, Role::Child].map(kind);
     model.apply(now, Observation::KindsDiscovered(kinds.to_vec()));
+
     for kind in kinds {
         model.apply(now, Observation::ListBegan { watch: kind.watch.clone(), epoch: 1 });
-        model.apply(now, Observation::ListEnded { watch: kind.watch, epoch: 1, version: "1".into() });
+        model.apply(
+            now,
+            Observation::ListEnded { watch: kind.watch, epoch: 1, version: "1".into() },
+        );
     }
+
     now = now.after(Span::hours(1));
     let (decoded, applied) = measure(&mut model, &mut now, Role::Primary, primary);
     let (child_decoded, child_applied) = measure(&mut model, &mut now, Role::Child, child);
+
     assert_eq!(model.objects(), 2 * OBJECTS);
+
     let (of_primary, of_child) = (decoded + applied, child_decoded + child_applied);
-    println!("primary, {} bytes: decoded in {decoded:?}, applied in {applied:?}", primary(1, 1).len());
-    println!("child, {} bytes: decoded in {child_decoded:?}, applied in {child_applied:?}", child(1, 1).len());
+    println!(
+        "primary, {} bytes: decoded in {decoded:?}, applied in {applied:?}",
+        primary(1, 1).len()
+    );
+    println!(
+        "child, {} bytes: decoded in {child_decoded:?}, applied in {child_applied:?}",
+        child(1, 1).len()
+    );
     println!(
         "an event of a child takes {:.2} times that of a primary",
         of_child.as_secs_f64() / of_primary.as_secs_f64()

@@ -1,5 +1,5 @@
-//! The time to decode one object and to read its status, with the time to skip its JSON as the lower bound. Run with
-//! `cargo bench --bench decode`.
+//! The time to decode one object and to read its status, with the time to skip its JSON as the
+//! lower bound. Run with `cargo bench --bench decode`.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
@@ -22,6 +22,7 @@ fn best(mut run: impl FnMut()) -> Duration {
         (0..TIMES).for_each(|_| run());
         begin.elapsed() / TIMES
     };
+
     (0..ROUNDS).map(|_| round(&mut run)).min().unwrap_or_default()
 }
 
@@ -34,6 +35,7 @@ fn typical() -> String {
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         })
     };
+
     let manager = |name: &str, subresource: &str| {
         json!({
             "manager": name, "operation": "Update", "apiVersion": "example.org/v1", "subresource": subresource,
@@ -45,6 +47,7 @@ fn typical() -> String {
             },
         })
     };
+
     let parts =
         (0..24).map(|i| json!({"name": format!("part-{i}"), "enabled": true, "weight": i, "image": "example.org/a:1"}));
     json!({
@@ -71,6 +74,7 @@ fn main() {
     let skip = best(|| drop(black_box(serde_json::from_str::<IgnoredAny>(black_box(&text)))));
     let decode = best(|| drop(black_box(object(black_box(text.as_bytes()), &key))));
     let reading = best(|| drop(black_box(read("example.org", "Shop", black_box(&view)))));
+
     println!(
         "{} bytes: JSON skipped in {skip:?}, object decoded in {decode:?}, status read in {reading:?}",
         text.len()

@@ -19,8 +19,8 @@ use loopwatch_model::time::Timestamp;
 /// Rounds. The fastest one counts, because it is closest to the speed of an idle machine.
 const ROUNDS: u32 = 10;
 
-/// A hundred thousand objects without a store, so that the benchmark measures the encoder: names, conditions and
-/// finalizers.
+/// A hundred thousand objects without a store, so that the benchmark measures the encoder: names,
+/// conditions and finalizers.
 struct Fleet(Vec<String>, [ConditionState; 3], [Arc<str>; 1]);
 
 impl View for Fleet {
@@ -32,8 +32,14 @@ impl View for Fleet {
         Vec::new()
     }
 
-    fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
-        let (to, now) = ((cursor.0 as usize + limit).min(self.0.len()), Timestamp(1_767_225_600_000));
+    fn visit(
+        &self,
+        cursor: Cursor,
+        limit: usize,
+        show: &mut dyn FnMut(ObjectRef<'_>),
+    ) -> Option<Cursor> {
+        let (to, now) =
+            ((cursor.0 as usize + limit).min(self.0.len()), Timestamp(1_767_225_600_000));
         for name in &self.0[cursor.0 as usize..to] {
             show(ObjectRef {
                 group: "db.example.io",
@@ -51,6 +57,7 @@ impl View for Fleet {
                 ..ObjectRef::default()
             });
         }
+
         (to < self.0.len()).then_some(Cursor(to as u32))
     }
 
@@ -76,14 +83,30 @@ impl View for Fleet {
 fn main() {
     let names = (0..100_000).map(|index| format!("database-{index:06}")).collect();
     let condition = |name: &str, status| ConditionState { r#type: name.into(), status };
-    let conditions = [condition("Ready", "true"), condition("Progressing", "false"), condition("Degraded", "false")];
+    let conditions = [
+        condition("Ready", "true"),
+        condition("Progressing", "false"),
+        condition("Degraded", "false"),
+    ];
     let view = Arc::new(Fleet(names, conditions, ["db.example.io/cleanup".into()]));
+
     let metrics = Arc::new(SelfMetrics::new());
     let dropped = AtomicU64::new(0);
-    let new = || Render::new(view.clone(), metrics.clone(), TextFormat::Text004, ObjectSeries::All, 500, &dropped);
+    let new = || {
+        Render::new(
+            view.clone(),
+            metrics.clone(),
+            TextFormat::Text004,
+            ObjectSeries::All,
+            500,
+            &dropped,
+        )
+    };
+
     let lines = new().into_text().lines().filter(|line| !line.starts_with('#')).count();
     let round = || {
-        let (mut render, mut bytes, mut longest, began) = (new(), 0, Duration::ZERO, Instant::now());
+        let (mut render, mut bytes, mut longest, began) =
+            (new(), 0, Duration::ZERO, Instant::now());
         loop {
             let step = Instant::now();
             let Some(chunk) = render.next_chunk() else { return (began.elapsed(), longest, bytes) };
@@ -91,8 +114,11 @@ fn main() {
             bytes += chunk.len();
         }
     };
+
     if let Some((took, longest, bytes)) = (0..ROUNDS).map(|_| round()).min() {
         let each = took.as_nanos() / lines as u128;
-        println!("{lines} series, {bytes} bytes in {took:?}: {each} ns per series; longest chunk {longest:?}");
+        println!(
+            "{lines} series, {bytes} bytes in {took:?}: {each} ns per series; longest chunk {longest:?}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The cost of reading the operator's own metrics, beside the crate `prometheus-parse` with the same text. Run with
-//! `cargo bench --bench scrape`.
+//! The cost of reading the operator's own metrics, beside the crate `prometheus-parse` with the
+//! same text. Run with `cargo bench --bench scrape`.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
@@ -21,11 +21,12 @@ const CHUNK: usize = 16 << 10;
 /// Series of a usual operator, and of the largest one that is known.
 const USUAL: usize = 3_000;
 const LARGE: usize = 800_000;
-/// The targets: how often it must be faster, the time of a usual scrape, and the memory of a large one.
+/// The targets: how often it must be faster, the time of a usual scrape, and the memory of a large
+/// one.
 const TARGETS: (f64, Duration, usize) = (20.0, Duration::from_millis(5), 4 << 20);
 
-/// Metrics of controllers in the proportions of controller-runtime: mostly buckets of histograms, and the metrics of the
-/// operator's own domain, which no rule reads.
+/// Metrics of controllers in the proportions of controller-runtime: mostly buckets of histograms,
+/// and the metrics of the operator's own domain, which no rule reads.
 fn text(series: usize) -> String {
     let (mut text, mut lines, mut nth) = (String::new(), 0, 0);
     while lines < series {
@@ -34,17 +35,30 @@ fn text(series: usize) -> String {
             let labels = format!("controller=\"{controller}\",result=\"{result}\",shard=\"{nth}\"");
             let _ = writeln!(text, "controller_runtime_reconcile_total{{{labels}}} {}", nth * 7);
         }
-        for (family, buckets) in [("controller_runtime_reconcile_time_seconds", 40), ("shop_order_age_seconds", 14)] {
+
+        for (family, buckets) in
+            [("controller_runtime_reconcile_time_seconds", 40), ("shop_order_age_seconds", 14)]
+        {
             let _ = writeln!(text, "# HELP {family} Length of time.\n# TYPE {family} histogram");
             for le in 0..buckets {
-                let labels = format!("controller=\"{controller}\",shard=\"{nth}\",le=\"{}\"", f64::from(le) * 0.25);
+                let labels = format!(
+                    "controller=\"{controller}\",shard=\"{nth}\",le=\"{}\"",
+                    f64::from(le) * 0.25
+                );
                 let _ = writeln!(text, "{family}_bucket{{{labels}}} {}", le * 3);
             }
-            let _ = writeln!(text, "{family}_sum{{controller=\"{controller}\",shard=\"{nth}\"}} 0.011133796999999999");
-            let _ = writeln!(text, "{family}_count{{controller=\"{controller}\",shard=\"{nth}\"}} 23");
+
+            let _ = writeln!(
+                text,
+                "{family}_sum{{controller=\"{controller}\",shard=\"{nth}\"}} 0.011133796999999999"
+            );
+            let _ =
+                writeln!(text, "{family}_count{{controller=\"{controller}\",shard=\"{nth}\"}} 23");
         }
+
         (lines, nth) = (lines + 62, nth + 1);
     }
+
     text
 }
 
@@ -76,9 +90,14 @@ fn theirs(text: &str) -> usize {
 #[cfg(feature = "jemalloc")]
 fn extra_memory(text: &str) -> usize {
     use tikv_jemalloc_ctl::{epoch, stats};
+
     let allocated = || epoch::advance().and_then(|_| stats::allocated::read()).unwrap_or_default();
     let (before, mut most) = (allocated(), 0);
-    let chunks = text.as_bytes().chunks(CHUNK).inspect(|_| most = most.max(allocated().saturating_sub(before)));
+    let chunks = text
+        .as_bytes()
+        .chunks(CHUNK)
+        .inspect(|_| most = most.max(allocated().saturating_sub(before)));
+
     black_box(intake::read(chunks));
     most
 }
@@ -89,12 +108,15 @@ fn main() {
     let (series, lines) = (ours(&small), small.lines().count());
     println!("{series} series, {lines} lines, {} KiB", small.len() >> 10);
     println!("| parser | CPU time | per series |\n|---|---|---|");
+
     for (name, took) in [("loopwatch, with its rules", mine), ("prometheus-parse", other)] {
         println!("| {name} | {took:.1?} | {} ns |", took.as_nanos() / u128::from(series.max(1)));
     }
+
     let ratio = other.as_secs_f64() / mine.as_secs_f64();
     println!("{ratio:.0} times as fast as prometheus-parse (target: {} times)", TARGETS.0);
     println!("one scrape of {series} series: {mine:.1?} (target: {:?})", TARGETS.1);
+
     let large = text(LARGE);
     let (series, took) = (ours(&large), mean(5, || ours(&large)));
     println!(
@@ -102,11 +124,18 @@ fn main() {
         large.len() >> 20,
         took.as_nanos() / u128::from(series.max(1))
     );
+
     #[cfg(feature = "jemalloc")]
     {
         let memory = extra_memory(&large);
-        println!("extra memory for {series} series: {} KiB (target: {} KiB)", memory >> 10, TARGETS.2 >> 10);
+        println!(
+            "extra memory for {series} series: {} KiB (target: {} KiB)",
+            memory >> 10,
+            TARGETS.2 >> 10
+        );
+
         assert!(memory <= TARGETS.2, "{memory} bytes of memory");
     }
+
     assert!(ratio >= TARGETS.0 && mine <= TARGETS.1, "{ratio:.1} times as fast, {mine:?}");
 }

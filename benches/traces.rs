@@ -1,5 +1,5 @@
-//! The cost of traces: gathering them in the model, sending them to a collector, and the memory while the collector is away.
-//! Run with `cargo bench --bench traces`.
+//! The cost of traces: gathering them in the model, sending them to a collector, and the memory
+//! while the collector is away. Run with `cargo bench --bench traces`.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
@@ -13,8 +13,8 @@ use loopwatch::export::traces::{Sampling, Target, TraceExporter};
 use loopwatch::telemetry::{SelfMetrics, SpanLabels};
 use loopwatch_model::model::{LeaderElection, Model};
 use loopwatch_model::observation::{
-    Condition, ConditionStatus, Hashes, ObjectKey, ObjectView, Observation, OwnerReference, Role, StatusShape,
-    WatchedKind,
+    Condition, ConditionStatus, Hashes, ObjectKey, ObjectView, Observation, OwnerReference, Role,
+    StatusShape, WatchedKind,
 };
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
@@ -30,7 +30,8 @@ const RATE: usize = 1_000;
 const SECONDS: usize = 10;
 /// Rounds of the model. The fastest one counts.
 const ROUNDS: usize = 5;
-/// The targets: the part of a core at that rate, and the memory with the collector away for ten minutes.
+/// The targets: the part of a core at that rate, and the memory with the collector away for ten
+/// minutes.
 const TARGETS: (f64, usize) = (0.05, 8 << 20);
 
 /// Open obligations, far more than fit.
@@ -40,7 +41,10 @@ const OPEN: usize = 20_000;
 const START: Timestamp = Timestamp(1_767_225_600_000);
 
 fn kinds() -> (WatchedKind, WatchedKind) {
-    (watched("example.org", "Shop", "shops", Role::Primary), watched("", "ConfigMap", "configmaps", Role::Child))
+    (
+        watched("example.org", "Shop", "shops", Role::Primary),
+        watched("", "ConfigMap", "configmaps", Role::Child),
+    )
 }
 
 fn uid(number: usize) -> String {
@@ -55,10 +59,15 @@ fn shop(number: usize, version: usize, ready: Option<bool>) -> ObjectView {
         reason: "AllComponentsAvailable".into(),
         ..Condition::default()
     };
-    let conditions =
-        |ready| vec![condition("Ready", ready), condition("Available", ready), condition("Degraded", false)];
+
+    let conditions = |ready| {
+        vec![condition("Ready", ready), condition("Available", ready), condition("Degraded", false)]
+    };
     ObjectView {
-        key: ObjectKey { namespace: format!("team-{}", number % 50), name: format!("shop-{number}") },
+        key: ObjectKey {
+            namespace: format!("team-{}", number % 50),
+            name: format!("shop-{number}"),
+        },
         uid: uid(number),
         version: version.to_string(),
         generation: 1,
@@ -66,7 +75,11 @@ fn shop(number: usize, version: usize, ready: Option<bool>) -> ObjectView {
         observed_generation: ready.map(|_| 1),
         status: if ready.is_some() { StatusShape::Filled } else { StatusShape::Absent },
         conditions: ready.map(conditions).unwrap_or_default(),
-        hashes: Hashes { spec: 1, settled: ready.map_or(0, |ready| 1 + u64::from(ready)), ..Hashes::default() },
+        hashes: Hashes {
+            spec: 1,
+            settled: ready.map_or(0, |ready| 1 + u64::from(ready)),
+            ..Hashes::default()
+        },
         ..ObjectView::default()
     }
 }
@@ -80,7 +93,10 @@ fn child(number: usize, version: usize) -> ObjectView {
         ..OwnerReference::default()
     };
     ObjectView {
-        key: ObjectKey { namespace: format!("team-{}", number % 50), name: format!("shop-{number}-config") },
+        key: ObjectKey {
+            namespace: format!("team-{}", number % 50),
+            name: format!("shop-{number}-config"),
+        },
         uid: uid(number + (1 << 30)),
         version: version.to_string(),
         created: Some(START),
@@ -95,12 +111,17 @@ fn model(gathers: bool, shops: &WatchedKind, configs: &WatchedKind) -> Model {
     if gathers {
         model.gather_traces();
     }
+
     model.apply(START, Observation::KindsDiscovered(vec![shops.clone(), configs.clone()]));
     for watched in [shops, configs] {
         model.apply(START, Observation::ListBegan { watch: watched.watch.clone(), epoch: 1 });
         let version = "1".to_owned();
-        model.apply(START, Observation::ListEnded { watch: watched.watch.clone(), epoch: 1, version });
+        model.apply(
+            START,
+            Observation::ListEnded { watch: watched.watch.clone(), epoch: 1, version },
+        );
     }
+
     model
 }
 
@@ -110,12 +131,15 @@ fn open(gathers: bool) -> usize {
     let before = allocated();
     let (shops, configs) = kinds();
     let mut model = model(gathers, &shops, &configs);
+
     for number in 0..OPEN {
         let object = Box::new(shop(number, 2 * number + 2, None));
         model.apply(START, Observation::Applied { watch: shops.watch.clone(), object });
+
         let object = Box::new(shop(number, 2 * number + 3, Some(false)));
         model.apply(START, Observation::Applied { watch: shops.watch.clone(), object });
     }
+
     allocated().saturating_sub(before)
 }
 
@@ -124,10 +148,12 @@ fn converge(gathers: bool, objects: usize) -> (Duration, Vec<Trace>) {
     let (shops, configs) = kinds();
     let mut model = model(gathers, &shops, &configs);
     let (begin, mut traces, mut version) = (cpu(), Vec::new(), 1);
+
     for first in (0..objects).step_by(500) {
         let now = START.after(Span::secs(60 * first as i64 / 500));
         let mut apply = |after: i64, watched: &WatchedKind, view: ObjectView| {
-            let observation = Observation::Applied { watch: watched.watch.clone(), object: Box::new(view) };
+            let observation =
+                Observation::Applied { watch: watched.watch.clone(), object: Box::new(view) };
             model.apply(now.after(Span::secs(after)), observation);
         };
         for number in first..first + 500 {
@@ -137,9 +163,11 @@ fn converge(gathers: bool, objects: usize) -> (Duration, Vec<Trace>) {
             apply(1, &shops, shop(number, version + 2, Some(false)));
             apply(2, &shops, shop(number, version + 3, Some(true)));
         }
+
         model.apply(now.after(Span::secs(30)), Observation::Tick);
         traces.extend(model.traces());
     }
+
     (cpu() - begin, traces)
 }
 
@@ -154,6 +182,7 @@ fn cpu() -> Duration {
 #[cfg(feature = "jemalloc")]
 fn allocated() -> usize {
     use tikv_jemalloc_ctl::{epoch, stats};
+
     epoch::advance().and_then(|_| stats::allocated::read()).unwrap_or_default()
 }
 
@@ -169,14 +198,21 @@ fn collector() -> String {
                 if length == 0 {
                     break;
                 }
+
                 let mut body = length;
                 if missing.is_none() {
                     head.extend_from_slice(&buffer[..length]);
-                    let Some(end) = head.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
+                    let Some(end) = head.windows(4).position(|window| window == b"\r\n\r\n") else {
+                        continue;
+                    };
                     let text = String::from_utf8_lossy(&head[..end]).to_lowercase();
-                    let announced = text.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+                    let announced = text
+                        .lines()
+                        .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+
                     (missing, body) = (announced, head.len() - end - 4);
                 }
+
                 let left = missing.unwrap_or(0).saturating_sub(body);
                 missing = Some(left);
                 if left == 0 {
@@ -188,6 +224,7 @@ fn collector() -> String {
             }
         }
     });
+
     url
 }
 
@@ -197,12 +234,15 @@ fn target(url: &str) -> Target {
     Target { url, token_file: None, ca_file: None, within, sampling, warnings: Vec::new() }
 }
 
-/// Sends traces at the rate, and returns the CPU time of the thread that does everything in loopwatch.
+/// Sends traces at the rate, and returns the CPU time of the thread that does everything in
+/// loopwatch.
 async fn send(traces: &[Trace]) -> (Duration, u64) {
     let metrics = Arc::new(SelfMetrics::new());
-    let (exporter, sending) = TraceExporter::start(&target(&collector()), metrics.clone(), None).expect("an exporter");
+    let (exporter, sending) =
+        TraceExporter::start(&target(&collector()), metrics.clone(), None).expect("an exporter");
     let sent = |result| metrics.spans.get_or_create_owned(&SpanLabels { result }).get();
     let mut spent = Duration::ZERO;
+
     for batch in traces.chunks(RATE / 10) {
         let copies = batch.to_vec(); // the model has made these
         let begin = cpu();
@@ -210,10 +250,13 @@ async fn send(traces: &[Trace]) -> (Duration, u64) {
         tokio::time::sleep(Duration::from_millis(100)).await;
         spent += cpu() - begin;
     }
+
     let begin = cpu();
     exporter.close(sending).await;
     spent += cpu() - begin;
+
     assert_eq!(sent("dropped") + sent("rejected"), 0, "everything has arrived");
+
     (spent, sent("ok"))
 }
 
@@ -221,14 +264,17 @@ async fn send(traces: &[Trace]) -> (Duration, u64) {
 #[cfg(feature = "jemalloc")]
 async fn away(traces: &[Trace]) -> usize {
     let metrics = Arc::new(SelfMetrics::new());
-    let (exporter, sending) = TraceExporter::start(&target("http://127.0.0.1:1"), metrics, None).expect("an exporter");
+    let (exporter, sending) =
+        TraceExporter::start(&target("http://127.0.0.1:1"), metrics, None).expect("an exporter");
     let before = allocated();
+
     for _ in 0..600 * RATE / traces.len() {
         for batch in traces.chunks(128) {
             exporter.push(batch.to_vec(), &LeaderElection::default());
             tokio::task::yield_now().await;
         }
     }
+
     let after = allocated();
     sending.abort();
     after.saturating_sub(before)
@@ -236,29 +282,52 @@ async fn away(traces: &[Trace]) -> usize {
 
 fn main() {
     let objects = RATE * SECONDS;
-    let fastest = |gathers| (0..ROUNDS).map(|_| converge(gathers, objects).0).min().unwrap_or_default();
+    let fastest =
+        |gathers| (0..ROUNDS).map(|_| converge(gathers, objects).0).min().unwrap_or_default();
     let (without, with) = (fastest(false), fastest(true));
     let gathering = with.saturating_sub(without) / u32::try_from(objects).unwrap_or(1);
     let (_, traces) = converge(true, objects);
     let spans: usize = traces.iter().map(|trace| 1 + trace.steps.len()).sum();
+
     assert_eq!(traces.len(), objects);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sending, ok) = runtime.block_on(send(&traces));
+
     assert_eq!(ok, spans as u64);
+
     let sending = sending / u32::try_from(objects).unwrap_or(1);
     let part = (gathering + sending).as_secs_f64() * RATE as f64;
-    println!("{objects} obligations with {:.1} spans each, {RATE} per second", spans as f64 / objects as f64);
+    println!(
+        "{objects} obligations with {:.1} spans each, {RATE} per second",
+        spans as f64 / objects as f64
+    );
     println!("| step | CPU time per obligation |\n|---|---|");
     println!("| gather in the model | {gathering:.1?} |\n| encode and send | {sending:.1?} |");
+
     println!("{:.1} % of a core (target: {} %)", part * 100.0, TARGETS.0 * 100.0);
     #[cfg(feature = "jemalloc")]
     {
-        let (limit, held) = (Settings::default().limits.trace_bytes, open(true).saturating_sub(open(false)));
-        println!("traces of {OPEN} open obligations: {} KiB (limit: {} KiB)", held >> 10, limit >> 10);
+        let (limit, held) =
+            (Settings::default().limits.trace_bytes, open(true).saturating_sub(open(false)));
+        println!(
+            "traces of {OPEN} open obligations: {} KiB (limit: {} KiB)",
+            held >> 10,
+            limit >> 10
+        );
+
         assert!(held <= limit + limit / 4, "{held} bytes");
+
         let memory = runtime.block_on(away(&traces));
-        println!("ten minutes without the collector: {} KiB (target: {} KiB)", memory >> 10, TARGETS.1 >> 10);
+        println!(
+            "ten minutes without the collector: {} KiB (target: {} KiB)",
+            memory >> 10,
+            TARGETS.1 >> 10
+        );
+
         assert!(memory <= TARGETS.1, "{memory} bytes");
     }
+
     assert!(part <= TARGETS.0, "{part:.3} of a core");
 }

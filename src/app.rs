@@ -38,42 +38,47 @@ use self::reload::{Effective, Reloader};
 pub(crate) use self::senders::Outlets;
 use self::senders::Senders;
 
-/// Capacity of the channel between sources and model, in observations: enough for a burst from a list. If it is full,
-/// the sources wait, and so does the API server.
+/// Capacity of the channel between sources and model, in observations: enough for a burst from a
+/// list. If it is full, the sources wait, and so does the API server.
 const CHANNEL: usize = 1024;
 
 /// Observations that the pump applies under one lock, which takes well below a millisecond.
 const BATCH: usize = 128;
 
-/// Longest time between two ticks of the model, in milliseconds. With the wait for the next common wake-up, ages at a
-/// scrape are accurate to a second.
+/// Longest time between two ticks of the model, in milliseconds. With the wait for the next common
+/// wake-up, ages at a scrape are accurate to a second.
 const MAX_TICK_INTERVAL: u64 = 1000 - 64;
 
-/// Shortest time between two ticks, in milliseconds. Many changes set many timers, and waking up for each of them costs
-/// more than firing it. No client needs more than five updates a second. Longer than a watch gathers changes, because
-/// the changes themselves fire timers, too.
+/// Shortest time between two ticks, in milliseconds. Many changes set many timers, and waking up
+/// for each of them costs more than firing it. No client needs more than five updates a second.
+/// Longer than a watch gathers changes, because the changes themselves fire timers, too.
 const MIN_TICK_INTERVAL: u64 = 128;
 
 /// Time for open requests to finish after a stop signal: enough for a scrape in progress.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// Backoff between attempts to connect or to listen: the first wait and the longest. The wait doubles each time.
+/// Backoff between attempts to connect or to listen: the first wait and the longest. The wait
+/// doubles each time.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// The model, shared between the one task that changes it and the exporters that read it.
 pub(crate) type SharedModel = Arc<Mutex<Model>>;
 
-/// Builds the single-threaded runtime. Even listing 50,000 objects keeps less than one core busy, and waking a second
-/// worker for each object would cost more than decoding the object.
+/// Builds the single-threaded runtime. Even listing 50,000 objects keeps less than one core busy,
+/// and waking a second worker for each object would cost more than decoding the object.
 ///
 /// # Errors
 /// If the system refuses to create threads.
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     wakeups::start();
-    Ok(tokio::runtime::Builder::new_current_thread().max_blocking_threads(4).enable_all().build()?)
+    Ok(tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(4)
+        .enable_all()
+        .build()?)
 }
 
-/// Runs a task to its end. The lookup of a name may hang for minutes on a thread of its own, and nobody waits for it any more.
+/// Runs a task to its end. The lookup of a name may hang for minutes on a thread of its own, and
+/// nobody waits for it any more.
 ///
 /// # Errors
 /// If the system refuses to create threads.
@@ -84,23 +89,29 @@ pub(crate) fn block_on(task: impl Future<Output = ()>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Watches, judges and exports until a stop signal arrives, and returns for no other reason. With `reload`, it follows
-/// changes of the configuration file.
+/// Watches, judges and exports until a stop signal arrives, and returns for no other reason. With
+/// `reload`, it follows changes of the configuration file.
 pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let configuration = configuration.limited();
-    let Flags { cluster, serve: serve_flags, state_dir, profiles, .. } = configuration.flags.clone();
+    let Flags { cluster, serve: serve_flags, state_dir, profiles, .. } =
+        configuration.flags.clone();
     let stop = stop_signal();
     let mut model = Model::new(configuration.settings.clone());
+
     if let Some(dir) = &state_dir {
         state::restore(dir, &mut model);
     }
+
     let model: SharedModel = Arc::new(Mutex::new(model));
     let exporter = exporter(model.clone(), &serve_flags);
     exporter.set_profiles(ProfileStore::new(profiles.profile_dir.as_deref()));
+
     let listen = serve_flags.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into());
     let serving = tokio::spawn(serve(listen, exporter.clone(), stop.clone()));
     let senders = Senders::start(&configuration.flags, &model, &exporter);
-    let saving = state_dir.clone().map(|dir| tokio::spawn(state::save_regularly(dir, model.clone(), stop.clone())));
+    let saving = state_dir
+        .clone()
+        .map(|dir| tokio::spawn(state::save_regularly(dir, model.clone(), stop.clone())));
 
     let (sender, effective) = watch::channel(Effective {
         cluster,
@@ -108,18 +119,34 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
         settings: configuration.settings.clone(),
         problems: configuration.problems.clone(),
     });
+
     let connection = Connection::new(&effective.borrow(), hash_key());
-    let core = rebuild::Core::new(model.clone(), exporter.clone(), connection, effective, state_dir.clone())
-        .with_outlets(senders.outlets());
+    let core = rebuild::Core::new(
+        model.clone(),
+        exporter.clone(),
+        connection,
+        effective,
+        state_dir.clone(),
+    )
+    .with_outlets(senders.outlets());
+
     if let Some(reload) = reload {
-        let reloader = Reloader { current: configuration, feed: core.feed().clone(), exporter, effective: sender };
+        let reloader = Reloader {
+            current: configuration,
+            feed: core.feed().clone(),
+            exporter,
+            effective: sender,
+        };
         tokio::spawn(reloader.run(reload, stop.clone()));
     }
+
     rebuild::keep_running(core, stop).await;
     if let (Some(dir), Some(saving)) = (&state_dir, saving) {
         state::save_last(dir, &model, saving).await;
     }
-    // After the state is safe: a receiver that hangs takes seconds, and a second signal or the kubelet may end the process.
+
+    // After the state is safe: a receiver that hangs takes seconds, and a second signal or the
+    // kubelet may end the process.
     senders.close().await;
     let _ = tokio::time::timeout(DRAIN, serving).await;
     info!("stopped");
@@ -134,9 +161,10 @@ pub(crate) enum Ended {
     Unwritable(std::io::Error),
 }
 
-/// Applies observations to the model until all senders are gone, fires timers when they are due, and passes the model's
-/// probes to `ask` and its reference events and traces to `outlets`. `waiting` is set to the number of observations in the
-/// channel. Returns the recording, unless there is none or it could not be written, and the reason why the pump stopped.
+/// Applies observations to the model until all senders are gone, fires timers when they are due,
+/// and passes the model's probes to `ask` and its reference events and traces to `outlets`.
+/// `waiting` is set to the number of observations in the channel. Returns the recording, unless
+/// there is none or it could not be written, and the reason why the pump stopped.
 pub(crate) async fn pump(
     mut observations: impl BorrowMut<Observations>,
     model: SharedModel,
@@ -153,6 +181,7 @@ pub(crate) async fn pump(
             u64::try_from(span.0).unwrap_or(0).clamp(MIN_TICK_INTERVAL, MAX_TICK_INTERVAL)
         });
         let timer = tokio::time::sleep_until(wakeups::after(Duration::from_millis(wait)));
+
         tokio::select! {
             biased;
             taken = observations.recv_many(&mut batch, BATCH) => if taken == 0 {
@@ -161,11 +190,14 @@ pub(crate) async fn pump(
             () = timer => batch.extend(observations.ticks()),
         }
         waiting.set(i64::try_from(observations.len()).unwrap_or(i64::MAX));
+
         if let Some(sink) = sink.as_mut()
-            && let Err(error) = batch.iter().try_for_each(|(at, observation)| sink.write(*at, observation))
+            && let Err(error) =
+                batch.iter().try_for_each(|(at, observation)| sink.write(*at, observation))
         {
             return (None, Ended::Unwritable(error));
         }
+
         let (probes, events, references, traces, election) = {
             let mut model = lock(&model);
             #[cfg(test)]
@@ -173,21 +205,28 @@ pub(crate) async fn pump(
             for (at, observation) in batch.drain(..) {
                 model.apply(at, observation);
             }
+
             let (references, traces) = (model.reference_events(), model.traces());
             let nothing = references.is_empty() && traces.is_empty();
             let waits = outlets.traces.as_ref().is_some_and(TraceExporter::is_waiting);
             let election = if nothing && !waits { None } else { Some(model.leader_election()) };
+
             (model.probes(), model.finding_events(), references, traces, election)
         };
-        probes.into_iter().for_each(|probe| _ = ask(probe)); // the model repeats a probe that `ask` refuses
+
+        // The model repeats a probe that `ask` refuses.
+        probes.into_iter().for_each(|probe| _ = ask(probe));
         events.iter().for_each(log_finding_event);
         if let Some(notifier) = outlets.notifier.as_ref().filter(|_| !references.is_empty()) {
             let leases = election.iter().flat_map(|election| &election.leases);
-            notifier.push(references, &leases.map(|lease| lease.holder.clone()).collect::<Vec<_>>());
+            notifier
+                .push(references, &leases.map(|lease| lease.holder.clone()).collect::<Vec<_>>());
         }
+
         if let (Some(exporter), Some(election)) = (&outlets.traces, &election) {
             exporter.push(traces, election);
         }
+
         if let Some(sink) = sink.as_mut()
             && let Err(error) = sink.rotate_if_full(&lock(&model))
         {
@@ -212,7 +251,8 @@ pub(crate) fn channel(cluster: &Cluster) -> (Feed, Observations) {
     Feed::new(CHANNEL, cluster.clock().clone())
 }
 
-/// Serves until a stop signal arrives. If another process uses the port, it retries: exiting would not free the port.
+/// Serves until a stop signal arrives. If another process uses the port, it retries: exiting would
+/// not free the port.
 pub(crate) async fn serve(listen: SocketAddr, exporter: Arc<Exporter>, stop: CancellationToken) {
     let mut wait = RETRY.0;
     loop {
@@ -223,9 +263,11 @@ pub(crate) async fn serve(listen: SocketAddr, exporter: Arc<Exporter>, stop: Can
             }
             Err(error) => warn!(address = %listen, %error, retry_in = ?wait, "cannot listen"),
         }
+
         if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
             return;
         }
+
         wait = (wait * 2).min(RETRY.1);
     }
 }
@@ -237,32 +279,38 @@ pub(crate) fn exporter(model: SharedModel, flags: &ServeFlags) -> Arc<Exporter> 
     let max_object_series = lock(&model).settings().limits.object_series;
     let options = export::ExportOptions { object_series, max_object_series, expose_ui };
     let metrics = SelfMetrics { links: flags.links().labels(), ..SelfMetrics::new() };
+
     Arc::new(Exporter::new(model, Arc::new(metrics), options))
 }
 
-/// Creates a key for fingerprints. It is new for each run, so that nobody can guess values from fingerprints.
+/// Creates a key for fingerprints. It is new for each run, so that nobody can guess values from
+/// fingerprints.
 #[must_use]
 pub(crate) fn hash_key() -> HashKey {
     HashKey(random_key())
 }
 
-/// Creates 128 bits that differ from run to run, from the random seed of the standard library's hash maps.
+/// Creates 128 bits that differ from run to run, from the random seed of the standard library's
+/// hash maps.
 #[must_use]
 pub(crate) fn random_key() -> [u8; 16] {
     use std::hash::{BuildHasher, RandomState};
+
     let half = || RandomState::new().hash_one(0_u8);
     (u128::from(half()) << 64 | u128::from(half())).to_le_bytes()
 }
 
-/// Creates a token that SIGTERM or SIGINT cancels. A second signal ends the process at once, with the exit code that a shell
-/// gives a process which a signal has ended.
+/// Creates a token that SIGTERM or SIGINT cancels. A second signal ends the process at once, with
+/// the exit code that a shell gives a process which a signal has ended.
 #[must_use]
 pub(crate) fn stop_signal() -> CancellationToken {
     let stop = CancellationToken::new();
     let cancelled = stop.clone();
     tokio::spawn(async move {
         use tokio::signal::unix::{SignalKind, signal};
-        let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+
+        let (Ok(mut terminate), Ok(mut interrupt)) =
+            (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
         else {
             return warn!("cannot receive signals; only SIGKILL will stop this process");
         };
@@ -273,19 +321,25 @@ pub(crate) fn stop_signal() -> CancellationToken {
                 _ = interrupt.recv() => SignalKind::interrupt(),
             }
         };
+
         next().await;
         cancelled.cancel();
+
         let signal = next().await.as_raw_value();
         warn!("a second signal ends the process at once; what it has not sent or written is lost");
         std::process::exit(128 + signal);
     });
+
     stop
 }
 
-/// Returns the cause of a failed connection. If no request reached the API server, the configuration is invalid.
+/// Returns the cause of a failed connection. If no request reached the API server, the
+/// configuration is invalid.
 fn cause(error: &ConnectError) -> Cause {
     match error {
-        ConnectError::Unreachable { failure, .. } | ConnectError::Operator { failure, .. } => failure.cause,
+        ConnectError::Unreachable { failure, .. } | ConnectError::Operator { failure, .. } => {
+            failure.cause
+        }
         ConnectError::NothingFound { .. }
         | ConnectError::Kubeconfig { .. }
         | ConnectError::InCluster(_)
@@ -299,7 +353,9 @@ fn log_finding_event(event: &FindingEvent) {
     match event.change {
         Change::Opened => warn!(finding = code, %subject, id = %finding.id, "{summary}"),
         Change::Closed => info!(finding = code, %subject, id = %finding.id, "closed"),
-        Change::Explained => info!(finding = code, %subject, id = %finding.id, "{}", event.explanation()),
+        Change::Explained => {
+            info!(finding = code, %subject, id = %finding.id, "{}", event.explanation())
+        }
     }
 }
 
@@ -322,6 +378,7 @@ mod injected {
     pub(super) fn panic_if_asked() {
         let left = PANICS.get();
         PANICS.set(left.saturating_sub(1));
+
         assert!(left == 0, "injected");
     }
 }

@@ -34,10 +34,12 @@ const FAILURE: u8 = 2;
 /// Exit code: the command line is invalid (`EX_USAGE` of sysexits.h).
 const USAGE: u8 = 64;
 
-/// The log filter of commands that print a report. The report of an error is enough, so the client does not log it, too.
+/// The log filter of commands that print a report. The report of an error is enough, so the client
+/// does not log it, too.
 const REPORT_FILTER: &str = "error,kube_client::client=off";
 
-/// Times every custom resource of a Kubernetes operator from spec change to Ready and alerts when one gets stuck.
+/// Times every custom resource of a Kubernetes operator from spec change to Ready and alerts when
+/// one gets stuck.
 #[derive(Debug, Parser)]
 #[command(name = "loopwatch", version, propagate_version = true, max_term_width = 110, after_help = EXAMPLES)]
 struct Cli {
@@ -62,7 +64,8 @@ Examples:
 enum Command {
     /// Watch a cluster and export metrics, as a sidecar or standalone
     Run(Box<run::RunArgs>),
-    /// Print a report on a cluster, a dump or a recording: findings, evidence and the next command to run
+    /// Print a report on a cluster, a dump or a recording: findings, evidence and the next command
+    /// to run
     Check(check::CheckArgs),
     /// Show one object with its owners, children, finalizers and findings
     Explain(explain::ExplainArgs),
@@ -84,8 +87,8 @@ enum Command {
 
 #[derive(clap::Args, Debug)]
 struct LogFlags {
-    /// Log filter in the syntax of RUST_LOG, such as `debug` or `info,loopwatch=debug` [default: info; error for
-    /// commands that print a report]
+    /// Log filter in the syntax of RUST_LOG, such as `debug` or `info,loopwatch=debug` [default:
+    /// info; error for commands that print a report]
     #[arg(long, value_name = "FILTER", global = true, value_parser = NonEmptyStringValueParser::new(), help_heading = "Logging")]
     log: Option<String>,
     /// Log format: text or json
@@ -115,12 +118,14 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Ok(parsed) => parsed,
         Err(error) => return refuse(&error, &arguments),
     };
+
     problems.extend(start_logs(&cli));
     let lenient = matches!(&cli.command, Command::Run(args) if !args.strict);
     if !lenient && !problems.is_empty() {
         problems.iter().for_each(|problem| print_error(problem));
         return ExitCode::from(FAILURE);
     }
+
     let code = match cli.command {
         Command::Run(args) => run::run(*args, settings, problems, file, arguments),
         Command::Check(args) => check::check(args, settings),
@@ -133,6 +138,7 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::Dashboards => shipped::dashboards(),
         Command::Completions(args) => completions::completions(args, &mut Cli::command()),
     };
+
     match code {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
@@ -149,6 +155,7 @@ fn start_logs(cli: &Cli) -> Option<String> {
     let filter = cli.log.log.as_deref().unwrap_or(default);
     let problem = telemetry::init_logs(filter, cli.log.log_format).err()?;
     let _ = telemetry::init_logs(telemetry::DEFAULT_FILTER, LogFormat::default());
+
     Some(problem.to_string())
 }
 
@@ -162,7 +169,9 @@ fn log_format(text: &str) -> Result<LogFormat, String> {
 
 fn refuse(error: &clap::Error, arguments: &[std::ffi::OsString]) -> ExitCode {
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
             let asked = error.exit_code() == 0;
             ExitCode::from(if asked { SUCCESS } else { USAGE })
@@ -175,7 +184,8 @@ fn refuse(error: &clap::Error, arguments: &[std::ffi::OsString]) -> ExitCode {
     }
 }
 
-/// Prints an error or a note to standard error. It may quote a name or a file that somebody else wrote.
+/// Prints an error or a note to standard error. It may quote a name or a file that somebody else
+/// wrote.
 #[expect(clippy::print_stderr, reason = "the one place that reports errors to the user")]
 fn print_error(message: &str) {
     let control = |character: char| character != '\n' && summary::controls_display(character);
@@ -192,6 +202,7 @@ fn progress_line(text: &str) {
 /// Prints results to standard output. No other function does.
 fn print(text: &str) {
     use std::io::Write;
+
     // A reader may close the pipe early (`| head`). That is not an error.
     let _ = write!(std::io::stdout().lock(), "{text}");
 }

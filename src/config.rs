@@ -1,9 +1,10 @@
-//! The configuration. Each flag here is also an environment variable (`LOOPWATCH_…`) and, except `--config`, a key of
-//! the configuration file.
+//! The configuration. Each flag here is also an environment variable (`LOOPWATCH_…`) and, except
+//! `--config`, a key of the configuration file.
 //!
-//! A flag overrides its variable, a variable overrides the file, and the file overrides the default. clap parses and
-//! checks all of them: [`with_variables`] names the variables, and [`with_file`] makes the values of the file the
-//! flags' defaults. To add a flag, add a field to one of these structs.
+//! A flag overrides its variable, a variable overrides the file, and the file overrides the
+//! default. clap parses and checks all of them: [`with_variables`] names the variables, and
+//! [`with_file`] makes the values of the file the flags' defaults. To add a flag, add a field to
+//! one of these structs.
 
 mod file;
 mod findings;
@@ -32,18 +33,19 @@ use crate::export::prometheus::ObjectSeries;
 use crate::sources::cluster::{Access, OperatorName};
 use crate::sources::decode::HashKey;
 use crate::sources::options::{
-    ChildSelection, DEFAULT_INTERVAL, DEFAULT_MAX_WATCHES, KindSelector, MIN_INTERVAL, ProcessSelection, ScrapeFlag,
-    ScrapeOptions, ScrapeTarget, SecretAccess, SourceOptions,
+    ChildSelection, DEFAULT_INTERVAL, DEFAULT_MAX_WATCHES, KindSelector, MIN_INTERVAL,
+    ProcessSelection, ScrapeFlag, ScrapeOptions, ScrapeTarget, SecretAccess, SourceOptions,
 };
 
-/// The port that loopwatch listens on by default. It is unassigned at IANA, and no exporter on the Prometheus wiki's
-/// list uses it.
+/// The port that loopwatch listens on by default. It is unassigned at IANA, and no exporter on the
+/// Prometheus wiki's list uses it.
 pub(crate) const DEFAULT_PORT: u16 = 9917;
 
 /// The configuration file of `run` if the user names none. It need not exist.
 pub(crate) const DEFAULT_FILE: &str = "/etc/loopwatch/config.yaml";
 
-/// All flags that have a variable and a key of the file. `run` takes all of them, other commands some.
+/// All flags that have a variable and a key of the file. `run` takes all of them, other commands
+/// some.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flags {
     /// Which cluster, and what to watch in it.
@@ -67,7 +69,8 @@ pub(crate) struct Flags {
     /// How to take profiles of the operator.
     #[command(flatten)]
     pub profiles: ProfileFlags,
-    /// Directory for the checkpoint, which keeps learned deadlines and the age of findings across restarts
+    /// Directory for the checkpoint, which keeps learned deadlines and the age of findings across
+    /// restarts
     #[arg(long, value_name = "DIR", help_heading = "Judging")]
     pub state_dir: Option<PathBuf>,
 }
@@ -88,11 +91,12 @@ pub(crate) struct ClusterFlags {
     /// Namespaces not to watch, even if --namespace names them
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace)]
     pub exclude_namespace: Vec<String>,
-    /// Label of namespaces that names their team: alerts about objects in a namespace can then get the label `team`; requires the
-    /// permission to list and watch namespaces
+    /// Label of namespaces that names their team: alerts about objects in a namespace can then get
+    /// the label `team`; requires the permission to list and watch namespaces
     #[arg(long, value_name = "KEY", value_parser = label_key)]
     pub team_label: Option<String>,
-    /// Kinds that the operator owns, as GROUP/KIND [default: derived from the permissions of its account]
+    /// Kinds that the operator owns, as GROUP/KIND [default: derived from the permissions of its
+    /// account]
     #[arg(long, short, value_name = "GROUP/KIND", value_delimiter = ',')]
     pub watch: Vec<KindSelector>,
     /// Act as the service account of this operator; requires the permission to impersonate it
@@ -110,13 +114,15 @@ pub(crate) struct ClusterFlags {
     /// Address of the operator's own metrics, or off [default: found in the operator's Pod]
     #[arg(long, value_name = "URL|off", value_delimiter = ',')]
     pub scrape: Vec<ScrapeFlag>,
-    /// Time between two scrapes of the operator's metrics; longer if a scrape would cost the operator more than 1 % of a core
+    /// Time between two scrapes of the operator's metrics; longer if a scrape would cost the
+    /// operator more than 1 % of a core
     #[arg(long, value_name = "DURATION", value_parser = scrape_interval, help = format!(
         "Time between two scrapes of the operator's metrics, at least {} s. loopwatch waits longer if scrapes would cost \
          the operator more than 1 % of a core [default: {}s]", MIN_INTERVAL.as_secs(), DEFAULT_INTERVAL.as_secs()
     ))]
     pub scrape_interval: Option<Duration>,
-    /// Process of the operator [default: found if the containers of loopwatch's own Pod share their processes]
+    /// Process of the operator [default: found if the containers of loopwatch's own Pod share their
+    /// processes]
     #[arg(long, value_name = "PID", value_parser = process)]
     pub pid: Option<ProcessSelection>,
 }
@@ -131,13 +137,15 @@ pub(crate) struct JudgeFlags {
          when it changes [default: {DEFAULT_FILE} for run, if it exists]"
     ))]
     pub config: Option<PathBuf>,
-    /// Time that an object may take to converge, for all kinds (10m) or for one kind (example.io/Widget=30m).
+    /// Time that an object may take to converge, for all kinds (10m) or for one kind
+    /// (example.io/Widget=30m).
     #[arg(long, value_name = "[GROUP/KIND=]DURATION", value_delimiter = ',', help = format!(
         "Time that an object may take to converge, for all kinds (10m) or for one kind (example.io/Widget=30m) [default: {}]",
         Settings::default().deadline
     ))]
     pub deadline: Vec<Deadline>,
-    /// Objects that may be without an owner: they are no orphans. In both parts, `*` stands for any text
+    /// Objects that may be without an owner: they are no orphans. In both parts, `*` stands for any
+    /// text
     #[arg(long, value_name = "NAMESPACE:KIND", value_delimiter = ',')]
     pub orphan_allow: Vec<OrphanAllow>,
 }
@@ -146,7 +154,8 @@ pub(crate) struct JudgeFlags {
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Serving")]
 pub(crate) struct ServeFlags {
-    /// Address to serve metrics, health checks, page and API on; the default depends on the command.
+    /// Address to serve metrics, health checks, page and API on; the default depends on the
+    /// command.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address, help = format!(
         "Address to serve metrics, health checks, page and API on [default: [::]:{DEFAULT_PORT}, which includes IPv4; \
          demo and replay: 127.0.0.1:{DEFAULT_PORT}]"
@@ -191,8 +200,8 @@ pub(crate) struct NotifyFlags {
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Alerting")]
 pub(crate) struct AlertFlags {
-    /// Alertmanager to post alerts to, for clusters without Prometheus; every address of the host gets them. With the rules
-    /// of loopwatch in Prometheus, too, each problem would page twice
+    /// Alertmanager to post alerts to, for clusters without Prometheus; every address of the host
+    /// gets them. With the rules of loopwatch in Prometheus, too, each problem would page twice
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     pub alertmanager: Vec<AlertmanagerUrl>,
     /// File with the bearer token for Alertmanager
@@ -219,7 +228,8 @@ pub(crate) fn keys() -> Command {
     Flags::augment_args(Command::new("keys").no_binary_name(true).disable_help_flag(true))
 }
 
-/// Gives each flag of `command` that is also one of `named` its variable, except the `ignored` flags.
+/// Gives each flag of `command` that is also one of `named` its variable, except the `ignored`
+/// flags.
 #[must_use]
 pub(crate) fn with_variables(command: Command, named: &Command, ignored: &[String]) -> Command {
     let names: Vec<&str> = named.get_arguments().filter_map(Arg::get_long).collect();
@@ -230,6 +240,7 @@ pub(crate) fn with_variables(command: Command, named: &Command, ignored: &[Strin
         }
         _ => arg,
     };
+
     command.mut_args(name).mut_subcommands(|subcommand| subcommand.mut_args(name))
 }
 
@@ -349,7 +360,8 @@ impl AlertFlags {
     /// Where to post alerts, if anywhere.
     #[must_use]
     pub(crate) fn options(&self, links: Links) -> Option<AlertmanagerOptions> {
-        let Self { alertmanager, alertmanager_token_file, alertmanager_ca_file, alert_label } = self.clone();
+        let Self { alertmanager, alertmanager_token_file, alertmanager_ca_file, alert_label } =
+            self.clone();
         (!alertmanager.is_empty()).then_some(AlertmanagerOptions {
             urls: alertmanager,
             token_file: alertmanager_token_file,
@@ -381,7 +393,9 @@ impl FromStr for Deadline {
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| format!("expected ADDRESS:PORT, for example 0.0.0.0:{DEFAULT_PORT}, not {text:?}"))
+    text.parse().map_err(|_| {
+        format!("expected ADDRESS:PORT, for example 0.0.0.0:{DEFAULT_PORT}, not {text:?}")
+    })
 }
 
 fn namespace(text: &str) -> Result<String, String> {
@@ -389,6 +403,7 @@ fn namespace(text: &str) -> Result<String, String> {
     if !text.is_empty() && text.chars().all(is_name) {
         return Ok(text.to_owned());
     }
+
     Err(format!("expected the name of a namespace, for example team-a, not {text:?}"))
 }
 
@@ -397,12 +412,15 @@ fn label_key(text: &str) -> Result<String, String> {
     if !text.is_empty() && text.matches('/').count() <= 1 && text.chars().all(is_key) {
         return Ok(text.to_owned());
     }
+
     Err(format!("expected the key of a label, for example team or example.io/team, not {text:?}"))
 }
 
 pub(crate) fn operator_name(text: &str) -> Result<OperatorName, String> {
     match text.split_once('/') {
-        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+        Some((namespace, name))
+            if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
+        {
             Ok(OperatorName { namespace: namespace.to_owned(), name: name.to_owned() })
         }
         _ => Err(format!("expected NAMESPACE/DEPLOYMENT, not {text:?}")),
@@ -430,6 +448,7 @@ fn scrape_interval(text: &str) -> Result<Duration, String> {
     if interval < MIN_INTERVAL {
         return Err(format!("expected at least {} s, not {text:?}", MIN_INTERVAL.as_secs()));
     }
+
     Ok(interval)
 }
 
@@ -458,13 +477,16 @@ mod tests {
 
     #[test]
     fn each_flag_has_a_variable_and_commands_keep_their_own_flags() {
-        let command = Command::new("loopwatch").subcommand(keys().arg(Arg::new("once").long("once")));
+        let command =
+            Command::new("loopwatch").subcommand(keys().arg(Arg::new("once").long("once")));
         let command = with_variables(command, &keys(), &["listen".to_owned()]);
         let run = command.get_subcommands().next().expect("the subcommand");
+
         for arg in run.get_arguments() {
             let long = arg.get_long().expect("each flag has a long name");
             let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned());
             let expected = (!["once", "listen"].contains(&long)).then(|| super::variable(long));
+
             assert_eq!(variable, expected, "{long}");
         }
     }
@@ -472,42 +494,74 @@ mod tests {
     #[test]
     fn secrets_are_read_unless_the_user_says_otherwise() {
         let options = |arguments: &[&str]| {
-            let matches = keys().try_get_matches_from(arguments).map_err(|error| error.to_string())?;
-            let flags =
-                <Flags as clap::FromArgMatches>::from_arg_matches(&matches).map_err(|error| error.to_string())?;
-            Ok::<_, String>(flags.cluster.source_options(HashKey([0; 16]), &Settings::default()).secrets)
+            let matches =
+                keys().try_get_matches_from(arguments).map_err(|error| error.to_string())?;
+            let flags = <Flags as clap::FromArgMatches>::from_arg_matches(&matches)
+                .map_err(|error| error.to_string())?;
+
+            Ok::<_, String>(
+                flags.cluster.source_options(HashKey([0; 16]), &Settings::default()).secrets,
+            )
         };
+
         assert_eq!(options(&[]), Ok(SecretAccess::Metadata));
         assert_eq!(options(&["--secrets=off"]), Ok(SecretAccess::Off));
-        assert!(options(&["--secrets=yes"]).is_err_and(|error| error.contains("expected metadata or off")));
+        assert!(
+            options(&["--secrets=yes"])
+                .is_err_and(|error| error.contains("expected metadata or off"))
+        );
     }
 
     #[test]
     fn the_team_label_is_a_key_and_none_by_default() {
         let options = |arguments: &[&str]| {
-            let matches = keys().try_get_matches_from(arguments).map_err(|error| error.to_string())?;
-            let flags =
-                <Flags as clap::FromArgMatches>::from_arg_matches(&matches).map_err(|error| error.to_string())?;
-            Ok::<_, String>(flags.cluster.source_options(HashKey([0; 16]), &Settings::default()).team_label)
+            let matches =
+                keys().try_get_matches_from(arguments).map_err(|error| error.to_string())?;
+            let flags = <Flags as clap::FromArgMatches>::from_arg_matches(&matches)
+                .map_err(|error| error.to_string())?;
+
+            Ok::<_, String>(
+                flags.cluster.source_options(HashKey([0; 16]), &Settings::default()).team_label,
+            )
         };
+
         assert_eq!(options(&[]), Ok(None));
-        assert_eq!(options(&["--team-label=example.io/team"]), Ok(Some("example.io/team".to_owned())));
+        assert_eq!(
+            options(&["--team-label=example.io/team"]),
+            Ok(Some("example.io/team".to_owned()))
+        );
+
         for wrong in ["--team-label=", "--team-label=team=red", "--team-label=a/b/c"] {
-            assert!(options(&[wrong]).is_err_and(|error| error.contains("expected the key of a label")), "{wrong}");
+            assert!(
+                options(&[wrong]).is_err_and(|error| error.contains("expected the key of a label")),
+                "{wrong}"
+            );
         }
     }
 
     #[test]
     fn scrapes_are_at_least_a_second_apart() {
         let options = |arguments: &[&str]| {
-            let matches = keys().try_get_matches_from(arguments).map_err(|error| error.to_string())?;
-            let flags =
-                <Flags as clap::FromArgMatches>::from_arg_matches(&matches).map_err(|error| error.to_string())?;
-            Ok::<_, String>(flags.cluster.source_options(HashKey([0; 16]), &Settings::default()).scrape)
+            let matches =
+                keys().try_get_matches_from(arguments).map_err(|error| error.to_string())?;
+            let flags = <Flags as clap::FromArgMatches>::from_arg_matches(&matches)
+                .map_err(|error| error.to_string())?;
+
+            Ok::<_, String>(
+                flags.cluster.source_options(HashKey([0; 16]), &Settings::default()).scrape,
+            )
         };
+
         assert_eq!(options(&[]), Ok(ScrapeOptions::default()));
-        let set = options(&["--scrape=off", "--scrape-interval=1m", "--operator=a/b"]).expect("valid");
-        assert_eq!((set.target, set.interval, set.standalone), (ScrapeTarget::Off, Duration::from_secs(60), true));
+
+        let set =
+            options(&["--scrape=off", "--scrape-interval=1m", "--operator=a/b"]).expect("valid");
+
+        assert_eq!(
+            (set.target, set.interval, set.standalone),
+            (ScrapeTarget::Off, Duration::from_secs(60), true)
+        );
+
         for (arguments, expected) in [
             ("--scrape-interval=500ms", "at least 1 s"),
             ("--scrape-interval=soon", "is not a duration"),

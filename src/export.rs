@@ -1,5 +1,5 @@
-//! Presents a [`Snapshot`](loopwatch_model::snapshot::Snapshot) to the outside. Exporters show the conclusions of
-//! the model and draw none themselves.
+//! Presents a [`Snapshot`](loopwatch_model::snapshot::Snapshot) to the outside. Exporters show the
+//! conclusions of the model and draw none themselves.
 //!
 //! ```text
 //!               ┌─ prometheus ─▶ /metrics        exactly the series that `catalog` lists

@@ -1,7 +1,8 @@
 //! Opens files that another process may replace at any time.
 //!
-//! To look at a file before opening it is not enough: somebody may put a named pipe in its place meanwhile, and opening a
-//! pipe waits for a writer. So the file is opened without waiting, and then looked at.
+//! To look at a file before opening it is not enough: somebody may put a named pipe in its place
+//! meanwhile, and opening a pipe waits for a writer. So the file is opened without waiting, and
+//! then looked at.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -28,7 +29,8 @@ pub(crate) fn open_regular_without_link(path: &Path) -> io::Result<File> {
 pub(crate) fn is_irregular(error: &io::Error) -> bool {
     // A symbolic link where none is allowed; a socket.
     let codes = [libc::ELOOP, libc::ENXIO];
-    error.kind() == io::ErrorKind::InvalidInput || error.raw_os_error().is_some_and(|code| codes.contains(&code))
+    error.kind() == io::ErrorKind::InvalidInput
+        || error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
 fn open(path: &Path, flags: i32) -> io::Result<File> {
@@ -49,17 +51,29 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("file"), "x").expect("written");
         std::os::unix::fs::symlink(at("file"), at("link")).expect("linked");
+
         let _socket = std::os::unix::net::UnixListener::bind(at("socket")).expect("bound");
-        assert!(std::process::Command::new("mkfifo").arg(at("pipe")).status().expect("mkfifo").success());
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(at("pipe"))
+                .status()
+                .expect("mkfifo")
+                .success()
+        );
+
         assert!(open_regular(&at("file")).is_ok() && open_regular(&at("link")).is_ok());
         assert!(open_regular_without_link(&at("file")).is_ok());
         assert!(open_regular_without_link(&at("link")).is_err_and(|error| is_irregular(&error)));
+
         for irregular in [at("pipe"), at("socket"), at("."), "/dev/zero".into()] {
             for open in [open_regular, open_regular_without_link] {
                 let error = open(&irregular).expect_err("no regular file");
                 assert!(is_irregular(&error), "{}: {error}", irregular.display());
             }
         }
-        assert!(open_regular(&at("none")).is_err_and(|error| error.kind() == io::ErrorKind::NotFound));
+
+        assert!(
+            open_regular(&at("none")).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        );
     }
 }

@@ -7,11 +7,13 @@
 //!                             └───────Probe───────┘   (questions of the model to the sources)
 //! ```
 //!
-//! `sources`, `recording` and `export` do I/O and can fail. The model, package `loopwatch-model`, only computes: it
-//! reads no clock, does no I/O, and returns the same result for the same observations, live or replayed.
+//! `sources`, `recording` and `export` do I/O and can fail. The model, package `loopwatch-model`,
+//! only computes: it reads no clock, does no I/O, and returns the same result for the same
+//! observations, live or replayed.
 //!
-//! The library is not a public API. It exports the parts that the program, the tests and the benchmarks use, so that
-//! the compiler reports every other unused item. Read the modules in this order:
+//! The library is not a public API. It exports the parts that the program, the tests and the
+//! benchmarks use, so that the compiler reports every other unused item. Read the modules in this
+//! order:
 
 pub mod sources; // turn a cluster or a dump into observations
 pub mod recording; // read and write observations in files

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-/// jemalloc returns memory to the system after a burst of allocations, which keeps a long-lived process small.
+/// jemalloc returns memory to the system after a burst of allocations, which keeps a long-lived
+/// process small.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

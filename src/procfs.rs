@@ -1,4 +1,5 @@
-//! The texts of `/proc`, as proc(5) describes them. Each function returns `None` for a text that lacks the value.
+//! The texts of `/proc`, as proc(5) describes them. Each function returns `None` for a text that
+//! lacks the value.
 
 /// Linux reports times in hundredths of a second on every architecture that runs Kubernetes.
 pub(crate) const TICKS_PER_SECOND: f64 = 100.0;
@@ -25,6 +26,7 @@ impl Stat {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (before, after) = text.rsplit_once(')')?;
         let (_, command) = before.split_once('(')?;
+
         // The first field after the command is number 3.
         let mut fields = after.split_whitespace();
         let state = fields.next()?.chars().next()?;
@@ -32,7 +34,14 @@ impl Stat {
         let user: u64 = fields.nth(14 - 5)?.parse().ok()?;
         let system: u64 = fields.next()?.parse().ok()?;
         let start_ticks = fields.nth(22 - 16)?.parse().ok()?;
-        Some(Self { command: command.to_owned(), state, parent, cpu_ticks: user.saturating_add(system), start_ticks })
+
+        Some(Self {
+            command: command.to_owned(),
+            state,
+            parent,
+            cpu_ticks: user.saturating_add(system),
+            start_ticks,
+        })
     }
 
     /// CPU time, in seconds.
@@ -47,7 +56,10 @@ impl Stat {
 }
 
 /// Converts ticks to seconds.
-#[expect(clippy::cast_precision_loss, reason = "a float holds the ticks of a million years exactly")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a float holds the ticks of a million years exactly"
+)]
 pub(crate) fn seconds(ticks: u64) -> f64 {
     ticks as f64 / TICKS_PER_SECOND
 }
@@ -62,8 +74,8 @@ pub(crate) fn number(status: &str, name: &str) -> Option<u64> {
     line(status, name)?.parse().ok()
 }
 
-/// The numbers in a line of `/proc/<pid>/status` such as `Uid:  0  0  0  0`: real, effective, saved, and of the file
-/// system.
+/// The numbers in a line of `/proc/<pid>/status` such as `Uid:  0  0  0  0`: real, effective,
+/// saved, and of the file system.
 pub(crate) fn ids(status: &str, name: &str) -> Option<[u32; 4]> {
     let mut ids = line(status, name)?.split_whitespace().map(str::parse);
     let mut next = || ids.next()?.ok();
@@ -81,14 +93,19 @@ pub(crate) fn max_fds(limits: &str) -> Option<u64> {
     soft.split_whitespace().next()?.parse().ok() // "unlimited" is not a number
 }
 
-/// The time at which the machine booted, in seconds since 1970, from `/proc/stat`. It changes when the clock is set.
+/// The time at which the machine booted, in seconds since 1970, from `/proc/stat`. It changes when
+/// the clock is set.
 pub(crate) fn booted(stat: &str) -> Option<f64> {
     stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }
 
 /// The time since the machine booted, in seconds, from `/proc/uptime`.
 pub(crate) fn uptime(text: &str) -> Option<f64> {
-    text.split_whitespace().next()?.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0)
+    text.split_whitespace()
+        .next()?
+        .parse()
+        .ok()
+        .filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0)
 }
 
 /// A memory limit of a cgroup, in bytes. `max`, or a number near 2^63 in version 1, means no limit.
@@ -108,7 +125,14 @@ mod tests {
     fn hostile_command_names_do_not_shift_fields() {
         let text = "7 (a) b (c) R 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 4321 1000 200";
         let stat = Stat::parse(text).expect("a process");
-        let expected = Stat { command: "a) b (c".to_owned(), state: 'R', parent: 1, cpu_ticks: 300, start_ticks: 4321 };
+        let expected = Stat {
+            command: "a) b (c".to_owned(),
+            state: 'R',
+            parent: 1,
+            cpu_ticks: 300,
+            start_ticks: 4321,
+        };
+
         assert_eq!(stat, expected);
         assert_eq!((stat.cpu_seconds(), stat.has_ended()), (3.0, false));
         assert!(Stat::parse(&text.replace(" R ", " Z ")).is_some_and(|stat| stat.has_ended()));
@@ -116,9 +140,17 @@ mod tests {
 
     #[test]
     fn garbage_is_no_process() {
-        for text in ["", ")", "7 (a", "7 (a)", "7 (a) R", "7 (a) R 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0"] {
+        for text in [
+            "",
+            ")",
+            "7 (a",
+            "7 (a)",
+            "7 (a) R",
+            "7 (a) R 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0",
+        ] {
             assert_eq!(Stat::parse(text), None, "{text:?}");
         }
+
         let negative = "7 (a) R 1 7 7 0 -1 4194304 100 0 0 0 -250 50 0 0 20 0 4 0 4321 1000 200";
         assert_eq!(Stat::parse(negative), None);
     }
@@ -126,6 +158,7 @@ mod tests {
     #[test]
     fn a_cgroup_without_a_limit_has_none() {
         assert_eq!(memory_limit("134217728\n"), Some(134_217_728));
+
         for text in ["max\n", "9223372036854771712\n", "", "-1"] {
             assert_eq!(memory_limit(text), None, "{text:?}");
         }
@@ -133,17 +166,23 @@ mod tests {
 
     #[test]
     fn other_files_are_read_by_name() {
-        let status =
-            "VmSize:\t  20 kB\nVmRSS:\t     3 kB\nThreads:\t7\nUid:\t1\t2\t3\t4\nGid:\t1\t2\nCapPrm:\t000001ff\n";
+        let status = "VmSize:\t  20 kB\nVmRSS:\t     3 kB\nThreads:\t7\nUid:\t1\t2\t3\t4\nGid:\t1\t2\nCapPrm:\t000001ff\n";
         assert_eq!(kilobytes(status, "VmRSS:"), Some(3072));
         assert_eq!(kilobytes(status, "RssAnon:"), None);
         assert_eq!(kilobytes("VmRSS: 18446744073709551615 kB\n", "VmRSS:"), None, "too large");
         assert_eq!(number(status, "Threads:"), Some(7));
         assert_eq!((ids(status, "Uid:"), ids(status, "Gid:")), (Some([1, 2, 3, 4]), None));
         assert_eq!((bits(status, "CapPrm:"), bits(status, "Uid:")), (Some(0x1ff), None));
-        assert_eq!(max_fds("Limit  Soft  Hard\nMax open files   1024   524288   files\n"), Some(1024));
+        assert_eq!(
+            max_fds("Limit  Soft  Hard\nMax open files   1024   524288   files\n"),
+            Some(1024)
+        );
+
         assert_eq!(max_fds("Max open files   unlimited unlimited files\n"), None);
         assert_eq!(booted("cpu 1 2\nbtime 1700000000\n"), Some(1_700_000_000.0));
-        assert_eq!((uptime("12.34 5.6\n"), uptime("-1 0"), uptime("inf"), uptime("")), (Some(12.34), None, None, None));
+        assert_eq!(
+            (uptime("12.34 5.6\n"), uptime("-1 0"), uptime("inf"), uptime("")),
+            (Some(12.34), None, None, None)
+        );
     }
 }

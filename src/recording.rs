@@ -1,12 +1,14 @@
 //! Recordings: observations in a file, written by [`Writer`] and read by [`Recording`].
 //!
-//! A recording is JSON lines, plain or gzip. The first line is a [`RecordingHeader`]; every further line is a
-//! [`RecordedObservation`]. A complete recording begins with `Restored`, so that a replay starts from what the model
-//! had learned, followed by a full list of every watch. A checkpoint is a recording with `Restored` only.
+//! A recording is JSON lines, plain or gzip. The first line is a [`RecordingHeader`]; every further
+//! line is a [`RecordedObservation`]. A complete recording begins with `Restored`, so that a replay
+//! starts from what the model had learned, followed by a full list of every watch. A checkpoint is
+//! a recording with `Restored` only.
 //!
-//! Version 1 of the format is permanent: later versions only add fields, variants and settings. The reader skips lines
-//! and ignores fields and settings that it does not know, and counts all of them in [`Unread`]. It refuses only a file
-//! that does not begin with a header, or whose version is newer.
+//! Version 1 of the format is permanent: later versions only add fields, variants and settings. The
+//! reader skips lines and ignores fields and settings that it does not know, and counts all of them
+//! in [`Unread`]. It refuses only a file that does not begin with a header, or whose version is
+//! newer.
 
 use loopwatch_model::observation::Observation;
 use loopwatch_model::settings::Settings;
@@ -42,8 +44,8 @@ pub struct RecordingHeader {
 /// Every further line: one observation and its time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordedObservation {
-    /// When the observation entered the model, by the API server's clock (by the recorder's in recordings of older
-    /// versions).
+    /// When the observation entered the model, by the API server's clock (by the recorder's in
+    /// recordings of older versions).
     pub at: Timestamp,
     /// The observation.
     pub saw: Observation,

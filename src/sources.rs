@@ -1,4 +1,5 @@
-//! Sources turn a cluster or a dump into observations. A source may fail; its failure is an observation, too.
+//! Sources turn a cluster or a dump into observations. A source may fail; its failure is an
+//! observation, too.
 //!
 //! ```text
 //!              ┌─ discovery ── kinds, scopes, permissions ─┐
@@ -9,9 +10,9 @@
 //!  /proc ──────┴─ process ─────────────────────────────────┘
 //! ```
 //!
-//! A `Supervisor` owns the tasks, `Cluster` is the connection, and `SourceOptions` select what to watch. All
-//! observations of a cluster leave through the `Feed`, which gives each its timestamp. A dump has no tasks:
-//! `Dump::observations` returns all of its observations at once.
+//! A `Supervisor` owns the tasks, `Cluster` is the connection, and `SourceOptions` select what to
+//! watch. All observations of a cluster leave through the `Feed`, which gives each its timestamp. A
+//! dump has no tasks: `Dump::observations` returns all of its observations at once.
 
 pub(crate) mod clock;
 pub(crate) mod cluster;

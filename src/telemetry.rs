@@ -28,8 +28,8 @@ pub const REVISION: &str = match option_env!("LOOPWATCH_REVISION") {
     None => "",
 };
 
-/// The default log filter. At warning level, kube-client logs every body that it cannot decode in full, which would
-/// cost memory and could reveal secrets.
+/// The default log filter. At warning level, kube-client logs every body that it cannot decode in
+/// full, which would cost memory and could reveal secrets.
 pub const DEFAULT_FILTER: &str = "info,kube_client::client=error";
 
 /// The format of log lines.
@@ -46,7 +46,9 @@ pub enum LogFormat {
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The filter is invalid.
-    #[error("{filter:?} is not a valid log filter ({error}); use, for example, info or loopwatch=debug")]
+    #[error(
+        "{filter:?} is not a valid log filter ({error}); use, for example, info or loopwatch=debug"
+    )]
     Filter {
         /// The filter.
         filter: String,
@@ -65,17 +67,25 @@ pub enum LogError {
 pub fn init_logs(filter: &str, format: LogFormat) -> Result<(), LogError> {
     use std::io::IsTerminal as _;
 
-    let parsed = EnvFilter::try_new(filter).map_err(|error| LogError::Filter { filter: filter.to_owned(), error })?;
-    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let logs = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(std::io::stderr).with_ansi(colours);
+    let parsed = EnvFilter::try_new(filter)
+        .map_err(|error| LogError::Filter { filter: filter.to_owned(), error })?;
+    let colours = std::io::stderr().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(parsed)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours);
+
     let result = match format {
         LogFormat::Text => logs.try_init(),
         LogFormat::Json => logs.json().flatten_event(true).try_init(),
     };
+
     result.map_err(|_| LogError::AlreadySet)
 }
 
-/// Metrics of loopwatch itself that are counted as events happen. Metrics of the cluster come from the model.
+/// Metrics of loopwatch itself that are counted as events happen. Metrics of the cluster come from
+/// the model.
 #[derive(Debug)]
 pub struct SelfMetrics {
     /// Answered HTTP requests.
@@ -159,7 +169,8 @@ pub struct NotifyLabels {
 /// Labels of [`SelfMetrics::spans`] and [`SelfMetrics::trace_requests`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SpanLabels {
-    /// Of spans: `ok`, `rejected`, `dropped`, `sampled_out` or `not_leader`. Of requests: `ok`, `rejected` or `failed`.
+    /// Of spans: `ok`, `rejected`, `dropped`, `sampled_out` or `not_leader`. Of requests: `ok`,
+    /// `rejected` or `failed`.
     pub result: &'static str,
 }
 
@@ -182,6 +193,7 @@ impl SelfMetrics {
         for part in RebuildLabels::PARTS {
             drop(rebuilds.get_or_create_owned(&RebuildLabels { part }));
         }
+
         Self {
             requests: Family::default(),
             render_seconds: Histogram::new(bounds),

@@ -1,6 +1,10 @@
 //! The web pages in a real browser, with the demo's incident. They need Chromium.
 
-#![expect(clippy::panic, clippy::disallowed_methods, reason = "a broken test should stop, and no runtime waits for it")]
+#![expect(
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a broken test should stop, and no runtime waits for it"
+)]
 
 #[path = "browser/devtools.rs"]
 mod devtools;
@@ -29,14 +33,21 @@ impl Demo {
             .stderr(Stdio::null())
             .spawn()
             .expect("loopwatch runs");
-        let mut lines = BufReader::new(process.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
-        let url = lines.find_map(|line| line.strip_prefix("Page:").map(|url| url.trim().to_owned()));
+
+        let mut lines =
+            BufReader::new(process.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+        let url =
+            lines.find_map(|line| line.strip_prefix("Page:").map(|url| url.trim().to_owned()));
+
         std::thread::spawn(move || lines.count()); // keeps the pipe empty
         Self { process, url: url.unwrap_or_else(|| panic!("the demo prints its address")) }
     }
 
     fn object(&self, name: &str) -> String {
-        format!("{}object?group=zoo.loopwatch.dev&kind=Widget&namespace=webshop&name={name}", self.url)
+        format!(
+            "{}object?group=zoo.loopwatch.dev&kind=Widget&namespace=webshop&name={name}",
+            self.url
+        )
     }
 }
 
@@ -68,7 +79,10 @@ impl Run {
             .stderr(Stdio::null())
             .spawn()
             .expect("loopwatch runs");
-        eventually(Duration::from_secs(120), "the objects are known", || http::get(port, "/readyz"));
+
+        eventually(Duration::from_secs(120), "the objects are known", || {
+            http::get(port, "/readyz")
+        });
         Self { process, port, _folder: folder }
     }
 }
@@ -81,48 +95,62 @@ impl Drop for Run {
 }
 
 /// The number of unhealthy objects that the overview shows.
-const SHOWN_OBJECTS: &str =
-    "[...document.querySelectorAll('tr[data-key^=\"o-\"]')].filter((row) => row.offsetHeight > 0).length";
+const SHOWN_OBJECTS: &str = "[...document.querySelectorAll('tr[data-key^=\"o-\"]')].filter((row) => row.offsetHeight > 0).length";
 
 #[test]
 fn the_incident_plays_on_the_page_which_can_be_filtered_by_keyboard() {
     let demo = Demo::start("100");
     let mut browser = Browser::start();
     browser.open(&demo.url);
-    browser.wait_for("document.querySelector('.recording').innerText.startsWith('A recording plays')");
+    browser
+        .wait_for("document.querySelector('.recording').innerText.startsWith('A recording plays')");
+
     // The page follows without being loaded again.
     browser.eval("window.stays = 1");
     browser.wait_for("document.body.innerText.includes('PhaseCycling opened')");
     browser.wait_for("document.body.innerText.includes('PhaseCycling closed')");
-    browser.wait_for("document.querySelector('.recording').innerText.startsWith('The recording has ended.')");
+    browser.wait_for(
+        "document.querySelector('.recording').innerText.startsWith('The recording has ended.')",
+    );
+
     let note = browser.eval("document.querySelector('.recording').innerText");
     assert!(note.as_str().is_some_and(|note| note.ends_with("7m4s after it began.")), "{note}");
     assert_eq!(browser.eval("window.stays"), 1);
-    assert!(browser.eval("document.querySelectorAll('#timeline ~ .charts polyline').length").as_u64() > Some(2));
+    assert!(
+        browser.eval("document.querySelectorAll('#timeline ~ .charts polyline').length").as_u64()
+            > Some(2)
+    );
 
     let all = browser.eval(SHOWN_OBJECTS);
     browser.press("/");
+
     assert_eq!(browser.eval("document.activeElement.id"), "filter");
+
     browser.type_text("ledger");
     browser.wait_for(&format!("{SHOWN_OBJECTS} === 1"));
     browser.press("Escape");
     browser.wait_for(&format!("{SHOWN_OBJECTS} === {all}"));
+
     // An update loses neither the focus nor the scroll position.
     browser.eval("document.querySelector('#kinds ~ .kinds a').focus(); scrollTo(0, 400)");
     browser.eval("window.asked = performance.getEntriesByType('resource').length");
     browser.wait_for("performance.getEntriesByType('resource').length > window.asked + 1");
+
     assert_eq!(browser.eval("scrollY"), 400);
     assert_eq!(browser.eval("document.activeElement.matches('#kinds ~ .kinds a')"), true);
+
     // A link from an alert selects its finding.
     browser.open(&format!("{}?filter=Regressed+webshop#findings", demo.url));
     browser.wait_for("[...document.querySelectorAll('.card')].filter((card) => card.offsetHeight > 0).length === 1");
     browser.press("/");
     browser.press("Escape");
+
     // Every link has a visible focus.
     browser.press("Tab");
-    let focus =
-        "getComputedStyle(document.activeElement).outlineStyle !== 'none' && document.activeElement.matches('a')";
+    let focus = "getComputedStyle(document.activeElement).outlineStyle !== 'none' && document.activeElement.matches('a')";
+
     assert_eq!(browser.eval(focus), true);
+
     browser.press("Enter");
     browser.wait_for("location.pathname === '/objects'");
     browser.assert_no_errors();
@@ -137,14 +165,19 @@ fn objects_are_found_while_the_user_types_and_without_a_script() {
     browser.press("/");
     browser.type_text("shop/ledger");
     browser.wait_for("document.querySelectorAll('tbody tr').length === 1");
+
     assert_eq!(browser.eval("location.search"), "?search=shop%2Fledger");
     assert_eq!(browser.eval("document.activeElement.id"), "search", "the user can go on typing");
+
     browser.open(&format!("{}objects?limit=10", demo.url));
     browser.wait_for("document.querySelector('tbody .state').innerText === 'failed'");
-    browser.wait_for("document.querySelector('[role=status].more').innerText === '10 of 30 objects.'");
+    browser
+        .wait_for("document.querySelector('[role=status].more').innerText === '10 of 30 objects.'");
     browser.eval("document.querySelector('a[rel=next]').focus()");
     browser.press("Enter");
-    browser.wait_for("location.search.includes('continue=') && document.querySelector('a[rel=prev]')");
+    browser
+        .wait_for("location.search.includes('continue=') && document.querySelector('a[rel=prev]')");
+
     browser.eval("document.querySelector('a[rel=prev]').focus()");
     browser.press("Enter");
     browser.wait_for(
@@ -152,11 +185,16 @@ fn objects_are_found_while_the_user_types_and_without_a_script() {
     );
     browser.eval("document.querySelector('th a').focus()");
     browser.press("Enter");
-    browser.wait_for("document.querySelector('th[aria-sort=ascending]')?.innerText.startsWith('Object')");
+    browser.wait_for(
+        "document.querySelector('th[aria-sort=ascending]')?.innerText.startsWith('Object')",
+    );
+
     browser.open(&format!("{}objects?search=shop%2Fledger", demo.url));
     browser.eval("document.querySelector('tbody a').focus()");
     browser.press("Enter");
-    browser.wait_for("location.pathname === '/object' && document.body.innerText.includes('Regressed opened')");
+    browser.wait_for(
+        "location.pathname === '/object' && document.body.innerText.includes('Regressed opened')",
+    );
     browser.open(&demo.object("nothing"));
     browser.wait_for("document.querySelector('h1').innerText === 'Not found'");
 
@@ -167,6 +205,7 @@ fn objects_are_found_while_the_user_types_and_without_a_script() {
     browser.type_text("ledger config");
     browser.press("Enter");
     browser.wait_for("document.querySelectorAll('tbody tr').length === 1");
+
     assert_eq!(browser.eval("location.search"), "?search=ledger+config&kind=&state=&namespace=");
 }
 
@@ -177,14 +216,27 @@ fn people_read_why_an_object_is_in_its_state_not_the_name_of_a_rule() {
     browser.open(&format!("{}objects?search=shop%2Fcart", demo.url));
     browser.wait_for("document.querySelector('tbody td:last-child').innerText === 'Ready=True'");
     browser.open(&format!("{}objects", demo.url));
-    let rules =
-        "[...document.querySelectorAll('tbody td:last-child')].filter((cell) => /^\\w*$/.test(cell.innerText)).length";
+
+    let rules = "[...document.querySelectorAll('tbody td:last-child')].filter((cell) => /^\\w*$/.test(cell.innerText)).length";
     browser.wait_for("document.querySelectorAll('tbody tr').length > 20");
-    assert_eq!(browser.eval(rules), 0, "{}", browser.eval("document.querySelector('tbody').innerText"));
+
+    assert_eq!(
+        browser.eval(rules),
+        0,
+        "{}",
+        browser.eval("document.querySelector('tbody').innerText")
+    );
+
     browser.open(&demo.object("cart"));
     browser.wait_for("document.querySelector('.headline p').innerText.endsWith(': Ready=True')");
     browser.wait_for("document.getElementById('live').innerText === 'ended'");
-    assert_eq!(browser.eval("document.querySelector('.trace')"), serde_json::Value::Null, "no traces");
+
+    assert_eq!(
+        browser.eval("document.querySelector('.trace')"),
+        serde_json::Value::Null,
+        "no traces"
+    );
+
     browser.assert_no_errors();
 }
 
@@ -197,17 +249,30 @@ fn an_object_shows_its_trace_for_copying_if_traces_are_exported() {
         let query = format!("group={GROUP}&kind=Kind0&namespace=default&name=object-3");
         browser.open(&format!("http://127.0.0.1:{}/object?{query}", run.port));
         browser.wait_for("document.querySelector('.facts')");
+
         assert_eq!(browser.eval("document.querySelectorAll('.trace').length"), u64::from(traced));
+
         if traced {
-            let explained = http::get(run.port, &format!("/api/v1/explain?{query}")).expect("the API answers");
+            let explained =
+                http::get(run.port, &format!("/api/v1/explain?{query}")).expect("the API answers");
             let explained: serde_json::Value = serde_json::from_str(&explained).expect("JSON");
-            assert_eq!(browser.eval("document.querySelector('.trace').innerText"), explained["trace_id"]);
+
+            assert_eq!(
+                browser.eval("document.querySelector('.trace').innerText"),
+                explained["trace_id"]
+            );
+
             // One click selects all of it.
             browser.click(".trace");
             assert_eq!(browser.eval("getSelection().toString()"), explained["trace_id"]);
-            assert_eq!(browser.eval("document.querySelectorAll('.facts a').length"), 0, "no URL of a backend is known");
+            assert_eq!(
+                browser.eval("document.querySelectorAll('.facts a').length"),
+                0,
+                "no URL of a backend is known"
+            );
         }
     }
+
     browser.assert_no_errors();
 }
 
@@ -216,34 +281,50 @@ fn the_pages_are_readable_on_a_narrow_screen_and_in_dark_colours() {
     let demo = Demo::start("1000000");
     let mut browser = Browser::start();
     let pages = [demo.url.clone(), format!("{}objects", demo.url), demo.object("sessions")];
-    for (url, width, dark) in
-        pages.iter().flat_map(|url| [(url, 400, false), (url, 400, true), (url, 1280, true), (url, 320, false)])
+
+    for (url, width, dark) in pages
+        .iter()
+        .flat_map(|url| [(url, 400, false), (url, 400, true), (url, 1280, true), (url, 320, false)])
     {
         browser.emulate(width, dark);
         browser.open(url);
         browser.wait_for("document.readyState === 'complete' && document.querySelector('main h1')");
-        let wide = browser.eval("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+
+        let wide = browser
+            .eval("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+
         assert_eq!(wide, 0, "{url} scrolls sideways at {width} px");
         assert_eq!(browser.eval(LOW_CONTRAST), "", "{url}, dark: {dark}");
         assert_eq!(browser.eval(UNLABELLED), "", "{url}");
     }
+
     browser.assert_no_errors();
 }
 
-/// Writes the picture in `README.md`: the end of the incident, down to its timeline. It needs pngquant.
+/// Writes the picture in `README.md`: the end of the incident, down to its timeline. It needs
+/// pngquant.
 #[test]
 #[ignore = "writes docs/images/page.png"]
 fn picture() {
     const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/images/page.png");
+
     let demo = Demo::start("1000000");
     let mut browser = Browser::start();
     browser.emulate(1280, false);
     browser.open(&demo.url);
     browser.wait_for("document.getElementById('live').innerText === 'ended'");
-    let end = browser.eval("Math.ceil(document.querySelector('ol.timeline').getBoundingClientRect().bottom) + 20");
+
+    let end = browser.eval(
+        "Math.ceil(document.querySelector('ol.timeline').getBoundingClientRect().bottom) + 20",
+    );
     std::fs::write(FILE, browser.picture(1280, &end, 1.4)).expect("our own file");
-    let smaller = Command::new("pngquant").args(["--force", "--speed=1", "--strip", "--ext=.png", "64", FILE]).status();
+
+    let smaller = Command::new("pngquant")
+        .args(["--force", "--speed=1", "--strip", "--ext=.png", "64", FILE])
+        .status();
+
     assert!(smaller.expect("pngquant is installed").success());
+
     let bytes = std::fs::metadata(FILE).expect("it is there").len();
     assert!(bytes < 200_000, "{bytes} bytes are many for a page that people read on their phones");
 }
@@ -275,7 +356,8 @@ const LOW_CONTRAST: &str = "(() => {
 })()";
 
 /// The fields, links and buttons that a screen reader could not name.
-const UNLABELLED: &str = "[...document.querySelectorAll('input:not([type=hidden]), select, button, a, svg[role=img]')]
+const UNLABELLED: &str =
+    "[...document.querySelectorAll('input:not([type=hidden]), select, button, a, svg[role=img]')]
   .filter((node) => !(node.labels && [...node.labels].some((label) => label.textContent.trim()))
     && !node.textContent.trim() && !node.getAttribute('aria-label'))
   .map((node) => node.outerHTML).join(', ')";

@@ -32,36 +32,50 @@ fn yaml(text: &str) -> Value {
 
 fn documents(text: &str) -> Vec<Value> {
     let parts = text.split("\n---").map(|part| part.trim_start_matches("---"));
-    parts.filter(|part| part.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#'))).map(yaml).collect()
+    parts
+        .filter(|part| part.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#')))
+        .map(yaml)
+        .collect()
 }
 
 fn rule_files() -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(root().join("alerts")).expect("alerts").map(|e| e.expect("an entry").path()).collect();
+    let mut files: Vec<PathBuf> = fs::read_dir(root().join("alerts"))
+        .expect("alerts")
+        .map(|e| e.expect("an entry").path())
+        .collect();
+
     files.retain(|file| file.to_string_lossy().ends_with(".rules.yaml"));
     files.sort();
+
     assert!(files.len() >= 3, "{files:?}");
+
     files
 }
 
 fn rules() -> Vec<Value> {
-    let groups =
-        rule_files().into_iter().flat_map(|file| yaml(&read(file))["groups"].as_array().expect("groups").clone());
+    let groups = rule_files()
+        .into_iter()
+        .flat_map(|file| yaml(&read(file))["groups"].as_array().expect("groups").clone());
     groups.flat_map(|group| group["rules"].as_array().expect("rules").clone()).collect()
 }
 
 /// Names of loopwatch metrics in a PromQL expression or a template.
 fn metrics_in(text: &str) -> BTreeSet<String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-    text.split(|c| !is_name(c)).filter(|word| word.contains("loopwatch_")).map(str::to_owned).collect()
+    text.split(|c| !is_name(c))
+        .filter(|word| word.contains("loopwatch_"))
+        .map(str::to_owned)
+        .collect()
 }
 
-/// The names that queries may use: those of samples of metrics in the catalog, and of recorded series.
+/// The names that queries may use: those of samples of metrics in the catalog, and of recorded
+/// series.
 fn known() -> BTreeSet<String> {
-    let samples = CATALOG
-        .iter()
-        .flat_map(|row| ["", "_bucket", "_sum", "_count"].map(|suffix| format!("{}{suffix}", row.metric.name)));
+    let samples = CATALOG.iter().flat_map(|row| {
+        ["", "_bucket", "_sum", "_count"].map(|suffix| format!("{}{suffix}", row.metric.name))
+    });
     let recorded = rules().into_iter().filter_map(|rule| Some(rule["record"].as_str()?.to_owned()));
+
     samples.chain(recorded).collect()
 }
 
@@ -73,7 +87,12 @@ fn rules_use_only_metrics_in_the_catalog() {
         for metric in metrics_in(expr) {
             assert!(known.contains(&metric), "{metric} is not in the catalog: {expr}");
         }
-        let texts = rule["annotations"].as_object().into_iter().flatten().filter_map(|(_, text)| text.as_str());
+
+        let texts = rule["annotations"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter_map(|(_, text)| text.as_str());
         for metric in texts.flat_map(metrics_in) {
             assert!(known.contains(&metric), "{metric} is not in the catalog (annotation)");
         }
@@ -87,23 +106,30 @@ type FindingSelector = (Vec<String>, Vec<String>);
 fn covered() -> Vec<(String, Vec<FindingSelector>)> {
     let values = |text: &str, label: &str| -> Vec<String> {
         let (_, after) = text.split_once(label).unwrap_or_else(|| panic!("no {label} in {text}"));
-        let quoted = after.trim_start_matches(['=', '~', '"']).split('"').next().unwrap_or_default();
+        let quoted =
+            after.trim_start_matches(['=', '~', '"']).split('"').next().unwrap_or_default();
         quoted.split('|').map(str::to_owned).collect()
     };
+
     let rules = rules().into_iter().filter_map(|rule| {
         let parts = rule["expr"].as_str()?.split("finding:loopwatch_findings:max{").skip(1);
-        let selectors: Vec<_> = parts.map(|part| (values(part, "finding"), values(part, "severity"))).collect();
-        (!selectors.is_empty()).then(|| (rule["alert"].as_str().expect("an alert").to_owned(), selectors))
+        let selectors: Vec<_> =
+            parts.map(|part| (values(part, "finding"), values(part, "severity"))).collect();
+        (!selectors.is_empty())
+            .then(|| (rule["alert"].as_str().expect("an alert").to_owned(), selectors))
     });
+
     rules.collect()
 }
 
 /// The names of the alerts that a finding of this severity raises.
 fn alerts_of(finding: &str, severity: Severity) -> Vec<String> {
     let selects = |(names, severities): &FindingSelector| {
-        names.iter().any(|name| name == finding) && severities.iter().any(|word| word == severity.as_str())
+        names.iter().any(|name| name == finding)
+            && severities.iter().any(|word| word == severity.as_str())
     };
     let rules = covered().into_iter().filter(|(_, selectors)| selectors.iter().any(selects));
+
     rules.map(|(rule, _)| rule).collect()
 }
 
@@ -117,25 +143,50 @@ fn every_finding_has_the_alert_that_its_row_names() {
             Alert::Ticket => &["LoopwatchFinding"],
             Alert::None => &[],
         };
+
         assert_eq!(alerts_of(finding.name, finding.severity), expected, "{}", finding.name);
+
         let raised = if finding.alert == Alert::Page { own.as_str() } else { "LoopwatchFinding" };
-        assert_eq!(alerts_of(finding.name, Severity::Critical), [raised], "{}, raised to critical", finding.name);
-        assert_eq!(alerts_of(finding.name, Severity::Warning), ["LoopwatchFinding"], "{}, as warning", finding.name);
-        assert!(alerts_of(finding.name, Severity::Info).is_empty(), "{}, lowered to info", finding.name);
+        assert_eq!(
+            alerts_of(finding.name, Severity::Critical),
+            [raised],
+            "{}, raised to critical",
+            finding.name
+        );
+        assert_eq!(
+            alerts_of(finding.name, Severity::Warning),
+            ["LoopwatchFinding"],
+            "{}, as warning",
+            finding.name
+        );
+
+        assert!(
+            alerts_of(finding.name, Severity::Info).is_empty(),
+            "{}, lowered to info",
+            finding.name
+        );
+
         if finding.severity == Severity::Critical {
             assert_eq!(finding.alert, Alert::Page, "{} is critical, so it must page", finding.name);
         }
+
         if finding.severity == Severity::Info {
             assert_ne!(finding.alert, Alert::Page, "{} is info, so it must not page", finding.name);
         } else {
             assert_ne!(finding.alert, Alert::None, "{} is urgent, so it must alert", finding.name);
         }
     }
+
     let known = |name: &String| FINDINGS.iter().any(|finding| finding.name == name);
     let names = covered.iter().flat_map(|(_, selectors)| selectors).flat_map(|(names, _)| names);
+
     assert!(names.into_iter().all(known), "an alert on a finding that does not exist");
+
     let pages = FINDINGS.iter().filter(|finding| finding.alert == Alert::Page).count();
-    assert!(pages <= 8, "{pages} findings page: people cannot keep so many apart; make one a ticket");
+    assert!(
+        pages <= 8,
+        "{pages} findings page: people cannot keep so many apart; make one a ticket"
+    );
 }
 
 #[test]
@@ -155,7 +206,13 @@ fn no_finding_explains_itself() {
                 else {
                     continue;
                 };
-                assert_ne!(*code, finding.code, "{} explains itself by way of {}", finding.name, info.name);
+
+                assert_ne!(
+                    *code, finding.code,
+                    "{} explains itself by way of {}",
+                    finding.name, info.name
+                );
+
                 if deeper.insert(*code) {
                     next.push(code.info());
                 }
@@ -168,16 +225,26 @@ fn no_finding_explains_itself() {
 fn the_objective_is_defined_in_one_place() {
     let texts = ["alerts/slo.rules.yaml", "docs/runbooks/ErrorBudgetBurn.md"].map(read).concat();
     let all = texts + &dashboards().iter().map(read).collect::<String>();
+
     assert_eq!(all.matches("vector(0.99)").count(), 1, "the recording rule");
+
     let rest = all.replace("vector(0.99)", "").replace("histogram_quantile(0.99", "");
     for copy in ["0.99", "99 %", "99%", "0.01", "1 in 100", "0.856"] {
         assert!(!rest.contains(copy), "a copy of the objective: {copy}");
     }
-    let burns: Vec<Value> = rules().into_iter().filter(|rule| rule["alert"] == "LoopwatchErrorBudgetBurn").collect();
+
+    let burns: Vec<Value> =
+        rules().into_iter().filter(|rule| rule["alert"] == "LoopwatchErrorBudgetBurn").collect();
+
     assert_eq!(burns.len(), 2);
+
     for burn in burns {
         let expr = burn["expr"].as_str().expect("an expression");
-        assert_eq!(expr.matches(OBJECTIVE).count(), expr.matches("ratio_increase").count(), "{expr}");
+        assert_eq!(
+            expr.matches(OBJECTIVE).count(),
+            expr.matches("ratio_increase").count(),
+            "{expr}"
+        );
     }
 }
 
@@ -188,41 +255,63 @@ fn every_alert_has_a_severity_texts_and_a_runbook() {
     for alert in &alerts {
         let name = alert["alert"].as_str().expect("a name");
         let severity = alert["labels"]["severity"].as_str().unwrap_or_default();
-        let selectors = covered.iter().find(|(rule, _)| rule == name).map(|(_, selectors)| selectors);
-        let of_findings = selectors.map(|all| all.iter().flat_map(|(names, _)| names.clone()).collect::<Vec<_>>());
+        let selectors =
+            covered.iter().find(|(rule, _)| rule == name).map(|(_, selectors)| selectors);
+        let of_findings = selectors
+            .map(|all| all.iter().flat_map(|(names, _)| names.clone()).collect::<Vec<_>>());
         let taken_over = of_findings.is_some() && severity == "{{ $labels.severity }}";
-        assert!(taken_over || ["critical", "warning", "info"].contains(&severity), "{name}: severity {severity:?}");
+
+        assert!(
+            taken_over || ["critical", "warning", "info"].contains(&severity),
+            "{name}: severity {severity:?}"
+        );
+
         for annotation in ["summary", "description", "runbook_url"] {
             assert!(
                 alert["annotations"][annotation].as_str().is_some_and(|text| !text.is_empty()),
                 "{name}: no {annotation}"
             );
         }
+
         let url = alert["annotations"]["runbook_url"].as_str().unwrap_or_default();
-        let runbook = url.split_once("/docs/").map(|(_, path)| format!("docs/{path}")).expect("a runbook of ours");
+        let runbook = url
+            .split_once("/docs/")
+            .map(|(_, path)| format!("docs/{path}"))
+            .expect("a runbook of ours");
         for finding in of_findings.as_deref().unwrap_or(&[String::new()]) {
             let runbook = runbook.replace("{{ $labels.finding }}", finding);
             assert!(root().join(&runbook).is_file(), "{name}: {runbook} does not exist");
         }
+
         let expr = alert["expr"].as_str().expect("an expression");
         assert!(!expr.contains("topk"), "{name}: topk is fragile in alerts");
-        assert!(!alert["labels"].to_string().contains("$value"), "{name}: each value in a label creates a new alert");
+        assert!(
+            !alert["labels"].to_string().contains("$value"),
+            "{name}: each value in a label creates a new alert"
+        );
     }
 }
 
-/// Returns the receiver to which the example configuration of Alertmanager routes an alert, according to `amtool`.
+/// Returns the receiver to which the example configuration of Alertmanager routes an alert,
+/// according to `amtool`.
 fn receiver(alert: &str, severity: &str) -> String {
     let config = root().join("deploy/examples/prometheus/alertmanager.yml");
     receivers(&config, &[("alertname", alert), ("severity", severity)])
 }
 
-/// Returns the receivers to which a configuration of Alertmanager routes an alert with these labels, according to `amtool`.
+/// Returns the receivers to which a configuration of Alertmanager routes an alert with these
+/// labels, according to `amtool`.
 fn receivers(config: &Path, labels: &[(&str, &str)]) -> String {
     let labels = labels.iter().map(|(name, value)| format!("{name}={value}"));
     let config = format!("--config.file={}", config.display());
-    let output = std::process::Command::new("amtool").args(["config", "routes", "test", &config]).args(labels).output();
+    let output = std::process::Command::new("amtool")
+        .args(["config", "routes", "test", &config])
+        .args(labels)
+        .output();
     let output = output.expect("amtool runs: apt-get install prometheus-alertmanager");
+
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
@@ -231,6 +320,7 @@ fn the_example_of_alertmanager_routes_every_alert() {
     let mut routed = 0;
     for rule in rules() {
         let Some(alert) = rule["alert"].as_str() else { continue };
+
         // The generated ticket has the severity of its findings.
         let severities = match rule["labels"]["severity"].as_str().expect("a severity") {
             "{{ $labels.severity }}" => vec!["critical", "warning"],
@@ -243,18 +333,22 @@ fn the_example_of_alertmanager_routes_every_alert() {
                 "info" => "none",
                 other => panic!("{alert}: {other}"),
             };
+
             assert_eq!(receiver(alert, severity), expected, "{alert} {severity}");
+
             routed += 1;
         }
     }
+
     assert!(routed >= 15, "{routed}");
     assert_eq!(receiver("LoopwatchWatchdog", "none"), "heartbeat", "loopwatch posts it itself");
 }
 
 /// Checks that the `PrometheusRule` at `path` has the groups of these rule files.
 fn expect_generated(path: &str, name: &str, files: &[&str], from: &str) {
-    let mut text =
-        format!("# Generated from {from}; do not edit.\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\n");
+    let mut text = format!(
+        "# Generated from {from}; do not edit.\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\n"
+    );
     text.push_str(&format!("metadata:\n  name: {name}\nspec:\n  groups:\n"));
     for file in files {
         let rules = read(file);
@@ -265,9 +359,11 @@ fn expect_generated(path: &str, name: &str, files: &[&str], from: &str) {
             text.push('\n');
         }
     }
+
     if std::env::var_os("UPDATE").is_some() {
         fs::write(root().join(path), &text).expect("written");
     }
+
     assert!(yaml(&read(path)) == yaml(&text), "{path} is out of date; run with UPDATE=1");
 }
 
@@ -275,10 +371,16 @@ fn expect_generated(path: &str, name: &str, files: &[&str], from: &str) {
 fn the_prometheus_rules_are_generated_from_the_rule_files() {
     let files = ["slo", "sli", "findings", "self"].map(|file| format!("alerts/{file}.rules.yaml"));
     assert_eq!(files.len(), rule_files().len());
+
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let path = "deploy/components/monitoring/prometheusrule.yaml";
     expect_generated(path, "loopwatch", &files, "alerts/*.rules.yaml");
-    let (path, file) = ("deploy/components/tenant-alerts/prometheusrule.yaml", "alerts/tenants/tenants.rules.yaml");
+
+    let (path, file) = (
+        "deploy/components/tenant-alerts/prometheusrule.yaml",
+        "alerts/tenants/tenants.rules.yaml",
+    );
+
     expect_generated(path, "loopwatch-tenants", &[file], file);
 }
 
@@ -288,8 +390,10 @@ fn dashboards_use_only_metrics_in_the_catalog() {
     for file in &dashboards() {
         let dashboard: Value = serde_json::from_str(&read(file)).expect("JSON");
         assert_eq!(&format!("dashboards/{}.json", dashboard["uid"].as_str().expect("a uid")), file);
+
         let panels = bundled::panels(&dashboard);
         assert!(panels.len() > 10, "{file}: {} panels", panels.len());
+
         for target in panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten() {
             let expr = target["expr"].as_str().unwrap_or_default();
             assert!(metrics_in(expr).iter().all(|metric| known.contains(metric)), "{file}: {expr}");
@@ -299,10 +403,15 @@ fn dashboards_use_only_metrics_in_the_catalog() {
 
 /// The files of all dashboards.
 fn dashboards() -> Vec<String> {
-    let entries = fs::read_dir(root().join("dashboards")).expect("dashboards").map(|entry| entry.expect("an entry"));
+    let entries = fs::read_dir(root().join("dashboards"))
+        .expect("dashboards")
+        .map(|entry| entry.expect("an entry"));
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut files: Vec<String> =
-        names.filter(|name| name.ends_with(".json")).map(|name| format!("dashboards/{name}")).collect();
+    let mut files: Vec<String> = names
+        .filter(|name| name.ends_with(".json"))
+        .map(|name| format!("dashboards/{name}"))
+        .collect();
+
     files.sort();
     files
 }
@@ -316,16 +425,31 @@ fn every_dashboard_is_installed_and_has_the_variables_of_the_others() {
         .iter()
         .map(|generator| format!("dashboards/{}", generator["files"][0].as_str().expect("a file")))
         .collect();
+
     assert_eq!(generated, dashboards().into_iter().collect());
-    let printed = std::process::Command::new(env!("CARGO_BIN_EXE_loopwatch")).arg("dashboards").output();
-    let printed: Value = serde_json::from_slice(&printed.expect("loopwatch runs").stdout).expect("JSON");
+
+    let printed =
+        std::process::Command::new(env!("CARGO_BIN_EXE_loopwatch")).arg("dashboards").output();
+    let printed: Value =
+        serde_json::from_slice(&printed.expect("loopwatch runs").stdout).expect("JSON");
     let printed = printed.as_array().expect("an array");
+
     assert_eq!(printed.len(), generated.len());
+
     for dashboard in printed {
         let file = format!("dashboards/{}.json", dashboard["uid"].as_str().expect("a uid"));
-        assert_eq!(*dashboard, serde_json::from_str::<Value>(&read(&file)).expect("JSON"), "{file}");
-        let variables = |dashboard: &Value| dashboard["templating"]["list"].as_array().cloned().unwrap_or_default();
-        // Links keep the values of variables, so that all dashboards need the same ones. One may have more.
+        assert_eq!(
+            *dashboard,
+            serde_json::from_str::<Value>(&read(&file)).expect("JSON"),
+            "{file}"
+        );
+
+        let variables = |dashboard: &Value| {
+            dashboard["templating"]["list"].as_array().cloned().unwrap_or_default()
+        };
+
+        // Links keep the values of variables, so that all dashboards need the same ones. One may
+        // have more.
         assert!(variables(dashboard).starts_with(&variables(&printed[0])), "{file}");
     }
 }
@@ -333,27 +457,42 @@ fn every_dashboard_is_installed_and_has_the_variables_of_the_others() {
 #[test]
 fn the_dashboard_of_objects_shows_all_findings_and_metrics_of_its_areas() {
     let areas = ["deletion", "ownership", "references"];
-    let of_areas = FINDINGS.iter().filter(|finding| areas.contains(&finding.area)).map(|finding| finding.name);
+    let of_areas =
+        FINDINGS.iter().filter(|finding| areas.contains(&finding.area)).map(|finding| finding.name);
     let of_areas = of_areas.collect::<Vec<_>>().join("|");
     let file = "dashboards/loopwatch-objects.json";
     let selectors = |text: &str| -> BTreeSet<String> {
         let parts = text.split(",finding=~\\\"").skip(1);
         parts.filter_map(|part| Some(part.split_once('\\')?.0.to_owned())).collect()
     };
+
     if std::env::var_os("UPDATE").is_some() {
         let text = read(file);
         let new = selectors(&text).iter().fold(text, |text, old| text.replace(old, &of_areas));
         fs::write(root().join(file), new).expect("written");
     }
+
     let text = read(file);
-    assert_eq!(selectors(&text), BTreeSet::from([of_areas]), "{file} is out of date; run with UPDATE=1");
+    assert_eq!(
+        selectors(&text),
+        BTreeSet::from([of_areas]),
+        "{file} is out of date; run with UPDATE=1"
+    );
+
     let dashboard: Value = serde_json::from_str(&text).expect("JSON");
-    let exprs = bundled::panels(&dashboard).iter().map(|panel| panel["targets"].to_string()).collect::<String>();
+    let exprs = bundled::panels(&dashboard)
+        .iter()
+        .map(|panel| panel["targets"].to_string())
+        .collect::<String>();
     let shown = metrics_in(&exprs);
     let sections = ["Deletion", "Ownership", "References"];
+
     for row in CATALOG.iter().filter(|row| sections.contains(&row.metric.section)) {
         let name = row.metric.name;
-        assert!(shown.iter().any(|metric| metric.trim_end_matches("_bucket") == name), "no panel shows {name}");
+        assert!(
+            shown.iter().any(|metric| metric.trim_end_matches("_bucket") == name),
+            "no panel shows {name}"
+        );
     }
 }
 
@@ -361,43 +500,64 @@ fn the_dashboard_of_objects_shows_all_findings_and_metrics_of_its_areas() {
 fn the_sidecar_has_no_gating_probes_and_roles_are_read_only() {
     let sidecar = read("deploy/components/sidecar/sidecar.yaml");
     assert!(sidecar.contains("restartPolicy: Always"), "a native sidecar");
+
     for probe in ["readinessProbe", "startupProbe"] {
         let used = sidecar.lines().any(|line| line.trim_start().starts_with(probe));
         assert!(!used, "a {probe} would delay the operator");
     }
+
     let mut rules = 0;
     for folder in ["deploy/base", "deploy/components"] {
         for file in files(&root().join(folder)) {
             for document in documents(&fs::read_to_string(&file).expect("readable")) {
                 for rule in document["rules"].as_array().into_iter().flatten() {
-                    let verbs: Vec<&str> =
-                        rule["verbs"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-                    let reviews = rule["resources"]
+                    let verbs: Vec<&str> = rule["verbs"]
                         .as_array()
                         .into_iter()
                         .flatten()
-                        .all(|r| r.as_str().is_some_and(|resource| resource.ends_with("reviews")));
+                        .filter_map(Value::as_str)
+                        .collect();
+
+                    let reviews =
+                        rule["resources"].as_array().into_iter().flatten().all(|r| {
+                            r.as_str().is_some_and(|resource| resource.ends_with("reviews"))
+                        });
                     let reads = verbs.iter().all(|verb| ["get", "list", "watch"].contains(verb));
-                    assert!(reads || (reviews && verbs == ["create"]), "{}: {rule}", file.display());
+
+                    assert!(
+                        reads || (reviews && verbs == ["create"]),
+                        "{}: {rule}",
+                        file.display()
+                    );
+
                     rules += 1;
                 }
             }
         }
     }
+
     assert!(rules >= 5, "only {rules} rules of roles found");
 }
 
 #[test]
 fn reader_rights_cover_dependents_and_no_contents() {
-    let reader = fs::read_to_string(root().join("deploy/components/reader-rights/reader.yaml")).expect("readable");
+    let reader = fs::read_to_string(root().join("deploy/components/reader-rights/reader.yaml"))
+        .expect("readable");
     let documents = documents(&reader);
-    let rules: Vec<&Value> = documents.iter().filter_map(|document| document["rules"].as_array()).flatten().collect();
-    let has = |list: &Value, word: &str| list.as_array().is_some_and(|list| list.iter().any(|entry| entry == word));
+    let rules: Vec<&Value> =
+        documents.iter().filter_map(|document| document["rules"].as_array()).flatten().collect();
+    let has = |list: &Value, word: &str| {
+        list.as_array().is_some_and(|list| list.iter().any(|entry| entry == word))
+    };
+
     let allows = |verb: &str, group: &str, resource: &str| {
         rules.iter().any(|rule| {
-            has(&rule["apiGroups"], group) && has(&rule["resources"], resource) && has(&rule["verbs"], verb)
+            has(&rule["apiGroups"], group)
+                && has(&rule["resources"], resource)
+                && has(&rule["verbs"], verb)
         })
     };
+
     // The kinds of `created_for` in src/sources/reads/dependents.rs.
     for (group, resource) in [
         ("apps", "replicasets"),
@@ -409,67 +569,112 @@ fn reader_rights_cover_dependents_and_no_contents() {
     ] {
         assert!(allows("get", group, resource) && allows("list", group, resource), "{resource}");
     }
+
     assert!(allows("get", "", "namespaces"), "to read what blocks the deletion of a namespace");
+
     let metrics = |rule: &&&Value| !rule["nonResourceURLs"].is_null();
     let rule = rules.iter().find(metrics).expect("a rule for the operator's metrics");
+
     assert_eq!(
         (rule["nonResourceURLs"].to_string(), rule["verbs"].to_string()),
         (r#"["/metrics"]"#.into(), r#"["get"]"#.into())
     );
+
     for resource in ["deployments", "statefulsets", "daemonsets"] {
         assert!(allows("get", "apps", resource), "to read the operator's workload");
     }
-    assert!(allows("list", "", "pods") && allows("watch", "", "pods"), "to follow the operator's Pods");
+
+    assert!(
+        allows("list", "", "pods") && allows("watch", "", "pods"),
+        "to follow the operator's Pods"
+    );
     assert!(
         allows("list", "events.k8s.io", "events") && allows("watch", "events.k8s.io", "events"),
         "to count and show Events"
     );
+
     assert!(!allows("get", "events.k8s.io", "events"), "nothing reads single Events");
+
     for resource in ["secrets", "configmaps", "*"] {
-        assert!(!allows("get", "", resource) && !allows("list", "", resource), "{resource} have contents to protect");
+        assert!(
+            !allows("get", "", resource) && !allows("list", "", resource),
+            "{resource} have contents to protect"
+        );
     }
 }
 
 #[test]
 fn the_manifests_mount_an_optional_config_map_where_run_looks_for_its_file() {
-    for (file, containers) in
-        [("deploy/components/sidecar/sidecar.yaml", "initContainers"), ("deploy/base/deployment.yaml", "containers")]
-    {
+    for (file, containers) in [
+        ("deploy/components/sidecar/sidecar.yaml", "initContainers"),
+        ("deploy/base/deployment.yaml", "containers"),
+    ] {
         let spec = &yaml(&read(file))["spec"]["template"]["spec"];
         let mount = &spec[containers][0]["volumeMounts"][0];
+
         assert_eq!(mount["mountPath"], "/etc/loopwatch", "{file}");
         assert!(mount["subPath"].is_null(), "{file}: the kubelet does not update a subPath");
+
         let volume = &spec["volumes"][0];
         assert_eq!(volume["name"], mount["name"], "{file}");
         assert_eq!(volume["configMap"]["name"], "loopwatch", "{file}");
-        assert_eq!(volume["configMap"]["optional"], Value::Bool(true), "{file}: the Pod must start without it");
+        assert_eq!(
+            volume["configMap"]["optional"],
+            Value::Bool(true),
+            "{file}: the Pod must start without it"
+        );
     }
-    let help = std::process::Command::new(env!("CARGO_BIN_EXE_loopwatch")).args(["run", "--help"]).output();
+
+    let help = std::process::Command::new(env!("CARGO_BIN_EXE_loopwatch"))
+        .args(["run", "--help"])
+        .output();
     let help = String::from_utf8_lossy(&help.expect("loopwatch runs").stdout).into_owned();
-    assert!(help.split_whitespace().any(|word| word.starts_with("/etc/loopwatch/config.yaml")), "{help}");
+
+    assert!(
+        help.split_whitespace().any(|word| word.starts_with("/etc/loopwatch/config.yaml")),
+        "{help}"
+    );
 }
 
 #[test]
 fn the_process_component_shares_processes_as_one_user_without_privileges() {
     let spec = &yaml(&read("deploy/components/process/process.yaml"))["spec"]["template"]["spec"];
     assert_eq!(spec["shareProcessNamespace"], Value::Bool(true));
-    let sidecar = &yaml(&read("deploy/components/sidecar/sidecar.yaml"))["spec"]["template"]["spec"]["initContainers"];
+
+    let sidecar = &yaml(&read("deploy/components/sidecar/sidecar.yaml"))["spec"]["template"]["spec"]
+        ["initContainers"];
     let container = &spec["initContainers"][0];
+
     assert_eq!(container["name"], sidecar[0]["name"], "it patches the sidecar");
+
     let context = container["securityContext"].as_object().expect("a security context");
-    assert!(context.keys().all(|key| ["runAsUser", "runAsGroup"].contains(&key.as_str())), "no privilege: {context:?}");
+    assert!(
+        context.keys().all(|key| ["runAsUser", "runAsGroup"].contains(&key.as_str())),
+        "no privilege: {context:?}"
+    );
+
     // The image runs as the same user, and so do the images of Kubebuilder.
     let image = read("deploy/Dockerfile");
     let (user, group) = (&context["runAsUser"], &context["runAsGroup"]);
+
     assert!(image.contains(&format!("USER {user}:{group}")), "{context:?}");
+
     let (mount, volume) = (&container["volumeMounts"][0], &spec["volumes"][0]);
     assert_eq!((&mount["mountPath"], &mount["name"]), (&Value::from("/profiles"), &volume["name"]));
     assert!(volume["emptyDir"]["sizeLimit"].is_string(), "{volume}");
+
     let kustomization = yaml(&read("deploy/components/process/kustomization.yaml"));
     let sidecar = yaml(&read("deploy/components/sidecar/kustomization.yaml"));
-    assert_eq!(kustomization["patches"][0]["target"], sidecar["patches"][0]["target"], "the same Deployments");
+
+    assert_eq!(
+        kustomization["patches"][0]["target"], sidecar["patches"][0]["target"],
+        "the same Deployments"
+    );
+
     let page = read("docs/process.md");
-    for word in ["process 1", "runAsUser", "environment", "must trust each other", "--pid", "OpenShift"] {
+    for word in
+        ["process 1", "runAsUser", "environment", "must trust each other", "--pid", "OpenShift"]
+    {
         assert!(page.contains(word), "docs/process.md does not mention {word}");
     }
 }
@@ -484,13 +689,16 @@ fn files(folder: &Path) -> Vec<PathBuf> {
             found.push(path);
         }
     }
+
     found
 }
 
 #[test]
 fn every_setting_is_documented_with_its_default() {
     use loopwatch_model::settings::Settings;
+
     use loopwatch_model::time::Span;
+
     let page = read("docs/tuning.md");
     let documented: Vec<(String, String)> = page
         .lines()
@@ -500,22 +708,33 @@ fn every_setting_is_documented_with_its_default() {
             Some((name.to_owned(), cells.next()?.to_owned()))
         })
         .collect();
+
     let all = serde_json::to_value(Settings::default()).expect("JSON");
     let settings = all.as_object().expect("settings").iter();
     let limits = all["limits"].as_object().expect("limits").iter();
     let mut checked = 0;
+
     for (name, value) in settings.chain(limits) {
         // `deadline` and `deadlines` have a text of their own.
         if ["deadline", "deadlines", "limits"].contains(&name.as_str()) {
             continue;
         }
+
         let default = match value.as_str() {
-            Some(text) => Span::parse(text).map_or_else(|_| text.to_owned(), |span| span.to_string()),
+            Some(text) => {
+                Span::parse(text).map_or_else(|_| text.to_owned(), |span| span.to_string())
+            }
             None => value.to_string(),
         };
-        assert!(documented.contains(&(name.clone(), default.clone())), "docs/tuning.md lacks `{name}` | {default}");
+
+        assert!(
+            documented.contains(&(name.clone(), default.clone())),
+            "docs/tuning.md lacks `{name}` | {default}"
+        );
+
         checked += 1;
     }
+
     assert!(checked > 20, "{checked}");
 }
 
@@ -523,9 +742,14 @@ fn every_setting_is_documented_with_its_default() {
 fn the_model_has_no_dependencies_that_do_io() {
     let manifest = read("model/Cargo.toml");
     let (_, dependencies) = manifest.split_once("[dependencies]").expect("dependencies");
-    let (dependencies, _) = dependencies.split_once("[dev-dependencies]").expect("dev-dependencies");
-    let names: Vec<&str> =
-        dependencies.lines().filter_map(|line| line.split([' ', '.', '=']).next()).filter(|n| !n.is_empty()).collect();
+    let (dependencies, _) =
+        dependencies.split_once("[dev-dependencies]").expect("dev-dependencies");
+    let names: Vec<&str> = dependencies
+        .lines()
+        .filter_map(|line| line.split([' ', '.', '=']).next())
+        .filter(|n| !n.is_empty())
+        .collect();
+
     assert_eq!(names, ["hashbrown", "jiff", "serde"]);
 }
 
@@ -533,14 +757,18 @@ fn the_model_has_no_dependencies_that_do_io() {
 #[test]
 fn the_table_of_frameworks_is_generated_from_runs() {
     const BEGIN: &str = "<!-- table -->\n";
+
     const END: &str = "<!-- end of the table -->";
+
     let file = "docs/frameworks.md";
     let text = read(file);
     let (before, rest) = text.split_once(BEGIN).expect("the beginning of the table");
     let (_, after) = rest.split_once(END).expect("the end of the table");
     let wanted = format!("{before}{BEGIN}{}{END}{after}", loopwatch_testbed::verdicts::table());
+
     if std::env::var_os("UPDATE").is_some() {
         fs::write(root().join(file), &wanted).expect(file);
     }
+
     assert!(read(file) == wanted, "{file} is out of date; run with UPDATE=1");
 }

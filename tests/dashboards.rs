@@ -1,5 +1,5 @@
-//! The dashboards: every query has data on a real Prometheus that scrapes replayed incidents, and the panels follow the
-//! rules of Grafana's dashboard-linter.
+//! The dashboards: every query has data on a real Prometheus that scrapes replayed incidents, and
+//! the panels follow the rules of Grafana's dashboard-linter.
 
 #![expect(clippy::panic, reason = "a broken test should stop")]
 
@@ -24,36 +24,55 @@ use loopwatch_testbed::wait::eventually;
 use prometheus::{Loopwatch, Prometheus};
 use serde_json::Value;
 
-/// The recordings that are played, and how many times as fast as they happened: each takes less than a minute.
-const REPLAYS: [(&str, f64); 5] =
-    [("objects", 1.0), ("busy", 3.0), ("rabbitmq", 4.0), ("cache-growth", 200.0), ("descriptor-leak", 200.0)];
+/// The recordings that are played, and how many times as fast as they happened: each takes less
+/// than a minute.
+const REPLAYS: [(&str, f64); 5] = [
+    ("objects", 1.0),
+    ("busy", 3.0),
+    ("rabbitmq", 4.0),
+    ("cache-growth", 200.0),
+    ("descriptor-leak", 200.0),
+];
 
 /// The time until the last replay has ended and its series have been seen.
 const PLAYED: Duration = Duration::from_secs(100);
 
 /// A panel whose series no recording contains, with the test that proves them.
-const PROVED_ELSEWHERE: [(&str, &str); 1] =
-    [("Workloads with stale configuration", "`references::stale-configuration` of the live tests proves the finding")];
+const PROVED_ELSEWHERE: [(&str, &str); 1] = [(
+    "Workloads with stale configuration",
+    "`references::stale-configuration` of the live tests proves the finding",
+)];
 
 #[test]
 fn every_query_has_data_on_a_prometheus_that_scrapes_incidents() {
-    let server =
-        Standin::start(Traits { kinds: 1, objects: 5, bytes: 500, streamed: StreamedLists::Supported, changes: 1 });
-    let mut targets: Vec<Loopwatch> = REPLAYS.iter().map(|(name, speed)| Loopwatch::replay(name, *speed)).collect();
+    let server = Standin::start(Traits {
+        kinds: 1,
+        objects: 5,
+        bytes: 500,
+        streamed: StreamedLists::Supported,
+        changes: 1,
+    });
+
+    let mut targets: Vec<Loopwatch> =
+        REPLAYS.iter().map(|(name, speed)| Loopwatch::replay(name, *speed)).collect();
     targets.push(Loopwatch::play("rollout", &rollout::recording(), 12.0));
     targets.push(Loopwatch::run("run", &server));
+
     let prometheus = Prometheus::start(&targets);
     let mut waiting: Vec<(&str, Query)> = Vec::new();
     for name in DASHBOARDS {
         let queries = bundled::queries(name).into_iter().chain(bundled::annotation_queries(name));
         waiting.extend(queries.map(|query| (name, query)));
     }
+
     let all = waiting.len();
     assert!(all > 100, "{all} queries");
+
     for (panel, _) in PROVED_ELSEWHERE {
         waiting.retain(|(_, query)| query.panel != panel);
         assert!(waiting.len() < all, "no panel {panel}");
     }
+
     let is_empty = |query: &Query| {
         // The 0 of a panel that shows a number although there is no series is no data.
         let promql = query.promql.replace(" or vector(0)", "");
@@ -62,18 +81,26 @@ fn every_query_has_data_on_a_prometheus_that_scrapes_incidents() {
             Err(error) => panic!("{}: {}: {error}", query.panel, query.promql),
         }
     };
+
     eventually(PLAYED, "every panel has data", || {
         waiting.retain(|(_, query)| is_empty(query));
-        let panels: BTreeSet<String> = waiting.iter().map(|(name, query)| format!("{name}: {}", query.panel)).collect();
+        let panels: BTreeSet<String> =
+            waiting.iter().map(|(name, query)| format!("{name}: {}", query.panel)).collect();
         if panels.is_empty() { Ok(()) } else { Err(format!("{panels:#?}")) }
     });
     for name in DASHBOARDS {
         for query in bundled::variable_queries(name) {
             let values = prometheus.label_values(&query.label, &query.selector);
-            assert!(values.as_ref().is_ok_and(|values| !values.is_empty()), "{name}: {query:?}: {values:?}");
+            assert!(
+                values.as_ref().is_ok_and(|values| !values.is_empty()),
+                "{name}: {query:?}: {values:?}"
+            );
         }
     }
-    let revisions = prometheus.label_values("operator_revision", "loopwatch_obligations_total").expect("values");
+
+    let revisions = prometheus
+        .label_values("operator_revision", "loopwatch_obligations_total")
+        .expect("values");
     for revision in rollout::REVISIONS {
         assert!(revisions.iter().any(|value| value == revision), "{revisions:?}");
     }
@@ -91,18 +118,30 @@ fn the_dashboards_follow_the_rules_of_the_linter() {
             }
         }
     }
+
     for (number, deviation) in DEVIATIONS.iter().enumerate() {
-        assert!(needed.contains(&number), "nothing deviates from {} ({})", deviation.rule, deviation.reason);
+        assert!(
+            needed.contains(&number),
+            "nothing deviates from {} ({})",
+            deviation.rule,
+            deviation.reason
+        );
     }
 }
 
-/// Replicas of an operator export the same objects. A query that adds them up counts everything twice.
+/// Replicas of an operator export the same objects. A query that adds them up counts everything
+/// twice.
 #[test]
 fn queries_merge_replicas_of_loopwatch() {
     for name in DASHBOARDS.into_iter().filter(|name| *name != "loopwatch-self") {
         for Query { panel, promql } in bundled::queries(name) {
-            for selector in promql::selectors(&promql).into_iter().filter(|one| one.metric.starts_with("loopwatch_")) {
-                let merged = selector.around.iter().any(|function| ["max", "min"].contains(function));
+            for selector in promql::selectors(&promql)
+                .into_iter()
+                .filter(|one| one.metric.starts_with("loopwatch_"))
+            {
+                let merged =
+                    selector.around.iter().any(|function| ["max", "min"].contains(function));
+
                 assert!(merged, "{name}: {panel}: {} of all replicas in {promql}", selector.metric);
             }
         }
@@ -115,18 +154,31 @@ fn thresholds() -> Vec<(&'static str, f64, &'static str)> {
     let seconds = |span: loopwatch_model::time::Span| span.0 as f64 / 1000.0;
     let deadline = seconds(settings.deadline);
     let stuck = seconds(settings.finalizer_stuck_after);
+
     vec![
         ("Health", 2.0, "the value of `failing`"),
         ("Oldest unconverged", deadline, "the finding Overdue"),
         ("Oldest deletion", stuck, "the finding FinalizerStuck"),
         ("Oldest deletion by finalizer", stuck, "the finding FinalizerStuck"),
         ("Time to remove a finalizer", stuck, "the finding FinalizerStuck"),
-        ("Oldest soft-deleted object", seconds(settings.soft_deleted_after), "the finding SoftDeleteLingering"),
+        (
+            "Oldest soft-deleted object",
+            seconds(settings.soft_deleted_after),
+            "the finding SoftDeleteLingering",
+        ),
         ("Error budget remaining, 30 days", 0.0, "the objective"),
         ("Longest queue", f64::from(settings.queue_backlog), "the finding QueueBacklog"),
         ("Failed reconciles", f64::from(settings.reconcile_errors), "the finding ReconcileErrors"),
-        ("Longest reconcile", seconds(settings.reconcile_stuck_after), "the finding ReconcileStuck"),
-        ("Time to exhaustion", seconds(settings.exhaustion_within), "the finding MemoryExhaustionPredicted"),
+        (
+            "Longest reconcile",
+            seconds(settings.reconcile_stuck_after),
+            "the finding ReconcileStuck",
+        ),
+        (
+            "Time to exhaustion",
+            seconds(settings.exhaustion_within),
+            "the finding MemoryExhaustionPredicted",
+        ),
         ("Watch delivery lag", 0.5, "the target of the benchmarks; nothing alerts"),
     ]
 }
@@ -141,19 +193,29 @@ fn thresholds_are_those_of_the_findings() {
             let title = panel["title"].as_str().unwrap_or_default();
             let overrides = panel["fieldConfig"]["overrides"].as_array().into_iter().flatten();
             let properties = overrides.filter_map(|one| one["properties"].as_array()).flatten();
-            let overridden = properties.filter(|one| one["id"] == "thresholds").map(|one| &one["value"]);
+            let overridden =
+                properties.filter(|one| one["id"] == "thresholds").map(|one| &one["value"]);
+
             for thresholds in overridden.chain([&panel["fieldConfig"]["defaults"]["thresholds"]]) {
                 let steps = thresholds["steps"].as_array().into_iter().flatten();
-                for value in steps.filter_map(|step| step["value"].as_f64()).filter(|value| *value != 1.0) {
-                    let title = if title == "Unconverged objects" { "Oldest unconverged" } else { title };
+                for value in
+                    steps.filter_map(|step| step["value"].as_f64()).filter(|value| *value != 1.0)
+                {
+                    let title =
+                        if title == "Unconverged objects" { "Oldest unconverged" } else { title };
                     let row = known.iter().position(|(panel, ..)| *panel == title);
-                    let row = row.unwrap_or_else(|| panic!("{name}: {title}: {value} is the threshold of nothing"));
+                    let row = row.unwrap_or_else(|| {
+                        panic!("{name}: {title}: {value} is the threshold of nothing")
+                    });
+
                     assert_eq!(value, known[row].1, "{name}: {title}: {}", known[row].2);
+
                     used.insert(row);
                 }
             }
         }
     }
+
     assert_eq!(used.len(), known.len(), "a threshold that no panel has");
 }
 
@@ -164,27 +226,46 @@ fn links_lead_somewhere() {
         let dashboard = bundled::dashboard(name);
         let mut links = Vec::new();
         collect_urls(&dashboard, &mut links);
+
         let urls: Vec<&str> = links.into_iter().filter(|url| !url.is_empty()).collect();
         for url in &urls {
-            let (kind, path) = match url.strip_prefix(base).and_then(|rest| rest.split_once("/main/")) {
-                Some((kind, path)) => (kind, path.split('#').next().unwrap_or_default()),
-                None if url.starts_with("${page}") => continue,
-                None => {
-                    let uid = url.strip_prefix("/d/").map(|rest| rest.split('?').next().unwrap_or_default());
-                    assert!(uid.is_some_and(|uid| DASHBOARDS.contains(&uid)), "{name}: {url}");
-                    continue;
-                }
-            };
+            let (kind, path) =
+                match url.strip_prefix(base).and_then(|rest| rest.split_once("/main/")) {
+                    Some((kind, path)) => (kind, path.split('#').next().unwrap_or_default()),
+                    None if url.starts_with("${page}") => continue,
+                    None => {
+                        let uid = url
+                            .strip_prefix("/d/")
+                            .map(|rest| rest.split('?').next().unwrap_or_default());
+
+                        assert!(uid.is_some_and(|uid| DASHBOARDS.contains(&uid)), "{name}: {url}");
+
+                        continue;
+                    }
+                };
             for finding in FINDINGS {
                 let path = path.replace("${__value.raw}", finding.name);
                 let file = loopwatch_testbed::repository(&path);
-                assert!(if kind == "tree" { file.is_dir() } else { file.is_file() }, "{name}: {url}: no {path}");
+
+                assert!(
+                    if kind == "tree" { file.is_dir() } else { file.is_file() },
+                    "{name}: {url}: no {path}"
+                );
             }
         }
+
         let has = |part: &str| urls.iter().any(|url| url.contains(part));
-        assert!(has("docs/runbooks/") && has("docs/traces.md") && has("${page}"), "{name}: {urls:?}");
-        let tags = |value: &Value| value.as_array().is_some_and(|tags| tags.iter().any(|tag| tag == "loopwatch"));
-        let to_others = dashboard["links"].as_array().into_iter().flatten().any(|link| tags(&link["tags"]));
+        assert!(
+            has("docs/runbooks/") && has("docs/traces.md") && has("${page}"),
+            "{name}: {urls:?}"
+        );
+
+        let tags = |value: &Value| {
+            value.as_array().is_some_and(|tags| tags.iter().any(|tag| tag == "loopwatch"))
+        };
+        let to_others =
+            dashboard["links"].as_array().into_iter().flatten().any(|link| tags(&link["tags"]));
+
         assert!(tags(&dashboard["tags"]) && to_others, "{name} has no link to the others");
     }
 }
@@ -206,16 +287,25 @@ fn panels_of_metrics_with_exemplars_show_them() {
     let mut shown = 0;
     for name in DASHBOARDS {
         let dashboard = bundled::dashboard(name);
-        let panels = bundled::panels(&dashboard).into_iter().filter(|panel| panel["type"] == "timeseries");
+        let panels =
+            bundled::panels(&dashboard).into_iter().filter(|panel| panel["type"] == "timeseries");
         for target in panels.filter_map(|panel| panel["targets"].as_array()).flatten() {
             let expr = target["expr"].as_str().unwrap_or_default();
-            let has = ["convergence_seconds_bucket", "acknowledge_seconds_bucket"].iter().any(|one| expr.contains(one));
+            let has = ["convergence_seconds_bucket", "acknowledge_seconds_bucket"]
+                .iter()
+                .any(|one| expr.contains(one));
+
             assert!(!has || target["exemplar"] == Value::Bool(true), "{name}: {expr}");
+
             shown += usize::from(has);
         }
     }
+
     assert!(shown >= 5, "{shown}");
-    let page = std::fs::read_to_string(loopwatch_testbed::repository("docs/traces.md")).expect("readable");
+
+    let page =
+        std::fs::read_to_string(loopwatch_testbed::repository("docs/traces.md")).expect("readable");
+
     assert!(page.contains("exemplarTraceIdDestinations") && page.contains("`loopwatch-overview`"));
 }
 
@@ -225,15 +315,19 @@ fn every_row_asks_a_question_that_its_panels_answer() {
         let dashboard = bundled::dashboard(name);
         let panels = dashboard["panels"].as_array().expect("panels");
         let mut empty = true;
+
         for panel in panels.iter().rev() {
             if panel["type"] != "row" {
                 empty = false;
                 continue;
             }
+
             let title = panel["title"].as_str().unwrap_or_default();
             assert!(title.ends_with('?') && !empty, "{name}: {title:?}");
+
             empty = true;
         }
+
         assert_eq!(panels[0]["type"], "row", "{name}");
     }
 }

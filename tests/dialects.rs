@@ -1,5 +1,6 @@
-//! How the status of operators is read, one status per line of `dialects.jsonl`: `is` gives the verdict, `for` the rule
-//! that decides, where it matters. The statuses are invented, but follow the operators' documentation and output.
+//! How the status of operators is read, one status per line of `dialects.jsonl`: `is` gives the
+//! verdict, `for` the rule that decides, where it matters. The statuses are invented, but follow
+//! the operators' documentation and output.
 
 use std::fmt::Write as _;
 
@@ -23,10 +24,13 @@ fn statuses_are_read_as_their_operators_intend() {
     for (line, text) in include_str!("dialects.jsonl").lines().enumerate() {
         let case: DialectCase<'_> =
             serde_json::from_str(text).unwrap_or_else(|error| panic!("line {}: {error}", line + 1));
-        let (own, object) = object_with_type(case.object.get().as_bytes(), &HashKey([0; 16])).expect("an object");
+        let (own, object) =
+            object_with_type(case.object.get().as_bytes(), &HashKey([0; 16])).expect("an object");
         let group = own.api_version.split_once('/').map_or("", |(group, _)| group);
         let Reading { verdict, reason, signal, .. } = read(group, &own.kind, &object);
-        let as_expected = format!("{verdict:?}") == case.is && case.r#for.as_ref().is_none_or(|r| r == reason.as_str());
+        let as_expected = format!("{verdict:?}") == case.is
+            && case.r#for.as_ref().is_none_or(|r| r == reason.as_str());
+
         if !as_expected {
             let expected = case.r#for.unwrap_or_default();
             let _ = writeln!(
@@ -38,8 +42,10 @@ fn statuses_are_read_as_their_operators_intend() {
                 reason.as_str()
             );
         }
+
         read_cases += 1;
     }
+
     assert!(wrong.is_empty(), "{wrong}");
     assert!(read_cases > 200, "only {read_cases} cases");
 }

@@ -1,4 +1,5 @@
-//! The memory that the model takes for idle children of watched kinds, and that a scrape takes, as jemalloc counts it.
+//! The memory that the model takes for idle children of watched kinds, and that a scrape takes, as
+//! jemalloc counts it.
 
 #![cfg(feature = "jemalloc")]
 
@@ -49,9 +50,13 @@ fn namespace(number: usize) -> String {
 
 fn view(number: usize, name: String, owners: Vec<OwnerReference>) -> ObjectView {
     let owns = Owned { spec: true, ..Owned::default() };
+
     // Without an owner, labels would make the object a possible orphan.
-    let labels = owners.first().map(|owner| ("app.kubernetes.io/instance".to_owned(), owner.name.clone()));
-    let manager = Manager { name: "widget-operator".into(), time: Some(NOW), owns, ..Manager::default() };
+    let labels =
+        owners.first().map(|owner| ("app.kubernetes.io/instance".to_owned(), owner.name.clone()));
+    let manager =
+        Manager { name: "widget-operator".into(), time: Some(NOW), owns, ..Manager::default() };
+
     ObjectView {
         key: ObjectKey { namespace: namespace(number), name },
         uid: uid(number),
@@ -86,6 +91,7 @@ fn list(model: &mut Model, role: Role, objects: impl Iterator<Item = ObjectView>
     for object in objects {
         model.apply(NOW, Observation::Listed { watch: watch.clone(), object: Box::new(object) });
     }
+
     model.apply(NOW, Observation::ListEnded { watch, epoch: 1, version: "9999999".into() });
 }
 
@@ -93,19 +99,25 @@ fn list(model: &mut Model, role: Role, objects: impl Iterator<Item = ObjectView>
 fn measure(owners: usize) -> usize {
     let mut model = Model::new(Settings::default());
     model.apply(NOW, Observation::KindsDiscovered(vec![kind(Role::Primary), kind(Role::Child)]));
+
     let primaries = (0..CHILDREN).filter(|n| n % SIBLINGS < 3).map(|n| {
         let mut view = view(1_000_000 + n, format!("widget-{n}"), Vec::new());
         view.key.namespace = namespace(n);
         view
     });
+
     list(&mut model, Role::Primary, primaries);
     let before = allocated();
-    let children =
-        (0..CHILDREN).map(|n| view(n, format!("widget-{n}-config"), (0..owners).map(|nth| owner(n, nth)).collect()));
+    let children = (0..CHILDREN).map(|n| {
+        view(n, format!("widget-{n}-config"), (0..owners).map(|nth| owner(n, nth)).collect())
+    });
+
     list(&mut model, Role::Child, children);
     model.apply(NOW.after(Span::hours(1)), Observation::Tick);
+
     let bytes = allocated() - before;
     assert_eq!(model.objects(), CHILDREN + CHILDREN / SIBLINGS * 3);
+
     bytes / CHILDREN
 }
 
@@ -114,19 +126,34 @@ fn a_child_and_an_edge_stay_within_their_budgets() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let [none, one, three] = [0, 1, 3].map(measure);
     let edge = (three - one).div_ceil(2);
-    eprintln!("bytes per child: {none} without an owner, {one} with one, {three} with three; {edge} per further edge");
+    eprintln!(
+        "bytes per child: {none} without an owner, {one} with one, {three} with three; {edge} per further edge"
+    );
+
     assert!(one <= BUDGET.0, "{one} bytes per child");
-    assert!(edge <= BUDGET.1 && one - none <= BUDGET.1, "{edge} bytes per further edge, {} for the first", one - none);
+    assert!(
+        edge <= BUDGET.1 && one - none <= BUDGET.1,
+        "{edge} bytes per further edge, {} for the first",
+        one - none
+    );
 }
 
 /// A thousand series, a tenth of which matter to a rule: all of them differ.
 fn chunk(nth: usize) -> String {
     (0..1000).fold(String::new(), |mut text, line| {
-        let labels = format!("controller=\"widget-{}\",shard=\"{nth}-{line}\"", (line / 10 + nth) % 300);
+        let labels =
+            format!("controller=\"widget-{}\",shard=\"{nth}-{line}\"", (line / 10 + nth) % 300);
         let _ = match line % 10 {
-            0 => writeln!(text, "controller_runtime_reconcile_total{{{labels},result=\"success\"}} {line}"),
-            _ => writeln!(text, "controller_runtime_reconcile_time_seconds_bucket{{{labels},le=\"0.5\"}} {line}"),
+            0 => writeln!(
+                text,
+                "controller_runtime_reconcile_total{{{labels},result=\"success\"}} {line}"
+            ),
+            _ => writeln!(
+                text,
+                "controller_runtime_reconcile_time_seconds_bucket{{{labels},le=\"0.5\"}} {line}"
+            ),
         };
+
         text
     })
 }
@@ -135,9 +162,15 @@ fn chunk(nth: usize) -> String {
 fn a_scrape_takes_little_memory_for_many_series() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (before, mut most) = (allocated(), 0);
-    let chunks = (0..SERIES / 1000).map(chunk).inspect(|_| most = most.max(allocated().saturating_sub(before)));
+    let chunks = (0..SERIES / 1000)
+        .map(chunk)
+        .inspect(|_| most = most.max(allocated().saturating_sub(before)));
     let view = intake::read(chunks).expect("a view");
+
     eprintln!("{} series, {} MiB: {} KiB of memory", view.series, view.bytes >> 20, most >> 10);
-    assert_eq!((view.series, view.controllers.len(), view.controllers_left_out), (SERIES as u64, 200, 100));
+    assert_eq!(
+        (view.series, view.controllers.len(), view.controllers_left_out),
+        (SERIES as u64, 200, 100)
+    );
     assert!(most <= SCRAPE_BUDGET, "{most} bytes");
 }

@@ -1,5 +1,5 @@
-//! loopwatch with API servers that lack what a current one has, or that send more than any should. The servers are
-//! stand-ins; the tests of `tests/live` use a real one.
+//! loopwatch with API servers that lack what a current one has, or that send more than any should.
+//! The servers are stand-ins; the tests of `tests/live` use a real one.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -33,8 +33,10 @@ impl Run {
         let port = ports::free();
         let began = Instant::now();
         let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+
         server.run_beside(&mut command, folder.path()).arg(format!("--listen=127.0.0.1:{port}"));
         command.args(flags).arg("--log=warn").stdout(Stdio::null());
+
         let child = command.spawn().expect("loopwatch runs");
         Self { child, port, began, _folder: folder }
     }
@@ -46,36 +48,46 @@ impl Run {
     /// The sum of a family over all series whose labels contain `wanted`.
     fn sum(&self, family: &str, wanted: &str) -> Result<f64, String> {
         let text = self.metrics()?;
-        let lines =
-            text.lines().filter(|line| line.strip_prefix(family).is_some_and(|rest| rest.starts_with(['{', ' '])));
-        let values =
-            lines.filter(|line| line.contains(wanted)).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        let lines = text.lines().filter(|line| {
+            line.strip_prefix(family).is_some_and(|rest| rest.starts_with(['{', ' ']))
+        });
+        let values = lines
+            .filter(|line| line.contains(wanted))
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+
         Ok(values.sum())
     }
 
-    /// Waits until loopwatch knows so many objects and no first list is missing. Returns the time since the start.
+    /// Waits until loopwatch knows so many objects and no first list is missing. Returns the time
+    /// since the start.
     fn wait_objects(&self, objects: usize, within: Duration) -> Duration {
         eventually(within, &format!("{objects} objects are known"), || {
             let known = self.sum("loopwatch_objects", GROUP)?;
             http::get(self.port, "/readyz")?;
             if known == objects as f64 { Ok(()) } else { Err(format!("{known}")) }
         });
+
         self.began.elapsed()
     }
 
     /// The largest resident memory so far, in MiB.
     fn peak(&self) -> f64 {
-        let status = std::fs::read_to_string(Path::new("/proc").join(self.child.id().to_string()).join("status"));
+        let status = std::fs::read_to_string(
+            Path::new("/proc").join(self.child.id().to_string()).join("status"),
+        );
         let status = status.expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux");
+
         line.trim().trim_end_matches(" kB").parse::<f64>().expect("a number") / 1024.0
     }
 
     /// Fails if a source has failed.
     fn assert_no_failures(&self) {
         let metrics = self.metrics().expect("metrics");
-        let failures = metrics.lines().filter(|line| line.starts_with("loopwatch_source_failures_total"));
+        let failures =
+            metrics.lines().filter(|line| line.starts_with("loopwatch_source_failures_total"));
         let failures: Vec<&str> = failures.filter(|line| !line.ends_with(" 0")).collect();
+
         assert!(failures.is_empty(), "{failures:?}");
     }
 }
@@ -87,12 +99,16 @@ impl Drop for Run {
     }
 }
 
-/// Returns the time for which processors have been idle since the start of the machine, in seconds, as a sum over all.
+/// Returns the time for which processors have been idle since the start of the machine, in seconds,
+/// as a sum over all.
 fn idle_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/stat").expect("Linux");
-    let line = text.lines().find_map(|line| line.strip_prefix("cpu ")).expect("a line for all processors");
+    let line =
+        text.lines().find_map(|line| line.strip_prefix("cpu ")).expect("a line for all processors");
+
     // In ticks of 10 ms: user, nice, system, idle, waiting for input and output.
-    let ticks: Vec<f64> = line.split_ascii_whitespace().filter_map(|ticks| ticks.parse().ok()).collect();
+    let ticks: Vec<f64> =
+        line.split_ascii_whitespace().filter_map(|ticks| ticks.parse().ok()).collect();
     (ticks[3] + ticks[4]) / 100.0
 }
 
@@ -101,10 +117,12 @@ fn five_hundred_kinds_start_without_streamed_lists() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     // If streamed lists are ignored, the first lists wait ten seconds; all others know.
     for streamed in [StreamedLists::Supported, StreamedLists::Refused, StreamedLists::Ignored] {
-        let server = Standin::start(Traits { kinds: 500, objects: 4, streamed, ..Traits::default() });
+        let server =
+            Standin::start(Traits { kinds: 500, objects: 4, streamed, ..Traits::default() });
         let run = Run::start(&server, &["--max-watches=600"]);
         let took = run.wait_objects(2_000, PATIENCE);
         let tried = server.asked(&["sendInitialEvents"]);
+
         eprintln!(
             "servers: 500 kinds, streamed lists {streamed:?}: {took:.1?}, {tried} streamed lists, {:.0} MiB",
             run.peak()
@@ -113,6 +131,7 @@ fn five_hundred_kinds_start_without_streamed_lists() {
             StreamedLists::Supported => assert_eq!((tried, server.asked(&["limit=100"])), (500, 0)),
             _ => assert!(tried <= 16, "{tried} watches tried what others knew not to work"),
         }
+
         run.assert_no_failures();
     }
 }
@@ -122,18 +141,28 @@ fn eight_kinds_of_large_objects_fit_the_memory_limit() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for streamed in [StreamedLists::Supported, StreamedLists::Refused] {
         // 8 x 40 x 1.2 MB is three times the limit. Then all kinds change at once.
-        let server = Standin::start(Traits { kinds: 8, objects: 40, bytes: 1_200_000, streamed, changes: 5 });
+        let server = Standin::start(Traits {
+            kinds: 8,
+            objects: 40,
+            bytes: 1_200_000,
+            streamed,
+            changes: 5,
+        });
+
         let run = Run::start(&server, &[]);
         let took = run.wait_objects(320, PATIENCE);
         let listed = run.peak();
         pause(Duration::from_secs(5));
+
         let peak = run.peak();
         eprintln!(
             "servers: 8 kinds x 40 x 1.2 MB, streamed lists {streamed:?}: {took:.1?}, peak {listed:.0} MiB after the lists, \
              {peak:.0} MiB after {} changes",
             server.events()
         );
+
         assert!(peak < 128.0, "{peak:.0} MiB");
+
         run.assert_no_failures();
     }
 }
@@ -141,52 +170,69 @@ fn eight_kinds_of_large_objects_fit_the_memory_limit() {
 #[test]
 fn a_burst_of_large_changes_is_read_without_delay() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+
     // Without optimization, decoding takes five times as long.
     let changes = if cfg!(debug_assertions) { 500 } else { 2_000 };
-    let server = Standin::start(Traits { objects: 500, bytes: 30_000, changes, ..Traits::default() });
+    let server =
+        Standin::start(Traits { objects: 500, bytes: 30_000, changes, ..Traits::default() });
     let run = Run::start(&server, &[]);
+
     run.wait_objects(500, PATIENCE);
     let (began, before, idle) = (Instant::now(), server.events(), idle_seconds());
     pause(Duration::from_secs(6));
+
     let elapsed = began.elapsed().as_secs_f64();
     let rate = (server.events() - before) as f64 / elapsed;
-    // If the processors are busy with other work, they limit the rate. Otherwise only a wait of loopwatch can.
+
+    // If the processors are busy with other work, they limit the rate. Otherwise only a wait of
+    // loopwatch can.
     let idle = (idle_seconds() - idle) / elapsed;
     let busy = idle < 0.1;
     let applied = run.sum("loopwatch_observations_total", "\"watch\"").expect("metrics");
     let cpu = run.sum("process_cpu_seconds_total", "").expect("metrics");
     let (late, behind) = (server.late(), server.events() as f64 - applied);
+
     eprintln!(
         "servers: {rate:.0} changes of 30 KB per second: the server waited up to {late:.0?}, {behind} changes behind, \
          {cpu:.1} s of CPU time, peak {:.0} MiB, {idle:.2} processors idle",
         run.peak()
     );
+
     assert!(busy || rate >= 0.95 * f64::from(changes), "{rate:.0} of {changes} changes per second");
     assert!(busy || late < Duration::from_secs(1), "the server waited {late:?}");
+
     run.assert_no_failures();
 }
 
 /// Serves metrics at a port of its own: each response has `lines` lines.
 fn metrics_endpoint(lines: usize) -> u16 {
     use std::io::{Read as _, Write as _};
+
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its address").port();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().filter_map(Result::ok) {
             std::thread::spawn(move || {
                 let _ = stream.read(&mut [0; 4096]);
-                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\n\r\n");
+                let _ = stream.write_all(
+                    b"HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\n\r\n",
+                );
                 let _ =
                     stream.write_all(b"# TYPE workqueue_depth gauge\nworkqueue_depth{name=\"a\"} 1\n# TYPE b gauge\n");
                 let pad = "x".repeat(1000);
+
                 for number in 0..lines {
-                    if stream.write_all(format!("b{{n=\"{number}\",pad=\"{pad}\"}} 1\n").as_bytes()).is_err() {
+                    if stream
+                        .write_all(format!("b{{n=\"{number}\",pad=\"{pad}\"}} 1\n").as_bytes())
+                        .is_err()
+                    {
                         return;
                     }
                 }
             });
         }
     });
+
     port
 }
 
@@ -196,12 +242,14 @@ fn a_metrics_endpoint_that_sends_a_gigabyte_costs_little_memory() {
     let server = Standin::start(Traits::default());
     let port = metrics_endpoint(1_000_000);
     let run = Run::start(&server, &[&format!("--scrape=http://127.0.0.1:{port}")]);
+
     run.wait_objects(10, Duration::from_secs(30));
     eventually(Duration::from_secs(90), "the scrape fails", || {
         let failures = run.sum("loopwatch_source_failures_total", "source=\"metrics\"")?;
         if failures > 0.0 { Ok(()) } else { Err(format!("{failures}")) }
     });
     eprintln!("servers: metrics of 1 GB: peak {:.0} MiB", run.peak());
+
     assert!(run.peak() < 64.0, "{:.0} MiB", run.peak());
 }
 
@@ -211,12 +259,15 @@ fn metrics_at_a_named_address_are_scraped() {
     let server = Standin::start(Traits::default());
     let scrape = format!("--scrape=http://127.0.0.1:{}", metrics_endpoint(10));
     let run = Run::start(&server, &[&scrape, "--scrape-interval=2s"]);
+
     eventually(Duration::from_secs(30), "the source works", || {
         let status: serde_json::Value =
-            serde_json::from_str(&http::get(run.port, "/api/v1/status")?).map_err(|error| error.to_string())?;
+            serde_json::from_str(&http::get(run.port, "/api/v1/status")?)
+                .map_err(|error| error.to_string())?;
         let sources = status["sources"].as_array().or(status["status"]["sources"].as_array());
         let source = sources.into_iter().flatten().find(|source| source["source"] == "metrics");
         let source = source.ok_or_else(|| status.to_string())?;
+
         match (source["up"].as_bool(), source["interval_seconds"].as_f64()) {
             (Some(true), Some(seconds)) if seconds >= 2.0 => Ok(()),
             _ => Err(source.to_string()),

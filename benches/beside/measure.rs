@@ -1,4 +1,5 @@
-//! Measures CPU time and memory of a process, as the kernel reports them, and the duration of its scrapes.
+//! Measures CPU time and memory of a process, as the kernel reports them, and the duration of its
+//! scrapes.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -60,10 +61,12 @@ impl MeasuredProcess {
 
     fn cpu(&self) -> Duration {
         let stat = self.proc("stat");
-        // The program name may contain spaces, so count from its closing parenthesis. User and system time are fields
-        // 14 and 15, see proc(5).
+
+        // The program name may contain spaces, so count from its closing parenthesis. User and
+        // system time are fields 14 and 15, see proc(5).
         let fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ')).into_iter().flatten();
-        let ticks = fields.skip(11).take(2).filter_map(|field| field.parse::<u32>().ok()).sum::<u32>();
+        let ticks =
+            fields.skip(11).take(2).filter_map(|field| field.parse::<u32>().ok()).sum::<u32>();
         TICK * ticks
     }
 
@@ -80,14 +83,16 @@ impl MeasuredProcess {
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// Returns the duration and size of one scrape, with the request headers of Prometheus but uncompressed. Discards
-    /// the body, so that the time of the server dominates.
+    /// Returns the duration and size of one scrape, with the request headers of Prometheus but
+    /// uncompressed. Discards the body, so that the time of the server dominates.
     fn scrape(&self) -> (Duration, usize) {
         let fail = |error: std::io::Error| -> ! { panic!("scrape: {error}") };
         let began = Instant::now();
         let headers = [("Accept", "text/plain;version=0.0.4")];
-        let mut stream = http::send("GET", self.port, "/metrics", &headers, "").unwrap_or_else(|error| fail(error));
+        let mut stream = http::send("GET", self.port, "/metrics", &headers, "")
+            .unwrap_or_else(|error| fail(error));
         let (mut buffer, mut bytes) = (vec![0; 1 << 20], 0);
+
         loop {
             match stream.read(&mut buffer).unwrap_or_else(|error| fail(error)) {
                 0 => return (began.elapsed(), bytes),
@@ -102,17 +107,22 @@ impl MeasuredProcess {
 impl Figures {
     /// Waits until the process has synced.
     pub(crate) fn synced(&mut self, process: &mut MeasuredProcess) {
-        eventually(Duration::from_secs(30), "it serves", || http::get(process.port, "/livez").map(drop));
+        eventually(Duration::from_secs(30), "it serves", || {
+            http::get(process.port, "/livez").map(drop)
+        });
         let (mut cpu, mut since) = (process.cpu(), Instant::now());
         let mut at = process.started;
+
         while cpu < MIN_SYNC_CPU || since.elapsed() < QUIET {
             process.child.assert_running();
             pause(Duration::from_millis(100));
+
             let now = process.cpu();
             if now > cpu + 2 * TICK {
                 (cpu, since, at) = (now, Instant::now(), Instant::now());
             }
         }
+
         self.sync = at - process.started;
         self.sync_cpu = process.cpu();
         self.start_peak = process.memory("VmHWM");
@@ -123,6 +133,7 @@ impl Figures {
         let scrapes: Vec<_> = (0..SCRAPES).map(|_| process.scrape()).collect();
         self.scrape = scrapes.iter().map(|(took, _)| *took).min().unwrap_or_default();
         self.scrape_bytes = scrapes.last().map_or(0, |(_, bytes)| *bytes);
+
         let text = http::get(process.port, "/metrics").unwrap_or_else(|error| panic!("{error}"));
         self.series = text.lines().filter(|line| !line.starts_with('#')).count();
         self.unhealthy = text.matches("loopwatch_object_unconverged_timestamp_seconds{").count();
@@ -135,12 +146,20 @@ impl Figures {
         self.idle = (process.cpu() - before).as_secs_f64() / span.as_secs_f64();
     }
 
-    /// Measures the process while `change` changes objects for `span`; `change` returns how many it changed.
-    pub(crate) fn changed(&mut self, process: &MeasuredProcess, change: impl Fn(Duration) -> u32, span: Duration) {
+    /// Measures the process while `change` changes objects for `span`; `change` returns how many it
+    /// changed.
+    pub(crate) fn changed(
+        &mut self,
+        process: &MeasuredProcess,
+        change: impl Fn(Duration) -> u32,
+        span: Duration,
+    ) {
         let (before, began) = (process.cpu(), Instant::now());
         let made = change(span);
         pause(Duration::from_secs(2)); // until the last changes have arrived
-        let spent = (process.cpu() - before).as_secs_f64() - self.idle * began.elapsed().as_secs_f64();
+
+        let spent =
+            (process.cpu() - before).as_secs_f64() - self.idle * began.elapsed().as_secs_f64();
         self.change_cpu = Duration::from_secs_f64(spent.max(0.0) / f64::from(made.max(1)));
     }
 

@@ -28,20 +28,24 @@ const BATCH: usize = 100;
 
 /// Creates the objects and an account that can read them. Returns the kubeconfig of the account.
 ///
-/// Writes the objects directly to etcd, in the API server's storage format, which takes seconds instead of minutes.
+/// Writes the objects directly to etcd, in the API server's storage format, which takes seconds
+/// instead of minutes.
 pub(crate) fn load(plane: &ControlPlane) -> PathBuf {
     let kube = &plane.kube;
     for space in 0..NAMESPACES {
         kube.namespace(&namespace(space));
     }
+
     let all: Vec<usize> = (0..COUNT).collect();
     for batch in all.chunks(BATCH) {
         let puts = batch.iter().map(|&number| {
             let key = format!("/registry/bench.loopwatch.dev/shops/{}/{}", namespace(number), name(number));
             json!({"requestPut": {"key": STANDARD.encode(key), "value": STANDARD.encode(shop(number).to_string())}})
         });
+
         plane.etcd("/v3/kv/txn", &json!({"success": puts.collect::<Vec<_>>()}));
     }
+
     kube.apply(&definition());
     eventually(Duration::from_secs(120), "the API server serves the objects", || {
         let path = format!("/apis/{API}/shops?limit=1");
@@ -50,11 +54,12 @@ pub(crate) fn load(plane: &ControlPlane) -> PathBuf {
         if left as usize == COUNT - 1 { Ok(()) } else { Err(format!("{} objects", left + 1)) }
     });
     own_account(kube, "default", "bench.loopwatch.dev", &["shops", "shops/status"]);
+
     plane.kubeconfig_of("shop-operator.kubeconfig", &plane.url, "default", ACCOUNT)
 }
 
-/// Changes objects for `span` at [`RATE`]: first the spec of an object, then its status, as an operator does. Returns
-/// the number of changes.
+/// Changes objects for `span` at [`RATE`]: first the spec of an object, then its status, as an
+/// operator does. Returns the number of changes.
 pub(crate) fn change(plane: &ControlPlane, span: Duration) -> u32 {
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -69,22 +74,28 @@ fn change_some(plane: &ControlPlane, writer: u32, began: Instant, span: Duration
     let kube = &plane.kube;
     let every = Duration::from_secs(1) * WRITERS / RATE;
     let mut made = 0;
+
     while began.elapsed() < span {
         // A prime step spreads changes over all objects. Unhealthy objects stay unchanged.
-        let turn =
-            (began.elapsed().as_millis() as usize + made as usize * 7_919 + writer as usize * COUNT / WRITERS as usize)
-                % COUNT;
+        let turn = (began.elapsed().as_millis() as usize
+            + made as usize * 7_919
+            + writer as usize * COUNT / WRITERS as usize)
+            % COUNT;
         let number = turn.max(UNHEALTHY);
         let (space, name) = (namespace(number), name(number));
         let patch = |object: &str, change: Value| kube.patch(API, "Shop", &space, object, &change);
-        let changed = patch(&name, json!({"spec": {"revision": began.elapsed().as_micros() as u64}}));
+        let changed =
+            patch(&name, json!({"spec": {"revision": began.elapsed().as_micros() as u64}}));
+
         made += 1;
         pause_until(began, every * made);
+
         let seen = json!({"status": {"observedGeneration": changed["metadata"]["generation"]}});
         patch(&format!("{name}/status"), seen);
         made += 1;
         pause_until(began, every * made);
     }
+
     made
 }
 
@@ -111,21 +122,26 @@ fn shop(number: usize) -> Value {
             "lastTransitionTime": "2026-01-01T00:10:00Z",
         })
     };
+
     let manager = |name: &str, subresource: &str, fields: Value| {
         json!({
             "manager": name, "operation": "Update", "apiVersion": API, "subresource": subresource,
             "time": "2026-01-01T00:10:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields,
         })
     };
+
     let parts: Vec<Value> = (0..18)
         .map(|part| json!({"name": format!("part-{part}"), "image": "registry.example.org/shop/part:1.2.3", "weight": part}))
         .collect();
-    let spec_fields: Value =
-        (0..12).map(|field| (format!("f:setting{field}"), json!({}))).collect::<serde_json::Map<_, _>>().into();
+    let spec_fields: Value = (0..12)
+        .map(|field| (format!("f:setting{field}"), json!({})))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
     let status_fields = json!({"f:status": {"f:phase": {}, "f:observedGeneration": {}, "f:conditions": {
         "k:{\"type\":\"Ready\"}": {".": {}, "f:status": {}, "f:reason": {}, "f:message": {}, "f:lastTransitionTime": {}},
         "k:{\"type\":\"Available\"}": {".": {}, "f:status": {}, "f:reason": {}, "f:message": {}, "f:lastTransitionTime": {}},
     }}});
+
     json!({
         "apiVersion": API, "kind": "Shop",
         "metadata": {

@@ -1,4 +1,5 @@
-//! Predicts what a deletion takes with it, from the ownership graph and the rules of the garbage collector.
+//! Predicts what a deletion takes with it, from the ownership graph and the rules of the garbage
+//! collector.
 //!
 //! ```text
 //!   Node, KindFacts ──▶ Graph::new ──▶ Graph::predict(Request) ──▶ Prediction { taken, kept, blockers, stranded, steps }
@@ -6,10 +7,11 @@
 //!                                          └─ Collector: the garbage collector, as a simulation
 //! ```
 //!
-//! The prediction runs the simulation three times: without the deletion, with it, and with it while controllers remove
-//! their finalizers. The first run shows what the garbage collector takes anyway, the second what goes at once, and the
-//! third what goes later. Like the model, this module does no I/O and cannot fail. Its cost grows with the number of
-//! objects and owner references, whatever their shape: cycles and objects with thousands of owners are safe.
+//! The prediction runs the simulation three times: without the deletion, with it, and with it while
+//! controllers remove their finalizers. The first run shows what the garbage collector takes
+//! anyway, the second what goes at once, and the third what goes later. Like the model, this module
+//! does no I/O and cannot fail. Its cost grows with the number of objects and owner references,
+//! whatever their shape: cycles and objects with thousands of owners are safe.
 
 mod collector;
 mod graph;
@@ -56,9 +58,11 @@ pub struct KindFacts {
     pub versions: Vec<String>,
     /// Whether objects of the kind live in namespaces.
     pub namespaced: bool,
-    /// Whether the nodes contain all objects of the kind. Otherwise an owner that is not among the nodes may exist.
+    /// Whether the nodes contain all objects of the kind. Otherwise an owner that is not among the
+    /// nodes may exist.
     pub complete: bool,
-    /// Whether the garbage collector watches the kind: one that the API server can list, watch and delete.
+    /// Whether the garbage collector watches the kind: one that the API server can list, watch and
+    /// delete.
     pub collected: bool,
 }
 

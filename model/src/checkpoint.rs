@@ -1,5 +1,6 @@
-//! Checkpoints: the state that survives a restart, which is learned times, the start times of open findings, and signs of
-//! life of controllers. Objects are not stored, because the API server lists them again.
+//! Checkpoints: the state that survives a restart, which is learned times, the start times of open
+//! findings, and signs of life of controllers. Objects are not stored, because the API server lists
+//! them again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,16 +12,18 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Checkpoint {
-    /// Learned convergence times by `group/Kind` (`Kind` alone for the core group): the bucket counts of the estimator
-    /// in `model/learned.rs`, first of converged spec changes, then of censored ones.
+    /// Learned convergence times by `group/Kind` (`Kind` alone for the core group): the bucket
+    /// counts of the estimator in `model/learned.rs`, first of converged spec changes, then of
+    /// censored ones.
     pub learned: BTreeMap<String, Vec<u64>>,
     /// The start of the problem behind each open finding, by finding ID.
     pub findings: BTreeMap<String, Timestamp>,
-    /// The open findings that do not alert, because another one explains them (`null`) or because the operator has until the
-    /// instant to catch up, by finding ID.
+    /// The open findings that do not alert, because another one explains them (`null`) or because
+    /// the operator has until the instant to catch up, by finding ID.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub silent: BTreeMap<String, Option<Timestamp>>,
-    /// The IDs in `findings` that are about controllers. loopwatch finds these again only after several scrapes.
+    /// The IDs in `findings` that are about controllers. loopwatch finds these again only after
+    /// several scrapes.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub of_controllers: BTreeSet<String>,
     /// The fields that name objects which the operator creates, as `group/Kind path`.
@@ -29,7 +32,8 @@ pub struct Checkpoint {
     /// The leader election leases that have been seen renewed, by `namespace/name`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub leases: BTreeMap<String, SeenLease>,
-    /// The experience with finalizers, by the name of the kind and of the finalizer, with a space between them.
+    /// The experience with finalizers, by the name of the kind and of the finalizer, with a space
+    /// between them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub finalizers: BTreeMap<String, FinalizerMemory>,
 }

@@ -1,7 +1,7 @@
 //! Findings: the problems that detectors report. [`FINDINGS`] is the one table of all of them.
 //!
-//! Metrics, alert rules, the page, `check`, runbooks and `docs/findings.md` take their names, texts and severities from
-//! this table and contain no rules of their own.
+//! Metrics, alert rules, the page, `check`, runbooks and `docs/findings.md` take their names, texts
+//! and severities from this table and contain no rules of their own.
 
 mod evidence;
 mod table;
@@ -18,18 +18,20 @@ use crate::time::{Span, Timestamp};
 /// A problem, with its subject, its start and its evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// A hash of code and subject, so that the same problem has the same ID after a restart and on every replica.
+    /// A hash of code and subject, so that the same problem has the same ID after a restart and on
+    /// every replica.
     pub id: FindingId,
     /// The kind of problem.
     pub code: FindingCode,
     /// The object, kind or part of loopwatch that has the problem.
     pub subject: Subject,
-    /// When the problem began according to the best evidence, which may be before loopwatch noticed it.
+    /// When the problem began according to the best evidence, which may be before loopwatch noticed
+    /// it.
     pub since: Timestamp,
     /// When the detector first reported it.
     pub found: Timestamp,
-    /// How urgently a person must act: the severity of the code, unless the settings change it or the evidence is weak, or
-    /// that of a finding that it explains.
+    /// How urgently a person must act: the severity of the code, unless the settings change it or
+    /// the evidence is weak, or that of a finding that it explains.
     pub severity: Severity,
     /// How certain it is.
     pub confidence: Confidence,
@@ -37,13 +39,15 @@ pub struct Finding {
     pub evidence: Evidence,
     /// The open finding that explains this one; `None` for a root finding.
     pub explained_by: Option<FindingId>,
-    /// From when on it alerts; `None` while it does not. After the end of the finding that explained it, this is in the
-    /// future: the operator needs time to work off what it missed. A finding that has alerted for [`HOLD`] goes on until it
-    /// closes, even if another one explains it by then: people would believe that the problem is over.
+    /// From when on it alerts; `None` while it does not. After the end of the finding that
+    /// explained it, this is in the future: the operator needs time to work off what it missed. A
+    /// finding that has alerted for [`HOLD`] goes on until it closes, even if another one explains
+    /// it by then: people would believe that the problem is over.
     pub alerts_from: Option<Timestamp>,
 }
 
-/// How long a root finding must be open before its alert is posted: a finding that explains it may open a moment later.
+/// How long a root finding must be open before its alert is posted: a finding that explains it may
+/// open a moment later.
 pub const HOLD: Span = Span::secs(15);
 
 /// A change of a finding, for logs, notifications and the timeline of a replay.
@@ -62,7 +66,8 @@ pub struct FindingEvent {
 pub enum Change {
     /// The detector has reported the problem.
     Opened,
-    /// The problem is gone or, if too many findings are open, a more severe finding has taken its place.
+    /// The problem is gone or, if too many findings are open, a more severe finding has taken its
+    /// place.
     Closed,
     /// Another finding explains this open one now, or no longer does.
     Explained,
@@ -158,13 +163,16 @@ impl Finding {
             line.push(' ');
             line.push_str(&value.to_string());
         }
+
         if !self.evidence.0.is_empty() {
             line.push(')');
         }
+
         line
     }
 
-    /// Returns whether the finding counts for alerts at an instant. Its severity and confidence decide, too.
+    /// Returns whether the finding counts for alerts at an instant. Its severity and confidence
+    /// decide, too.
     #[must_use]
     pub fn alerts_at(&self, at: Timestamp) -> bool {
         self.alerts_from.is_some_and(|from| from <= at)
@@ -183,15 +191,19 @@ impl FindingEvent {
     /// Returns whether another finding explains this one now, in words.
     #[must_use]
     pub const fn explanation(&self) -> &'static str {
-        if self.finding.explained_by.is_some() { "explained by another finding" } else { "no longer explained" }
+        if self.finding.explained_by.is_some() {
+            "explained by another finding"
+        } else {
+            "no longer explained"
+        }
     }
 }
 
 // === impl FindingId ===
 
 impl FindingId {
-    /// Returns the ID of `code` on `subject`: the 64-bit FNV-1a hash (draft-eastlake-fnv) of the code, group, kind,
-    /// namespace and name, each followed by the byte `0xff`.
+    /// Returns the ID of `code` on `subject`: the 64-bit FNV-1a hash (draft-eastlake-fnv) of the
+    /// code, group, kind, namespace and name, each followed by the byte `0xff`.
     #[must_use]
     pub fn of(code: FindingCode, subject: &Subject) -> Self {
         Self(fnv([code.name()].into_iter().chain(subject.parts())))
@@ -224,9 +236,9 @@ impl Subject {
     #[must_use]
     pub fn namespace(&self) -> &str {
         match self {
-            Self::Object { namespace, .. } | Self::Operator { namespace, .. } | Self::Permission { namespace, .. } => {
-                namespace
-            }
+            Self::Object { namespace, .. }
+            | Self::Operator { namespace, .. }
+            | Self::Permission { namespace, .. } => namespace,
             Self::Kind { .. }
             | Self::Definition { .. }
             | Self::Controller { .. }
@@ -278,11 +290,14 @@ impl Subject {
         }
     }
 
-    /// Returns the subject that stands for all objects of this object's kind; `None` unless this subject is an object.
+    /// Returns the subject that stands for all objects of this object's kind; `None` unless this
+    /// subject is an object.
     #[must_use]
     pub fn whole_kind(&self) -> Option<Self> {
         match self {
-            Self::Object { group, kind, .. } => Some(Self::Kind { group: group.clone(), kind: kind.clone() }),
+            Self::Object { group, kind, .. } => {
+                Some(Self::Kind { group: group.clone(), kind: kind.clone() })
+            }
             _ => None,
         }
     }
@@ -297,8 +312,12 @@ impl Subject {
         } else {
             format!("{}.{}", self.kind().to_lowercase(), self.group())
         };
-        let in_namespace =
-            if self.namespace().is_empty() { String::new() } else { format!(" -n {}", shell_word(self.namespace())) };
+        let in_namespace = if self.namespace().is_empty() {
+            String::new()
+        } else {
+            format!(" -n {}", shell_word(self.namespace()))
+        };
+
         let values = [
             ("{resource}", shell_word(&resource)),
             ("{in_namespace}", in_namespace),
@@ -306,20 +325,25 @@ impl Subject {
             ("{group}", shell_word(self.group())),
             ("{name}", shell_word(self.name())),
         ];
+
         // In one pass: a name may contain what looks like a placeholder.
         let (mut command, mut rest) = (String::new(), template);
         while let Some(start) = rest.find('{') {
             let (before, after) = rest.split_at(start);
             command.push_str(before);
-            let value = values.iter().find_map(|(name, value)| Some((value, after.strip_prefix(*name)?)));
+
+            let value =
+                values.iter().find_map(|(name, value)| Some((value, after.strip_prefix(*name)?)));
             let Some((value, remaining)) = value else {
                 command.push('{');
                 rest = &after[1..];
                 continue;
             };
+
             command.push_str(value);
             rest = remaining;
         }
+
         command + rest
     }
 }
@@ -327,16 +351,19 @@ impl Subject {
 /// Returns the 64-bit FNV-1a hash (draft-eastlake-fnv) of texts, each followed by the byte `0xff`.
 pub(crate) fn fnv<'a>(parts: impl IntoIterator<Item = &'a str>) -> u64 {
     let bytes = parts.into_iter().flat_map(|part| part.bytes().chain([0xff]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
-/// Quotes `text` as one shell word. People paste these commands into a shell, and a name in a recording from an
-/// untrusted source must not inject a command.
+/// Quotes `text` as one shell word. People paste these commands into a shell, and a name in a
+/// recording from an untrusted source must not inject a command.
 fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@%+,".contains(c);
     if !text.starts_with('-') && text.chars().all(plain) {
         return text.to_owned();
     }
+
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
@@ -344,18 +371,24 @@ impl fmt::Display for Subject {
     /// `Widget team-a/web`, `Widget (all)`, `source watch/widgets.example.io`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Object { kind, namespace, name, .. } if namespace.is_empty() => write!(f, "{kind} {name}"),
+            Self::Object { kind, namespace, name, .. } if namespace.is_empty() => {
+                write!(f, "{kind} {name}")
+            }
             Self::Object { kind, namespace, name, .. } => write!(f, "{kind} {namespace}/{name}"),
             Self::Kind { kind, .. } => write!(f, "{kind} (all)"),
             Self::Definition { name } => write!(f, "definition {name}"),
-            Self::Operator { namespace, name } if namespace.is_empty() => write!(f, "operator {name}"),
+            Self::Operator { namespace, name } if namespace.is_empty() => {
+                write!(f, "operator {name}")
+            }
             Self::Operator { namespace, name } => write!(f, "operator {namespace}/{name}"),
             Self::Controller { name } => write!(f, "controller {name}"),
             Self::Source { name } => write!(f, "source {name}"),
             Self::Permission { namespace, permission } if namespace.is_empty() => {
                 write!(f, "permission to {permission}")
             }
-            Self::Permission { namespace, permission } => write!(f, "permission to {permission} in {namespace}"),
+            Self::Permission { namespace, permission } => {
+                write!(f, "permission to {permission} in {namespace}")
+            }
             Self::Limit { name } => write!(f, "limit {name}"),
         }
     }
@@ -368,12 +401,17 @@ mod tests {
     #[test]
     fn names_with_special_characters_are_quoted_in_commands() {
         let command = |name: &str| {
-            let (group, kind, namespace) = ("example.io".to_owned(), "Widget".to_owned(), "team-a".to_owned());
+            let (group, kind, namespace) =
+                ("example.io".to_owned(), "Widget".to_owned(), "team-a".to_owned());
             let subject = Subject::Object { group, kind, namespace, name: name.to_owned() };
             subject.fill("kubectl get {resource} {name}{in_namespace}")
         };
+
         assert_eq!(command("web"), "kubectl get widget.example.io web -n team-a");
-        assert_eq!(command("a; rm -rf '~'"), r"kubectl get widget.example.io 'a; rm -rf '\''~'\''' -n team-a");
+        assert_eq!(
+            command("a; rm -rf '~'"),
+            r"kubectl get widget.example.io 'a; rm -rf '\''~'\''' -n team-a"
+        );
         assert_eq!(command("-o=x"), "kubectl get widget.example.io '-o=x' -n team-a");
     }
 
@@ -382,6 +420,7 @@ mod tests {
         let (group, kind, namespace) = (String::new(), "Widget".to_owned(), "{name}".to_owned());
         let subject = Subject::Object { group, kind, namespace, name: "; reboot".to_owned() };
         let command = subject.fill("kubectl get {kind}{in_namespace} {name} -o jsonpath='{.x}'");
+
         assert_eq!(command, "kubectl get Widget -n '{name}' '; reboot' -o jsonpath='{.x}'");
     }
 }

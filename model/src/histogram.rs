@@ -1,13 +1,16 @@
 //! Classic Prometheus histograms with fixed bucket bounds.
 
-/// Upper bounds in seconds for convergence, acknowledgement and finalizer removal: from one second, the time that a
-/// fast controller needs, to one day.
-pub const LATENCY_BOUNDS: &[f64] =
-    &[1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 10_800.0, 43_200.0, 86_400.0];
+/// Upper bounds in seconds for convergence, acknowledgement and finalizer removal: from one second,
+/// the time that a fast controller needs, to one day.
+pub const LATENCY_BOUNDS: &[f64] = &[
+    1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 10_800.0, 43_200.0,
+    86_400.0,
+];
 
-/// Upper bounds in seconds for the delivery lag of watches. loopwatch aims at less than half a second, so the bounds
-/// are densest below that.
-pub const LAG_BOUNDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+/// Upper bounds in seconds for the delivery lag of watches. loopwatch aims at less than half a
+/// second, so the bounds are densest below that.
+pub const LAG_BOUNDS: &[f64] =
+    &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
 /// A histogram: the number of values per bucket, and the sum of all values in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,8 +21,8 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Returns an empty histogram. `bounds` are upper bounds in seconds, in ascending order; the bucket for infinity is
-    /// added.
+    /// Returns an empty histogram. `bounds` are upper bounds in seconds, in ascending order; the
+    /// bucket for infinity is added.
     #[must_use]
     pub fn new(bounds: &'static [f64]) -> Self {
         Self { bounds, counts: vec![0; bounds.len() + 1], sum_ms: 0 }
@@ -28,21 +31,31 @@ impl Histogram {
     /// Counts one value. A negative value falls into the first bucket and adds zero to the sum.
     pub fn observe(&mut self, value: crate::time::Span) {
         let seconds = value.seconds();
-        let bucket = self.bounds.iter().position(|bound| seconds <= *bound).unwrap_or(self.bounds.len());
+        let bucket =
+            self.bounds.iter().position(|bound| seconds <= *bound).unwrap_or(self.bounds.len());
         self.counts[bucket] += 1;
         self.sum_ms = self.sum_ms.saturating_add(u64::try_from(value.0).unwrap_or(0));
     }
 
     /// Adds the values of another histogram with the same bounds.
     pub fn add(&mut self, other: &Self) {
-        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count = count.saturating_add(*more));
+        self.counts
+            .iter_mut()
+            .zip(&other.counts)
+            .for_each(|(count, more)| *count = count.saturating_add(*more));
         self.sum_ms = self.sum_ms.saturating_add(other.sum_ms);
     }
 
-    /// Returns this histogram without the values of another one with the same bounds, which it contains.
+    /// Returns this histogram without the values of another one with the same bounds, which it
+    /// contains.
     #[must_use]
     pub fn less(&self, other: &Self) -> Self {
-        let counts = self.counts.iter().zip(&other.counts).map(|(count, less)| count.saturating_sub(*less)).collect();
+        let counts = self
+            .counts
+            .iter()
+            .zip(&other.counts)
+            .map(|(count, less)| count.saturating_sub(*less))
+            .collect();
         Self { bounds: self.bounds, counts, sum_ms: self.sum_ms.saturating_sub(other.sum_ms) }
     }
 

@@ -1,4 +1,5 @@
-//! The model of loopwatch. It derives object states, totals and findings from the observations of its sources.
+//! The model of loopwatch. It derives object states, totals and findings from the observations of
+//! its sources.
 //!
 //! ```text
 //!   (Timestamp, Observation) ──▶ Model::apply ──▶ Model::snapshot ──▶ Snapshot { kinds, findings, sources … }
@@ -7,8 +8,8 @@
 //!                              Model::probes   questions to the API server
 //! ```
 //!
-//! The model reads no clock, does no I/O and cannot fail. The same observations give the same snapshot, whether they
-//! come from a live cluster or from a recording.
+//! The model reads no clock, does no I/O and cannot fail. The same observations give the same
+//! snapshot, whether they come from a live cluster or from a recording.
 //!
 //! The modules are listed in the order in which a newcomer should read them.
 

@@ -1,9 +1,10 @@
 //! The model: all watched objects, and the findings about them.
 //!
-//! [`Model::apply`] is the only input: it fires the timers that are due, each at its own due time, and then handles the
-//! observation. The tour begins in `apply.rs`, where each observation goes to its part. Objects live in `store.rs`, and
-//! `objects.rs` takes one version of an object through the parts. The code that judges an object works on an
-//! `ObjectContext`, which also gives access to the object's kind and to the totals of its namespace.
+//! [`Model::apply`] is the only input: it fires the timers that are due, each at its own due time,
+//! and then handles the observation. The tour begins in `apply.rs`, where each observation goes to
+//! its part. Objects live in `store.rs`, and `objects.rs` takes one version of an object through
+//! the parts. The code that judges an object works on an `ObjectContext`, which also gives access
+//! to the object's kind and to the totals of its namespace.
 //!
 //! The parts are listed in the order in which a newcomer should read them.
 
@@ -78,7 +79,8 @@ mod skipped; // objects that a source could not read
 mod clock; // steps of the clock
 pub mod annotated; // annotations that silence findings and set deadlines
 mod teams; // of namespaces
-pub mod tuning; // rules and annotations that silence findings, or change their severity and deadline
+// Rules and annotations that silence findings, or change their severity and deadline.
+pub mod tuning;
 
 // The output.
 mod checkpoints; // what survives a restart
@@ -124,11 +126,13 @@ use crate::observation::{DefinitionView, PermissionsView, Probe, Role, SourceId,
 use crate::settings::Settings;
 use crate::time::Timestamp;
 
-/// The maximum number of distinct texts, of condition sets and of finalizer sets. Clusters have far fewer.
+/// The maximum number of distinct texts, of condition sets and of finalizer sets. Clusters have far
+/// fewer.
 const MAX_INTERNED: usize = 50_000;
 
 /// The model. [`Model::apply`] is its only input; [`Model::snapshot`], [`Model::finding_events`],
-/// [`Model::reference_events`], [`Model::traces`], [`Model::probes`] and [`Model::checkpoint`] are its output.
+/// [`Model::reference_events`], [`Model::traces`], [`Model::probes`] and [`Model::checkpoint`] are
+/// its output.
 #[derive(Debug)]
 pub struct Model {
     settings: Settings,
@@ -204,7 +208,8 @@ impl Model {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let mut finalizer_sets: Interner<[Arc<str>]> = Interner::new(MAX_INTERNED, Arc::new([]));
-        let other_finalizers = finalizer_sets.acquire([Arc::from(OTHER)].as_slice()).unwrap_or_default();
+        let other_finalizers =
+            finalizer_sets.acquire([Arc::from(OTHER)].as_slice()).unwrap_or_default();
         Self {
             settings,
             now: Timestamp(0),
@@ -267,16 +272,19 @@ impl Model {
         self.timers.next_due()
     }
 
-    /// Removes and returns the probes that the sources should answer, at most one per watch and a few reads of
-    /// objects.
+    /// Removes and returns the probes that the sources should answer, at most one per watch and a
+    /// few reads of objects.
     pub fn probes(&mut self) -> Vec<Probe> {
         let probes = std::mem::take(&mut self.probes);
         for probe in &probes {
             let Probe::Count(watch) = probe else { continue };
-            if let Some(number) = self.find_watch(watch).filter(|number| self.watches[*number as usize].active) {
+            if let Some(number) =
+                self.find_watch(watch).filter(|number| self.watches[*number as usize].active)
+            {
                 self.schedule_audit(number);
             }
         }
+
         probes.into_iter().chain(self.take_reads()).collect()
     }
 
@@ -285,15 +293,27 @@ impl Model {
         self.open_findings.take_events()
     }
 
-    /// Opens the finding of a detection, or updates it, unless the settings or annotations disable it. Counts it as
-    /// dropped if too many findings are open.
+    /// Opens the finding of a detection, or updates it, unless the settings or annotations disable
+    /// it. Counts it as dropped if too many findings are open.
     fn raise(&mut self, subject: Subject, detection: Detection) {
         let Tuned { enabled, severity, is_fixed } = self.tuned(detection.code, &subject);
         if !enabled {
             return self.open_findings.clear(self.now, detection.code, &subject);
         }
+
         let of_operator = !detection.foreign && self.is_work_of_operator(&subject);
-        let Detection { code, since, evidence, weak, confidence, not_before, blocker, waited_since, .. } = detection;
+        let Detection {
+            code,
+            since,
+            evidence,
+            weak,
+            confidence,
+            not_before,
+            blocker,
+            waited_since,
+            ..
+        } = detection;
+
         let report = Report {
             code,
             subject,
@@ -308,13 +328,16 @@ impl Model {
             waited_since,
             of_operator,
         };
-        if self.open_findings.raise(self.now, report, self.settings.limits.findings) == Raised::Dropped {
+
+        if self.open_findings.raise(self.now, report, self.settings.limits.findings)
+            == Raised::Dropped
+        {
             self.count_dropped("findings");
         }
     }
 
-    /// Returns whether a subject is the operator or a controller of it, an object of one of its kinds, or all of these, or a source
-    /// that reads from the operator's processes.
+    /// Returns whether a subject is the operator or a controller of it, an object of one of its
+    /// kinds, or all of these, or a source that reads from the operator's processes.
     fn is_work_of_operator(&self, subject: &Subject) -> bool {
         let (group, kind) = match subject {
             Subject::Operator { .. } | Subject::Controller { .. } => return true,
@@ -325,7 +348,9 @@ impl Model {
             Subject::Object { group, kind, .. } | Subject::Kind { group, kind } => (group, kind),
             _ => return false,
         };
-        let primary = self.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
+
+        let primary =
+            self.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
         primary.into_iter().any(|known| *known.kind == **kind && *known.group == **group)
     }
 }

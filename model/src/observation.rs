@@ -1,12 +1,12 @@
 //! Observations: every fact that loopwatch can learn about a cluster, as a closed set of types.
 //!
-//! An [`Observation`] is one fact. Observations, each with the instant at which a source made it, are the only input of
-//! the model. Sources make them from watches, access reviews and reads. A recording holds one per line; a replay of
-//! these lines gives the same metrics and findings.
+//! An [`Observation`] is one fact. Observations, each with the instant at which a source made it,
+//! are the only input of the model. Sources make them from watches, access reviews and reads. A
+//! recording holds one per line; a replay of these lines gives the same metrics and findings.
 //!
-//! Version 1 of the recorded form is permanent: variants and fields may be added, never removed or renamed. A reader
-//! skips and counts lines that it does not understand. Fields that are absent, empty or false are left out of the
-//! recorded form.
+//! Version 1 of the recorded form is permanent: variants and fields may be added, never removed or
+//! renamed. A reader skips and counts lines that it does not understand. Fields that are absent,
+//! empty or false are left out of the recorded form.
 
 mod event;
 mod kinds;
@@ -24,18 +24,21 @@ use serde::{Deserialize, Serialize};
 
 pub use self::event::{EventView, MAX_EVENT_MESSAGE, MAX_EVENTS};
 pub use self::kinds::{
-    DefinitionView, LeaseView, LeftOut, Permission, PermissionsView, Role, Scope, StatusSchema, WatchId, WatchedKind,
-    Why, is_built_in_group, pod_of_holder,
+    DefinitionView, LeaseView, LeftOut, Permission, PermissionsView, Role, Scope, StatusSchema,
+    WatchId, WatchedKind, Why, is_built_in_group, pod_of_holder,
 };
 pub use self::managers::{CLIENT_MANAGERS, GENERIC_MANAGERS};
-pub use self::metrics::{ControllerView, Durations, Framework, MAX_CODES, MAX_CONTROLLERS, MetricsView};
+pub use self::metrics::{
+    ControllerView, Durations, Framework, MAX_CODES, MAX_CONTROLLERS, MetricsView,
+};
 pub use self::namespace::NamespaceView;
 pub use self::object::{
-    Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ManagerOperation, ObjectKey, ObjectView, Owned,
-    OwnerReference, Pause, Reference, StartupRead, StatusShape,
+    Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ManagerOperation, ObjectKey,
+    ObjectView, Owned, OwnerReference, Pause, Reference, StartupRead, StatusShape,
 };
 pub use self::operator::{
-    ContainerEnd, ContainerView, InstanceName, MAX_PODS, OperatorView, OperatorWorkload, PodView, Revision,
+    ContainerEnd, ContainerView, InstanceName, MAX_PODS, OperatorView, OperatorWorkload, PodView,
+    Revision,
 };
 pub use self::process::{ProcessView, Runtime};
 pub use self::profile::{GrowingStack, MAX_FRAMES, MAX_STACKS, ProfileKind, ProfileView};
@@ -48,16 +51,19 @@ use crate::settings::Settings;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Observation {
-    /// The checkpoint of an earlier run: the first observation after a restart and of a recording segment.
+    /// The checkpoint of an earlier run: the first observation after a restart and of a recording
+    /// segment.
     Restored(Box<Checkpoint>),
-    /// The watches that should exist, including those that the account has no permission for. Replaces the earlier
-    /// list.
+    /// The watches that should exist, including those that the account has no permission for.
+    /// Replaces the earlier list.
     KindsDiscovered(Vec<WatchedKind>),
-    /// A full list of one watch began. Objects that are not listed before the `ListEnded` of this epoch are gone.
+    /// A full list of one watch began. Objects that are not listed before the `ListEnded` of this
+    /// epoch are gone.
     ListBegan {
         /// The watch, which determines the kind and the scope of the list.
         watch: WatchId,
-        /// Increases with every list of this watch. The next `ListBegan` abandons an unfinished list.
+        /// Increases with every list of this watch. The next `ListBegan` abandons an unfinished
+        /// list.
         epoch: u64,
     },
     /// One object of the current list.
@@ -110,9 +116,11 @@ pub enum Observation {
     DefinitionSeen(DefinitionView),
     /// A custom resource definition was deleted, by its name.
     DefinitionGone(String),
-    /// All custom resource definitions have been listed; these are their names. Others no longer exist.
+    /// All custom resource definitions have been listed; these are their names. Others no longer
+    /// exist.
     DefinitionsListed(Vec<String>),
-    /// All namespaces with annotations for loopwatch, and those that are being deleted. Replaces the earlier list.
+    /// All namespaces with annotations for loopwatch, and those that are being deleted. Replaces
+    /// the earlier list.
     NamespacesListed(Vec<NamespaceView>),
     /// A namespace whose annotations for loopwatch or whose deletion changed, as it is now.
     NamespaceSeen(NamespaceView),
@@ -121,7 +129,8 @@ pub enum Observation {
     /// The permissions of the account, missing and excessive.
     #[serde(rename = "rights_reviewed")]
     PermissionsReviewed(PermissionsView),
-    /// A leader election lease as it is now. In recordings of older versions, a deleted lease has no holder.
+    /// A leader election lease as it is now. In recordings of older versions, a deleted lease has
+    /// no holder.
     LeaseSeen(LeaseView),
     /// A lease was deleted.
     LeaseGone {
@@ -203,15 +212,17 @@ pub enum Observation {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
     },
-    /// The settings changed, because the user edited the configuration file. Replaces the earlier settings.
+    /// The settings changed, because the user edited the configuration file. Replaces the earlier
+    /// settings.
     SettingsChanged(Box<Settings>),
-    /// The clock of the timestamps was set. The timestamp of this observation is the first one by the new setting. An
-    /// earlier timestamp `t` is `t + by_ms` by the new setting; times that others wrote, such as creation times, stay
-    /// as they are.
+    /// The clock of the timestamps was set. The timestamp of this observation is the first one by
+    /// the new setting. An earlier timestamp `t` is `t + by_ms` by the new setting; times that
+    /// others wrote, such as creation times, stay as they are.
     ///
-    /// The clock follows the API server's, so that setting the clock of the node does nothing. It is set by the first
-    /// response of the API server if the node's clock was wrong, and later after a suspension of the machine or if the
-    /// API server's clock is set. In recordings of older versions, it is the clock of the node.
+    /// The clock follows the API server's, so that setting the clock of the node does nothing. It
+    /// is set by the first response of the API server if the node's clock was wrong, and later
+    /// after a suspension of the machine or if the API server's clock is set. In recordings of
+    /// older versions, it is the clock of the node.
     ClockStepped {
         /// Milliseconds by which the clock was set forward; negative if it was set back.
         by_ms: i64,
@@ -220,8 +231,8 @@ pub enum Observation {
     Tick,
 }
 
-/// The largest object that a source reads, in bytes. By default etcd refuses requests over 1.5 MiB; no known API server
-/// allows more than 8 MiB.
+/// The largest object that a source reads, in bytes. By default etcd refuses requests over 1.5 MiB;
+/// no known API server allows more than 8 MiB.
 pub const MAX_OBJECT_BYTES: usize = 8 << 20;
 
 /// The maximum length of [`Observation::SourceFailed`]'s `detail`, in bytes.

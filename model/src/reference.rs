@@ -1,7 +1,9 @@
 //! Reference events: references between namespaces that appear or disappear.
 //!
-//! The model reports each one once, with [`Model::reference_events`](crate::model::Model::reference_events). They are no
-//! findings: such a reference may be as intended, but an operator that keeps tenants apart may want to check it at once.
+//! The model reports each one once, with
+//! [`Model::reference_events`](crate::model::Model::reference_events). They are no findings: such a
+//! reference may be as intended, but an operator that keeps tenants apart may want to check it at
+//! once.
 
 use std::fmt;
 
@@ -23,9 +25,11 @@ pub struct ReferenceEvent {
     pub form: ReferenceForm,
     /// The object that holds the reference.
     pub source: ObjectName,
-    /// Path of the field, with `[]` for lists: `spec.tls[].secretRef`; `metadata.ownerReferences[]` for an owner.
+    /// Path of the field, with `[]` for lists: `spec.tls[].secretRef`; `metadata.ownerReferences[]`
+    /// for an owner.
     pub path: String,
-    /// The object that the reference names. Its name is empty if loopwatch keeps only a fingerprint of it.
+    /// The object that the reference names. Its name is empty if loopwatch keeps only a fingerprint
+    /// of it.
     pub target: ObjectName,
 }
 
@@ -72,17 +76,24 @@ impl ReferenceEvent {
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match (self.form, self.change) {
-            (ReferenceForm::CrossNamespaceReference, ReferenceChange::Appeared) => "cross_namespace_reference_appeared",
+            (ReferenceForm::CrossNamespaceReference, ReferenceChange::Appeared) => {
+                "cross_namespace_reference_appeared"
+            }
             (ReferenceForm::CrossNamespaceReference, ReferenceChange::Disappeared) => {
                 "cross_namespace_reference_disappeared"
             }
-            (ReferenceForm::CrossNamespaceOwner, ReferenceChange::Appeared) => "cross_namespace_owner_appeared",
-            (ReferenceForm::CrossNamespaceOwner, ReferenceChange::Disappeared) => "cross_namespace_owner_disappeared",
+            (ReferenceForm::CrossNamespaceOwner, ReferenceChange::Appeared) => {
+                "cross_namespace_owner_appeared"
+            }
+            (ReferenceForm::CrossNamespaceOwner, ReferenceChange::Disappeared) => {
+                "cross_namespace_owner_disappeared"
+            }
         }
     }
 
-    /// Sets the ID: the 64-bit FNV-1a hash of everything but the time, and of the UID and the version of the source
-    /// object. loopwatch sees the same version on every replica and after a restart, but at another time.
+    /// Sets the ID: the 64-bit FNV-1a hash of everything but the time, and of the UID and the
+    /// version of the source object. loopwatch sees the same version on every replica and after a
+    /// restart, but at another time.
     #[must_use]
     pub(crate) fn identified(mut self, uid: &str, version: u64) -> Self {
         let (source, target) = (self.source.parts(), self.target.parts());
@@ -104,7 +115,14 @@ impl fmt::Display for ObjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = |text: &'_ str| if text.is_empty() { "?".to_owned() } else { text.to_owned() };
         let dot = if self.group.is_empty() { "" } else { "." };
-        write!(f, "{}{dot}{} {}/{}", known(&self.kind), self.group, known(&self.namespace), known(&self.name))
+        write!(
+            f,
+            "{}{dot}{} {}/{}",
+            known(&self.kind),
+            self.group,
+            known(&self.namespace),
+            known(&self.name)
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 //! Thresholds and limits of the model, with their defaults and reasons.
 //!
-//! The header of a recording contains them, so that a replay reaches the same conclusions. The configuration file sets
-//! them under `settings:` by their field names.
+//! The header of a recording contains them, so that a replay reaches the same conclusions. The
+//! configuration file sets them under `settings:` by their field names.
 
 use std::collections::BTreeMap;
 
@@ -14,138 +14,160 @@ use crate::time::Span;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// The default time that an object may take from a spec change to converged. A kind may have a configured or a
-    /// learned deadline instead. Ten minutes is the progress deadline of a Deployment (`progressDeadlineSeconds: 600`).
+    /// The default time that an object may take from a spec change to converged. A kind may have a
+    /// configured or a learned deadline instead. Ten minutes is the progress deadline of a
+    /// Deployment (`progressDeadlineSeconds: 600`).
     pub deadline: Span,
     /// Deadlines by `group/Kind` (`Kind` alone for the core group).
     pub deadlines: BTreeMap<String, Span>,
-    /// How long an object must stay converged before its obligation ends as converged, and how long a kind must be
-    /// failing before the finding `Failing` opens. States that last for less are often transient.
+    /// How long an object must stay converged before its obligation ends as converged, and how long
+    /// a kind must be failing before the finding `Failing` opens. States that last for less are
+    /// often transient.
     pub settle: Span,
     /// How long the status must say failed before the obligation ends as rejected.
     pub reject_after: Span,
-    /// How long loopwatch waits after a spec change for a write of a status that says converged but has no
-    /// `observedGeneration`. Without a write, the status may still describe the old spec, so the obligation then ends
-    /// as unknown.
+    /// How long loopwatch waits after a spec change for a write of a status that says converged but
+    /// has no `observedGeneration`. Without a write, the status may still describe the old spec, so
+    /// the obligation then ends as unknown.
     pub unsaid_after: Span,
-    /// How long an object may be unconverged without a spec change before the finding `Regressed` opens. Five minutes
-    /// is longer than a Pod usually takes to restart. The kind's deadline applies instead if it is configured or
-    /// learned, and longer.
+    /// How long an object may be unconverged without a spec change before the finding `Regressed`
+    /// opens. Five minutes is longer than a Pod usually takes to restart. The kind's deadline
+    /// applies instead if it is configured or learned, and longer.
     pub regressed_after: Span,
-    /// The number of objects of a kind that must fail at once before the kind counts as failing. `failing_percent` must
-    /// be reached, too.
+    /// The number of objects of a kind that must fail at once before the kind counts as failing.
+    /// `failing_percent` must be reached, too.
     pub failing_objects: u32,
-    /// The percentage of the objects of a kind that must fail at once before the kind counts as failing.
+    /// The percentage of the objects of a kind that must fail at once before the kind counts as
+    /// failing.
     pub failing_percent: u32,
     /// The sliding window in which transitions of a condition are counted.
     pub flap_window: Span,
-    /// The number of transitions within the window, without a spec change, that counts as flapping. Six transitions are
-    /// three round trips.
+    /// The number of transitions within the window, without a spec change, that counts as flapping.
+    /// Six transitions are three round trips.
     pub flap_transitions: u32,
     /// The sliding window in which returns to an earlier phase are counted.
     pub cycle_window: Span,
-    /// The number of returns to an earlier phase within the window, without a spec change, that counts as cycling.
+    /// The number of returns to an earlier phase within the window, without a spec change, that
+    /// counts as cycling.
     pub cycle_returns: u32,
-    /// How long a transitional phase may last before the finding `PhaseStuck` opens. The kind's deadline applies
-    /// instead if it is longer.
+    /// How long a transitional phase may last before the finding `PhaseStuck` opens. The kind's
+    /// deadline applies instead if it is longer.
     pub phase_stuck_after: Span,
-    /// How long finalizers may block a deletion, if there was no progress for half of that time. A cleanup that calls a
-    /// cloud provider takes minutes, so after fifteen minutes it has probably failed.
+    /// How long finalizers may block a deletion, if there was no progress for half of that time. A
+    /// cleanup that calls a cloud provider takes minutes, so after fifteen minutes it has probably
+    /// failed.
     pub finalizer_stuck_after: Span,
-    /// How long an owner may be missing before its children count as left behind. The garbage collector normally
-    /// deletes them within seconds, and within minutes if it has much to do.
+    /// How long an owner may be missing before its children count as left behind. The garbage
+    /// collector normally deletes them within seconds, and within minutes if it has much to do.
     pub owner_missing_after: Span,
-    /// How long a finding about a bad owner reference stays open at least, because the garbage collector mostly deletes
-    /// the child within seconds. A quarter of an hour is enough for several scrapes and for the `for` of an alert.
+    /// How long a finding about a bad owner reference stays open at least, because the garbage
+    /// collector mostly deletes the child within seconds. A quarter of an hour is enough for
+    /// several scrapes and for the `for` of an alert.
     pub hazard_kept_for: Span,
-    /// How long an object must have been without an owner before it counts as an orphan, and how long the owner that its
-    /// annotations name must have been gone. The deletion of objects in cascade takes seconds to minutes.
+    /// How long an object must have been without an owner before it counts as an orphan, and how
+    /// long the owner that its annotations name must have been gone. The deletion of objects in
+    /// cascade takes seconds to minutes.
     pub orphan_after: Span,
-    /// The annotation with the kind of an owner that owner references cannot name, in addition to those that loopwatch
-    /// knows; empty for none. The annotation with its name is necessary, too.
+    /// The annotation with the kind of an owner that owner references cannot name, in addition to
+    /// those that loopwatch knows; empty for none. The annotation with its name is necessary, too.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub owner_kind_annotation: String,
-    /// The annotation with the namespace of this owner. An object without it means its own namespace.
+    /// The annotation with the namespace of this owner. An object without it means its own
+    /// namespace.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub owner_namespace_annotation: String,
     /// The annotation with the name of this owner.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub owner_name_annotation: String,
-    /// The number of owned objects of a kind from which on an object without an owner is suspicious.
+    /// The number of owned objects of a kind from which on an object without an owner is
+    /// suspicious.
     pub orphan_siblings: u32,
-    /// How long the target of a reference may be absent before the finding `DanglingReference` opens. People often create
-    /// an object before the Secret that it refers to.
+    /// How long the target of a reference may be absent before the finding `DanglingReference`
+    /// opens. People often create an object before the Secret that it refers to.
     pub dangling_after: Span,
-    /// The annotation that marks an object as deleted although it still exists, unless its value is empty, `false`, `no`,
-    /// `off`, `disabled` or `0`.
+    /// The annotation that marks an object as deleted although it still exists, unless its value is
+    /// empty, `false`, `no`, `off`, `disabled` or `0`.
     pub soft_delete_enable: String,
     /// The annotation with the phase of such a deletion.
     pub soft_delete_phase: String,
-    /// The annotation with its time, in RFC 3339, or in seconds or milliseconds since the Unix epoch.
+    /// The annotation with its time, in RFC 3339, or in seconds or milliseconds since the Unix
+    /// epoch.
     pub soft_delete_time: String,
-    /// How long an object may be marked as deleted before the finding `SoftDeleteLingering` opens. Operators that keep
-    /// deleted objects for a while usually remove them within a day.
+    /// How long an object may be marked as deleted before the finding `SoftDeleteLingering` opens.
+    /// Operators that keep deleted objects for a while usually remove them within a day.
     pub soft_deleted_after: Span,
-    /// The number of times that a finalizer must be added again within `flap_window` before the finding `FinalizerFlapping`
-    /// opens. Once or twice may be a feature that somebody switched off and on.
+    /// The number of times that a finalizer must be added again within `flap_window` before the
+    /// finding `FinalizerFlapping` opens. Once or twice may be a feature that somebody switched off
+    /// and on.
     pub finalizer_returns: u32,
-    /// How long the data of a ConfigMap or a Secret must have been newer than a Pod that read it only when it started,
-    /// before the finding `StaleConfiguration` opens. Operators and tools that watch configuration restart the Pods within
-    /// minutes.
+    /// How long the data of a ConfigMap or a Secret must have been newer than a Pod that read it
+    /// only when it started, before the finding `StaleConfiguration` opens. Operators and tools
+    /// that watch configuration restart the Pods within minutes.
     pub stale_after: Span,
-    /// How long the controller of a finalizer must have been absent before the finding `FinalizerOwnerAbsent` opens. Five
-    /// minutes is longer than a rollout with the strategy Recreate, or a change of the leader, usually takes.
+    /// How long the controller of a finalizer must have been absent before the finding
+    /// `FinalizerOwnerAbsent` opens. Five minutes is longer than a rollout with the strategy
+    /// Recreate, or a change of the leader, usually takes.
     pub owner_absent_after: Span,
-    /// How long a cleanup may take before the finding `CleanupSlow` opens. If a finalizer's removals usually take longer,
-    /// three times their learned 99th percentile applies instead.
+    /// How long a cleanup may take before the finding `CleanupSlow` opens. If a finalizer's
+    /// removals usually take longer, three times their learned 99th percentile applies instead.
     pub cleanup_slow_after: Span,
-    /// The multiple of the earlier convergence time that an object may take if its spec is back to one that converged
-    /// before. After that, the finding `NeverRecovered` opens, but not before `recover_at_least`.
+    /// The multiple of the earlier convergence time that an object may take if its spec is back to
+    /// one that converged before. After that, the finding `NeverRecovered` opens, but not before
+    /// `recover_at_least`.
     pub recover_factor: u32,
     /// The shortest time before the finding `NeverRecovered` opens.
     pub recover_at_least: Span,
-    /// How long the operator must be absent before the finding `OperatorDown` opens. Two minutes is longer than the restart of
-    /// a container or a change of the leader usually takes. A single sign other than its Pods needs `owner_absent_after`. Half
-    /// of it is enough if the Pods show that the operator is not about to run again: see [`Settings::operator_gone_after`].
+    /// How long the operator must be absent before the finding `OperatorDown` opens. Two minutes is
+    /// longer than the restart of a container or a change of the leader usually takes. A single
+    /// sign other than its Pods needs `owner_absent_after`. Half of it is enough if the Pods show
+    /// that the operator is not about to run again: see [`Settings::operator_gone_after`].
     pub operator_down_after: Span,
-    /// How long a new Pod of the operator, or a rollout that ends the old Pods first, may take until the operator's container
-    /// starts for the first time. Ten minutes is the progress deadline of a Deployment; slow image pulls take minutes.
+    /// How long a new Pod of the operator, or a rollout that ends the old Pods first, may take
+    /// until the operator's container starts for the first time. Ten minutes is the progress
+    /// deadline of a Deployment; slow image pulls take minutes.
     pub operator_start_within: Span,
     /// The sliding window in which restarts of the operator's container are counted.
     pub restart_window: Span,
-    /// The number of restarts of one Pod within the window that counts as a restart loop. One restart may be an accident, and
-    /// two may be the restart of a node and that accident.
+    /// The number of restarts of one Pod within the window that counts as a restart loop. One
+    /// restart may be an accident, and two may be the restart of a node and that accident.
     pub restarts: u32,
-    /// How long after its start an operator that is killed for its memory counts as killed at its start. The first lists fill
-    /// its cache within minutes.
+    /// How long after its start an operator that is killed for its memory counts as killed at its
+    /// start. The first lists fill its cache within minutes.
     pub startup_within: Span,
-    /// The number of such kills within `restart_window` before the finding `StartupOutOfMemory` opens.
+    /// The number of such kills within `restart_window` before the finding `StartupOutOfMemory`
+    /// opens.
     pub startup_kills: u32,
-    /// How long reconciles must fail without a single success before the finding `ReconcileFailing` opens, and the window in
-    /// which the finding `ReconcileErrors` counts errors.
+    /// How long reconciles must fail without a single success before the finding `ReconcileFailing`
+    /// opens, and the window in which the finding `ReconcileErrors` counts errors.
     pub reconcile_failing_after: Span,
-    /// The number of errors that either of these needs. One or two are part of normal work, such as conflicts.
+    /// The number of errors that either of these needs. One or two are part of normal work, such as
+    /// conflicts.
     pub reconcile_errors: u32,
-    /// How long a reconcile may run before the finding `ReconcileStuck` opens, if `reconcile_stuck_factor` is reached, too. A
-    /// reconcile should wait for nothing, so it takes seconds.
+    /// How long a reconcile may run before the finding `ReconcileStuck` opens, if
+    /// `reconcile_stuck_factor` is reached, too. A reconcile should wait for nothing, so it takes
+    /// seconds.
     pub reconcile_stuck_after: Span,
-    /// The multiple of the mean duration of a controller's reconciles that one may take before it counts as stuck. It may also
-    /// take twice as long as the longest one that has succeeded.
+    /// The multiple of the mean duration of a controller's reconciles that one may take before it
+    /// counts as stuck. It may also take twice as long as the longest one that has succeeded.
     pub reconcile_stuck_factor: u32,
-    /// How long all workers of a controller must be busy while objects wait before the finding `WorkersSaturated` opens. The
-    /// lists at the start of an operator keep its workers busy for minutes.
+    /// How long all workers of a controller must be busy while objects wait before the finding
+    /// `WorkersSaturated` opens. The lists at the start of an operator keep its workers busy for
+    /// minutes.
     pub workers_saturated_after: Span,
     /// The number of objects in the queue of a controller beyond which it counts as a backlog.
     pub queue_backlog: u32,
     /// How long a backlog must last without shrinking before the finding `QueueBacklog` opens.
     pub queue_backlog_after: Span,
-    /// The window over which a queue must have grown before the finding `QueueBacklog` opens, however short it is.
+    /// The window over which a queue must have grown before the finding `QueueBacklog` opens,
+    /// however short it is.
     pub queue_growth_window: Span,
-    /// How long objects may wait in the queue of a controller that has not begun any reconcile before the finding
-    /// `InformerNotSynced` opens a minute later. controller-runtime gives up after two minutes; large caches take minutes.
+    /// How long objects may wait in the queue of a controller that has not begun any reconcile
+    /// before the finding `InformerNotSynced` opens a minute later. controller-runtime gives up
+    /// after two minutes; large caches take minutes.
     pub informer_sync_within: Span,
-    /// How long nobody may renew the operator's lease while its Pods run before the finding `LeaderAbsent` opens. The longest
-    /// usual lease duration is 137 s, and the next leader needs time to start.
+    /// How long nobody may renew the operator's lease while its Pods run before the finding
+    /// `LeaderAbsent` opens. The longest usual lease duration is 137 s, and the next leader needs
+    /// time to start.
     pub leader_absent_after: Span,
     /// The sliding window in which changes of the leader are counted.
     pub leader_window: Span,
@@ -155,45 +177,57 @@ pub struct Settings {
     pub api_window: Span,
     /// The number of failed requests within the window that the finding `ApiErrors` needs.
     pub api_errors: u32,
-    /// The percentage of requests within the window that must have failed. A restart of an API server is shorter.
+    /// The percentage of requests within the window that must have failed. A restart of an API
+    /// server is shorter.
     pub api_error_percent: u32,
-    /// The number of denied requests within the window before the finding `ApiForbidden` opens. One may be a test.
+    /// The number of denied requests within the window before the finding `ApiForbidden` opens. One
+    /// may be a test.
     pub forbidden_requests: u32,
-    /// How long the operator may leave a spec change unacknowledged before the finding `Starved` opens, if it has acknowledged
-    /// `starved_others` other objects of the kind since. Ten times the learned median applies instead if it is longer.
+    /// How long the operator may leave a spec change unacknowledged before the finding `Starved`
+    /// opens, if it has acknowledged `starved_others` other objects of the kind since. Ten times
+    /// the learned median applies instead if it is longer.
     pub starved_after: Span,
     /// The number of other objects that must have been acknowledged since.
     pub starved_others: u32,
-    /// The number of crashes that must follow the spec change of one object before the finding `PoisonObject` opens.
+    /// The number of crashes that must follow the spec change of one object before the finding
+    /// `PoisonObject` opens.
     pub poison_crashes: u32,
-    /// How long a source may fail before the finding `SourceFailing` opens, and how long requests of the operator must fail
-    /// before the finding `ApiErrors` pages. Two minutes is longer than the restart of an API server.
+    /// How long a source may fail before the finding `SourceFailing` opens, and how long requests
+    /// of the operator must fail before the finding `ApiErrors` pages. Two minutes is longer than
+    /// the restart of an API server.
     pub source_failing_after: Span,
-    /// The interval between audits of a watch, which compare its object count with the API server's.
+    /// The interval between audits of a watch, which compare its object count with the API
+    /// server's.
     pub audit_every: Span,
-    /// The number of measured creations, updates or acknowledgements of a kind after which loopwatch learns the
-    /// deadline for these; 0 disables learning.
+    /// The number of measured creations, updates or acknowledgements of a kind after which
+    /// loopwatch learns the deadline for these; 0 disables learning.
     pub learn_after: u32,
-    /// The time to the exhaustion of the operator's memory from which on the finding `MemoryExhaustionPredicted` opens, if the
-    /// trend is confirmed. A day leaves time to act in working hours.
+    /// The time to the exhaustion of the operator's memory from which on the finding
+    /// `MemoryExhaustionPredicted` opens, if the trend is confirmed. A day leaves time to act in
+    /// working hours.
     pub exhaustion_within: Span,
-    /// The percentage by which the operator's memory must exceed that of its process before, at the same uptime, before the
-    /// finding `MemoryJump` opens, and by which it must exceed its baseline before `MemoryExhaustionPredicted` may page.
+    /// The percentage by which the operator's memory must exceed that of its process before, at the
+    /// same uptime, before the finding `MemoryJump` opens, and by which it must exceed its baseline
+    /// before `MemoryExhaustionPredicted` may page.
     pub memory_jump_percent: u32,
-    /// Amounts of memory of the operator, in bytes. Beyond each, the finding `MemoryLarge` names it. Operators quote these two
-    /// for their caches.
+    /// Amounts of memory of the operator, in bytes. Beyond each, the finding `MemoryLarge` names
+    /// it. Operators quote these two for their caches.
     pub memory_levels: Vec<u64>,
-    /// Numbers of goroutines of the operator. Beyond each, the finding `TaskLimit` names it. Operators quote these three.
+    /// Numbers of goroutines of the operator. Beyond each, the finding `TaskLimit` names it.
+    /// Operators quote these three.
     pub goroutine_levels: Vec<u64>,
-    /// The percentage of the limit on file descriptors beyond which the finding `FileDescriptorLeak` opens without a trend.
+    /// The percentage of the limit on file descriptors beyond which the finding
+    /// `FileDescriptorLeak` opens without a trend.
     pub descriptors_percent: u32,
-    /// How long the garbage collector must do hardly anything but collect before the finding `GarbageCollectionThrash` opens.
+    /// How long the garbage collector must do hardly anything but collect before the finding
+    /// `GarbageCollectionThrash` opens.
     pub thrash_after: Span,
     /// The shortest interval between two profiles of the same kind of one process.
     pub profile_every: Span,
     /// Limits on the size of collections.
     pub limits: Limits,
-    /// Rules by the name of the finding. The rules under [`ALL_FINDINGS`] apply to every finding, after its own rules.
+    /// Rules by the name of the finding. The rules under [`ALL_FINDINGS`] apply to every finding,
+    /// after its own rules.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub findings: BTreeMap<String, Vec<FindingRule>>,
 }
@@ -201,8 +235,8 @@ pub struct Settings {
 /// The name that stands for every finding, in rules and in annotations.
 pub const ALL_FINDINGS: &str = "all";
 
-/// Whether a finding opens about the selected subjects, and with which severity. For both, the first rule that selects
-/// the subject and has a value decides.
+/// Whether a finding opens about the selected subjects, and with which severity. For both, the
+/// first rule that selects the subject and has a value decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FindingRule {
@@ -220,8 +254,8 @@ pub struct FindingRule {
     pub severity: Option<Severity>,
 }
 
-/// Selects names: those in `include`, or all if it is empty, except those in `exclude`. In both, `*` stands for any
-/// text.
+/// Selects names: those in `include`, or all if it is empty, except those in `exclude`. In both,
+/// `*` stands for any text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Selector {
@@ -248,19 +282,22 @@ pub struct Limits {
     pub watches: usize,
     /// Distinct phases per kind. A kind that exceeds this limit probably writes free text there.
     pub phases: usize,
-    /// Distinct reasons of Kubernetes Events per kind with counts of their own, besides those of Kubernetes itself. Operators
-    /// use about ten; one that uses far more probably writes names or free text there.
+    /// Distinct reasons of Kubernetes Events per kind with counts of their own, besides those of
+    /// Kubernetes itself. Operators use about ten; one that uses far more probably writes names or
+    /// free text there.
     pub event_reasons: usize,
     /// Distinct condition types per kind.
     pub condition_types: usize,
-    /// Distinct finalizers per kind with totals of their own. Further ones are left out of the totals.
+    /// Distinct finalizers per kind with totals of their own. Further ones are left out of the
+    /// totals.
     pub finalizers: usize,
-    /// Namespaces per watch with totals and label values of their own; all further ones share `_other`.
+    /// Namespaces per watch with totals and label values of their own; all further ones share
+    /// `_other`.
     pub namespaces: usize,
     /// Series about single objects per metric family, and unhealthy objects in a snapshot.
     pub object_series: usize,
-    /// Bytes of traces that have not ended, about. A trace of an obligation needs one or two kilobytes, so this is enough
-    /// for two thousand obligations at once.
+    /// Bytes of traces that have not ended, about. A trace of an obligation needs one or two
+    /// kilobytes, so this is enough for two thousand obligations at once.
     pub trace_bytes: usize,
 }
 
@@ -346,13 +383,20 @@ impl Settings {
     /// Returns the annotations that the model reads because the settings name them.
     #[must_use]
     pub fn annotations(&self) -> Vec<String> {
-        let soft_deletion = [&self.soft_delete_enable, &self.soft_delete_phase, &self.soft_delete_time];
-        let owner = [&self.owner_kind_annotation, &self.owner_namespace_annotation, &self.owner_name_annotation];
+        let soft_deletion =
+            [&self.soft_delete_enable, &self.soft_delete_phase, &self.soft_delete_time];
+        let owner = [
+            &self.owner_kind_annotation,
+            &self.owner_namespace_annotation,
+            &self.owner_name_annotation,
+        ];
+
         soft_deletion.into_iter().chain(owner).filter(|name| !name.is_empty()).cloned().collect()
     }
 
-    /// Returns how long the operator must be absent if its Pods show that it is not about to run again: half of
-    /// `operator_down_after`. A controller manager takes over, and creates the next Pod, in less than a minute.
+    /// Returns how long the operator must be absent if its Pods show that it is not about to run
+    /// again: half of `operator_down_after`. A controller manager takes over, and creates the next
+    /// Pod, in less than a minute.
     #[must_use]
     pub const fn operator_gone_after(&self) -> Span {
         Span(self.operator_down_after.0 / 2)
@@ -368,7 +412,8 @@ impl Selector {
         self.include.is_empty() && self.exclude.is_empty()
     }
 
-    /// Returns whether the selector selects a name, according to `matches`, which compares a pattern with the name.
+    /// Returns whether the selector selects a name, according to `matches`, which compares a
+    /// pattern with the name.
     #[must_use]
     pub fn selects(&self, matches: impl Fn(&str) -> bool) -> bool {
         let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern));

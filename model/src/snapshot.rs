@@ -1,4 +1,5 @@
-//! The output of the model: plain data in a fixed order. It depends only on observations and settings.
+//! The output of the model: plain data in a fixed order. It depends only on observations and
+//! settings.
 
 mod explanation; // of one object
 mod operator; // the operator itself
@@ -13,27 +14,29 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use self::explanation::{
-    ExplainedChange, ExplainedCondition, ExplainedEvent, ExplainedFinalizer, ExplainedNode, ExplainedObject,
-    ExplainedObligation, ExplainedWriter, Explanation,
+    ExplainedChange, ExplainedCondition, ExplainedEvent, ExplainedFinalizer, ExplainedNode,
+    ExplainedObject, ExplainedObligation, ExplainedWriter, Explanation,
 };
-pub use self::operator::{InstanceSummary, OperatorHealth, OperatorSummary, RECENT_POINTS, RecentPoint};
+pub use self::operator::{
+    InstanceSummary, OperatorHealth, OperatorSummary, RECENT_POINTS, RecentPoint,
+};
 pub use self::recent::{Happening, PAST_POINTS, PastEvent, PastPoint, RecentPast};
 use self::totals::add_each;
 pub use self::totals::{
-    ConditionState, EarlierRevisions, EventReason, FinalizerTotals, KindTotals, NamespaceTotals, OwnerReferenceCounts,
-    RevisionTotals, WatchTotals,
+    ConditionState, EarlierRevisions, EventReason, FinalizerTotals, KindTotals, NamespaceTotals,
+    OwnerReferenceCounts, RevisionTotals, WatchTotals,
 };
 pub use self::trends::{ProfileSummary, TrendSignal, TrendSummary};
 pub use self::words::{
-    DeadlineSource, DeletionVerdict, DownSign, FinalizerOutcome, Health, ObjectState, Outcome, OwnerHazard,
-    SoftDeletePhase,
+    DeadlineSource, DeletionVerdict, DownSign, FinalizerOutcome, Health, ObjectState, Outcome,
+    OwnerHazard, SoftDeletePhase,
 };
 use crate::finding::Finding;
 use crate::observation::{LeaseView, LeftOut, Permission, Role, Scope, WatchId};
 use crate::time::{Span, Timestamp};
 
-/// The model at one instant. Its size is proportional to the number of unhealthy objects, findings, kinds and
-/// namespaces, not to the number of objects.
+/// The model at one instant. Its size is proportional to the number of unhealthy objects, findings,
+/// kinds and namespaces, not to the number of objects.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// The instant.
@@ -99,8 +102,8 @@ pub struct DeletionRow {
 pub struct LeaseRow {
     /// The lease as it is now.
     pub lease: LeaseView,
-    /// When loopwatch saw `renewTime` change; at first sight, when the API server recorded the change if that is known.
-    /// Absent if the lease has no `renewTime`.
+    /// When loopwatch saw `renewTime` change; at first sight, when the API server recorded the
+    /// change if that is known. Absent if the lease has no `renewTime`.
     pub seen_renewed_at: Option<Timestamp>,
 }
 
@@ -123,12 +126,13 @@ pub struct KindSummary {
     pub deadline: Span,
     /// Where that deadline comes from.
     pub deadline_source: DeadlineSource,
-    /// When the object that has been unconverged longest became so, not counting failed objects; absent if there is
-    /// none.
+    /// When the object that has been unconverged longest became so, not counting failed objects;
+    /// absent if there is none.
     pub oldest_unconverged: Option<Timestamp>,
     /// Totals over all namespaces.
     pub totals: KindTotals,
-    /// What its totals counted under earlier revisions of the operator; absent before the first change of revision.
+    /// What its totals counted under earlier revisions of the operator; absent before the first
+    /// change of revision.
     pub earlier: Option<Box<EarlierRevisions>>,
     /// Its owner references now.
     pub owner_references: OwnerReferenceCounts,
@@ -179,8 +183,8 @@ pub struct FinalizerSummary {
     pub totals: FinalizerTotals,
 }
 
-/// One object, for listings. It is serialised as part of version 1 of the JSON API, so fields may be added but not
-/// removed or renamed.
+/// One object, for listings. It is serialised as part of version 1 of the JSON API, so fields may
+/// be added but not removed or renamed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ObjectRow {
     /// API group.
@@ -195,9 +199,11 @@ pub struct ObjectRow {
     pub uid: String,
     /// State.
     pub state: ObjectState,
-    /// The rule that decided the verdict: a label value of [`Reason`](crate::model::reading::Reason).
+    /// The rule that decided the verdict: a label value of
+    /// [`Reason`](crate::model::reading::Reason).
     pub reason: &'static str,
-    /// The part of the status that decided the verdict, such as `Ready=False (InvalidSpec)`; may be empty.
+    /// The part of the status that decided the verdict, such as `Ready=False (InvalidSpec)`; may be
+    /// empty.
     pub signal: String,
     /// When it entered this state.
     pub since: Timestamp,
@@ -255,8 +261,8 @@ pub struct ObjectRef<'a> {
     pub finalizers: &'a [Arc<str>],
 }
 
-/// The position in a walk over all objects. It stays valid while the store changes, but the walk may miss objects that
-/// are added or removed meanwhile, or show them twice.
+/// The position in a walk over all objects. It stays valid while the store changes, but the walk
+/// may miss objects that are added or removed meanwhile, or show them twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor(pub u32);
 
@@ -293,6 +299,7 @@ impl KindSummary {
         for namespace in self.namespaces.values() {
             add_each(&mut sum, &namespace.states);
         }
+
         sum
     }
 }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
-/// A duration in whole milliseconds. Parsed from text such as `90s`, `10m` or `1h30m`; the text form cannot be
-/// negative.
+/// A duration in whole milliseconds. Parsed from text such as `90s`, `10m` or `1h30m`; the text
+/// form cannot be negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(pub i64);
 
@@ -61,7 +61,8 @@ impl fmt::Display for Timestamp {
         match jiff::Timestamp::from_millisecond(self.0) {
             Ok(t) if self.0 % 1000 == 0 => write!(f, "{t:.0}"),
             Ok(t) => write!(f, "{t:.3}"),
-            Err(_) => write!(f, "{}ms", self.0), // outside the years -9999 to 9999, which jiff cannot format
+            // Outside the years -9999 to 9999, which jiff cannot format.
+            Err(_) => write!(f, "{}ms", self.0),
         }
     }
 }
@@ -75,7 +76,8 @@ impl Serialize for Timestamp {
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| de::Error::custom(format!("not an RFC 3339 time: {text:?}")))
+        Self::parse(&text)
+            .ok_or_else(|| de::Error::custom(format!("not an RFC 3339 time: {text:?}")))
     }
 }
 
@@ -112,17 +114,21 @@ impl Span {
     /// Parses `500ms`, `90s`, `10m`, `2h`, `7d` and sums of them such as `1h30m`.
     ///
     /// # Errors
-    /// Returns a sentence that names the expected format if the text has any other form, for example a negative value.
+    /// Returns a sentence that names the expected format if the text has any other form, for
+    /// example a negative value.
     pub fn parse(text: &str) -> Result<Self, String> {
         let invalid = || format!("{text:?} is not a duration; use, for example, 30s, 10m or 1h30m");
         let (mut rest, mut total) = (text.trim(), 0_i64);
         if rest.is_empty() {
             return Err(invalid());
         }
+
         while !rest.is_empty() {
             let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(invalid)?;
             let number: i64 = rest[..digits].parse().map_err(|_| invalid())?;
-            let unit_end = rest[digits..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |i| digits + i);
+            let unit_end = rest[digits..]
+                .find(|c: char| c.is_ascii_digit())
+                .map_or(rest.len(), |i| digits + i);
             let unit = match &rest[digits..unit_end] {
                 "ms" => 1,
                 "s" => 1_000,
@@ -131,9 +137,14 @@ impl Span {
                 "d" => 86_400_000,
                 _ => return Err(invalid()),
             };
-            total = number.checked_mul(unit).and_then(|ms| total.checked_add(ms)).ok_or_else(invalid)?;
+
+            total = number
+                .checked_mul(unit)
+                .and_then(|ms| total.checked_add(ms))
+                .ok_or_else(invalid)?;
             rest = &rest[unit_end..];
         }
+
         Ok(Self(total))
     }
 }
@@ -141,13 +152,17 @@ impl Span {
 impl fmt::Display for Span {
     /// Writes at most two units, largest first, and truncates the rest: `3d4h`, `12m30s`, `900ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(i64, &str); 5] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
+        const UNITS: [(i64, &str); 5] =
+            [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
+
         if self.0 <= 0 {
             return f.write_str("0s");
         }
+
         let largest = UNITS.iter().position(|(unit, _)| self.0 >= *unit).unwrap_or(UNITS.len() - 1);
         let (unit, name) = UNITS[largest];
         write!(f, "{}{name}", self.0 / unit)?;
+
         match UNITS.get(largest + 1) {
             Some((next, next_name)) if largest < 3 && self.0 % unit / next > 0 => {
                 write!(f, "{}{next_name}", self.0 % unit / next)
@@ -159,11 +174,13 @@ impl fmt::Display for Span {
 
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Unlike `Display`, this does not truncate, because a recorded setting must read back unchanged.
+        // Unlike `Display`, this does not truncate, because a recorded setting must read back
+        // unchanged.
         let text = match self.0 {
             ms if ms % 1000 != 0 => format!("{ms}ms"),
             ms => format!("{}s", ms / 1000),
         };
+
         serializer.serialize_str(&text)
     }
 }
@@ -186,6 +203,7 @@ mod tests {
         assert_eq!(Span::mins(90).to_string(), "1h30m");
         assert_eq!(Span::secs(100_000).to_string(), "1d3h");
         assert_eq!(Span(2_500).to_string(), "2s");
+
         for invalid in ["", "10", "m", "-5s", "10 parsecs", "99999999999999999999s", "ü5s"] {
             assert!(Span::parse(invalid).is_err(), "{invalid:?} was accepted");
         }

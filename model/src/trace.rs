@@ -1,7 +1,8 @@
 //! Traces: what happened between a spec change and its outcome, or between a deletion and its end.
 //!
-//! The model reports each trace once, when it ends, with [`Model::traces`](crate::model::Model::traces). A trace has a
-//! root and a flat list of steps. It contains no IDs, but the [`TraceKey`] from which every replica derives the same ones.
+//! The model reports each trace once, when it ends, with
+//! [`Model::traces`](crate::model::Model::traces). A trace has a root and a flat list of steps. It
+//! contains no IDs, but the [`TraceKey`] from which every replica derives the same ones.
 
 use std::fmt;
 
@@ -61,7 +62,8 @@ pub struct TraceKey {
 pub enum TracePart {
     /// The obligation of this generation.
     Generation(i64),
-    /// The obligation that this resource version opened. The object has no generation, or the spec is the same as before.
+    /// The obligation that this resource version opened. The object has no generation, or the spec
+    /// is the same as before.
     Version(u64),
     /// The deletion.
     Deletion,
@@ -113,7 +115,8 @@ pub enum StepKind {
     Child(ObjectName),
     /// The deletion waits for a finalizer.
     Finalizer(String),
-    /// Kubernetes Events about the object, from the first to the last one of the same type, reason and writer.
+    /// Kubernetes Events about the object, from the first to the last one of the same type, reason
+    /// and writer.
     Event {
         /// `Normal`, `Warning`, or `_other`.
         r#type: &'static str,
@@ -177,7 +180,8 @@ impl Trace {
         self.end.since(self.start)
     }
 
-    /// Returns whether the operator failed: the obligation or the deletion was late, or the status says failed.
+    /// Returns whether the operator failed: the obligation or the deletion was late, or the status
+    /// says failed.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         self.key.late || matches!(self.outcome, Outcome::Late | Outcome::Rejected)
@@ -194,6 +198,7 @@ impl fmt::Display for TraceKey {
             TracePart::Version(version) => write!(f, "{uid}|version-{version}")?,
             TracePart::Deletion => write!(f, "{uid}|deletion")?,
         }
+
         f.write_str(if *late { "|late" } else { "" })
     }
 }

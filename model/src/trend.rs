@@ -1,15 +1,16 @@
 //! Trends: whether a signal of a process, such as its live heap, grows without end.
 //!
-//! A [`Trend`] looks at a signal at three time scales: an hour, six hours and a day. At each scale it keeps the minimum of
-//! every bucket of time, because the minimum of a heap is what the garbage collector could not free. Twelve times per
-//! window it asks whether the minima rise ([`statistics`]), and whether the rise matters ([`gates`]). A positive answer
-//! counts one, a negative one takes one away; with three a trend is suspected, with six confirmed.
+//! A [`Trend`] looks at a signal at three time scales: an hour, six hours and a day. At each scale
+//! it keeps the minimum of every bucket of time, because the minimum of a heap is what the garbage
+//! collector could not free. Twelve times per window it asks whether the minima rise
+//! ([`statistics`]), and whether the rise matters ([`gates`]). A positive answer counts one, a
+//! negative one takes one away; with three a trend is suspected, with six confirmed.
 //!
-//! If the number of objects that the operator holds is known, the trend looks at what remains after their share has been
-//! taken away. A rise that disappears by that is explained by the objects.
+//! If the number of objects that the operator holds is known, the trend looks at what remains after
+//! their share has been taken away. A rise that disappears by that is explained by the objects.
 //!
-//! The structure takes less than 3 KiB per signal, and allocates nothing after it has been made. `cargo bench --bench
-//! fleet` measures its false alarms and its lead times on a synthetic fleet.
+//! The structure takes less than 3 KiB per signal, and allocates nothing after it has been made.
+//! `cargo bench --bench fleet` measures its false alarms and its lead times on a synthetic fleet.
 
 mod statistics;
 mod window;
@@ -41,8 +42,8 @@ pub struct TrendConfig {
     pub rise_of_baseline: f64,
     /// … and at least this share of the capacity, if that is known.
     pub rise_of_capacity: f64,
-    /// The rise must exhaust the capacity within the horizon of the scale. Without a known capacity, it must double the
-    /// value within that time.
+    /// The rise must exhaust the capacity within the horizon of the scale. Without a known
+    /// capacity, it must double the value within that time.
     pub must_exhaust: bool,
 }
 
@@ -117,17 +118,37 @@ struct Evaluation {
     objects: f64,
 }
 
-/// The time scales. An hour shows leaks that exhaust the memory within a shift, a day those that take a week. Minutes,
-/// five and twenty minutes make 60 to 72 points: enough for the tests, few enough for all pairs of them. The longest scale
-/// keeps two windows, because the high-water gate compares with the day before the window.
-/// Each window is evaluated twelve times, so that six evaluations see half a window of new data.
+/// The time scales. An hour shows leaks that exhaust the memory within a shift, a day those that
+/// take a week. Minutes, five and twenty minutes make 60 to 72 points: enough for the tests, few
+/// enough for all pairs of them. The longest scale keeps two windows, because the high-water gate
+/// compares with the day before the window. Each window is evaluated twelve times, so that six
+/// evaluations see half a window of new data.
 static SCALES: [Scale; 3] = [
-    Scale { window: Span::hours(1), bucket: Span::mins(1), horizon: Span::hours(6), stride: 5, kept: 61 },
-    Scale { window: Span::hours(6), bucket: Span::mins(5), horizon: Span::hours(36), stride: 6, kept: 73 },
-    Scale { window: Span::hours(24), bucket: Span::mins(20), horizon: Span::hours(7 * 24), stride: 6, kept: 145 },
+    Scale {
+        window: Span::hours(1),
+        bucket: Span::mins(1),
+        horizon: Span::hours(6),
+        stride: 5,
+        kept: 61,
+    },
+    Scale {
+        window: Span::hours(6),
+        bucket: Span::mins(5),
+        horizon: Span::hours(36),
+        stride: 6,
+        kept: 73,
+    },
+    Scale {
+        window: Span::hours(24),
+        bucket: Span::mins(20),
+        horizon: Span::hours(7 * 24),
+        stride: 6,
+        kept: 145,
+    },
 ];
 
-/// How long after its start a process is not judged: the caches of informers fill, and runtimes warm up.
+/// How long after its start a process is not judged: the caches of informers fill, and runtimes
+/// warm up.
 const HOLD_OFF: Span = Span::mins(30);
 
 /// The balance from which on a trend is suspected: at least a quarter of a window.
@@ -136,7 +157,8 @@ const SUSPECTED: u8 = 3;
 /// The balance from which on a trend is confirmed: at least half of a window.
 const CONFIRMED: u8 = 6;
 
-/// Evaluations without evidence after which a verdict ends: half of a window, and a whole one if it was confirmed.
+/// Evaluations without evidence after which a verdict ends: half of a window, and a whole one if it
+/// was confirmed.
 const SUSPECTED_HELD: u8 = 6;
 const CONFIRMED_HELD: u8 = 12;
 
@@ -144,22 +166,37 @@ const CONFIRMED_HELD: u8 = 12;
 
 impl TrendConfig {
     /// Memory, in bytes. 1.5 % of the limit is less than what garbage collectors leave to chance.
-    pub const MEMORY: Self =
-        Self { rise_at_least: 1024.0 * 1024.0, rise_of_baseline: 0.0, rise_of_capacity: 0.015, must_exhaust: true };
+    pub const MEMORY: Self = Self {
+        rise_at_least: 1024.0 * 1024.0,
+        rise_of_baseline: 0.0,
+        rise_of_capacity: 0.015,
+        must_exhaust: true,
+    };
 
-    /// Goroutines or threads: hardly any noise, but no capacity either, so the rise itself must be large.
-    pub const TASKS: Self =
-        Self { rise_at_least: 200.0, rise_of_baseline: 0.5, rise_of_capacity: 0.0, must_exhaust: false };
+    /// Goroutines or threads: hardly any noise, but no capacity either, so the rise itself must be
+    /// large.
+    pub const TASKS: Self = Self {
+        rise_at_least: 200.0,
+        rise_of_baseline: 0.5,
+        rise_of_capacity: 0.0,
+        must_exhaust: false,
+    };
 
-    /// File descriptors. Operators hold a few dozen; their limit is often above a million, and says nothing.
-    pub const DESCRIPTORS: Self =
-        Self { rise_at_least: 50.0, rise_of_baseline: 0.5, rise_of_capacity: 0.0, must_exhaust: false };
+    /// File descriptors. Operators hold a few dozen; their limit is often above a million, and says
+    /// nothing.
+    pub const DESCRIPTORS: Self = Self {
+        rise_at_least: 50.0,
+        rise_of_baseline: 0.5,
+        rise_of_capacity: 0.0,
+        must_exhaust: false,
+    };
 }
 
 // === impl Trend ===
 
 impl Trend {
-    /// Returns a trend without samples. `started` is the start of the process, or the present if that is not known.
+    /// Returns a trend without samples. `started` is the start of the process, or the present if
+    /// that is not known.
     #[must_use]
     pub fn new(config: TrendConfig, started: Timestamp) -> Self {
         let track = |scale| Tracked {
@@ -168,7 +205,12 @@ impl Trend {
             explained: Streak::default(),
             last: None,
         };
-        Self { config, settled: started.after(HOLD_OFF), lowest: f64::INFINITY, scales: SCALES.each_ref().map(track) }
+        Self {
+            config,
+            settled: started.after(HOLD_OFF),
+            lowest: f64::INFINITY,
+            scales: SCALES.each_ref().map(track),
+        }
     }
 
     /// Forgets everything, because another process runs since `started`.
@@ -189,23 +231,33 @@ impl Trend {
         }
     }
 
-    /// Adds a sample. `objects` is the number of objects that the operator holds, if it is known, and `capacity` the value
-    /// at which something breaks. Samples that are not finite are ignored.
-    pub fn sample(&mut self, at: Timestamp, value: f64, objects: Option<f64>, capacity: Option<f64>) {
+    /// Adds a sample. `objects` is the number of objects that the operator holds, if it is known,
+    /// and `capacity` the value at which something breaks. Samples that are not finite are ignored.
+    pub fn sample(
+        &mut self,
+        at: Timestamp,
+        value: f64,
+        objects: Option<f64>,
+        capacity: Option<f64>,
+    ) {
         if at < self.settled || !value.is_finite() {
             return;
         }
+
         self.lowest = self.lowest.min(value);
         #[expect(clippy::cast_possible_truncation, reason = "24 bits are precise enough")]
         let (value, covariate) = (value as f32, objects.map_or(f32::NAN, |objects| objects as f32));
         let mut due = [false; 3];
+
         for (due, tracked) in due.iter_mut().zip(&mut self.scales) {
             let had_window = tracked.history.window_begin().is_some();
             *due = tracked.history.add(at, value, covariate);
             if had_window && tracked.history.window_begin().is_none() {
-                (tracked.leaks, tracked.explained, tracked.last) = Default::default(); // a gap dropped the window
+                // A gap dropped the window.
+                (tracked.leaks, tracked.explained, tracked.last) = Default::default();
             }
         }
+
         for index in (0..due.len()).filter(|index| due[*index]) {
             self.evaluate(index, capacity);
         }
@@ -220,16 +272,27 @@ impl Trend {
     /// Returns what the trend says now.
     #[must_use]
     pub fn verdict(&self) -> TrendVerdict {
-        let known = self.scales.iter().filter_map(|tracked| Some((tracked.state(), tracked, tracked.last?)));
-        // The most urgent conclusion counts, and among equals the longest window, whose slope is the most exact.
+        let known = self
+            .scales
+            .iter()
+            .filter_map(|tracked| Some((tracked.state(), tracked, tracked.last?)));
+
+        // The most urgent conclusion counts, and among equals the longest window, whose slope is
+        // the most exact.
         let Some((state, tracked, last)) =
             known.max_by_key(|(state, tracked, _)| (*state, tracked.history.scale().window))
         else {
             return TrendVerdict::default();
         };
-        let streak = if state == TrendState::GrowthExplained { tracked.explained } else { tracked.leaks };
-        let exhaustion = self.scales.iter().filter(|tracked| tracked.state() == state && state > TrendState::Steady);
-        let exhaustion = exhaustion.filter_map(|tracked| tracked.last?.look.exhaustion).min_by(f64::total_cmp);
+        let streak =
+            if state == TrendState::GrowthExplained { tracked.explained } else { tracked.leaks };
+        let exhaustion = self
+            .scales
+            .iter()
+            .filter(|tracked| tracked.state() == state && state > TrendState::Steady);
+
+        let exhaustion =
+            exhaustion.filter_map(|tracked| tracked.last?.look.exhaustion).min_by(f64::total_cmp);
         TrendVerdict {
             state,
             slope: Some(last.look.slope),
@@ -248,6 +311,7 @@ impl Trend {
         if history.window_begin().is_none() {
             return;
         }
+
         let look = |coefficient| {
             let bounds = Bounds { config: &self.config, capacity, lowest: self.lowest };
             gates::look(history, long, coefficient, &bounds)
@@ -256,6 +320,7 @@ impl Trend {
         let rest = if coefficient > 0.0 { look(coefficient) } else { Some(raw) };
         let Some(rest) = rest else { return };
         let level = gates::last_quarter(history);
+
         let since = history.window_start();
         let objects = history.covariate_rise();
         let tracked = &mut self.scales[index];
@@ -264,18 +329,19 @@ impl Trend {
         tracked.last = Some(Evaluation { look: rest, explained: raw.rise - rest.rise, objects });
     }
 
-    /// Returns how much of the signal one object accounts for: learned from two days if they are known, otherwise from the
-    /// window itself.
+    /// Returns how much of the signal one object accounts for: learned from two days if they are
+    /// known, otherwise from the window itself.
     fn coefficient(&self, index: usize) -> f64 {
         let (long, window) = (&self.scales[2].history, &self.scales[index].history);
         let history = if long.covered() >= SCALES[1].window { long } else { window };
         if !window.has_covariate() || !long.has_covariate() {
             return 0.0;
         }
+
         let items = history.complete();
-        statistics::coefficient(
-            items.map(|(x, bucket)| (f64::from(x), f64::from(bucket.value), f64::from(bucket.covariate))),
-        )
+        statistics::coefficient(items.map(|(x, bucket)| {
+            (f64::from(x), f64::from(bucket.value), f64::from(bucket.covariate))
+        }))
     }
 }
 
@@ -289,7 +355,8 @@ fn hours(hours: f64) -> Span {
 
 impl TrendState {
     /// All states, in order.
-    pub const ALL: [Self; 5] = [Self::Unknown, Self::Steady, Self::GrowthExplained, Self::Suspected, Self::Confirmed];
+    pub const ALL: [Self; 5] =
+        [Self::Unknown, Self::Steady, Self::GrowthExplained, Self::Suspected, Self::Confirmed];
 
     /// Returns the value of the `verdict` label.
     #[must_use]
@@ -326,26 +393,35 @@ impl Tracked {
 // === impl Streak ===
 
 impl Streak {
-    /// Takes one evaluation. A single one without evidence only takes back another one, because noise in one quarter of
-    /// the window spoils its shape. A verdict outlasts evaluations without evidence for a while, so that it does not come and go,
-    /// but ends at once when the value has lost half of its rise.
+    /// Takes one evaluation. A single one without evidence only takes back another one, because
+    /// noise in one quarter of the window spoils its shape. A verdict outlasts evaluations without
+    /// evidence for a while, so that it does not come and go, but ends at once when the value has
+    /// lost half of its rise.
     fn step(&mut self, passed: bool, since: Timestamp, begin: f64, level: f64) {
         if passed {
             if self.balance == 0 && self.held == 0 {
                 (self.since, self.begin) = (Some(since), begin);
             }
-            (self.balance, self.top, self.misses) = (self.balance.saturating_add(1).min(CONFIRMED), level, 0);
+
+            (self.balance, self.top, self.misses) =
+                (self.balance.saturating_add(1).min(CONFIRMED), level, 0);
             let reached = match self.balance {
                 CONFIRMED.. => CONFIRMED,
                 SUSPECTED.. => SUSPECTED,
                 _ => 0,
             };
+
             self.held = self.held.max(reached);
             return;
         }
-        (self.balance, self.misses) = (self.balance.saturating_sub(1), self.misses.saturating_add(1));
+
+        (self.balance, self.misses) =
+            (self.balance.saturating_sub(1), self.misses.saturating_add(1));
         let patience = if self.held == CONFIRMED { CONFIRMED_HELD } else { SUSPECTED_HELD };
-        if (self.held == 0 && self.balance == 0) || self.misses >= patience || level < self.begin.midpoint(self.top) {
+        if (self.held == 0 && self.balance == 0)
+            || self.misses >= patience
+            || level < self.begin.midpoint(self.top)
+        {
             *self = Self::default();
         }
     }

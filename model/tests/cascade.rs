@@ -1,4 +1,5 @@
-//! What a deletion takes with it. `tests/live/what_if.rs` compares the same rules with the real garbage collector.
+//! What a deletion takes with it. `tests/live/what_if.rs` compares the same rules with the real
+//! garbage collector.
 
 #[expect(unreachable_pub, reason = "the other tests share it")]
 #[path = "lab/dice.rs"]
@@ -6,12 +7,13 @@ mod dice;
 
 use dice::Dice;
 use loopwatch_model::cascade::{
-    Cascade, Claim, Fate, Graph, KindFacts, Node, NodeId, Operator, Prediction, Reason, Request, Step,
+    Cascade, Claim, Fate, Graph, KindFacts, Node, NodeId, Operator, Prediction, Reason, Request,
+    Step,
 };
 use loopwatch_model::observation::OwnerReference;
 
-/// The kinds: `Widget` and `ConfigMap` in namespaces, `Namespace`, `Site` and definitions in the cluster. loopwatch may
-/// not read `Hidden`.
+/// The kinds: `Widget` and `ConfigMap` in namespaces, `Namespace`, `Site` and definitions in the
+/// cluster. loopwatch may not read `Hidden`.
 fn kinds() -> Vec<KindFacts> {
     let kind = |group: &str, kind: &str, resource: &str, namespaced| KindFacts {
         group: group.to_owned(),
@@ -28,7 +30,12 @@ fn kinds() -> Vec<KindFacts> {
         kind("", "ConfigMap", "configmaps", true),
         kind("", "Namespace", "namespaces", false),
         kind("example.io", "Hidden", "hiddens", true),
-        kind("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false),
+        kind(
+            "apiextensions.k8s.io",
+            "CustomResourceDefinition",
+            "customresourcedefinitions",
+            false,
+        ),
     ]
 }
 
@@ -42,6 +49,7 @@ fn node(text: &str) -> Node {
         _ => "example.io",
     };
     let text = |text: &str| text.to_owned();
+
     Node {
         group: text(group),
         kind: text(kind),
@@ -61,9 +69,18 @@ trait Build: Sized {
 impl Build for Node {
     fn of(mut self, owner: &str) -> Self {
         let node = node(owner);
-        let api_version = if node.group.is_empty() { "v1".to_owned() } else { format!("{}/v1", node.group) };
+        let api_version =
+            if node.group.is_empty() { "v1".to_owned() } else { format!("{}/v1", node.group) };
         let (kind, name, uid) = (node.kind, node.name, node.uid);
-        self.owners.push(OwnerReference { api_version, kind, name, uid, ..OwnerReference::default() });
+
+        self.owners.push(OwnerReference {
+            api_version,
+            kind,
+            name,
+            uid,
+            ..OwnerReference::default()
+        });
+
         self
     }
 
@@ -118,13 +135,24 @@ fn dependents_go_with_their_last_owner() {
         node("ConfigMap a/twice").of("Widget a/root").of("ConfigMap a/child"),
         node("ConfigMap a/foreign"),
     ];
+
     let (graph, prediction) = delete(&nodes, "Widget a/root", Cascade::Background);
     assert_eq!(taken(&graph, &prediction, Fate::Removed), ["root", "child", "grandchild", "twice"]);
+
     let other = target(&graph, "Widget a/other");
     assert_eq!(kept(&graph, &prediction), [("shared".to_owned(), Reason::OtherOwner(other))]);
-    assert!(prediction.blockers.is_empty() && prediction.steps.is_empty() && prediction.anyway.is_empty());
-    let because: Vec<Option<String>> =
-        prediction.taken.iter().map(|taken| taken.because.map(|because| graph.node(because).name.clone())).collect();
+    assert!(
+        prediction.blockers.is_empty()
+            && prediction.steps.is_empty()
+            && prediction.anyway.is_empty()
+    );
+
+    let because: Vec<Option<String>> = prediction
+        .taken
+        .iter()
+        .map(|taken| taken.because.map(|because| graph.node(because).name.clone()))
+        .collect();
+
     assert_eq!(because[..3], [None, Some("root".to_owned()), Some("child".to_owned())]);
 }
 
@@ -136,6 +164,7 @@ fn orphans_stay_and_lose_their_reference() {
         node("ConfigMap a/grandchild").of("ConfigMap a/child"),
     ];
     let (graph, prediction) = delete(&nodes, "Widget a/root", Cascade::Orphan);
+
     assert_eq!(taken(&graph, &prediction, Fate::Removed), ["root"]);
     assert_eq!(kept(&graph, &prediction), [("child".to_owned(), Reason::Orphaned)]);
 }
@@ -148,9 +177,11 @@ fn a_finalizer_stops_the_cascade_below_it() {
         node("ConfigMap a/below").of("Widget a/held"),
     ];
     let (graph, prediction) = delete(&nodes, "Widget a/root", Cascade::Background);
+
     assert_eq!(taken(&graph, &prediction, Fate::Removed), ["root"]);
     assert_eq!(taken(&graph, &prediction, Fate::Terminating), ["held"]);
     assert_eq!(taken(&graph, &prediction, Fate::Waiting), ["below"]);
+
     let held = target(&graph, "Widget a/held");
     assert_eq!(prediction.blockers.len(), 1);
     assert_eq!(
@@ -158,9 +189,11 @@ fn a_finalizer_stops_the_cascade_below_it() {
         (held, &["example.io/cleanup".to_owned()][..])
     );
     assert_eq!(prediction.steps, [Step::Delete(vec![held]), Step::Targets]);
+
     // Kubernetes removes its own finalizers.
     let mut nodes = nodes;
     nodes[1].finalizers = vec!["kubernetes.io/pvc-protection".to_owned()];
+
     let (graph, prediction) = delete(&nodes, "Widget a/root", Cascade::Background);
     assert_eq!(taken(&graph, &prediction, Fate::Removed), ["root", "held", "below"]);
 }
@@ -169,13 +202,26 @@ fn a_finalizer_stops_the_cascade_below_it() {
 fn a_foreground_deletion_waits_only_for_blocking_dependents() {
     let nodes = |blocking: bool| {
         let leaf = node("ConfigMap a/leaf").held("example.io/cleanup");
-        let leaf = if blocking { leaf.blocking("ConfigMap a/child") } else { leaf.of("ConfigMap a/child") };
+        let leaf = if blocking {
+            leaf.blocking("ConfigMap a/child")
+        } else {
+            leaf.of("ConfigMap a/child")
+        };
+
         [node("Widget a/root"), node("ConfigMap a/child").blocking("Widget a/root"), leaf]
     };
+
     let (graph, prediction) = delete(&nodes(true), "Widget a/root", Cascade::Foreground);
     assert_eq!(taken(&graph, &prediction, Fate::Terminating), ["root", "child", "leaf"]);
-    let waits: Vec<_> = prediction.blockers.iter().map(|blocker| names(&graph, blocker.waits_for.clone())).collect();
+
+    let waits: Vec<_> = prediction
+        .blockers
+        .iter()
+        .map(|blocker| names(&graph, blocker.waits_for.clone()))
+        .collect();
+
     assert_eq!(waits, [vec!["child"], vec!["leaf"], vec![]]);
+
     let (graph, prediction) = delete(&nodes(false), "Widget a/root", Cascade::Foreground);
     assert_eq!(taken(&graph, &prediction, Fate::Terminating), ["leaf"]);
     assert_eq!(taken(&graph, &prediction, Fate::Removed), ["root", "child"]);
@@ -193,9 +239,13 @@ fn timing_decides_which_owners_a_dependent_blocks() {
         node("ConfigMap a/held").blocking("ConfigMap a/shared").held("example.io/cleanup"),
         node("ConfigMap a/held-too").blocking("ConfigMap a/single").held("example.io/cleanup"),
     ];
+
     let (graph, prediction) = delete(&nodes, "Widget a/root", Cascade::Foreground);
-    let unsure = prediction.taken.iter().filter(|taken| taken.depends_on_timing).map(|taken| taken.node);
+    let unsure =
+        prediction.taken.iter().filter(|taken| taken.depends_on_timing).map(|taken| taken.node);
+
     assert_eq!(names(&graph, unsure), ["left", "right"]);
+
     let (_, prediction) = delete(&nodes, "Widget a/root", Cascade::Background);
     assert!(!prediction.taken.iter().any(|taken| taken.depends_on_timing));
 }
@@ -204,10 +254,17 @@ fn timing_decides_which_owners_a_dependent_blocks() {
 fn a_dependent_that_is_already_being_deleted_blocks_too() {
     let mut leaf = node("ConfigMap a/leaf").blocking("Widget a/root").held("example.io/cleanup");
     leaf.deleting = true;
-    let (graph, prediction) = delete(&[node("Widget a/root"), leaf], "Widget a/root", Cascade::Foreground);
+
+    let (graph, prediction) =
+        delete(&[node("Widget a/root"), leaf], "Widget a/root", Cascade::Foreground);
+
     assert_eq!(taken(&graph, &prediction, Fate::Terminating), ["root"]);
+
     let leaf = target(&graph, "ConfigMap a/leaf");
-    assert_eq!(prediction.blockers.iter().map(|blocker| blocker.node).collect::<Vec<_>>(), [NodeId(0), leaf]);
+    assert_eq!(
+        prediction.blockers.iter().map(|blocker| blocker.node).collect::<Vec<_>>(),
+        [NodeId(0), leaf]
+    );
     assert_eq!(prediction.steps, [Step::Wait(vec![leaf]), Step::Targets]);
 }
 
@@ -215,12 +272,14 @@ fn a_dependent_that_is_already_being_deleted_blocks_too() {
 fn objects_below_one_that_is_being_deleted_go_without_this_deletion() {
     let mut held = node("Widget a/held").of("Widget a/root").held("example.io/cleanup");
     held.deleting = true;
+
     let nodes = [
         node("Widget a/root"),
         held,
         node("ConfigMap a/below").of("Widget a/held"),
         node("ConfigMap a/both").of("Widget a/held").of("Widget a/root"),
     ];
+
     let (graph, prediction) = delete(&nodes, "Widget a/root", Cascade::Background);
     assert_eq!(taken(&graph, &prediction, Fate::Removed), ["root"]);
     assert_eq!(taken(&graph, &prediction, Fate::Waiting), ["both"]);
@@ -239,6 +298,7 @@ fn objects_with_an_invalid_owner_go_anyway_and_unresolvable_ones_stay() {
         node.owners[0].name = "other".to_owned();
         node
     };
+
     let nodes = [
         node("Widget a/root"),
         node("ConfigMap b/elsewhere").of("Widget a/root"),
@@ -250,16 +310,29 @@ fn objects_with_an_invalid_owner_go_anyway_and_unresolvable_ones_stay() {
         node("ConfigMap a/hidden").of("Hidden a/owner"),
         node("ConfigMap a/both").of("Widget a/root").of("Hidden a/owner"),
     ];
+
     let (graph, prediction) = delete(&nodes, "Widget a/root", Cascade::Background);
-    assert_eq!(names(&graph, prediction.anyway.iter().copied()), ["elsewhere", "below", "absent", "renamed"]);
+    assert_eq!(
+        names(&graph, prediction.anyway.iter().copied()),
+        ["elsewhere", "below", "absent", "renamed"]
+    );
     assert_eq!(taken(&graph, &prediction, Fate::Removed), ["root"]);
-    let expected =
-        [("unserved", Reason::Unresolvable), ("cluster", Reason::Unresolvable), ("both", Reason::UnknownOwner)];
+
+    let expected = [
+        ("unserved", Reason::Unresolvable),
+        ("cluster", Reason::Unresolvable),
+        ("both", Reason::UnknownOwner),
+    ];
+
     assert_eq!(kept(&graph, &prediction), expected.map(|(name, reason)| (name.to_owned(), reason)));
+
     // An owner of a group whose API server does not respond may exist.
     let mut silent = node("ConfigMap a/silent").of("Widget a/root");
     silent.owners[0].api_version = "silent.io/v1".to_owned();
-    let (_, prediction) = delete(&[node("Widget a/root"), silent], "Widget a/root", Cascade::Background);
+
+    let (_, prediction) =
+        delete(&[node("Widget a/root"), silent], "Widget a/root", Cascade::Background);
+
     assert_eq!((prediction.anyway.len(), prediction.taken.len()), (0, 1));
 }
 
@@ -267,6 +340,7 @@ fn objects_with_an_invalid_owner_go_anyway_and_unresolvable_ones_stay() {
 fn an_unresolvable_dependent_blocks_a_foreground_deletion_for_ever() {
     let nodes = [node("Widget a/root"), node("Site cluster").blocking("Widget a/root")];
     let (graph, prediction) = delete(&nodes, "Widget a/root", Cascade::Foreground);
+
     assert_eq!(taken(&graph, &prediction, Fate::Terminating), ["root"]);
     assert_eq!(names(&graph, prediction.blockers[0].waits_for.clone()), ["cluster"]);
 }
@@ -280,10 +354,12 @@ fn a_namespace_takes_its_objects_and_waits_for_their_finalizers() {
         node("Site cluster").of("Namespace a"),
         node("Widget b/other"),
     ];
+
     let (graph, prediction) = delete(&nodes, "Namespace a", Cascade::Background);
     assert_eq!(taken(&graph, &prediction, Fate::Removed), ["free"]);
     assert_eq!(taken(&graph, &prediction, Fate::Terminating), ["a", "held"]);
     assert_eq!(taken(&graph, &prediction, Fate::Waiting), ["cluster"]);
+
     let held = target(&graph, "Widget a/held");
     assert_eq!(prediction.blockers[0].waits_for, [held]);
     assert_eq!(prediction.steps, [Step::Delete(vec![held]), Step::Targets]);
@@ -298,8 +374,11 @@ fn a_definition_takes_all_instances_and_their_dependents() {
         node("ConfigMap b/child").of("Widget b/two"),
         node("Site cluster"),
     ];
-    let (graph, prediction) = delete(&nodes, "CustomResourceDefinition widgets.example.io", Cascade::Background);
+
+    let (graph, prediction) =
+        delete(&nodes, "CustomResourceDefinition widgets.example.io", Cascade::Background);
     let all = ["widgets.example.io", "one", "two", "child"];
+
     assert_eq!(taken(&graph, &prediction, Fate::Removed), all);
     assert_eq!(prediction.steps.len(), 2, "the instances first: {:?}", prediction.steps);
 }
@@ -308,26 +387,39 @@ fn a_definition_takes_all_instances_and_their_dependents() {
 fn an_uninstalled_operator_strands_its_finalizers() {
     let nodes = [
         node("ConfigMap system/operator"),
-        node("CustomResourceDefinition widgets.example.io").held("customresourcecleanup.apiextensions.k8s.io"),
+        node("CustomResourceDefinition widgets.example.io")
+            .held("customresourcecleanup.apiextensions.k8s.io"),
         node("Widget a/plain"),
         node("Widget a/held").held("example.io/cleanup").held("backup.other.dev/keep"),
         node("ConfigMap a/child").of("Widget a/held"),
         node("ConfigMap a/claimed").held("example.io/cleanup"),
         node("ConfigMap a/foreign").held("backup.other.dev/keep"),
     ];
+
     let graph = graph(&nodes);
-    let operator =
-        |definitions| Operator { primaries: vec![("example.io".to_owned(), "Widget".to_owned())], definitions };
+    let operator = |definitions| Operator {
+        primaries: vec![("example.io".to_owned(), "Widget".to_owned())],
+        definitions,
+    };
     let program = target(&graph, "ConfigMap system/operator");
     let definition = target(&graph, "CustomResourceDefinition widgets.example.io");
-    let request = Request { targets: vec![program], cascade: Cascade::Background, operator: Some(operator(false)) };
+    let request = Request {
+        targets: vec![program],
+        cascade: Cascade::Background,
+        operator: Some(operator(false)),
+    };
+
     let prediction = graph.predict(&request);
     assert_eq!(taken(&graph, &prediction, Fate::Removed), ["operator"]);
+
     let stranded: Vec<_> = prediction
         .stranded
         .iter()
-        .map(|stranded| (stranded.finalizer.as_str(), stranded.claim, names(&graph, stranded.nodes.clone())))
+        .map(|stranded| {
+            (stranded.finalizer.as_str(), stranded.claim, names(&graph, stranded.nodes.clone()))
+        })
         .collect();
+
     assert_eq!(
         stranded,
         [
@@ -335,18 +427,29 @@ fn an_uninstalled_operator_strands_its_finalizers() {
             ("backup.other.dev/keep", Claim::Possible, vec!["held".to_owned()])
         ]
     );
+
     let (held, claimed) = (target(&graph, "Widget a/held"), target(&graph, "ConfigMap a/claimed"));
-    assert_eq!(prediction.steps, [Step::Delete(vec![held]), Step::Delete(vec![claimed]), Step::Targets]);
+    assert_eq!(
+        prediction.steps,
+        [Step::Delete(vec![held]), Step::Delete(vec![claimed]), Step::Targets]
+    );
 
     let targets = vec![program, definition];
     let request = Request { targets, cascade: Cascade::Background, operator: Some(operator(true)) };
     let prediction = graph.predict(&request);
+
     assert_eq!(taken(&graph, &prediction, Fate::Removed), ["operator", "plain"]);
     assert_eq!(taken(&graph, &prediction, Fate::Terminating), ["widgets.example.io", "held"]);
-    assert!(taken(&graph, &prediction, Fate::Waiting).is_empty(), "nobody removes the finalizer, so the child stays");
+    assert!(
+        taken(&graph, &prediction, Fate::Waiting).is_empty(),
+        "nobody removes the finalizer, so the child stays"
+    );
+
     let plain = target(&graph, "Widget a/plain");
     let first = Step::Delete(vec![plain, held]);
-    let steps = [first, Step::Delete(vec![claimed]), Step::Targets, Step::Definitions(vec![definition])];
+    let steps =
+        [first, Step::Delete(vec![claimed]), Step::Targets, Step::Definitions(vec![definition])];
+
     assert_eq!(prediction.steps, steps);
 }
 
@@ -362,15 +465,18 @@ fn cycles_of_any_length_end() {
                         false => node(&name(index)).of(&name(index + 1)),
                     })
                     .collect();
+
                 let (graph, prediction) = delete(&nodes, "ConfigMap a/0", cascade);
                 let removed = taken(&graph, &prediction, Fate::Removed).len();
                 let expected = match cascade {
                     Cascade::Orphan => 1,
-                    // The garbage collector makes the references of a cycle non-blocking when it meets an object of it
-                    // for the second time. An object that owns itself is met only once.
+                    // The garbage collector makes the references of a cycle non-blocking when it
+                    // meets an object of it for the second time. An object that owns itself is met
+                    // only once.
                     Cascade::Foreground if blocking && length == 1 => 0,
                     Cascade::Background | Cascade::Foreground => length,
                 };
+
                 assert_eq!(removed, expected, "{length} {cascade:?} {blocking}");
                 assert!(prediction.anyway.is_empty());
             }
@@ -383,12 +489,14 @@ fn thousands_of_owners_and_deep_chains_are_cheap() {
     let owner = |index: usize| format!("ConfigMap a/o{index}");
     let mut nodes = vec![node("Widget a/root")];
     let mut many = node("ConfigMap a/many");
+
     for index in 0..10_000 {
         // A chain, each of whose objects also owns the last one.
         let above = if index == 0 { "Widget a/root".to_owned() } else { owner(index - 1) };
         nodes.push(node(&owner(index)).blocking(&above));
         many = many.blocking(&owner(index));
     }
+
     nodes.push(many);
     for cascade in [Cascade::Background, Cascade::Foreground] {
         let (graph, prediction) = delete(&nodes, "Widget a/root", cascade);
@@ -401,15 +509,23 @@ fn empty_fields_and_repeated_uids_are_survived() {
     let nameless = Node { owners: vec![OwnerReference::default(); 3], ..Node::default() };
     let mut twin = node("ConfigMap a/twin");
     twin.uid = "Widget a/root".to_owned();
-    let nodes =
-        [node("Widget a/root"), nameless.clone(), nameless, twin, node("ConfigMap a/child").of("Widget a/root")];
+
+    let nodes = [
+        node("Widget a/root"),
+        nameless.clone(),
+        nameless,
+        twin,
+        node("ConfigMap a/child").of("Widget a/root"),
+    ];
+
     let (graph, prediction) = delete(&nodes, "Widget a/root", Cascade::Foreground);
     assert_eq!(graph.len(), 4, "the second object with a UID is the same object");
     assert_eq!(taken(&graph, &prediction, Fate::Removed), ["root", "child"]);
     assert!(Graph::new([], [], Vec::new()).predict(&Request::default()).taken.is_empty());
 }
 
-/// Arbitrary graphs, with every flag and mistake. The counts of the simulation never go below zero, which would panic.
+/// Arbitrary graphs, with every flag and mistake. The counts of the simulation never go below zero,
+/// which would panic.
 #[test]
 fn arbitrary_graphs_end_and_the_sets_are_disjoint() {
     for seed in 1..=3_000 {
@@ -423,6 +539,7 @@ fn arbitrary_graphs_end_and_the_sets_are_disjoint() {
             4 | 5 => format!("Widget a/w{index}"),
             _ => format!("ConfigMap a/c{index}"),
         };
+
         let texts: Vec<String> = (0..size).map(|index| text(index, &mut dice)).collect();
         let nodes: Vec<Node> = texts
             .iter()
@@ -434,35 +551,55 @@ fn arbitrary_graphs_end_and_the_sets_are_disjoint() {
                     if dice.roll(12) == 0 {
                         node.owners.last_mut().expect("an owner").uid = "no such".to_owned();
                     }
+
                     if dice.roll(12) == 0 {
-                        node.owners.last_mut().expect("an owner").api_version = "no/such".to_owned();
+                        node.owners.last_mut().expect("an owner").api_version =
+                            "no/such".to_owned();
                     }
                 }
-                for (finalizer, sides) in [("example.io/f", 5), ("foregroundDeletion", 9), ("orphan", 9)] {
+
+                for (finalizer, sides) in
+                    [("example.io/f", 5), ("foregroundDeletion", 9), ("orphan", 9)]
+                {
                     node = if dice.roll(sides) == 0 { node.held(finalizer) } else { node };
                 }
+
                 node.deleting = dice.roll(6) == 0;
                 node
             })
             .collect();
+
         let graph = graph(&nodes);
         let targets: Vec<NodeId> = graph.ids().filter(|_| dice.roll(3) == 0).collect();
-        let cascade = [Cascade::Background, Cascade::Foreground, Cascade::Orphan][dice.roll(3) as usize];
+        let cascade =
+            [Cascade::Background, Cascade::Foreground, Cascade::Orphan][dice.roll(3) as usize];
         let primaries = vec![("example.io".to_owned(), "Widget".to_owned())];
         let operator = (dice.roll(2) == 0).then_some(Operator { primaries, definitions: true });
         let prediction = graph.predict(&Request { targets, cascade, operator });
+
         for kept in &prediction.kept {
-            assert!(!prediction.taken.iter().any(|taken| taken.node == kept.node), "seed {seed}: {prediction:?}");
+            assert!(
+                !prediction.taken.iter().any(|taken| taken.node == kept.node),
+                "seed {seed}: {prediction:?}"
+            );
         }
+
         for anyway in &prediction.anyway {
-            assert!(!prediction.taken.iter().any(|taken| taken.node == *anyway), "seed {seed}: {prediction:?}");
+            assert!(
+                !prediction.taken.iter().any(|taken| taken.node == *anyway),
+                "seed {seed}: {prediction:?}"
+            );
         }
+
         // Following the causes leads to a target.
         for taken in &prediction.taken {
             let mut because = taken.because;
             for _ in 0..=size {
-                because = because.and_then(|node| prediction.taken.iter().find(|other| other.node == node)?.because);
+                because = because.and_then(|node| {
+                    prediction.taken.iter().find(|other| other.node == node)?.because
+                });
             }
+
             assert_eq!(because, None, "seed {seed}: {prediction:?}");
         }
     }

@@ -1,4 +1,5 @@
-//! One cause, one alert: problems of a controller or of the leader explain the objects that wait because of them.
+//! One cause, one alert: problems of a controller or of the leader explain the objects that wait
+//! because of them.
 
 mod lab;
 
@@ -30,7 +31,11 @@ fn alerts(lab: &Lab, code: &str) -> bool {
 
 fn cause_of(lab: &Lab, code: &str) -> Option<&'static str> {
     let explained_by = lab.finding(code).explained_by?;
-    lab.snapshot().findings.iter().find(|finding| finding.id == explained_by).map(|finding| finding.code.name())
+    lab.snapshot()
+        .findings
+        .iter()
+        .find(|finding| finding.id == explained_by)
+        .map(|finding| finding.code.name())
 }
 
 #[test]
@@ -40,6 +45,7 @@ fn the_controller_of_its_kind_explains_an_object_that_waits_and_pages_in_its_pla
         own.run(360, fault);
         change(&mut own, &mut web);
         own.run(1_000, fault);
+
         assert_eq!(cause_of(&own.lab, "Unacknowledged"), Some(code), "{:?}", own.lab.findings());
         assert_eq!(own.lab.alerting(), [(code.to_owned(), Severity::Critical)]);
     }
@@ -51,6 +57,7 @@ fn a_change_that_makes_the_reconciles_fail_is_explained_although_a_scrape_shows_
         let (mut own, mut web) = healthy();
         change(&mut own, &mut web);
         own.run(620, fault);
+
         assert_eq!(cause_of(&own.lab, "Unacknowledged"), Some(code), "{:?}", own.lab.findings());
     }
 }
@@ -60,6 +67,7 @@ fn a_controller_with_a_problem_but_no_object_that_waits_is_a_ticket() {
     for (code, fault) in FAULTS {
         let (mut own, _) = healthy();
         own.run(1_000, fault);
+
         assert_eq!(own.lab.finding(code).severity, Severity::Warning);
     }
 }
@@ -71,6 +79,7 @@ fn an_object_that_waited_long_before_the_controller_had_a_problem_pages_itself()
         change(&mut own, &mut web);
         own.run(150, |view| add(&mut view.succeeded, 1));
         own.run(1_000, fault);
+
         assert_eq!(cause_of(&own.lab, "Unacknowledged"), None);
         assert_eq!(own.lab.finding(code).severity, Severity::Warning);
         assert!(alerts(&own.lab, "Unacknowledged"));
@@ -87,6 +96,7 @@ fn an_object_of_another_kind_pages_itself() {
     own.run(360, fails);
     change(&mut own, &mut web);
     own.run(700, fails);
+
     assert_eq!(cause_of(&own.lab, "Unacknowledged"), None);
     assert_eq!(own.lab.finding("ReconcileFailing").severity, Severity::Warning);
 }
@@ -104,11 +114,13 @@ fn a_name_that_fits_no_kind_shows_nothing_unless_there_is_only_one_kind() {
         if !only {
             own.lab.discover(&[kind(), other_kind("Gadget")]);
         }
+
         own.view.name = name.into();
         own.run(60, |view| add(&mut view.succeeded, 1));
         own.run(360, fails);
         change(&mut own, &mut web);
         own.run(700, fails);
+
         assert_eq!(cause_of(&own.lab, "Unacknowledged").is_some(), explains, "{name}");
     }
 }
@@ -119,9 +131,11 @@ fn a_severity_that_the_settings_set_is_not_raised() {
     let findings = std::collections::BTreeMap::from([("ReconcileFailing".to_owned(), vec![rule])]);
     let mut own = Loop::with(Settings { learn_after: 0, findings, ..Settings::default() });
     let mut web = own.lab.converged("web");
+
     own.run(360, fails);
     change(&mut own, &mut web);
     own.run(700, fails);
+
     assert_eq!(own.lab.finding("ReconcileFailing").severity, Severity::Warning);
     assert_eq!(cause_of(&own.lab, "Unacknowledged"), None, "its page would be lost");
 }
@@ -130,20 +144,31 @@ fn a_severity_that_the_settings_set_is_not_raised() {
 fn an_object_that_has_paged_goes_on_until_it_closes_and_its_cause_does_not_page_too() {
     let (mut own, mut web) = healthy();
     change(&mut own, &mut web);
+
     let mut hung = 0.0;
+
     // The reconcile is found to hang a minute after the object has paged.
     own.run(60, |view| add(&mut view.succeeded, 1));
     own.run(610, |view| {
         hung += 10.0;
         view.longest_running_seconds = Some(hung);
     });
+
     assert_eq!(cause_of(&own.lab, "Unacknowledged"), Some("ReconcileStuck"));
-    let both = [("Unacknowledged".to_owned(), Severity::Critical), ("ReconcileStuck".to_owned(), Severity::Warning)];
+
+    let both = [
+        ("Unacknowledged".to_owned(), Severity::Critical),
+        ("ReconcileStuck".to_owned(), Severity::Warning),
+    ];
+
     assert_eq!(own.lab.alerting(), both);
+
     own.run(10, |view| view.longest_running_seconds = Some(0.0));
     assert_eq!(own.lab.alerting(), both[..1], "it still waits");
+
     own.lab.apply(web.ready());
     own.run(10, |_| {});
+
     assert_eq!(own.lab.alerting(), []);
 }
 
@@ -153,7 +178,9 @@ fn an_object_whose_cause_opens_within_seconds_does_not_page() {
     own.run(10, |_| {});
     change(&mut own, &mut web);
     own.run(600, hangs);
+
     assert!(alerts(&own.lab, "Unacknowledged"));
+
     own.run(10, hangs);
     assert_eq!(own.lab.alerting(), [("ReconcileStuck".to_owned(), Severity::Critical)]);
 }
@@ -165,10 +192,13 @@ fn the_end_of_a_cause_gives_the_operator_a_deadline_to_catch_up() {
     change(&mut own, &mut web);
     own.run(700, fails);
     own.run(10, |view| add(&mut view.succeeded, 1));
+
     assert_eq!(cause_of(&own.lab, "Unacknowledged"), None);
     assert_eq!(own.lab.alerting(), []);
+
     own.run(580, |view| add(&mut view.succeeded, 1));
     assert_eq!(own.lab.alerting(), []);
+
     // It has worked for as long as it may take, and the object still waits.
     own.run(30, |view| add(&mut view.succeeded, 1));
     assert_eq!(own.lab.alerting(), [("Unacknowledged".to_owned(), Severity::Critical)]);
@@ -182,10 +212,17 @@ fn a_raised_severity_stays_until_the_cause_ends() {
     own.run(700, fails);
     own.lab.delete(&web);
     own.run(60, fails);
+
     assert_eq!(own.lab.alerting(), [("ReconcileFailing".to_owned(), Severity::Critical)]);
+
     own.run(10, |view| add(&mut view.succeeded, 1));
     own.run(360, fails);
-    assert_eq!(own.lab.alerting(), [("ReconcileFailing".to_owned(), Severity::Warning)], "another time");
+
+    assert_eq!(
+        own.lab.alerting(),
+        [("ReconcileFailing".to_owned(), Severity::Warning)],
+        "another time"
+    );
 }
 
 #[test]
@@ -195,6 +232,7 @@ fn a_cause_of_the_cause_pages_for_both() {
     own.run(360, fails);
     change(&mut own, &mut web);
     own.run(700, fails);
+
     assert_eq!(cause_of(&own.lab, "Unacknowledged"), Some("ReconcileFailing"));
     assert_eq!(cause_of(&own.lab, "ReconcileFailing"), Some("ReconcilePanicking"));
     assert_eq!(own.lab.alerting(), [("ReconcilePanicking".to_owned(), Severity::Critical)]);
@@ -202,16 +240,19 @@ fn a_cause_of_the_cause_pages_for_both() {
 
 #[test]
 fn failing_reconciles_explain_a_deletion_that_waits_for_the_operator() {
-    for (explained, fault) in [(true, fails as Fault), (false, |view| add(&mut view.succeeded, 1))] {
+    for (explained, fault) in [(true, fails as Fault), (false, |view| add(&mut view.succeeded, 1))]
+    {
         let (mut own, mut web) = healthy();
         web.finalizers = vec!["example.io/cleanup".into()];
         own.lab.apply(&web);
         web.deleted = Some(own.lab.now);
         own.lab.apply(&web);
         own.run(1_000, fault);
+
         assert_eq!(cause_of(&own.lab, "FinalizerStuck").is_some(), explained);
         assert_eq!(own.lab.alerting().len(), 1, "{:?}", own.lab.alerting());
     }
+
     // A deletion that waited before.
     let (mut own, mut web) = healthy();
     web.finalizers = vec!["example.io/cleanup".into()];
@@ -220,6 +261,7 @@ fn failing_reconciles_explain_a_deletion_that_waits_for_the_operator() {
     own.lab.apply(&web);
     own.run(300, |view| add(&mut view.succeeded, 1));
     own.run(800, fails);
+
     assert_eq!(cause_of(&own.lab, "FinalizerStuck"), None);
 }
 
@@ -229,6 +271,7 @@ fn an_absent_leader_explains_objects_that_wait() {
         let (mut lab, _) = Op::with_lab();
         let mut web = lab.converged("other");
         lab.run_with_lease(POD, 1);
+
         if leads {
             lab.apply(web.spec(2, lab.now));
             lab.run_with_lease(POD, 15);
@@ -237,14 +280,22 @@ fn an_absent_leader_explains_objects_that_wait() {
             lab.apply(web.spec(2, lab.now));
             lab.advance_by_minutes(15);
         }
-        assert_eq!(lab.alerting(), [(expected.to_owned(), Severity::Critical)], "{:?}", lab.findings());
+
+        assert_eq!(
+            lab.alerting(),
+            [(expected.to_owned(), Severity::Critical)],
+            "{:?}",
+            lab.findings()
+        );
     }
+
     // An object that waited before nobody led any more.
     let (mut lab, _) = Op::with_lab();
     let mut web = lab.converged("other");
     lab.apply(web.spec(2, lab.now));
     lab.run_with_lease(POD, 3);
     lab.advance_by_minutes(15);
+
     assert_eq!(cause_of(&lab, "Unacknowledged"), None);
 }
 
@@ -255,10 +306,17 @@ fn an_object_does_not_page_at_once_when_the_operator_runs_again_after_a_restart_
     lab.apply(web.spec(2, lab.now));
     op.crash_loop(&mut lab, 4, "Error");
     lab.advance(Span::mins(3));
+
     assert_eq!(cause_of(&lab, "Unacknowledged"), Some("OperatorDown"));
+
     op.restart(&mut lab);
     lab.run_with_lease(POD, 5);
-    assert_eq!((lab.finding("RestartLoop").severity, alerts(&lab, "Unacknowledged")), (Severity::Warning, false));
+
+    assert_eq!(
+        (lab.finding("RestartLoop").severity, alerts(&lab, "Unacknowledged")),
+        (Severity::Warning, false)
+    );
+
     lab.run_with_lease(POD, 10);
     assert!(alerts(&lab, "Unacknowledged"), "it has had its time");
 }
@@ -269,7 +327,9 @@ fn a_step_of_the_clock_neither_ends_nor_begins_an_alert() {
         let (mut own, mut web) = healthy();
         change(&mut own, &mut web);
         own.run(700, |view| add(&mut view.succeeded, 1));
+
         assert!(alerts(&own.lab, "Unacknowledged"));
+
         own.lab.step_clock(by);
         assert!(alerts(&own.lab, "Unacknowledged"), "{by}");
     }

@@ -9,7 +9,8 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{DeadlineSource, Outcome};
 use loopwatch_model::time::Span;
 
-/// Returns a lab that learns, and a widget whose spec changed 28 times and converged within two seconds each time.
+/// Returns a lab that learns, and a widget whose spec changed 28 times and converged within two
+/// seconds each time.
 fn after_quick_updates() -> (Lab, Widget) {
     let mut lab = Lab::with(Settings::default());
     let mut widget = lab.converged("a");
@@ -19,6 +20,7 @@ fn after_quick_updates() -> (Lab, Widget) {
         lab.apply(widget.ready());
         lab.advance(Span::mins(1));
     }
+
     (lab, widget)
 }
 
@@ -26,6 +28,7 @@ fn after_quick_updates() -> (Lab, Widget) {
 fn a_creation_may_take_five_minutes_after_many_quick_updates() {
     let (mut lab, _) = after_quick_updates();
     assert!(lab.kind().deadline >= Span::mins(10), "{}", lab.kind().deadline);
+
     let mut created = Widget::new("b", lab.now);
     lab.apply(&created);
     lab.apply(created.waiting());
@@ -49,6 +52,7 @@ fn after_many_quick_updates_every_change_still_has_the_default_deadline() {
     lab.advance(Span(Span::mins(10).0 - 1));
     lab.assert_no_findings();
     lab.advance(Span(1));
+
     assert_eq!(lab.findings(), ["Overdue Widget team-a/a"]);
 }
 
@@ -61,6 +65,7 @@ fn after_many_quick_updates_a_rollback_that_fails_is_not_critical() {
     lab.apply(widget.spec(29, lab.now));
     lab.apply(widget.failed("ImageMissing"));
     lab.advance(Span::mins(30));
+
     assert_eq!(lab.findings(), ["NeverRecovered Widget team-a/a"]);
     assert_ne!(lab.finding("NeverRecovered").severity, Severity::Critical);
 }
@@ -76,58 +81,83 @@ fn changes_that_never_converge_keep_the_deadline_from_being_learned() {
         lab.advance(Span::mins(11));
         lab.delete(&widget); // given up
     }
-    assert_eq!(lab.kind().deadline_source, DeadlineSource::Default, "half of the changes never converged");
+
+    assert_eq!(
+        lab.kind().deadline_source,
+        DeadlineSource::Default,
+        "half of the changes never converged"
+    );
 }
 
 #[test]
 fn an_outage_over_night_does_not_silence_a_kind() {
     let mut lab = Lab::with(Settings::default());
-    let mut widgets: Vec<Widget> = (0..30).map(|number| lab.converged(&format!("w{number}"))).collect();
+    let mut widgets: Vec<Widget> =
+        (0..30).map(|number| lab.converged(&format!("w{number}"))).collect();
     widgets.iter_mut().for_each(|widget| lab.apply(widget.spec(2, lab.now)));
     lab.advance(Span::hours(9)); // the operator is down
     widgets.iter_mut().for_each(|widget| lab.apply(widget.ready()));
     lab.advance(Span::mins(1));
     lab.apply(widgets[0].spec(3, lab.now));
+
     lab.advance(Span::hours(8));
-    assert!(!lab.findings().is_empty(), "dead for eight hours; the deadline is {}", lab.kind().deadline);
+    assert!(
+        !lab.findings().is_empty(),
+        "dead for eight hours; the deadline is {}",
+        lab.kind().deadline
+    );
 }
 
 #[test]
 fn an_outage_that_loopwatch_saw_only_in_part_does_not_silence_a_kind() {
     for blind in [false, true] {
         let mut lab = Lab::with(Settings::default());
-        let mut widgets: Vec<Widget> = (0..40).map(|number| lab.converged(&format!("w{number}"))).collect();
+        let mut widgets: Vec<Widget> =
+            (0..40).map(|number| lab.converged(&format!("w{number}"))).collect();
         widgets.iter_mut().for_each(|widget| lab.apply(widget.spec(2, lab.now)));
+
         if blind {
             lab.blind_for(Span::hours(5));
         } else {
             lab.advance(Span::hours(5));
         }
-        let created: Vec<Widget> = (0..30).map(|number| Widget::new(&format!("new-{number}"), lab.now)).collect();
+
+        let created: Vec<Widget> =
+            (0..30).map(|number| Widget::new(&format!("new-{number}"), lab.now)).collect();
         created.iter().for_each(|widget| lab.apply(widget));
         lab.advance(Span::hours(4));
+
         for mut widget in widgets.iter().chain(&created).cloned() {
             lab.apply(widget.ready());
         }
+
         lab.advance(Span::mins(1));
         lab.apply(widgets[0].spec(3, lab.now));
         lab.advance(Span::mins(40));
-        assert!(lab.has("Unacknowledged"), "blind: {blind}; the deadline is {}", lab.kind().deadline);
+
+        assert!(
+            lab.has("Unacknowledged"),
+            "blind: {blind}; the deadline is {}",
+            lab.kind().deadline
+        );
     }
 }
 
 #[test]
 fn an_outage_during_which_a_pipeline_changes_every_spec_does_not_silence_a_kind() {
     let mut lab = Lab::with(Settings::default());
-    let mut widgets: Vec<Widget> = (0..10).map(|number| lab.converged(&format!("w{number}"))).collect();
+    let mut widgets: Vec<Widget> =
+        (0..10).map(|number| lab.converged(&format!("w{number}"))).collect();
     for round in 2..50 {
         widgets.iter_mut().for_each(|widget| lab.apply(widget.spec(round, lab.now)));
         lab.advance(Span::mins(9)); // superseded before it is late
     }
+
     widgets.iter_mut().for_each(|widget| lab.apply(widget.ready()));
     lab.advance(Span::mins(1));
     lab.apply(widgets[0].spec(3, lab.now));
     lab.advance(Span::hours(1));
+
     assert!(lab.has("Unacknowledged"), "the deadline is {}", lab.kind().deadline);
 }
 
@@ -143,6 +173,7 @@ fn the_time_until_a_user_mends_a_rejected_spec_is_not_learned() {
         lab.apply(widget.ready());
         lab.advance(Span::mins(1));
     }
+
     assert!(lab.kind().deadline < Span::hours(1), "{}", lab.kind().deadline);
 }
 
@@ -157,12 +188,15 @@ fn a_slow_kind_gets_a_longer_deadline_and_its_late_changes_stay_late() {
         lab.apply(widget.ready());
         lab.advance(Span::mins(1));
     }
+
     assert_eq!(lab.kind().deadline_source, DeadlineSource::Learned);
+
     let mut widget = Widget::new("slow", lab.now);
     lab.apply(&widget);
     lab.apply(widget.waiting());
     lab.advance(Span::mins(20));
     lab.assert_no_findings();
+
     assert_eq!(lab.outcomes(Outcome::Late), 1, "the objective of ten minutes is not learned");
 }
 
@@ -178,9 +212,11 @@ fn slow_creations_do_not_extend_the_deadline_of_updates() {
         lab.apply(last.ready());
         lab.advance(Span::mins(1));
     }
+
     lab.apply(last.spec(2, lab.now));
     lab.apply(last.waiting());
     lab.advance(Span::mins(11));
+
     assert_eq!(lab.findings(), ["Overdue Widget team-a/cluster-29"]);
 }
 
@@ -191,12 +227,23 @@ fn a_late_obligation_is_counted_once_although_the_object_regresses_again_and_aga
     lab.apply(widget.spec(2, lab.now));
     lab.apply(widget.waiting());
     lab.advance(Span::mins(12));
+
     for _ in 0..10 {
         lab.apply(widget.ready());
         lab.advance(Span::mins(2));
         lab.apply(widget.waiting());
         lab.advance(Span::mins(12));
     }
-    assert_eq!((lab.outcomes(Outcome::Late), lab.outcomes(Outcome::Converged)), (1, 1), "Converged is the creation");
-    assert_eq!(lab.findings().iter().filter(|found| found.starts_with("Regressed")).count(), 1, "{:?}", lab.findings());
+
+    assert_eq!(
+        (lab.outcomes(Outcome::Late), lab.outcomes(Outcome::Converged)),
+        (1, 1),
+        "Converged is the creation"
+    );
+    assert_eq!(
+        lab.findings().iter().filter(|found| found.starts_with("Regressed")).count(),
+        1,
+        "{:?}",
+        lab.findings()
+    );
 }

@@ -1,4 +1,5 @@
-//! Deletions: a finalizer that nobody removes is found, whatever the status says meanwhile, and the actor is the right one.
+//! Deletions: a finalizer that nobody removes is found, whatever the status says meanwhile, and the
+//! actor is the right one.
 
 mod lab;
 
@@ -15,6 +16,7 @@ fn terminating(lab: &mut Lab, name: &str, finalizer: &str) -> Widget {
     lab.apply(&widget);
     widget.deleted = Some(lab.now);
     lab.apply(&widget);
+
     widget
 }
 
@@ -27,10 +29,12 @@ fn an_error_text_that_differs_with_every_attempt_does_not_hide_a_stuck_finalizer
     widget.finalizers = vec!["finalizer.managedresource.crossplane.io".into()];
     widget.deleted = Some(lab.now);
     lab.apply(&widget);
+
     for _ in 0..24 * 60 / 5 {
         lab.advance(Span::mins(5));
         lab.apply(widget.touch_status()); // "AccessDenied ... RequestID: 8f1c…" differs every time
     }
+
     assert_eq!(lab.findings(), ["FinalizerStuck Widget team-a/bucket"], "terminating for a day");
 }
 
@@ -41,13 +45,20 @@ fn conditions_and_phases_that_flip_for_a_day_do_not_hide_a_stuck_finalizer() {
         let mut widget = terminating(&mut lab, "volume", "storage.example.com/detach");
         let begun = lab.now;
         let mut round = 0;
+
         while lab.now.since(begun) < Span::hours(24) {
             round += 1;
-            let (status, phase) = if round % 2 == 0 { (True, "Detaching") } else { (False, "DetachFailed") };
+            let (status, phase) =
+                if round % 2 == 0 { (True, "Detaching") } else { (False, "DetachFailed") };
             lab.apply(widget.condition("Detached", status, "Retrying").phase(phase));
             lab.advance(every);
         }
-        assert_eq!(lab.findings(), ["FinalizerStuck Widget team-a/volume"], "a change every {every}");
+
+        assert_eq!(
+            lab.findings(),
+            ["FinalizerStuck Widget team-a/volume"],
+            "a change every {every}"
+        );
         assert_eq!(lab.since("FinalizerStuck"), begun);
     }
 }
@@ -57,12 +68,15 @@ fn a_stuck_finalizer_stays_found_while_the_status_keeps_changing() {
     let mut lab = Lab::new();
     let mut widget = terminating(&mut lab, "dns", "dns.example.com/records");
     lab.advance(Span::mins(61));
+
     assert!(lab.has("FinalizerStuck"));
+
     lab.changes();
     for _ in 0..200 {
         lab.apply(widget.touch_status());
         lab.advance(Span::secs(30));
     }
+
     assert!(lab.changes().is_empty(), "neither closed nor opened again");
 }
 
@@ -73,8 +87,10 @@ fn a_cleanup_that_reports_new_steps_for_an_hour_is_not_stuck() {
     for step in 0..12 {
         lab.advance(Span::mins(5));
         lab.apply(widget.phase(&format!("Draining node {step}")));
+
         assert!(!lab.has("FinalizerStuck"), "step {step}");
     }
+
     lab.delete(&widget);
     lab.assert_no_findings();
 }
@@ -86,33 +102,49 @@ fn the_last_of_many_finalizers_is_found_stuck_when_the_others_are_gone() {
     widget.finalizers = (0..4).map(|part| format!("example.io/part-{part}")).collect();
     widget.deleted = Some(lab.now);
     lab.apply(&widget);
+
     while widget.finalizers.len() > 1 {
         lab.advance(Span::mins(6));
         widget.finalizers.pop();
         lab.apply(&widget);
     }
+
     lab.advance(Span::mins(7));
     assert!(!lab.has("FinalizerStuck"));
+
     lab.advance(Span::secs(30));
     assert_eq!(lab.findings(), ["FinalizerStuck Widget team-a/app"]);
-    assert!(lab.evidence().contains("example.io/part-0") && !lab.evidence().contains("part-1"), "{}", lab.evidence());
+    assert!(
+        lab.evidence().contains("example.io/part-0") && !lab.evidence().contains("part-1"),
+        "{}",
+        lab.evidence()
+    );
 }
 
 // Actors.
 
 #[test]
 fn the_client_of_a_person_is_never_the_actor_of_a_finalizer() {
-    for client in ["kubectl-client-side-apply", "kubectl-edit", "helm", "kustomize-controller", "argocd-controller"] {
+    for client in [
+        "kubectl-client-side-apply",
+        "kubectl-edit",
+        "helm",
+        "kustomize-controller",
+        "argocd-controller",
+    ] {
         let mut lab = Lab::new();
         let mut widget = lab.converged("app");
         widget.finalizers = vec!["resources-finalizer.argocd.argoproj.io".into()];
         widget.deleted = Some(lab.now);
+
         let mut view = lab.view(&widget);
         view.managers[1].finalizers.clear();
-        view.managers[0].finalizers.clone_from(&widget.finalizers); // in the manifest, as Argo CD's documentation says
+        // In the manifest, as Argo CD's documentation says.
+        view.managers[0].finalizers.clone_from(&widget.finalizers);
         view.managers[0].name = client.into();
         lab.apply_view(view);
         lab.advance(Span::mins(16));
+
         assert!(lab.has("FinalizerStuck"));
         assert!(!lab.evidence().contains(client), "{}", lab.evidence());
     }
@@ -130,9 +162,11 @@ fn the_actor_of_a_finalizer_is_the_controller_that_removes_it() {
         let mut widget = lab.converged("app");
         widget.finalizers = vec![finalizer.into()];
         widget.deleted = Some(lab.now);
+
         let mut view = lab.view(&widget);
         view.managers[1].finalizers.clear(); // another controller has added it
         lab.apply_view(view);
+
         // The garbage collector waits for other objects, so it may take longer.
         lab.advance(Span::mins(if finalizer == "foregroundDeletion" { 61 } else { 16 }));
         assert!(lab.evidence().contains(actor), "{finalizer}: {}", lab.evidence());
@@ -146,6 +180,7 @@ fn two_finalizers_of_two_controllers_name_both_actors() {
     let mut widget = lab.converged("app");
     widget.finalizers = vec!["example.io/cleanup".into(), "backup.example.com/snapshot".into()];
     widget.deleted = Some(lab.now);
+
     let mut view = lab.view(&widget);
     view.managers[1].finalizers.pop();
     view.managers.push(Manager {
@@ -154,8 +189,10 @@ fn two_finalizers_of_two_controllers_name_both_actors() {
         finalizers: vec!["backup.example.com/snapshot".into()],
         ..Manager::default()
     });
+
     lab.apply_view(view);
     lab.advance(Span::mins(16));
+
     let evidence = lab.evidence();
     assert!(evidence.contains("field manager widget-operator"), "{evidence}");
     assert!(evidence.contains("field manager backup-agent"), "{evidence}");
@@ -171,12 +208,14 @@ fn losing_the_permission_to_list_removes_no_finalizer() {
     lab.discover(&[forbidden(kind())]);
     lab.discover(&[kind()]);
     lab.list(&[widget]);
+
     let totals = lab.kind().finalizers["example.io/f"].totals.clone();
     assert_eq!(
         (totals.outcomes, totals.removal.count()),
         ([0, 0, 1, 0, 0], 0),
         "timed out once, but nobody has removed it"
     );
+
     lab.advance(Span::mins(1));
     assert_eq!(lab.findings(), ["FinalizerStuck Widget team-a/web"]);
 }
@@ -186,16 +225,22 @@ fn a_change_of_scope_removes_no_finalizer_and_its_removal_counts_once() {
     let mut lab = Lab::new();
     let widget = terminating(&mut lab, "web", "example.io/f");
     lab.advance(Span::mins(4));
+
     let narrow = namespaced("team-a");
     lab.discover(std::slice::from_ref(&narrow));
+
     let view = lab.view(&widget);
     lab.list_in(&narrow.watch, vec![view]);
+
     assert_eq!(lab.kind().finalizers["example.io/f"].totals.outcomes, [0; 5]);
     assert_eq!(lab.kind().finalizers["example.io/f"].waiting, [1, 0, 0, 0, 0]);
+
     lab.list_in(&narrow.watch, Vec::new());
     assert_eq!(lab.kind().finalizers["example.io/f"].totals.outcomes, [1, 0, 0, 0, 0]);
+
     lab.discover(&[kind()]);
     lab.list(&[]);
+
     assert_eq!(lab.kind().finalizers["example.io/f"].totals.outcomes, [1, 0, 0, 0, 0]);
 }
 
@@ -209,6 +254,7 @@ fn a_deletion_that_ends_while_the_permission_is_missing_waits_for_nothing() {
     lab.discover(&[kind()]);
     lab.list(&[]);
     lab.recover();
+
     lab.assert_no_findings();
     assert_eq!(lab.kind().finalizers["example.io/f"].waiting, [0; 5]);
 }

@@ -15,6 +15,7 @@ fn deleted(lab: &mut Lab, name: &str, finalizers: &[(&str, &str)]) -> ObjectView
     let mut widget = lab.converged(name);
     widget.finalizers = finalizers.iter().map(|(finalizer, _)| (*finalizer).to_owned()).collect();
     widget.deleted = Some(lab.now);
+
     let mut view = lab.view(&widget);
     view.managers[1].finalizers.clear();
     for (finalizer, manager) in finalizers {
@@ -26,6 +27,7 @@ fn deleted(lab: &mut Lab, name: &str, finalizers: &[(&str, &str)]) -> ObjectView
             ..Manager::default()
         });
     }
+
     view
 }
 
@@ -45,6 +47,7 @@ fn experienced(count: usize, took: Span, settings: Settings) -> Lab {
         lab.delete(&widget);
         lab.advance(Span::mins(1));
     }
+
     lab
 }
 
@@ -53,6 +56,7 @@ fn terminating(lab: &mut Lab, name: &str) -> Widget {
     widget.finalizers = vec![OWN.into()];
     widget.deleted = Some(lab.now);
     lab.apply(&widget);
+
     widget
 }
 
@@ -62,7 +66,11 @@ fn terminating(lab: &mut Lab, name: &str) -> Widget {
 fn the_operator_is_the_actor_of_the_finalizers_of_its_domain() {
     for (finalizer, added_by, expected) in [
         (OWN, "widget-operator", "field manager widget-operator (operator of example.io)"),
-        ("db.example.io/cleanup", "kubectl", "field manager widget-operator (operator of example.io)"),
+        (
+            "db.example.io/cleanup",
+            "kubectl",
+            "field manager widget-operator (operator of example.io)",
+        ),
         ("finalizer.example.io", "helm", "field manager widget-operator (operator of example.io)"),
         ("badexample.io/cleanup", "kubectl", "the controller of badexample.io"),
     ] {
@@ -73,14 +81,26 @@ fn the_operator_is_the_actor_of_the_finalizers_of_its_domain() {
 #[test]
 fn the_rows_of_objects_name_the_actors_before_anybody_deletes_them() {
     let mut lab = Lab::new();
-    let mut view = deleted(&mut lab, "web", &[(OWN, "widget-operator"), ("backup.other.com/snapshot", "backup-agent")]);
+    let mut view = deleted(
+        &mut lab,
+        "web",
+        &[(OWN, "widget-operator"), ("backup.other.com/snapshot", "backup-agent")],
+    );
+
     view.deleted = None;
     lab.apply_view(view.clone());
+
     let before = lab.row("web").actors;
-    let expected = ["field manager widget-operator (operator of example.io)", "field manager backup-agent (added it)"];
+    let expected = [
+        "field manager widget-operator (operator of example.io)",
+        "field manager backup-agent (added it)",
+    ];
+
     assert_eq!(before, expected);
+
     lab.version += 1;
     lab.apply_view(ObjectView { version: lab.version.to_string(), deleted: Some(lab.now), ..view });
+
     assert_eq!(lab.row("web").actors, before);
 }
 
@@ -98,6 +118,7 @@ fn the_controller_that_added_a_finalizer_is_its_actor_but_no_tool_of_a_person() 
         let found = actor(&mut Lab::new(), &[("backup.other.com/snapshot", added_by)]);
         assert_eq!(found, expected, "{added_by}");
     }
+
     assert_eq!(actor(&mut Lab::new(), &[("keep", "kubectl")]), "unknown");
 }
 
@@ -105,10 +126,16 @@ fn the_controller_that_added_a_finalizer_is_its_actor_but_no_tool_of_a_person() 
 fn the_controller_that_removed_a_finalizer_from_other_objects_is_its_actor() {
     let mut lab = Lab::new();
     for name in ["a", "b"] {
-        let view = deleted(&mut lab, name, &[("backup.other.com/snapshot", "kubectl"), ("keep", "kubectl")]);
+        let view = deleted(
+            &mut lab,
+            name,
+            &[("backup.other.com/snapshot", "kubectl"), ("keep", "kubectl")],
+        );
+
         lab.apply_view(view.clone());
         lab.advance(Span::secs(30));
         lab.version += 1;
+
         let mut removed = ObjectView { version: lab.version.to_string(), ..view };
         removed.finalizers.remove(0);
         removed.managers.remove(2);
@@ -119,11 +146,18 @@ fn the_controller_that_removed_a_finalizer_from_other_objects_is_its_actor() {
             owns: Owned { status: true, ..Owned::default() },
             ..Manager::default()
         });
+
         lab.apply_view(removed.clone());
-        lab.observe(Observation::Deleted { watch: lab::watch(), key: removed.key, version: String::new() });
+        lab.observe(Observation::Deleted {
+            watch: lab::watch(),
+            key: removed.key,
+            version: String::new(),
+        });
     }
+
     let expected = "field manager backup-agent (removed it from other objects)";
     assert_eq!(actor(&mut lab, &[("backup.other.com/snapshot", "kubectl")]), expected);
+
     // A restart keeps that.
     let checkpoint = lab.model.checkpoint();
     let mut lab = Lab::unsynced(lab.model.settings().clone());
@@ -131,20 +165,28 @@ fn the_controller_that_removed_a_finalizer_from_other_objects_is_its_actor() {
     lab.observe(Observation::Restored(Box::new(checkpoint)));
     lab.discover(&[lab::kind()]);
     lab.list(&[]);
+
     assert_eq!(actor(&mut lab, &[("backup.other.com/snapshot", "kubectl")]), expected);
 }
 
 #[test]
 fn one_removal_may_be_chance() {
     let mut lab = Lab::new();
-    let view = deleted(&mut lab, "a", &[("backup.other.com/snapshot", "kubectl"), ("keep", "kubectl")]);
+    let view =
+        deleted(&mut lab, "a", &[("backup.other.com/snapshot", "kubectl"), ("keep", "kubectl")]);
     lab.apply_view(view.clone());
     lab.version += 1;
+
     let mut removed = ObjectView { version: lab.version.to_string(), ..view };
     removed.finalizers.remove(0);
     removed.managers[1].time = Some(lab.now);
     lab.apply_view(removed.clone());
-    lab.observe(Observation::Deleted { watch: lab::watch(), key: removed.key, version: String::new() });
+    lab.observe(Observation::Deleted {
+        watch: lab::watch(),
+        key: removed.key,
+        version: String::new(),
+    });
+
     let found = actor(&mut lab, &[("backup.other.com/snapshot", "kubectl")]);
     assert_eq!(found, "the controller of backup.other.com");
 }
@@ -159,21 +201,34 @@ fn a_deletion_counts_from_the_end_of_the_grace_period() {
     widget.deleted = Some(lab.now.after(Span::hours(1))); // `deletionGracePeriodSeconds: 3600`
     lab.apply(&widget);
     lab.advance(Span::mins(74));
+
     assert!(!lab.has("FinalizerStuck"));
+
     lab.advance(Span::mins(1));
     assert!(lab.has("FinalizerStuck"));
 }
 
 #[test]
 fn a_slow_cleanup_is_found_before_it_is_stuck_and_even_if_it_makes_progress() {
-    let mut lab = Lab::with(Settings { cleanup_slow_after: Span::secs(30), learn_after: 0, ..Settings::default() });
+    let mut lab = Lab::with(Settings {
+        cleanup_slow_after: Span::secs(30),
+        learn_after: 0,
+        ..Settings::default()
+    });
     let widget = terminating(&mut lab, "web");
+
     lab.advance(Span(29_000));
     lab.assert_no_findings();
     lab.advance(Span::secs(1));
+
     assert_eq!(lab.findings(), ["CleanupSlow Widget team-a/web"]);
-    assert!(lab.evidence().contains("threshold 30s, threshold source configured"), "{}", lab.evidence());
+    assert!(
+        lab.evidence().contains("threshold 30s, threshold source configured"),
+        "{}",
+        lab.evidence()
+    );
     assert_eq!(lab.kind().finalizers[OWN].waiting, [0, 0, 1, 0, 0]);
+
     lab.advance(Span::mins(1));
     lab.delete(&widget);
     lab.assert_no_findings();
@@ -186,6 +241,7 @@ fn a_kind_whose_cleanups_always_take_long_has_a_learned_threshold() {
     lab.advance(Span::mins(47));
     lab.assert_no_findings();
     lab.advance(Span::mins(1));
+
     assert_eq!(lab.findings(), ["FinalizerStuck Widget team-a/web"]);
     assert!(lab.evidence().contains("threshold 48m"), "{}", lab.evidence());
 }
@@ -197,11 +253,14 @@ fn a_kind_whose_cleanups_are_fast_is_stuck_sooner_but_not_before_five_minutes() 
     lab.advance(Span(299_000));
     lab.assert_no_findings();
     lab.advance(Span::secs(1));
+
     assert_eq!(lab.findings(), ["FinalizerStuck Widget team-a/web"]);
+
     // Nineteen are not enough.
     let mut lab = experienced(19, Span::secs(2), Settings::default());
     terminating(&mut lab, "web");
     lab.advance(Span::mins(14));
+
     assert!(!lab.has("FinalizerStuck"), "{:?}", lab.findings());
 }
 
@@ -213,6 +272,7 @@ fn an_outage_of_the_operator_does_not_hide_the_next_one() {
     lab.delete(&widget);
     terminating(&mut lab, "next");
     lab.advance(Span::mins(15));
+
     assert_eq!(lab.findings(), ["FinalizerStuck Widget team-a/next"]);
     assert!(lab.evidence().contains("threshold 15m"), "{}", lab.evidence());
 }
@@ -234,10 +294,13 @@ fn what_was_learned_survives_a_restart() {
         if !known_kind {
             lab.model = Model::new(Settings::default());
         }
+
         lab.observe(Observation::Restored(Box::new(checkpoint.clone())));
         lab.discover(&[lab::kind()]);
         lab.list(&[]);
+
         assert_eq!(lab.model.checkpoint().finalizers, checkpoint.finalizers);
+
         terminating(&mut lab, "web");
         lab.advance(Span::mins(40));
         lab.assert_no_findings();
@@ -250,12 +313,14 @@ fn objects_that_loopwatch_loses_from_sight_raise_the_estimate() {
     for number in 0..20 {
         terminating(&mut lab, &format!("lost-{number}"));
     }
+
     lab.advance(Span::mins(4));
     lab.discover(&[]);
     lab.discover(&[lab::kind()]);
     lab.list(&[]);
     terminating(&mut lab, "web");
     lab.advance(Span::mins(14));
+
     assert!(!lab.has("FinalizerStuck"), "half of the removals took longer: {:?}", lab.findings());
 }
 
@@ -263,11 +328,17 @@ fn objects_that_loopwatch_loses_from_sight_raise_the_estimate() {
 fn the_experience_of_a_checkpoint_is_limited() {
     let mut checkpoint = Lab::new().model.checkpoint();
     for number in 0..1_000 {
-        let memory = loopwatch_model::checkpoint::FinalizerMemory { removals: vec![20; 64], ..Default::default() };
+        let memory = loopwatch_model::checkpoint::FinalizerMemory {
+            removals: vec![20; 64],
+            ..Default::default()
+        };
+
         checkpoint.finalizers.insert(format!("example.io/Widget example.io/f-{number}"), memory);
     }
+
     let mut lab = Lab::unsynced(Settings::default());
     lab.observe(Observation::Restored(Box::new(checkpoint)));
+
     assert!(lab.model.checkpoint().finalizers.len() <= 1_000);
 }
 
@@ -276,30 +347,41 @@ fn the_experience_of_a_checkpoint_is_limited() {
 #[test]
 fn a_snapshot_lists_the_oldest_deletions_with_verdicts_and_actors() {
     use loopwatch_model::snapshot::{DeletionVerdict, MAX_DELETIONS};
+
     let mut lab = Lab::new();
     lab.converged("stays");
+
     assert!(lab.snapshot().deletions.is_empty(), "no object is being deleted");
-    let finalizers = [(OWN, "widget-operator"), ("kubernetes.io/pvc-protection", "kube-controller-manager")];
+
+    let finalizers =
+        [(OWN, "widget-operator"), ("kubernetes.io/pvc-protection", "kube-controller-manager")];
     let view = deleted(&mut lab, "old", &finalizers);
     lab.apply_view(view);
     lab.advance(Span::mins(16));
+
     let young = terminating(&mut lab, "young");
 
     let deletions = lab.snapshot().deletions;
     let shown: Vec<_> = deletions.iter().map(|row| (row.name.as_str(), row.verdict)).collect();
+
     assert_eq!(shown, [("old", DeletionVerdict::Stuck), ("young", DeletionVerdict::Progressing)]);
-    let actors: Vec<_> = deletions[0].finalizers.iter().map(|(name, actor)| (&**name, actor.as_str())).collect();
+
+    let actors: Vec<_> =
+        deletions[0].finalizers.iter().map(|(name, actor)| (&**name, actor.as_str())).collect();
     let expected = [
         (OWN, "field manager widget-operator (operator of example.io)"),
         ("kubernetes.io/pvc-protection", "kube-controller-manager, once no Pod uses the claim"),
     ];
+
     assert_eq!(actors, expected);
 
     lab.delete(&young);
     assert_eq!(lab.snapshot().deletions.len(), 1);
+
     for number in 0..MAX_DELETIONS {
         terminating(&mut lab, &format!("more-{number}"));
     }
+
     let deletions = lab.snapshot().deletions;
     assert_eq!((deletions.len(), deletions[0].name.as_str()), (MAX_DELETIONS, "old"));
 }

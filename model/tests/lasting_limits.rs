@@ -13,15 +13,21 @@ fn findings_that_wait_for_room_are_reported_for_as_long_as_they_do() {
     let mut widgets: Vec<Widget> = ["a", "b", "c"].map(|name| lab.converged(name)).into();
     widgets.iter_mut().for_each(|widget| lab.apply(widget.spec(2, lab.now)));
     lab.advance(Span::hours(2));
+
     assert!(lab.has("LimitReached"), "{:?}", lab.findings());
 }
 
 #[test]
 fn watches_that_are_left_out_are_reported_for_as_long_as_they_are() {
-    let mut lab = Lab::unsynced(Settings { limits: Limits { watches: 2, ..Limits::default() }, ..unlearned() });
+    let mut lab = Lab::unsynced(Settings {
+        limits: Limits { watches: 2, ..Limits::default() },
+        ..unlearned()
+    });
+
     lab.discover(&[kind(), other_kind("Gadget"), other_kind("Gizmo")]);
     lab.list(&[]);
     lab.advance(Span::hours(1));
+
     assert_eq!(lab.findings(), ["LimitReached limit watches"]);
 }
 
@@ -33,6 +39,7 @@ fn namespaces_without_totals_of_their_own_are_reported_for_as_long_as_they_are()
         view.key.namespace = namespace.into();
         lab.apply_view(view);
     }
+
     lab.advance(Span::hours(1));
     assert!(lab.has("LimitReached"), "{:?}", lab.findings());
 }
@@ -47,5 +54,6 @@ fn finalizers_that_are_gone_make_room() {
         lab.apply(&widget);
         lab.delete(&widget);
     }
+
     assert!(!lab.snapshot().dropped.contains_key("finalizers"), "{:?}", lab.snapshot().dropped);
 }

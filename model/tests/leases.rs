@@ -8,14 +8,23 @@ use loopwatch_model::time::{Span, Timestamp};
 
 fn lease(name: &str, renewed: Timestamp) -> Observation {
     let renewed = Some(renewed);
-    Observation::LeaseSeen(LeaseView { namespace: "op".into(), name: name.into(), renewed, ..LeaseView::default() })
+    Observation::LeaseSeen(LeaseView {
+        namespace: "op".into(),
+        name: name.into(),
+        renewed,
+        ..LeaseView::default()
+    })
 }
 
 /// The age of each lease in seconds, as `name age`.
 fn ages(lab: &Lab) -> Vec<String> {
     let snapshot = lab.snapshot();
     let age = |at: Option<Timestamp>| at.map_or(-1, |at| snapshot.at.since(at).0 / 1000);
-    snapshot.leases.iter().map(|row| format!("{} {}", row.lease.name, age(row.seen_renewed_at))).collect()
+    snapshot
+        .leases
+        .iter()
+        .map(|row| format!("{} {}", row.lease.name, age(row.seen_renewed_at)))
+        .collect()
 }
 
 #[test]
@@ -27,6 +36,7 @@ fn a_lease_is_as_old_as_the_last_renewal_that_was_seen() {
     lab.advance(Span::secs(10));
     lab.observe(lease("a", operator.after(Span::secs(10))));
     lab.advance(Span::secs(3));
+
     assert_eq!(ages(&lab), ["a 3", "b 13"]);
 }
 
@@ -36,8 +46,10 @@ fn leases_that_vanish_are_forgotten() {
     for name in ["a", "b", "c"] {
         lab.observe(lease(name, lab.now));
     }
+
     lab.observe(Observation::LeaseGone { namespace: "op".into(), name: "a".into() });
     assert_eq!(ages(&lab), ["b 0", "c 0"]);
+
     // `b` was deleted while the watch was down.
     lab.observe(Observation::LeasesListed { namespace: "op".into(), names: vec!["c".into()] });
     assert_eq!(ages(&lab), ["c 0"]);

@@ -1,4 +1,5 @@
-//! Whether the operator is there: its Pods, its lease, its metrics endpoint, its process and its writes.
+//! Whether the operator is there: its Pods, its lease, its metrics endpoint, its process and its
+//! writes.
 
 mod lab;
 
@@ -19,12 +20,19 @@ fn an_operator_whose_container_ended_is_down_although_its_objects_say_ready() {
     lab.advance(Span(119_000));
     lab.assert_no_findings();
     lab.advance(Span::secs(1));
+
     assert_eq!(lab.findings(), [DOWN]);
-    assert_eq!((lab.since("OperatorDown"), lab.finding("OperatorDown").severity), (ended, Severity::Critical));
+    assert_eq!(
+        (lab.since("OperatorDown"), lab.finding("OperatorDown").severity),
+        (ended, Severity::Critical)
+    );
     assert!(lab.evidence().contains("x2x4v: CrashLoopBackOff"), "{}", lab.evidence());
+
     lab.advance(Span::mins(20));
     op.restart(&mut lab);
+
     assert_eq!(lab.findings(), [DOWN], "it may crash again at once");
+
     lab.advance(Span::mins(1));
     lab.assert_no_findings();
 }
@@ -33,10 +41,13 @@ fn an_operator_whose_container_ended_is_down_although_its_objects_say_ready() {
 fn a_dead_operator_fails_all_namespaces_that_it_serves() {
     let (mut lab, mut op) = Op::with_lab();
     lab.converged("steady");
+
     let health = |lab: &Lab| lab.snapshot().health.into_iter().collect::<Vec<_>>();
     assert_eq!(health(&lab), [("team-a".to_owned(), Health::Healthy)]);
+
     op.crash(&mut lab, "Error");
     lab.advance(Span::mins(3));
+
     assert_eq!(health(&lab), [("team-a".to_owned(), Health::Failing)]);
 }
 
@@ -46,7 +57,9 @@ fn an_operator_without_a_pod_is_down() {
     op.view.pods.clear();
     op.seen(&mut lab);
     lab.advance(Span::mins(3));
+
     assert_eq!(lab.findings(), [DOWN]);
+
     op.view.pods.push(pod(OTHER_POD, lab.now));
     op.seen(&mut lab);
     lab.assert_no_findings();
@@ -60,6 +73,7 @@ fn an_operator_that_restarts_once_is_not_down() {
     op.restart(&mut lab);
     lab.run_with_lease(POD, 30);
     lab.assert_no_findings();
+
     assert!(lab.changes().is_empty());
 }
 
@@ -73,12 +87,16 @@ fn a_writer_that_is_still_at_work_is_alive() {
         (other.spec, other.status_written) = (minute, Some(lab.now));
         lab.apply(other.ready());
     }
+
     assert!(!lab.has("OperatorDown"), "{:?}", lab.findings());
+
     lab.advance(Span::mins(3));
     assert!(lab.has("OperatorDown"));
+
     let mut other = Widget::new("other", lab.now);
     other.status_written = Some(lab.now);
     lab.apply(other.ready());
+
     assert!(!lab.has("OperatorDown"), "a write ends it");
 }
 
@@ -88,12 +106,20 @@ fn a_lease_that_nobody_renews_is_a_weaker_sign_alone_than_with_a_closed_endpoint
     lab.advance(Span(299_000));
     lab.assert_no_findings();
     lab.advance(Span::secs(1));
+
     assert_eq!(lab.finding("OperatorDown").severity, Severity::Warning, "it may be scaled to zero");
+
     let mut lab = Op::with_lab_without_pods();
     lab.scrape_fails(INSTANCE, Cause::Refused);
     lab.advance(Span::mins(2));
+
     assert_eq!(lab.finding("OperatorDown").severity, Severity::Critical);
-    assert!(lab.evidence().contains("lease 6ab5f5a3.example.io is not renewed"), "{}", lab.evidence());
+    assert!(
+        lab.evidence().contains("lease 6ab5f5a3.example.io is not renewed"),
+        "{}",
+        lab.evidence()
+    );
+
     lab.renew(POD);
     lab.assert_no_findings();
 }
@@ -106,6 +132,7 @@ fn an_endpoint_that_hangs_forbids_or_was_never_seen_shows_nothing() {
         lab.run_with_lease(POD, 30);
         lab.assert_no_findings();
     }
+
     let mut lab = Lab::new();
     lab.scrape_fails("127.0.0.1:8080", Cause::Refused);
     lab.advance(Span::hours(1));
@@ -115,13 +142,20 @@ fn an_endpoint_that_hangs_forbids_or_was_never_seen_shows_nothing() {
 #[test]
 fn a_process_that_ended_is_a_sign_and_its_successor_ends_it() {
     let mut lab = Lab::new();
-    let process = |pid: u32| ProcessView { instance: INSTANCE.into(), pid: Some(pid), ..ProcessView::default() };
+    let process = |pid: u32| ProcessView {
+        instance: INSTANCE.into(),
+        pid: Some(pid),
+        ..ProcessView::default()
+    };
+
     lab.observe(Observation::ProcessSeen(Box::new(process(7))));
     lab.advance(Span::hours(1));
     lab.assert_no_findings();
     lab.observe(Observation::ProcessGone { instance: INSTANCE.into() });
     lab.advance(Span::mins(6));
+
     assert_eq!(lab.finding("OperatorDown").severity, Severity::Warning);
+
     lab.observe(Observation::ProcessSeen(Box::new(process(8))));
     lab.assert_no_findings();
 }
@@ -137,8 +171,10 @@ fn a_process_that_ended_with_its_metrics_is_one_sign() {
     lab.observe(Observation::ProcessGone { instance: INSTANCE.into() });
     lab.scrape_fails(INSTANCE, Cause::Refused);
     lab.advance(Span::mins(4));
+
     lab.assert_no_findings();
     lab.advance(Span::mins(10));
+
     assert_eq!(lab.finding("OperatorDown").severity, Severity::Warning);
     assert!(lab.evidence().contains("process ended"), "{}", lab.evidence());
 }
@@ -154,18 +190,24 @@ fn while_loopwatch_cannot_see_nothing_opens_or_closes() {
         });
         op.crash(&mut lab, "Error");
         lab.advance(Span::mins(30));
+
         assert!(!lab.has("OperatorDown"), "{source}");
+
         lab.observe(Observation::SourceRecovered { source: source.clone() });
         lab.advance(Span(119_000));
+
         assert!(!lab.has("OperatorDown"), "{source}");
+
         lab.advance(Span::secs(1));
         assert!(lab.has("OperatorDown"), "{source}");
+
         lab.observe(Observation::SourceFailed {
             source: source.clone(),
             cause: Cause::Connection,
             detail: String::new(),
         });
         lab.advance(Span::mins(1));
+
         assert!(lab.has("OperatorDown"), "{source}: it stays open");
     }
 }
@@ -174,28 +216,44 @@ fn while_loopwatch_cannot_see_nothing_opens_or_closes() {
 fn a_conversion_webhook_that_died_with_the_operator_hides_no_death() {
     let fail = |lab: &mut Lab, cause: Cause| {
         let source = SourceId::Watch(lab::watch());
-        lab.observe(Observation::SourceFailed { source, cause, detail: "conversion webhook failed".into() });
+        lab.observe(Observation::SourceFailed {
+            source,
+            cause,
+            detail: "conversion webhook failed".into(),
+        });
     };
+
     let (mut lab, mut op) = Op::with_lab();
     op.crash(&mut lab, "Error");
     fail(&mut lab, Cause::ServerError);
     lab.advance(Span(119_000));
     lab.assert_no_findings();
     lab.advance(Span::secs(1));
+
     assert_eq!(lab.finding("OperatorDown").severity, Severity::Critical);
-    // Nothing shows whether an operator runs of which loopwatch does not see all Pods, or with an API server that is away.
+
+    // Nothing shows whether an operator runs of which loopwatch does not see all Pods, or with an
+    // API server that is away.
     let (mut lab, mut op) = Op::with_lab();
     (op.view.complete, op.workload().replicas) = (false, 2);
     op.crash(&mut lab, "Error");
     fail(&mut lab, Cause::ServerError);
     lab.advance(Span::mins(30));
+
     assert!(!lab.has("OperatorDown"));
+
     let (mut lab, mut op) = Op::with_lab();
     op.crash(&mut lab, "Error");
     fail(&mut lab, Cause::ServerError);
+
     let source = SourceId::Pods;
-    lab.observe(Observation::SourceFailed { source, cause: Cause::ServerError, detail: String::new() });
+    lab.observe(Observation::SourceFailed {
+        source,
+        cause: Cause::ServerError,
+        detail: String::new(),
+    });
     lab.advance(Span::mins(30));
+
     assert!(!lab.has("OperatorDown"));
 }
 
@@ -216,15 +274,22 @@ fn one_death_is_one_alert() {
     lab.run_with_lease(POD, 1);
     doomed.deleted = Some(lab.now);
     lab.apply(&doomed);
+
     let mut widget = lab.converged("late");
     lab.apply(widget.spec(2, lab.now));
     op.crash(&mut lab, "Error");
     lab.advance(Span::mins(40));
+
     assert!(lab.has("Unacknowledged") && lab.has("FinalizerOwnerAbsent"), "{:?}", lab.findings());
     assert_eq!(lab.roots(), [DOWN]);
+
     op.restart(&mut lab);
     lab.advance(Span::mins(1));
-    assert!(!lab.has("OperatorDown") && lab.roots().iter().any(|root| root.starts_with("Unacknowledged")));
+
+    assert!(
+        !lab.has("OperatorDown")
+            && lab.roots().iter().any(|root| root.starts_with("Unacknowledged"))
+    );
 }
 
 #[test]
@@ -232,32 +297,38 @@ fn a_finalizer_of_another_program_is_another_death() {
     let (mut lab, mut op) = Op::with_lab();
     let mut doomed = lab.converged("doomed");
     doomed.finalizers = vec!["backup.other.com/snapshot".into()];
+
     let mut view = lab.view(&doomed);
     view.managers[1].finalizers.clear();
     view.deleted = Some(lab.now);
     lab.apply_view(view);
     op.crash(&mut lab, "Error");
     lab.advance(Span::mins(40));
+
     assert_eq!(lab.roots(), [DOWN, "FinalizerStuck Widget team-a/doomed"]);
 }
 
 #[test]
 fn a_finalizer_of_the_framework_is_of_the_operator_that_writes_the_status() {
     const MARKER: &str = "kopf.zalando.org/KopfFinalizerMarker";
+
     // A name that many programs share may be that of another program.
     for (manager, is_own) in [("kopf", true), ("manager", false)] {
         let (mut lab, mut op) = Op::with_lab();
         let mut doomed = lab.converged("doomed");
         doomed.finalizers = vec![MARKER.into()];
+
         let mut view = lab.view(&doomed);
         for written in view.managers.iter_mut().filter(|written| written.owns.status) {
             written.name = manager.into();
             written.finalizers = vec![MARKER.into()];
         }
+
         view.deleted = Some(lab.now);
         lab.apply_view(view);
         op.crash(&mut lab, "Error");
         lab.advance(Span::mins(40));
+
         assert_eq!(lab.roots() == [DOWN], is_own, "{manager}: {:?}", lab.findings());
     }
 }
@@ -271,6 +342,7 @@ fn the_pods_show_that_the_owner_of_a_finalizer_is_absent_or_alive() {
         doomed.deleted = Some(lab.now);
         lab.apply(&doomed);
     };
+
     // Without a lease, the Pods alone show it. Somebody has scaled the operator to zero.
     let mut lab = Lab::new();
     let mut op = Op::running(&lab);
@@ -280,15 +352,20 @@ fn the_pods_show_that_the_owner_of_a_finalizer_is_absent_or_alive() {
     op.view.pods.clear();
     op.workload().replicas = 0;
     op.seen(&mut lab);
+
     lab.advance(Span(299_000));
     assert!(!lab.has("FinalizerOwnerAbsent"));
+
     lab.advance(Span::secs(1));
     assert_eq!(lab.roots(), ["FinalizerOwnerAbsent Widget team-a/doomed"]);
+
     // A lease that nobody renews shows no absence while a Pod runs.
     let (mut lab, _op) = Op::with_lab();
     delete(&mut lab);
     lab.advance(Span::mins(14));
+
     assert!(!lab.has("FinalizerOwnerAbsent"), "{:?}", lab.findings());
+
     // Pods that loopwatch sees only in part show none either.
     let mut lab = Lab::new();
     let mut op = Op::running(&lab);
@@ -297,6 +374,7 @@ fn the_pods_show_that_the_owner_of_a_finalizer_is_absent_or_alive() {
     delete(&mut lab);
     op.crash(&mut lab, "Error");
     lab.advance(Span::mins(14));
+
     assert!(!lab.has("FinalizerOwnerAbsent"), "{:?}", lab.findings());
 }
 
@@ -305,8 +383,13 @@ fn an_operator_that_is_down_explains_that_its_metrics_and_its_process_cannot_be_
     let (mut lab, mut op) = Op::with_lab();
     op.crash(&mut lab, "Error");
     for source in [SourceId::Metrics, SourceId::Process, SourceId::Config] {
-        lab.observe(Observation::SourceFailed { source, cause: Cause::Refused, detail: String::new() });
+        lab.observe(Observation::SourceFailed {
+            source,
+            cause: Cause::Refused,
+            detail: String::new(),
+        });
     }
+
     lab.advance(Span::mins(3));
     assert_eq!(lab.findings().len(), 4, "{:?}", lab.findings());
     assert_eq!(lab.roots(), [DOWN, "ConfigInvalid source config"]);
@@ -320,6 +403,7 @@ fn setting_the_clock_makes_no_operator_absent() {
         lab.step_clock(by);
         lab.advance(Span::mins(3));
         lab.assert_no_findings();
+
         let (mut lab, mut op) = Op::with_lab();
         op.view.pods.clear();
         op.seen(&mut lab);
@@ -328,30 +412,45 @@ fn setting_the_clock_makes_no_operator_absent() {
         lab.advance(Span::secs(19));
         lab.assert_no_findings();
         lab.advance(Span::secs(1));
+
         assert_eq!(lab.findings(), [DOWN], "{by}");
     }
 }
 
 #[test]
 fn the_signs_of_an_open_finding_are_words_of_a_closed_set() {
-    let signs = |lab: &Lab| lab.snapshot().operator.down_signs.iter().map(|sign| sign.as_str()).collect::<Vec<_>>();
+    let signs = |lab: &Lab| {
+        lab.snapshot().operator.down_signs.iter().map(|sign| sign.as_str()).collect::<Vec<_>>()
+    };
     let (mut lab, mut op) = Op::with_lab();
+
     op.crash(&mut lab, "Error");
     lab.advance(Span(119_000));
+
     assert!(signs(&lab).is_empty(), "the finding is not open yet");
+
     lab.advance(Span::secs(1));
     assert_eq!(signs(&lab), ["no_pod_runs", "lease_not_renewed"]);
+
     op.restart(&mut lab);
     lab.advance(Span::mins(2));
+
     assert!(signs(&lab).is_empty());
 
     let (mut lab, mut op) = Op::with_lab();
     op.view.pods.clear();
     op.seen(&mut lab);
     lab.advance(Span::mins(3));
+
     assert_eq!(signs(&lab), ["no_pod", "lease_not_renewed"]);
+
     let source = SourceId::Pods;
-    lab.observe(Observation::SourceFailed { source, cause: Cause::Forbidden, detail: String::new() });
+    lab.observe(Observation::SourceFailed {
+        source,
+        cause: Cause::Forbidden,
+        detail: String::new(),
+    });
+
     assert_eq!(
         (lab.findings(), signs(&lab)),
         (vec![DOWN.to_owned()], vec!["lease_not_renewed"]),
@@ -361,12 +460,18 @@ fn the_signs_of_an_open_finding_are_words_of_a_closed_set() {
     let mut lab = Op::with_lab_without_pods();
     lab.scrape_fails(INSTANCE, Cause::Refused);
     lab.advance(Span::mins(2));
+
     assert_eq!(signs(&lab), ["lease_not_renewed", "metrics_endpoint_refuses_connections"]);
+
     lab.observe(Observation::ProcessSeen(Box::new(ProcessView {
         instance: INSTANCE.into(),
         ..ProcessView::default()
     })));
     lab.observe(Observation::ProcessGone { instance: INSTANCE.into() });
     lab.advance(Span::mins(6));
-    assert_eq!(signs(&lab), ["lease_not_renewed", "metrics_endpoint_refuses_connections", "process_ended"]);
+
+    assert_eq!(
+        signs(&lab),
+        ["lease_not_renewed", "metrics_endpoint_refuses_connections", "process_ended"]
+    );
 }

@@ -6,7 +6,9 @@ use lab::loops::{Loop, add};
 use lab::pods::{INSTANCE, OTHER, OTHER_POD, Op, POD, pod};
 use lab::{Lab, START, Widget};
 use loopwatch_model::finding::{Confidence, Severity};
-use loopwatch_model::observation::{ControllerView, Durations, LeaseView, MetricsView, Observation, ProcessView};
+use loopwatch_model::observation::{
+    ControllerView, Durations, LeaseView, MetricsView, Observation, ProcessView,
+};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
 
@@ -14,13 +16,18 @@ use loopwatch_model::time::{Span, Timestamp};
 fn a_controller_that_only_fails_is_found_and_one_success_ends_it() {
     let mut own = Loop::new();
     own.run(300, |view| add(&mut view.failed, 1));
+
     assert_eq!(own.lab.roots(), ["ReconcileErrors controller widget"], "not long enough");
+
     own.run(10, |view| add(&mut view.failed, 1));
     assert_eq!(own.lab.roots(), ["ReconcileFailing controller widget"]);
+
     let summary = own.lab.finding("ReconcileFailing").summary();
     assert!(summary.contains("errors 31") && summary.contains("conflicts 0"), "{summary}");
+
     own.run(10, |view| add(&mut view.succeeded, 1));
     assert_eq!(own.lab.findings(), ["ReconcileErrors controller widget"]);
+
     own.run(300, |view| add(&mut view.succeeded, 1));
     own.lab.assert_no_findings();
 }
@@ -32,6 +39,7 @@ fn three_errors_in_a_row_are_enough_however_slowly_they_come() {
         own.run(10, |view| add(&mut view.failed, 1));
         own.run(200, |_| {});
     }
+
     own.assert_found("ReconcileFailing");
     own.run(20 * 60, |_| {});
     own.lab.assert_no_findings();
@@ -45,6 +53,7 @@ fn errors_beside_successes_are_only_information() {
         add(&mut view.succeeded, 5);
     });
     own.assert_found("ReconcileErrors");
+
     assert_eq!(own.lab.finding("ReconcileErrors").severity, Severity::Info);
 }
 
@@ -54,9 +63,11 @@ fn two_errors_or_unknown_successes_show_nothing() {
     own.run(10, |view| add(&mut view.failed, 2));
     own.run(1_200, |_| {});
     own.lab.assert_no_findings();
+
     let mut own = Loop::new();
     own.view.succeeded = None;
     own.run(1_200, |view| add(&mut view.failed, 1));
+
     assert!(!own.lab.has("ReconcileFailing"), "nothing shows whether others succeed");
 }
 
@@ -75,6 +86,7 @@ fn conflicts_are_counted_apart_and_raise_no_alert_alone() {
             ..MetricsView::default()
         });
     }
+
     let finding = own.lab.finding("ReconcileFailing");
     assert_eq!(finding.confidence, Confidence::Suspected, "{}", finding.summary());
 }
@@ -86,6 +98,7 @@ fn suspended_objects_are_named_beside_the_errors() {
     widget.paused = true;
     own.lab.apply(&widget);
     own.run(400, |view| add(&mut view.failed, 1));
+
     let summary = own.lab.finding("ReconcileFailing").summary();
     assert!(summary.contains("skipped objects 1"), "{summary}");
 }
@@ -96,6 +109,7 @@ fn a_reset_of_the_counters_is_no_burst_of_errors() {
     own.run(10, |view| (view.failed, view.succeeded) = (Some(0), Some(0)));
     own.run(1_200, |_| {});
     own.lab.assert_no_findings();
+
     // Errors that a new process counts are new ones.
     own.run(10, |view| (view.failed, view.succeeded) = (Some(3), Some(0)));
     own.run(310, |_| {});
@@ -122,14 +136,17 @@ fn a_step_of_the_clock_of_the_operators_node_is_no_new_process() {
             ..MetricsView::default()
         });
     };
+
     let started = lab.ago(Span::hours(720));
     for step in 0..60 {
         scrape(&mut lab, started.after(Span::secs(step / 10 * 5)), 2);
         lab.assert_no_findings();
     }
+
     // What a new process has counted is new, although it is more than the old one had counted.
     let started = lab.now;
     scrape(&mut lab, started, 3);
+
     assert!(lab.finding("ReconcilePanicking").summary().contains("panics 3"));
 }
 
@@ -142,10 +159,13 @@ fn a_reconcile_that_runs_for_too_long_is_stuck() {
         view.longest_running_seconds = Some(running);
     });
     own.lab.assert_no_findings();
+
     let began = own.lab.ago(Span::mins(10));
     own.run(10, |view| view.longest_running_seconds = Some(610.0));
     own.assert_found("ReconcileStuck");
+
     assert_eq!(own.lab.since("ReconcileStuck"), began);
+
     own.run(10, |view| view.longest_running_seconds = Some(0.0));
     own.lab.assert_no_findings();
 }
@@ -163,10 +183,13 @@ fn workers_that_are_busy_while_no_reconcile_ends_are_stuck() {
     let mut own = silent_about_running();
     own.run(610, |view| view.workers_busy = Some(1));
     own.lab.assert_no_findings();
+
     let began = own.lab.ago(Span::mins(10));
     own.run(10, |view| view.workers_busy = Some(2)); // further ones begin
     own.assert_found("ReconcileStuck");
+
     assert_eq!(own.lab.since("ReconcileStuck"), began);
+
     // The reconcile ends, and is much longer than the others.
     own.run(10, |view| view.reconcile_seconds = Some(Durations { count: 1_006, sum: 730.0 }));
     own.lab.assert_no_findings();
@@ -177,14 +200,18 @@ fn busy_workers_whose_reconciles_end_are_not_stuck() {
     let mut own = silent_about_running();
     own.run(3_000, |view| {
         view.workers_busy = Some(1);
-        view.reconcile_seconds.iter_mut().for_each(|all| (all.count, all.sum) = (all.count + 1, all.sum + 9.0));
+        view.reconcile_seconds
+            .iter_mut()
+            .for_each(|all| (all.count, all.sum) = (all.count + 1, all.sum + 9.0));
     });
     own.lab.assert_no_findings();
+
     // At one scrape, no worker was busy.
     own.run(300, |view| view.workers_busy = Some(1));
     own.run(10, |view| view.workers_busy = Some(0));
     own.run(580, |view| view.workers_busy = Some(1));
     own.lab.assert_no_findings();
+
     // Nothing shows whether reconciles end.
     own.view.reconcile_seconds = None;
     own.run(1_800, |view| view.workers_busy = Some(1));
@@ -215,38 +242,48 @@ fn a_controller_that_succeeds_after_a_long_reconcile_may_take_as_long_again() {
             });
             found |= own.lab.has("ReconcileStuck");
         }
+
         own.run(10, |view| {
             view.longest_running_seconds = Some(0.0);
             add(if succeeds { &mut view.succeeded } else { &mut view.failed }, 1);
         });
+
         found
     };
+
     let mut own = Loop::new();
     assert!(creation(&mut own, true), "the first one is unusual");
     assert!(!creation(&mut own, true), "the second one is not");
+
     own.run(10, |view| view.longest_running_seconds = Some(3_700.0));
     assert!(own.lab.has("ReconcileStuck"), "twice as long is");
+
     let mut hangs = Loop::new();
     assert!(creation(&mut hangs, false));
     assert!(creation(&mut hangs, false), "one that ends with an error has waited in vain");
+
     hangs.run(10, |view| view.longest_running_seconds = Some(3_700.0));
     hangs.run(10, |view| (view.longest_running_seconds, view.succeeded) = (Some(0.0), Some(1)));
+
     assert!(creation(&mut hangs, false), "a restart has ended it");
 }
 
 #[test]
 fn busy_workers_are_saturated_only_while_objects_wait() {
-    let busy = |view: &mut ControllerView| (view.workers_busy, view.queue_depth) = (Some(1), Some(3));
+    let busy =
+        |view: &mut ControllerView| (view.workers_busy, view.queue_depth) = (Some(1), Some(3));
     let mut own = Loop::new();
     own.run(900, busy);
     own.lab.assert_no_findings();
     own.run(10, busy);
     own.assert_found("WorkersSaturated");
     own.run(10, |view| view.queue_depth = Some(0));
+
     own.lab.assert_no_findings();
     let mut near = Loop::new();
     near.run(3_600, |view| (view.workers_busy, view.queue_depth) = (Some(1), Some(0)));
     near.lab.assert_no_findings();
+
     let mut turn = 0;
     near.run(3_600, |view| {
         turn += 1;
@@ -264,6 +301,7 @@ fn a_long_queue_is_a_backlog_unless_it_shrinks() {
     own.assert_found("QueueBacklog");
     own.run(10, |view| view.queue_depth = Some(500));
     own.lab.assert_no_findings();
+
     let mut start = Loop::new();
     let mut depth = 50_000;
     start.run(600, |view| {
@@ -282,6 +320,7 @@ fn a_queue_that_grows_for_an_hour_is_a_backlog_although_it_is_short() {
         view.queue_depth = Some(turn / 3);
     });
     own.assert_found("QueueBacklog");
+
     let mut wave = Loop::new();
     let mut turn = 0;
     wave.run(10_000, |view| {
@@ -302,13 +341,19 @@ fn panics_are_found_at_once_and_forgotten_after_the_window() {
 
 #[test]
 fn short_and_long_windows_forget_little_at_once() {
-    let settings = Settings { reconcile_failing_after: Span::mins(1), reconcile_errors: 5, ..Settings::default() };
+    let settings = Settings {
+        reconcile_failing_after: Span::mins(1),
+        reconcile_errors: 5,
+        ..Settings::default()
+    };
     let mut own = Loop::with(settings);
+
     own.run(600, |view| {
         add(&mut view.failed, 1);
         add(&mut view.succeeded, 1);
     });
     own.assert_found("ReconcileErrors");
+
     assert_eq!(own.lab.changes().len(), 1, "it does not close and open again");
 
     let mut own = Loop::with(Settings { restart_window: Span::hours(24), ..Settings::default() });
@@ -316,6 +361,7 @@ fn short_and_long_windows_forget_little_at_once() {
         own.run(10, |view| add(&mut view.panicked, 1));
         own.run(590, |view| add(&mut view.succeeded, 1));
     }
+
     let summary = own.lab.finding("ReconcilePanicking").summary();
     assert!(summary.contains("panics 144") || summary.contains("panics 143"), "{summary}");
 }
@@ -329,6 +375,7 @@ fn one_stuck_worker_is_one_alert() {
         view.longest_running_seconds = Some(running);
         (view.workers_busy, view.queue_depth) = (Some(1), Some(600));
     });
+
     assert_eq!(own.lab.roots(), ["ReconcileStuck controller widget"]);
     assert_eq!(own.lab.findings().len(), 3, "{:?}", own.lab.findings());
 }
@@ -358,11 +405,13 @@ fn objects_that_wait_while_no_reconcile_has_begun_show_an_informer_that_does_not
             lab.advance(Span::secs(10));
             scrape(&mut lab, started, succeeded, depth);
         }
+
         lab.assert_no_findings();
         for _ in 0..2 {
             lab.advance(Span::secs(10));
             scrape(&mut lab, started, succeeded, depth);
         }
+
         assert_eq!(lab.has("InformerNotSynced"), found, "{succeeded} {depth}");
     }
 }
@@ -379,6 +428,7 @@ fn a_standby_that_takes_over_has_time_to_fill_its_caches() {
                 queue_depth: Some(if leads { 40 } else { 0 }),
                 ..ControllerView::default()
             };
+
             lab.scraped(MetricsView {
                 instance: INSTANCE.into(),
                 controllers: vec![controller],
@@ -388,11 +438,14 @@ fn a_standby_that_takes_over_has_time_to_fill_its_caches() {
             });
         }
     };
+
     run(&mut lab, 3_600, false, 0);
     run(&mut lab, 300, true, 0);
     lab.assert_no_findings();
     run(&mut lab, 100, true, 0);
+
     assert!(lab.has("InformerNotSynced"));
+
     run(&mut lab, 10, true, 1);
     lab.assert_no_findings();
 }
@@ -400,12 +453,23 @@ fn a_standby_that_takes_over_has_time_to_fill_its_caches() {
 #[test]
 fn only_the_leader_is_judged() {
     let scrape = |lab: &mut Lab, instance: &str, leading: Option<bool>, depth: u64| {
-        let controller =
-            ControllerView { name: "widget".into(), queue_depth: Some(depth), ..ControllerView::default() };
+        let controller = ControllerView {
+            name: "widget".into(),
+            queue_depth: Some(depth),
+            ..ControllerView::default()
+        };
         let controllers = vec![controller];
-        lab.scraped(MetricsView { instance: instance.into(), controllers, leading, ..MetricsView::default() });
+
+        lab.scraped(MetricsView {
+            instance: instance.into(),
+            controllers,
+            leading,
+            ..MetricsView::default()
+        });
     };
-    // (what the first and the second instance say, the holder of the lease, whether the first one counts)
+
+    // (what the first and the second instance say, the holder of the lease, whether the first one
+    // counts)
     let cases = [
         (Some(true), Some(false), None, true),
         (Some(false), Some(true), None, false),
@@ -414,39 +478,56 @@ fn only_the_leader_is_judged() {
         (None, None, Some(OTHER_POD), false),
         (None, None, None, true),
     ];
+
     for (first, second, holder, counts) in cases {
         let mut lab = Lab::new();
         let mut op = Op::running(&lab);
         op.view.pods.push(pod(OTHER_POD, lab.ago(Span::hours(1))));
         op.seen(&mut lab);
+
         for _ in 0..30 {
             lab.advance(Span::secs(10));
             holder.into_iter().for_each(|holder| lab.renew(holder));
             scrape(&mut lab, INSTANCE, first, 600);
             scrape(&mut lab, OTHER, second, 0);
         }
-        assert_eq!(lab.has("QueueBacklog"), counts, "{first:?} {second:?} {holder:?}: {:?}", lab.findings());
+
+        assert_eq!(
+            lab.has("QueueBacklog"),
+            counts,
+            "{first:?} {second:?} {holder:?}: {:?}",
+            lab.findings()
+        );
     }
 }
 
 #[test]
 fn a_standby_is_not_judged_although_its_leader_is_not_scraped() {
-    // A sidecar scrapes only its own Pod. The queue of a standby may fill, because its handlers run already.
-    for (holder, renews, judged) in [(OTHER_POD, true, false), (POD, true, true), (OTHER_POD, false, true)] {
+    // A sidecar scrapes only its own Pod. The queue of a standby may fill, because its handlers run
+    // already.
+    for (holder, renews, judged) in
+        [(OTHER_POD, true, false), (POD, true, true), (OTHER_POD, false, true)]
+    {
         let mut lab = Lab::new();
         let mut op = Op::running(&lab);
         op.view.pods.push(pod(OTHER_POD, lab.ago(Span::hours(1))));
         op.seen(&mut lab);
         lab.renew(OTHER_POD); // a lease that nobody renews any more shows nothing
         lab.advance(Span::mins(10));
+
         for _ in 0..30 {
             lab.advance(Span::secs(10));
             if renews {
                 lab.renew(holder);
             }
+
             let queue_depth = Some(600);
-            lab.scrape(INSTANCE, ControllerView { name: "widget".into(), queue_depth, ..ControllerView::default() });
+            lab.scrape(
+                INSTANCE,
+                ControllerView { name: "widget".into(), queue_depth, ..ControllerView::default() },
+            );
         }
+
         assert_eq!(lab.has("QueueBacklog"), judged, "{holder} {renews}: {:?}", lab.findings());
     }
 }
@@ -457,6 +538,7 @@ fn a_pod_that_holds_one_of_several_leases_is_judged_all_the_time() {
     let mut op = Op::running(&lab);
     op.view.pods.push(pod(OTHER_POD, lab.ago(Span::hours(1))));
     op.seen(&mut lab);
+
     for turn in 0..60 {
         let leases = [("a.example.io", POD, INSTANCE, 600), ("b.example.io", OTHER_POD, OTHER, 0)];
         for (name, holder, instance, depth) in leases {
@@ -469,8 +551,13 @@ fn a_pod_that_holds_one_of_several_leases_is_judged_all_the_time() {
                 written: Some(lab.now),
                 ..LeaseView::default()
             }));
-            let controller =
-                ControllerView { name: name.into(), queue_depth: Some(depth), ..ControllerView::default() };
+
+            let controller = ControllerView {
+                name: name.into(),
+                queue_depth: Some(depth),
+                ..ControllerView::default()
+            };
+
             lab.scrape(instance, controller);
             assert_eq!(lab.has("QueueBacklog"), turn > 11, "{turn}");
         }
@@ -485,6 +572,7 @@ fn metrics_that_stop_show_nothing_any_more_after_half_an_hour() {
     own.assert_found("QueueBacklog");
     own.lab.advance(Span(1));
     own.lab.assert_no_findings();
+
     // A state without an open finding is not continued over a gap.
     own.run(60, |view| view.queue_depth = Some(600));
     own.lab.assert_no_findings();
@@ -500,18 +588,27 @@ fn a_finding_lasts_from_one_scrape_to_the_next_however_rare_they_are() {
     let scrape = |own: &mut Loop| {
         own.view.longest_running_seconds = Some(3_600.0);
         let controllers = vec![own.view.clone()];
-        own.lab.scraped(MetricsView { instance: INSTANCE.into(), controllers, interval, ..MetricsView::default() });
+        own.lab.scraped(MetricsView {
+            instance: INSTANCE.into(),
+            controllers,
+            interval,
+            ..MetricsView::default()
+        });
     };
+
     scrape(&mut own);
     own.assert_found("ReconcileStuck");
     own.lab.changes();
+
     for _ in 0..3 {
         own.lab.advance(Span(interval.0 - 1));
         own.assert_found("ReconcileStuck");
         own.lab.advance(Span(1));
         scrape(&mut own);
     }
+
     assert!(own.lab.changes().is_empty(), "one alert, not one per scrape");
+
     own.lab.advance(Span::mins(50));
     own.lab.assert_no_findings();
 }
@@ -524,6 +621,7 @@ fn nothing_is_known_about_a_framework_without_signals() {
         lab.scrape(INSTANCE, ControllerView { name: "widget".into(), ..ControllerView::default() });
         lab.scraped(MetricsView { instance: OTHER.into(), ..MetricsView::default() });
     }
+
     lab.assert_no_findings();
 }
 
@@ -538,6 +636,7 @@ fn a_step_of_the_clock_changes_no_duration() {
         own.run(10, |view| view.queue_depth = Some(600));
         own.assert_found("QueueBacklog");
         own.run(10, |view| add(&mut view.panicked, 1));
+
         own.lab.step_clock(by);
         own.run(600, |view| view.queue_depth = Some(0));
         own.assert_found("ReconcilePanicking");

@@ -1,4 +1,5 @@
-//! Objects without an owner, and owners that annotations name: faults, their healthy twins, and near misses.
+//! Objects without an owner, and owners that annotations name: faults, their healthy twins, and
+//! near misses.
 
 mod lab;
 
@@ -32,13 +33,20 @@ fn with_siblings(count: usize) -> Cluster {
     for n in 0..count {
         let (owner, child) = (address("Widget", "team-a", &format!("w{n}")), map(&format!("c{n}")));
         cluster.create(&owner, &[]);
+
         let reference = cluster.owner(&owner);
         create_labelled(&mut cluster, &child, &format!("w{n}"), |view| view.owners.push(reference));
     }
+
     cluster
 }
 
-fn create_labelled(cluster: &mut Cluster, at: &ObjectAddress, instance: &str, more: impl FnOnce(&mut ObjectView)) {
+fn create_labelled(
+    cluster: &mut Cluster,
+    at: &ObjectAddress,
+    instance: &str,
+    more: impl FnOnce(&mut ObjectView),
+) {
     cluster.create_unseen(at, &[]);
     cluster.change(at, |view| {
         drop(view.labels.insert(INSTANCE.into(), instance.into()));
@@ -53,10 +61,16 @@ fn a_child_that_loses_its_owner_is_an_orphan_after_a_while() {
     cluster.advance(Span::secs(299));
     cluster.lab.assert_no_findings();
     cluster.advance(Span::secs(2));
+
     assert_eq!(cluster.lab.roots(), ["Orphan ConfigMap team-a/web-settings"]);
+
     let evidence = cluster.lab.evidence();
-    assert!(evidence.contains("former owner Widget/web") && evidence.contains("owner_removed"), "{evidence}");
+    assert!(
+        evidence.contains("former owner Widget/web") && evidence.contains("owner_removed"),
+        "{evidence}"
+    );
     assert_eq!(cluster.reads, 1, "one read has confirmed it");
+
     let owner = cluster.owner(&web());
     cluster.change(&map("web-settings"), |view| view.owners.push(owner));
     cluster.lab.assert_no_findings();
@@ -69,6 +83,7 @@ fn a_child_that_changes_its_owner_is_no_orphan() {
     cluster.create(&other, &[]);
     cluster.change(&map("web-settings"), |view| view.owners.clear());
     cluster.advance(Span::mins(4));
+
     let owner = cluster.owner(&other);
     cluster.change(&map("web-settings"), |view| view.owners.push(owner));
     cluster.advance(Span::mins(30));
@@ -81,18 +96,24 @@ fn a_deletion_with_orphan_policy_releases_the_children() {
         let mut cluster = with_child();
         let orphan = |cluster: &mut Cluster| {
             let now = cluster.lab.now;
-            cluster.change(&web(), |view| (view.deleted, view.finalizers) = (Some(now), vec!["orphan".into()]));
+            cluster.change(&web(), |view| {
+                (view.deleted, view.finalizers) = (Some(now), vec!["orphan".into()])
+            });
         };
+
         if owner_first {
             orphan(&mut cluster);
         }
+
         cluster.change(&map("web-settings"), |view| view.owners.clear());
         if !owner_first {
             orphan(&mut cluster);
         }
+
         cluster.advance(Span::secs(1));
         cluster.delete(&web());
         cluster.advance(Span::mins(6));
+
         assert_eq!(cluster.lab.findings(), ["Orphan ConfigMap team-a/web-settings"]);
         assert_eq!(cluster.lab.snapshot().findings[0].confidence.as_str(), "suspected");
         assert!(cluster.lab.evidence().contains("reason released"), "{}", cluster.lab.evidence());
@@ -109,8 +130,10 @@ fn a_read_that_fails_or_contradicts_accuses_nobody() {
         cluster.lab.assert_no_findings();
         cluster.reads_fail = None;
         cluster.advance(Span::mins(12));
+
         assert!(cluster.lab.has("Orphan"), "the model tries again");
     }
+
     let mut cluster = with_child();
     cluster.change(&map("web-settings"), |view| view.owners.clear());
     cluster.delete_unseen(&map("web-settings"));
@@ -122,8 +145,10 @@ fn a_read_that_fails_or_contradicts_accuses_nobody() {
 fn an_object_whose_label_names_an_owner_that_is_gone_is_an_orphan() {
     let mut cluster = with_siblings(5);
     create_labelled(&mut cluster, &map("left"), "departed", |_| ());
-    create_labelled(&mut cluster, &map("kept"), "w3", |_| ()); // its instance exists: the operator means it
+    // Its instance exists: the operator means it.
+    create_labelled(&mut cluster, &map("kept"), "w3", |_| ());
     cluster.advance(Span::mins(6));
+
     assert_eq!(cluster.lab.roots(), ["Orphan ConfigMap team-a/left"]);
     assert!(cluster.lab.evidence().contains("former owner departed"), "{}", cluster.lab.evidence());
 }
@@ -134,6 +159,7 @@ fn four_siblings_prove_nothing_and_the_operators_own_objects_are_none_of_them() 
     create_labelled(&mut cluster, &map("left"), "departed", |_| ());
     cluster.advance(Span::mins(30));
     cluster.lab.assert_no_findings();
+
     let mut cluster = with_siblings(19);
     cluster.create(&map("ca-bundle"), &[]);
     cluster.change(&map("lock"), |_| ());
@@ -148,10 +174,13 @@ fn an_exception_among_many_siblings_is_only_suspected() {
         view.labels.insert("app.kubernetes.io/managed-by".into(), "widget-operator".into());
     };
     let mut cluster = with_siblings(20);
+
     create_labelled(&mut cluster, &map("odd"), "", other);
     cluster.advance(Span::mins(6));
+
     assert_eq!(cluster.lab.findings(), ["Orphan ConfigMap team-a/odd"]);
     assert_eq!(cluster.lab.snapshot().findings[0].confidence.as_str(), "suspected");
+
     // Several of them are the rule, not an exception.
     create_labelled(&mut cluster, &map("odd-2"), "", other);
     cluster.advance(Span::mins(6));
@@ -165,6 +194,7 @@ fn while_the_owners_cannot_be_seen_labels_prove_nothing() {
     create_labelled(&mut cluster, &map("left"), "departed", |_| ());
     cluster.lab.fail();
     cluster.advance(Span::mins(20));
+
     assert!(!cluster.lab.has("Orphan"));
 }
 
@@ -186,10 +216,19 @@ fn a_restart_keeps_and_raises_no_orphan_without_a_reason() {
     create_labelled(&mut cluster, &map("left"), "departed", |_| ());
     cluster.change(&map("c0"), |view| view.owners.clear());
     cluster.advance(Span::mins(6));
-    assert_eq!(cluster.lab.findings(), ["Orphan ConfigMap team-a/c0", "Orphan ConfigMap team-a/left"]);
+
+    assert_eq!(
+        cluster.lab.findings(),
+        ["Orphan ConfigMap team-a/c0", "Orphan ConfigMap team-a/left"]
+    );
+
     cluster.restart();
     cluster.advance(Span::mins(30));
-    assert_eq!(cluster.lab.findings(), ["Orphan ConfigMap team-a/c0", "Orphan ConfigMap team-a/left"]);
+
+    assert_eq!(
+        cluster.lab.findings(),
+        ["Orphan ConfigMap team-a/c0", "Orphan ConfigMap team-a/left"]
+    );
 }
 
 #[test]
@@ -199,25 +238,36 @@ fn an_owner_in_annotations_that_vanishes_is_found() {
     cluster.create(&owner, &[]);
     cluster.create(&child, &[]);
     cluster.change(&child, |view| {
-        for (key, value) in [("owner-ns", "team-b"), ("owner-name", "hub"), ("owner-kind", "Widget")] {
+        for (key, value) in
+            [("owner-ns", "team-b"), ("owner-name", "hub"), ("owner-kind", "Widget")]
+        {
             view.annotations.insert(format!("example.io/{key}"), value.into());
         }
     });
+
     cluster.advance(Span::mins(20));
     cluster.lab.assert_no_findings();
     cluster.delete(&owner);
     cluster.advance(Span::secs(302));
+
     assert_eq!(cluster.lab.findings(), ["LogicalOwnerMissing ConfigMap team-a/spoke"]);
+
     let evidence = cluster.lab.evidence();
-    assert!(evidence.contains("Widget/hub in namespace team-b") && evidence.contains("owner-name"), "{evidence}");
+    assert!(
+        evidence.contains("Widget/hub in namespace team-b") && evidence.contains("owner-name"),
+        "{evidence}"
+    );
+
     cluster.create(&owner, &[]);
     cluster.lab.assert_no_findings();
+
     // Recreated within the grace.
     cluster.delete(&owner);
     cluster.advance(Span::mins(4));
     cluster.create(&owner, &[]);
     cluster.advance(Span::mins(20));
     cluster.lab.assert_no_findings();
+
     // Cleaned up together with its owner.
     cluster.delete(&owner);
     cluster.advance(Span::secs(30));
@@ -236,6 +286,7 @@ fn annotated_owners_of_foreign_kinds_and_unreadable_ones_are_not_judged() {
             view.annotations.insert("example.io/owner-kind".into(), kind.into());
         });
     }
+
     cluster.reads_fail = Some(Cause::Forbidden);
     cluster.advance(Span::hours(1));
     cluster.lab.assert_no_findings();
@@ -267,13 +318,19 @@ fn the_annotations_of_owners_are_configurable() {
         annotate(&mut cluster, &map("spoke"), ["a.io/for", "a.io/in", "a.io/of"]);
         annotate(&mut cluster, &map("incomplete"), ["a.io/for", "a.io/in", "a.io/other"]);
         cluster.advance(Span::mins(6));
+
         cluster.lab.assert_no_findings();
         cluster.delete(&owner);
         cluster.advance(Span::mins(6));
+
         assert_eq!(cluster.lab.findings().len(), expected, "{:?}", cluster.lab.findings());
+
         if expected > 0 {
             let evidence = cluster.lab.evidence();
-            assert!(evidence.contains("Widget/hub in namespace team-b") && evidence.contains("a.io/of"), "{evidence}");
+            assert!(
+                evidence.contains("Widget/hub in namespace team-b") && evidence.contains("a.io/of"),
+                "{evidence}"
+            );
         }
     }
 }
@@ -285,10 +342,12 @@ fn the_owner_may_be_listed_after_the_child() {
         create_labelled(&mut cluster, &map("left"), "departed", |_| ());
         cluster.create(&map("spoke"), &[]);
         annotate(&mut cluster, &map("spoke"), ["owner-kind", "owner-ns", "owner-name"]);
+
         if exists {
             cluster.create_unseen(&address("Widget", "team-b", "hub"), &[]);
             cluster.create_unseen(&address("Widget", "team-a", "departed"), &[]);
         }
+
         cluster.lab = lab::Lab::unsynced(Settings::default());
         cluster.lab.discover(&[kind(), config_maps()]);
         cluster.list_kinds(&[config_maps()]);
@@ -296,7 +355,10 @@ fn the_owner_may_be_listed_after_the_child() {
         cluster.lab.assert_no_findings(); // the watch of the owner has not listed yet
         cluster.list_kinds(&[kind()]);
         cluster.advance(Span::mins(6));
-        let expected = ["Orphan ConfigMap team-a/left", "LogicalOwnerMissing ConfigMap team-a/spoke"];
+
+        let expected =
+            ["Orphan ConfigMap team-a/left", "LogicalOwnerMissing ConfigMap team-a/spoke"];
+
         assert_eq!(cluster.lab.findings(), if exists { &[][..] } else { &expected[..] });
     }
 }
@@ -307,11 +369,16 @@ fn a_finding_about_an_annotated_owner_survives_the_blindness_of_its_watch() {
     cluster.create(&map("spoke"), &[]);
     annotate(&mut cluster, &map("spoke"), ["owner-kind", "owner-ns", "owner-name"]);
     cluster.advance(Span::mins(6));
+
     assert_eq!(cluster.lab.findings(), ["LogicalOwnerMissing ConfigMap team-a/spoke"]);
+
     cluster.lab.fail_watch(&watch());
-    cluster.change(&map("spoke"), |view| drop(view.annotations.insert("more".into(), "news".into())));
+    cluster
+        .change(&map("spoke"), |view| drop(view.annotations.insert("more".into(), "news".into())));
     cluster.advance(Span::mins(1));
+
     assert_eq!(cluster.lab.findings(), ["LogicalOwnerMissing ConfigMap team-a/spoke"]);
+
     cluster.lab.recover_watch(&watch());
     cluster.create(&address("Widget", "team-b", "hub"), &[]);
     cluster.advance(Span::mins(2));

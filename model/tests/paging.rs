@@ -1,5 +1,5 @@
-//! Pages with a partial view: metrics that loopwatch cannot scrape, Pods that replace each other, and causes that
-//! last.
+//! Pages with a partial view: metrics that loopwatch cannot scrape, Pods that replace each other,
+//! and causes that last.
 
 mod lab;
 
@@ -20,6 +20,7 @@ fn explained_by(fault: Fault) -> (Loop, Widget) {
     let mut own = Loop::new();
     let mut web = own.lab.converged("web");
     own.run(360, fault);
+
     let now = own.lab.now;
     own.lab.apply(web.spec(2, now));
     own.run(1_000, fault);
@@ -38,20 +39,30 @@ fn scrapes_fail(lab: &mut Lab, minutes: i64) {
 fn a_controller_whose_metrics_cannot_be_scraped_keeps_its_finding() {
     let (mut own, _) = explained_by(fails);
     assert_eq!(own.lab.alerting(), page("ReconcileFailing"));
+
     for minute in 0..25 {
         scrapes_fail(&mut own.lab, 1);
-        assert_eq!(own.lab.alerting(), page("ReconcileFailing"), "{minute}: {:?}", own.lab.findings());
+        assert_eq!(
+            own.lab.alerting(),
+            page("ReconcileFailing"),
+            "{minute}: {:?}",
+            own.lab.findings()
+        );
     }
+
     own.run(60, fails);
     assert_eq!(own.lab.alerting(), page("ReconcileFailing"));
 }
 
 #[test]
-fn a_finding_of_a_controller_that_cannot_be_scraped_for_long_closes_and_its_effect_pages_after_its_deadline() {
+fn a_finding_of_a_controller_that_cannot_be_scraped_for_long_closes_and_its_effect_pages_after_its_deadline()
+ {
     let (mut own, _) = explained_by(fails);
     scrapes_fail(&mut own.lab, 31);
+
     assert_eq!(own.lab.findings(), ["Unacknowledged Widget team-a/web"]);
     assert_eq!(own.lab.alerting(), []);
+
     scrapes_fail(&mut own.lab, 10);
     assert_eq!(own.lab.alerting(), page("Unacknowledged"));
 }
@@ -67,6 +78,7 @@ fn a_problem_that_the_next_scrape_still_shows_goes_on() {
                 fault(view)
             }
         });
+
         assert_eq!(own.lab.alerting(), page(code), "{:?}", own.lab.findings());
         assert_eq!(own.lab.since(code), since);
     }
@@ -79,9 +91,11 @@ fn a_problem_that_is_over_at_the_next_scrape_closes() {
         scrapes_fail(&mut own.lab, 12);
         own.lab.apply(web.ready());
         own.run(20, |view| {
-            (view.workers_busy, view.queue_depth, view.longest_running_seconds) = (Some(0), Some(0), Some(0.0));
+            (view.workers_busy, view.queue_depth, view.longest_running_seconds) =
+                (Some(0), Some(0), Some(0.0));
             add(&mut view.succeeded, 100);
         });
+
         assert!(!own.lab.has(code), "{:?}", own.lab.findings());
     }
 }
@@ -99,12 +113,15 @@ fn an_operator_that_is_down_keeps_no_finding_of_a_controller() {
     let mut own = Loop::new();
     let mut op = Op::running(&own.lab);
     op.seen(&mut own.lab);
+
     let mut web = own.lab.converged("web");
     own.run(360, fails);
     op.crash(&mut own.lab, "Error");
+
     let now = own.lab.now;
     own.lab.apply(web.spec(2, now));
     scrapes_fail(&mut own.lab, 15);
+
     assert_eq!(own.lab.alerting(), page("OperatorDown"));
 }
 
@@ -116,7 +133,9 @@ fn a_replica_that_no_longer_leads_keeps_no_finding_of_a_controller() {
     own.lab.renew(POD);
     scrapes_fail(&mut own.lab, 7);
     own.lab.renew(POD);
+
     assert!(own.lab.has("ReconcileFailing"));
+
     own.lab.run_with_lease(OTHER_POD, 1);
     assert!(!own.lab.has("ReconcileFailing"), "{:?}", own.lab.findings());
 }
@@ -127,16 +146,19 @@ fn a_container_that_has_restarted_keeps_no_finding_of_its_controllers() {
     let mut op = Op::running(&own.lab);
     op.seen(&mut own.lab);
     own.run(1_200, hangs);
+
     assert!(own.lab.has("ReconcileStuck"));
+
     op.crash(&mut own.lab, "Error");
     own.lab.advance(Span::secs(2));
     op.restart(&mut own.lab);
     scrapes_fail(&mut own.lab, 6);
+
     assert!(!own.lab.has("ReconcileStuck"), "{:?}", own.lab.findings());
 }
 
-/// Returns a sidecar that has started with its operator, and an object that the operator has not acknowledged for 40 minutes.
-/// `before` shows what was before.
+/// Returns a sidecar that has started with its operator, and an object that the operator has not
+/// acknowledged for 40 minutes. `before` shows what was before.
 fn replaced(before: impl FnOnce(&mut Lab, &mut Op)) -> (Lab, Op) {
     let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
     let mut op = Op::running(&lab);
@@ -144,12 +166,14 @@ fn replaced(before: impl FnOnce(&mut Lab, &mut Op)) -> (Lab, Op) {
     op.view.pods[0].own = true;
     op.container().running_since = Some(lab.ago(Span::secs(10)));
     before(&mut lab, &mut op);
+
     let mut web = Widget::new("web", lab.ago(Span::hours(3)));
     web.status_written = Some(lab.ago(Span::hours(3)));
     web.ready().spec(2, lab.ago(Span::mins(40)));
     op.seen(&mut lab);
     lab.list(std::slice::from_ref(&web));
     lab.advance(Span::secs(20));
+
     (lab, op)
 }
 
@@ -163,6 +187,7 @@ fn evicted(lab: &Lab, op: &mut Op, ran: Span) {
         exit_code: 137,
         ..ContainerEnd::default()
     };
+
     (old.containers[0].ended, old.phase) = (Some(end), "Failed".into());
     op.view.pods.push(old);
 }
@@ -170,29 +195,35 @@ fn evicted(lab: &Lab, op: &mut Op, ran: Span) {
 #[test]
 fn pods_that_replace_each_other_get_time_only_once() {
     let nine = Span::mins(9);
-    let (mut by_lease, _) = replaced(|lab, _| lab.renewed_ago(OTHER_POD, Some(nine), Span::secs(30)));
+    let (mut by_lease, _) =
+        replaced(|lab, _| lab.renewed_ago(OTHER_POD, Some(nine), Span::secs(30)));
     let (mut evicted, _) = replaced(|lab, op| evicted(lab, op, nine));
     let (mut terminating, _) = replaced(|lab, op| {
         let mut old = pod(OTHER_POD, lab.ago(nine));
         old.deleted = Some(lab.now.after(Span::secs(30)));
         op.view.pods.push(old);
     });
+
     for lab in [&mut by_lease, &mut evicted, &mut terminating] {
         assert_eq!(lab.alerting(), page("Unacknowledged"));
     }
+
     // The lease may be read later than the Pods and the objects.
     let (mut lab, _) = replaced(|_, _| {});
     assert_eq!(lab.alerting(), []);
+
     lab.renewed_ago(OTHER_POD, Some(nine), Span::secs(50));
     assert_eq!(lab.alerting(), page("Unacknowledged"));
 }
 
-/// The API server notes whole seconds of when it wrote a lease, so that the leadership seems to begin up to a second earlier.
+/// The API server notes whole seconds of when it wrote a lease, so that the leadership seems to
+/// begin up to a second earlier.
 #[test]
 fn an_operator_that_leads_at_once_is_not_its_own_predecessor() {
     let second = |at: Timestamp| Timestamp(at.0 / 1_000 * 1_000);
     let (mut lab, op) = replaced(|_, _| {});
     let acquired = op.view.pods[0].containers[0].running_since.expect("it runs").after(Span(400));
+
     for renewals in 15..80 {
         let renewed = acquired.after(Span(renewals * 2_100));
         lab.advance(renewed.since(lab.now));
@@ -205,6 +236,7 @@ fn an_operator_that_leads_at_once_is_not_its_own_predecessor() {
             written: Some(second(renewed)),
             ..LeaseView::default()
         }));
+
         assert_eq!(lab.alerting(), [], "{renewals}");
     }
 }
@@ -214,9 +246,11 @@ fn an_operator_that_takes_the_place_of_one_that_ran_for_long_may_catch_up() {
     let hour = Span::hours(1);
     let (by_lease, _) = replaced(|lab, _| lab.renewed_ago(OTHER_POD, Some(hour), Span::secs(30)));
     let (evicted, _) = replaced(|lab, op| evicted(lab, op, hour));
+
     for mut lab in [by_lease, evicted] {
         lab.run_with_lease(POD, 9);
         assert_eq!(lab.alerting(), []);
+
         lab.run_with_lease(POD, 1);
         assert_eq!(lab.alerting(), page("Unacknowledged"));
     }
@@ -226,12 +260,17 @@ fn an_operator_that_takes_the_place_of_one_that_ran_for_long_may_catch_up() {
 fn a_first_start_that_fails_at_once_takes_no_time_away() {
     let (lab, _) = replaced(|lab, op| evicted(lab, op, Span::secs(20)));
     assert_eq!(lab.alerting(), []);
-    let (mut lab, _) = replaced(|lab, _| lab.renewed_ago(OTHER_POD, Some(Span::secs(20)), Span::secs(30)));
+
+    let (mut lab, _) =
+        replaced(|lab, _| lab.renewed_ago(OTHER_POD, Some(Span::secs(20)), Span::secs(30)));
+
     assert_eq!(lab.alerting(), []);
+
     // Its own leadership is no earlier beginning.
     for minutes in 1..9 {
         lab.advance(Span::mins(1));
         lab.renewed_ago(POD, Some(Span::mins(minutes)), Span::ZERO);
+
         assert_eq!(lab.alerting(), [], "{minutes}");
     }
 }
@@ -242,9 +281,11 @@ fn a_second_rollout_a_minute_after_the_first_leaves_the_rest_of_the_time() {
     let short = Span::secs(70);
     let (by_lease, _) = replaced(|lab, _| lab.renewed_ago(OTHER_POD, Some(short), Span::secs(30)));
     let (by_pod, _) = replaced(|lab, op| evicted(lab, op, short));
+
     for mut lab in [by_lease, by_pod] {
         lab.run_with_lease(POD, 5);
         assert_eq!(lab.alerting(), []);
+
         lab.run_with_lease(POD, 5);
         assert_eq!(lab.alerting(), page("Unacknowledged"));
     }
@@ -256,6 +297,7 @@ fn pods_that_replace_each_other_after_a_few_minutes_each_page_in_time() {
     for minutes in 4..15 {
         let (mut lab, _) = replaced(|lab, op| evicted(lab, op, Span::mins(minutes)));
         lab.advance(Span::mins(minutes - 1));
+
         assert_eq!(lab.alerting(), page("Unacknowledged"), "{minutes}");
     }
 }
@@ -268,33 +310,41 @@ fn pods_that_replace_each_other_and_stay_page_in_time() {
             evicted(lab, op, Span::secs(100));
             let old = op.view.pods.last_mut().expect("it was evicted");
             old.name = format!("{OTHER_POD}{number}");
+
             if let Some(end) = &mut old.containers[0].ended {
                 let earlier = |at: Timestamp| at.before(Span::secs(110 * (number - 1)));
                 (end.started, end.finished) = (end.started.map(earlier), end.finished.map(earlier));
             }
         }
     });
+
     lab.advance(Span::secs(20));
     assert_eq!(lab.alerting(), page("Unacknowledged"));
 }
 
 #[test]
 fn a_lease_of_another_operator_or_from_long_ago_takes_no_time_away() {
-    for (holder, ago) in [("gadget-operator-7d9f8c6b5-zzzzz", Span::secs(30)), (OTHER_POD, Span::hours(20))] {
+    for (holder, ago) in
+        [("gadget-operator-7d9f8c6b5-zzzzz", Span::secs(30)), (OTHER_POD, Span::hours(20))]
+    {
         let (lab, _) = replaced(|lab, _| lab.renewed_ago(holder, Some(Span::mins(9)), ago));
         assert_eq!(lab.alerting(), [], "{holder}");
     }
 }
 
-/// Returns a controller with four workers, and an object whose change makes one of them hang while the others succeed.
+/// Returns a controller with four workers, and an object whose change makes one of them hang while
+/// the others succeed.
 fn hangs_alone() -> (Loop, Widget, Widget) {
     let mut own = Loop::new();
     own.view.workers_max = Some(4);
+
     let (mut web, api) = (own.lab.converged("web"), own.lab.converged("api"));
     let now = own.lab.now;
     own.lab.apply(web.spec(2, now));
     own.run(1_200, one_hangs);
+
     assert_eq!(own.lab.alerting(), page("ReconcileStuck"), "both began together");
+
     (own, web, api)
 }
 
@@ -307,13 +357,17 @@ fn one_hangs(view: &mut ControllerView) {
 fn a_reconcile_that_hangs_does_not_explain_what_begins_later_while_others_succeed() {
     let (mut own, _, mut api) = hangs_alone();
     own.run(3_600, one_hangs);
+
     let now = own.lab.now;
     own.lab.apply(api.spec(2, now));
     own.run(580, one_hangs);
+
     assert_eq!(own.lab.alerting(), page("ReconcileStuck"));
+
     own.run(60, one_hangs);
     let mut both = own.lab.alerting();
     both.sort();
+
     assert_eq!(both, [page("ReconcileStuck"), page("Unacknowledged")].concat());
 }
 
@@ -321,9 +375,11 @@ fn a_reconcile_that_hangs_does_not_explain_what_begins_later_while_others_succee
 fn a_reconcile_that_hangs_explains_what_begins_later_if_no_other_one_succeeds() {
     let (mut own, _, mut api) = hangs_alone();
     own.run(3_600, one_hangs);
+
     let now = own.lab.now;
     own.lab.apply(api.spec(2, now));
     own.run(700, hangs);
+
     assert_eq!(own.lab.alerting(), page("ReconcileStuck"));
 }
 
@@ -331,9 +387,11 @@ fn a_reconcile_that_hangs_explains_what_begins_later_if_no_other_one_succeeds() 
 fn another_change_of_the_object_whose_reconcile_hangs_does_not_page_again() {
     let (mut own, mut web, _) = hangs_alone();
     own.run(3_600, one_hangs);
+
     let now = own.lab.now;
     own.lab.apply(web.spec(3, now));
     own.run(1_200, one_hangs);
+
     assert_eq!(own.lab.alerting(), page("ReconcileStuck"));
 }
 
@@ -341,11 +399,13 @@ fn another_change_of_the_object_whose_reconcile_hangs_does_not_page_again() {
 fn objects_that_a_controller_with_a_lasting_problem_reconciles_acknowledge_in_time() {
     let (mut own, _, mut api) = hangs_alone();
     own.run(3_600, one_hangs);
+
     let now = own.lab.now;
     own.lab.apply(api.spec(2, now));
     own.run(60, one_hangs);
     own.lab.apply(api.ready());
     own.run(1_200, one_hangs);
+
     assert_eq!(own.lab.alerting(), page("ReconcileStuck"));
     assert_eq!(own.lab.findings().len(), 2, "{:?}", own.lab.findings());
 }
@@ -355,9 +415,11 @@ fn a_controller_that_still_fails_after_days_explains_what_begins_to_wait() {
     let (mut own, _) = explained_by(fails);
     let mut api = own.lab.converged("api");
     own.run(2 * 86_400, fails);
+
     let now = own.lab.now;
     own.lab.apply(api.spec(2, now));
     own.run(1_200, fails);
+
     assert_eq!(own.lab.alerting(), page("ReconcileFailing"));
 }
 
@@ -371,7 +433,9 @@ fn a_finding_that_its_own_scrapes_show_to_be_over_closes_although_another_replic
     op.seen(&mut own.lab);
     own.lab.scrape(OTHER, own.view.clone());
     own.run(400, fails);
+
     assert!(own.lab.has("ReconcileFailing"));
+
     own.run(60, |view| add(&mut view.succeeded, 5));
     assert!(!own.lab.has("ReconcileFailing"), "{:?}", own.lab.findings());
 }
@@ -381,11 +445,14 @@ fn a_finding_that_its_own_scrapes_show_to_be_over_closes_although_another_replic
 fn a_finding_that_its_own_scrapes_show_to_be_over_closes_although_the_instance_had_another_name() {
     let mut own = Loop::new();
     own.lab.scrape("10.0.0.1:8080", own.view.clone());
+
     let mut op = Op::running(&own.lab);
     op.view.workload = None;
     op.seen(&mut own.lab);
     own.run(400, fails);
+
     assert!(own.lab.has("ReconcileFailing"));
+
     own.run(60, |view| add(&mut view.succeeded, 5));
     assert!(!own.lab.has("ReconcileFailing"), "{:?}", own.lab.findings());
 }

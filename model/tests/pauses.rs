@@ -18,10 +18,16 @@ fn an_object_that_an_annotation_paused_since_its_creation_is_not_overdue_when_it
     widget.paused = false; // the generation stays as it is
     lab.apply(widget.waiting());
     lab.assert_no_findings();
+
     lab.advance(Span::mins(9));
     lab.assert_no_findings();
     lab.advance(Span::mins(1));
-    assert_eq!(lab.findings(), ["Overdue Widget team-a/web"], "from now on it has ten minutes, as any other");
+
+    assert_eq!(
+        lab.findings(),
+        ["Overdue Widget team-a/web"],
+        "from now on it has ten minutes, as any other"
+    );
 }
 
 #[test]
@@ -34,6 +40,7 @@ fn a_spec_change_of_a_paused_object_begins_to_count_when_it_is_resumed() {
     lab.apply(widget.spec(2, lab.now));
     lab.advance(Span::hours(1));
     widget.paused = false;
+
     lab.apply(&widget);
     lab.apply(widget.waiting());
     lab.advance(Span::mins(8));
@@ -42,7 +49,9 @@ fn a_spec_change_of_a_paused_object_begins_to_count_when_it_is_resumed() {
 
 #[test]
 fn every_way_to_resume_an_object_begins_a_new_deadline() {
-    for by in ["spec.suspend", "label policy.example.com/frozen", "annotation cluster.x-k8s.io/paused"] {
+    for by in
+        ["spec.suspend", "label policy.example.com/frozen", "annotation cluster.x-k8s.io/paused"]
+    {
         let mut lab = Lab::new();
         let mut widget = Widget::new("web", lab.now);
         let paused = |lab: &mut Lab, widget: &Widget| {
@@ -50,17 +59,22 @@ fn every_way_to_resume_an_object_begins_a_new_deadline() {
             view.paused = Some(Pause { by: by.into() });
             lab.apply_view(view);
         };
+
         paused(&mut lab, &widget);
         lab.advance(Span::hours(30));
         paused(&mut lab, widget.observe().phase("Provisioning"));
         lab.advance(Span::hours(30));
+
         let resumed = lab.now;
         if by.starts_with("spec") {
             widget.spec(2, resumed);
         }
+
         lab.apply(&widget);
         lab.advance(Span::mins(9));
+
         assert!(lab.findings().is_empty(), "{by}: {:?}", lab.findings());
+
         lab.advance(Span::mins(2));
         assert_eq!(lab.findings().len(), 1, "{by}: {:?}", lab.findings());
         assert_eq!(lab.snapshot().findings[0].since, resumed, "{by}");
@@ -77,6 +91,7 @@ fn an_object_that_was_resumed_while_the_watch_was_blind_is_not_overdue_at_once()
     lab.fail();
     lab.advance(Span::mins(5));
     widget.paused = false;
+
     lab.list(std::slice::from_ref(&widget));
     lab.recover();
     lab.advance(Span::mins(8));
@@ -93,6 +108,7 @@ fn a_paused_object_is_neither_stuck_nor_regressed_nor_late() {
     widget.paused = true;
     lab.apply(&widget);
     lab.advance(Span::hours(100));
+
     lab.assert_no_findings();
     assert_eq!(lab.state("web"), ObjectState::Suspended);
     assert_eq!((lab.outcomes(Outcome::Late), lab.outcomes(Outcome::Suspended)), (0, 1));
@@ -104,15 +120,19 @@ fn pausing_ends_the_findings_about_an_object_and_a_resumed_one_that_stays_stuck_
     let mut widget = lab.converged("web");
     lab.apply(widget.spec(2, lab.now));
     lab.advance(Span::mins(11));
+
     assert!(lab.has("Unacknowledged"));
+
     widget.paused = true;
     lab.apply(&widget);
     lab.assert_no_findings();
     lab.advance(Span::hours(10));
     widget.paused = false;
+
     let resumed = lab.now;
     lab.apply(&widget);
     lab.advance(Span::mins(10));
+
     assert_eq!(lab.findings(), ["Unacknowledged Widget team-a/web"]);
     assert_eq!(lab.since("Unacknowledged"), resumed);
     assert_eq!(lab.outcomes(Outcome::Late), 1, "the first time");
@@ -130,6 +150,7 @@ fn a_rollback_has_the_usual_deadline_if_nobody_knows_how_long_the_old_spec_took(
     lab.apply(widget.waiting());
     lab.advance(Span::mins(1));
     lab.apply(widget.spec(1, lab.now));
+
     lab.apply(widget.waiting());
     lab.advance(Span::mins(5));
     lab.assert_no_findings();
@@ -137,16 +158,19 @@ fn a_rollback_has_the_usual_deadline_if_nobody_knows_how_long_the_old_spec_took(
 
 #[test]
 fn a_rollback_has_the_usual_deadline_if_the_old_spec_converged_unseen() {
-    // The list shows an object that is still unconverged, or the status never says for which spec it is ready.
+    // The list shows an object that is still unconverged, or the status never says for which spec
+    // it is ready.
     for unreported in [false, true] {
         let mut lab = Lab::unsynced(unlearned());
         let mut widget = Widget::new("db", lab.ago(Span::mins(2)));
         lab.list(&[widget.waiting().clone()]);
+
         let seen = |widget: &mut Widget| widget.observed = widget.observed.filter(|_| !unreported);
         widget.ready();
         seen(&mut widget);
         lab.apply(&widget);
         lab.advance(Span::mins(10));
+
         for spec in [2, 1] {
             lab.apply(widget.spec(spec, lab.now));
             widget.observe().condition("Ready", ConditionStatus::False, "Upgrading");
@@ -154,8 +178,10 @@ fn a_rollback_has_the_usual_deadline_if_the_old_spec_converged_unseen() {
             lab.apply(&widget);
             lab.advance(Span::mins(2));
         }
+
         lab.advance(Span::mins(5));
         assert!(lab.findings().is_empty(), "unreported: {unreported}: {:?}", lab.findings());
+
         lab.advance(Span::mins(5));
         assert!(lab.has("Overdue") && !lab.has("NeverRecovered"), "{:?}", lab.findings());
     }
@@ -171,11 +197,13 @@ fn a_rollback_to_a_spec_that_was_only_resumed_has_the_usual_deadline() {
     widget.paused = false;
     lab.apply(widget.ready()); // at once, because everything existed already
     lab.advance(Span::mins(1));
+
     for spec in [2, 1] {
         lab.apply(widget.spec(spec, lab.now));
         lab.apply(widget.waiting());
         lab.advance(Span::mins(4));
     }
+
     lab.advance(Span::mins(4));
     lab.assert_no_findings();
 }
@@ -187,10 +215,12 @@ fn a_failed_rollback_is_found_soon_if_the_old_spec_took_seconds() {
     lab.apply(widget.spec(2, lab.now));
     lab.apply(widget.failed("SchemaInvalid"));
     lab.advance(Span::mins(1));
+
     let back = lab.now;
     lab.apply(widget.spec(1, back));
     lab.apply(widget.failed("MigrationLocked"));
     lab.advance(Span::mins(2));
+
     assert_eq!(lab.findings(), ["NeverRecovered Widget team-a/db"]);
     assert_eq!(lab.since("NeverRecovered"), back);
     assert!(lab.evidence().contains("took then 1s"), "{}", lab.evidence());

@@ -84,8 +84,10 @@ impl World {
         let mut view = self.objects.get(key)?.view(self.version);
         view.key.namespace = NAMESPACES[key.1].into();
         view.annotations = self.annotated.get(key).cloned().unwrap_or_default();
+
         // Every other object has an owner; some of these own each other.
-        let owners = self.objects.iter().filter(|(other, owner)| *other != key && owner.uid % 3 == 0);
+        let owners =
+            self.objects.iter().filter(|(other, owner)| *other != key && owner.uid % 3 == 0);
         view.owners = owners
             .take(usize::from(view.uid.ends_with(['0', '4', '8', 'c'])))
             .map(|(other, owner)| {
@@ -100,6 +102,7 @@ impl World {
                 }
             })
             .collect();
+
         Some(Box::new(view))
     }
 
@@ -112,9 +115,12 @@ impl World {
     fn list(&mut self, kind: usize, namespace: usize, complete: bool) {
         let watch = watch_of(kind, namespace);
         self.epoch += 1;
+
         let epoch = self.epoch;
         self.tell(Observation::ListBegan { watch: watch.clone(), epoch });
-        let keys: Vec<_> = self.objects.keys().filter(|k| (k.0, k.1) == (kind, namespace)).cloned().collect();
+
+        let keys: Vec<_> =
+            self.objects.keys().filter(|k| (k.0, k.1) == (kind, namespace)).cloned().collect();
         for key in keys {
             if self.dice.one_in(5) {
                 self.pass(20_000);
@@ -123,6 +129,7 @@ impl World {
                 self.tell(Observation::Listed { watch: watch.clone(), object });
             }
         }
+
         if complete {
             self.version += 1;
             self.tell(Observation::ListEnded { watch, epoch, version: self.version.to_string() });
@@ -150,10 +157,14 @@ impl World {
                 };
                 let enabled = self.dice.one_in(2).then(|| self.dice.one_in(2));
                 let severity = severities[self.dice.roll(3) as usize];
-                findings
-                    .insert(name.to_owned(), vec![FindingRule { namespaces, enabled, severity, ..Default::default() }]);
+
+                findings.insert(
+                    name.to_owned(),
+                    vec![FindingRule { namespaces, enabled, severity, ..Default::default() }],
+                );
             }
         }
+
         let limits = Limits {
             histories: 1 + self.dice.roll(20) as usize,
             findings: 1 + self.dice.roll(20) as usize,
@@ -161,6 +172,7 @@ impl World {
             namespaces: 2,
             ..Limits::default()
         };
+
         Settings {
             deadline: Span::secs(60 + self.dice.roll(600) as i64),
             learn_after: self.dice.roll(30) as u32,
@@ -176,12 +188,14 @@ impl World {
         let key = (kind, namespace, format!("w{}", self.dice.roll(3)));
         let source = SourceId::Watch(watch_of(kind, namespace));
         let now = self.now;
+
         match self.dice.roll(46) {
             40.. => self.operator(),
             0..=2 => {
                 let mut widget = Widget::new(&key.2, now);
                 widget.uid = self.dice.roll(1 << 40);
                 self.objects.insert(key.clone(), widget);
+
                 if !self.dice.one_in(5) {
                     self.apply(&key);
                 }
@@ -193,7 +207,11 @@ impl World {
                     self.version += 1;
                     let (mut key, version) = (widget.key(), self.version.to_string());
                     key.namespace = NAMESPACES[namespace].into();
-                    self.tell(Observation::Deleted { watch: watch_of(kind, namespace), key, version });
+                    self.tell(Observation::Deleted {
+                        watch: watch_of(kind, namespace),
+                        key,
+                        version,
+                    });
                 }
             }
             4 | 5 => {
@@ -218,15 +236,23 @@ impl World {
                 if !text.is_empty() {
                     annotations.insert("loopwatch.dev/ignore".into(), text.into());
                 }
+
                 if self.dice.one_in(2) {
                     annotations.insert("loopwatch.dev/deadline".into(), "2m".into());
                 }
+
                 let name = NAMESPACES[namespace].to_owned();
                 match self.dice.roll(3) {
                     0 => self.tell(Observation::NamespaceGone(name)),
                     1 => {
                         let deleted = self.dice.one_in(2).then_some(self.now);
-                        let view = NamespaceView { name, annotations, deleted, ..NamespaceView::default() };
+                        let view = NamespaceView {
+                            name,
+                            annotations,
+                            deleted,
+                            ..NamespaceView::default()
+                        };
+
                         self.tell(Observation::NamespaceSeen(view));
                     }
                     _ => {
@@ -250,22 +276,35 @@ impl World {
                     1 => self.kinds[n].missing.clear(),
                     2 => self.kinds[n].suspected = !self.kinds[n].suspected,
                     3 => self.kinds[n].version = format!("v{}", self.dice.roll(3)),
-                    _ => self.kinds[n].status = [StatusSchema::InBody, StatusSchema::Subresource][n % 2],
+                    _ => {
+                        self.kinds[n].status =
+                            [StatusSchema::InBody, StatusSchema::Subresource][n % 2]
+                    }
                 }
+
                 let without = self.dice.roll(12) as usize;
-                let list = self.kinds.iter().enumerate().filter(|(i, _)| *i != without).map(|(_, k)| k.clone());
+                let list = self
+                    .kinds
+                    .iter()
+                    .enumerate()
+                    .filter(|(i, _)| *i != without)
+                    .map(|(_, k)| k.clone());
+
                 let list = list.collect();
                 self.tell(Observation::KindsDiscovered(list));
             }
             22 => {
-                let status = [StatusSchema::InBody, StatusSchema::Subresource][self.dice.roll(2) as usize];
+                let status =
+                    [StatusSchema::InBody, StatusSchema::Subresource][self.dice.roll(2) as usize];
                 let deleted = self.dice.one_in(3).then_some(self.now);
                 let name = "widgets.example.io".into();
                 let definition = DefinitionView { name, status, deleted, ..Default::default() };
+
                 self.tell(Observation::DefinitionSeen(definition));
             }
             change => self.change(&key, change),
         }
+
         if self.dice.one_in(2) {
             self.pass(3_000);
         }
@@ -277,40 +316,55 @@ impl World {
         let source = SourceId::Lease;
         let observation = match self.dice.roll(8) {
             0 => Observation::LeaseGone { namespace, name },
-            1 => Observation::SourceFailed { source, cause: Cause::Forbidden, detail: String::new() },
+            1 => {
+                Observation::SourceFailed { source, cause: Cause::Forbidden, detail: String::new() }
+            }
             2 => Observation::SourceOff { source, reason: String::new() },
             3 => Observation::LeasesListed { namespace, names: Vec::new() },
             4 => Observation::LeasesListed { namespace, names: vec![name] },
             _ => {
-                let holder = if self.dice.one_in(5) { "" } else { "widget-operator-1-2_3" }.to_owned();
+                let holder =
+                    if self.dice.one_in(5) { "" } else { "widget-operator-1-2_3" }.to_owned();
                 let (renewed, written) = (Some(self.now), Some(self.now));
-                let lease = LeaseView { namespace, name, holder, renewed, written, ..LeaseView::default() };
+                let lease =
+                    LeaseView { namespace, name, holder, renewed, written, ..LeaseView::default() };
+
                 Observation::LeaseSeen(lease)
             }
         };
+
         self.tell(observation);
     }
 
     /// Something happens to the operator, or to a source that shows it.
     fn operator(&mut self) {
-        let instance =
-            ["ops/widget-operator-1-2", "ops/widget-operator-1-3", "127.0.0.1:8080"][self.dice.roll(3) as usize];
+        let instance = ["ops/widget-operator-1-2", "ops/widget-operator-1-3", "127.0.0.1:8080"]
+            [self.dice.roll(3) as usize];
         let instance = instance.to_owned();
-        let source = [SourceId::Pods, SourceId::Metrics, SourceId::Process][self.dice.roll(3) as usize].clone();
+        let source = [SourceId::Pods, SourceId::Metrics, SourceId::Process]
+            [self.dice.roll(3) as usize]
+            .clone();
         let causes = [Cause::Refused, Cause::Timeout, Cause::Forbidden];
         let (cause, detail) = (causes[self.dice.roll(3) as usize], String::new());
+
         let observation = match self.dice.roll(12) {
             0..=3 => Observation::OperatorSeen(Box::new(self.operator_view())),
             4..=6 => Observation::MetricsScraped(Box::new(self.metrics(instance))),
             7 => Observation::ScrapeFailed { instance, cause, detail },
             8 => {
                 let (pid, started) = (Some(self.dice.roll(9) as u32), self.earlier());
-                Observation::ProcessSeen(Box::new(ProcessView { instance, pid, started, ..ProcessView::default() }))
+                Observation::ProcessSeen(Box::new(ProcessView {
+                    instance,
+                    pid,
+                    started,
+                    ..ProcessView::default()
+                }))
             }
             9 => Observation::ProcessGone { instance },
             10 => Observation::SourceFailed { source, cause, detail },
             _ => Observation::SourceRecovered { source },
         };
+
         self.tell(observation);
     }
 
@@ -329,12 +383,14 @@ impl World {
                 started: self.earlier(),
                 finished: self.earlier(),
             });
+
             let container = ContainerView {
                 running_since: if self.dice.one_in(2) { None } else { self.earlier() },
                 restarts: self.dice.roll(8) as u32,
                 ended,
                 ..ContainerView::default()
             };
+
             PodView {
                 name: format!("widget-operator-1-{}", number + 2),
                 uid: format!("{}", self.dice.roll(4)),
@@ -345,6 +401,7 @@ impl World {
                 ..PodView::default()
             }
         });
+
         let pods = pods.collect();
         let workload = (!self.dice.one_in(3)).then(|| OperatorWorkload {
             replicas: self.dice.roll(3) as u32,
@@ -352,6 +409,7 @@ impl World {
             rolling: self.dice.one_in(3),
             ..OperatorWorkload::default()
         });
+
         let complete = self.dice.one_in(2);
         OperatorView {
             namespace: "ops".into(),
@@ -375,13 +433,17 @@ impl World {
             workers_max: number(3),
             queue_depth: number(2_000),
             longest_running_seconds: number(5).map(|index| longest[index as usize]),
-            reconcile_seconds: number(2).map(|count| Durations { count, sum: longest[count as usize] }),
+            reconcile_seconds: number(2)
+                .map(|count| Durations { count, sum: longest[count as usize] }),
             ..ControllerView::default()
         });
-        let codes = ["200", "403", "500", "<error>", "409"].map(|code| (code.to_owned(), number(60).unwrap_or(0)));
+
+        let codes = ["200", "403", "500", "<error>", "409"]
+            .map(|code| (code.to_owned(), number(60).unwrap_or(0)));
         let leading = number(2).map(|leads| leads == 1);
         let process = ProcessView { started: self.earlier(), ..ProcessView::default() };
         let (controllers, requests) = (controllers.into(), codes.into());
+
         MetricsView { instance, controllers, requests, leading, process, ..MetricsView::default() }
     }
 
@@ -398,14 +460,22 @@ impl World {
             37 => drop(widget.touch_status()),
             38 => widget.changed = Some(now),
             _ => {
-                let of_collector = if widget.uid % 2 == 0 { vec!["foregroundDeletion".to_owned()] } else { Vec::new() };
-                widget.finalizers = of_collector.into_iter().chain(["example.io/f".into()]).collect();
+                let of_collector = if widget.uid % 2 == 0 {
+                    vec!["foregroundDeletion".to_owned()]
+                } else {
+                    Vec::new()
+                };
+
+                widget.finalizers =
+                    of_collector.into_iter().chain(["example.io/f".into()]).collect();
                 widget.deleted = Some(now);
             }
         }
+
         if change != 38 {
             widget.status_written = Some(now);
         }
+
         if !self.dice.one_in(6) {
             self.apply(key);
         }
@@ -419,6 +489,7 @@ fn history(seed: u64, steps: usize, with_steps: bool) -> World {
     world.list_all();
     (0..steps).for_each(|_| world.step());
     world.history = with_events(seed, world.history);
+
     world
 }
 
@@ -436,8 +507,10 @@ fn with_events(seed: u64, history: Vec<(Timestamp, Observation)>) -> Vec<(Timest
         if !is_step && dice.one_in(2) {
             mixed.push((at, event(&mut dice, at)));
         }
+
         mixed.push((at, observation));
     }
+
     mixed
 }
 
@@ -446,7 +519,10 @@ fn event(dice: &mut Dice, now: Timestamp) -> Observation {
     let ago = Span(dice.roll(7_200_000) as i64 - 3_600_000);
     let event = EventView {
         uid: dice.roll(50).to_string(),
-        about: ObjectKey { namespace: NAMESPACES[namespace].into(), name: format!("w{}", dice.roll(4)) },
+        about: ObjectKey {
+            namespace: NAMESPACES[namespace].into(),
+            name: format!("w{}", dice.roll(4)),
+        },
         r#type: ["Normal", "Warning", "odd"][dice.roll(3) as usize].into(),
         reason: ["Synced", "SyncFailed", "BackOff", "free text"][dice.roll(4) as usize].into(),
         count: dice.roll(9),
@@ -454,7 +530,11 @@ fn event(dice: &mut Dice, now: Timestamp) -> Observation {
         at: (!dice.one_in(4)).then(|| now.before(ago)),
         ..EventView::default()
     };
-    Observation::EventSeen { watch: watch_of(dice.roll(2) as usize, namespace), event: Box::new(event) }
+
+    Observation::EventSeen {
+        watch: watch_of(dice.roll(2) as usize, namespace),
+        event: Box::new(event),
+    }
 }
 
 /// Everything that the model says, without the instants of its internal timers.
@@ -467,7 +547,10 @@ fn output(model: &mut Model) -> String {
 fn first_difference(a: &str, b: &str) -> String {
     let pairs = a.lines().zip(b.lines()).enumerate();
     let Some((line, _)) = pairs.clone().find(|(_, (a, b))| a != b) else { return "length".into() };
-    let near = |text: &str| text.lines().skip(line.saturating_sub(14)).take(20).collect::<Vec<_>>().join("\n");
+    let near = |text: &str| {
+        text.lines().skip(line.saturating_sub(14)).take(20).collect::<Vec<_>>().join("\n")
+    };
+
     format!("--- a\n{}\n--- b\n{}", near(a), near(b))
 }
 
@@ -475,6 +558,7 @@ fn differs(history: &[(Timestamp, Observation)], every_ms: i64) -> Option<String
     let (mut a, mut b) = (Model::new(settings()), Model::new(settings()));
     for (at, observation) in history {
         a.apply(*at, observation.clone());
+
         // The instant of a step is by the new setting.
         let end = match observation {
             Observation::ClockStepped { by_ms } => at.0 - by_ms,
@@ -482,12 +566,15 @@ fn differs(history: &[(Timestamp, Observation)], every_ms: i64) -> Option<String
         };
         let mut tick = b.snapshot().at;
         let every_ms = every_ms.max((end - tick.0) / 40);
+
         while tick.0 > 0 && tick.0 < end {
             b.apply(tick, Observation::Tick);
             tick = tick.after(Span(every_ms));
         }
+
         b.apply(*at, observation.clone());
     }
+
     let (a, b) = (output(&mut a), output(&mut b));
     (a != b).then(|| first_difference(&a, &b))
 }
@@ -512,8 +599,10 @@ fn ticks_change_nothing() {
                             from += size;
                         }
                     }
+
                     size /= 2;
                 }
+
                 let difference = differs(&kept, every).unwrap_or_default();
                 panic!("seed {seed}, every {every}: {difference}\n{kept:#?}");
             }
@@ -527,42 +616,61 @@ fn invariants_hold_after_every_step() {
         let world = history(seed.wrapping_mul(0x51ed_270b_0000_0001), 500, seed % 2 == 0);
         let mut model = Model::new(settings());
         let mut outcomes: BTreeMap<(String, String), Vec<u64>> = BTreeMap::new();
+
         for (step, (at, observation)) in world.history.iter().enumerate() {
             model.apply(*at, observation.clone());
             let context = format!("seed {seed}, step {step}: {observation:?}");
             let snapshot = model.snapshot();
+
             if let Some(due) = model.next_due() {
                 assert!(due > snapshot.at, "{context}: a timer in the past");
             }
+
             let (rows, _) = model.rows(Cursor::default(), usize::MAX);
             for finding in &snapshot.findings {
                 assert!(finding.found <= snapshot.at, "{context}: {finding:?}");
+
                 if seed % 2 == 1 {
                     assert!(finding.since <= finding.found, "{context}: {finding:?}");
                 }
+
                 let mut deeper = finding.explained_by;
                 for _ in 0..=snapshot.findings.len() {
                     let Some(id) = deeper else { break };
                     let Some(next) = snapshot.findings.iter().find(|other| other.id == id) else {
                         panic!("{context}: {finding:?}");
                     };
+
                     deeper = next.explained_by;
                 }
+
                 assert_eq!(deeper, None, "{context}: explained in a circle: {finding:?}");
+
                 if let Subject::Object { kind, namespace, name, .. } = &finding.subject {
-                    let exists =
-                        rows.iter().any(|row| (&row.kind, &row.namespace, &row.name) == (kind, namespace, name));
+                    let exists = rows.iter().any(|row| {
+                        (&row.kind, &row.namespace, &row.name) == (kind, namespace, name)
+                    });
+
                     // A child with a bad owner may be collected already.
                     let collected = finding.info().area == "ownership";
-                    assert!(exists || collected || kind == "Namespace", "{context}: nothing has {finding:?}");
+                    assert!(
+                        exists || collected || kind == "Namespace",
+                        "{context}: nothing has {finding:?}"
+                    );
                 }
             }
+
             for kind in &snapshot.kinds {
                 for (namespace, totals) in &kind.namespaces {
                     let key = (kind.kind.clone(), namespace.to_string());
                     let old = outcomes.entry(key).or_default();
                     let new = totals.obligations.to_vec();
-                    assert!(old.iter().zip(&new).all(|(old, new)| old <= new), "{context}: a counter went back");
+
+                    assert!(
+                        old.iter().zip(&new).all(|(old, new)| old <= new),
+                        "{context}: a counter went back"
+                    );
+
                     *old = new;
                 }
             }
@@ -570,7 +678,8 @@ fn invariants_hold_after_every_step() {
     }
 }
 
-/// Anybody may write Events, so they change only what is about Events, and the traces that show them.
+/// Anybody may write Events, so they change only what is about Events, and the traces that show
+/// them.
 #[test]
 fn events_change_nothing_else() {
     for seed in 1..=40_u64 {
@@ -583,19 +692,27 @@ fn events_change_nothing_else() {
                     model.apply(*at, observation.clone());
                 }
             }
+
             let mut traces = model.traces();
             for trace in &mut traces {
                 trace.steps.retain(|step| !matches!(step.kind, StepKind::Event { .. }));
                 trace.dropped = 0;
             }
+
             let mut snapshot = model.snapshot();
             snapshot.kinds.iter_mut().for_each(|kind| kind.totals.events.clear());
+
             let (rows, _) = model.rows(Cursor::default(), usize::MAX);
             let said = (snapshot.findings, snapshot.kinds, rows, model.finding_events());
             (format!("{said:#?}"), format!("{traces:#?}"))
         });
+
         assert!(with == without, "seed {seed}: {}", first_difference(&with, &without));
-        assert!(traces == traces_without, "seed {seed}: {}", first_difference(&traces, &traces_without));
+        assert!(
+            traces == traces_without,
+            "seed {seed}: {}",
+            first_difference(&traces, &traces_without)
+        );
     }
 }
 
@@ -605,15 +722,20 @@ fn in_the_end_only_what_is_broken_is_reported() {
         let mut world = history(seed.wrapping_mul(0x2545_f491_4f6c_dd1d), 400, seed % 2 == 0);
         world.annotated.clear();
         world.kinds = (0..4).map(|n| watched(n / 2, n % 2)).collect();
+
         let kinds = world.kinds.clone();
         let plain = Settings { learn_after: 0, ..settings() };
         world.tell(Observation::SettingsChanged(Box::new(plain)));
         world.tell(Observation::NamespacesListed(Vec::new()));
         world.tell(Observation::KindsDiscovered(kinds));
         world.list_all();
+
         for n in 0..4 {
-            world.tell(Observation::SourceRecovered { source: SourceId::Watch(watch_of(n / 2, n % 2)) });
+            world.tell(Observation::SourceRecovered {
+                source: SourceId::Watch(watch_of(n / 2, n % 2)),
+            });
         }
+
         // While it is scaled to zero, nothing is expected of the operator.
         let wanted = OperatorWorkload { replicas: 1, ..OperatorWorkload::default() };
         let mut operator = OperatorView { workload: Some(wanted), ..OperatorView::default() };
@@ -621,10 +743,12 @@ fn in_the_end_only_what_is_broken_is_reported() {
         world.tell(Observation::OperatorSeen(Box::new(operator)));
         world.now = world.now.after(Span::hours(72));
         world.tell(Observation::Tick);
+
         let mut model = Model::new(settings());
         for (at, observation) in &world.history {
             model.apply(*at, observation.clone());
         }
+
         let snapshot = model.snapshot();
         let (rows, _) = model.rows(Cursor::default(), usize::MAX);
         for ((kind, namespace, name), widget) in &world.objects {
@@ -636,12 +760,17 @@ fn in_the_end_only_what_is_broken_is_reported() {
                         && if codes.is_empty() { f.info().area != "ownership" } else { codes.contains(&f.code) }
                 })
             };
+
             let ready = widget.conditions.iter().find(|c| c.0 == "Ready").map(|c| c.1);
             let current = widget.observed == Some(widget.generation);
             let phase_is_fine = widget.phase.is_empty() || widget.phase == "Running";
             let context = || {
-                let all: Vec<_> =
-                    snapshot.findings.iter().map(|f| format!("{:?} {} {}", f.code, f.subject, f.since)).collect();
+                let all: Vec<_> = snapshot
+                    .findings
+                    .iter()
+                    .map(|f| format!("{:?} {} {}", f.code, f.subject, f.since))
+                    .collect();
+
                 format!(
                     "seed {seed}: {} {}/{name} {ready:?} current {current} paused {} phase {} generation {} observed {:?}: {all:#?}",
                     KINDS[*kind],
@@ -652,25 +781,31 @@ fn in_the_end_only_what_is_broken_is_reported() {
                     widget.observed
                 )
             };
-            let row = rows
-                .iter()
-                .find(|row| (&*row.kind, &*row.namespace, &row.name) == (KINDS[*kind], NAMESPACES[*namespace], name));
-            let missed = [FindingCode::Overdue, FindingCode::Unacknowledged, FindingCode::StatusLag];
+
+            let row = rows.iter().find(|row| {
+                (&*row.kind, &*row.namespace, &row.name)
+                    == (KINDS[*kind], NAMESPACES[*namespace], name)
+            });
+            let missed =
+                [FindingCode::Overdue, FindingCode::Unacknowledged, FindingCode::StatusLag];
             if has(&missed) {
                 assert_eq!(row.map(|row| row.state), Some(ObjectState::Overdue), "{}", context());
             }
+
             if widget.deleted.is_some() {
                 let stuck = [
                     FindingCode::FinalizerStuck,
                     FindingCode::FinalizerOwnerAbsent,
                     FindingCode::DeletionBlockedByDependent,
                 ];
+
                 assert!(has(&stuck), "missed stuck: {}", context());
             } else if widget.paused {
                 assert!(!has(&[]), "paused: {}", context());
             } else if current && ready == Some(ConditionStatus::True) && phase_is_fine {
                 assert!(!has(&[]), "healthy: {}", context());
-            } else if widget.conditions.iter().any(|c| c.0 == "Ready") && !current && phase_is_fine {
+            } else if widget.conditions.iter().any(|c| c.0 == "Ready") && !current && phase_is_fine
+            {
                 assert!(
                     has(&[
                         FindingCode::Unacknowledged,

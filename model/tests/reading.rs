@@ -1,10 +1,13 @@
-//! Properties that the reading of every status has, checked on random statuses, and what the model makes of readings.
+//! Properties that the reading of every status has, checked on random statuses, and what the model
+//! makes of readings.
 
 mod lab;
 
 use lab::{Lab, Widget};
 use loopwatch_model::model::reading::{Acknowledged, Reason, Verdict, read};
-use loopwatch_model::observation::{Condition, ConditionStatus, Fact, FactValue, ObjectView, Pause, StatusShape};
+use loopwatch_model::observation::{
+    Condition, ConditionStatus, Fact, FactValue, ObjectView, Pause, StatusShape,
+};
 use loopwatch_model::time::Span;
 use proptest::prelude::*;
 
@@ -45,7 +48,16 @@ fn condition() -> impl Strategy<Value = Condition> {
         ConditionStatus::Unknown,
         ConditionStatus::Absent,
     ]);
-    let at = prop::sample::select(vec!["", "parents[0]", "listeners[1]", "podStatus", "conditionStatus", "v1beta2"]);
+
+    let at = prop::sample::select(vec![
+        "",
+        "parents[0]",
+        "listeners[1]",
+        "podStatus",
+        "conditionStatus",
+        "v1beta2",
+    ]);
+
     (at, words(), status, words(), words(), words(), prop::option::of(any::<i64>())).prop_map(
         |(at, r#type, status, reason, message, severity, observed_generation)| Condition {
             at: at.to_owned(),
@@ -82,17 +94,20 @@ fn fact() -> impl Strategy<Value = Fact> {
         .prop_map(str::to_owned),
         ".{0,40}",
     ];
+
     let value = prop_oneof![
         any::<bool>().prop_map(FactValue::Flag),
         any::<i64>().prop_map(FactValue::Number),
         words().prop_map(FactValue::Text),
         "[0-9]{1,3}/[0-9]{1,20}".prop_map(FactValue::Text),
     ];
+
     (path, value).prop_map(|(path, value)| Fact { path, value })
 }
 
 fn object() -> impl Strategy<Value = ObjectView> {
-    let shape = prop::sample::select(vec![StatusShape::Absent, StatusShape::Empty, StatusShape::Filled]);
+    let shape =
+        prop::sample::select(vec![StatusShape::Absent, StatusShape::Empty, StatusShape::Filled]);
     (
         any::<i64>(),
         prop::option::of(any::<i64>()),
@@ -101,14 +116,16 @@ fn object() -> impl Strategy<Value = ObjectView> {
         shape,
         any::<bool>(),
     )
-        .prop_map(|(generation, observed_generation, conditions, facts, status, paused)| ObjectView {
-            generation,
-            observed_generation,
-            conditions,
-            facts,
-            status,
-            paused: paused.then(|| Pause { by: "spec.suspend".to_owned() }),
-            ..ObjectView::default()
+        .prop_map(|(generation, observed_generation, conditions, facts, status, paused)| {
+            ObjectView {
+                generation,
+                observed_generation,
+                conditions,
+                facts,
+                status,
+                paused: paused.then(|| Pause { by: "spec.suspend".to_owned() }),
+                ..ObjectView::default()
+            }
         })
 }
 
@@ -137,6 +154,11 @@ fn objects_whose_key_is_disabled_are_found() {
     for widget in &mut widgets {
         lab.apply(widget.observe().condition("Ready", ConditionStatus::False, "KMSKeyDisabled"));
     }
+
     lab.advance(Span::hours(24));
-    assert!(!lab.findings().is_empty(), "ten databases are down for a day, state {:?}", lab.state("db1"));
+    assert!(
+        !lab.findings().is_empty(),
+        "ten databases are down for a day, state {:?}",
+        lab.state("db1")
+    );
 }

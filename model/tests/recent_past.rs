@@ -11,7 +11,9 @@ use loopwatch_model::time::Span;
 fn happened(past: &RecentPast) -> Vec<String> {
     let words = past.events.iter().map(|event| match &event.what {
         Happening::Finding { change, code, subject, .. } => format!("{code} {change} {subject}"),
-        Happening::Operator { change, name, detail } => format!("operator {change} {name} {detail}"),
+        Happening::Operator { change, name, detail } => {
+            format!("operator {change} {name} {detail}")
+        }
     });
     words.collect()
 }
@@ -25,18 +27,29 @@ fn a_point_shows_the_state_at_the_end_of_its_interval() {
     lab.advance(Span::mins(12));
     lab.apply(widget.ready());
     lab.advance(Span::mins(2));
+
     let past = lab.model.recent_past();
     assert_eq!((past.at, past.points[0].at), (lab.now, START.after(Span::secs(15))));
+
     let at = |quarter: usize| past.points[quarter - 1];
     assert_eq!(at(1).states[ObjectState::Converged as usize], 1);
     assert_eq!((at(1).converged, at(1).convergence_seconds), (1, Some(1.0)));
     assert_eq!((at(8).states[ObjectState::Progressing as usize], at(8).findings), (1, [0, 0, 0]));
-    assert_eq!(at(48).findings.iter().sum::<u32>(), 1, "the operator has ignored the spec for ten minutes");
+    assert_eq!(
+        at(48).findings.iter().sum::<u32>(),
+        1,
+        "the operator has ignored the spec for ten minutes"
+    );
+
     assert_eq!(at(54).states[ObjectState::Converged as usize], 1);
     assert_eq!((at(53).converged, at(53).convergence_seconds), (1, Some(720.0)));
     assert_eq!(past.points.len(), 60 + 1, "one for the present");
     assert_eq!(happened(&past)[..1], ["Unacknowledged opened Widget team-a/web"]);
-    assert!(happened(&past).last().is_some_and(|last| last.contains("closed")), "{:?}", happened(&past));
+    assert!(
+        happened(&past).last().is_some_and(|last| last.contains("closed")),
+        "{:?}",
+        happened(&past)
+    );
     assert_eq!(past.forgotten, 0);
 }
 
@@ -47,12 +60,14 @@ fn the_points_do_not_depend_on_when_ticks_arrive() {
         let mut widget = lab.converged("web");
         let changed = lab.now;
         lab.apply(widget.spec(2, changed));
+
         for _ in 0..900 {
             lab.now = lab.now.after(Span::secs(1));
             if ticks {
                 lab.observe(Observation::Tick);
             }
         }
+
         lab.apply(widget.ready());
         lab.advance(Span::mins(3));
         lab.model.recent_past()
@@ -67,7 +82,12 @@ fn only_some_hours_are_kept_also_after_a_long_silence() {
     for span in [Span::mins(PAST_POINTS as i64 * 2), Span::hours(24 * 365)] {
         lab.advance(span);
         let past = lab.model.recent_past();
-        assert!((PAST_POINTS / 2..=PAST_POINTS + 1).contains(&past.points.len()), "{}", past.points.len());
+
+        assert!(
+            (PAST_POINTS / 2..=PAST_POINTS + 1).contains(&past.points.len()),
+            "{}",
+            past.points.len()
+        );
         assert!(past.points.windows(2).all(|pair| pair[0].at < pair[1].at));
         assert!(lab.now.since(past.points[0].at) <= Span::mins(PAST_POINTS as i64 + 1));
     }
@@ -84,12 +104,16 @@ fn points_without_room_are_merged_without_losing_convergences() {
         lab.apply(widget.ready());
         lab.advance(Span::secs(90));
     }
+
     let past = lab.model.recent_past();
     assert!(past.points.len() <= PAST_POINTS + 1);
+
     let gaps: Vec<_> = past.points.windows(2).map(|pair| pair[1].at.since(pair[0].at)).collect();
     let shorter = gaps.iter().filter(|gap| **gap != Span::mins(1)).count();
+
     assert!(shorter <= 3, "at most before the present and where the interval changed: {gaps:?}");
     assert_eq!(past.points.iter().map(|point| point.converged).sum::<u32>(), 100);
+
     let mut means = past.points.iter().filter_map(|point| point.convergence_seconds);
     assert!(means.all(|mean| (1.0..=2.01).contains(&mean)));
 }
@@ -105,6 +129,7 @@ fn old_events_make_room_and_are_counted() {
         lab.apply(widget.ready());
         lab.advance(Span::mins(5));
     }
+
     let past = lab.model.recent_past();
     assert_eq!(past.events.len(), 1_000);
     assert!(past.forgotten > 0);
@@ -118,13 +143,17 @@ fn the_operator_has_a_timeline_of_its_own() {
     op.workload().replicas = 2;
     op.seen(&mut lab);
     lab.run_with_lease(POD, 10);
+
     assert!(happened(&lab.model.recent_past()).is_empty(), "nothing has happened");
+
     lab.renew(OTHER_POD);
     let past = lab.model.recent_past();
     let changes = happened(&past);
+
     assert_eq!(changes.len(), 1, "{changes:?}");
     assert!(
-        changes[0].starts_with("operator leader_changed ") && changes[0].ends_with(" no longer leads"),
+        changes[0].starts_with("operator leader_changed ")
+            && changes[0].ends_with(" no longer leads"),
         "{changes:?}"
     );
 }

@@ -16,7 +16,9 @@ fn with_finding() -> (Lab, Widget) {
     let mut widget = lab.converged("web");
     lab.apply(widget.spec(2, lab.now));
     lab.advance(Span::mins(11));
+
     assert!(lab.has("Unacknowledged"));
+
     (lab, widget)
 }
 
@@ -26,9 +28,11 @@ fn the_start_of_a_problem_that_was_mended_meanwhile_does_not_come_back_months_la
     let mut again = lab.restart();
     again.list(&[widget.ready().clone()]); // mended while loopwatch was down
     again.advance(Span::hours(24 * 90));
+
     let changed = again.now;
     again.apply(widget.spec(3, changed));
     again.advance(Span::mins(11));
+
     assert_eq!(again.findings(), ["Unacknowledged Widget team-a/web"]);
     assert_eq!(again.since("Unacknowledged"), changed);
 }
@@ -40,9 +44,11 @@ fn the_start_of_a_problem_that_was_mended_meanwhile_does_not_come_back_within_th
         let mut again = lab.restart();
         again.list(&[widget.ready().clone()]);
         again.advance(Span::mins(minutes));
+
         let changed = again.now;
         again.apply(widget.spec(3, changed));
         again.advance(Span::mins(10));
+
         assert_eq!(again.findings(), ["Unacknowledged Widget team-a/web"]);
         assert_eq!(again.since("Unacknowledged"), changed, "broken again after {minutes} minutes");
     }
@@ -53,12 +59,16 @@ fn a_problem_that_is_mended_after_the_restart_begins_anew_when_it_comes_back() {
     let (lab, mut widget) = with_finding();
     let mut again = lab.restart();
     again.list(std::slice::from_ref(&widget));
+
     assert!(again.has("Unacknowledged"), "{:?}", again.findings());
+
     again.apply(widget.ready());
     again.advance(Span::mins(20));
+
     let changed = again.now;
     again.apply(widget.spec(3, changed));
     again.advance(Span::mins(10));
+
     assert_eq!(again.since("Unacknowledged"), changed);
 }
 
@@ -68,9 +78,11 @@ fn another_problem_of_the_same_object_does_not_inherit_the_start() {
     let mut again = lab.restart();
     again.list(&[widget.ready().clone()]);
     again.advance(Span::mins(20));
+
     let lost = again.now;
     again.apply(widget.waiting());
     again.advance(Span::mins(5));
+
     assert_eq!(again.findings(), ["Regressed Widget team-a/web"]);
     assert_eq!(again.since("Regressed"), lost);
 }
@@ -80,13 +92,16 @@ fn an_object_that_was_deleted_and_created_anew_meanwhile_does_not_inherit_the_st
     let (lab, _) = with_finding();
     let mut again = lab.restart();
     again.advance(Span::mins(30));
+
     let mut widget = Widget::new("web", again.now);
     widget.uid += 1;
+
     let created = again.now;
     again.list(&[]);
     again.apply(&widget);
     again.apply(widget.waiting());
     again.advance(Span::mins(10));
+
     assert_eq!(again.findings(), ["Overdue Widget team-a/web"]);
     assert_eq!(again.since("Overdue"), created);
 }
@@ -101,6 +116,7 @@ fn a_restart_during_an_outage_of_the_api_server_keeps_the_start_of_open_findings
     again.list(std::slice::from_ref(&widget));
     again.recover();
     again.advance(Span::mins(1));
+
     assert_eq!(again.since("Unacknowledged"), since);
     assert_eq!(again.outcomes(Outcome::Late), 0, "the earlier process has counted it");
 }
@@ -115,12 +131,16 @@ fn two_restarts_in_a_row_keep_what_was_learned() {
         lab.apply(widget.ready());
         lab.advance(Span::mins(1));
     }
+
     lab.apply(widget.spec(99, lab.now));
     lab.advance(Span::mins(20));
+
     let checkpoint = lab.model.checkpoint();
     assert!(!checkpoint.learned.is_empty() && !checkpoint.findings.is_empty());
+
     let mut model = Model::new(Settings::default());
     model.apply(lab.now, Observation::Restored(Box::new(checkpoint.clone())));
+
     assert_eq!(model.checkpoint(), checkpoint, "stopped before the API server answered");
 }
 
@@ -132,17 +152,23 @@ fn a_restart_before_a_kind_is_discovered_keeps_what_was_learned_about_it() {
     lab.list(&[]);
     lab.list_in(&gadget.watch, Vec::new());
     lab.converged("web");
+
     let mut other = Widget::new("spring", lab.now);
     let view = lab.view(other.ready());
     lab.apply_to(&gadget.watch, view);
     lab.advance(Span::mins(1));
+
     let view = lab.view(other.spec(2, lab.now));
     lab.apply_to(&gadget.watch, view);
     lab.advance(Span::mins(11));
+
     let checkpoint = lab.model.checkpoint();
     assert_eq!((checkpoint.learned.len(), checkpoint.findings.len()), (2, 1));
-    let mut again = lab.restart(); // discovers only the widgets; the definition of the gadgets is late
+
+    // Discovers only the widgets; the definition of the gadgets is late.
+    let mut again = lab.restart();
     again.advance(Span::mins(1));
+
     assert_eq!(again.model.checkpoint().learned, checkpoint.learned);
 }
 
@@ -151,15 +177,18 @@ fn a_restart_during_a_failure_of_the_kind_keeps_the_finding_and_its_start() {
     let mut lab = Lab::new();
     let mut widgets: Vec<Widget> = ["a", "b", "c", "d"].map(|name| lab.converged(name)).into();
     lab.advance(Span::hours(3));
+
     for widget in &mut widgets[..3] {
         widget.changed = Some(lab.now);
         lab.apply(widget.failed("LicenseExpired"));
     }
+
     lab.advance(Span::mins(30));
     let since = lab.since("Failing");
     let mut again = lab.restart();
     again.list(&widgets);
     again.advance(Span::mins(1));
+
     assert_eq!(again.since("Failing"), since);
     assert_eq!(again.roots(), ["Failing Widget (all)"]);
 }
@@ -174,11 +203,14 @@ fn a_kind_that_failed_before_loopwatch_was_installed_has_failed_since_its_condit
             widget.ready();
             widget.changed = Some(lost);
             widget.failed("DependencyDown");
+
             widget
         })
         .collect();
+
     lab.list(&widgets);
     lab.advance(Span::mins(1));
+
     assert_eq!(lab.since("Failing"), lost);
 }
 
@@ -187,12 +219,14 @@ fn a_regression_that_a_list_shows_began_when_the_condition_changed() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("web");
     lab.advance(Span::hours(1));
+
     let lost = lab.now;
     widget.changed = Some(lost);
     widget.waiting();
     lab.advance(Span::hours(2)); // the watch was cut
     lab.list(&[widget]);
     lab.advance(Span::mins(6));
+
     assert_eq!(lab.findings(), ["Regressed Widget team-a/web"]);
     assert_eq!(lab.since("Regressed"), lost);
 }
@@ -207,7 +241,12 @@ fn a_regression_that_began_before_a_restart_began_when_the_condition_changed() {
         widget.changed = Some(lost);
         lab.list(&[widget]);
         lab.advance(Span::mins(1));
-        assert_eq!(lab.snapshot().findings.first().map(|finding| finding.since), Some(lost), "{condition}");
+
+        assert_eq!(
+            lab.snapshot().findings.first().map(|finding| finding.since),
+            Some(lost),
+            "{condition}"
+        );
     }
 }
 
@@ -216,10 +255,12 @@ fn a_forbidden_kind_does_not_keep_the_findings_of_others_from_a_restart() {
     let (mut lab, widget) = with_finding();
     let gadget = forbidden(other_kind("Gadget"));
     lab.discover(&[kind(), gadget.clone()]);
+
     let since = lab.since("Unacknowledged");
     let mut again = lab.restart();
     again.discover(&[kind(), gadget]);
     again.list(&[widget]);
+
     assert_eq!(again.since("Unacknowledged"), since);
 }
 
@@ -233,6 +274,7 @@ fn a_regression_that_was_mended_before_a_spec_change_meanwhile_is_over() {
     again.list(std::slice::from_ref(&web));
     again.advance(Span::mins(2));
     again.apply(web.ready());
+
     again.advance(Span::hours(2));
     assert!(again.changes().is_empty());
 }
@@ -256,9 +298,12 @@ fn an_object_that_was_created_anew_without_a_status_is_not_expected_to_get_one()
     let mut widgets: Vec<Widget> = ["a", "b"].map(|name| lab.converged(name)).into();
     lab.apply(&Widget::new("new-0", lab.now));
     lab.advance(Span::mins(20));
+
     assert!(lab.has("Unacknowledged"));
+
     let mut again = lab.restart();
     again.advance(Span::mins(5));
+
     let created = again.now;
     widgets.extend((0..5).map(|number| Widget::new(&format!("new-{number}"), created)));
     widgets.iter_mut().skip(2).for_each(|widget| widget.uid += 1);
@@ -275,9 +320,11 @@ fn an_object_that_does_not_recover_keeps_its_finding_over_restarts_until_its_spe
         lab = lab.restart();
         lab.list(std::slice::from_ref(&pg));
         lab.advance(Span::mins(1));
+
         assert_eq!(lab.findings(), ["NeverRecovered Widget team-a/pg"]);
         assert_eq!(lab.since("NeverRecovered"), back);
     }
+
     let mut again = lab.restart();
     again.advance(Span::hours(1));
     pg.spec(3, again.ago(Span::mins(30)));

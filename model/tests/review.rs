@@ -1,4 +1,5 @@
-//! What an engineer on call expects where several mechanisms meet: blindness, grace, tuning, room, steps of the clock.
+//! What an engineer on call expects where several mechanisms meet: blindness, grace, tuning, room,
+//! steps of the clock.
 
 mod lab;
 
@@ -14,7 +15,11 @@ fn source() -> SourceId {
 }
 
 fn fail(lab: &mut Lab) {
-    lab.observe(Observation::SourceFailed { source: source(), cause: Cause::Connection, detail: String::new() });
+    lab.observe(Observation::SourceFailed {
+        source: source(),
+        cause: Cause::Connection,
+        detail: String::new(),
+    });
 }
 
 fn recover(lab: &mut Lab) {
@@ -51,8 +56,12 @@ fn annotations(ignore: &str) -> std::collections::BTreeMap<String, String> {
 }
 
 fn namespace(lab: &mut Lab, ignore: &str) {
-    let namespace =
-        NamespaceView { name: "team-a".into(), annotations: annotations(ignore), ..NamespaceView::default() };
+    let namespace = NamespaceView {
+        name: "team-a".into(),
+        annotations: annotations(ignore),
+        ..NamespaceView::default()
+    };
+
     lab.observe(Observation::NamespaceSeen(namespace));
 }
 
@@ -64,13 +73,17 @@ fn an_overdue_object_stays_overdue_through_a_grace() {
     lab.advance(Span::secs(1));
     lab.apply(w.waiting());
     lab.advance(Span::mins(20));
+
     assert_eq!(lab.state("web"), ObjectState::Overdue);
+
     fail(&mut lab);
     lab.advance(Span::secs(50));
     lab.apply(w.touch_status());
     recover(&mut lab);
+
     assert!(has(&lab, FindingCode::Overdue));
     assert_eq!(lab.state("web"), ObjectState::Overdue, "during the grace");
+
     lab.advance(Span::hours(3));
     assert_eq!(lab.state("web"), ObjectState::Overdue, "after it");
 }
@@ -82,16 +95,21 @@ fn failing_waits_for_the_grace() {
     lab.advance(Span::hours(1));
     fail(&mut lab);
     lab.advance(Span::mins(5));
+
     let changed = lab.now;
     for w in &mut widgets {
         w.failed("ApiServerUnreachable");
         w.changed = Some(changed.after(Span::mins(-4)));
     }
+
     lab.list(&widgets);
     recover(&mut lab);
+
     assert!(!has(&lab, FindingCode::Failing), "at once");
+
     lab.advance(Span::secs(30));
     assert!(!has(&lab, FindingCode::Failing), "within the grace");
+
     lab.advance(Span::mins(2));
     assert!(has(&lab, FindingCode::Failing), "after it");
 }
@@ -101,22 +119,28 @@ fn failing_closes_if_the_kind_is_no_longer_allowed() {
     let mut lab = Lab::new();
     let mut widgets: Vec<Widget> = (0..4).map(|i| lab.converged(&format!("w{i}"))).collect();
     lab.advance(Span::hours(1));
+
     for w in &mut widgets {
         lab.apply(w.failed("Broken"));
     }
+
     lab.advance(Span::mins(1));
     assert!(has(&lab, FindingCode::Failing));
+
     let mut forbidden = kind();
     forbidden.missing = vec!["list".into()];
     lab.observe(Observation::KindsDiscovered(vec![forbidden]));
     lab.advance(Span::hours(24));
+
     assert!(!has(&lab, FindingCode::Failing), "{:?}", lab.findings());
 }
 
 fn other_kind() -> WatchedKind {
     let mut other = kind();
     other.watch = WatchId("things.other.io".into());
-    (other.group, other.kind, other.resource) = ("other.io".into(), "Thing".into(), "things".into());
+    (other.group, other.kind, other.resource) =
+        ("other.io".into(), "Thing".into(), "things".into());
+
     other
 }
 
@@ -125,13 +149,16 @@ fn silence_of_a_list_does_not_concern_another_object_in_the_same_slot() {
     let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
     let other = other_kind();
     lab.observe(Observation::KindsDiscovered(vec![kind(), other.clone()]));
+
     let mut ready = Widget::new("ready", START);
     ready.ready();
+
     let silent = Widget::new("silent", START);
     begin(&mut lab, 1);
     listed(&mut lab, ready.view(10));
     listed(&mut lab, silent.view(11));
     lab.delete(&silent);
+
     // The other kind never has a status. Its object takes the slot.
     lab.observe(Observation::ListBegan { watch: other.watch.clone(), epoch: 2 });
     lab.observe(Observation::Listed {
@@ -149,6 +176,7 @@ fn an_ignored_object_without_a_status_is_ignored_after_a_restart() {
     let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
     let mut ready = Widget::new("ready", START);
     ready.ready();
+
     let mut view = Widget::new("silent", START.after(Span::hours(-2))).view(11);
     view.annotations = annotations("all");
     begin(&mut lab, 1);
@@ -162,13 +190,15 @@ fn an_ignored_object_without_a_status_is_ignored_after_a_restart() {
 #[test]
 fn a_waiting_finding_that_becomes_more_severe_gets_room() {
     let limits = Limits { findings: 1, ..Limits::default() };
-    let mut lab = Lab::with(Settings { learn_after: 0, limits: limits.clone(), ..Settings::default() });
+    let mut lab =
+        Lab::with(Settings { learn_after: 0, limits: limits.clone(), ..Settings::default() });
     for name in ["a", "b"] {
         let mut w = lab.converged(name);
         lab.apply(w.spec(2, lab.now));
         lab.advance(Span::secs(1));
         lab.apply(w.waiting());
     }
+
     lab.advance(Span::hours(1));
     let rule = |severity| FindingRule { severity: Some(severity), ..FindingRule::default() };
     let mut deleted = Widget::new("gone", lab.now);
@@ -176,9 +206,11 @@ fn a_waiting_finding_that_becomes_more_severe_gets_room() {
     deleted.deleted = Some(lab.now);
     lab.apply(&deleted);
     lab.advance(Span::hours(1));
+
     let findings = [("FinalizerStuck".to_owned(), vec![rule(Severity::Critical)])].into();
     let settings = Settings { learn_after: 0, limits, findings, ..Settings::default() };
     lab.observe(Observation::SettingsChanged(Box::new(settings)));
+
     assert!(has(&lab, FindingCode::FinalizerStuck), "{:?}", lab.findings());
 }
 
@@ -187,15 +219,21 @@ fn weak_evidence_stays_weak_when_settings_change_in_blindness() {
     let mut lab = Lab::new();
     let mut w = lab.converged("web");
     w.spec(2, lab.now);
+
     let mut view = w.view(5000);
     view.managers.clear();
     applied(&mut lab, &watch(), view);
     lab.advance(Span::mins(20));
-    let severity = |lab: &Lab| lab.snapshot().findings.iter().map(|f| f.severity).collect::<Vec<_>>();
+
+    let severity =
+        |lab: &Lab| lab.snapshot().findings.iter().map(|f| f.severity).collect::<Vec<_>>();
+
     assert_eq!(severity(&lab), [Severity::Warning], "{:?}", lab.findings());
+
     fail(&mut lab);
     let settings = Settings { learn_after: 0, flap_transitions: 8, ..Settings::default() };
     lab.observe(Observation::SettingsChanged(Box::new(settings)));
+
     assert_eq!(severity(&lab), [Severity::Warning], "while blind");
 }
 
@@ -203,11 +241,13 @@ fn weak_evidence_stays_weak_when_settings_change_in_blindness() {
 fn objects_in_an_ignored_namespace_do_not_make_their_kind_fail() {
     let mut lab = Lab::new();
     namespace(&mut lab, "all");
+
     let mut widgets: Vec<Widget> = (0..4).map(|i| lab.converged(&format!("w{i}"))).collect();
     lab.advance(Span::hours(1));
     for w in &mut widgets {
         lab.apply(w.failed("Broken"));
     }
+
     lab.advance(Span::mins(1));
     lab.assert_no_findings();
 }
@@ -219,10 +259,12 @@ fn objects_in_a_namespace_silenced_by_a_rule_do_not_make_their_kind_fail() {
     let findings = [("all".to_owned(), vec![rule])].into();
     let mut lab = Lab::with(Settings { learn_after: 0, findings, ..Settings::default() });
     let mut widgets: Vec<Widget> = (0..4).map(|i| lab.converged(&format!("w{i}"))).collect();
+
     lab.advance(Span::hours(1));
     for w in &mut widgets {
         lab.apply(w.failed("Broken"));
     }
+
     lab.advance(Span::mins(1));
     lab.assert_no_findings();
 }
@@ -237,6 +279,7 @@ fn work_that_begins_after_a_rejection_is_not_overdue_at_once() {
     lab.advance(Span::hours(72));
     lab.assert_no_findings();
     lab.apply(w.waiting()); // somebody has created the Secret
+
     lab.advance(Span::secs(90));
     lab.assert_no_findings();
     lab.apply(w.ready());
@@ -253,8 +296,10 @@ fn work_that_never_ends_after_a_rejection_is_overdue_in_the_end() {
     lab.apply(w.failed("SecretNotFound"));
     lab.advance(Span::hours(72));
     lab.apply(w.waiting());
+
     let resumed = lab.now;
     lab.advance(Span::mins(20));
+
     assert_eq!(since(&lab, FindingCode::Overdue), Some(resumed), "{:?}", lab.findings());
 }
 
@@ -264,19 +309,25 @@ fn an_operator_that_writes_the_spec_does_not_end_a_regression() {
     let mut w = lab.converged("web");
     lab.advance(Span::hours(1));
     lab.apply(w.waiting());
+
     let lost = lab.now;
     lab.advance(Span::mins(6));
+
     assert_eq!(since(&lab, FindingCode::Regressed), Some(lost));
+
     w.spec(2, lab.now);
     w.status_written = Some(lab.now);
     w.waiting();
+
     let mut view = w.view(7000);
     for m in &mut view.managers {
         m.time = Some(lab.now);
         m.name = "widget-operator".into();
     }
+
     applied(&mut lab, &watch(), view);
     lab.advance(Span::mins(1));
+
     assert_eq!(since(&lab, FindingCode::Regressed), Some(lost), "{:?}", lab.findings());
 }
 
@@ -288,11 +339,13 @@ fn ticks_do_not_matter_before_a_step_of_the_clock() {
         w.finalizers = vec!["example.io/f".into()];
         w.deleted = Some(lab.now);
         lab.apply(&w);
+
         if ticks {
             lab.advance(Span::mins(16));
         } else {
             lab.now = lab.now.after(Span::mins(16));
         }
+
         lab.now = lab.now.after(Span::hours(-1));
         lab.observe(Observation::ClockStepped { by_ms: -3_600_000 });
         lab.findings()
@@ -310,6 +363,7 @@ fn a_stuck_finalizer_is_found_in_time_after_a_step_of_the_clock() {
     lab.apply(&w);
     lab.now = lab.now.after(Span::hours(1));
     lab.observe(Observation::ClockStepped { by_ms: 3_600_000 });
+
     lab.advance(Span::mins(16));
     assert!(has(&lab, FindingCode::FinalizerStuck), "{:?}", lab.findings());
 }
@@ -324,6 +378,7 @@ fn an_outage_that_begins_in_a_short_grace_has_a_grace_of_its_own() {
     fail(&mut lab);
     lab.advance(Span::secs(20));
     recover(&mut lab);
+
     lab.advance(Span::secs(10));
     fail(&mut lab);
     lab.advance(Span::mins(15)); // the operator was blind, too
@@ -340,12 +395,14 @@ fn a_connection_that_breaks_again_and_again_hides_nothing() {
     let mut lab = Lab::new();
     let mut w = lab.converged("web");
     lab.apply(w.spec(2, lab.now));
+
     for _ in 0..60 {
         fail(&mut lab);
         lab.advance(Span::secs(20));
         recover(&mut lab);
         lab.advance(Span::secs(10));
     }
+
     assert!(has(&lab, FindingCode::Unacknowledged));
 }
 
@@ -356,12 +413,14 @@ fn a_spec_that_changed_in_an_outage_is_dated_by_its_managers_though_the_watch_re
     lab.advance(Span::hours(1));
     fail(&mut lab);
     lab.advance(Span::mins(1));
+
     let written = lab.now;
     w.spec(2, written);
     lab.advance(Span::mins(8));
     recover(&mut lab);
     lab.apply(&w); // the event of the outage
     lab.advance(Span::mins(30));
+
     assert_eq!(since(&lab, FindingCode::Unacknowledged), Some(written));
 }
 
@@ -371,6 +430,7 @@ fn an_old_object_that_newly_fits_was_not_created_now() {
     let mut lab = Lab::unsynced(Settings { learn_after: 0, limits, ..Settings::default() });
     let mut a = Widget::new("a", START.after(Span::hours(-5)));
     let mut b = Widget::new("b", START.after(Span::hours(-5)));
+
     a.ready();
     b.ready();
     lab.list(&[a.clone(), b.clone()]);
@@ -378,6 +438,7 @@ fn an_old_object_that_newly_fits_was_not_created_now() {
     lab.advance(Span::hours(1));
     lab.apply(b.touch_status());
     lab.advance(Span::mins(5));
+
     assert_eq!(lab.outcomes(Outcome::Converged), 0, "nobody asked for anything");
 }
 
@@ -387,10 +448,13 @@ fn start_times_of_an_earlier_run_are_forgotten_although_a_kind_is_forbidden() {
     let mut w = first.converged("web");
     first.apply(w.spec(2, first.now));
     first.advance(Span::mins(20));
+
     assert!(has(&first, FindingCode::Unacknowledged));
+
     let checkpoint = first.model.checkpoint();
     let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
     lab.now = first.now;
+
     let mut forbidden = other_kind();
     forbidden.missing = vec!["list".into()];
     lab.observe(Observation::Restored(Box::new(checkpoint)));
@@ -398,9 +462,11 @@ fn start_times_of_an_earlier_run_are_forgotten_although_a_kind_is_forbidden() {
     w.ready();
     lab.list(&[w.clone()]);
     lab.advance(Span::hours(24 * 30));
+
     let changed = lab.now;
     lab.apply(w.spec(3, changed));
     lab.advance(Span::mins(20));
+
     assert_eq!(since(&lab, FindingCode::Unacknowledged), Some(changed));
 }
 
@@ -414,6 +480,7 @@ fn a_deadline_that_passed_in_an_outage_counts_as_unknown_although_the_change_was
     w.spec(2, lab.now);
     lab.advance(Span::mins(30));
     lab.list(&[w.clone()]);
+
     recover(&mut lab);
     assert_eq!(lab.outcomes(Outcome::Unknown), 1);
 }
@@ -424,6 +491,7 @@ fn the_failure_of_a_watch_that_ended_is_not_a_finding() {
     lab.observe(Observation::KindsDiscovered(vec![other_kind()]));
     fail(&mut lab); // sent before the watch was aborted
     lab.advance(Span::mins(10));
+
     assert!(!has(&lab, FindingCode::SourceFailing), "{:?}", lab.findings());
 }
 
@@ -434,9 +502,11 @@ fn a_watch_that_returns_after_it_failed_is_not_blind() {
     lab.advance(Span::mins(10));
     lab.observe(Observation::KindsDiscovered(vec![other_kind()]));
     lab.observe(Observation::KindsDiscovered(vec![kind(), other_kind()]));
+
     let mut w = Widget::new("web", lab.now);
     w.ready();
     lab.list(&[w.clone()]);
+
     assert_eq!(lab.state("web"), ObjectState::Converged);
 }
 
@@ -445,8 +515,14 @@ fn a_full_set_of_watches_can_be_exchanged() {
     let limits = Limits { watches: 1, ..Limits::default() };
     let mut lab = Lab::with(Settings { learn_after: 0, limits, ..Settings::default() });
     lab.observe(Observation::KindsDiscovered(vec![other_kind()]));
+
     let snapshot = lab.snapshot();
-    assert_eq!(snapshot.kinds.iter().map(|k| k.kind.as_str()).collect::<Vec<_>>(), ["Thing"], "{:?}", snapshot.dropped);
+    assert_eq!(
+        snapshot.kinds.iter().map(|k| k.kind.as_str()).collect::<Vec<_>>(),
+        ["Thing"],
+        "{:?}",
+        snapshot.dropped
+    );
 }
 
 #[test]
@@ -469,17 +545,28 @@ fn a_huge_limit_is_no_limit() {
 #[test]
 fn a_finding_about_a_definition_returns_when_it_is_enabled_again() {
     let mut lab = Lab::new();
-    let definition =
-        DefinitionView { name: "widgets.example.io".into(), status: StatusSchema::InBody, ..DefinitionView::default() };
+    let definition = DefinitionView {
+        name: "widgets.example.io".into(),
+        status: StatusSchema::InBody,
+        ..DefinitionView::default()
+    };
+
     lab.observe(Observation::DefinitionSeen(definition));
     assert!(has(&lab, FindingCode::StatusSubresourceMissing));
+
     let settings = |enabled| {
         let rule = FindingRule { enabled: Some(enabled), ..FindingRule::default() };
         let findings = [("StatusSubresourceMissing".to_owned(), vec![rule])].into();
-        Observation::SettingsChanged(Box::new(Settings { learn_after: 0, findings, ..Settings::default() }))
+        Observation::SettingsChanged(Box::new(Settings {
+            learn_after: 0,
+            findings,
+            ..Settings::default()
+        }))
     };
+
     lab.observe(settings(false));
     assert!(!has(&lab, FindingCode::StatusSubresourceMissing));
+
     lab.observe(settings(true));
     assert!(has(&lab, FindingCode::StatusSubresourceMissing));
 }
@@ -488,14 +575,22 @@ fn a_finding_about_a_definition_returns_when_it_is_enabled_again() {
 fn a_finding_about_a_namespace_returns_when_it_is_enabled_again() {
     let mut lab = Lab::new();
     namespace(&mut lab, "Bogus");
+
     assert!(has(&lab, FindingCode::ConfigInvalid));
+
     let settings = |enabled| {
         let rule = FindingRule { enabled: Some(enabled), ..FindingRule::default() };
         let findings = [("ConfigInvalid".to_owned(), vec![rule])].into();
-        Observation::SettingsChanged(Box::new(Settings { learn_after: 0, findings, ..Settings::default() }))
+        Observation::SettingsChanged(Box::new(Settings {
+            learn_after: 0,
+            findings,
+            ..Settings::default()
+        }))
     };
+
     lab.observe(settings(false));
     lab.observe(settings(true));
+
     assert!(has(&lab, FindingCode::ConfigInvalid));
 }
 
@@ -504,11 +599,14 @@ fn failing_does_not_close_and_open_with_every_retry() {
     let mut lab = Lab::new();
     let mut widgets: Vec<Widget> = (0..3).map(|i| lab.converged(&format!("w{i}"))).collect();
     lab.advance(Span::hours(1));
+
     for w in &mut widgets {
         lab.apply(w.failed("Broken"));
     }
+
     lab.advance(Span::mins(1));
     assert!(has(&lab, FindingCode::Failing));
+
     lab.model.finding_events();
     for _ in 0..4 {
         lab.apply(widgets[0].waiting()); // it tries again
@@ -516,8 +614,11 @@ fn failing_does_not_close_and_open_with_every_retry() {
         lab.apply(widgets[0].failed("Broken"));
         lab.advance(Span::secs(55));
     }
-    let events: Vec<_> = lab.model.finding_events().iter().map(|e| (e.change, e.finding.code)).collect();
+
+    let events: Vec<_> =
+        lab.model.finding_events().iter().map(|e| (e.change, e.finding.code)).collect();
     let failing = events.iter().filter(|(_, code)| *code == FindingCode::Failing).count();
+
     assert_eq!(failing, 0, "{events:?}");
 }
 
@@ -526,18 +627,22 @@ fn objects_that_still_fail_when_the_rollout_ends_make_their_kind_fail() {
     let mut lab = Lab::new();
     let mut widgets: Vec<Widget> = (0..4).map(|i| lab.converged(&format!("w{i}"))).collect();
     lab.advance(Span::hours(1));
+
     let changed = lab.now;
     for w in &mut widgets {
         lab.apply(w.spec(2, changed));
     }
+
     lab.advance(Span::secs(1));
     for w in &mut widgets {
         lab.apply(w.ready());
     }
+
     lab.advance(Span::mins(9));
     for w in &mut widgets {
         lab.apply(w.failed("Broken"));
     }
+
     lab.advance(Span::mins(2)); // 11 minutes after the change
     assert!(has(&lab, FindingCode::Failing), "{:?}", lab.findings());
 }
@@ -549,16 +654,21 @@ fn a_suspected_finding_does_not_explain_one_that_is_confirmed_now() {
     suspected.suspected = true;
     lab.observe(Observation::KindsDiscovered(vec![suspected]));
     lab.list(&[]);
+
     let mut widgets: Vec<Widget> = (0..4).map(|i| lab.converged(&format!("w{i}"))).collect();
     lab.advance(Span::hours(1));
     for w in &mut widgets {
         lab.apply(w.failed("Broken"));
     }
+
     lab.advance(Span::mins(10));
     lab.observe(Observation::KindsDiscovered(vec![kind()]));
+
     let snapshot = lab.snapshot();
     for f in &snapshot.findings {
-        let root = f.explained_by.and_then(|id| snapshot.findings.iter().find(|other| other.id == id));
+        let root =
+            f.explained_by.and_then(|id| snapshot.findings.iter().find(|other| other.id == id));
+
         assert!(root.is_none_or(|root| root.confidence >= f.confidence), "{f:?} by {root:?}");
         assert_eq!(f.confidence, loopwatch_model::finding::Confidence::Confirmed);
     }
@@ -568,9 +678,11 @@ fn a_suspected_finding_does_not_explain_one_that_is_confirmed_now() {
 fn another_version_of_a_kind_without_status_subresource_is_no_spec_change() {
     let mut in_body = kind();
     in_body.status = StatusSchema::InBody;
+
     let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
     lab.observe(Observation::KindsDiscovered(vec![in_body.clone()]));
     lab.list(&[]);
+
     let mut w = Widget::new("web", lab.now);
     w.observed = None;
     applied(&mut lab, &watch(), w.view(5000));
@@ -578,17 +690,22 @@ fn another_version_of_a_kind_without_status_subresource_is_no_spec_change() {
     w.condition("Ready", ConditionStatus::True, "x");
     applied(&mut lab, &watch(), w.view(5001));
     lab.advance(Span::hours(1));
+
     let total = |lab: &Lab| Outcome::ALL.iter().map(|o| lab.outcomes(*o)).sum::<u64>();
     assert_eq!(total(&lab), 1);
+
     in_body.version = "v2".into();
     lab.observe(Observation::KindsDiscovered(vec![in_body]));
+
     let mut view = w.view(5001);
     view.hashes.spec = 77; // the same object by another schema
     begin(&mut lab, 50);
     listed(&mut lab, view);
     end(&mut lab, 50);
     lab.advance(Span::hours(1));
+
     assert_eq!(total(&lab), 1);
+
     lab.assert_no_findings();
 }
 
@@ -600,14 +717,18 @@ fn finalizers_that_do_not_fit_never_read_as_none() {
         w.finalizers = vec![format!("example.io/f{i}")];
         lab.apply(w.ready());
     }
+
     for i in 0..3 {
         let mut over = Widget::new(&format!("over{i}"), lab.now);
         over.finalizers = vec![format!("example.io/over{i}")];
         lab.apply(over.ready());
         lab.delete(&over);
     }
+
     let (rows, _) = lab.model.rows(Default::default(), usize::MAX);
-    let without: Vec<&str> = rows.iter().filter(|r| r.finalizers.is_empty()).map(|r| r.name.as_str()).collect();
+    let without: Vec<&str> =
+        rows.iter().filter(|r| r.finalizers.is_empty()).map(|r| r.name.as_str()).collect();
+
     assert!(without.is_empty(), "{without:?}");
 }
 
@@ -619,6 +740,7 @@ fn the_limit_of_findings_is_reported_as_long_as_a_finding_has_no_room() {
         let mut w = lab.converged(name);
         lab.apply(w.waiting());
     }
+
     lab.advance(Span::hours(1));
     assert_eq!(lab.findings(), ["Regressed Widget team-a/a", "LimitReached limit findings"]);
 }
@@ -631,6 +753,7 @@ fn the_start_of_a_finding_without_room_survives_a_restart() {
         let mut w = lab.converged(name);
         lab.apply(w.waiting());
     }
+
     lab.advance(Span::hours(1));
     assert_eq!(lab.findings().len(), 2, "one has no room: {:?}", lab.findings());
     assert_eq!(lab.model.checkpoint().findings.len(), 3);
@@ -642,6 +765,7 @@ fn a_watch_that_has_ended_has_no_audits() {
     lab.advance(Span::mins(2));
     lab.observe(Observation::KindsDiscovered(vec![]));
     lab.model.probes();
+
     assert_eq!(lab.model.next_due(), None);
 }
 
@@ -652,16 +776,20 @@ fn a_rollout_that_began_in_an_outage_is_no_failure_of_the_kind() {
     lab.advance(Span::hours(1));
     fail(&mut lab);
     lab.advance(Span::secs(30));
+
     for w in &mut widgets {
         w.spec(2, lab.now).ready();
     }
+
     lab.advance(Span::secs(30));
     lab.list(&widgets);
     recover(&mut lab);
     lab.advance(Span::secs(90));
+
     for w in &mut widgets {
         lab.apply(w.failed("ReplicaNotReady"));
     }
+
     lab.advance(Span::secs(90));
     lab.assert_no_findings();
 }
@@ -674,11 +802,13 @@ fn a_rollout_that_began_before_a_restart_is_no_failure_of_the_kind() {
     for w in &mut widgets {
         w.spec(2, START.after(Span::mins(-2))).ready();
     }
+
     lab.list(&widgets);
     lab.advance(Span::secs(30));
     for w in &mut widgets {
         lab.apply(w.failed("ReplicaNotReady"));
     }
+
     lab.advance(Span::secs(90));
     lab.assert_no_findings();
 }
@@ -691,17 +821,22 @@ fn the_start_of_a_problem_of_an_earlier_run_is_not_that_of_a_later_spec() {
     first.advance(Span::secs(1));
     first.apply(w.waiting());
     first.advance(Span::mins(20));
+
     assert!(has(&first, FindingCode::Overdue));
+
     let checkpoint = first.model.checkpoint();
     let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
     lab.now = first.now.after(Span::hours(5));
-    let written = lab.now.after(Span::mins(-3)); // somebody mended the spec while loopwatch was down
+
+    // Somebody mended the spec while loopwatch was down.
+    let written = lab.now.after(Span::mins(-3));
     w.spec(3, written).waiting();
     lab.observe(Observation::Restored(Box::new(checkpoint)));
     lab.observe(Observation::KindsDiscovered(vec![kind()]));
     lab.list(&[w.clone()]);
     lab.assert_no_findings();
     lab.advance(Span::mins(20));
+
     assert_eq!(since(&lab, FindingCode::Overdue), Some(written));
 }
 
@@ -712,6 +847,7 @@ fn a_change_in_an_outage_that_leaves_no_time_is_not_late_at_once() {
     lab.advance(Span::hours(24));
     fail(&mut lab);
     lab.advance(Span::mins(2));
+
     let written = w.spec_written;
     w.spec(2, written); // scaled, and the managed fields still have the time of the creation
     lab.list(&[w.clone()]);
@@ -719,6 +855,7 @@ fn a_change_in_an_outage_that_leaves_no_time_is_not_late_at_once() {
     lab.advance(Span::mins(3));
     lab.assert_no_findings();
     lab.advance(Span::mins(10));
+
     assert!(has(&lab, FindingCode::Unacknowledged));
 }
 
@@ -731,10 +868,13 @@ fn a_step_of_the_clock_does_not_move_the_start_of_a_deletion() {
     w.deleted = Some(deleted);
     lab.apply(&w);
     lab.advance(Span::mins(90));
+
     assert_eq!(since(&lab, FindingCode::FinalizerStuck), Some(deleted));
+
     lab.now = lab.now.after(Span::mins(-60));
     lab.observe(Observation::ClockStepped { by_ms: -3_600_000 });
     lab.advance(Span::mins(1));
+
     assert_eq!(since(&lab, FindingCode::FinalizerStuck), Some(deleted));
 }
 
@@ -747,20 +887,24 @@ fn the_order_of_the_watches_of_a_kind_does_not_decide() {
             scope: Scope::Namespace(namespace.into()),
             ..kind()
         };
+
         lab.observe(Observation::KindsDiscovered(vec![watched("a"), watched("b")]));
         let mut ready = Widget::new("ready", START.after(Span::hours(-1)));
         ready.ready();
+
         let silent = Widget::new("silent", START.after(Span::hours(-1)));
         for (epoch, n) in (1..).zip([first, 1 - first]) {
             let (namespace, widget) = [("a", &ready), ("b", &silent)][n];
             let watch = watched(namespace).watch;
             lab.observe(Observation::ListBegan { watch: watch.clone(), epoch });
+
             let mut object = Box::new(widget.view(10 + epoch));
             object.key.namespace = namespace.into();
             lab.observe(Observation::Listed { watch: watch.clone(), object });
             lab.observe(Observation::ListEnded { watch, epoch, version: "50".into() });
             lab.advance(Span::secs(1));
         }
+
         lab.advance(Span::hours(1));
         lab.findings()
     };
@@ -772,12 +916,15 @@ fn a_list_that_fails_half_way_does_not_decide() {
     let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
     let mut ready = Widget::new("a", START.after(Span::hours(-1)));
     ready.ready();
-    let silent: Vec<Widget> = (0..3).map(|i| Widget::new(&format!("s{i}"), START.after(Span::hours(-1)))).collect();
+
+    let silent: Vec<Widget> =
+        (0..3).map(|i| Widget::new(&format!("s{i}"), START.after(Span::hours(-1)))).collect();
     begin(&mut lab, 1);
     listed(&mut lab, ready.view(10));
     listed(&mut lab, silent[0].view(11));
     fail(&mut lab);
     lab.advance(Span::mins(1));
+
     let all: Vec<Widget> = silent.into_iter().chain([ready]).collect();
     lab.list(&all);
     recover(&mut lab);

@@ -1,5 +1,5 @@
-//! Rollouts: what an object shows while its operator replaces one replica after the other is neither flapping nor a
-//! regression, but a deadline holds.
+//! Rollouts: what an object shows while its operator replaces one replica after the other is
+//! neither flapping nor a regression, but a deadline holds.
 
 mod lab;
 
@@ -35,12 +35,14 @@ fn a_rolling_update_during_which_ready_is_false_for_moments_is_not_flapping() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("db");
     lab.apply(widget.spec(2, lab.now));
+
     for _ in 0..4 {
         lab.advance(Span::secs(40));
         lab.apply(widget.waiting());
         lab.advance(Span::secs(8));
         lab.apply(widget.ready());
     }
+
     lab.assert_no_findings();
 }
 
@@ -54,6 +56,7 @@ fn a_rolling_update_of_five_replicas_is_not_flapping() {
         lab.apply(widget.spec(2, lab.now));
         roll(&mut lab, &mut widget, 5, condition);
         lab.advance(Span::hours(1));
+
         assert!(lab.findings().is_empty(), "{condition}: {:?}", lab.findings());
         assert_eq!(lab.outcomes(Outcome::Late), 0);
     }
@@ -67,12 +70,14 @@ fn a_rolling_update_without_observed_generation_is_not_flapping() {
     lab.apply(&widget);
     lab.advance(Span::mins(1));
     lab.apply(widget.spec(2, lab.now));
+
     for _ in 0..5 {
         lab.advance(Span::secs(50));
         lab.apply(widget.condition("Healthy", False, "Yellow"));
         lab.advance(Span::secs(50));
         lab.apply(widget.condition("Healthy", True, "Green"));
     }
+
     lab.advance(Span::hours(1));
     lab.assert_no_findings();
 }
@@ -82,6 +87,7 @@ fn a_rolling_update_that_the_autoscaler_started_is_not_flapping() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("cache");
     widget.spec(2, lab.ago(Span::hours(5))); // the user's own entry stays as it was
+
     let mut view = lab.view(&widget);
     view.managers.push(lab::steps::spec_writer("kube-controller-manager", "scale", lab.now));
     lab.apply_view(view);
@@ -96,9 +102,12 @@ fn a_condition_that_keeps_changing_after_the_rollout_is_flapping() {
     let mut widget = lab.converged("db");
     lab.apply(widget.spec(2, lab.now));
     roll(&mut lab, &mut widget, 3, "Ready");
+
     assert!(!lab.has("ConditionFlapping"));
+
     lab.advance(Span::mins(10));
     roll(&mut lab, &mut widget, 3, "Ready");
+
     assert!(lab.has("ConditionFlapping"), "{:?}", lab.findings());
 }
 
@@ -125,6 +134,7 @@ fn a_rollout_that_begins_late_is_not_a_regression_without_observed_generation_ei
     lab.apply(widget.spec(2, lab.now));
     lab.advance(Span::secs(45)); // the operator polls every minute
     lab.apply(widget.condition("Ready", False, "Upgrading"));
+
     lab.advance(Span::mins(7));
     lab.assert_no_findings();
 }
@@ -139,6 +149,7 @@ fn a_rollout_that_never_ends_is_found_when_its_deadline_passes() {
     lab.apply(widget.waiting());
     lab.advance(Span::mins(9));
     lab.assert_no_findings();
+
     lab.advance(Span::mins(1));
     assert!(lab.has("Regressed") || lab.has("Overdue"), "{:?}", lab.findings());
     assert_eq!(lab.state("db"), ObjectState::Overdue);
@@ -153,9 +164,11 @@ fn a_crash_after_the_rollout_is_a_regression_that_began_with_the_crash() {
     lab.advance(Span::mins(1));
     lab.apply(widget.ready());
     lab.advance(Span::mins(30));
+
     let lost = lab.now;
     lab.apply(widget.condition("Ready", False, "QuorumLost"));
     lab.advance(Span::mins(5));
+
     assert_eq!(lab.findings(), ["Regressed Widget team-a/db"]);
     assert_eq!(lab.since("Regressed"), lost);
     assert_eq!(lab.outcomes(Outcome::Late), 0);

@@ -15,17 +15,25 @@ fn scraped(instance: &str, interval: Span) -> Observation {
 }
 
 fn source(model: &Model) -> SourceSummary {
-    model.snapshot().sources.into_iter().find(|source| source.source == "metrics").expect("the source")
+    model
+        .snapshot()
+        .sources
+        .into_iter()
+        .find(|source| source.source == "metrics")
+        .expect("the source")
 }
 
 #[test]
 fn the_source_shows_the_longest_interval_in_use() {
     let mut model = Model::new(Settings::default());
     model.apply(START, scraped("ns/a", Span::ZERO));
+
     assert_eq!(source(&model).interval, None, "a recording of an older version");
+
     model.apply(START, scraped("ns/a", Span::secs(10)));
     model.apply(START, scraped("ns/b", Span::secs(1500)));
     model.apply(START, scraped("ns/a", Span::secs(10)));
+
     assert_eq!(source(&model).interval, Some(Span::secs(1500)));
 }
 
@@ -33,11 +41,18 @@ fn the_source_shows_the_longest_interval_in_use() {
 fn a_failed_scrape_of_one_instance_does_not_fail_the_source() {
     let mut model = Model::new(Settings::default());
     model.apply(START, scraped("ns/a", Span::secs(10)));
-    let failed =
-        Observation::ScrapeFailed { instance: "ns/b".into(), cause: Cause::Refused, detail: "nothing listens".into() };
+
+    let failed = Observation::ScrapeFailed {
+        instance: "ns/b".into(),
+        cause: Cause::Refused,
+        detail: "nothing listens".into(),
+    };
+
     model.apply(START, failed);
     assert!(source(&model).up);
+
     let (source_id, cause, detail) = (SourceId::Metrics, Cause::Refused, "nothing listens".into());
     model.apply(START, Observation::SourceFailed { source: source_id, cause, detail });
+
     assert!(!source(&model).up);
 }

@@ -29,6 +29,7 @@ fn list(lab: &mut Lab, views: Vec<ObjectView>) {
     for view in views {
         lab.observe(Observation::Listed { watch: lab::watch(), object: Box::new(view) });
     }
+
     lab.observe(Observation::ListEnded { watch: lab::watch(), epoch: 77, version: "90000".into() });
 }
 
@@ -42,8 +43,10 @@ fn silence_that_may_be_all_the_kind_ever_says_opens_nothing_and_is_never_late() 
             lab.advance(Span::secs(1));
             apply(&mut lab, silent(&mut widget, 5000));
         }
+
         lab.advance(Span::hours(48));
         lab.assert_no_findings();
+
         assert_eq!((lab.state("a"), lab.outcomes(Outcome::Late)), (ObjectState::Unknown, 0));
     }
 }
@@ -54,7 +57,9 @@ fn a_young_object_with_an_empty_list_of_conditions_is_progressing() {
     let mut widget = Widget::new("new", lab.now);
     lab.apply(&widget);
     apply(&mut lab, begun(&mut widget, 5000));
+
     assert_eq!(lab.state("new"), ObjectState::Progressing);
+
     lab.advance(Span::hours(1));
     assert_eq!(lab.state("new"), ObjectState::Unknown, "the deadline is over");
 }
@@ -67,6 +72,7 @@ fn an_acknowledged_generation_is_enough_if_the_kind_never_says_more() {
     apply(&mut lab, begun(widget.observe(), 5000));
     lab.advance(Span::hours(48));
     lab.assert_no_findings();
+
     assert_eq!((lab.state("web"), lab.outcomes(Outcome::Converged)), (ObjectState::Converged, 1));
 }
 
@@ -77,12 +83,17 @@ fn silence_in_a_kind_that_says_more_is_unfinished_work() {
         for i in 0..4 {
             lab.converged(&format!("old{i}"));
         }
+
         let mut widget = Widget::new("new", lab.now);
         lab.apply(&widget);
         lab.advance(Span::secs(1));
         apply(&mut lab, silent(&mut widget, 50_000));
         lab.advance(Span::hours(1));
-        assert_eq!((lab.findings(), lab.outcomes(Outcome::Late)), (vec!["Overdue Widget team-a/new".to_owned()], 1));
+
+        assert_eq!(
+            (lab.findings(), lab.outcomes(Outcome::Late)),
+            (vec!["Overdue Widget team-a/new".to_owned()], 1)
+        );
     }
 }
 
@@ -96,8 +107,10 @@ fn what_silence_means_does_not_depend_on_the_order_of_a_list() {
         views.insert(position.min(others), silent(&mut Widget::new("silent", old), 4000));
         list(&mut lab, views);
         lab.advance(Span::hours(1));
+
         (lab.findings(), lab.state("silent"), lab.outcomes(Outcome::Late))
     };
+
     for silent in [begun, mute] {
         assert_eq!(judge(silent, 0, 4), judge(silent, 4, 4));
         assert_eq!(judge(silent, 0, 4).1, ObjectState::Overdue, "four others say more");
@@ -111,9 +124,11 @@ fn statuses_of_failed_objects_do_not_show_that_healthy_ones_say_anything() {
     for name in ["a", "b", "c"] {
         lab.apply(Widget::new(name, lab.now).failed("Invalid"));
     }
+
     lab.advance(Span::hours(1));
     let before = lab.findings();
     lab.apply(&Widget::new("silent", lab.now));
     lab.advance(Span::hours(48));
+
     assert_eq!((lab.findings(), lab.state("silent")), (before, ObjectState::Unknown));
 }

@@ -1,4 +1,5 @@
-//! Two replicas of an operator, each with its own sidecar: the one that does not lead cannot see why objects wait.
+//! Two replicas of an operator, each with its own sidecar: the one that does not lead cannot see
+//! why objects wait.
 
 mod lab;
 
@@ -7,17 +8,19 @@ use lab::pods::{OTHER_POD, Op, POD, pod};
 use loopwatch_model::finding::Finding;
 use loopwatch_model::time::Span;
 
-/// Returns a sidecar in one of two Pods, of which `leader` leads for half an hour. All reconciles of the leader fail, and an object
-/// waits because of that.
+/// Returns a sidecar in one of two Pods, of which `leader` leads for half an hour. All reconciles
+/// of the leader fail, and an object waits because of that.
 fn waiting(leader: &str) -> Loop {
     let mut own = Loop::new();
     let mut op = Op::running(&own.lab);
     op.view.pods[0].own = true;
     op.view.pods.push(pod(OTHER_POD, own.lab.ago(Span::hours(1))));
     op.seen(&mut own.lab);
+
     let mut web = own.lab.converged("web");
     own.lab.renew(leader);
     lead(&mut own, leader, 6);
+
     let now = own.lab.now;
     own.lab.apply(web.spec(2, now));
     lead(&mut own, leader, 24);
@@ -63,6 +66,7 @@ fn another_sidecar_does_not_and_knows_that() {
 fn a_new_leader_sees_the_same_cause_within_ten_minutes() {
     let mut own = waiting(OTHER_POD);
     lead(&mut own, POD, 9);
+
     assert!(own.lab.has("ReconcileFailing"));
     assert_eq!(led_elsewhere(&own), Some(Span::mins(9)));
 }
@@ -74,6 +78,7 @@ fn a_pod_that_is_gone_does_not_lead() {
     op.view.pods[0].own = true;
     op.seen(&mut own.lab);
     own.lab.renew(OTHER_POD);
+
     assert_eq!(led_elsewhere(&own), None, "a sidecar that starts with the next Pod");
 }
 
@@ -83,5 +88,6 @@ fn loopwatch_beside_the_operator_sees_all_replicas() {
     Op::running(&own.lab).seen(&mut own.lab);
     own.lab.renew(OTHER_POD);
     own.run(60, |view| add(&mut view.succeeded, 1));
+
     assert_eq!(led_elsewhere(&own), None, "with --operator, no Pod is its own");
 }

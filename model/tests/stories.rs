@@ -1,4 +1,5 @@
-//! Stories of real operators in which several mechanisms meet, and the verdict that an engineer on call expects.
+//! Stories of real operators in which several mechanisms meet, and the verdict that an engineer on
+//! call expects.
 
 mod lab;
 
@@ -10,8 +11,8 @@ use loopwatch_model::finding::{Change, Severity};
 use loopwatch_model::model::reading::{Verdict, read};
 use loopwatch_model::observation::ConditionStatus::{self, False, True};
 use loopwatch_model::observation::{
-    Cause, Condition, Fact, FactValue, LeaseView, NamespaceView, ObjectView, Observation, OwnerReference, SourceId,
-    StatusShape, WatchedKind,
+    Cause, Condition, Fact, FactValue, LeaseView, NamespaceView, ObjectView, Observation,
+    OwnerReference, SourceId, StatusShape, WatchedKind,
 };
 use loopwatch_model::settings::{FindingRule, Limits, Settings};
 use loopwatch_model::snapshot::{ObjectState, Outcome};
@@ -49,11 +50,18 @@ fn terminating(lab: &mut Lab, name: &str, finalizers: &[&str]) -> Widget {
     lab.apply(&widget);
     widget.deleted = Some(lab.now);
     lab.apply(&widget);
+
     widget
 }
 
 /// Reads a status that has a single condition.
-fn verdict(kind: &str, r#type: &str, status: ConditionStatus, reason: &str, message: &str) -> Verdict {
+fn verdict(
+    kind: &str,
+    r#type: &str,
+    status: ConditionStatus,
+    reason: &str,
+    message: &str,
+) -> Verdict {
     let condition = Condition {
         r#type: r#type.into(),
         status,
@@ -61,6 +69,7 @@ fn verdict(kind: &str, r#type: &str, status: ConditionStatus, reason: &str, mess
         message: message.into(),
         ..Condition::default()
     };
+
     let object = ObjectView {
         status: StatusShape::Filled,
         generation: 3,
@@ -68,6 +77,7 @@ fn verdict(kind: &str, r#type: &str, status: ConditionStatus, reason: &str, mess
         conditions: vec![condition],
         ..ObjectView::default()
     };
+
     read("example.io", kind, &object).verdict
 }
 
@@ -90,7 +100,9 @@ fn namespace(lab: &mut Lab, name: &str, key: &str, value: &str) {
 
 /// The changes of findings about objects and kinds, but not about sources and limits.
 fn object_changes(lab: &mut Lab) -> Vec<String> {
-    let about_loopwatch = |change: &String| ["Source", "Limit", "Permission"].iter().any(|word| change.contains(word));
+    let about_loopwatch = |change: &String| {
+        ["Source", "Limit", "Permission"].iter().any(|word| change.contains(word))
+    };
     lab.changes().into_iter().filter(|change| !about_loopwatch(change)).collect()
 }
 
@@ -101,14 +113,17 @@ fn cnpg_is_dead_while_two_watches_of_the_kind_break_in_turns() {
     let (mine, theirs) = (namespaced("team-a"), namespaced("team-b"));
     let mut lab = Lab::unsynced(unlearned());
     lab.discover(&[mine.clone(), theirs.clone()]);
+
     let mut pg = Widget::new("pg-main", lab.ago(Span::hours(50)));
     let view = lab.view(pg.ready());
     lab.list_in(&mine.watch, vec![view]);
     lab.list_in(&theirs.watch, Vec::new());
     lab.advance(Span::mins(5));
+
     let changed = lab.now;
     let view = lab.view(pg.spec(2, changed));
     lab.apply_to(&mine.watch, view);
+
     for _ in 0..40 {
         for broken in [&mine.watch, &theirs.watch] {
             lab.fail_watch(broken);
@@ -117,6 +132,7 @@ fn cnpg_is_dead_while_two_watches_of_the_kind_break_in_turns() {
             lab.advance(Span::secs(9));
         }
     }
+
     assert_eq!(lab.findings(), ["Unacknowledged Widget team-a/pg-main"]);
     assert_eq!(lab.since("Unacknowledged"), changed);
 }
@@ -128,13 +144,16 @@ fn a_crossplane_bucket_deleted_in_an_outage_is_stuck_since_its_deletion_timestam
     lab.advance(Span::hours(3));
     lab.fail();
     lab.advance(Span::mins(2));
+
     let deleted = lab.now;
     bucket.finalizers = vec!["finalizer.managedresource.crossplane.io".into()];
     bucket.deleted = Some(deleted);
     lab.advance(Span::mins(25));
     lab.list(std::slice::from_ref(&bucket));
     lab.recover();
+
     assert!(!lab.has("FinalizerStuck"), "the provider had no connection either");
+
     lab.advance(Span::mins(1));
     assert_eq!(lab.findings(), ["FinalizerStuck Widget team-a/logs"]);
     assert_eq!(lab.since("FinalizerStuck"), deleted);
@@ -149,6 +168,7 @@ fn a_finalizer_removed_in_an_outage_is_not_removed_late_if_the_watch_resumes() {
     lab.advance(Span::mins(30));
     lab.recover(); // the watch goes on from its version, and the event of the outage follows
     lab.delete(&volume);
+
     let outcomes = lab.kind().finalizers["external-attacher/csi"].totals.outcomes;
     assert_eq!(outcomes[1], 0, "nobody knows when it was removed: {outcomes:?}");
 }
@@ -163,12 +183,19 @@ fn an_outage_of_leases_namespaces_and_discovery_freezes_no_object() {
         renewed: Some(lab.now),
         ..LeaseView::default()
     }));
+
     for source in [SourceId::Lease, SourceId::Namespaces, SourceId::Discovery, SourceId::Audit] {
-        lab.observe(Observation::SourceFailed { source, cause: Cause::Forbidden, detail: String::new() });
+        lab.observe(Observation::SourceFailed {
+            source,
+            cause: Cause::Forbidden,
+            detail: String::new(),
+        });
     }
+
     let changed = lab.now;
     lab.apply(gateway.spec(2, changed));
     lab.advance(Span::mins(10));
+
     assert!(lab.has("Unacknowledged"), "{:?}", lab.findings());
     assert_eq!(lab.since("Unacknowledged"), changed);
     assert_eq!((lab.outcomes(Outcome::Late), lab.outcomes(Outcome::Unknown)), (1, 0));
@@ -181,14 +208,19 @@ fn a_finding_that_opened_a_second_before_an_outage_stays_open_through_three_outa
     lab.apply(issuer.spec(2, lab.now));
     lab.apply(issuer.waiting());
     lab.advance(Span::secs(601));
+
     assert_eq!(object_changes(&mut lab), ["Opened Overdue Widget team-a/letsencrypt"]);
+
     for minutes in [1, 20, 3] {
         lab.blind_for(Span::mins(minutes));
         lab.advance(Span::secs(5));
     }
+
     assert!(object_changes(&mut lab).is_empty());
+
     lab.apply(issuer.ready());
     lab.advance(Span::mins(1));
+
     assert_eq!(object_changes(&mut lab), ["Closed Overdue Widget team-a/letsencrypt"]);
     assert_eq!((lab.outcomes(Outcome::Late), lab.outcomes(Outcome::Unknown)), (1, 0));
 }
@@ -203,6 +235,7 @@ fn a_deadline_in_an_outage_is_unknown_and_one_right_after_it_is_late() {
     lab.apply(later.spec(2, lab.now));
     lab.advance(Span::mins(6));
     lab.blind_for(Span::mins(2)); // the first deadline passes here
+
     lab.advance(Span::mins(5)); // the second one here
     assert_eq!((lab.outcomes(Outcome::Unknown), lab.outcomes(Outcome::Late)), (1, 1));
     assert_eq!(lab.findings().len(), 2, "{:?}", lab.findings());
@@ -213,19 +246,25 @@ fn a_flapping_condition_stays_found_in_an_outage_that_is_longer_than_its_window(
     let mut lab = Lab::new();
     let mut store = lab.converged("vault");
     lab.advance(Span::hours(1));
+
     for _ in 0..4 {
         lab.apply(store.waiting());
         lab.advance(Span::mins(1));
         lab.apply(store.ready());
         lab.advance(Span::mins(1));
     }
+
     assert!(lab.has("ConditionFlapping"), "{:?}", lab.findings());
+
     object_changes(&mut lab);
     lab.fail();
     lab.advance(Span::mins(50));
+
     assert!(object_changes(&mut lab).is_empty(), "frozen");
+
     lab.recover();
     lab.advance(Span::mins(2));
+
     assert_eq!(object_changes(&mut lab), ["Closed ConditionFlapping Widget team-a/vault"]);
 }
 
@@ -236,14 +275,18 @@ fn a_phase_gets_stuck_in_an_outage_and_is_found_after_the_grace() {
     lab.apply(vm.spec(2, lab.now));
     lab.advance(Span::mins(1));
     lab.apply(vm.waiting());
+
     let entered = lab.now;
     lab.apply(vm.phase("Migrating"));
     lab.advance(Span::mins(118));
     lab.fail();
     lab.advance(Span::mins(3));
+
     assert!(object_changes(&mut lab).is_empty(), "{:?}", lab.findings());
+
     lab.recover();
     lab.advance(Span::mins(1));
+
     assert!(lab.has("PhaseStuck") && lab.has("Overdue"), "{:?}", lab.findings());
     assert_eq!(lab.since("PhaseStuck"), entered);
 }
@@ -258,9 +301,11 @@ fn an_object_mended_in_an_outage_opens_nothing_when_the_watch_resumes() {
     lab.changes();
     lab.fail();
     lab.advance(Span::mins(10));
+
     lab.recover();
     lab.apply(cluster.ready()); // the event of the outage
     lab.advance(Span::hours(1));
+
     assert!(object_changes(&mut lab).is_empty());
 }
 
@@ -269,6 +314,7 @@ fn a_kind_fails_in_one_namespace_while_the_watch_of_another_is_blind() {
     let (mine, theirs) = (namespaced("team-a"), namespaced("team-b"));
     let mut lab = Lab::unsynced(unlearned());
     lab.discover(&[mine.clone(), theirs.clone()]);
+
     let old = lab.ago(Span::hours(100));
     let mut widgets: Vec<Widget> = ["a", "b", "c", "d"].map(|name| Widget::new(name, old)).into();
     let views = widgets.iter_mut().map(|widget| lab.view(widget.ready())).collect();
@@ -276,10 +322,12 @@ fn a_kind_fails_in_one_namespace_while_the_watch_of_another_is_blind() {
     lab.list_in(&theirs.watch, Vec::new());
     lab.advance(Span::mins(5));
     lab.fail_watch(&theirs.watch);
+
     for widget in &mut widgets {
         let view = lab.view(widget.failed("CertificateAuthorityGone"));
         lab.apply_to(&mine.watch, view);
     }
+
     lab.advance(Span::mins(1));
     assert_eq!(lab.findings(), ["Failing Widget (all)"]);
 }
@@ -294,6 +342,7 @@ fn a_rolling_update_with_an_outage_in_the_middle_is_not_flapping() {
     lab.blind_for(Span::secs(30));
     roll(&mut lab, &mut kafka, 2, "Ready");
     lab.fail();
+
     lab.advance(Span::secs(20));
     lab.list(std::slice::from_ref(&kafka));
     lab.recover();
@@ -312,12 +361,15 @@ fn an_object_that_was_ready_for_most_of_an_outage_has_not_been_lost_since_before
     lab.advance(Span::mins(2));
     lab.fail();
     lab.advance(Span::hours(1));
+
     let lost = lab.ago(Span::mins(1)); // mended early in the outage, and lost again a minute ago
     web.changed = Some(lost);
     lab.list(&[web.touch_status().clone()]);
     lab.recover();
     lab.advance(Span::mins(3));
+
     assert!(!lab.has("Regressed"), "four minutes: {:?}", lab.findings());
+
     lab.advance(Span::mins(2));
     assert_eq!(lab.since("Regressed"), lost);
 }
@@ -332,17 +384,21 @@ fn a_regression_among_the_events_of_an_outage_began_when_its_condition_says() {
     lab.advance(Span::mins(1));
     lab.fail();
     lab.advance(Span::mins(10));
+
     web.changed = Some(lab.now);
     let mended = lab.view(web.ready());
     lab.advance(Span::mins(10));
+
     let lost = lab.now;
     web.changed = Some(lost);
+
     let broken = lab.view(web.waiting());
     lab.advance(Span::mins(10));
     lab.recover(); // the watch goes on from its version, and delivers both events at once
     lab.apply_view(mended);
     lab.apply_view(broken);
     lab.advance(Span::mins(6));
+
     assert_eq!(lab.since("Regressed"), lost);
 }
 
@@ -354,7 +410,9 @@ fn a_regression_that_was_mended_before_a_spec_change_in_an_outage_is_over() {
     web.changed = Some(lab.now);
     lab.apply(web.failed("DiskFull"));
     lab.advance(Span::mins(10));
+
     assert!(lab.has("Regressed"));
+
     lab.fail();
     lab.advance(Span::mins(5));
     web.changed = Some(lab.now);
@@ -363,6 +421,7 @@ fn a_regression_that_was_mended_before_a_spec_change_in_an_outage_is_over() {
     web.spec(2, lab.now); // the status is Ready=True, about the spec before
     lab.advance(Span::mins(1));
     lab.list(std::slice::from_ref(&web));
+
     lab.recover();
     lab.advance(Span::mins(2));
     lab.assert_no_findings();
@@ -376,13 +435,20 @@ fn a_failing_kind_stays_found_when_its_permission_is_gone_for_a_minute() {
     let mut widgets = fleet(&mut lab, &["a", "b", "c", "d"]);
     widgets.iter_mut().for_each(|widget| lab.apply(widget.failed("LicenseExpired")));
     lab.advance(Span::mins(10));
+
     let before = lab.finding("Failing");
     lab.discover(&[forbidden(kind())]); // a pipeline replaces the ClusterRole
     lab.advance(Span::mins(1));
     lab.discover(&[kind()]);
     lab.list(&widgets);
     lab.advance(Span::mins(2));
-    assert!(lab.has("Failing"), "all are still down: {:?} {:?}", lab.findings(), lab.kind().states());
+
+    assert!(
+        lab.has("Failing"),
+        "all are still down: {:?} {:?}",
+        lab.findings(),
+        lab.kind().states()
+    );
     assert_eq!(lab.since("Failing"), before.since);
 }
 
@@ -392,21 +458,31 @@ fn a_failed_object_stays_found_when_its_namespace_leaves_the_scope_and_returns()
     let mut lab = Lab::unsynced(unlearned());
     lab.discover(&[mine.clone(), theirs.clone()]);
     lab.list_in(&theirs.watch, Vec::new());
+
     let mut redis = Widget::new("redis", lab.ago(Span::hours(100)));
     let view = lab.view(redis.ready());
     lab.list_in(&mine.watch, vec![view]);
     lab.advance(Span::hours(1));
+
     let view = lab.view(redis.failed("AofCorrupt"));
     lab.apply_to(&mine.watch, view);
     lab.advance(Span::mins(10));
+
     let before = lab.finding("Regressed");
     lab.discover(std::slice::from_ref(&theirs));
     lab.advance(Span::mins(5));
     lab.discover(&[mine.clone(), theirs]);
+
     let view = lab.view(&redis);
     lab.list_in(&mine.watch, vec![view]);
     lab.advance(Span::mins(2));
-    assert!(lab.has("Regressed"), "still down: {:?}, state {:?}", lab.findings(), lab.state("redis"));
+
+    assert!(
+        lab.has("Regressed"),
+        "still down: {:?}, state {:?}",
+        lab.findings(),
+        lab.state("redis")
+    );
     assert_eq!(lab.since("Regressed"), before.since);
 }
 
@@ -417,10 +493,12 @@ fn a_healthy_object_that_moves_when_the_scope_changes_is_not_overdue_since_its_c
     let mut pool = lab.converged("pool");
     lab.advance(Span::hours(30));
     lab.discover(std::slice::from_ref(&narrow));
+
     let view = lab.view(pool.waiting()); // a node has just been drained
     lab.list_in(&narrow.watch, vec![view]);
     lab.advance(Span::mins(2));
     lab.assert_no_findings();
+
     let view = lab.view(pool.ready());
     lab.apply_to(&narrow.watch, view);
     lab.advance(Span::hours(1));
@@ -433,12 +511,15 @@ fn a_stuck_deletion_has_the_same_start_after_its_namespace_was_out_of_scope() {
     let mut lab = Lab::unsynced(unlearned());
     lab.discover(&[mine.clone(), theirs.clone()]);
     lab.list_in(&theirs.watch, Vec::new());
+
     let mut restore = Widget::new("restore-1", lab.ago(Span::hours(2)));
     restore.ready().finalizers = vec!["restores.velero.io/external-resources-finalizer".into()];
     restore.deleted = Some(lab.ago(Span::mins(20)));
+
     let view = lab.view(&restore);
     lab.list_in(&mine.watch, vec![view.clone()]);
     lab.advance(Span::mins(1));
+
     let before = lab.finding("FinalizerStuck");
     lab.discover(std::slice::from_ref(&theirs));
     lab.advance(Span::hours(1));
@@ -446,13 +527,17 @@ fn a_stuck_deletion_has_the_same_start_after_its_namespace_was_out_of_scope() {
     lab.discover(&[mine.clone(), theirs]);
     lab.list_in(&mine.watch, vec![view]);
     lab.advance(Span::mins(1));
+
     let after = lab.finding("FinalizerStuck");
     assert_eq!((after.id, after.since), (before.id, before.since));
 }
 
 #[test]
 fn outcomes_do_not_go_back_when_a_namespace_leaves_returns_and_loses_its_place() {
-    let mut lab = Lab::with(Settings { limits: Limits { namespaces: 2, ..Limits::default() }, ..unlearned() });
+    let mut lab = Lab::with(Settings {
+        limits: Limits { namespaces: 2, ..Limits::default() },
+        ..unlearned()
+    });
     let mut last = 0;
     for round in 0..12 {
         let mut view = lab.view(Widget::new("preview", lab.now).ready());
@@ -460,10 +545,13 @@ fn outcomes_do_not_go_back_when_a_namespace_leaves_returns_and_loses_its_place()
         view.uid = format!("uid-{round}");
         lab.apply_view(view.clone());
         lab.advance(Span::mins(1));
+
         let converged = lab.outcomes(Outcome::Converged);
         assert!(converged > last, "round {round}: {converged} after {last}");
+
         last = converged;
         lab.version += 1;
+
         let version = lab.version.to_string();
         lab.observe(Observation::Deleted { watch: watch(), key: view.key, version });
     }
@@ -474,16 +562,19 @@ fn an_operator_that_got_its_permission_back_has_a_grace_too() {
     let mut lab = Lab::new();
     let mut web = lab.converged("web");
     lab.advance(Span::hours(1));
-    lab.discover(&[forbidden(kind())]); // the account is that of the operator, which sees nothing either
+    // The account is that of the operator, which sees nothing either.
+    lab.discover(&[forbidden(kind())]);
     lab.advance(Span::mins(2));
     web.spec(2, lab.now);
     lab.advance(Span::mins(15));
     lab.changes();
+
     lab.discover(&[kind()]);
     lab.list(std::slice::from_ref(&web));
     lab.advance(Span::secs(40));
     lab.apply(web.ready());
     lab.advance(Span::hours(1));
+
     let changes = object_changes(&mut lab);
     assert!(changes.is_empty(), "{changes:?}");
 }
@@ -512,6 +603,7 @@ fn something_that_was_stopped_is_a_failure_although_no_message_says_so() {
             wrong.push((kind, r#type, reason, verdict));
         }
     }
+
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
@@ -521,7 +613,13 @@ fn what_somebody_paused_on_purpose_is_no_failure() {
     for (kind, r#type, status, reason, message) in [
         ("Kafka", "ReconciliationPaused", True, "", ""),
         ("ScaledObject", "Paused", True, "ScaledObjectPaused", "ScaledObject is paused"),
-        ("Bucket", "Synced", False, "ReconcilePaused", "Reconciliation is paused via the pause annotation"),
+        (
+            "Bucket",
+            "Synced",
+            False,
+            "ReconcilePaused",
+            "Reconciliation is paused via the pause annotation",
+        ),
         ("Rollout", "Paused", True, "CanaryPauseStep", "Rollout is paused"),
         ("Cluster", "Paused", True, "Paused", "Cluster.Spec.Paused is set to true"),
         ("HelmRelease", "Ready", False, "Suspended", "reconciliation is suspended"),
@@ -533,6 +631,7 @@ fn what_somebody_paused_on_purpose_is_no_failure() {
             wrong.push((kind, r#type, reason, verdict));
         }
     }
+
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
@@ -543,6 +642,7 @@ fn databases_whose_login_user_was_disabled_are_found() {
     for database in &mut databases {
         lab.apply(database.observe().condition("Ready", False, "UserDeactivated"));
     }
+
     lab.advance(Span::hours(6));
     assert!(!lab.findings().is_empty(), "five databases are down, state {:?}", lab.state("db-1"));
 }
@@ -554,7 +654,9 @@ fn a_failed_database_that_was_paused_and_resumed_is_found_again() {
     lab.advance(Span::hours(1));
     lab.apply(pg.failed("WALVolumeFull"));
     lab.advance(Span::mins(6));
+
     assert!(lab.has("Regressed"), "{:?}", lab.findings());
+
     pg.paused = true; // an engineer stops the reconciliation, to look at it
     lab.apply(&pg);
     lab.advance(Span::hours(1));
@@ -562,6 +664,7 @@ fn a_failed_database_that_was_paused_and_resumed_is_found_again() {
     pg.paused = false; // an annotation is removed; the generation stays as it was
     lab.apply(pg.touch_status());
     lab.advance(Span::hours(24));
+
     assert!(!lab.findings().is_empty(), "down for a day, state {:?}", lab.state("pg"));
 }
 
@@ -571,17 +674,21 @@ fn a_failing_fleet_that_was_paused_and_resumed_is_found_again() {
     let mut fleet = fleet(&mut lab, &["a", "b", "c", "d"]);
     fleet.iter_mut().for_each(|widget| lab.apply(widget.failed("QuorumLost")));
     lab.advance(Span::mins(10));
+
     assert!(lab.has("Failing"));
+
     for widget in &mut fleet {
         widget.paused = true;
         lab.apply(widget);
     }
+
     lab.advance(Span::mins(30));
     lab.assert_no_findings();
     for widget in &mut fleet {
         widget.paused = false;
         lab.apply(widget);
     }
+
     lab.advance(Span::hours(2));
     assert!(!lab.findings().is_empty(), "all are down, {:?}", lab.kind().states());
 }
@@ -596,10 +703,12 @@ fn the_rolling_update_after_strimzi_is_unpaused_is_not_flapping() {
     lab.advance(Span::mins(5));
     lab.apply(kafka.spec(2, lab.now));
     lab.advance(Span::mins(30));
+
     kafka.paused = false;
     lab.apply(&kafka);
     roll(&mut lab, &mut kafka, 4, "Ready");
     lab.advance(Span::mins(30));
+
     let changes = lab.changes();
     assert!(changes.is_empty(), "{changes:?}");
 }
@@ -614,6 +723,7 @@ fn the_rollout_of_a_spec_that_changed_in_a_pause_is_not_a_regression_without_obs
     vault.paused = true;
     lab.apply(&vault);
     lab.advance(Span::mins(5));
+
     lab.apply(vault.spec(2, lab.now));
     lab.advance(Span::mins(5));
     vault.paused = false;
@@ -633,11 +743,14 @@ fn the_rolling_update_after_a_canary_was_promoted_is_not_flapping() {
     lab.advance(Span::secs(20));
     lab.apply(rollout.waiting().phase("Paused")); // the first step of the canary
     lab.advance(Span::hours(2));
+
     assert_eq!(lab.state("checkout"), ObjectState::Suspended);
+
     lab.apply(rollout.waiting().phase("Progressing")); // a person promotes it
     roll(&mut lab, &mut rollout, 5, "Ready");
     lab.apply(rollout.phase("Healthy"));
     lab.advance(Span::mins(30));
+
     let changes = lab.changes();
     assert!(changes.is_empty(), "{changes:?}");
 }
@@ -652,6 +765,7 @@ fn a_paused_object_that_is_deleted_is_stuck_all_the_same() {
     lab.advance(Span::hours(2));
     composition.deleted = Some(lab.now);
     lab.apply(&composition);
+
     lab.advance(Span::mins(15));
     assert_eq!(lab.findings(), ["FinalizerStuck Widget team-a/xdb"]);
 }
@@ -663,16 +777,19 @@ fn an_object_that_was_paused_before_a_restart_and_resumed_after_it_has_its_full_
     release.paused = true;
     lab.apply(release.waiting());
     lab.advance(Span::hours(90));
+
     let mut again = lab.restart();
     again.list(std::slice::from_ref(&release));
     again.advance(Span::hours(1));
     again.assert_no_findings();
     release.paused = false;
+
     let resumed = again.now;
     again.apply(&release);
     again.advance(Span::mins(9));
     again.assert_no_findings();
     again.advance(Span::mins(2));
+
     assert_eq!(again.since("Overdue"), resumed);
 }
 
@@ -688,6 +805,7 @@ fn a_first_cluster_of_nine_minutes_after_a_hundred_quick_updates_is_within_its_d
         lab.apply(cluster.ready());
         lab.advance(Span::secs(30));
     }
+
     let mut second = Widget::new("capi-1", lab.now);
     lab.apply(&second);
     lab.apply(second.waiting());
@@ -696,6 +814,7 @@ fn a_first_cluster_of_nine_minutes_after_a_hundred_quick_updates_is_within_its_d
     lab.apply(second.ready());
     lab.advance(Span::mins(1));
     lab.apply(second.spec(2, lab.now));
+
     lab.apply(second.waiting());
     lab.advance(Span::mins(9));
     lab.assert_no_findings();
@@ -707,15 +826,23 @@ fn objects_created_in_a_long_outage_of_the_operator_do_not_stretch_the_deadline_
     for number in 0..25 {
         lab.converged(&format!("before-{number}"));
     }
-    let mut waiting: Vec<Widget> = (0..25).map(|number| Widget::new(&format!("in-{number}"), lab.now)).collect();
+
+    let mut waiting: Vec<Widget> =
+        (0..25).map(|number| Widget::new(&format!("in-{number}"), lab.now)).collect();
     waiting.iter().for_each(|widget| lab.apply(widget));
     lab.advance(Span::hours(7));
     waiting.iter_mut().for_each(|widget| lab.apply(widget.ready()));
     lab.advance(Span::mins(5));
     lab.assert_no_findings();
     lab.apply(&Widget::new("after", lab.now));
+
     lab.advance(Span::mins(30));
-    assert_eq!(lab.findings(), ["Unacknowledged Widget team-a/after"], "deadline {}", lab.kind().deadline);
+    assert_eq!(
+        lab.findings(),
+        ["Unacknowledged Widget team-a/after"],
+        "deadline {}",
+        lab.kind().deadline
+    );
 }
 
 #[test]
@@ -723,10 +850,12 @@ fn an_invalid_spec_whose_error_text_differs_every_five_seconds_is_rejected_and_n
     let mut lab = Lab::new();
     let mut policy = lab.converged("iam-policy");
     lab.apply(policy.spec(2, lab.now));
+
     for _ in 0..240 {
         lab.apply(policy.failed("InvalidInput")); // "... request id: 3f2a…" differs every time
         lab.advance(Span::secs(5));
     }
+
     lab.assert_no_findings();
     assert_eq!((lab.outcomes(Outcome::Rejected), lab.outcomes(Outcome::Late)), (1, 0));
 }
@@ -745,13 +874,17 @@ fn what_was_learned_about_a_slow_version_of_the_operator_fades() {
         lab.apply(backup.ready());
         lab.advance(Span::secs(20));
     };
+
     for _ in 0..60 {
         update(&mut lab, Span::mins(8));
     }
+
     assert!(lab.kind().deadline > Span::mins(20), "{}", lab.kind().deadline);
+
     for _ in 0..1500 {
         update(&mut lab, Span::secs(2));
     }
+
     assert_eq!(lab.kind().deadline, Span::mins(10));
 }
 
@@ -765,7 +898,12 @@ fn an_error_text_in_the_phase_that_differs_with_every_attempt_does_not_hide_a_st
         lab.apply(volume.phase(&format!("Failed to delete: VolumeInUse, attempt {attempt}")));
         lab.advance(Span::mins(5));
     }
-    assert_eq!(lab.findings(), ["FinalizerStuck Widget team-a/volume"], "two hours of the same error");
+
+    assert_eq!(
+        lab.findings(),
+        ["FinalizerStuck Widget team-a/volume"],
+        "two hours of the same error"
+    );
 }
 
 #[test]
@@ -775,8 +913,10 @@ fn a_cluster_api_cleanup_that_drains_forty_nodes_one_by_one_is_not_stuck() {
     for node in 0..40 {
         lab.apply(cluster.phase(&format!("Draining node {node}")));
         lab.advance(Span::mins(5));
+
         assert!(!lab.has("FinalizerStuck"), "node {node}");
     }
+
     lab.delete(&cluster);
     lab.assert_no_findings();
 }
@@ -785,21 +925,30 @@ fn a_cluster_api_cleanup_that_drains_forty_nodes_one_by_one_is_not_stuck() {
 fn the_foreign_finalizer_that_is_left_names_its_own_controller() {
     let mut lab = Lab::new();
     let mut app = lab.converged("app");
-    app.finalizers = vec!["widgets.example.io/cleanup".into(), "snapshots.backup.example.com/keep".into()];
+    app.finalizers =
+        vec!["widgets.example.io/cleanup".into(), "snapshots.backup.example.com/keep".into()];
     app.deleted = Some(lab.now);
+
     let mut view = lab.view(&app);
     view.managers[1].finalizers = vec!["widgets.example.io/cleanup".into()];
     lab.apply_view(view);
     lab.advance(Span::mins(10));
     app.finalizers.remove(0);
+
     let mut view = lab.view(&app);
     view.managers[1].finalizers.clear();
     lab.apply_view(view);
     lab.advance(Span::mins(7));
+
     assert!(!lab.has("FinalizerStuck"));
+
     lab.advance(Span::mins(1));
     let evidence = lab.evidence();
-    assert!(evidence.contains("actor the controller of snapshots.backup.example.com"), "{evidence}");
+
+    assert!(
+        evidence.contains("actor the controller of snapshots.backup.example.com"),
+        "{evidence}"
+    );
     assert!(!evidence.contains("widget-operator"), "{evidence}");
 }
 
@@ -808,8 +957,13 @@ fn both_finalizers_of_an_object_are_found_stuck_although_only_one_has_totals_of_
     let mut lab = Lab::limited(Limits { finalizers: 1, ..Limits::default() });
     terminating(&mut lab, "mesh", &["istio.io/gateway", "dns.example.com/records"]);
     lab.advance(Span::mins(15));
+
     let finding = lab.finding("FinalizerStuck");
-    assert!(finding.summary().contains("istio.io/gateway, dns.example.com/records"), "{}", finding.summary());
+    assert!(
+        finding.summary().contains("istio.io/gateway, dns.example.com/records"),
+        "{}",
+        finding.summary()
+    );
     assert!(lab.snapshot().dropped.contains_key("finalizers"));
 }
 
@@ -818,9 +972,12 @@ fn an_object_that_is_created_anew_and_stuck_again_is_stuck_since_its_own_deletio
     let mut lab = Lab::new();
     let first = terminating(&mut lab, "claim", &["claim.example.io/protect"]);
     lab.advance(Span::hours(20));
+
     assert!(lab.has("FinalizerStuck"));
+
     let mut again = lab.restart();
     again.advance(Span::mins(1));
+
     let mut anew = Widget::new("claim", again.ago(Span::secs(30)));
     anew.uid += 1;
     again.list(&[anew.ready().clone()]);
@@ -829,6 +986,7 @@ fn an_object_that_is_created_anew_and_stuck_again_is_stuck_since_its_own_deletio
     anew.deleted = Some(again.now);
     again.apply(&anew);
     again.advance(Span::mins(16));
+
     assert_eq!(Some(again.since("FinalizerStuck")), anew.deleted);
 }
 
@@ -845,7 +1003,12 @@ fn an_object_that_is_never_ready_is_found_although_its_operator_is_one_generatio
         lab.apply(knative.condition("Ready", False, "Progressing"));
         lab.advance(Span::mins(2));
     }
-    assert!(!lab.findings().is_empty(), "not ready for five hours, state {:?}", lab.state("revision"));
+
+    assert!(
+        !lab.findings().is_empty(),
+        "not ready for five hours, state {:?}",
+        lab.state("revision")
+    );
 }
 
 #[test]
@@ -853,6 +1016,7 @@ fn a_dead_operator_is_found_behind_an_autoscaler_outages_and_lists() {
     let mut lab = Lab::new();
     let mut web = lab.converged("web");
     let first = lab.now;
+
     for round in 1..30 {
         web.spec(round + 1, web.spec_written);
         let mut view = lab.view(&web);
@@ -861,12 +1025,15 @@ fn a_dead_operator_is_found_behind_an_autoscaler_outages_and_lists() {
         lab.advance(Span::mins(1));
         lab.fail();
         lab.advance(Span::secs(20));
+
         if round % 3 == 0 {
             lab.list_views(vec![view]);
         }
+
         lab.recover();
         lab.advance(Span::secs(40));
     }
+
     assert_eq!(lab.findings(), ["Unacknowledged Widget team-a/web"]);
     assert_eq!(lab.since("Unacknowledged"), first);
 }
@@ -876,10 +1043,12 @@ fn an_operator_that_migrates_every_spec_and_then_dies_is_found() {
     let mut lab = Lab::new();
     let mut fleet = fleet(&mut lab, &["a", "b", "c"]);
     let migrated = lab.now;
+
     for widget in &mut fleet {
         write_spec_as_operator(&mut lab, widget, 2);
         lab.apply(widget.waiting());
     }
+
     lab.advance(Span::mins(30));
     assert_eq!(lab.findings().len(), 3, "{:?}", lab.findings());
     assert!(lab.snapshot().findings.iter().all(|finding| finding.since == migrated));
@@ -893,15 +1062,21 @@ fn a_step_of_the_clock_does_not_move_the_start_of_a_failure_that_conditions_date
     for step in [Span::hours(1), Span::hours(-1)] {
         let mut lab = Lab::unsynced(unlearned());
         let (old, lost) = (lab.ago(Span::hours(500)), lab.ago(Span::hours(30)));
-        let mut widgets: Vec<Widget> = (0..4).map(|number| Widget::new(&format!("w{number}"), old)).collect();
+        let mut widgets: Vec<Widget> =
+            (0..4).map(|number| Widget::new(&format!("w{number}"), old)).collect();
+
         for widget in &mut widgets {
             widget.failed("DependencyFailed").changed = Some(lost);
         }
+
         lab.list(&widgets);
         lab.advance(Span::mins(1));
+
         assert_eq!(lab.since("Failing"), lost);
+
         lab.step_clock(step);
         lab.advance(Span::mins(1));
+
         assert_eq!((lab.since("Failing"), lab.since("Regressed")), (lost, lost), "{} ms", step.0);
     }
 }
@@ -916,10 +1091,12 @@ fn the_oldest_unconverged_object_is_not_one_from_before_a_step_of_the_clock() {
     lab.step_clock(Span::hours(1));
     lab.advance(Span::secs(5));
     lab.apply(web.ready());
+
     lab.advance(Span::hours(24 * 30));
     let changed = lab.now;
     lab.apply(web.spec(3, changed));
     lab.advance(Span::mins(1));
+
     assert_eq!(lab.kind().oldest_unconverged, Some(changed));
 }
 
@@ -933,6 +1110,7 @@ fn a_rollout_that_a_list_showed_is_under_way_after_the_fast_clock_was_set_back()
     lab.step_clock(Span::hours(-2));
     lab.advance(Span::secs(20));
     lab.apply(db.waiting());
+
     lab.advance(Span::mins(7));
     lab.assert_no_findings();
 }
@@ -945,9 +1123,12 @@ fn a_step_of_the_clock_does_not_move_a_time_that_the_api_server_wrote() {
     web.ready().changed = Some(ready);
     lab.list(std::slice::from_ref(&web));
     lab.advance(Span::mins(1));
+
     assert_eq!((lab.row("web").state, lab.row("web").since), (ObjectState::Converged, ready));
+
     lab.step_clock(Span::hours(3));
     lab.advance(Span::mins(1));
+
     assert_eq!(lab.row("web").since, ready);
 }
 
@@ -992,18 +1173,25 @@ fn a_step_of_the_clock_changes_no_verdict_in_any_open_state() {
                 lab.advance(Span::hours(1));
                 prepare(&mut lab, &mut web);
                 lab.advance(Span::mins(2));
+
                 if let Some(step) = step {
                     lab.step_clock(step);
                 }
+
                 let mut seen = Vec::new();
                 for minute in 0..60 {
                     if name == "blind" && minute == 2 {
                         lab.recover();
                     }
+
                     lab.advance(Span::mins(1));
                     seen.push((lab.findings(), lab.state("web")));
                 }
-                (seen, Outcome::ALL.iter().map(|outcome| lab.outcomes(*outcome)).collect::<Vec<_>>())
+
+                (
+                    seen,
+                    Outcome::ALL.iter().map(|outcome| lab.outcomes(*outcome)).collect::<Vec<_>>(),
+                )
             };
             assert_eq!(run(Some(step)), run(None), "{name}, {} ms", step.0);
         }
@@ -1017,12 +1205,14 @@ fn an_older_version_that_arrives_after_a_newer_one_is_no_regression() {
     let mut lab = Lab::new();
     let mut service = lab.converged("service");
     lab.advance(Span::hours(1));
+
     let older = lab.view(service.waiting());
     let newer = lab.view(service.ready());
     lab.apply_view(newer);
     lab.apply_view(older); // from the connection before, which was slow to end
     lab.advance(Span::hours(1));
     lab.assert_no_findings();
+
     assert_eq!(lab.state("service"), ObjectState::Converged);
 }
 
@@ -1031,11 +1221,17 @@ fn a_deletion_that_is_older_than_the_object_is_that_of_its_predecessor() {
     let mut lab = Lab::new();
     let old = lab.converged("job");
     lab.version += 1;
+
     let deleted = lab.version;
     let mut anew = Widget::new("job", lab.now);
     anew.uid += 1;
     lab.apply(anew.ready());
-    lab.observe(Observation::Deleted { watch: watch(), key: old.key(), version: deleted.to_string() });
+    lab.observe(Observation::Deleted {
+        watch: watch(),
+        key: old.key(),
+        version: deleted.to_string(),
+    });
+
     assert_eq!(lab.model.objects(), 1, "the new object still exists");
 }
 
@@ -1045,6 +1241,7 @@ fn children_may_be_listed_before_their_owners() {
         let mut lab = Lab::unsynced(unlearned());
         let old = lab.ago(Span::hours(9));
         let mut views = Vec::new();
+
         for name in ["machine-set", "machine-1", "machine-0"] {
             let mut view = lab.view(Widget::new(name, old).ready());
             if name != "machine-set" {
@@ -1055,15 +1252,19 @@ fn children_may_be_listed_before_their_owners() {
                     ..OwnerReference::default()
                 }];
             }
+
             views.push(view);
         }
+
         if reverse {
             views.reverse();
         }
+
         lab.list_views(views);
         lab.advance(Span::hours(1));
         (lab.findings(), lab.row("machine-0").owners, lab.row("machine-1").state)
     };
+
     assert_eq!(show(false), show(true));
     assert_eq!(show(true).1, ["MachineSet/machine-set"]);
 }
@@ -1088,12 +1289,18 @@ fn a_dead_operator_is_critical_although_its_kind_is_read_in_another_version() {
     let mut web = lab.converged("web");
     let changed = lab.now;
     let view = lab.view(web.spec(2, changed));
+
     lab.apply_view(view.clone());
     lab.advance(Span::mins(5));
     lab.discover(&[second_version()]);
     lab.list_views(vec![converted(view)]);
     lab.advance(Span::mins(6));
-    assert_eq!(lab.findings(), ["Unacknowledged Widget team-a/web"], "nobody has written the status");
+
+    assert_eq!(
+        lab.findings(),
+        ["Unacknowledged Widget team-a/web"],
+        "nobody has written the status"
+    );
     assert_eq!(lab.snapshot().findings[0].severity, Severity::Critical);
 }
 
@@ -1103,9 +1310,11 @@ fn another_version_of_the_kind_is_no_progress_of_a_deletion() {
     let widget = terminating(&mut lab, "ingress", &["networking.example.com/lb"]);
     lab.advance(Span::mins(14));
     lab.discover(&[second_version()]);
+
     let view = lab.view(&widget);
     lab.list_views(vec![converted(view)]);
     lab.advance(Span::mins(2));
+
     assert_eq!(lab.findings(), ["FinalizerStuck Widget team-a/ingress"]);
 }
 
@@ -1118,6 +1327,7 @@ fn the_seventeenth_condition_flaps_and_is_found_or_counted_as_dropped() {
     for part in 0..18 {
         vmi.condition(&format!("Disk{part}Ready"), True, "Ok");
     }
+
     lab.apply(vmi.ready());
     lab.advance(Span::hours(1));
     for _ in 0..10 {
@@ -1126,8 +1336,13 @@ fn the_seventeenth_condition_flaps_and_is_found_or_counted_as_dropped() {
         lab.apply(vmi.ready());
         lab.advance(Span::mins(1));
     }
+
     let dropped = lab.snapshot().dropped;
-    assert!(lab.has("ConditionFlapping") || !dropped.is_empty(), "20 transitions: {:?} {dropped:?}", lab.findings());
+    assert!(
+        lab.has("ConditionFlapping") || !dropped.is_empty(),
+        "20 transitions: {:?} {dropped:?}",
+        lab.findings()
+    );
 }
 
 #[test]
@@ -1137,6 +1352,7 @@ fn eight_conditions_that_changed_once_do_not_hide_the_one_that_flaps_now() {
     for part in 0..8 {
         lab.apply(ceph.condition(&format!("Mon{part}Ready"), True, "Ok"));
     }
+
     lab.advance(Span::hours(1));
     for part in 0..8 {
         lab.apply(ceph.condition(&format!("Mon{part}Ready"), False, "Restarting"));
@@ -1144,14 +1360,20 @@ fn eight_conditions_that_changed_once_do_not_hide_the_one_that_flaps_now() {
         lab.apply(ceph.condition(&format!("Mon{part}Ready"), True, "Ok"));
         lab.advance(Span::mins(2));
     }
+
     for _ in 0..10 {
         lab.apply(ceph.waiting());
         lab.advance(Span::mins(1));
         lab.apply(ceph.ready());
         lab.advance(Span::mins(1));
     }
+
     let dropped = lab.snapshot().dropped;
-    assert!(lab.has("ConditionFlapping") || !dropped.is_empty(), "20 transitions: {:?} {dropped:?}", lab.findings());
+    assert!(
+        lab.has("ConditionFlapping") || !dropped.is_empty(),
+        "20 transitions: {:?} {dropped:?}",
+        lab.findings()
+    );
 }
 
 #[test]
@@ -1161,27 +1383,42 @@ fn a_failing_kind_takes_the_place_of_a_warning_that_returns_with_its_true_start(
     gadget.group = "other.io".into();
     lab.discover(&[kind(), gadget.clone()]);
     lab.list_in(&gadget.watch, Vec::new());
+
     let mut widgets = fleet(&mut lab, &["a", "b", "c"]);
     let mut gadgets: Vec<Widget> = ["x", "y"].map(|name| Widget::new(name, lab.now)).into();
     for widget in &mut gadgets {
         let view = lab.view(widget.ready());
         lab.apply_to(&gadget.watch, view);
     }
+
     lab.advance(Span::hours(1));
     let lost = lab.now;
     for widget in &mut gadgets {
         let view = lab.view(widget.waiting());
         lab.apply_to(&gadget.watch, view);
     }
+
     lab.advance(Span::mins(6));
     widgets.iter_mut().for_each(|widget| lab.apply(widget.failed("TokenRevoked")));
     lab.advance(Span::mins(1));
+
     assert!(lab.has("Failing"), "{:?}", lab.findings());
-    assert_eq!(lab.snapshot().findings.iter().filter(|finding| finding.code.name() == "Regressed").count(), 1);
+    assert_eq!(
+        lab.snapshot().findings.iter().filter(|finding| finding.code.name() == "Regressed").count(),
+        1
+    );
+
     widgets.iter_mut().for_each(|widget| lab.apply(widget.ready()));
     lab.advance(Span::mins(1));
-    let regressed: Vec<Timestamp> =
-        lab.snapshot().findings.iter().filter(|f| f.code.name() == "Regressed").map(|f| f.since).collect();
+
+    let regressed: Vec<Timestamp> = lab
+        .snapshot()
+        .findings
+        .iter()
+        .filter(|f| f.code.name() == "Regressed")
+        .map(|f| f.since)
+        .collect();
+
     assert_eq!(regressed, [lost, lost], "{:?}", lab.findings());
 }
 
@@ -1195,14 +1432,17 @@ fn a_rolling_update_with_three_phases_per_replica_is_not_cycling() {
     lab.advance(Span::hours(1));
     lab.changes();
     lab.apply(mongo.spec(2, lab.now));
+
     for _ in 0..6 {
         for phase in ["Stopping", "Starting", "Running"] {
             lab.apply(mongo.observe().phase(phase));
             lab.advance(Span::secs(25));
         }
     }
+
     lab.advance(Span::hours(1));
     let changes = lab.changes();
+
     assert!(changes.is_empty(), "{changes:?}");
 }
 
@@ -1214,6 +1454,7 @@ fn the_first_start_of_a_cluster_whose_members_join_one_by_one_is_not_flapping() 
     lab.apply(cassandra.waiting());
     roll(&mut lab, &mut cassandra, 5, "Ready");
     lab.advance(Span::hours(1));
+
     let changes = lab.changes();
     assert!(changes.is_empty(), "{changes:?}");
 }
@@ -1228,8 +1469,10 @@ fn a_new_cluster_that_is_not_ready_again_while_it_starts_has_not_regressed() {
     lab.advance(Span::mins(1));
     lab.apply(cluster.waiting()); // the others join
     lab.advance(Span::mins(7));
+
     lab.assert_no_findings();
     lab.advance(Span::mins(2));
+
     assert_eq!(lab.findings().len(), 1, "eleven minutes after its creation: {:?}", lab.findings());
 }
 
@@ -1240,10 +1483,12 @@ fn a_finished_rollout_that_crashes_an_hour_later_has_regressed_since_the_crash()
     lab.apply(rabbit.spec(2, lab.now));
     roll(&mut lab, &mut rabbit, 5, "Ready");
     lab.advance(Span::hours(1));
+
     let crashed = lab.now;
     lab.apply(rabbit.failed("MemoryAlarm"));
     lab.blind_for(Span::secs(50));
     lab.advance(Span::mins(5));
+
     assert_eq!(lab.findings(), ["Regressed Widget team-a/rabbit"]);
     assert_eq!(lab.since("Regressed"), crashed);
 }
@@ -1255,14 +1500,17 @@ fn tekton_runs_that_failed_yesterday_are_no_regression_after_a_start() {
     let run = other_kind("PipelineRun");
     let mut lab = Lab::unsynced(unlearned());
     lab.discover(std::slice::from_ref(&run));
+
     let (begun, ended) = (lab.ago(Span::hours(20)), lab.ago(Span::hours(19)));
     let views = (0..5).map(|number| {
         let mut widget = Widget::new(&format!("build-{number}"), begun);
         widget.condition("Succeeded", False, "Failed").changed = Some(ended);
+
         let mut view = lab.view(&widget);
         view.facts.push(text("status.completionTime", &ended.to_string()));
         view
     });
+
     let views = views.collect();
     lab.list_in(&run.watch, views);
     lab.advance(Span::hours(1));
@@ -1274,16 +1522,19 @@ fn argo_workflows_that_failed_yesterday_are_no_regression_after_a_start() {
     let workflow = other_kind("Workflow");
     let mut lab = Lab::unsynced(unlearned());
     lab.discover(std::slice::from_ref(&workflow));
+
     let (begun, ended) = (lab.ago(Span::hours(20)), lab.ago(Span::hours(19)));
     let views = (0..5).map(|number| {
         let mut widget = Widget::new(&format!("etl-{number}"), begun);
         widget.condition("PodRunning", False, "").condition("Completed", True, "").phase("Failed");
         widget.changed = Some(ended);
+
         let mut view = lab.view(&widget);
         view.facts.push(text("status.startedAt", &begun.to_string()));
         view.facts.push(text("status.finishedAt", &ended.to_string()));
         view
     });
+
     let views = views.collect();
     lab.list_in(&workflow.watch, views);
     lab.advance(Span::hours(1));
@@ -1296,12 +1547,14 @@ fn a_run_that_a_schedule_starts_every_four_minutes_does_not_cycle() {
     let mut sync = Widget::new("sync", lab.now);
     lab.apply(&sync);
     lab.changes();
+
     for _ in 0..60 {
         lab.apply(sync.observe().condition("Complete", False, "Synchronizing").phase("Running"));
         lab.advance(Span::mins(1));
         lab.apply(sync.condition("Complete", True, "SyncDone").phase("Succeeded"));
         lab.advance(Span::mins(3));
     }
+
     let changes = lab.changes();
     assert!(changes.is_empty(), "each run succeeded: {changes:?}");
 }
@@ -1316,10 +1569,12 @@ fn a_finished_migration_whose_spec_gets_a_time_to_live_in_an_outage_owes_nothing
     lab.changes();
     lab.fail();
     lab.advance(Span::mins(20));
+
     migration.spec(2, lab.ago(Span::mins(15)));
     lab.list(std::slice::from_ref(&migration));
     lab.recover();
     lab.advance(Span::hours(3));
+
     assert!(object_changes(&mut lab).is_empty());
     assert_eq!(lab.state("migration"), ObjectState::Finished);
 }
@@ -1334,10 +1589,12 @@ fn a_velero_backup_that_succeeded_and_is_deleted_by_its_time_to_live_leaves_noth
     backup.finalizers = vec!["gc.velero.io/backup".into()];
     backup.deleted = Some(lab.now);
     lab.apply(&backup);
+
     lab.advance(Span::mins(2));
     lab.delete(&backup);
     lab.advance(Span::hours(1));
     lab.assert_no_findings();
+
     assert_eq!(lab.kind().finalizers["gc.velero.io/backup"].totals.outcomes, [1, 0, 0, 0, 0]);
 }
 
@@ -1351,13 +1608,16 @@ fn no_rule_makes_a_finding_critical_that_has_no_managed_fields() {
     let views = (0..6).map(|number| {
         let mut widget = Widget::new(&format!("w{number}"), old);
         widget.failed("BackendGone").changed = Some(lost);
+
         let mut view = lab.view(&widget);
         view.managers.clear();
         view
     });
+
     let views = views.collect();
     lab.list_views(views);
     lab.advance(Span::mins(1));
+
     let findings = lab.snapshot().findings;
     assert!(!findings.is_empty());
     assert!(findings.iter().all(|finding| finding.severity != Severity::Critical), "{findings:#?}");
@@ -1370,12 +1630,14 @@ fn an_object_scaled_by_keda_a_minute_before_the_start_is_not_unacknowledged() {
     let mut web = Widget::new("web", created);
     web.ready();
     web.spec(9, lab.ago(Span::hours(24)));
+
     let mut view = lab.view(&web);
     view.managers.push(spec_writer("keda", "scale", lab.ago(Span::mins(1))));
     lab.list_views(vec![view]);
     lab.advance(Span::mins(8));
     lab.assert_no_findings();
     lab.advance(Span::mins(2));
+
     assert!(lab.has("Unacknowledged"));
 }
 
@@ -1388,8 +1650,10 @@ fn a_revert_that_a_dead_operator_has_not_seen_is_no_failed_recovery() {
     lab.advance(Span::hours(1));
     lab.apply(gateway.spec(2, lab.now));
     lab.advance(Span::mins(1));
-    lab.apply(gateway.spec(1, lab.now)); // the status has been Ready=True for the first spec all along
+    // The status has been Ready=True for the first spec all along.
+    lab.apply(gateway.spec(1, lab.now));
     lab.advance(Span::hours(1));
+
     assert_eq!(lab.findings(), ["Unacknowledged Widget team-a/gateway"]);
 }
 
@@ -1403,6 +1667,7 @@ fn a_way_back_that_takes_as_long_as_the_way_there_is_a_recovery() {
     lab.apply(es.ready());
     lab.advance(Span::hours(5));
     lab.apply(es.spec(2, lab.now));
+
     lab.apply(es.failed("InvalidHeapSize"));
     lab.advance(Span::mins(3));
     lab.apply(es.spec(1, lab.now));
@@ -1423,13 +1688,17 @@ fn a_stuck_phase_has_the_same_start_after_a_restart() {
     lab.apply(vm.spec(2, lab.now));
     lab.apply(vm.waiting().phase("Provisioning"));
     lab.advance(Span::hours(2));
+
     let entered = lab.now;
     lab.apply(vm.phase("Migrating"));
     lab.advance(Span::mins(40));
+
     assert_eq!(lab.since("PhaseStuck"), entered);
+
     let mut again = lab.restart();
     again.list(std::slice::from_ref(&vm));
     again.advance(Span::mins(1));
+
     assert_eq!(again.since("PhaseStuck"), entered);
 }
 
@@ -1442,11 +1711,14 @@ fn a_dead_operator_stays_found_after_a_restart_although_most_objects_have_no_sta
         lab.apply(&widget);
         widgets.push(widget);
     }
+
     lab.advance(Span::mins(20));
     assert!(lab.has("Unacknowledged"), "{:?}", lab.findings());
+
     let mut again = lab.restart();
     again.list(&widgets);
     again.advance(Span::mins(1));
+
     assert!(again.has("Unacknowledged"), "the operator is still dead: {:?}", again.findings());
 }
 
@@ -1469,11 +1741,13 @@ fn a_restart_in_a_rolling_update_opens_nothing() {
     lab.advance(Span::hours(1));
     lab.apply(kafka.spec(2, lab.now));
     roll(&mut lab, &mut kafka, 2, "Ready");
+
     let mut again = lab.restart();
     again.advance(Span::secs(20));
     again.list(std::slice::from_ref(&kafka));
     roll(&mut again, &mut kafka, 3, "Ready");
     again.advance(Span::hours(1));
+
     assert!(object_changes(&mut again).is_empty());
 }
 
@@ -1483,6 +1757,7 @@ fn an_object_that_did_not_recover_stays_found_after_a_restart() {
     let mut again = lab.restart();
     again.list(std::slice::from_ref(&pg));
     again.advance(Span::hours(1));
+
     assert!(!again.findings().is_empty(), "still down, state {:?}", again.state("pg"));
 }
 
@@ -1495,10 +1770,13 @@ fn a_dead_operator_of_a_crashed_object_stays_critical_after_a_restart() {
     lab.advance(Span::mins(20));
     lab.apply(web.spec(2, lab.now)); // a person gives it more memory, but the operator is dead, too
     lab.advance(Span::mins(15));
+
     assert!(lab.has("Unacknowledged"), "{:?}", lab.findings());
+
     let mut again = lab.restart();
     again.list(std::slice::from_ref(&web));
     again.advance(Span::mins(30));
+
     assert!(again.has("Unacknowledged"), "{:?}", again.findings());
 }
 
@@ -1507,14 +1785,18 @@ fn a_dead_operator_behind_an_autoscaler_stays_critical_through_a_restart() {
     let mut lab = Lab::new();
     let mut web = lab.converged("web");
     let first = lab.now;
+
     for spec in 2..8 {
         lab.apply(web.spec(spec, lab.now));
         lab.advance(Span::mins(5));
     }
+
     assert_eq!(lab.since("Unacknowledged"), first);
+
     let mut again = lab.restart();
     again.list(std::slice::from_ref(&web)); // its managed fields show only the last of the changes
     again.advance(Span::mins(1));
+
     assert!(again.has("Unacknowledged"), "half an hour without an answer: {:?}", again.findings());
     assert_eq!(again.since("Unacknowledged"), first);
 }
@@ -1531,6 +1813,7 @@ fn an_annotation_of_another_namespace_does_not_make_a_retried_object_overdue() {
     lab.apply(certificate.waiting()); // somebody has created the Secret
     lab.advance(Span::mins(1));
     namespace(&mut lab, "sandbox", "ignore", "all");
+
     lab.advance(Span::mins(1));
     lab.assert_no_findings();
 }
@@ -1544,6 +1827,7 @@ fn a_changed_threshold_does_not_make_a_retried_object_overdue() {
     lab.advance(Span::hours(30));
     lab.apply(claim.waiting());
     lab.advance(Span::mins(1));
+
     let settings = Settings { flap_transitions: 8, ..unlearned() };
     lab.observe(Observation::SettingsChanged(Box::new(settings)));
     lab.advance(Span::mins(1));
@@ -1558,9 +1842,11 @@ fn an_ignored_object_that_never_got_a_status_stays_ignored() {
     view.annotations.insert("loopwatch.dev/ignore".into(), "all".into());
     lab.apply_view(view);
     lab.advance(Span::mins(11));
+
     for name in ["x", "y", "z"] {
         lab.converged(name);
     }
+
     lab.advance(Span::hours(10));
     lab.assert_no_findings();
 }
@@ -1572,28 +1858,42 @@ fn a_deadline_annotation_of_an_object_that_never_got_a_status_applies() {
     view.annotations.insert("loopwatch.dev/deadline".into(), "6h".into());
     lab.apply_view(view);
     lab.advance(Span::mins(11));
+
     for name in ["x", "y", "z"] {
         lab.converged(name);
     }
+
     lab.advance(Span::hours(2));
     lab.assert_no_findings();
 }
 
 #[test]
 fn a_failure_of_the_kind_that_is_only_information_does_not_explain_tickets_away() {
-    let mut lab = Lab::with(rule("Failing", FindingRule { severity: Some(Severity::Info), ..FindingRule::default() }));
+    let mut lab = Lab::with(rule(
+        "Failing",
+        FindingRule { severity: Some(Severity::Info), ..FindingRule::default() },
+    ));
     let mut caches = fleet(&mut lab, &["a", "b", "c", "d"]);
+
     caches.iter_mut().for_each(|cache| lab.apply(cache.failed("OutOfMemory")));
     lab.advance(Span::mins(10));
+
     assert!(lab.has("Failing") && lab.has("Regressed"), "{:?}", lab.findings());
+
     let tickets = lab.roots().into_iter().filter(|root| root.starts_with("Regressed")).count();
-    assert_eq!(tickets, 4, "an information raises no alert, so nobody would hear of it: {:?}", lab.roots());
+    assert_eq!(
+        tickets,
+        4,
+        "an information raises no alert, so nobody would hear of it: {:?}",
+        lab.roots()
+    );
 }
 
 #[test]
 fn a_deadline_of_the_namespace_applies_while_it_is_there() {
     let mut lab = Lab::new();
     namespace(&mut lab, "team-a", "deadline", "3h");
+
     let mut cluster = lab.converged("cluster");
     let changed = lab.now;
     lab.apply(cluster.spec(2, changed));
@@ -1601,6 +1901,7 @@ fn a_deadline_of_the_namespace_applies_while_it_is_there() {
     lab.advance(Span::hours(1));
     lab.assert_no_findings();
     lab.observe(Observation::NamespaceGone("team-a".into()));
+
     assert_eq!(lab.findings(), ["Overdue Widget team-a/cluster"]);
     assert_eq!(lab.since("Overdue"), changed);
 }
@@ -1609,26 +1910,35 @@ fn a_deadline_of_the_namespace_applies_while_it_is_there() {
 fn an_ignored_namespace_that_is_no_longer_ignored_shows_what_holds_with_its_start() {
     let mut lab = Lab::new();
     namespace(&mut lab, "team-a", "ignore", "all");
+
     let mut web = lab.converged("web");
     lab.advance(Span::hours(1));
+
     let lost = lab.now;
     lab.apply(web.failed("PodsCrash"));
     lab.advance(Span::hours(3));
     lab.fail();
     lab.advance(Span::secs(30));
     lab.observe(Observation::NamespacesListed(Vec::new()));
+
     assert!(!lab.has("Regressed"), "the watch is blind");
+
     lab.recover();
     lab.advance(Span::secs(30));
+
     assert_eq!(lab.findings(), ["Regressed Widget team-a/web"]);
     assert_eq!(lab.since("Regressed"), lost);
 }
 
 #[test]
 fn a_shorter_deadline_applies_to_a_regression_that_waits_for_the_end_of_the_longer_one() {
-    let deadline = |span| Settings { deadlines: [("example.io/Widget".to_owned(), span)].into(), ..unlearned() };
+    let deadline = |span| Settings {
+        deadlines: [("example.io/Widget".to_owned(), span)].into(),
+        ..unlearned()
+    };
     let mut lab = Lab::with(deadline(Span::hours(6)));
     let mut cluster = lab.converged("cluster");
+
     lab.apply(cluster.spec(2, lab.now));
     lab.advance(Span::secs(1));
     lab.apply(cluster.ready());
@@ -1637,8 +1947,13 @@ fn a_shorter_deadline_applies_to_a_regression_that_waits_for_the_end_of_the_long
     lab.advance(Span::mins(30));
     lab.assert_no_findings();
     lab.observe(Observation::SettingsChanged(Box::new(deadline(Span::mins(10)))));
+
     lab.advance(Span::secs(1));
-    assert!(!lab.findings().is_empty(), "half an hour after the change, state {:?}", lab.state("cluster"));
+    assert!(
+        !lab.findings().is_empty(),
+        "half an hour after the change, state {:?}",
+        lab.state("cluster")
+    );
 }
 
 // Explanations.
@@ -1649,13 +1964,20 @@ fn objects_that_regressed_with_their_kind_are_explained_until_the_kind_recovers(
     let mut fleet = fleet(&mut lab, &["a", "b", "c", "d"]);
     fleet.iter_mut().for_each(|widget| lab.apply(widget.failed("DnsDown")));
     lab.advance(Span::mins(6));
+
     assert_eq!(lab.roots(), ["Failing Widget (all)"]);
+
     lab.model.finding_events();
     fleet[1..].iter_mut().for_each(|widget| lab.apply(widget.ready()));
     lab.advance(Span::mins(1));
+
     assert_eq!(lab.roots(), ["Regressed Widget team-a/a"]);
+
     let events = lab.model.finding_events();
-    let told = events.iter().any(|event| event.change == Change::Explained && event.finding.explained_by.is_none());
+    let told = events
+        .iter()
+        .any(|event| event.change == Change::Explained && event.finding.explained_by.is_none());
+
     assert!(told, "nobody explains it any more");
 }
 
@@ -1663,16 +1985,23 @@ fn objects_that_regressed_with_their_kind_are_explained_until_the_kind_recovers(
 
 #[test]
 fn the_operator_is_the_actor_although_a_gitops_tool_owns_the_finalizer_too() {
-    for tool in ["helm", "argocd-controller", "kustomize-controller", "Terraform", "kubectl-create"] {
+    for tool in ["helm", "argocd-controller", "kustomize-controller", "Terraform", "kubectl-create"]
+    {
         let mut lab = Lab::new();
         let mut app = lab.converged("app");
         app.finalizers = vec!["apps.example.io/cleanup".into()];
         app.deleted = Some(lab.now);
+
         let mut view = lab.view(&app);
         view.managers[0].name = tool.into();
         view.managers[0].finalizers.clone_from(&app.finalizers);
         lab.apply_view(view);
         lab.advance(Span::mins(15));
-        assert!(lab.evidence().contains("actor field manager widget-operator"), "{tool}: {}", lab.evidence());
+
+        assert!(
+            lab.evidence().contains("actor field manager widget-operator"),
+            "{tool}: {}",
+            lab.evidence()
+        );
     }
 }

@@ -8,8 +8,8 @@ use lab::pods::{INSTANCE, OTHER, OTHER_POD, Op, pod};
 use lab::{Lab, START, Widget};
 use loopwatch_model::finding::{Confidence, Finding, FindingCode, Severity};
 use loopwatch_model::observation::{
-    Answer, Cause, GrowingStack, MetricsView, Observation, Probe, ProcessView, ProfileKind, ProfileView, Runtime,
-    SourceId,
+    Answer, Cause, GrowingStack, MetricsView, Observation, Probe, ProcessView, ProfileKind,
+    ProfileView, Runtime, SourceId,
 };
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::TrendSignal;
@@ -32,7 +32,8 @@ impl Operator {
     }
 
     fn with(settings: Settings) -> Self {
-        let mut operator = Self { lab: Lab::with(settings), started: START, noise: 7, probes: Vec::new() };
+        let mut operator =
+            Self { lab: Lab::with(settings), started: START, noise: 7, probes: Vec::new() };
         operator.see_pod(0);
         operator
     }
@@ -67,11 +68,17 @@ impl Operator {
             self.lab.now = self.lab.now.after(Span::secs(30));
             let mut process = self.process();
             change(self.lab.now.since(begin).seconds() / 3600.0, &mut process);
-            let view = MetricsView { instance: INSTANCE.to_owned(), process, ..MetricsView::default() };
+
+            let view =
+                MetricsView { instance: INSTANCE.to_owned(), process, ..MetricsView::default() };
             self.lab.observe(Observation::MetricsScraped(Box::new(view)));
+
             let now = self.lab.now;
-            self.probes.extend(self.lab.model.probes().into_iter().filter(is_profile).map(|probe| (now, probe)));
+            self.probes.extend(
+                self.lab.model.probes().into_iter().filter(is_profile).map(|probe| (now, probe)),
+            );
         }
+
         self
     }
 
@@ -82,7 +89,10 @@ impl Operator {
 
     /// A healthy process.
     fn process(&mut self) -> ProcessView {
-        self.noise = self.noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.noise = self
+            .noise
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         let noise = self.noise >> 44; // up to a mebibyte
         let mut process = ProcessView {
             instance: INSTANCE.to_owned(),
@@ -94,6 +104,7 @@ impl Operator {
             max_fds: Some(1024),
             ..ProcessView::default()
         };
+
         set_heap(&mut process, 40.0 + noise as f64 / MIB);
         process
     }
@@ -121,15 +132,19 @@ fn set_heap(process: &mut ProcessView, live: f64) {
 fn a_leak_of_the_heap_is_suspected_and_then_confirmed() {
     let mut operator = Operator::new();
     operator.heap(6.0, |_| 40.0);
+
     assert_eq!(operator.codes(), []);
+
     let mut seen = Vec::new();
     for step in 0..24 {
         let from = 40.0 + f64::from(step) * 2.0;
         operator.heap(1.0 / 12.0, |t| from + 24.0 * t);
         seen.extend(operator.finding(FindingCode::HeapLeak).map(|finding| finding.confidence));
     }
+
     assert_eq!(seen.first(), Some(&Confidence::Suspected));
     assert_eq!(seen.last(), Some(&Confidence::Confirmed));
+
     let leak = operator.finding(FindingCode::HeapLeak).expect("a leak");
     assert_eq!(leak.subject.to_string(), "operator ops/widget-operator");
     assert!(leak.summary().contains(&format!("instance {INSTANCE}")), "{}", leak.summary());
@@ -138,13 +153,18 @@ fn a_leak_of_the_heap_is_suspected_and_then_confirmed() {
         "{}",
         leak.summary()
     );
-    let row = operator.lab.snapshot().trends.into_iter().find(|row| row.signal == TrendSignal::LiveHeap);
+
+    let row =
+        operator.lab.snapshot().trends.into_iter().find(|row| row.signal == TrendSignal::LiveHeap);
     let verdict = row.expect("a row").verdict;
+
     assert_eq!(verdict.state, TrendState::Confirmed);
     assert!(verdict.exhaustion.is_some_and(|span| span < Span::hours(3)), "{verdict:?}");
+
     // A new process ends the finding.
     operator.restart();
     operator.heap(0.1, |_| 40.0);
+
     assert_eq!(operator.codes(), []);
 }
 
@@ -157,11 +177,15 @@ fn a_restart_of_the_container_ends_the_finding_although_the_start_is_unknown() {
             set_heap(process, live(t));
         });
     };
+
     unknown(&mut operator, 6.0, &|_| 40.0);
     unknown(&mut operator, 2.0, &|t| 40.0 + 24.0 * t);
+
     assert!(operator.codes().contains(&FindingCode::HeapLeak));
+
     operator.see_pod(1);
     unknown(&mut operator, 0.1, &|_| 40.0);
+
     assert_eq!(operator.codes(), []);
 }
 
@@ -169,16 +193,20 @@ fn a_restart_of_the_container_ends_the_finding_although_the_start_is_unknown() {
 fn a_step_a_wave_and_a_warm_up_are_no_leak() {
     let mut step = Operator::new();
     step.heap(6.0, |_| 40.0).heap(8.0, |_| 70.0);
+
     assert_eq!(step.codes(), [], "more load after a rollout");
+
     let mut wave = Operator::new();
     for day in 0..2 {
         wave.heap(24.0, |t| 50.0 + 12.0 * (TAU * t / 24.0).sin());
         assert_eq!(wave.codes(), [], "day {day}");
     }
+
     let mut warm_up = Operator::new();
     for _ in 0..10 {
         let from = warm_up.lab.now.since(START).seconds() / 3600.0;
         warm_up.heap(0.5, |t| 30.0 + 40.0 * (1.0 - (-(from + t)).exp()));
+
         assert_eq!(warm_up.codes(), [], "after {from} h");
     }
 }
@@ -186,17 +214,20 @@ fn a_step_a_wave_and_a_warm_up_are_no_leak() {
 #[test]
 fn memory_that_grows_with_the_objects_is_explained() {
     let mut operator = Operator::new();
-    let widgets: Vec<Widget> = (0..100).map(|number| Widget::new(&format!("old-{number}"), START)).collect();
+    let widgets: Vec<Widget> =
+        (0..100).map(|number| Widget::new(&format!("old-{number}"), START)).collect();
     for widget in widgets {
         let mut widget = widget;
         operator.lab.apply(widget.ready());
     }
+
     operator.heap(6.0, |_| 40.0);
     for number in 0..120_u32 {
         let mut widget = Widget::new(&format!("new-{number}"), operator.lab.now);
         operator.lab.apply(widget.ready());
         operator.heap(1.0 / 60.0, |_| 40.0 + 0.4 * f64::from(number));
     }
+
     let explained = operator.finding(FindingCode::HeapGrowthExplained).expect("an explanation");
     assert_eq!(explained.severity, Severity::Info);
     assert!(operator.finding(FindingCode::HeapLeak).is_none(), "{:?}", operator.codes());
@@ -207,12 +238,16 @@ fn exhaustion_pages_only_if_objects_suffer() {
     let mut operator = Operator::new();
     let mut widget = operator.lab.converged("web");
     operator.heap(6.0, |_| 40.0).heap(2.0, |t| 40.0 + 24.0 * t);
+
     let quiet = operator.finding(FindingCode::MemoryExhaustionPredicted).expect("a prediction");
     assert_eq!(quiet.severity, Severity::Warning, "{}", quiet.summary());
+
     let leak = operator.finding(FindingCode::HeapLeak).expect("a leak");
     assert_eq!(leak.explained_by, Some(quiet.id), "one alert");
+
     operator.lab.apply(widget.spec(2, operator.lab.now));
     operator.heap(0.5, |t| 88.0 + 24.0 * t);
+
     let loud = operator.finding(FindingCode::MemoryExhaustionPredicted).expect("a prediction");
     assert_eq!(loud.severity, Severity::Critical, "{}", loud.summary());
 }
@@ -221,20 +256,25 @@ fn exhaustion_pages_only_if_objects_suffer() {
 fn a_slow_leak_exhausts_nothing_within_a_day_and_a_busy_hour_far_from_the_limit_neither() {
     let mut slow = Operator::new();
     slow.heap(6.0, |_| 40.0).heap(12.0, |t| 40.0 + 1.6 * t);
+
     assert!(slow.finding(FindingCode::MemoryExhaustionPredicted).is_none());
+
     let mut busy = Operator::new();
     busy.heap(6.0, |_| 20.0).heap(1.0, |t| 20.0 + 25.0 * t).heap(1.0, |_| 45.0);
+
     assert!(busy.finding(FindingCode::MemoryExhaustionPredicted).is_none(), "{:?}", busy.codes());
 }
 
 #[test]
 fn memory_that_fills_up_to_the_limit_of_the_runtime_is_no_exhaustion() {
-    // GOGC=off with GOMEMLIMIT, and a JVM with -Xmx: garbage fills the memory, while the live heap stays.
+    // GOGC=off with GOMEMLIMIT, and a JVM with -Xmx: garbage fills the memory, while the live heap
+    // stays.
     for jvm in [false, true] {
         let fills = |leaks: f64| {
             let mut operator = Operator::new();
             let mut suffers = Widget::new("web", operator.lab.now);
             operator.lab.apply(suffers.waiting());
+
             let mut seen = Vec::new();
             for step in 0..72 {
                 let hours = f64::from(step) / 12.0;
@@ -243,8 +283,10 @@ fn memory_that_fills_up_to_the_limit_of_the_runtime_is_no_exhaustion() {
                     set_heap(process, live);
                     process.resident = Some(((60.0 + 42.0 * (hours + t)).min(225.0) * MIB) as u64);
                     process.runtime_limit = Some(230 << 20);
+
                     if jvm {
-                        (process.runtime, process.gc_percent, process.heap_goal) = (Runtime::Jvm, None, None);
+                        (process.runtime, process.gc_percent, process.heap_goal) =
+                            (Runtime::Jvm, None, None);
                         process.runtime_limit = Some(180 << 20);
                     } else {
                         (process.gc_percent, process.heap_goal) = (None, process.runtime_limit);
@@ -252,8 +294,10 @@ fn memory_that_fills_up_to_the_limit_of_the_runtime_is_no_exhaustion() {
                 });
                 seen.extend(operator.finding(FindingCode::MemoryExhaustionPredicted));
             }
+
             seen
         };
+
         assert_eq!(fills(0.0), [], "{jvm}");
         assert!(!fills(25.0).is_empty(), "a leak: {jvm}");
     }
@@ -262,15 +306,23 @@ fn memory_that_fills_up_to_the_limit_of_the_runtime_is_no_exhaustion() {
 #[test]
 fn tasks_that_never_end_are_a_leak_and_a_burst_is_none() {
     let mut leak = Operator::new();
-    leak.run(6.0, |_, _| {}).run(4.0, |t, process| process.goroutines = Some(120 + (400.0 * t) as u64));
+    leak.run(6.0, |_, _| {})
+        .run(4.0, |t, process| process.goroutines = Some(120 + (400.0 * t) as u64));
+
     let found = leak.finding(FindingCode::TaskLeak).expect("a leak");
     assert_eq!(found.confidence, Confidence::Confirmed);
     assert!(found.summary().contains("type goroutines"), "{}", found.summary());
+
     let limit = leak.finding(FindingCode::TaskLimit).expect("a threshold");
     assert_eq!((limit.severity, limit.explained_by), (Severity::Info, Some(found.id)));
     assert!(limit.summary().contains("threshold 1500"), "{}", limit.summary());
+
     let mut burst = Operator::new();
-    burst.run(6.0, |_, _| {}).run(0.4, |_, process| process.goroutines = Some(700)).run(2.0, |_, _| {});
+    burst
+        .run(6.0, |_, _| {})
+        .run(0.4, |_, process| process.goroutines = Some(700))
+        .run(2.0, |_, _| {});
+
     assert_eq!(burst.codes(), []);
 }
 
@@ -278,11 +330,15 @@ fn tasks_that_never_end_are_a_leak_and_a_burst_is_none() {
 fn descriptors_that_are_never_closed_are_a_leak_and_so_are_most_of_the_limit() {
     let mut leak = Operator::new();
     leak.run(6.0, |_, _| {}).run(4.0, |t, process| process.open_fds = Some(20 + (80.0 * t) as u64));
+
     let found = leak.finding(FindingCode::FileDescriptorLeak).expect("a leak");
     assert!(found.summary().contains("limit 1024"), "{}", found.summary());
+
     let mut full = Operator::new();
     full.run(0.1, |_, process| process.open_fds = Some(800));
+
     assert_eq!(full.codes(), [], "78 %");
+
     full.run(0.1, |_, process| process.open_fds = Some(850));
     assert_eq!(full.codes(), [FindingCode::FileDescriptorLeak]);
 }
@@ -302,8 +358,10 @@ fn a_heap_at_the_limit_of_the_runtime_thrashes() {
             });
             cycles += per_hour / 60.0;
         }
+
         operator.finding(FindingCode::GarbageCollectionThrash).map(|finding| finding.confidence)
     };
+
     assert_eq!(run(170.0, 175.0, 20_000.0, true), Some(Confidence::Confirmed));
     assert_eq!(run(170.0, 175.0, 20_000.0, false), Some(Confidence::Suspected));
     assert_eq!(run(60.0, 120.0, 20_000.0, false), None, "much work");
@@ -318,13 +376,16 @@ fn memory_above_that_of_the_process_before_is_a_jump() {
         operator.lab.apply(first.ready());
         operator.heap(1.5, |_| 40.0);
         operator.restart();
+
         for number in 0..if more_objects { 5 } else { 0 } {
             let mut widget = Widget::new(&format!("more-{number}"), operator.lab.now);
             operator.lab.apply(widget.ready());
         }
+
         operator.heap(1.5, |_| second);
         operator.finding(FindingCode::MemoryJump)
     };
+
     let found = jump(75.0, false).expect("a jump");
     assert!(
         found.summary().contains("before 100.0 MiB") && found.summary().contains("uptime 1h"),
@@ -338,10 +399,13 @@ fn memory_above_that_of_the_process_before_is_a_jump() {
 
 #[test]
 fn quoted_amounts_of_memory_are_information() {
-    let settings = Settings { learn_after: 0, memory_levels: vec![200 << 20], ..Settings::default() };
+    let settings =
+        Settings { learn_after: 0, memory_levels: vec![200 << 20], ..Settings::default() };
     let mut operator = Operator::with(settings);
     operator.heap(0.1, |_| 80.0);
+
     assert_eq!(operator.codes(), []);
+
     operator.heap(0.1, |_| 95.0);
     assert_eq!(operator.codes(), [FindingCode::MemoryLarge]);
 }
@@ -350,14 +414,20 @@ fn quoted_amounts_of_memory_are_information() {
 fn a_suspicion_asks_for_profiles_and_their_answer_is_evidence() {
     let mut operator = Operator::new();
     operator.heap(6.0, |_| 40.0);
+
     assert_eq!(operator.probes, []);
+
     operator.heap(2.0, |t| 40.0 + 20.0 * t);
     let probe = Probe::Profile { instance: INSTANCE.to_owned(), kind: ProfileKind::Heap };
+
     assert!(!operator.probes.is_empty());
     assert!(operator.probes.iter().all(|(_, asked)| *asked == probe), "{:?}", operator.probes);
+
     let times: Vec<Timestamp> = operator.probes.iter().map(|(at, _)| *at).collect();
     assert!(times.windows(2).all(|pair| pair[1].since(pair[0]) >= Span::mins(30)), "{times:?}");
-    let functions = ["bytes.growSlice", "main.leak", "main.handle", "main.main"].map(str::to_owned).to_vec();
+
+    let functions =
+        ["bytes.growSlice", "main.leak", "main.handle", "main.main"].map(str::to_owned).to_vec();
     let profile = ProfileView {
         instance: INSTANCE.to_owned(),
         from: operator.lab.now,
@@ -365,13 +435,17 @@ fn a_suspicion_asks_for_profiles_and_their_answer_is_evidence() {
         stacks: vec![GrowingStack { functions, growth: 1 << 20, now: 2 << 20 }],
         ..ProfileView::default()
     };
+
     let answer = Answer::Profiled(Box::new(profile));
     operator.lab.observe(Observation::Answered { probe, answer });
+
     let leak = operator.finding(FindingCode::HeapLeak).expect("a leak");
     assert!(leak.summary().contains("top growth main.leak, main.handle"), "{}", leak.summary());
     assert_eq!(operator.lab.snapshot().profiles[0].growth, [1 << 20]);
+
     let before = operator.probes.len();
     operator.heap(1.0, |t| 80.0 + 20.0 * t);
+
     assert_eq!(operator.probes.len(), before, "the answer is there");
 }
 
@@ -380,13 +454,19 @@ fn an_answer_without_a_profile_does_not_hide_why_the_source_is_off() {
     let mut operator = Operator::new();
     let (source, reason) = (SourceId::Profiles, "the operator serves no pprof".to_owned());
     operator.lab.observe(Observation::SourceOff { source, reason: reason.clone() });
+
     let shown = |operator: &Operator| {
         let sources = operator.lab.snapshot().sources;
-        sources.into_iter().find(|source| source.source == "profiles").map(|source| (source.off, source.last_success))
+        sources
+            .into_iter()
+            .find(|source| source.source == "profiles")
+            .map(|source| (source.off, source.last_success))
     };
+
     for answer in [Answer::Absent, Answer::Failed(Cause::Timeout)] {
         let probe = Probe::Profile { instance: INSTANCE.to_owned(), kind: ProfileKind::Heap };
         operator.lab.observe(Observation::Answered { probe, answer });
+
         assert_eq!(shown(&operator), Some((Some(reason.clone()), None)));
     }
 }
@@ -396,7 +476,12 @@ fn an_operator_near_its_limit_is_not_asked_for_profiles() {
     let mut operator = Operator::new();
     operator.heap(6.0, |_| 109.0); // resident: 238 of 256 MiB
     operator.heap(3.0, |t| 109.0 + 2.5 * t);
-    assert!(operator.finding(FindingCode::MemoryExhaustionPredicted).is_some(), "{:?}", operator.codes());
+
+    assert!(
+        operator.finding(FindingCode::MemoryExhaustionPredicted).is_some(),
+        "{:?}",
+        operator.codes()
+    );
     assert_eq!(operator.probes, []);
 }
 
@@ -404,13 +489,17 @@ fn an_operator_near_its_limit_is_not_asked_for_profiles() {
 fn an_instance_that_is_gone_has_no_findings_and_a_failing_scrape_changes_none() {
     let mut operator = Operator::new();
     operator.heap(6.0, |_| 40.0).heap(2.0, |t| 40.0 + 24.0 * t);
+
     let (instance, detail) = (INSTANCE.to_owned(), String::new());
     operator.lab.observe(Observation::ScrapeFailed { instance, cause: Cause::Timeout, detail });
     operator.lab.advance(Span::hours(2));
+
     assert!(operator.codes().contains(&FindingCode::HeapLeak));
+
     let mut op = Op::running(&operator.lab);
     op.view.pods.clear();
     op.seen(&mut operator.lab);
+
     assert_eq!(operator.codes(), []);
     assert_eq!(operator.lab.snapshot().trends, []);
 }
@@ -422,14 +511,17 @@ fn the_kernel_does_not_take_the_place_of_metrics_that_are_missing_for_a_while() 
     for _ in 0..20 {
         operator.lab.advance(Span::secs(30));
         operator.see_process(operator.started);
+
         assert!(operator.codes().contains(&FindingCode::HeapLeak));
     }
+
     // Without any metrics, the kernel's figures are enough.
     let mut bare = Operator::new();
     bare.run(6.0, |_, process| (process.live_heap, process.anonymous) = (None, Some(60 << 20)));
     bare.run(2.0, |t, process| {
         (process.live_heap, process.anonymous) = (None, Some(((60.0 + 50.0 * t) * MIB) as u64));
     });
+
     let leak = bare.finding(FindingCode::HeapLeak).expect("a leak");
     assert!(leak.summary().contains("signal memory"), "{}", leak.summary());
 }
@@ -438,10 +530,12 @@ fn the_kernel_does_not_take_the_place_of_metrics_that_are_missing_for_a_while() 
 fn a_step_of_the_clock_keeps_the_trends() {
     let mut operator = Operator::new();
     operator.heap(6.0, |_| 40.0).heap(1.0, |t| 40.0 + 24.0 * t);
+
     let by_ms = 3_600_000;
     operator.lab.now = operator.lab.now.after(Span(by_ms));
     operator.lab.observe(Observation::ClockStepped { by_ms });
     operator.heap(1.0, |t| 64.0 + 24.0 * t);
+
     assert!(operator.codes().contains(&FindingCode::HeapLeak), "{:?}", operator.codes());
 }
 
@@ -450,12 +544,15 @@ fn a_step_of_the_clock_is_no_restart_of_the_process_that_the_kernel_shows() {
     let mut operator = Operator::new();
     operator.see_process(START);
     operator.heap(6.0, |_| 40.0).heap(1.5, |t| 40.0 + 24.0 * t);
+
     assert!(operator.codes().contains(&FindingCode::HeapLeak), "{:?}", operator.codes());
+
     let by_ms = 3_600_000;
     operator.lab.now = operator.lab.now.after(Span(by_ms));
     operator.lab.observe(Observation::ClockStepped { by_ms });
     operator.see_process(START.after(Span(by_ms)));
     operator.heap(0.1, |t| 76.0 + 24.0 * t);
+
     assert!(operator.codes().contains(&FindingCode::HeapLeak), "{:?}", operator.codes());
 }
 
@@ -465,15 +562,21 @@ fn a_node_with_another_clock_than_the_api_server_hides_no_leak_and_restarts_noth
         let mut operator = Operator::new();
         operator.lab.observe(Observation::OperatorSeen(Box::default())); // its Pod is not visible
         operator.started = START.after(skew);
+
         let live = |hours: f64| 40.0 + 24.0 * (hours - 6.0).max(0.0);
         for minute in 0..480 {
             operator.see_process(START);
             operator.heap(1.0 / 60.0, |t| live(f64::from(minute) / 60.0 + t));
         }
+
         assert_eq!(operator.codes(), [FindingCode::HeapLeak], "{skew:?}");
+
         let instance = operator.lab.snapshot().operator.instances.remove(0);
         assert_eq!(instance.process.started, Some(START), "{skew:?}");
-        assert!(instance.process.live_heap.is_some() && instance.process.threads == Some(9), "{skew:?}");
+        assert!(
+            instance.process.live_heap.is_some() && instance.process.threads == Some(9),
+            "{skew:?}"
+        );
     }
 }
 
@@ -483,13 +586,19 @@ fn the_metrics_of_an_earlier_process_show_nothing_about_the_next_one() {
     let leaking = |_, process: &mut ProcessView| process.goroutines = Some(3_000);
     operator.see_process(operator.started);
     operator.run(1.0, leaking);
+
     assert!(operator.codes().contains(&FindingCode::TaskLimit));
+
     operator.lab.advance(Span::secs(30));
     operator.see_process(operator.started);
+
     assert!(operator.codes().contains(&FindingCode::TaskLimit), "the same process");
+
     operator.lab.advance(Span::secs(30));
     operator.see_process(operator.lab.ago(Span::secs(5)));
+
     assert_eq!(operator.codes(), []);
+
     let process = operator.lab.snapshot().operator.instances.remove(0).process;
     assert_eq!((process.goroutines, process.threads), (None, Some(9)));
 }
@@ -499,12 +608,16 @@ fn metrics_that_cannot_be_scraped_any_more_show_nothing_about_the_process() {
     let shown = |operator: &Operator| operator.lab.snapshot().operator.instances.remove(0).process;
     let mut operator = Operator::new();
     operator.heap(1.0, |_| 40.0);
+
     assert!(shown(&operator).live_heap.is_some());
+
     operator.lab.scrape_fails(INSTANCE, Cause::Timeout);
     assert_eq!((shown(&operator).live_heap, shown(&operator).resident), (None, None));
     assert_eq!(shown(&operator).instance, INSTANCE);
+
     operator.see_process(operator.started);
     assert_eq!((shown(&operator).live_heap, shown(&operator).resident), (None, Some(220 << 20)));
+
     operator.heap(0.1, |_| 40.0);
     assert!(shown(&operator).live_heap.is_some());
 }
@@ -516,17 +629,22 @@ fn an_instance_whose_pod_is_gone_is_not_shown() {
     };
     let mut lab = Lab::new();
     let mut op = Op::running(&lab);
+
     op.view.pods.push(pod(OTHER_POD, lab.now));
     op.seen(&mut lab);
     for instance in [INSTANCE, OTHER, "127.0.0.1:8080"] {
         lab.scraped(MetricsView { instance: instance.to_owned(), ..MetricsView::default() });
     }
+
     op.view.pods.pop();
     op.view.complete = false;
     op.seen(&mut lab);
+
     assert_eq!(shown(&lab).len(), 3, "a Pod that loopwatch may not see");
+
     op.view.complete = true;
     op.seen(&mut lab);
+
     assert_eq!(shown(&lab), ["127.0.0.1:8080", INSTANCE]);
 }
 
@@ -539,13 +657,17 @@ fn a_step_of_the_clock_of_the_operators_node_keeps_the_trends() {
         let from = 40.0 + f64::from(step) * 6.0;
         operator.heap(0.25, |t| from + 24.0 * t);
     }
+
     assert!(operator.codes().contains(&FindingCode::HeapLeak), "{:?}", operator.codes());
 }
 
 #[test]
 fn without_signals_nothing_is_known() {
     let mut operator = Operator::new();
-    operator.run(3.0, |_, process| *process = ProcessView { instance: INSTANCE.to_owned(), ..ProcessView::default() });
+    operator.run(3.0, |_, process| {
+        *process = ProcessView { instance: INSTANCE.to_owned(), ..ProcessView::default() }
+    });
+
     assert_eq!(operator.codes(), []);
     assert_eq!(operator.lab.snapshot().trends, []);
 }

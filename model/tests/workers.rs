@@ -1,4 +1,5 @@
-//! A reconcile that hangs: it occupies one worker of its controller, and explains the objects that wait because of it.
+//! A reconcile that hangs: it occupies one worker of its controller, and explains the objects that
+//! wait because of it.
 
 mod lab;
 
@@ -18,25 +19,30 @@ fn one_hangs(view: &mut ControllerView) {
     add(&mut view.succeeded, 1);
 }
 
-/// Returns a controller with four workers, one of which hangs because of a change of `web`, and another object.
+/// Returns a controller with four workers, one of which hangs because of a change of `web`, and
+/// another object.
 fn hangs_for(seconds: i64) -> (Loop, Widget, Widget) {
     let mut own = Loop::new();
     own.view.workers_max = Some(4);
+
     let (mut web, api) = (own.lab.converged("web"), own.lab.converged("api"));
     let now = own.lab.now;
     own.lab.apply(web.spec(2, now));
     own.run(seconds, one_hangs);
+
     (own, web, api)
 }
 
-/// Returns a controller one of whose reconciles hangs. After more than an hour, nothing else succeeds any more, and `api` begins to
-/// wait.
+/// Returns a controller one of whose reconciles hangs. After more than an hour, nothing else
+/// succeeds any more, and `api` begins to wait.
 fn all_wait() -> Loop {
     let (mut own, _, mut api) = hangs_for(4_800);
     let now = own.lab.now;
     own.lab.apply(api.spec(2, now));
     own.run(700, hangs);
+
     assert_eq!(alerting(&own.lab), ["ReconcileStuck"]);
+
     own
 }
 
@@ -51,7 +57,13 @@ fn delete(own: &mut Loop, object: &mut Widget) {
 fn a_reconcile_that_hangs_no_longer_explains_when_others_succeed_again() {
     let mut own = all_wait();
     own.run(3_600, one_hangs);
-    assert_eq!(alerting(&own.lab), ["ReconcileStuck", "Unacknowledged"], "{:?}", own.lab.findings());
+
+    assert_eq!(
+        alerting(&own.lab),
+        ["ReconcileStuck", "Unacknowledged"],
+        "{:?}",
+        own.lab.findings()
+    );
 }
 
 #[test]
@@ -61,6 +73,7 @@ fn a_queue_that_begins_to_drain_has_its_deadline_before_what_still_waits_pages()
         own.run(60, one_hangs);
         assert_eq!(alerting(&own.lab), ["ReconcileStuck"]);
     }
+
     own.run(60, one_hangs);
     assert_eq!(alerting(&own.lab), ["ReconcileStuck", "Unacknowledged"]);
 }
@@ -70,7 +83,9 @@ fn a_single_success_begins_the_deadline_of_what_still_waits() {
     let mut own = all_wait();
     own.run(10, one_hangs);
     own.run(590, hangs);
+
     assert_eq!(alerting(&own.lab), ["ReconcileStuck"]);
+
     own.run(60, hangs);
     assert_eq!(alerting(&own.lab), ["ReconcileStuck", "Unacknowledged"]);
 }
@@ -81,6 +96,7 @@ fn the_deletion_of_the_object_whose_reconcile_hangs_raises_no_second_alert() {
         let (mut own, mut web, _) = hangs_for(before);
         delete(&mut own, &mut web);
         own.run(3_600, one_hangs);
+
         assert_eq!(alerting(&own.lab), ["ReconcileStuck"], "{before}: {:?}", own.lab.findings());
     }
 }
@@ -90,7 +106,13 @@ fn the_deletion_of_another_object_alerts_if_nothing_removes_its_finalizers_while
     let (mut own, _, mut api) = hangs_for(4_800);
     delete(&mut own, &mut api);
     own.run(3_600, one_hangs);
-    assert_eq!(alerting(&own.lab), ["FinalizerStuck", "ReconcileStuck"], "{:?}", own.lab.findings());
+
+    assert_eq!(
+        alerting(&own.lab),
+        ["FinalizerStuck", "ReconcileStuck"],
+        "{:?}",
+        own.lab.findings()
+    );
 }
 
 #[test]
@@ -101,7 +123,13 @@ fn the_deletion_of_an_object_that_began_to_wait_later_alerts() {
     own.run(60, one_hangs);
     delete(&mut own, &mut api);
     own.run(3_600, one_hangs);
-    assert_eq!(alerting(&own.lab), ["FinalizerStuck", "ReconcileStuck"], "{:?}", own.lab.findings());
+
+    assert_eq!(
+        alerting(&own.lab),
+        ["FinalizerStuck", "ReconcileStuck"],
+        "{:?}",
+        own.lab.findings()
+    );
 }
 
 #[test]
@@ -111,5 +139,11 @@ fn a_deletion_that_made_progress_has_another_problem_than_the_reconcile_that_hun
     own.run(60, one_hangs);
     own.lab.apply(web.ready());
     own.run(3_600, one_hangs);
-    assert_eq!(alerting(&own.lab), ["FinalizerStuck", "ReconcileStuck"], "{:?}", own.lab.findings());
+
+    assert_eq!(
+        alerting(&own.lab),
+        ["FinalizerStuck", "ReconcileStuck"],
+        "{:?}",
+        own.lab.findings()
+    );
 }

@@ -1,4 +1,5 @@
-//! Limits derived from the container's memory limit: a sidecar that is OOM-killed takes the operator's Pod down.
+//! Limits derived from the container's memory limit: a sidecar that is OOM-killed takes the
+//! operator's Pod down.
 
 use loopwatch_model::settings::{Limits, Settings};
 use tracing::info;
@@ -8,14 +9,15 @@ use crate::procfs;
 /// Memory of the program without objects, in bytes.
 const BASE_BYTES: u64 = 24 * 1024 * 1024;
 
-/// Memory of one object and its history while many objects change, in bytes: three times that of an idle object
-/// (measured).
+/// Memory of one object and its history while many objects change, in bytes: three times that of an
+/// idle object (measured).
 const OBJECT_BYTES: u64 = 900;
 
 /// Share of the memory limit that loopwatch uses, in percent.
 const SHARE: u64 = 85;
 
-/// Lowers the limit on objects so that they fit the container's memory limit, unless the user chose another limit.
+/// Lowers the limit on objects so that they fit the container's memory limit, unless the user chose
+/// another limit.
 pub(super) fn limited(mut settings: Settings) -> Settings {
     if settings.limits.objects == Limits::default().objects
         && let Some(limit) = limit()
@@ -27,6 +29,7 @@ pub(super) fn limited(mut settings: Settings) -> Settings {
             "derived the limit on objects from the memory limit"
         );
     }
+
     settings
 }
 

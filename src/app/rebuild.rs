@@ -1,8 +1,8 @@
-//! Keeps the model and the sources running: it rebuilds a part that panics or ends without a restart of the container,
-//! which would make the operator's Pod unready.
+//! Keeps the model and the sources running: it rebuilds a part that panics or ends without a
+//! restart of the container, which would make the operator's Pod unready.
 //!
-//! A rebuilt model restores the last checkpoint, and the sources list everything again. Until discovery has finished,
-//! its source counts as failing.
+//! A rebuilt model restores the last checkpoint, and the sources list everything again. Until
+//! discovery has finished, its source counts as failing.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,14 +25,17 @@ use super::{CHANNEL, DRAIN, Outlets, RETRY, SharedModel, cause, lock, pump, stat
 use crate::export::Exporter;
 use crate::sources::clock::ServerClock;
 use crate::sources::decode::HashKey;
-use crate::sources::{Cluster, ConnectError, Failure, Feed, Handle, Observations, SourceOptions, Supervisor};
+use crate::sources::{
+    Cluster, ConnectError, Failure, Feed, Handle, Observations, SourceOptions, Supervisor,
+};
 use crate::telemetry::RebuildLabels;
 
 #[cfg(test)]
 mod tests;
 
 /// Creates a connection to the cluster, which sets the clock.
-pub(super) type Connect = Arc<dyn Fn(ServerClock) -> BoxFuture<'static, Result<Cluster, ConnectError>> + Send + Sync>;
+pub(super) type Connect =
+    Arc<dyn Fn(ServerClock) -> BoxFuture<'static, Result<Cluster, ConnectError>> + Send + Sync>;
 
 /// How to connect to the cluster, and what to watch there.
 #[derive(Clone)]
@@ -88,16 +91,19 @@ struct Attempts {
 const LASTING: Duration = Duration::from_secs(300);
 /// Failed rebuilds after which `/livez` fails, so that the kubelet restarts the container.
 const FATAL_AFTER: u32 = 3;
-/// Interval between checkpoints for a rebuild, which loses the start times of findings that opened after the last one.
+/// Interval between checkpoints for a rebuild, which loses the start times of findings that opened
+/// after the last one.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 /// Limit on waiting probes. The model repeats dropped ones.
 const PROBES: usize = 64;
 
-/// Runs the model and the sources until `stop` is cancelled, and then lets the pump empty the channel.
+/// Runs the model and the sources until `stop` is cancelled, and then lets the pump empty the
+/// channel.
 pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
     core.report_problems().await;
     let mut build = core.start(core.start_pump(), &stop);
     let mut attempts = Attempts::new();
+
     loop {
         let lasting = attempts.lasts_at();
         let (part, reason) = tokio::select! {
@@ -123,13 +129,17 @@ pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
                 continue;
             }
         };
+
         let wait = attempts.next();
         core.report(part, &reason, attempts.failed);
+
         let pump = core.rebuild(part, &reason, build, attempts.failed).await;
+
         // The model works again. Only the sources wait, which may have caused its panic.
         let _ = stop.run_until_cancelled(sleep(wait)).await;
         build = core.start(pump, &stop);
     }
+
     info!("stopping");
     core.stop(build).await;
 }
@@ -140,11 +150,15 @@ impl Connection {
     pub(super) fn new(effective: &Effective, hash_key: HashKey) -> Self {
         let Effective { cluster, profiles, settings, .. } = effective;
         let access = cluster.access();
-        let options = SourceOptions { profiles: profiles.options(), ..cluster.source_options(hash_key, settings) };
+        let options = SourceOptions {
+            profiles: profiles.options(),
+            ..cluster.source_options(hash_key, settings)
+        };
         let connect: Connect = Arc::new(move |clock| {
             let access = access.clone();
             Box::pin(async move { Cluster::connect(&access, &clock).await })
         });
+
         Self { connect, options }
     }
 }
@@ -164,7 +178,20 @@ impl Core {
         let observations = Arc::new(Mutex::new(observations));
         let probes = Arc::new(Mutex::new(probes));
         let (outlets, checkpoint) = (Outlets::default(), None);
-        Self { model, exporter, outlets, connection, effective, state_dir, feed, observations, ask, probes, checkpoint }
+
+        Self {
+            model,
+            exporter,
+            outlets,
+            connection,
+            effective,
+            state_dir,
+            feed,
+            observations,
+            ask,
+            probes,
+            checkpoint,
+        }
     }
 
     /// Sends events and traces.
@@ -177,8 +204,8 @@ impl Core {
         &self.feed
     }
 
-    /// Takes over changed flags of the sources. The key of fingerprints stays, because another one would make every spec
-    /// look changed.
+    /// Takes over changed flags of the sources. The key of fingerprints stays, because another one
+    /// would make every spec look changed.
     fn reconnect(&mut self) {
         let hash_key = self.connection.options.hash_key;
         self.connection = Connection::new(&self.effective.borrow_and_update(), hash_key);
@@ -197,7 +224,8 @@ impl Core {
 
     fn start_pump(&self) -> JoinHandle<()> {
         let (model, waiting) = (self.model.clone(), self.exporter.metrics().channel_depth.clone());
-        let (observations, ask, outlets) = (self.observations.clone(), self.ask.clone(), self.outlets.clone());
+        let (observations, ask, outlets) =
+            (self.observations.clone(), self.ask.clone(), self.outlets.clone());
         tokio::spawn(async move {
             // The channel outlives a pump that panics, so that all senders stay valid.
             let mut observations = observations.lock_owned().await;
@@ -206,9 +234,19 @@ impl Core {
         })
     }
 
-    fn start_sources(&self, stop: &CancellationToken, synced: &CancellationToken) -> JoinHandle<String> {
+    fn start_sources(
+        &self,
+        stop: &CancellationToken,
+        synced: &CancellationToken,
+    ) -> JoinHandle<String> {
         let (connection, feed) = (self.connection.clone(), self.feed.clone());
-        tokio::spawn(watch_cluster(connection, feed, self.probes.clone(), stop.clone(), synced.clone()))
+        tokio::spawn(watch_cluster(
+            connection,
+            feed,
+            self.probes.clone(),
+            stop.clone(),
+            synced.clone(),
+        ))
     }
 
     /// Takes a checkpoint, unless the lists are incomplete: it would miss what the lists restore.
@@ -223,10 +261,15 @@ impl Core {
     fn report(&self, part: Part, reason: &str, failed: u32) {
         let part = part.name();
         self.exporter.metrics().rebuilds.get_or_create_owned(&RebuildLabels { part }).inc();
-        error!(part, reason, failed, "a bug in loopwatch stopped a part of it; rebuilding this part");
+        error!(
+            part,
+            reason, failed, "a bug in loopwatch stopped a part of it; rebuilding this part"
+        );
+
         if failed >= FATAL_AFTER {
             error!(part, failed, "rebuilding does not help; /livez fails now");
         }
+
         self.exporter.set_alive(failed < FATAL_AFTER);
     }
 
@@ -235,6 +278,7 @@ impl Core {
         let pump = match part {
             Part::Model => {
                 end_sources(old.sources, &old.stop).await;
+
                 // The checkpoint itself may cause the panic, so the last attempt does without it.
                 self.renew_model(failed + 1 < FATAL_AFTER).await;
                 let pump = self.start_pump();
@@ -243,19 +287,27 @@ impl Core {
             }
             Part::Sources => old.pump,
         };
-        let detail = format!("a bug in loopwatch stopped the {}, and loopwatch rebuilds it: {reason}", part.name());
+
+        let detail = format!(
+            "a bug in loopwatch stopped the {}, and loopwatch rebuilds it: {reason}",
+            part.name()
+        );
+
         self.fail_sources(detail).await;
         pump
     }
 
-    /// Reports the watches as failing until they have listed again: the API server may be out of reach, and no other
-    /// source shows that nobody follows their objects.
+    /// Reports the watches as failing until they have listed again: the API server may be out of
+    /// reach, and no other source shows that nobody follows their objects.
     async fn blind_watches(&self) {
         let detail = "loopwatch starts its sources again, because their configuration has changed";
         let snapshot = catch_unwind(AssertUnwindSafe(|| lock(&self.model).snapshot()));
-        let watches = snapshot.iter().flat_map(|snapshot| &snapshot.kinds).flat_map(|kind| &kind.watches);
+        let watches =
+            snapshot.iter().flat_map(|snapshot| &snapshot.kinds).flat_map(|kind| &kind.watches);
         let followed = watches.filter(|watch| watch.missing.is_empty());
-        let sources: Vec<SourceId> = followed.map(|watch| SourceId::Watch(watch.watch.clone())).collect();
+        let sources: Vec<SourceId> =
+            followed.map(|watch| SourceId::Watch(watch.watch.clone())).collect();
+
         self.report_failing(sources, detail).await;
     }
 
@@ -263,44 +315,60 @@ impl Core {
     async fn fail_sources(&self, detail: String) {
         let snapshot = catch_unwind(AssertUnwindSafe(|| lock(&self.model).snapshot()));
         let mut sources = BTreeSet::from([SourceId::Discovery]);
-        for source in snapshot.iter().flat_map(|snapshot| &snapshot.sources).filter(|source| source.up) {
+        for source in
+            snapshot.iter().flat_map(|snapshot| &snapshot.sources).filter(|source| source.up)
+        {
             match source.source.split_once('/') {
-                Some(("watch", watch)) => _ = sources.insert(SourceId::Watch(WatchId(watch.into()))),
-                None if source.source == SourceId::Lease.to_string() => _ = sources.insert(SourceId::Lease),
+                Some(("watch", watch)) => {
+                    _ = sources.insert(SourceId::Watch(WatchId(watch.into())))
+                }
+                None if source.source == SourceId::Lease.to_string() => {
+                    _ = sources.insert(SourceId::Lease)
+                }
                 _ => {}
             }
         }
+
         self.report_failing(sources, detail).await;
     }
 
-    async fn report_failing(&self, sources: impl IntoIterator<Item = SourceId>, detail: impl Into<String>) {
+    async fn report_failing(
+        &self,
+        sources: impl IntoIterator<Item = SourceId>,
+        detail: impl Into<String>,
+    ) {
         let failure = Failure::new(Cause::Other, detail);
         let reporting = async {
             for source in sources {
                 let _ = self.feed.failed(source, &failure).await;
             }
         };
+
         // If the pump has ended as well, nobody empties the channel.
         if timeout(DRAIN, reporting).await.is_err() {
             warn!("cannot report that the sources have stopped");
         }
     }
 
-    /// Replaces the model by an empty one with the settings in effect, and drops what the channel still holds for the
-    /// old one: the sources list everything again.
+    /// Replaces the model by an empty one with the settings in effect, and drops what the channel
+    /// still holds for the old one: the sources list everything again.
     async fn renew_model(&self, restore: bool) {
         let mut new = Model::new(self.effective.borrow().settings.clone());
         if self.outlets.traces.is_some() {
             new.gather_traces();
         }
+
         let mut observations = self.observations.lock().await;
         while observations.try_recv().is_some() {}
         match (&self.checkpoint, &self.state_dir) {
             _ if !restore => {}
-            (Some(checkpoint), _) => _ = self.feed.send(Observation::Restored(Box::new(checkpoint.clone()))).await,
+            (Some(checkpoint), _) => {
+                _ = self.feed.send(Observation::Restored(Box::new(checkpoint.clone()))).await
+            }
             (None, Some(dir)) => state::restore(dir, &mut new),
             (None, None) => {}
         }
+
         let old = std::mem::replace(&mut *lock(&self.model), new);
         self.model.clear_poison();
         drop(old); // without the lock
@@ -313,6 +381,7 @@ impl Core {
         if build.pump.is_finished() {
             return;
         }
+
         match timeout(DRAIN, build.pump).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => warn!(%error, "a task panicked; this is a bug in loopwatch"),
@@ -344,20 +413,24 @@ impl Attempts {
         self.began + LASTING
     }
 
-    /// The current build has ended. Returns the time until the next one begins: none after a build that lasted.
+    /// The current build has ended. Returns the time until the next one begins: none after a build
+    /// that lasted.
     fn next(&mut self) -> Duration {
         let failed = self.is_rebuild && self.began.elapsed() < LASTING;
         self.failed = if failed { self.failed + 1 } else { 0 };
+
         let wait = match self.failed.checked_sub(1) {
             Some(earlier) => RETRY.0.saturating_mul(1 << earlier.min(6)).min(RETRY.1),
             None => Duration::ZERO,
         };
+
         (self.began, self.is_rebuild) = (Instant::now() + wait, true);
         wait
     }
 }
 
-/// Retries until it is connected, and then watches until `stop` is cancelled or the supervisor ends. Returns the reason.
+/// Retries until it is connected, and then watches until `stop` is cancelled or the supervisor
+/// ends. Returns the reason.
 async fn watch_cluster(
     connection: Connection,
     feed: Feed,
@@ -367,21 +440,25 @@ async fn watch_cluster(
 ) -> String {
     let mut probes = probes.lock_owned().await;
     let stopped = || "it was stopped".to_owned();
-    let Some(Some(mut handle)) = stop.run_until_cancelled(start_sources(connection, feed)).await else {
+    let Some(Some(mut handle)) = stop.run_until_cancelled(start_sources(connection, feed)).await
+    else {
         return stopped();
     };
     let sync = handle.initial_sync().clone();
+
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
             reason = handle.ended() => return reason,
             _ = sync.done(), if !synced.is_cancelled() => synced.cancel(),
             probe = probes.recv() => match probe {
-                Some(probe) => _ = handle.ask(probe), // if the queue is full, the model repeats the probe
+                // If the queue is full, the model repeats the probe.
+                Some(probe) => _ = handle.ask(probe),
                 None => break,
             },
         }
     }
+
     handle.shutdown().await;
     stopped()
 }
@@ -401,6 +478,7 @@ async fn start_sources(connection: Connection, feed: Feed) -> Option<Handle> {
                 feed.failed(SourceId::Discovery, &failure).await.ok()?;
             }
         }
+
         sleep(wait).await;
         wait = (wait * 2).min(RETRY.1);
     }

@@ -1,8 +1,10 @@
-//! Reads the configuration file again when it changes, so that a new threshold does not restart the operator's Pod.
+//! Reads the configuration file again when it changes, so that a new threshold does not restart the
+//! operator's Pod.
 //!
-//! loopwatch polls the file, which costs one `stat` every three seconds. The kubelet itself takes up to a minute to update
-//! a ConfigMap. Notifications of the kernel (inotify) would be faster, but they follow files and not paths: each swap of the
-//! ConfigMap's symbolic link would need new ones for the folders on the path, and network file systems send none.
+//! loopwatch polls the file, which costs one `stat` every three seconds. The kubelet itself takes
+//! up to a minute to update a ConfigMap. Notifications of the kernel (inotify) would be faster, but
+//! they follow files and not paths: each swap of the ConfigMap's symbolic link would need new ones
+//! for the folders on the path, and network file systems send none.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -100,22 +102,30 @@ impl Reloader {
         loop {
             tokio::time::sleep(every).await;
             let now = Stamp::of(&reload.path).await;
-            // A file that has just changed may still be incomplete, so it must stay the same for one interval.
+
+            // A file that has just changed may still be incomplete, so it must stay the same for
+            // one interval.
             let settled = last.replace(now) == Some(now);
             if applied == Some(now) || !settled {
                 continue;
             }
+
             // The file may have changed between the start, which read it, and the first stamp.
             let first = applied.replace(now).is_none();
             let reload = Arc::clone(&reload);
+
             // Parsing may take some milliseconds, and reading may wait for a network file system.
-            match tokio::task::spawn_blocking(move || (reload.read)().map(Configuration::limited)).await {
+            match tokio::task::spawn_blocking(move || (reload.read)().map(Configuration::limited))
+                .await
+            {
                 Ok(Ok(new)) if !(first && new == self.current) => self.apply(new).await?,
                 Ok(Err(problems)) if !(first && problems == self.current.problems) => {
                     self.refuse(&problems.join("; ")).await?
                 }
                 Ok(_) => {}
-                Err(error) => self.refuse(&format!("cannot read the configuration: {error}")).await?,
+                Err(error) => {
+                    self.refuse(&format!("cannot read the configuration: {error}")).await?
+                }
             }
         }
     }
@@ -128,6 +138,7 @@ impl Reloader {
             effective.problems = vec![problem.to_owned()];
             false
         });
+
         self.feed.invalid(SourceId::Config, problem.to_owned()).await
     }
 
@@ -135,25 +146,34 @@ impl Reloader {
     async fn apply(&mut self, new: Configuration) -> Result<(), Closed> {
         info!("read the changed configuration file");
         for flag in needs_restart(&self.current.flags, &new.flags) {
-            warn!(flag, "this change of the configuration file takes effect when the container restarts");
+            warn!(
+                flag,
+                "this change of the configuration file takes effect when the container restarts"
+            );
         }
+
         self.exporter.set_options(export_options(&new));
         self.exporter.set_profiles(ProfileStore::new(new.flags.profiles.profile_dir.as_deref()));
+
         // First, because a model that panics and is rebuilt loses what is in the channel.
         self.effective.send_if_modified(|effective| {
             let annotations = effective.settings.annotations();
             let changed = effective.cluster != new.flags.cluster
                 || effective.profiles != new.flags.profiles
                 || annotations != new.settings.annotations();
+
             effective.problems.clone_from(&new.problems);
             effective.settings.clone_from(&new.settings);
             effective.cluster.clone_from(&new.flags.cluster);
             effective.profiles.clone_from(&new.flags.profiles);
+
             changed
         });
+
         if new.settings != self.current.settings {
             self.feed.send(Observation::SettingsChanged(Box::new(new.settings.clone()))).await?;
         }
+
         report(&new.problems, &self.feed, &self.exporter).await?;
         self.current = new;
         Ok(())
@@ -161,11 +181,16 @@ impl Reloader {
 }
 
 /// Reports whether the configuration in effect is valid.
-pub(super) async fn report(problems: &[String], feed: &Feed, exporter: &Exporter) -> Result<(), Closed> {
+pub(super) async fn report(
+    problems: &[String],
+    feed: &Feed,
+    exporter: &Exporter,
+) -> Result<(), Closed> {
     exporter.metrics().config.note(SystemClock::new().wall(), problems.is_empty());
     if problems.is_empty() {
         return feed.recovered(SourceId::Config).await;
     }
+
     let problem = problems.join("; ");
     warn!(problem, "parts of the configuration are invalid; running without them");
     feed.invalid(SourceId::Config, problem).await

@@ -1,4 +1,5 @@
-//! What loopwatch sends by itself: reference events to a webhook, alerts to Alertmanager and traces to a collector.
+//! What loopwatch sends by itself: reference events to a webhook, alerts to Alertmanager and traces
+//! to a collector.
 
 use std::sync::Arc;
 
@@ -38,15 +39,22 @@ impl Senders {
         let metrics = exporter.metrics();
         let host = OwnPod::of_environment("").filter(|pod| pod.in_cluster).map(|pod| pod.host);
         let requests = &metrics.notify_requests;
-        let notifying = flags.notify.webhook().map(|webhook| Notifier::start(webhook, requests.clone(), host.clone()));
+        let notifying = flags
+            .notify
+            .webhook()
+            .map(|webhook| Notifier::start(webhook, requests.clone(), host.clone()));
         let alerting = flags.alerting.options(flags.serve.links());
+
         let alerting = alerting.map(|options| Alerting::start(&options, model.clone(), metrics));
-        let (target, _) = flags.traces.target(); // the problems are among those of the configuration
+        // The problems are among those of the configuration.
+        let (target, _) = flags.traces.target();
         let tracing = target.and_then(|target| start_tracing(&target, metrics, host));
+
         if let Some((traces, _)) = &tracing {
             lock(model).gather_traces();
             exporter.set_traces(traces.clone());
         }
+
         Self { notifying, alerting, tracing }
     }
 
@@ -70,11 +78,13 @@ impl Senders {
                 traces.close(sending).await;
             }
         };
+
         let alerted = async {
             if let Some(alerting) = self.alerting {
                 alerting.close().await;
             }
         };
+
         tokio::join!(notified, traced, alerted);
     }
 }

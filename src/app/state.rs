@@ -1,4 +1,5 @@
-//! The checkpoint in the state directory, which survives restarts: a recording with one observation.
+//! The checkpoint in the state directory, which survives restarts: a recording with one
+//! observation.
 
 use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
@@ -26,31 +27,38 @@ const SAVE_EVERY: Duration = Duration::from_secs(60);
 /// Time for the last checkpoint.
 const LAST_WITHIN: Duration = Duration::from_secs(5);
 
-/// Applies the checkpoint of an earlier run to the model. If the file is unreadable, the model starts empty and the
-/// file stays as it is.
+/// Applies the checkpoint of an earlier run to the model. If the file is unreadable, the model
+/// starts empty and the file stays as it is.
 pub(super) fn restore(dir: &Path, model: &mut Model) {
     let path = dir.join(FILE);
+
     // Opening a named pipe would wait for a writer.
     if !path.is_file() {
         return;
     }
+
     match Recording::open(&path) {
         Ok(recording) => {
             let (mut lines, now) = (0, SystemClock::new().wall());
             for line in recording {
                 if matches!(line.saw, Observation::Restored(_)) {
-                    // The model's time never goes back, so a checkpoint of a clock that was ahead must not set it.
+                    // The model's time never goes back, so a checkpoint of a clock that was ahead
+                    // must not set it.
                     model.apply(line.at.min(now), line.saw);
                     lines += 1;
                 }
             }
+
             info!(file = %path.display(), checkpoints = lines, "restored the checkpoint of an earlier run");
         }
-        Err(error) => warn!(%error, "cannot read the checkpoint of an earlier run; starting without it"),
+        Err(error) => {
+            warn!(%error, "cannot read the checkpoint of an earlier run; starting without it")
+        }
     }
 }
 
-/// Saves the checkpoint whenever it has changed, at intervals, until `stop`. A process that is killed thus loses little.
+/// Saves the checkpoint whenever it has changed, at intervals, until `stop`. A process that is
+/// killed thus loses little.
 pub(super) async fn save_regularly(dir: PathBuf, model: SharedModel, stop: CancellationToken) {
     let (mut saved, mut failing) = (None, false);
     while stop.run_until_cancelled(tokio::time::sleep(SAVE_EVERY)).await.is_some() {
@@ -58,6 +66,7 @@ pub(super) async fn save_regularly(dir: PathBuf, model: SharedModel, stop: Cance
         if saved.as_ref() == Some(&checkpoint) {
             continue;
         }
+
         match write_elsewhere(&dir, settings, checkpoint.clone()).await {
             Ok(()) => (saved, failing) = (Some(checkpoint), false),
             Err(error) if !failing => {
@@ -69,8 +78,8 @@ pub(super) async fn save_regularly(dir: PathBuf, model: SharedModel, stop: Cance
     }
 }
 
-/// Saves the checkpoint once more when the task of [`save_regularly`] has ended. A disk that hangs does not hold up the end of
-/// the process: the receivers of alerts and traces wait for theirs.
+/// Saves the checkpoint once more when the task of [`save_regularly`] has ended. A disk that hangs
+/// does not hold up the end of the process: the receivers of alerts and traces wait for theirs.
 pub(super) async fn save_last(dir: &Path, model: &SharedModel, saving: JoinHandle<()>) {
     let saved = timeout(LAST_WITHIN, async {
         log_panic(saving.await);
@@ -90,7 +99,11 @@ fn take(model: &SharedModel) -> (Settings, Checkpoint) {
 }
 
 /// Writes on another thread: the disk may be slow, and no task may block this one.
-async fn write_elsewhere(dir: &Path, settings: Settings, checkpoint: Checkpoint) -> std::io::Result<()> {
+async fn write_elsewhere(
+    dir: &Path,
+    settings: Settings,
+    checkpoint: Checkpoint,
+) -> std::io::Result<()> {
     let dir = dir.to_owned();
     let written = spawn_blocking(move || write(&dir, &settings, checkpoint)).await;
     written.unwrap_or_else(|panic| Err(std::io::Error::other(panic)))
@@ -100,20 +113,27 @@ fn report(dir: &Path, error: &std::io::Error) {
     warn!(dir = %dir.display(), %error, "cannot write the checkpoint");
 }
 
-/// Writes the checkpoint to a new file and renames it, so that a crash leaves the old one intact. Another process that
-/// writes at the same moment, such as the Pod that an update replaces, would rename an incomplete file.
+/// Writes the checkpoint to a new file and renames it, so that a crash leaves the old one intact.
+/// Another process that writes at the same moment, such as the Pod that an update replaces, would
+/// rename an incomplete file.
 fn write(dir: &Path, settings: &Settings, checkpoint: Checkpoint) -> std::io::Result<()> {
     std::fs::create_dir_all(dir)?;
     let folder = std::fs::File::open(dir)?;
+
     // Some file systems have no locks.
     if let Err(TryLockError::WouldBlock) = folder.try_lock() {
-        return Err(std::io::Error::new(std::io::ErrorKind::ResourceBusy, "another process is writing it"));
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::ResourceBusy,
+            "another process is writing it",
+        ));
     }
+
     let new: PathBuf = dir.join(format!("{FILE}.new"));
     match std::fs::remove_file(&new) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
+
     let mut writer = Writer::create(&new, settings, None)?;
     writer.write(SystemClock::new().wall(), &Observation::Restored(Box::new(checkpoint)))?;
     writer.finish()?;
@@ -137,10 +157,13 @@ mod tests {
         let mut writer = Writer::create(&directory.path().join(FILE), &settings, None)?;
         writer.write(now.after(Span::hours(24)), &Observation::Restored(Box::default()))?;
         writer.finish()?;
+
         let mut model = Model::new(settings);
         restore(directory.path(), &mut model);
+
         assert!(model.snapshot().at < now.after(Span::hours(1)), "{}", model.snapshot().at);
         assert!(model.snapshot().at > Timestamp(0), "it is restored");
+
         Ok(())
     }
 
@@ -149,19 +172,33 @@ mod tests {
         let directory = tempfile::tempdir()?;
         let (file, stop) = (directory.path().join(FILE), CancellationToken::new());
         let model: SharedModel = Arc::new(Mutex::new(Model::new(Settings::default())));
-        let saving = tokio::spawn(save_regularly(directory.path().to_owned(), model.clone(), stop.clone()));
+        let saving =
+            tokio::spawn(save_regularly(directory.path().to_owned(), model.clone(), stop.clone()));
         let wait = || tokio::time::sleep(SAVE_EVERY + Duration::from_secs(1));
+
         wait().await;
         let first = std::fs::metadata(&file)?;
+
         assert_eq!(first.permissions().mode() & 0o777, 0o600);
+
         wait().await;
         assert_eq!(std::fs::metadata(&file)?.ino(), first.ino(), "nothing has changed");
-        let failure =
-            Observation::SourceFailed { source: SourceId::Config, cause: Cause::Invalid, detail: "x".to_owned() };
+
+        let failure = Observation::SourceFailed {
+            source: SourceId::Config,
+            cause: Cause::Invalid,
+            detail: "x".to_owned(),
+        };
+
         lock(&model).apply(Timestamp(1), failure);
         lock(&model).apply(Timestamp(600_000), Observation::Tick);
         wait().await;
-        assert!(std::fs::read_to_string(&file)?.contains("1970-01-01T00:00:00.001Z"), "the finding of the failure");
+
+        assert!(
+            std::fs::read_to_string(&file)?.contains("1970-01-01T00:00:00.001Z"),
+            "the finding of the failure"
+        );
+
         stop.cancel();
         saving.await?;
         Ok(())
@@ -174,10 +211,13 @@ mod tests {
         let model: SharedModel = Arc::new(Mutex::new(Model::new(Settings::default())));
         let began = tokio::time::Instant::now();
         save_last(directory.path(), &model, tokio::spawn(std::future::pending())).await;
+
         assert_eq!(began.elapsed(), LAST_WITHIN);
         assert!(!directory.path().join(FILE).exists());
+
         save_last(directory.path(), &model, tokio::spawn(async {})).await;
         assert!(directory.path().join(FILE).exists(), "the disk works");
+
         Ok(())
     }
 
@@ -186,12 +226,15 @@ mod tests {
         let directory = tempfile::tempdir()?;
         let other = directory.path().join("other");
         std::fs::write(&other, "untouched")?;
+
         for name in [FILE.to_owned(), format!("{FILE}.new")] {
             std::os::unix::fs::symlink(&other, directory.path().join(name))?;
         }
+
         write(directory.path(), &Settings::default(), Checkpoint::default())?;
         assert_eq!(std::fs::read_to_string(&other)?, "untouched");
         assert!(std::fs::symlink_metadata(directory.path().join(FILE))?.is_file());
+
         Ok(())
     }
 
@@ -199,26 +242,34 @@ mod tests {
     #[test]
     fn two_writers_leave_a_complete_checkpoint() -> std::io::Result<()> {
         let directory = tempfile::tempdir()?;
-        let learned = (0..500).map(|kind| (format!("example.io/Kind{kind}"), vec![1; 20])).collect();
+        let learned =
+            (0..500).map(|kind| (format!("example.io/Kind{kind}"), vec![1; 20])).collect();
         let checkpoint = Checkpoint { learned, ..Checkpoint::default() };
         let writers: Vec<_> = (0..2)
             .map(|_| {
                 let (dir, checkpoint) = (directory.path().to_owned(), checkpoint.clone());
                 std::thread::spawn(move || {
-                    (0..20).map(|_| write(&dir, &Settings::default(), checkpoint.clone())).collect::<Vec<_>>()
+                    (0..20)
+                        .map(|_| write(&dir, &Settings::default(), checkpoint.clone()))
+                        .collect::<Vec<_>>()
                 })
             })
             .collect();
+
         for _ in 0..50 {
-            let (mut model, exists) = (Model::new(Settings::default()), directory.path().join(FILE).exists());
+            let (mut model, exists) =
+                (Model::new(Settings::default()), directory.path().join(FILE).exists());
             restore(directory.path(), &mut model);
+
             let restored = model.checkpoint();
             assert!(!exists || restored == checkpoint, "{} kinds", restored.learned.len());
         }
+
         for written in writers.into_iter().flat_map(|writer| writer.join().expect("no panic")) {
             let kind = written.err().map(|error| error.kind());
             assert!(kind.is_none_or(|kind| kind == std::io::ErrorKind::ResourceBusy), "{kind:?}");
         }
+
         Ok(())
     }
 }

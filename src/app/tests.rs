@@ -1,4 +1,6 @@
-use loopwatch_model::observation::{Hashes, ObjectKey, ObjectView, Observation, Reference, Role, WatchedKind};
+use loopwatch_model::observation::{
+    Hashes, ObjectKey, ObjectView, Observation, Reference, Role, WatchedKind,
+};
 use loopwatch_model::settings::Settings;
 use loopwatch_testbed::kinds::watched;
 
@@ -13,8 +15,13 @@ fn kind() -> WatchedKind {
 
 /// A version of the widget `web`, whose spec refers to an object in another namespace.
 fn widget(version: u64, name: &str) -> Observation {
-    let reference =
-        Reference { slot: "spec.ref".into(), namespace: "team-b".into(), name: name.into(), ..Reference::default() };
+    let reference = Reference {
+        slot: "spec.ref".into(),
+        namespace: "team-b".into(),
+        name: name.into(),
+        ..Reference::default()
+    };
+
     let object = ObjectView {
         key: ObjectKey { namespace: "team-a".into(), name: "web".into() },
         uid: "u".into(),
@@ -23,6 +30,7 @@ fn widget(version: u64, name: &str) -> Observation {
         hashes: Hashes { spec: version, ..Hashes::default() },
         ..ObjectView::default()
     };
+
     Observation::Applied { watch: kind().watch, object: Box::new(object) }
 }
 
@@ -30,12 +38,15 @@ fn widget(version: u64, name: &str) -> Observation {
 #[tokio::test(start_paused = true)]
 async fn a_changed_reference_reaches_the_webhook_at_once() {
     let receiver = Receiver::start([]).await;
-    let webhook = Webhook { url: receiver.url.parse().expect("a URL"), token_file: None, ca_file: None };
+    let webhook =
+        Webhook { url: receiver.url.parse().expect("a URL"), token_file: None, ca_file: None };
     let (notifier, delivering) = Notifier::start(webhook, SelfMetrics::new().notify_requests, None);
     let model: SharedModel = Arc::new(Mutex::new(Model::new(Settings::default())));
     let (feed, observations) = Feed::new(CHANNEL, ServerClock::new());
     let outlets = Outlets { notifier: Some(notifier.clone()), ..Outlets::default() };
-    let pumping = tokio::spawn(pump(observations, model, None, Gauge::default(), |_| false, outlets));
+    let pumping =
+        tokio::spawn(pump(observations, model, None, Gauge::default(), |_| false, outlets));
+
     for start in [
         Observation::KindsDiscovered(vec![kind()]),
         Observation::ListBegan { watch: kind().watch, epoch: 1 },
@@ -44,6 +55,7 @@ async fn a_changed_reference_reaches_the_webhook_at_once() {
     ] {
         feed.send(start).await.expect("the pump runs");
     }
+
     let mut expected = 0;
     for trial in 0..100_u64 {
         // Each change but the first one replaces a reference: one disappears, one appears.
@@ -51,8 +63,10 @@ async fn a_changed_reference_reaches_the_webhook_at_once() {
         expected += if trial == 0 { 1 } else { 2 };
         receiver.received(expected).await;
     }
+
     let last = receiver.requests.all().pop().expect("a request").1;
     assert!(last.contains("_appeared") && last.contains("target-99"), "{last}");
+
     drop(feed);
     pumping.await.expect("no panic");
     notifier.close(delivering).await;
@@ -64,11 +78,15 @@ fn work_that_blocks_without_end_does_not_hold_up_the_end_of_the_process() {
     let (release, hanging) = std::sync::mpsc::channel::<()>();
     let (report, waited) = std::sync::mpsc::channel();
     block_on(async {
-        drop(tokio::task::spawn_blocking(move || report.send(hanging.recv_timeout(Duration::from_secs(60)))));
+        drop(tokio::task::spawn_blocking(move || {
+            report.send(hanging.recv_timeout(Duration::from_secs(60)))
+        }));
         tokio::task::yield_now().await;
     })
     .expect("a runtime");
+
     assert!(waited.try_recv().is_err(), "it still hangs when the runtime has ended");
+
     drop(release);
 }
 
@@ -82,11 +100,18 @@ fn lookups_that_hang_hold_up_no_files() {
             Ok(Vec::new())
         });
         for number in 0..20 {
-            let looking = tokio::time::timeout(Duration::from_millis(1), lookups.addresses(&number.to_string())).await;
+            let looking = tokio::time::timeout(
+                Duration::from_millis(1),
+                lookups.addresses(&number.to_string()),
+            )
+            .await;
+
             assert!(looking.is_err(), "it hangs");
         }
+
         sender.send(tokio::task::spawn_blocking(|| 7).await.expect("it ran")).expect("received");
     })
     .expect("a runtime");
+
     assert_eq!(served.try_recv(), Ok(7));
 }

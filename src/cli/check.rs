@@ -34,7 +34,8 @@ const READS_WITHIN: Duration = Duration::from_secs(10);
 /// Flags of `check`.
 #[derive(Args, Debug)]
 pub(super) struct CheckArgs {
-    /// Check a dump (a file or folder from `kubectl get -o json|yaml`) or the end of a recording, instead of a cluster
+    /// Check a dump (a file or folder from `kubectl get -o json|yaml`) or the end of a recording,
+    /// instead of a cluster
     #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context", "operator"])]
     snapshot: Option<PathBuf>,
     /// Time to report on [default: the newest time in the dump, or the end of the recording]
@@ -61,15 +62,21 @@ pub(super) struct CheckArgs {
 pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u8> {
     args.judge.apply(&mut settings);
     let (model, input) = match &args.snapshot {
-        Some(path) => judge_file(path, args.at, &args.judge, &args.cluster.exclude_namespace, settings)?,
+        Some(path) => {
+            judge_file(path, args.at, &args.judge, &args.cluster.exclude_namespace, settings)?
+        }
         None => (app::runtime()?.block_on(judge_cluster(&args, settings))?, Input::default()),
     };
-    let shown = Shown { model: &model, input: &input, timeline: None, all: args.all, offers_all: true };
+
+    let shown =
+        Shown { model: &model, input: &input, timeline: None, all: args.all, offers_all: true };
     let snapshot = shown.print(args.output);
     let unsynced = |kind: &KindSummary| kind.watches.iter().all(|watch| !watch.synced);
+
     if snapshot.kinds.iter().all(unsynced) && !snapshot.kinds.is_empty() {
         return Ok(FAILURE); // the report names the reason
     }
+
     Ok(play::exit_code(&snapshot, args.fail_on))
 }
 
@@ -88,18 +95,27 @@ pub(super) fn judge_file(
             Err(_) => {} // a dump, or a file that `Dump::read` rejects
         }
     }
+
     let annotations = settings.annotations();
-    let dump =
-        Dump::read(path, DecodeOptions { key: &app::hash_key(), annotations: &annotations, extra: Extra::None })?;
+    let dump = Dump::read(
+        path,
+        DecodeOptions { key: &app::hash_key(), annotations: &annotations, extra: Extra::None },
+    )?;
     let now = SystemClock::new().wall();
-    // People often check a dump long after they took it. That time must not count towards deadlines.
+
+    // People often check a dump long after they took it. That time must not count towards
+    // deadlines.
     let at = at.or(dump.newest()).unwrap_or(now).min(now);
     dump.problems.iter().for_each(|problem| super::print_error(problem));
+
     let input = Input { recording: None, dump: Some(described(&dump)) };
+
     // Time does not pass in a dump.
     let (dangling_after, owner_missing_after, orphan_after) = (Span::ZERO, Span::ZERO, Span::ZERO);
-    let mut model = Model::new(Settings { dangling_after, owner_missing_after, orphan_after, ..settings });
+    let mut model =
+        Model::new(Settings { dangling_after, owner_missing_after, orphan_after, ..settings });
     let found = dump.index();
+
     for observation in dump.observations(&found) {
         let key = match &observation {
             Observation::Listed { object, .. } => Some(&object.key),
@@ -109,19 +125,23 @@ pub(super) fn judge_file(
             model.apply(at, observation);
         }
     }
+
     model.apply(at, Observation::Tick);
     for round in 1..=ANSWER_ROUNDS {
         model.apply(at.after(Span(round)), Observation::Tick); // decides what waits for answers
         model.look_up_all_references();
+
         let probes = model.all_probes();
         if probes.is_empty() {
             break;
         }
+
         for probe in probes {
             let answer = found.answer(&probe);
             model.apply(at, Observation::Answered { probe, answer });
         }
     }
+
     Ok((model, input))
 }
 
@@ -146,6 +166,7 @@ fn judge_recording(
         anyhow::bail!("the recording {file} contains no observations");
     };
     let shown = at.map_or_else(|| format!("its end ({last})"), |at| at.to_string());
+
     super::print_error(&format!(
         "{file} is a recording; this report shows {shown}. To see its timeline, run `loopwatch replay {file}`"
     ));
@@ -155,19 +176,26 @@ fn judge_recording(
 async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<Model> {
     let access = args.cluster.access();
     let cluster = app::connect(&access).await?;
-    // The permissions of an operator's account show which kinds it owns. An administrator wants to see all of them.
-    let select =
-        if access.operator.is_some() { Selection::OperatorPermissions } else { Selection::EveryKindWithStatus };
+
+    // The permissions of an operator's account show which kinds it owns. An administrator wants to
+    // see all of them.
+    let select = if access.operator.is_some() {
+        Selection::OperatorPermissions
+    } else {
+        Selection::EveryKindWithStatus
+    };
     let options = SourceOptions {
         select,
         lease: LeaseSelection::Off,
         once: true,
         ..args.cluster.source_options(app::hash_key(), &settings)
     };
+
     let model: SharedModel = Arc::new(Mutex::new(Model::new(settings)));
     let (feed, observations) = app::channel(&cluster);
     let clock = cluster.clock().clone();
     let mut handle = Supervisor::start(cluster, options, feed.clone());
+
     // The lists are too short-lived for audits.
     let pump = tokio::spawn(app::pump(
         observations,
@@ -177,6 +205,7 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
         handle.reader(),
         Outlets::default(),
     ));
+
     let timeout = args.timeout;
     let within = Duration::from_millis(timeout.0.unsigned_abs());
     if tokio::time::timeout(within, first_lists(&mut handle)).await.is_err() {
@@ -190,11 +219,14 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
             READS_WITHIN.as_secs()
         ));
     }
+
     drop(feed);
     handle.shutdown().await;
     pump.await?;
     clock.ticks().for_each(|(at, tick)| app::lock(&model).apply(at, tick));
-    let model = Arc::into_inner(model).ok_or_else(|| anyhow::anyhow!("the model is still in use"))?;
+
+    let model =
+        Arc::into_inner(model).ok_or_else(|| anyhow::anyhow!("the model is still in use"))?;
     Ok(model.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
@@ -204,6 +236,7 @@ async fn first_lists(handle: &mut Handle) {
     let terminal = std::io::stderr().is_terminal();
     let done = sync.done();
     tokio::pin!(done);
+
     loop {
         tokio::select! {
             _ = &mut done => break,
@@ -218,6 +251,7 @@ async fn first_lists(handle: &mut Handle) {
             },
         }
     }
+
     if terminal {
         super::progress_line("");
     }
@@ -227,24 +261,29 @@ async fn first_lists(handle: &mut Handle) {
 async fn reads_in_doubt(model: &SharedModel, feed: &Feed) {
     let terminal = std::io::stderr().is_terminal();
     loop {
-        // The pump applies what it takes from the channel at once, so an empty channel means that the model knows all.
+        // The pump applies what it takes from the channel at once, so an empty channel means that
+        // the model knows all.
         let left = app::lock(model).reads_in_doubt();
         if feed.is_empty() && left == 0 {
             break;
         }
+
         if terminal {
             super::progress_line(&format!("{left} reads of objects in doubt left"));
         }
+
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+
     if terminal {
         super::progress_line("");
     }
 }
 
 pub(super) fn instant(text: &str) -> Result<Timestamp, String> {
-    Timestamp::parse(text)
-        .ok_or_else(|| format!("expected an RFC 3339 time, for example 2026-01-31T12:00:00Z, not {text:?}"))
+    Timestamp::parse(text).ok_or_else(|| {
+        format!("expected an RFC 3339 time, for example 2026-01-31T12:00:00Z, not {text:?}")
+    })
 }
 
 fn severity(text: &str) -> Result<Severity, String> {

@@ -12,7 +12,10 @@ pub(super) struct CompletionsArgs {
     shell: Shell,
 }
 
-pub(super) fn completions(args: CompletionsArgs, command: &mut clap::Command) -> anyhow::Result<u8> {
+pub(super) fn completions(
+    args: CompletionsArgs,
+    command: &mut clap::Command,
+) -> anyhow::Result<u8> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, command, "loopwatch", &mut script);
     super::print(&String::from_utf8_lossy(&script));

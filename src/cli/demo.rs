@@ -11,10 +11,12 @@ use crate::config::ServeFlags;
 use crate::export::report::OutputFormat;
 use crate::recording::Recording;
 
-/// A real incident: an operator of the zoo on a real cluster, one of the scenarios that the tests replay.
+/// A real incident: an operator of the zoo on a real cluster, one of the scenarios that the tests
+/// replay.
 const INCIDENT: &[u8] = include_bytes!("../../tests/scenarios/incident.jsonl");
 
-/// The default speed. At ten times its original speed, most of the incident fits into half a minute.
+/// The default speed. At ten times its original speed, most of the incident fits into half a
+/// minute.
 const SPEED: f64 = 10.0;
 
 /// Flags of `demo`.
@@ -34,15 +36,26 @@ pub(super) fn demo(args: DemoArgs) -> anyhow::Result<u8> {
     let recording = Recording::read(Cursor::new(INCIDENT), "the embedded incident".to_owned())?;
     let mut settings = recording.header().settings.clone();
     args.serve.apply(&mut settings);
+
     if !args.once {
-        Paced { recording, settings, judge: None, speed: args.speed, until: None, serve: &args.serve }
-            .serve(printer())?;
+        Paced {
+            recording,
+            settings,
+            judge: None,
+            speed: args.speed,
+            until: None,
+            serve: &args.serve,
+        }
+        .serve(printer())?;
         return Ok(SUCCESS);
     }
+
     let played = play::play("the embedded incident", recording, settings, None, None)?;
     super::print(&timeline::text(&played.timeline));
+
     let Played { model, input, .. } = &played;
-    Shown { model, input, timeline: None, all: false, offers_all: false }.print(OutputFormat::Table);
+    Shown { model, input, timeline: None, all: false, offers_all: false }
+        .print(OutputFormat::Table);
     Ok(SUCCESS)
 }
 

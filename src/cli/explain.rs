@@ -36,7 +36,8 @@ pub(super) struct ExplainArgs {
     /// http://127.0.0.1:9917, as after `kubectl port-forward`]
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "http://127.0.0.1:9917", conflicts_with_all = ["snapshot", "kubeconfig", "context"])]
     server: Option<ServerUrl>,
-    /// Explain from a dump (a file or folder from `kubectl get -o json|yaml`) or a recording, instead of a cluster
+    /// Explain from a dump (a file or folder from `kubectl get -o json|yaml`) or a recording,
+    /// instead of a cluster
     #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context"])]
     snapshot: Option<PathBuf>,
     /// Time to report on [default: the newest time in the dump, or the end of the recording]
@@ -82,7 +83,8 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
     let text = match (&args.server, &args.snapshot) {
         (Some(server), _) => app::runtime()?.block_on(server::ask(server, &question))?,
         (None, Some(path)) => {
-            let (explanation, not_visible) = file::read(path, args.at, &args.judge, settings, &question)?;
+            let (explanation, not_visible) =
+                file::read(path, args.at, &args.judge, settings, &question)?;
             json_of(&explanation, &not_visible)?
         }
         (None, None) => {
@@ -92,11 +94,14 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
             json_of(&explanation, &not_visible)?
         }
     };
-    let explained: Explained = serde_json::from_str(&text).context("the answer is no explanation of an object")?;
+
+    let explained: Explained =
+        serde_json::from_str(&text).context("the answer is no explanation of an object")?;
     super::print(&match args.output {
         OutputFormat::Json => text.trim_end().to_owned() + "\n",
         format => report::explain::text(&explained, report::style(format)),
     });
+
     Ok(SUCCESS)
 }
 
@@ -111,6 +116,11 @@ impl ExplainArgs {
     fn question(&self) -> Option<ObjectQuestion> {
         let (kind, name) = self.object.kind_and_name()?;
         let namespace = self.namespace.clone();
-        Some(ObjectQuestion { group: String::new(), kind: kind.to_owned(), namespace, name: name.to_owned() })
+        Some(ObjectQuestion {
+            group: String::new(),
+            kind: kind.to_owned(),
+            namespace,
+            name: name.to_owned(),
+        })
     }
 }

@@ -8,7 +8,8 @@ use super::USAGE;
 /// The object that a command is about: `KIND NAME` or `KIND/NAME`.
 #[derive(Args, Debug)]
 pub(super) struct ObjectArgs {
-    /// Kind as kubectl takes it: widgets, widget, Widget, a short name, widgets.example.io; or KIND/NAME
+    /// Kind as kubectl takes it: widgets, widget, Widget, a short name, widgets.example.io; or
+    /// KIND/NAME
     #[arg(value_name = "KIND", value_parser = NonEmptyStringValueParser::new())]
     kind: String,
     /// Name of the object
@@ -23,7 +24,9 @@ impl ObjectArgs {
     pub(super) fn kind_and_name(&self) -> Option<(&str, &str)> {
         match (&self.name, self.kind.split_once('/')) {
             (Some(name), _) => Some((&self.kind, name)),
-            (None, Some((kind, name))) if !kind.is_empty() && !name.is_empty() => Some((kind, name)),
+            (None, Some((kind, name))) if !kind.is_empty() && !name.is_empty() => {
+                Some((kind, name))
+            }
             (None, _) => None,
         }
     }

@@ -1,4 +1,5 @@
-//! Turns arguments, environment variables and the configuration file into a command and its settings.
+//! Turns arguments, environment variables and the configuration file into a command and its
+//! settings.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -24,9 +25,10 @@ pub(super) struct Parsed {
     pub(super) file_is_valid: bool,
 }
 
-/// Parses the arguments. `run` must start with any configuration, because an exit would take the operator's Pod down.
-/// For `run`, this function therefore leaves out invalid arguments and variables one by one. For every command, it
-/// leaves out invalid parts of the file; the caller decides whether to continue without them.
+/// Parses the arguments. `run` must start with any configuration, because an exit would take the
+/// operator's Pod down. For `run`, this function therefore leaves out invalid arguments and
+/// variables one by one. For every command, it leaves out invalid parts of the file; the caller
+/// decides whether to continue without them.
 pub(super) fn parse(arguments: &[OsString]) -> Result<Parsed, clap::Error> {
     parse_with(arguments, Path::new(config::DEFAULT_FILE))
 }
@@ -38,17 +40,21 @@ fn parse_with(arguments: &[OsString], default: &Path) -> Result<Parsed, clap::Er
     let (mut ignored, mut problems) = (unused_variables(&arguments), Vec::new());
     let (mut file, mut path, mut file_is_valid) = (None, None, true);
     let mut unknown = None;
+
     loop {
-        let command = config::with_file(command(&ignored), file.as_ref().unwrap_or(&File::default()));
+        let command =
+            config::with_file(command(&ignored), file.as_ref().unwrap_or(&File::default()));
         let error = match command.try_get_matches_from(&arguments) {
             Ok(matches) if file.is_none() => {
                 let named = named_file(&matches);
                 let missing = named.is_none() && !default.exists();
                 path = named.or_else(|| named_command(&matches, "run").then(|| default.to_owned()));
+
                 let (valid, more) = match &path {
                     Some(path) if !missing => File::read(path),
                     _ => Default::default(),
                 };
+
                 file_is_valid = more.is_empty();
                 problems.extend(more);
                 file = Some(valid);
@@ -59,30 +65,41 @@ fn parse_with(arguments: &[OsString], default: &Path) -> Result<Parsed, clap::Er
                 if let Command::Run(args) = &cli.command {
                     problems.extend(args.flags.traces.target().1);
                 }
+
                 problems.extend(cli.command.cluster().and_then(ClusterFlags::problem));
                 let settings = file.unwrap_or_default().settings;
                 return Ok(Parsed { cli, settings, problems, file: path, file_is_valid });
             }
             Err(error) => error,
         };
-        let problem = value_of(&unknown, &arguments, &error).unwrap_or_else(|| one_line(&error, &arguments));
+
+        let problem =
+            value_of(&unknown, &arguments, &error).unwrap_or_else(|| one_line(&error, &arguments));
         let informs = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
         unknown = unknown_flag(&arguments, &error).or(unknown);
+
         if !runs || informs || !leave_out(&mut arguments, &mut ignored, &error) {
             return Err(error);
         }
+
         problems.push(problem);
     }
 }
 
 /// The position and the name of the unknown flag that an error is about.
 fn unknown_flag(arguments: &[OsString], error: &clap::Error) -> Option<(usize, String)> {
-    let named = named(error).filter(|named| error.kind() == ErrorKind::UnknownArgument && named.starts_with('-'))?;
+    let named = named(error)
+        .filter(|named| error.kind() == ErrorKind::UnknownArgument && named.starts_with('-'))?;
     Some((position(arguments, named)?, flag(named).to_owned()))
 }
 
-/// The problem of an argument that may be the value of the unknown flag that was before it. It may be secret.
-fn value_of(unknown: &Option<(usize, String)>, arguments: &[OsString], error: &clap::Error) -> Option<String> {
+/// The problem of an argument that may be the value of the unknown flag that was before it. It may
+/// be secret.
+fn value_of(
+    unknown: &Option<(usize, String)>,
+    arguments: &[OsString],
+    error: &clap::Error,
+) -> Option<String> {
     let (position, flag) = unknown.as_ref()?;
     let argument = arguments.get(*position)?.to_string_lossy();
     let is_value = error.kind() == ErrorKind::UnknownArgument && named(error) == Some(&*argument);
@@ -90,11 +107,14 @@ fn value_of(unknown: &Option<(usize, String)>, arguments: &[OsString], error: &c
         .then(|| format!("unexpected argument after '{flag}', not shown as it may be secret"))
 }
 
-/// The flags whose variables do not apply: a dump replaces the cluster, so the variables of a cluster do not conflict
-/// with it.
+/// The flags whose variables do not apply: a dump replaces the cluster, so the variables of a
+/// cluster do not conflict with it.
 fn unused_variables(arguments: &[OsString]) -> Vec<String> {
-    let is_dump = |argument: &OsString| argument.to_string_lossy().split('=').next() == Some("--snapshot");
-    let unused: &[&str] = if arguments.iter().any(is_dump) { &["kubeconfig", "context", "operator"] } else { &[] };
+    let is_dump =
+        |argument: &OsString| argument.to_string_lossy().split('=').next() == Some("--snapshot");
+    let unused: &[&str] =
+        if arguments.iter().any(is_dump) { &["kubeconfig", "context", "operator"] } else { &[] };
+
     unused.iter().map(|flag| (*flag).to_owned()).collect()
 }
 
@@ -103,14 +123,17 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
     if error.kind() == ErrorKind::InvalidUtf8 {
         return not_utf8(arguments); // clap names neither the argument nor the variable
     }
+
     let text = without_value(error);
-    let lines = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information"));
+    let lines = text.lines().map(str::trim).filter(|line| {
+        !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information")
+    });
     let joined = without_credentials(&lines.collect::<Vec<_>>().join("; "));
     let line = joined.trim_start_matches("error: ").replace("; tip: ", "; ").replace(":; ", ": ");
-    match named(error).filter(|named| named.starts_with('-') && position(arguments, named).is_none()) {
+
+    match named(error)
+        .filter(|named| named.starts_with('-') && position(arguments, named).is_none())
+    {
         // The user gave no such argument, so the value comes from the environment.
         Some(named) if error.get(ContextKind::InvalidValue).is_some() => {
             format!("{}: {line}", config::variable(flag(named).trim_start_matches('-')))
@@ -128,39 +151,48 @@ pub(super) fn command_of(arguments: &[OsString]) -> String {
             command = next;
         }
     }
+
     path
 }
 
-/// The text of an error. It does not quote the value of an unknown flag, which may be a misspelt flag for a token, and of a flag
-/// for a URL: any part of a URL that is not valid may be secret.
+/// The text of an error. It does not quote the value of an unknown flag, which may be a misspelt
+/// flag for a token, and of a flag for a URL: any part of a URL that is not valid may be secret.
 fn without_value(error: &clap::Error) -> String {
     let text = error.to_string();
     if error.kind() == ErrorKind::UnknownArgument
-        && let Some(named) = named(error).filter(|named| named.starts_with('-') && flag(named) != *named)
+        && let Some(named) =
+            named(error).filter(|named| named.starts_with('-') && flag(named) != *named)
         && !is_known(flag(named))
     {
         return text.replace(named, &format!("{} …", flag(named)));
     }
+
     match error.get(ContextKind::InvalidValue) {
-        Some(ContextValue::String(value)) if named(error).is_some_and(|named| named.contains("URL")) => {
+        Some(ContextValue::String(value))
+            if named(error).is_some_and(|named| named.contains("URL")) =>
+        {
             text.replace(&format!("'{value}'"), "'…'")
         }
         _ => text,
     }
 }
 
-/// Replaces the user, the password, the path and the query of each URL in a text, which may be secret.
+/// Replaces the user, the password, the path and the query of each URL in a text, which may be
+/// secret.
 fn without_credentials(text: &str) -> String {
     let mut parts = text.split("://");
     let mut shown = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let end = part.find(|c: char| c.is_whitespace() || matches!(c, '\'' | '"')).unwrap_or(part.len());
+        let end =
+            part.find(|c: char| c.is_whitespace() || matches!(c, '\'' | '"')).unwrap_or(part.len());
         let (url, rest) = part.split_at(end);
         let (authority, path) = url.split_at(url.find(['/', '?', '#']).unwrap_or(url.len()));
         let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
         let path = if path.len() > 1 { "/…" } else { path };
+
         shown.extend(["://", host, path, rest]);
     }
+
     shown
 }
 
@@ -192,6 +224,7 @@ fn flags_not_utf8() -> impl Iterator<Item = String> {
     let text = command.get_arguments().filter(|arg| arg.get_value_parser().type_id() != path);
     let names: Vec<String> = text.filter_map(clap::Arg::get_long).map(str::to_owned).collect();
     let value = |flag: &String| std::env::var_os(config::variable(flag));
+
     names.into_iter().filter(move |flag| value(flag).is_some_and(|value| value.to_str().is_none()))
 }
 
@@ -244,16 +277,27 @@ fn flag(named: &str) -> &str {
 fn position(arguments: &[OsString], named: &str) -> Option<usize> {
     let (run, flag) = (config::keys(), flag(named));
     let short = match flag.strip_prefix("--") {
-        Some(long) => run.get_arguments().find(|arg| arg.get_long() == Some(long)).and_then(|arg| arg.get_short()),
+        Some(long) => run
+            .get_arguments()
+            .find(|arg| arg.get_long() == Some(long))
+            .and_then(|arg| arg.get_short()),
         // An unknown short flag: clap names `-5` for the argument `-5m`.
         None => flag.strip_prefix('-').and_then(|short| short.chars().next()),
     };
+
     // An argument that is not a flag may have the name of the command, which stays.
-    let first = if flag.starts_with('-') { 1 } else { command_position(arguments).map_or(1, |command| command + 1) };
+    let first = if flag.starts_with('-') {
+        1
+    } else {
+        command_position(arguments).map_or(1, |command| command + 1)
+    };
     let is_named = |text: &str| {
-        let by_short = short.is_some_and(|short| text.strip_prefix('-').is_some_and(|rest| rest.starts_with(short)));
+        let by_short = short.is_some_and(|short| {
+            text.strip_prefix('-').is_some_and(|rest| rest.starts_with(short))
+        });
         by_short || text == flag || text.split_once('=').is_some_and(|(name, _)| name == flag)
     };
+
     // A space may be part of an argument: `args: ["run", "--watch example.io/Widget"]`.
     find(arguments, first, |argument| argument.to_string_lossy() == named)
         .or_else(|| find(arguments, first, |argument| is_named(&argument.to_string_lossy())))
@@ -264,16 +308,25 @@ fn find(arguments: &[OsString], first: usize, wanted: impl Fn(&OsString) -> bool
     arguments.iter().skip(first).position(wanted).map(|position| position + first)
 }
 
-/// Removes the argument that an error names, or ignores its environment variable. Returns false if there is neither.
-fn leave_out(arguments: &mut Vec<OsString>, ignored: &mut Vec<String>, error: &clap::Error) -> bool {
+/// Removes the argument that an error names, or ignores its environment variable. Returns false if
+/// there is neither.
+fn leave_out(
+    arguments: &mut Vec<OsString>,
+    ignored: &mut Vec<String>,
+    error: &clap::Error,
+) -> bool {
     if error.kind() == ErrorKind::InvalidUtf8 {
         let before = (arguments.len(), ignored.len());
         match find(arguments, 1, |argument| argument.to_str().is_none()) {
             Some(position) => _ = arguments.remove(position),
-            None => ignored.extend(flags_not_utf8().filter(|flag| !ignored.contains(flag)).collect::<Vec<_>>()),
+            None => ignored.extend(
+                flags_not_utf8().filter(|flag| !ignored.contains(flag)).collect::<Vec<_>>(),
+            ),
         }
+
         return before != (arguments.len(), ignored.len());
     }
+
     let Some(named) = named(error) else { return false };
     let Some(position) = position(arguments, named) else {
         let name = flag(named).trim_start_matches('-').to_owned();
@@ -281,7 +334,9 @@ fn leave_out(arguments: &mut Vec<OsString>, ignored: &mut Vec<String>, error: &c
         ignored.push(name);
         return new;
     };
+
     arguments.remove(position);
+
     // The value may be the next argument.
     if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue)
         && let Some(next) = arguments.get(position).map(|next| next.to_string_lossy())
@@ -289,11 +344,15 @@ fn leave_out(arguments: &mut Vec<OsString>, ignored: &mut Vec<String>, error: &c
     {
         arguments.remove(position);
     }
+
     // clap takes the value of a flag before the command for a command.
     let is_value = |arguments: &[OsString]| !arguments[position].to_string_lossy().starts_with('-');
-    while command_position(arguments).is_some_and(|command| position < command) && is_value(arguments) {
+    while command_position(arguments).is_some_and(|command| position < command)
+        && is_value(arguments)
+    {
         arguments.remove(position);
     }
+
     true
 }
 

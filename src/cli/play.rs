@@ -1,4 +1,5 @@
-//! Applies a recording to a model, for `replay`, `demo`, and `check` of a recording, and prints reports.
+//! Applies a recording to a model, for `replay`, `demo`, and `check` of a recording, and prints
+//! reports.
 
 pub(super) mod paced; // at a limited speed
 
@@ -37,16 +38,26 @@ pub(super) struct Shown<'a> {
     pub(super) offers_all: bool,
 }
 
-/// The settings for a replay: those of the recorder, or of the configuration file that the user names. `--deadline`
-/// changes only deadlines, for example to find out whether another deadline would have raised an alert.
-pub(super) fn settings(recording: &Recording, judge: &JudgeFlags, configured: Settings) -> Settings {
-    let mut settings = if judge.config.is_some() { configured } else { recording.header().settings.clone() };
+/// The settings for a replay: those of the recorder, or of the configuration file that the user
+/// names. `--deadline` changes only deadlines, for example to find out whether another deadline
+/// would have raised an alert.
+pub(super) fn settings(
+    recording: &Recording,
+    judge: &JudgeFlags,
+    configured: Settings,
+) -> Settings {
+    let mut settings =
+        if judge.config.is_some() { configured } else { recording.header().settings.clone() };
     judge.apply(&mut settings);
     settings
 }
 
 /// Lets the user's choice prevail over a change of the settings in the recording.
-pub(super) fn override_settings(observation: &mut Observation, judge: &JudgeFlags, current: &Settings) {
+pub(super) fn override_settings(
+    observation: &mut Observation,
+    judge: &JudgeFlags,
+    current: &Settings,
+) {
     if let Observation::SettingsChanged(changed) = observation {
         if judge.config.is_some() {
             (**changed).clone_from(current);
@@ -69,15 +80,18 @@ pub(super) fn play(
     let (mut model, mut timeline) = (Model::new(settings), Vec::new());
     let mut input = RecordingInput::new(&recording.header().recorded_by);
     let mut ended = true;
+
     for mut line in recording.by_ref() {
         if let Some(judge) = judge {
             override_settings(&mut line.saw, judge, model.settings());
         }
+
         if let Some(until) = until.filter(|until| *until < line.at) {
             ensure!(input.begins.is_some(), "{file} begins at {}, after {until}", line.at);
             ended = false;
             break;
         }
+
         input.begins.get_or_insert(line.at);
         input.shows = input.shows.max(Some(line.at));
         model.apply(line.at, line.saw);
@@ -85,13 +99,17 @@ pub(super) fn play(
         timeline.extend(model.finding_events());
         model.reference_events(); // they went to the webhook of their time
     }
+
     if let Some(until) = until {
-        let Some(last) = input.shows else { anyhow::bail!("the recording {file} contains no observations") };
+        let Some(last) = input.shows else {
+            anyhow::bail!("the recording {file} contains no observations")
+        };
         ensure!(!ended || until <= last, "{file} ends at {last}, before {until}");
         model.apply(until, Observation::Tick);
         timeline.extend(model.finding_events());
         input.shows = Some(until);
     }
+
     input.set_unread(&recording.unread());
     Ok(Played { model, input: Input { recording: Some(input), dump: None }, timeline })
 }
@@ -110,12 +128,15 @@ impl Shown<'_> {
         let snapshot = self.model.snapshot();
         let rows = self.all.then(|| all_rows(self.model));
         super::print(&match format {
-            OutputFormat::Json => report::json(&snapshot, rows.as_deref(), self.input, self.timeline),
+            OutputFormat::Json => {
+                report::json(&snapshot, rows.as_deref(), self.input, self.timeline)
+            }
             OutputFormat::Table | OutputFormat::Markdown => {
                 let style = Style { offers_all: self.offers_all, ..report::style(format) };
                 report::text(&snapshot, rows.as_deref(), self.input, style)
             }
         });
+
         snapshot
     }
 }

@@ -28,11 +28,13 @@ pub(super) struct RecordArgs {
     /// Time after which to stop [default: when interrupted]
     #[arg(long = "for", value_name = "DURATION", value_parser = Span::parse)]
     duration: Option<Span>,
-    /// Size, before compression, at which to start a new file; loopwatch keeps one previous file, such as NAME.1.jsonl.
-    /// Each file begins with the state of the cluster, and is at least twice as large as that
+    /// Size, before compression, at which to start a new file; loopwatch keeps one previous file,
+    /// such as NAME.1.jsonl. Each file begins with the state of the cluster, and is at least twice
+    /// as large as that
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     max_size: u64,
-    /// Replace names, UIDs and texts with pseudonyms; the names of kinds, finalizers and field managers stay
+    /// Replace names, UIDs and texts with pseudonyms; the names of kinds, finalizers and field
+    /// managers stay
     #[arg(long)]
     anonymize: bool,
     /// Record all custom resources that have a status, not only those that the operator owns
@@ -53,6 +55,7 @@ pub(super) fn record(args: RecordArgs, settings: Settings) -> anyhow::Result<u8>
 async fn run(args: RecordArgs, mut settings: Settings) -> anyhow::Result<u8> {
     let RecordArgs { cluster, judge, profiles, output, duration, max_size, anonymize, all } = args;
     judge.apply(&mut settings);
+
     let server = app::connect(&cluster.access()).await?;
     let stop = app::stop_signal();
     if let Some(duration) = duration {
@@ -62,6 +65,7 @@ async fn run(args: RecordArgs, mut settings: Settings) -> anyhow::Result<u8> {
             stop.cancel();
         });
     }
+
     let options = SourceOptions {
         select: if all { Selection::EveryKindWithStatus } else { Selection::OperatorPermissions },
         profiles: profiles.options(),
@@ -70,10 +74,12 @@ async fn run(args: RecordArgs, mut settings: Settings) -> anyhow::Result<u8> {
     let key = anonymize.then(app::random_key);
     let max_bytes = max_size.max(1).saturating_mul(1024 * 1024);
     let (model, clock) = (Model::new(settings), server.clock().clone());
+
     let segments = Segments::create(&output, max_bytes, key, &model, clock.now())
         .with_context(|| format!("cannot create {}", output.display()))?;
     let (recorded, ended) = observe(server, options, model, segments, &stop).await?;
     complete(recorded, ended, &output, &clock, &stop)?;
+
     Ok(SUCCESS)
 }
 
@@ -92,11 +98,18 @@ fn complete(
     if let Ended::Unwritable(error) = ended {
         return Err(error).with_context(|| format!("cannot write {shown}"));
     }
+
     if let Some(segments) = recorded {
-        let lines = segments.finish(clock.now()).with_context(|| format!("cannot write {shown}"))?;
+        let lines =
+            segments.finish(clock.now()).with_context(|| format!("cannot write {shown}"))?;
         tracing::info!(file = %shown, observations = lines, "recorded");
     }
-    anyhow::ensure!(stop.is_cancelled(), "a bug in loopwatch stopped the sources, and {shown} ends at that moment");
+
+    anyhow::ensure!(
+        stop.is_cancelled(),
+        "a bug in loopwatch stopped the sources, and {shown} ends at that moment"
+    );
+
     Ok(())
 }
 
@@ -113,8 +126,15 @@ async fn observe(
     let handle = Supervisor::start(server, options, feed);
     let (sender, mut probes) = tokio::sync::mpsc::channel(64);
     let ask = move |probe| sender.try_send(probe).is_ok();
-    let mut pump =
-        tokio::spawn(app::pump(observations, model, Some(segments), Gauge::default(), ask, Outlets::default()));
+    let mut pump = tokio::spawn(app::pump(
+        observations,
+        model,
+        Some(segments),
+        Gauge::default(),
+        ask,
+        Outlets::default(),
+    ));
+
     let ended = loop {
         tokio::select! {
             ended = &mut pump => break Some(ended),
@@ -124,11 +144,13 @@ async fn observe(
             () = stop.cancelled() => break None,
         }
     };
+
     handle.shutdown().await;
     let ended = match ended {
         Some(ended) => ended,
         None => pump.await, // the pump first writes the observations left in the channel
     };
+
     Ok(ended?)
 }
 
@@ -145,12 +167,17 @@ mod tests {
         let output = folder.path().join("a.jsonl");
         let world = World::new(&[WIDGET]);
         world.change(|state| state.poisoned = Some("selfsubjectrulesreviews".to_owned()));
+
         let (server, stop) = (world.cluster(), CancellationToken::new());
         let (model, clock) = (Model::new(Settings::default()), server.clock().clone());
-        let segments = Segments::create(&output, 1 << 20, None, &model, clock.now()).expect("created");
+        let segments =
+            Segments::create(&output, 1 << 20, None, &model, clock.now()).expect("created");
         let options = SourceOptions::new(HashKey([0; 16]));
-        let (recorded, ended) = observe(server, options, model, segments, &stop).await.expect("observed");
-        let error = complete(recorded, ended, &output, &clock, &stop).expect_err("the sources panicked");
+        let (recorded, ended) =
+            observe(server, options, model, segments, &stop).await.expect("observed");
+        let error =
+            complete(recorded, ended, &output, &clock, &stop).expect_err("the sources panicked");
+
         assert!(error.to_string().contains("a bug in loopwatch"), "{error}");
         assert!(Recording::open(&output).expect("a recording").count() > 0);
     }

@@ -1,4 +1,5 @@
-//! `loopwatch replay`: the findings of a recording over time, and the state at its end or at any instant.
+//! `loopwatch replay`: the findings of a recording over time, and the state at its end or at any
+//! instant.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -39,7 +40,8 @@ pub(super) struct ReplayArgs {
     /// Serve the page, metrics and API for the end of the recording, until interrupted
     #[arg(long, help_heading = "Serving")]
     serve: bool,
-    /// With --serve: replay the recording at N times its original speed, instead of going to its end
+    /// With --serve: replay the recording at N times its original speed, instead of going to its
+    /// end
     #[arg(long, value_name = "N", value_parser = speed, requires = "serve", help_heading = "Serving")]
     speed: Option<f64>,
     #[command(flatten)]
@@ -59,12 +61,21 @@ pub(super) fn replay(args: ReplayArgs, settings: Settings) -> anyhow::Result<u8>
     let recording = Recording::open(&args.file)?;
     let mut settings = play::settings(&recording, &args.judge, settings);
     args.serve_flags.apply(&mut settings);
+
     if let Some(speed) = args.speed {
         let (judge, until, serve) = (Some(args.judge), args.until, &args.serve_flags);
         Paced { recording, settings, judge, speed, until, serve }.serve(Box::new(|_| {}))?;
         return Ok(SUCCESS);
     }
-    let played = play::play(&args.file.display().to_string(), recording, settings, Some(&args.judge), args.until)?;
+
+    let played = play::play(
+        &args.file.display().to_string(),
+        recording,
+        settings,
+        Some(&args.judge),
+        args.until,
+    )?;
+
     let Played { model, input, timeline } = &played;
     let shown = Shown { model, input, timeline: Some(timeline), all: args.all, offers_all: true };
     let format = match args.output {
@@ -73,15 +84,18 @@ pub(super) fn replay(args: ReplayArgs, settings: Settings) -> anyhow::Result<u8>
         Output::Table => OutputFormat::Table,
         Output::Markdown => OutputFormat::Markdown,
     };
+
     if format == OutputFormat::Json {
         report_blind_spots(input);
     } else {
         super::print(&timeline::text(timeline));
     }
+
     let snapshot = shown.print(format);
     if args.serve && format != OutputFormat::Json {
         return serve_end(played, &args.serve_flags);
     }
+
     Ok(play::exit_code(&snapshot, Severity::Warning))
 }
 
@@ -107,7 +121,8 @@ fn exporter(played: Played, flags: &ServeFlags) -> Arc<Exporter> {
 
 /// Serves the model unchanged until interrupted.
 pub(super) fn serve_end(played: Played, flags: &ServeFlags) -> anyhow::Result<u8> {
-    app::runtime()?
-        .block_on(async { timeline::serve(flags.listen, exporter(played, flags), app::stop_signal()).await })?;
+    app::runtime()?.block_on(async {
+        timeline::serve(flags.listen, exporter(played, flags), app::stop_signal()).await
+    })?;
     Ok(SUCCESS)
 }

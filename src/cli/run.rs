@@ -21,8 +21,8 @@ pub(super) struct RunArgs {
     pub(super) flags: Flags,
 }
 
-/// Runs. `file` is the configuration file, and `arguments` are those of the command line, with which loopwatch reads the
-/// file again when it changes.
+/// Runs. `file` is the configuration file, and `arguments` are those of the command line, with
+/// which loopwatch reads the file again when it changes.
 pub(super) fn run(
     args: RunArgs,
     settings: Settings,

@@ -38,6 +38,7 @@ fn merged(files: &[&str]) -> String {
             text.push('\n');
         });
     }
+
     text
 }
 
@@ -50,6 +51,7 @@ mod tests {
         let document: serde_json::Value = serde_saphyr::from_str(&merged(RULES)).expect("YAML");
         let groups = document["groups"].as_array().expect("groups");
         let each: usize = RULES.iter().map(|file| file.matches("\n  - name: ").count()).sum();
+
         assert_eq!(groups.len(), each);
         assert!(each >= RULES.len());
     }

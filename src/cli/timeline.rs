@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 use crate::config::DEFAULT_PORT;
 use crate::export::{Exporter, http};
 
-/// Maximum number of events in the text. A recording of several weeks has too many to read; the JSON has all of them.
+/// Maximum number of events in the text. A recording of several weeks has too many to read; the
+/// JSON has all of them.
 const MAX_LINES: usize = 200;
 
 /// The finding events of a recording as text: one line per event, with the time since the first.
@@ -22,9 +23,14 @@ pub(super) fn text(events: &[FindingEvent]) -> String {
     for event in events.iter().take(MAX_LINES) {
         text.push_str(&line(event, first));
     }
+
     if events.len() > MAX_LINES {
-        text.push_str(&format!("  … and {} more events; -o json lists them\n", events.len() - MAX_LINES));
+        text.push_str(&format!(
+            "  … and {} more events; -o json lists them\n",
+            events.len() - MAX_LINES
+        ));
     }
+
     text.push('\n');
     text
 }
@@ -38,27 +44,32 @@ pub(super) fn line(event: &FindingEvent, first: Timestamp) -> String {
         Change::Closed => "closed",
         Change::Explained => event.explanation(),
     };
+
     format!("  {since:>8}  {change}  {code} on {subject}\n")
 }
 
-/// Serves until interrupted, and prints the address. Without `listen`, it serves only this machine: on the default
-/// port, or on any free port if another process uses that one.
+/// Serves until interrupted, and prints the address. Without `listen`, it serves only this machine:
+/// on the default port, or on any free port if another process uses that one.
 pub(super) async fn serve(
     listen: Option<SocketAddr>,
     exporter: std::sync::Arc<Exporter>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let listener = match listen {
-        Some(address) => {
-            TcpListener::bind(address).await.map_err(|e| anyhow::anyhow!("cannot listen on {address}: {e}"))?
-        }
+        Some(address) => TcpListener::bind(address)
+            .await
+            .map_err(|e| anyhow::anyhow!("cannot listen on {address}: {e}"))?,
         None => match TcpListener::bind((Ipv4Addr::LOCALHOST, DEFAULT_PORT)).await {
             Ok(listener) => listener,
             Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?,
         },
     };
+
     let address = listener.local_addr()?;
-    super::print(&format!("Page:     http://{address}/\nMetrics:  http://{address}/metrics\nPress Ctrl-C to stop.\n"));
+    super::print(&format!(
+        "Page:     http://{address}/\nMetrics:  http://{address}/metrics\nPress Ctrl-C to stop.\n"
+    ));
     http::serve(listener, exporter, stop.cancelled_owned()).await;
+
     Ok(())
 }

@@ -59,7 +59,8 @@ cluster or the object, 64 if the command line is invalid.";
 enum Action {
     /// Predict the deletion of one object: `kubectl delete KIND NAME`
     Delete(DeleteArgs),
-    /// Predict the removal of an operator: its workload, its service account, and the roles of this account
+    /// Predict the removal of an operator: its workload, its service account, and the roles of this
+    /// account
     Uninstall(UninstallArgs),
 }
 
@@ -80,7 +81,8 @@ struct UninstallArgs {
     /// The Deployment or StatefulSet of the operator
     #[arg(value_name = "NAMESPACE/DEPLOYMENT", value_parser = operator_name)]
     operator: OperatorName,
-    /// Also delete the definitions of the kinds whose status the operator may write, and with them all of their objects
+    /// Also delete the definitions of the kinds whose status the operator may write, and with them
+    /// all of their objects
     #[arg(long)]
     definitions: bool,
 }
@@ -105,25 +107,46 @@ pub(super) fn what_if(args: WhatIfArgs) -> anyhow::Result<u8> {
         }
         Action::Uninstall(uninstall) => runtime.block_on(read_uninstall(&args, uninstall))?,
     };
+
     let Predicted { graph, request, operator, shared, left_out } = &predicted;
     let prediction = graph.predict(request);
-    let forecast =
-        Forecast { graph, request, prediction: &prediction, operator: operator.as_deref(), shared, left_out };
+    let forecast = Forecast {
+        graph,
+        request,
+        prediction: &prediction,
+        operator: operator.as_deref(),
+        shared,
+        left_out,
+    };
+
     super::print(&match args.output {
         OutputFormat::Json => forecast::json(&forecast),
         format => forecast::text(&forecast, report::style(format)),
     });
+
     Ok(if forecast.is_clear() { SUCCESS } else { FINDINGS })
 }
 
 async fn connect(args: &WhatIfArgs) -> anyhow::Result<(Cluster, ApiResources)> {
-    let access = Access { kubeconfig: args.kubeconfig.clone(), context: args.context.clone(), operator: None };
+    let access = Access {
+        kubeconfig: args.kubeconfig.clone(),
+        context: args.context.clone(),
+        operator: None,
+    };
     let cluster = app::connect(&access).await?;
-    let resources = ApiResources::read(&cluster).await.context("cannot read the kinds that the API server serves")?;
+    let resources = ApiResources::read(&cluster)
+        .await
+        .context("cannot read the kinds that the API server serves")?;
+
     Ok((cluster, resources))
 }
 
-async fn read_delete(what_if: &WhatIfArgs, args: &DeleteArgs, kind: &str, name: &str) -> anyhow::Result<Predicted> {
+async fn read_delete(
+    what_if: &WhatIfArgs,
+    args: &DeleteArgs,
+    kind: &str,
+    name: &str,
+) -> anyhow::Result<Predicted> {
     let (cluster, resources) = connect(what_if).await?;
     let kind = kind_names::resolve(&resources, kind)?;
     let namespace = match (&args.namespace, kind.namespaced) {
@@ -137,18 +160,32 @@ async fn read_delete(what_if: &WhatIfArgs, args: &DeleteArgs, kind: &str, name: 
         namespace: namespace.clone(),
         name: name.to_owned(),
     };
+
     let found = match ownership::find(&cluster, kind, &object).await {
         Ok(found) => found,
         Err(failure) if failure.status == Some(404) => {
-            let within = if namespace.is_empty() { String::new() } else { format!(" in the namespace {namespace}") };
+            let within = if namespace.is_empty() {
+                String::new()
+            } else {
+                format!(" in the namespace {namespace}")
+            };
+
             anyhow::bail!("there is no {} {name}{within}", kind_names::name(kind));
         }
         Err(failure) => anyhow::bail!("cannot read {} {name}: {failure}", kind_names::name(kind)),
     };
-    let scope = if namespace.is_empty() { Scope::AllNamespaces } else { Scope::Namespace(namespace.clone()) };
-    let mut read = OwnershipGraph::read(&cluster, &resources, &scope, cluster.namespace(), show).await;
+
+    let scope = if namespace.is_empty() {
+        Scope::AllNamespaces
+    } else {
+        Scope::Namespace(namespace.clone())
+    };
+    let mut read =
+        OwnershipGraph::read(&cluster, &resources, &scope, cluster.namespace(), show).await;
+
     show_nothing();
     read.ensure(&object, Some(found));
+
     let cascade = args.cascade;
     Ok(predicted(read, &[object], |targets| Request { targets, cascade, operator: None }))
 }
@@ -156,25 +193,33 @@ async fn read_delete(what_if: &WhatIfArgs, args: &DeleteArgs, kind: &str, name: 
 async fn read_uninstall(what_if: &WhatIfArgs, args: &UninstallArgs) -> anyhow::Result<Predicted> {
     let (cluster, resources) = connect(what_if).await?;
     let OperatorName { namespace, name } = &args.operator;
-    let installation = match Installation::read(&cluster, &resources, &args.operator, args.definitions).await {
-        Ok(installation) => installation,
-        Err(failure) if failure.status == Some(404) => {
-            anyhow::bail!("there is no Deployment or StatefulSet {name} in the namespace {namespace}")
-        }
-        Err(failure) => anyhow::bail!("cannot read the operator {namespace}/{name}: {failure}"),
-    };
-    let mut read = OwnershipGraph::read(&cluster, &resources, &Scope::AllNamespaces, namespace, show).await;
+    let installation =
+        match Installation::read(&cluster, &resources, &args.operator, args.definitions).await {
+            Ok(installation) => installation,
+            Err(failure) if failure.status == Some(404) => {
+                anyhow::bail!(
+                    "there is no Deployment or StatefulSet {name} in the namespace {namespace}"
+                )
+            }
+            Err(failure) => anyhow::bail!("cannot read the operator {namespace}/{name}: {failure}"),
+        };
+
+    let mut read =
+        OwnershipGraph::read(&cluster, &resources, &Scope::AllNamespaces, namespace, show).await;
     show_nothing();
     installation.objects.iter().for_each(|object| read.ensure(object, None));
+
     let (primaries, definitions) = (installation.primaries, args.definitions);
     let operator = Some(Operator { primaries, definitions });
     let request = |targets| Request { targets, cascade: Cascade::Background, operator };
     let mut predicted = predicted(read, &installation.objects, request);
+
     predicted.operator = Some(format!("{namespace}/{name}"));
     predicted.shared = installation.shared;
     predicted.left_out.extend(installation.left_out);
     predicted.left_out.sort();
     predicted.left_out.dedup();
+
     Ok(predicted)
 }
 
@@ -185,9 +230,11 @@ fn predicted(
 ) -> Predicted {
     let OwnershipGraph { nodes, kinds, silent, left_out } = read;
     let graph = Graph::new(nodes, kinds, silent);
-    let find =
-        |ObjectAddress { group, kind, namespace, name }: &ObjectAddress| graph.find(group, kind, namespace, name);
+    let find = |ObjectAddress { group, kind, namespace, name }: &ObjectAddress| {
+        graph.find(group, kind, namespace, name)
+    };
     let targets = objects.iter().filter_map(find).collect();
+
     Predicted { request: request(targets), graph, operator: None, shared: Vec::new(), left_out }
 }
 

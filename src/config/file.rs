@@ -16,11 +16,12 @@ use super::{Flags, keys};
 use crate::files::{is_irregular, open_regular};
 use crate::sources::failure::first_line;
 
-/// Size of the largest file that loopwatch reads. Parsing a list needs a few hundred bytes for each item, and the
-/// sidecar has 128 MiB.
+/// Size of the largest file that loopwatch reads. Parsing a list needs a few hundred bytes for each
+/// item, and the sidecar has 128 MiB.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// Limit of nodes in the file, aliases included. It is far beyond the nodes that fit without aliases.
+/// Limit of nodes in the file, aliases included. It is far beyond the nodes that fit without
+/// aliases.
 const MAX_NODES: usize = 64 * 1024;
 
 /// Problems that loopwatch reports; the rest only counts.
@@ -37,7 +38,8 @@ const CONFIG: &str = "config";
 pub(crate) struct File {
     /// The values of flags, by the long name of the flag.
     pub(super) values: BTreeMap<String, Vec<String>>,
-    /// The thresholds and the rules about findings, with the deadlines and limits of [`File::values`].
+    /// The thresholds and the rules about findings, with the deadlines and limits of
+    /// [`File::values`].
     pub settings: Settings,
 }
 
@@ -56,7 +58,10 @@ impl File {
             problems.truncate(MAX_PROBLEMS);
             problems.push(format!("and {more} more problems"));
         }
-        problems.iter_mut().for_each(|problem| problem.insert_str(0, &format!("{}: ", path.display())));
+
+        problems
+            .iter_mut()
+            .for_each(|problem| problem.insert_str(0, &format!("{}: ", path.display())));
         (file, problems)
     }
 
@@ -69,6 +74,7 @@ impl File {
         };
         let (mut file, mut problems) = (Self::default(), Vec::new());
         let command = keys();
+
         for (key, value) in entries {
             let name = key.replace('_', "-");
             if name == SETTINGS {
@@ -81,32 +87,46 @@ impl File {
                 problems.push(problem);
             }
         }
-        let arguments = file.values.iter().flat_map(|(name, values)| arguments(&command, name, values));
+
+        let arguments =
+            file.values.iter().flat_map(|(name, values)| arguments(&command, name, values));
         if let Ok(flags) = flags(&command, arguments.collect()) {
             flags.apply(&mut file.settings);
         }
+
         (file, problems)
     }
 
     /// Takes the value of one key, if the flag of that name accepts it.
-    fn take(&mut self, command: &Command, key: &str, name: &str, value: Value) -> Result<(), String> {
+    fn take(
+        &mut self,
+        command: &Command,
+        key: &str,
+        name: &str,
+        value: Value,
+    ) -> Result<(), String> {
         let known = || command.get_arguments().filter(|arg| arg.get_long() != Some(CONFIG));
         let Some(arg) = known().find(|arg| arg.get_long() == Some(name)) else {
             let names = known().filter_map(Arg::get_long).chain([SETTINGS, FINDINGS_KEY]);
             return Err(unknown(key, names.map(|name| name.replace('-', "_"))));
         };
         if self.values.contains_key(name) {
-            return Err(format!("{key}: the file sets this key twice, with a hyphen and with an underscore"));
+            return Err(format!(
+                "{key}: the file sets this key twice, with a hyphen and with an underscore"
+            ));
         }
+
         let values = texts(arg, value).map_err(|problem| format!("{key}: {problem}"))?;
         flags(command, arguments(command, name, &values)).map_err(|error| {
-            // Prefers the message of the value's own parser: clap adds the name of the flag and its usage.
+            // Prefers the message of the value's own parser: clap adds the name of the flag and its
+            // usage.
             let reason = error.source().map_or_else(|| first_line(&error), ToString::to_string);
             format!("{key}: {}", reason.trim_start_matches("error: "))
         })?;
         if !values.is_empty() {
             self.values.insert(name.to_owned(), values);
         }
+
         Ok(())
     }
 
@@ -115,14 +135,20 @@ impl File {
         let (entries, defaults) = match (value, serde_json::to_value(Settings::default())) {
             (Value::Object(entries), Ok(defaults)) => (entries, defaults),
             (Value::Null, _) => return Vec::new(),
-            _ => return vec![format!("{SETTINGS}: expected keys and values, for example `settle: 10s`")],
+            _ => {
+                return vec![format!(
+                    "{SETTINGS}: expected keys and values, for example `settle: 10s`"
+                )];
+            }
         };
+
         let (mut all, mut problems) = (defaults, Vec::new());
         overlay(&mut all, "", entries, &mut problems);
         if let Ok(settings) = serde_json::from_value(all) {
             let findings = std::mem::take(&mut self.settings.findings); // another key of the file
             self.settings = Settings { findings, ..settings };
         }
+
         problems
     }
 }
@@ -134,15 +160,18 @@ fn contents(path: &Path) -> Result<String, String> {
         false => unreadable(error),
     })?;
     let metadata = file.metadata().map_err(unreadable)?;
+
     if metadata.len() > MAX_BYTES {
         return Err(format!("the file has {} bytes; the maximum is {MAX_BYTES}", metadata.len()));
     }
+
     // The file may have grown since.
     let mut text = String::new();
     file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
     if text.len() as u64 > MAX_BYTES {
         return Err(format!("the file has more than {MAX_BYTES} bytes"));
     }
+
     Ok(text)
 }
 
@@ -150,6 +179,7 @@ fn entries(text: &str) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Ok(Map::new());
     }
+
     let options = serde_saphyr::options! { budget: serde_saphyr::budget! {
         max_nodes: MAX_NODES, max_total_scalar_bytes: 16 * MAX_NODES
     } };
@@ -168,10 +198,14 @@ fn texts(arg: &Arg, value: Value) -> Result<Vec<String>, String> {
     let one = |value| match value {
         Value::String(text) => Ok(text),
         Value::Number(value) if number => Ok(value.to_string()),
-        // YAML has already parsed `0123` as a number and `y` as a Boolean, so the original text is lost.
-        Value::Number(_) | Value::Bool(_) => Err("expected a string; put the value in quotes".to_owned()),
+        // YAML has already parsed `0123` as a number and `y` as a Boolean, so the original text is
+        // lost.
+        Value::Number(_) | Value::Bool(_) => {
+            Err("expected a string; put the value in quotes".to_owned())
+        }
         _ => Err("expected a string or a list of strings".to_owned()),
     };
+
     if !arg.get_action().takes_values() {
         return match value {
             Value::Bool(set) => Ok(if set { vec!["true".to_owned()] } else { Vec::new() }),
@@ -179,10 +213,13 @@ fn texts(arg: &Arg, value: Value) -> Result<Vec<String>, String> {
             _ => Err("expected true or false".to_owned()),
         };
     }
+
     match (value, arg.get_value_delimiter()) {
         (Value::Null, _) => Ok(Vec::new()),
         (Value::Array(items), _) => items.into_iter().map(one).collect(),
-        (value, Some(delimiter)) => Ok(one(value)?.split(delimiter).map(|part| part.trim().to_owned()).collect()),
+        (value, Some(delimiter)) => {
+            Ok(one(value)?.split(delimiter).map(|part| part.trim().to_owned()).collect())
+        }
         (value, None) => Ok(vec![one(value)?]),
     }
 }
@@ -200,9 +237,14 @@ fn flags(command: &Command, arguments: Vec<String>) -> Result<Flags, clap::Error
     Flags::from_arg_matches(&command.clone().try_get_matches_from(arguments)?)
 }
 
-/// Replaces the values at `pointer` in `settings` by `entries`, one by one. A value that [`Settings`] refuses is a
-/// problem, and the old value stays.
-fn overlay(settings: &mut Value, pointer: &str, entries: Map<String, Value>, problems: &mut Vec<String>) {
+/// Replaces the values at `pointer` in `settings` by `entries`, one by one. A value that
+/// [`Settings`] refuses is a problem, and the old value stays.
+fn overlay(
+    settings: &mut Value,
+    pointer: &str,
+    entries: Map<String, Value>,
+    problems: &mut Vec<String>,
+) {
     let place = format!("{SETTINGS}{}", pointer.replace('/', "."));
     for (name, value) in entries {
         let known = settings.pointer(pointer).and_then(Value::as_object);
@@ -211,6 +253,7 @@ fn overlay(settings: &mut Value, pointer: &str, entries: Map<String, Value>, pro
             problems.push(format!("{place}: {}", unknown(&name, names)));
             continue;
         }
+
         let value = match value {
             Value::Object(limits) if name == "limits" => {
                 overlay(settings, "/limits", limits, problems);
@@ -218,10 +261,12 @@ fn overlay(settings: &mut Value, pointer: &str, entries: Map<String, Value>, pro
             }
             value => value,
         };
+
         let mut changed = settings.clone();
         if let Some(entry) = changed.pointer_mut(pointer).and_then(|all| all.get_mut(&name)) {
             *entry = value;
         }
+
         match serde_json::from_value::<Settings>(changed.clone()) {
             Ok(_) => *settings = changed,
             Err(error) => problems.push(format!("{place}.{name}: {}", first_line(&error))),
@@ -239,11 +284,13 @@ mod tests {
         let (file, problems) = File::parse(
             "deadline: [5m, example.io/Widget=30m]\nwatch: example.io/Widget\nmax-watches: 7\nsettings:\n  settle: 3s\n  limits: {objects: 10}\n",
         );
+
         assert_eq!(problems, Vec::<String>::new());
         assert_eq!(file.values["watch"], ["example.io/Widget"]);
         assert_eq!(file.values["max-watches"], ["7"]);
         assert_eq!((file.settings.settle, file.settings.limits.objects), (Span::secs(3), 10));
         assert_eq!((file.settings.deadline, file.settings.deadlines.len()), (Span::mins(5), 1));
+
         for empty in ["", "\n", "# nothing\n", "---\n"] {
             assert!(File::parse(empty).1.is_empty(), "{empty:?}");
         }
@@ -257,17 +304,30 @@ mod tests {
         ] {
             let (file, problems) = File::parse(text);
             assert_eq!(problems, Vec::<String>::new());
-            assert_eq!((file.settings.settle, file.settings.findings.len()), (Span::secs(3), 1), "{text}");
+            assert_eq!(
+                (file.settings.settle, file.settings.findings.len()),
+                (Span::secs(3), 1),
+                "{text}"
+            );
         }
-        let (_, problems) = File::parse("findings: {Overdue: {enabled: false}}\nsettings: {findings: {}}\n");
-        assert!(problems.len() == 1 && problems[0].contains("settings: unknown key"), "{problems:?}");
+
+        let (_, problems) =
+            File::parse("findings: {Overdue: {enabled: false}}\nsettings: {findings: {}}\n");
+
+        assert!(
+            problems.len() == 1 && problems[0].contains("settings: unknown key"),
+            "{problems:?}"
+        );
     }
 
     #[test]
     fn a_problem_names_the_mistake_and_the_correction() {
         for (text, expected) in [
             ("deadlin: 5m", "did you mean \"deadline\"?"),
-            ("settings: {settel: 5s}", "settings: unknown key \"settel\"; did you mean \"settle\"?"),
+            (
+                "settings: {settel: 5s}",
+                "settings: unknown key \"settel\"; did you mean \"settle\"?",
+            ),
             ("settings: {limits: {object: 5}}", "did you mean \"objects\"?"),
             ("settings: {settle: soon}", "\"soon\" is not a duration"),
             ("settings: {settle: 5}", "expected"),
@@ -293,9 +353,13 @@ mod tests {
         ] {
             let (file, problems) = File::parse(text);
             let [message] = &problems[..] else { panic!("{text:?} gave {problems:?}") };
+
             assert!(message.contains(expected), "{text:?} gave {message:?}");
             assert!(!message.contains('\n'), "{message:?} is one line");
-            assert!(file.values.is_empty() && file.settings == Settings::default(), "{text:?} has no valid part");
+            assert!(
+                file.values.is_empty() && file.settings == Settings::default(),
+                "{text:?} has no valid part"
+            );
         }
     }
 
@@ -303,8 +367,12 @@ mod tests {
     fn the_valid_part_of_a_file_applies() {
         let text = "listen: nowhere\nmax_watches: 7\nsettings: {settle: soon, learn_after: 3, limits: {objects: 5, phases: -1}}\n";
         let (file, problems) = File::parse(text);
+
         assert_eq!(problems.len(), 3, "{problems:?}");
-        assert!(problems.iter().any(|problem| problem.starts_with("settings.limits.phases: ")), "{problems:?}");
+        assert!(
+            problems.iter().any(|problem| problem.starts_with("settings.limits.phases: ")),
+            "{problems:?}"
+        );
         assert_eq!(file.values.keys().collect::<Vec<_>>(), ["max-watches"]);
         assert_eq!((file.settings.learn_after, file.settings.limits.objects), (3, 5));
         assert_eq!(file.settings.settle, Settings::default().settle);
@@ -325,12 +393,20 @@ mod tests {
     fn the_examples_of_the_documentation_are_valid() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/tuning.md");
         let page = std::fs::read_to_string(path).expect("the page");
-        let examples: Vec<&str> =
-            page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default()).collect();
+        let examples: Vec<&str> = page
+            .split("```yaml\n")
+            .skip(1)
+            .map(|rest| rest.split("```").next().unwrap_or_default())
+            .collect();
+
         assert!(examples.len() >= 4, "{}", examples.len());
+
         for example in examples {
             let (file, problems) = File::parse(example);
-            assert!(problems.is_empty() && file.settings != Settings::default(), "{example}: {problems:?}");
+            assert!(
+                problems.is_empty() && file.settings != Settings::default(),
+                "{example}: {problems:?}"
+            );
         }
     }
 
@@ -339,6 +415,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("large.yaml");
         std::fs::write(&path, "#".repeat(MAX_BYTES as usize + 1)).expect("written");
+
         let (_, problems) = File::read(&path);
         assert!(problems[0].contains("large.yaml: the file has 65537 bytes"), "{problems:?}");
     }
@@ -348,7 +425,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let pipe = folder.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+
         assert!(made.success());
+
         for path in [&pipe, folder.path(), Path::new("/dev/zero")] {
             let (_, problems) = File::read(path);
             assert_eq!(problems, [format!("{}: not a regular file", path.display())]);
@@ -359,7 +438,12 @@ mod tests {
     fn many_problems_are_counted() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("many.yaml");
-        std::fs::write(&path, (0..1000).map(|number| format!("k{number}: 1\n")).collect::<String>()).expect("written");
+        std::fs::write(
+            &path,
+            (0..1000).map(|number| format!("k{number}: 1\n")).collect::<String>(),
+        )
+        .expect("written");
+
         let (_, problems) = File::read(&path);
         assert_eq!(problems.len(), MAX_PROBLEMS + 1);
         assert!(problems[MAX_PROBLEMS].ends_with("and 980 more problems"), "{problems:?}");
@@ -367,8 +451,13 @@ mod tests {
 
     #[test]
     fn aliases_do_not_fill_the_memory() {
-        let text = format!("a: &a [{}]\nb: &b [{}]\nnamespace: [*b, *b, *b]\n", "x,".repeat(200), "*a,".repeat(200));
+        let text = format!(
+            "a: &a [{}]\nb: &b [{}]\nnamespace: [*b, *b, *b]\n",
+            "x,".repeat(200),
+            "*a,".repeat(200)
+        );
         let (_, problems) = File::parse(&text);
+
         assert!(problems.len() == 1 && problems[0].contains("budget"), "{problems:?}");
     }
 

@@ -1,5 +1,5 @@
-//! The key `findings` of the configuration file: rules that disable findings or change their severity, for all subjects or
-//! for some kinds and namespaces.
+//! The key `findings` of the configuration file: rules that disable findings or change their
+//! severity, for all subjects or for some kinds and namespaces.
 //!
 //! ```yaml
 //! findings:
@@ -44,14 +44,19 @@ impl FromStr for OrphanAllow {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((namespaces, kinds)) = text.trim().split_once(':') else {
-            return Err(format!("expected NAMESPACE:KIND, for example team-a:ConfigMap or *:Secret, not {text:?}"));
+            return Err(format!(
+                "expected NAMESPACE:KIND, for example team-a:ConfigMap or *:Secret, not {text:?}"
+            ));
         };
-        // Objects without a namespace are in none, so that only a rule for all namespaces applies to them.
+
+        // Objects without a namespace are in none, so that only a rule for all namespaces applies
+        // to them.
         let select = |text: &str, name: fn(&str) -> Result<String, String>| match text {
             "*" => Ok(Selector::default()),
             _ => name(text).map(|name| Selector { include: vec![name], ..Selector::default() }),
         };
         let (namespaces, kinds) = (select(namespaces, namespace)?, select(kinds, kind)?);
+
         Ok(Self(FindingRule { kinds, namespaces, enabled: Some(false), severity: None }))
     }
 }
@@ -68,10 +73,12 @@ pub(super) fn read(value: Value) -> (BTreeMap<String, Vec<FindingRule>>, Vec<Str
             return (findings, problems);
         }
     };
+
     let names = || FINDINGS.iter().map(|info| info.name).chain([ALL_FINDINGS]);
     for (given, value) in entries {
         let Some(name) = names().find(|name| name.eq_ignore_ascii_case(&given)) else {
-            problems.push(format!("{FINDINGS_KEY}: {}", unknown(&given, names().map(str::to_owned))));
+            problems
+                .push(format!("{FINDINGS_KEY}: {}", unknown(&given, names().map(str::to_owned))));
             continue;
         };
         let rules = rules(name, value, &mut problems);
@@ -79,6 +86,7 @@ pub(super) fn read(value: Value) -> (BTreeMap<String, Vec<FindingRule>>, Vec<Str
             findings.entry(name.to_owned()).or_insert_with(Vec::new).extend(rules);
         }
     }
+
     (findings, problems)
 }
 
@@ -91,26 +99,37 @@ fn rules(name: &str, value: Value, problems: &mut Vec<String>) -> Vec<FindingRul
         one => vec![one],
     };
     let mut rules = Vec::new();
+
     for (index, value) in values.into_iter().enumerate() {
-        let place = if listed { format!("{FINDINGS_KEY}.{name}[{index}]") } else { format!("{FINDINGS_KEY}.{name}") };
+        let place = if listed {
+            format!("{FINDINGS_KEY}.{name}[{index}]")
+        } else {
+            format!("{FINDINGS_KEY}.{name}")
+        };
         match rule(value) {
             Ok(rule) => rules.push(rule),
             Err(problem) => problems.push(format!("{place}{problem}")),
         }
     }
+
     rules
 }
 
 /// Reads one rule. A problem begins with `: `, or with the key that it concerns.
 fn rule(value: Value) -> Result<FindingRule, String> {
     let Value::Object(entries) = value else {
-        return Err(": expected a rule, for example `{namespaces: [staging], enabled: false}`".to_owned());
+        return Err(
+            ": expected a rule, for example `{namespaces: [staging], enabled: false}`".to_owned()
+        );
     };
     let mut rule = FindingRule::default();
     for (key, value) in entries {
         let at = |problem: String| format!(".{key}: {problem}");
         match key.as_str() {
-            "enabled" => rule.enabled = Some(value.as_bool().ok_or_else(|| at("expected true or false".to_owned()))?),
+            "enabled" => {
+                rule.enabled =
+                    Some(value.as_bool().ok_or_else(|| at("expected true or false".to_owned()))?)
+            }
             "severity" => rule.severity = Some(severity(&value).map_err(at)?),
             "kinds" => rule.kinds = selector(value, kind).map_err(at)?,
             "namespaces" => rule.namespaces = selector(value, namespace).map_err(at)?,
@@ -120,11 +139,13 @@ fn rule(value: Value) -> Result<FindingRule, String> {
             }
         }
     }
+
     if rule.enabled.is_none() && rule.severity.is_none() {
         return Err(
             ": a rule needs `enabled` or `severity`; `kinds` and `namespaces` only say where it applies".to_owned()
         );
     }
+
     Ok(rule)
 }
 
@@ -142,9 +163,11 @@ fn selector(value: Value, name: fn(&str) -> Result<String, String>) -> Result<Se
         Value::Object(parts) => read_parts(parts, name, &mut selector)?,
         value => selector.include = names(value, name)?,
     }
+
     if selector.selects_all() {
         return Err("names nothing; leave it out to select everything".to_owned());
     }
+
     Ok(selector)
 }
 
@@ -160,6 +183,7 @@ fn read_parts(
             _ => return Err(unknown(&key, ["include", "exclude"].map(str::to_owned).into_iter())),
         }
     }
+
     Ok(())
 }
 
@@ -170,7 +194,9 @@ fn names(value: Value, name: fn(&str) -> Result<String, String>) -> Result<Vec<S
         Value::Array(items) => {
             let strings = items.into_iter().map(|item| match item {
                 Value::String(text) => name(text.trim()),
-                Value::Number(_) | Value::Bool(_) => Err("expected strings; put each value in quotes".to_owned()),
+                Value::Number(_) | Value::Bool(_) => {
+                    Err("expected strings; put each value in quotes".to_owned())
+                }
                 _ => Err("expected strings".to_owned()),
             });
             strings.collect()
@@ -182,13 +208,20 @@ fn names(value: Value, name: fn(&str) -> Result<String, String>) -> Result<Vec<S
 /// Checks a kind in the notation of `--watch`, in which `*` stands for any text.
 fn kind(text: &str) -> Result<String, String> {
     if !text.contains('*') {
-        return text.parse().map(|kind: KindSelector| kind.to_string()).map_err(|error| error.to_string());
+        return text
+            .parse()
+            .map(|kind: KindSelector| kind.to_string())
+            .map_err(|error| error.to_string());
     }
+
     let is_pattern = |c: char| c.is_ascii_alphanumeric() || "*-./".contains(c);
     if text.chars().all(is_pattern) && text.matches('/').count() <= 1 {
         return Ok(text.to_owned());
     }
-    Err(format!("{text:?} does not name kinds; use, for example, example.io/Widget or example.io/*"))
+
+    Err(format!(
+        "{text:?} does not name kinds; use, for example, example.io/Widget or example.io/*"
+    ))
 }
 
 /// Checks the name of a namespace, in which `*` stands for any text.
@@ -197,6 +230,7 @@ fn namespace(text: &str) -> Result<String, String> {
     if !text.is_empty() && text.chars().all(is_pattern) {
         return Ok(text.to_owned());
     }
+
     Err(format!("{text:?} does not name namespaces; use, for example, team-a or team-*"))
 }
 
@@ -221,18 +255,28 @@ mod tests {
              - {kinds: 'widgets.example.io, Pod', severity: info}\nall: {namespaces: {include: [a*], exclude: ab}, \
              kinds: [example.io/*], enabled: true}\nFailing:\n",
         );
+
         assert_eq!(problems, Vec::<String>::new());
+
         let names: Vec<&str> = findings.keys().map(String::as_str).collect();
         assert_eq!(names, ["Overdue", "Regressed", "all"], "names are those of the table");
         assert_eq!(findings["Overdue"][0].severity, Some(Severity::Critical));
+
         let [first, second] = &findings["Regressed"][..] else { panic!("two rules: {findings:?}") };
-        assert_eq!((first.enabled, &first.namespaces.include), (Some(false), &list(&["staging-*", "ci"])));
+        assert_eq!(
+            (first.enabled, &first.namespaces.include),
+            (Some(false), &list(&["staging-*", "ci"]))
+        );
         assert_eq!(
             (second.severity, &second.kinds.include),
             (Some(Severity::Info), &list(&["example.io/widgets", "Pod"]))
         );
+
         let all = &findings["all"][0];
-        assert_eq!((&all.namespaces.exclude, &all.kinds.include), (&list(&["ab"]), &list(&["example.io/*"])));
+        assert_eq!(
+            (&all.namespaces.exclude, &all.kinds.include),
+            (&list(&["ab"]), &list(&["example.io/*"]))
+        );
     }
 
     #[test]
@@ -240,19 +284,24 @@ mod tests {
         let allow = |text: &str| text.parse::<OrphanAllow>();
         let (findings, _) = parse("Orphan: [{enabled: true, severity: critical}]");
         let mut settings = Settings { findings, ..Settings::default() };
+
         for text in ["team-*:ConfigMap", "*:apps/*", "team-*:ConfigMap"] {
             allow(text).expect("a rule").apply(&mut settings);
         }
+
         let rules = &settings.findings["Orphan"];
         assert_eq!(rules.len(), 3, "the same rule twice is one: {rules:?}");
+
         let is_allowed = |group, kind, namespace| {
             let target = Target { group, kind, namespace, resource: "" };
             !tuned(&settings, FindingCode::Orphan, &target, []).enabled
         };
+
         assert!(is_allowed("", "ConfigMap", "team-a") && is_allowed("apps", "Deployment", "other"));
         assert!(is_allowed("apps", "Deployment", ""), "all namespaces include none");
         assert!(!is_allowed("", "ConfigMap", "other") && !is_allowed("", "Secret", "team-a"));
         assert!(!is_allowed("", "ConfigMap", ""));
+
         for (text, expected) in [
             ("ConfigMap", "expected NAMESPACE:KIND"),
             ("Team_A:ConfigMap", "\"Team_A\" does not name namespaces"),
@@ -268,18 +317,33 @@ mod tests {
     #[test]
     fn a_problem_names_the_rule_and_the_mistake() {
         for (yaml, expected) in [
-            ("Overdeu: {enabled: false}", "findings: unknown key \"Overdeu\"; did you mean \"Overdue\"?"),
-            ("Overdue: {sevrity: info}", "findings.Overdue: unknown key \"sevrity\"; did you mean \"severity\"?"),
+            (
+                "Overdeu: {enabled: false}",
+                "findings: unknown key \"Overdeu\"; did you mean \"Overdue\"?",
+            ),
+            (
+                "Overdue: {sevrity: info}",
+                "findings.Overdue: unknown key \"sevrity\"; did you mean \"severity\"?",
+            ),
             (
                 "Overdue: {severity: urgent}",
                 "findings.Overdue.severity: expected critical, warning or info, not \"urgent\"",
             ),
             ("Overdue: {enabled: maybe}", "findings.Overdue.enabled: expected true or false"),
             ("Overdue: false", "findings.Overdue: expected a rule"),
-            ("Overdue: {namespaces: [a]}", "findings.Overdue: a rule needs `enabled` or `severity`"),
-            ("Overdue: [{enabled: true}, {kinds: [a/b/c/d], enabled: true}]", "findings.Overdue[1].kinds: \"a/b/c/d\""),
+            (
+                "Overdue: {namespaces: [a]}",
+                "findings.Overdue: a rule needs `enabled` or `severity`",
+            ),
+            (
+                "Overdue: [{enabled: true}, {kinds: [a/b/c/d], enabled: true}]",
+                "findings.Overdue[1].kinds: \"a/b/c/d\"",
+            ),
             ("Overdue: {kinds: ['a b*'], enabled: true}", "does not name kinds"),
-            ("Overdue: {namespaces: [Team_A], enabled: true}", "\"Team_A\" does not name namespaces"),
+            (
+                "Overdue: {namespaces: [Team_A], enabled: true}",
+                "\"Team_A\" does not name namespaces",
+            ),
             ("Overdue: {namespaces: [42], enabled: true}", "put each value in quotes"),
             ("Overdue: {namespaces: [], enabled: true}", "names nothing"),
             ("Overdue: {namespaces: {exlude: [a]}, enabled: true}", "did you mean \"exclude\"?"),
@@ -287,8 +351,12 @@ mod tests {
         ] {
             let (findings, problems) = parse(yaml);
             let [problem] = &problems[..] else { panic!("{yaml:?} gave {problems:?}") };
+
             assert!(problem.contains(expected), "{yaml:?} gave {problem:?}");
-            assert!(findings.values().flatten().all(|rule| rule.enabled == Some(true)), "{yaml:?} has no other rule");
+            assert!(
+                findings.values().flatten().all(|rule| rule.enabled == Some(true)),
+                "{yaml:?} has no other rule"
+            );
         }
     }
 }

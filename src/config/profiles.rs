@@ -15,7 +15,8 @@ pub(crate) struct ProfileFlags {
     /// Profiles of the operator: two on suspicion of a leak (auto), or none (off)
     #[arg(long, value_name = "auto|off", default_value = "auto", value_parser = profiles)]
     pub profiles: ProfileSelection,
-    /// pprof of the operator, on loopback or an address of this Pod [default: found on the usual ports]
+    /// pprof of the operator, on loopback or an address of this Pod [default: found on the usual
+    /// ports]
     #[arg(long, value_name = "URL")]
     pub pprof: Option<PprofUrl>,
     /// Directory for the last profiles [default: /profiles, if it exists]
@@ -66,26 +67,39 @@ mod tests {
 
     fn options(arguments: &[&str]) -> Result<ProfileOptions, String> {
         let matches = keys().try_get_matches_from(arguments).map_err(|error| error.to_string())?;
-        let flags = <Flags as clap::FromArgMatches>::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+        let flags = <Flags as clap::FromArgMatches>::from_arg_matches(&matches)
+            .map_err(|error| error.to_string())?;
         Ok(flags.profiles.options())
     }
 
     #[test]
     fn profiles_are_taken_unless_the_user_says_otherwise() {
         assert_eq!(options(&[]), Ok(ProfileOptions::default()));
-        let chosen =
-            options(&["--profiles=off", "--pprof=http://localhost:6060", "--profile-dir=/data", "--profile-wait=2s"]);
+
+        let chosen = options(&[
+            "--profiles=off",
+            "--pprof=http://localhost:6060",
+            "--profile-dir=/data",
+            "--profile-wait=2s",
+        ]);
+
         let expected = ProfileOptions {
             off: true,
             url: "http://localhost:6060".parse().ok(),
             dir: Some(PathBuf::from("/data")),
             wait: Some(Duration::from_secs(2)),
         };
+
         assert_eq!(chosen, Ok(expected));
-        for (argument, expected) in
-            [("--profiles=yes", "expected auto or off"), ("--pprof=http://example.io", "IP address")]
-        {
-            assert!(options(&[argument]).is_err_and(|error| error.contains(expected)), "{argument}");
+
+        for (argument, expected) in [
+            ("--profiles=yes", "expected auto or off"),
+            ("--pprof=http://example.io", "IP address"),
+        ] {
+            assert!(
+                options(&[argument]).is_err_and(|error| error.contains(expected)),
+                "{argument}"
+            );
         }
     }
 }

@@ -6,10 +6,10 @@
 //!                    fires
 //! ```
 //!
-//! A posting holds everything that fires or has cleared lately, so a receiver that was away needs only the newest one: no
-//! queue grows while it is away. Every replica posts the same alerts, and Alertmanager merges those with equal labels.
-//! When the process stops, alerts stay as they are: they expire if no other process repeats them. `docs/alertmanager.md`
-//! describes this for users.
+//! A posting holds everything that fires or has cleared lately, so a receiver that was away needs
+//! only the newest one: no queue grows while it is away. Every replica posts the same alerts, and
+//! Alertmanager merges those with equal labels. When the process stops, alerts stay as they are:
+//! they expire if no other process repeats them. `docs/alertmanager.md` describes this for users.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -77,10 +77,15 @@ const STOP: Duration = Duration::from_secs(5);
 
 impl Alerting {
     /// Starts the tasks.
-    pub(crate) fn start(options: &AlertmanagerOptions, view: Arc<dyn View>, metrics: &SelfMetrics) -> Self {
+    pub(crate) fn start(
+        options: &AlertmanagerOptions,
+        view: Arc<dyn View>,
+        metrics: &SelfMetrics,
+    ) -> Self {
         let stop = CancellationToken::new();
         let (sender, postings) = watch::channel(Arc::new(Posting::default()));
         let mut posting = Vec::new();
+
         for url in &options.urls {
             info!(alertmanager = %url, "alerts are posted");
             if options.token_file.is_some()
@@ -88,12 +93,17 @@ impl Alerting {
             {
                 warn!("{warning}");
             }
-            let receiver = Receiver::new(url, options, metrics.alerting.clone(), Lookups::of_system());
+
+            let receiver =
+                Receiver::new(url, options, metrics.alerting.clone(), Lookups::of_system());
             posting.push(tokio::spawn(receiver.run(postings.clone())));
         }
+
         let labels = options.labels.iter().cloned().map(AlertLabel::into_pair).collect();
         let board = Board::new(labels, options.links.clone());
-        let evaluating = tokio::spawn(evaluate(board, view, sender, metrics.alerting.clone(), stop.clone()));
+        let evaluating =
+            tokio::spawn(evaluate(board, view, sender, metrics.alerting.clone(), stop.clone()));
+
         Self { stop, evaluating, posting }
     }
 
@@ -102,6 +112,7 @@ impl Alerting {
         self.stop.cancel();
         let mut tasks: Vec<JoinHandle<()>> = self.posting;
         tasks.push(self.evaluating);
+
         let all = async {
             for task in &mut tasks {
                 if let Err(error) = task.await {
@@ -109,6 +120,7 @@ impl Alerting {
                 }
             }
         };
+
         if timeout(STOP, all).await.is_err() {
             warn!("the process stops before all Alertmanagers have accepted the last alerts");
             tasks.iter().for_each(JoinHandle::abort);
@@ -116,7 +128,8 @@ impl Alerting {
     }
 }
 
-/// Looks at the findings regularly, and publishes what the Alertmanagers should know. Dropping the sender ends their tasks.
+/// Looks at the findings regularly, and publishes what the Alertmanagers should know. Dropping the
+/// sender ends their tasks.
 async fn evaluate(
     mut board: Board,
     view: Arc<dyn View>,
@@ -126,23 +139,30 @@ async fn evaluate(
 ) {
     let mut ticks = interval(EVALUATE);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+
     let mut ready = false;
     loop {
         let stopping = stop.run_until_cancelled(ticks.tick()).await.is_none();
-        // A model that has panicked may panic here, too, before it is rebuilt. That must not end the alerts.
+
+        // A model that has panicked may panic here, too, before it is rebuilt. That must not end
+        // the alerts.
         let seen = catch_unwind(AssertUnwindSafe(|| {
-            // Until the first lists are complete, loopwatch does not know which alerts of an earlier process still fire.
+            // Until the first lists are complete, loopwatch does not know which alerts of an
+            // earlier process still fire.
             ready = ready || view.pending().is_empty();
             ready.then(|| view.snapshot())
         }));
+
         if let Ok(Some(snapshot)) = seen {
             let dropped = board.update(&snapshot);
             metrics.dropped.inc_by(dropped);
         }
+
         metrics.firing.set(i64::try_from(board.firing()).unwrap_or(i64::MAX));
         if let Some(posting) = board.posting() {
             postings.send_replace(Arc::new(posting));
         }
+
         if stopping {
             return;
         }

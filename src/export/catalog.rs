@@ -1,5 +1,5 @@
-//! The catalog: every metric of loopwatch, in the order of the output, each with the function that writes its samples.
-//! `docs/metrics.md` is generated from it.
+//! The catalog: every metric of loopwatch, in the order of the output, each with the function that
+//! writes its samples. `docs/metrics.md` is generated from it.
 
 pub mod docs; // docs/metrics.md
 
@@ -8,7 +8,8 @@ use super::metric::MetricType::{Counter, Gauge, Histogram, Info};
 use super::metric::Stability::{Alpha, Stable};
 use super::prometheus::series::WriteSamples::{self, Kind, Object, Whole};
 use super::prometheus::series::{
-    deletion, every_object, findings, leases, objects, operator, ownership, references, sources, trends,
+    deletion, every_object, findings, leases, objects, operator, ownership, references, sources,
+    trends,
 };
 use crate::telemetry::{REVISION, VERSION};
 

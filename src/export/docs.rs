@@ -1,4 +1,5 @@
-//! Documentation that is generated from the table of findings: `docs/findings.md` and drafts of runbooks.
+//! Documentation that is generated from the table of findings: `docs/findings.md` and drafts of
+//! runbooks.
 
 use std::fmt::Write as _;
 
@@ -21,12 +22,14 @@ pub(super) fn findings() -> String {
          A finding raises an alert only if no other open finding explains it ([alert noise](alert-noise.md)). In commands, loopwatch replaces\n\
          the placeholders in braces with the values of the subject.\n",
     );
+
     let mut area = "";
     for info in FINDINGS {
         if info.area != area {
             area = info.area;
             let _ = write!(page, "\n## {}\n", capitalised(area));
         }
+
         let evidence: Vec<_> = info.evidence.iter().map(|key| format!("`{key}`")).collect();
         let _ = write!(
             page,
@@ -36,7 +39,9 @@ pub(super) fn findings() -> String {
             name = info.name,
             meaning = info.meaning,
             severity = info.severity.as_str(),
-            alert = super::rules::alert(info).map(|name| format!("- Alert: `{name}`\n")).unwrap_or_default(),
+            alert = super::rules::alert(info)
+                .map(|name| format!("- Alert: `{name}`\n"))
+                .unwrap_or_default(),
             near = info.near_miss,
             evidence = evidence.join(", "),
             thresholds = thresholds(info),
@@ -45,6 +50,7 @@ pub(super) fn findings() -> String {
             command = info.command,
         );
     }
+
     page
 }
 
@@ -76,6 +82,7 @@ fn explained(info: &FindingInfo) -> String {
             )
         }
     });
+
     let names: Vec<_> = explainers.collect();
     if names.is_empty() { String::new() } else { format!("- Explained by: {}\n", names.join(", ")) }
 }
@@ -133,13 +140,24 @@ mod tests {
                 fs::create_dir_all(&folder).expect("the folder can be made");
                 fs::write(&file, runbook(info)).expect("the file can be written");
             }
+
             let text = fs::read_to_string(&file).unwrap_or_default();
-            assert!(text.starts_with(&format!("# {}\n", info.name)), "{}: no runbook; UPDATE=1 begins one", info.name);
-            let headings: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+            assert!(
+                text.starts_with(&format!("# {}\n", info.name)),
+                "{}: no runbook; UPDATE=1 begins one",
+                info.name
+            );
+
+            let headings: Vec<_> =
+                text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+
             assert_eq!(headings, RUNBOOK_HEADINGS, "{}", info.name);
+
             for heading in RUNBOOK_HEADINGS {
-                let after = text.split_once(&format!("## {heading}\n")).map_or("", |(_, after)| after);
+                let after =
+                    text.split_once(&format!("## {heading}\n")).map_or("", |(_, after)| after);
                 let section = after.split("\n## ").next().unwrap_or_default();
+
                 assert!(section.trim().len() > 20, "{}: nothing under {heading}", info.name);
             }
         }

@@ -1,4 +1,5 @@
-//! Finds the object that somebody asks about, by the kind and the name as `kubectl` takes them, and tells its timeline.
+//! Finds the object that somebody asks about, by the kind and the name as `kubectl` takes them, and
+//! tells its timeline.
 
 pub(crate) mod timeline; // of one object
 
@@ -68,30 +69,41 @@ const KINDS: usize = 12;
 /// Objects that are visited under one lock of the model.
 const BATCH: usize = 1024;
 
-/// The parts of the cluster that an explanation from watched kinds, or from a dump, cannot show: those of the input, and the
-/// owners and children of other kinds.
+/// The parts of the cluster that an explanation from watched kinds, or from a dump, cannot show:
+/// those of the input, and the owners and children of other kinds.
 pub(crate) fn blind_spots(snapshot: &Snapshot, input: &Input) -> Vec<BlindSpot> {
-    let kinds: Vec<String> = snapshot.kinds.iter().map(|kind| name_of(&kind.group, &kind.kind)).collect();
+    let kinds: Vec<String> =
+        snapshot.kinds.iter().map(|kind| name_of(&kind.group, &kind.kind)).collect();
     let more = kinds.len().saturating_sub(KINDS);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     let shown = kinds.iter().take(KINDS).cloned().collect::<Vec<_>>().join(", ");
-    let why = if input.dump.is_some() { "the dump contains only" } else { "loopwatch watches only" };
-    let others =
-        BlindSpot { what: "owners and children of other kinds".to_owned(), why: format!("{why} {shown}{rest}") };
+    let why =
+        if input.dump.is_some() { "the dump contains only" } else { "loopwatch watches only" };
+    let others = BlindSpot {
+        what: "owners and children of other kinds".to_owned(),
+        why: format!("{why} {shown}{rest}"),
+    };
+
     std::iter::once(others).chain(input.all_blind_spots(snapshot)).collect()
 }
 
-/// Explains the object. One that the question names in full is found at once; otherwise the search visits all objects.
+/// Explains the object. One that the question names in full is found at once; otherwise the search
+/// visits all objects.
 ///
 /// # Errors
 /// If there is no such object, or more than one.
-pub(crate) async fn explain(view: &dyn View, question: &ObjectQuestion) -> Result<Explanation, LookupError> {
+pub(crate) async fn explain(
+    view: &dyn View,
+    question: &ObjectQuestion,
+) -> Result<Explanation, LookupError> {
     if let Some(explanation) = question.address().and_then(|address| view.explain(&address)) {
         return Ok(explanation);
     }
+
     let address = find(view, question).await?;
     view.explain(&address).ok_or_else(|| LookupError::NoObject {
-        object: format!("{} {}", name_of(&address.group, &address.kind), address.name), // it has just been deleted
+        // It has just been deleted.
+        object: format!("{} {}", name_of(&address.group, &address.kind), address.name),
         nearest: Vec::new(),
     })
 }
@@ -100,20 +112,27 @@ pub(crate) async fn explain(view: &dyn View, question: &ObjectQuestion) -> Resul
 ///
 /// # Errors
 /// If there is none, or more than one.
-pub(crate) async fn find(view: &dyn View, question: &ObjectQuestion) -> Result<ObjectAddress, LookupError> {
+pub(crate) async fn find(
+    view: &dyn View,
+    question: &ObjectQuestion,
+) -> Result<ObjectAddress, LookupError> {
     let kinds = view.snapshot().kinds;
     let kind = find_kind(&kinds, question)?;
     let (group, kind) = (kind.group.clone(), kind.kind.clone());
     let mut namespaces = Vec::new();
     let mut nearest = Nearest::new(&question.name);
     let mut next = Some(Cursor::default());
+
     while let Some(cursor) = next {
         next = view.visit(cursor, BATCH, &mut |object| {
             if object.group != group || object.kind != kind {
                 return;
             }
-            let here =
-                question.namespace.as_deref().is_none_or(|n| n == object.namespace || object.namespace.is_empty());
+
+            let here = question
+                .namespace
+                .as_deref()
+                .is_none_or(|n| n == object.namespace || object.namespace.is_empty());
             if here && object.name == question.name {
                 namespaces.push(object.namespace.to_owned());
             } else {
@@ -125,16 +144,26 @@ pub(crate) async fn find(view: &dyn View, question: &ObjectQuestion) -> Result<O
         });
         tokio::task::yield_now().await;
     }
+
     namespaces.sort();
     namespaces.dedup();
+
     let object = format!("{} {}", name_of(&group, &kind), question.name);
     match namespaces.len() {
         0 => {
             let within = question.namespace.as_ref().filter(|namespace| !namespace.is_empty());
-            let within = within.map(|namespace| format!(" in the namespace {namespace}")).unwrap_or_default();
+            let within = within
+                .map(|namespace| format!(" in the namespace {namespace}"))
+                .unwrap_or_default();
+
             Err(LookupError::NoObject { object: object + &within, nearest: nearest.names() })
         }
-        1 => Ok(ObjectAddress { group, kind, namespace: namespaces.remove(0), name: question.name.clone() }),
+        1 => Ok(ObjectAddress {
+            group,
+            kind,
+            namespace: namespaces.remove(0),
+            name: question.name.clone(),
+        }),
         _ => {
             namespaces.truncate(CANDIDATES);
             Err(LookupError::SeveralObjects { object, namespaces })
@@ -142,7 +171,10 @@ pub(crate) async fn find(view: &dyn View, question: &ObjectQuestion) -> Result<O
     }
 }
 
-fn find_kind<'a>(kinds: &'a [KindSummary], question: &ObjectQuestion) -> Result<&'a KindSummary, LookupError> {
+fn find_kind<'a>(
+    kinds: &'a [KindSummary],
+    question: &ObjectQuestion,
+) -> Result<&'a KindSummary, LookupError> {
     let text = question.kind.as_str();
     let (word, group) = match (text.split_once('/'), text.split_once('.')) {
         (Some((group, kind)), _) => (kind, group),
@@ -150,13 +182,16 @@ fn find_kind<'a>(kinds: &'a [KindSummary], question: &ObjectQuestion) -> Result<
         (None, None) => (text, question.group.as_str()),
     };
     let in_group = |kind: &&KindSummary| {
-        let without_version = group.strip_prefix(kind.version.as_str()).and_then(|rest| rest.strip_prefix('.'));
+        let without_version =
+            group.strip_prefix(kind.version.as_str()).and_then(|rest| rest.strip_prefix('.'));
         group.is_empty()
             || group == kind.group
             || without_version == Some(&kind.group)
             || (group == "core" && kind.group.is_empty())
     };
-    let found: Vec<&KindSummary> = kinds.iter().filter(in_group).filter(|kind| is_named(kind, word)).collect();
+
+    let found: Vec<&KindSummary> =
+        kinds.iter().filter(in_group).filter(|kind| is_named(kind, word)).collect();
     let full = |kind: &KindSummary| name_of(&kind.group, &kind.kind);
     match found.as_slice() {
         [kind] => Ok(kind),
@@ -199,7 +234,8 @@ fn hint(nearest: &[String]) -> String {
 // === impl ObjectQuestion ===
 
 impl ObjectQuestion {
-    /// The address that it gives; `None` if it leaves the group open. `core` stands for the group without a name.
+    /// The address that it gives; `None` if it leaves the group open. `core` stands for the group
+    /// without a name.
     fn address(&self) -> Option<ObjectAddress> {
         let group = match self.group.as_str() {
             "" => return None,
@@ -207,6 +243,7 @@ impl ObjectQuestion {
             group => group.to_owned(),
         };
         let namespace = self.namespace.clone().unwrap_or_default();
+
         Some(ObjectAddress { group, kind: self.kind.clone(), namespace, name: self.name.clone() })
     }
 }
@@ -229,7 +266,8 @@ impl Nearest {
     /// Considers a name; `shown` is how to show it.
     pub(crate) fn offer(&mut self, name: &str, shown: impl FnOnce() -> String) {
         let similarity = strsim::jaro_winkler(&self.word, &name.to_ascii_lowercase());
-        let place = self.best.iter().position(|(other, _)| *other < similarity).unwrap_or(self.best.len());
+        let place =
+            self.best.iter().position(|(other, _)| *other < similarity).unwrap_or(self.best.len());
         if similarity >= SIMILAR && place < CANDIDATES {
             self.best.insert(place, (similarity, shown()));
             self.best.truncate(CANDIDATES);

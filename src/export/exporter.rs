@@ -1,4 +1,5 @@
-//! State that all HTTP handlers share: the view of the model, the export options, and loopwatch's own metrics.
+//! State that all HTTP handlers share: the view of the model, the export options, and loopwatch's
+//! own metrics.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -14,8 +15,8 @@ use super::view::{View, lock};
 use crate::sources::profiles::ProfileStore;
 use crate::telemetry::{PartLabels, SelfMetrics};
 
-/// Maximum number of scrapes rendered concurrently: two, so that a pair of Prometheus replicas need not wait for each
-/// other. A higher limit would raise the peak use of memory and CPU.
+/// Maximum number of scrapes rendered concurrently: two, so that a pair of Prometheus replicas need
+/// not wait for each other. A higher limit would raise the peak use of memory and CPU.
 pub(super) const CONCURRENT_RENDERS: usize = 2;
 
 /// Options for the amount and the visibility of exported data.
@@ -23,7 +24,8 @@ pub(super) const CONCURRENT_RENDERS: usize = 2;
 pub(crate) struct ExportOptions {
     /// Selects the objects that have their own series.
     pub object_series: ObjectSeries,
-    /// Limit on per-object series in a metric family. The families that [`ObjectSeries::All`] adds are exempt.
+    /// Limit on per-object series in a metric family. The families that [`ObjectSeries::All`] adds
+    /// are exempt.
     pub max_object_series: usize,
     /// Whether page and API are available to other hosts.
     pub expose_ui: bool,
@@ -50,13 +52,21 @@ pub(crate) struct Exporter {
 impl Exporter {
     /// An exporter for `model`.
     #[must_use]
-    pub(crate) fn new(model: Arc<Mutex<Model>>, metrics: Arc<SelfMetrics>, options: ExportOptions) -> Self {
+    pub(crate) fn new(
+        model: Arc<Mutex<Model>>,
+        metrics: Arc<SelfMetrics>,
+        options: ExportOptions,
+    ) -> Self {
         Self::with_view(model, metrics, options)
     }
 
     /// An exporter for any view.
     #[must_use]
-    pub(crate) fn with_view(view: Arc<dyn View>, metrics: Arc<SelfMetrics>, options: ExportOptions) -> Self {
+    pub(crate) fn with_view(
+        view: Arc<dyn View>,
+        metrics: Arc<SelfMetrics>,
+        options: ExportOptions,
+    ) -> Self {
         let renders = Arc::new(Semaphore::new(CONCURRENT_RENDERS));
         let options = Mutex::new(options);
         let (series_dropped, alive) = (AtomicU64::new(0), AtomicBool::new(true));

@@ -7,12 +7,15 @@ use std::path::Path;
 pub(crate) fn check(path: &str, actual: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("UPDATE").is_some() {
-        fs::create_dir_all(file.parent().expect("a parent directory")).expect("the directory can be created");
+        fs::create_dir_all(file.parent().expect("a parent directory"))
+            .expect("the directory can be created");
         fs::write(&file, actual).expect("the file can be written");
     }
+
     let expected = fs::read_to_string(&file).unwrap_or_default();
     if expected != actual {
-        let line = expected.lines().zip(actual.lines()).take_while(|(left, right)| left == right).count();
+        let line =
+            expected.lines().zip(actual.lines()).take_while(|(left, right)| left == right).count();
         let at = |text: &str| text.lines().nth(line).unwrap_or("(end of file)").to_owned();
         panic!(
             "{path} differs at line {}; run with UPDATE=1 to rewrite it\n expected: {}\n   actual: {}",

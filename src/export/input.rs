@@ -1,4 +1,5 @@
-//! The recording or dump behind a report, with the parts of it that loopwatch could not use. Every output names them.
+//! The recording or dump behind a report, with the parts of it that loopwatch could not use. Every
+//! output names them.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +85,8 @@ impl RecordingInput {
 
     /// Replaces the counts of the parts without effect.
     pub(crate) fn set_unread(&mut self, unread: &Unread) {
-        let skipped = |(line, reason): &(u64, String)| SkippedLine { line: *line, reason: reason.clone() };
+        let skipped =
+            |(line, reason): &(u64, String)| SkippedLine { line: *line, reason: reason.clone() };
         self.skipped_lines = unread.lines;
         self.first_skipped_lines = unread.first_lines.iter().map(skipped).collect();
         self.undiscovered_lines = unread.undiscovered_lines();
@@ -107,33 +109,55 @@ impl RecordingInput {
         let mut spots = Vec::new();
         let mut add = |what: String, why: String| spots.push(BlindSpot { what, why });
         let lines = |count: u64| plural(count, "line") + " of the recording";
+
         if self.skipped_lines > 0 {
-            let reasons =
-                self.first_skipped_lines.iter().map(|skipped| format!("line {}: {}", skipped.line, skipped.reason));
-            let why = format!("loopwatch cannot read them ({})", list(reasons, self.skipped_lines, "; "));
+            let reasons = self
+                .first_skipped_lines
+                .iter()
+                .map(|skipped| format!("line {}: {}", skipped.line, skipped.reason));
+            let why =
+                format!("loopwatch cannot read them ({})", list(reasons, self.skipped_lines, "; "));
+
             add(lines(self.skipped_lines), why);
         }
+
         if self.undiscovered_lines > 0 {
-            let names =
-                self.undiscovered_watches.keys().filter(|watch| !watch.0.is_empty()).map(|watch| watch.to_string());
+            let names = self
+                .undiscovered_watches
+                .keys()
+                .filter(|watch| !watch.0.is_empty())
+                .map(|watch| watch.to_string());
             let names = list(names, self.undiscovered_watches.len() as u64, ", ");
-            let why = format!("they are about watches that are in no list of kinds before them ({names})");
+            let why = format!(
+                "they are about watches that are in no list of kinds before them ({names})"
+            );
+
             add(lines(self.undiscovered_lines), why);
         }
+
         let fields: u64 = self.unknown_fields.values().sum();
         if fields > 0 {
-            let counts = self.unknown_fields.iter().map(|(path, count)| format!("{path}: {}", Number(*count)));
+            let counts = self
+                .unknown_fields
+                .iter()
+                .map(|(path, count)| format!("{path}: {}", Number(*count)));
             let names = list(counts, self.unknown_fields.len() as u64, ", ");
+
             add(
                 plural(fields, "unknown field") + " of the recording",
                 format!("{} ({names})", self.by_other_version()),
             );
         }
+
         if !self.unknown_header_fields.is_empty() {
             let count = self.unknown_header_fields.len() as u64;
             let names = list(self.unknown_header_fields.iter().cloned(), count, ", ");
-            add(plural(count, "setting") + " of the recording", format!("{} ({names})", self.by_other_version()));
+            add(
+                plural(count, "setting") + " of the recording",
+                format!("{} ({names})", self.by_other_version()),
+            );
         }
+
         spots
     }
 
@@ -153,9 +177,12 @@ impl DumpInput {
         if without == 0 {
             return None;
         }
-        let what = format!("The age of the specs of {} of {}", Number(without), plural(objects, "object"));
+
+        let what =
+            format!("The age of the specs of {} of {}", Number(without), plural(objects, "object"));
         let why = "these objects have no managedFields, so loopwatch does not know when their specs were written, and \
                    reports nothing critical about them; create the dump with `kubectl get --show-managed-fields`";
+
         Some(BlindSpot { what, why: why.to_owned() })
     }
 }
@@ -171,6 +198,7 @@ fn list(texts: impl Iterator<Item = String>, count: u64, separator: &str) -> Str
     if more > 0 {
         shown.push(format!("and {} more", Number(more)));
     }
+
     shown.join(separator)
 }
 
@@ -187,12 +215,20 @@ mod tests {
             fields: [("saw.applied.object.colour".to_owned(), 4)].into(),
             header: vec!["settings.moon".to_owned()],
         };
+
         let mut recording = RecordingInput::new("loopwatch 9.9.9");
         assert!(recording.blind_spots().is_empty());
+
         recording.set_unread(&unread);
         assert_eq!(recording.unread().map(|(_, count)| count), [7, 2_000, 4, 1]);
+
         let input = Input { recording: Some(recording), dump: None };
-        let said: Vec<_> = input.blind_spots().into_iter().map(|spot| format!("{}: {}", spot.what, spot.why)).collect();
+        let said: Vec<_> = input
+            .blind_spots()
+            .into_iter()
+            .map(|spot| format!("{}: {}", spot.what, spot.why))
+            .collect();
+
         assert_eq!(
             said,
             [
@@ -208,8 +244,13 @@ mod tests {
     fn a_dump_without_managed_fields_has_no_ages_of_specs() {
         let of = |objects, without_managed_fields| {
             let dump = Some(DumpInput { objects, without_managed_fields, problems: Vec::new() });
-            Input { recording: None, dump }.blind_spots().into_iter().map(|spot| spot.what).collect::<Vec<_>>()
+            Input { recording: None, dump }
+                .blind_spots()
+                .into_iter()
+                .map(|spot| spot.what)
+                .collect::<Vec<_>>()
         };
+
         assert_eq!(of(3, 0), Vec::<String>::new());
         assert_eq!(of(3, 3), ["The age of the specs of 3 of 3 objects"]);
         assert_eq!(of(3, 1), ["The age of the specs of 1 of 3 objects"]);

@@ -1,7 +1,8 @@
 //! The JSON for scripts. Version 1 is permanent: fields are only ever added.
 //!
-//! The API and `check -o json` write the same shapes. Keys of kinds are `group/Kind`; the core group is empty, so that
-//! a Pod's key is `/Pod`. Times are RFC 3339 in UTC, spans are seconds. An object is a serialised [`ObjectRow`].
+//! The API and `check -o json` write the same shapes. Keys of kinds are `group/Kind`; the core
+//! group is empty, so that a Pod's key is `/Pod`. Times are RFC 3339 in UTC, spans are seconds. An
+//! object is a serialised [`ObjectRow`].
 
 mod explain; // one object
 mod operator; // the operator itself
@@ -12,7 +13,8 @@ use std::collections::BTreeMap;
 use loopwatch_model::finding::{Change, Evidence, Finding, FindingEvent, Subject, Value};
 use loopwatch_model::observation::{Role, WatchId};
 use loopwatch_model::snapshot::{
-    DeadlineSource, Health, KindSummary, ObjectRow, ObjectState, Snapshot, SourceSummary, WatchSummary,
+    DeadlineSource, Health, KindSummary, ObjectRow, ObjectState, Snapshot, SourceSummary,
+    WatchSummary,
 };
 use loopwatch_model::time::{Span, Timestamp};
 use serde::Serialize;
@@ -197,8 +199,17 @@ struct SourceView<'a> {
 
 /// `/api/v1/findings`: those of one page, of `total`, and `next`, the start of the next page.
 #[must_use]
-pub(crate) fn findings(snapshot: &Snapshot, total: usize, next: Option<String>) -> FindingsResponse<'_> {
-    FindingsResponse { version: VERSION, findings: finding_views(snapshot), total, r#continue: next }
+pub(crate) fn findings(
+    snapshot: &Snapshot,
+    total: usize,
+    next: Option<String>,
+) -> FindingsResponse<'_> {
+    FindingsResponse {
+        version: VERSION,
+        findings: finding_views(snapshot),
+        total,
+        r#continue: next,
+    }
 }
 
 /// `/api/v1/objects`: `rows`, and `next`, the start of the next page.
@@ -213,8 +224,8 @@ pub(crate) fn status<'a>(snapshot: &'a Snapshot, input: &'a Input) -> StatusResp
     StatusResponse { version: VERSION, status: StatusView::of(snapshot, input) }
 }
 
-/// `check -o json` and `replay -o json`; `rows` holds all objects if the user gave `--all`, and `timeline` the finding
-/// events of a replay.
+/// `check -o json` and `replay -o json`; `rows` holds all objects if the user gave `--all`, and
+/// `timeline` the finding events of a replay.
 #[must_use]
 pub(crate) fn check<'a>(
     snapshot: &'a Snapshot,
@@ -255,6 +266,7 @@ impl<'a> FindingView<'a> {
             explained_by,
             alerts_from: _,
         } = finding;
+
         let (info, Evidence(evidence)) = (finding.info(), evidence);
         Self {
             id: id.to_string(),
@@ -314,7 +326,10 @@ impl<'a> StatusView<'a> {
     fn of(snapshot: &'a Snapshot, input: &'a Input) -> Self {
         Self {
             at: snapshot.at,
-            loopwatch: BuildView { version: crate::telemetry::VERSION, revision: crate::telemetry::REVISION },
+            loopwatch: BuildView {
+                version: crate::telemetry::VERSION,
+                revision: crate::telemetry::REVISION,
+            },
             health: summary::overall(snapshot),
             namespaces: &snapshot.health,
             kinds: snapshot.kinds.iter().map(KindView::of).collect(),
@@ -365,7 +380,18 @@ impl<'a> WatchView<'a> {
 
 impl<'a> SourceView<'a> {
     fn of(source: &'a SourceSummary) -> Self {
-        let SourceSummary { source, up, since, last_success, failures, latest, off, interval, restricted } = source;
+        let SourceSummary {
+            source,
+            up,
+            since,
+            last_success,
+            failures,
+            latest,
+            off,
+            interval,
+            restricted,
+        } = source;
+
         let latest = latest.as_ref().filter(|_| !up);
         Self {
             source,
@@ -393,16 +419,24 @@ mod tests {
         let sample = sample();
         let input = Input::default();
         let check_all = check(&sample.snapshot, Some(&sample.rows), &input, None);
+
         for (path, value) in [
             (
                 "tests/golden/findings.json",
-                serde_json::to_string_pretty(&findings(&sample.snapshot, sample.snapshot.findings.len(), None)),
+                serde_json::to_string_pretty(&findings(
+                    &sample.snapshot,
+                    sample.snapshot.findings.len(),
+                    None,
+                )),
             ),
             (
                 "tests/golden/objects.json",
                 serde_json::to_string_pretty(&objects(&sample.rows[..2], Some("2".to_owned()))),
             ),
-            ("tests/golden/status.json", serde_json::to_string_pretty(&status(&sample.snapshot, &input))),
+            (
+                "tests/golden/status.json",
+                serde_json::to_string_pretty(&status(&sample.snapshot, &input)),
+            ),
             ("tests/golden/check.json", serde_json::to_string_pretty(&check_all)),
         ] {
             golden::check(path, &(value.expect("plain data") + "\n"));
@@ -412,7 +446,9 @@ mod tests {
     #[test]
     fn items_are_absent_unless_all_objects_are_requested() {
         let sample = sample();
-        let text = serde_json::to_value(check(&sample.snapshot, None, &Input::default(), None)).expect("plain data");
+        let text = serde_json::to_value(check(&sample.snapshot, None, &Input::default(), None))
+            .expect("plain data");
+
         assert!(text.get("items").is_none());
         assert_eq!(text["objects"]["/Pod"]["converged"], 1211);
     }

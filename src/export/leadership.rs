@@ -1,8 +1,10 @@
-//! Whether this replica leads: each replica of an operator has a loopwatch, and all see the same events and traces.
+//! Whether this replica leads: each replica of an operator has a loopwatch, and all see the same
+//! events and traces.
 //!
-//! A replica leads if its Pod holds a lease, or if no Pod of its workload has held one lately. Leases of other workloads
-//! say nothing. If loopwatch cannot read leases, every replica therefore sends, and the receiver can ignore repetitions by
-//! the ID of the event or the span. Between two leaders, nobody sends.
+//! A replica leads if its Pod holds a lease, or if no Pod of its workload has held one lately.
+//! Leases of other workloads say nothing. If loopwatch cannot read leases, every replica therefore
+//! sends, and the receiver can ignore repetitions by the ID of the event or the span. Between two
+//! leaders, nobody sends.
 
 use std::time::Duration;
 
@@ -22,8 +24,8 @@ pub(crate) struct Leadership {
     elected: Option<Instant>,
 }
 
-/// The longest time between two leaders. After it, the workload no longer elects any: a lease survives an update of the
-/// operator that switches leader election off.
+/// The longest time between two leaders. After it, the workload no longer elects any: a lease
+/// survives an update of the operator that switches leader election off.
 const BETWEEN_LEADERS: Duration = Duration::from_secs(300);
 
 // === impl Leadership ===
@@ -47,7 +49,8 @@ impl Leadership {
     /// Whether the holder of a lease is a Pod of this workload.
     pub(crate) fn concerns(&self, holder: &str) -> bool {
         let pod = pod_of_holder(holder);
-        self.pod.as_deref() == Some(pod) || (self.workload.is_some() && workload_of_pod(pod) == self.workload)
+        self.pod.as_deref() == Some(pod)
+            || (self.workload.is_some() && workload_of_pod(pod) == self.workload)
     }
 
     /// Returns whether this replica leads, by the current holders of all leases.
@@ -57,6 +60,7 @@ impl Leadership {
         if is_mine || holders.iter().any(|holder| self.concerns(holder)) {
             self.elected = Some(Instant::now());
         }
+
         is_mine || !self.elects()
     }
 }
@@ -104,8 +108,10 @@ mod tests {
     async fn every_replica_leads_if_its_workload_no_longer_elects_leaders() {
         let mut leadership = Leadership::new(Some(POD.to_owned()));
         assert!(!leadership.leads(&[REPLICA.to_owned()]));
+
         tokio::time::sleep(BETWEEN_LEADERS).await;
         assert!(!leadership.leads(&[]));
+
         tokio::time::sleep(BETWEEN_LEADERS).await;
         assert!(leadership.leads(&[]), "the lease of an earlier version of the operator");
     }

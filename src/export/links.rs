@@ -1,4 +1,5 @@
-//! Links in alerts: to the web page of the affected object, or to the list of findings, and to a dashboard.
+//! Links in alerts: to the web page of the affected object, or to the list of findings, and to a
+//! dashboard.
 
 use std::fmt;
 use std::str::FromStr;
@@ -42,11 +43,13 @@ impl Links {
     /// The values of the labels of `loopwatch_links_info`: the URLs, empty if there is none.
     #[must_use]
     pub(crate) fn labels(&self) -> [String; 2] {
-        [&self.page, &self.grafana].map(|url| url.as_ref().map(ToString::to_string).unwrap_or_default())
+        [&self.page, &self.grafana]
+            .map(|url| url.as_ref().map(ToString::to_string).unwrap_or_default())
     }
 
-    /// The page of the object that these findings of one alert are about; the list of findings if there are several, or
-    /// if they are not about objects. The alert rules build the same links (`rules.rs`).
+    /// The page of the object that these findings of one alert are about; the list of findings if
+    /// there are several, or if they are not about objects. The alert rules build the same links
+    /// (`rules.rs`).
     #[must_use]
     pub(crate) fn page(&self, findings: &[&Finding]) -> Option<String> {
         let (ExternalUrl(page), first) = (self.page.as_ref()?, findings.first()?);
@@ -68,14 +71,17 @@ impl Links {
         let (ExternalUrl(grafana), first) = (self.grafana.as_ref()?, findings.first()?);
         let path = format!("{grafana}d/{}?", dashboard(first.info()));
         let mut link = Serializer::for_suffix(path.clone(), path.len());
+
         if let Subject::Object { kind, .. } | Subject::Kind { kind, .. } = &first.subject {
             link.append_pair("var-kind", kind);
         }
+
         if let Subject::Object { namespace, .. } = &first.subject
             && !namespace.is_empty()
         {
             link.append_pair("var-target_namespace", namespace);
         }
+
         Some(link.finish().trim_end_matches('?').to_owned())
     }
 }
@@ -91,13 +97,16 @@ impl FromStr for ExternalUrl {
         if !text.chars().all(is_usual) {
             return Err("the URL contains a character that must be percent-encoded".to_owned());
         }
+
         if text.len() > LONGEST {
             return Err(format!("the URL is longer than {LONGEST} bytes"));
         }
+
         http_url(text, "/", "")?;
         if text.contains(['?', '#']) {
             return Err("expected a URL without a query (?) and a fragment (#)".to_owned());
         }
+
         Ok(Self(format!("{}/", text.trim_end_matches('/'))))
     }
 }
@@ -117,7 +126,10 @@ mod tests {
 
     fn links() -> Links {
         let url = |text: &str| Some(text.parse().expect("a URL"));
-        Links { page: url("https://loopwatch.example/team-a"), grafana: url("https://grafana.example/") }
+        Links {
+            page: url("https://loopwatch.example/team-a"),
+            grafana: url("https://grafana.example/"),
+        }
     }
 
     #[test]
@@ -130,16 +142,21 @@ mod tests {
             namespace: "team a".to_owned(),
             name,
         };
+
         let code = finding.code.name();
         assert_eq!(
             links().page(&[&finding]).expect("a link"),
             "https://loopwatch.example/team-a/object?group=core&kind=Config+Map&namespace=team+a\
              &name=%3Cb%3E%26name%3Dx%E2%80%AE%22%25"
         );
+
         let list = format!("https://loopwatch.example/team-a/?filter={code}+team+a#findings");
         assert_eq!(links().page(&[&finding, &finding]), Some(list));
-        finding.subject = Subject::Kind { group: "example.io".to_owned(), kind: "Widget".to_owned() };
+
+        finding.subject =
+            Subject::Kind { group: "example.io".to_owned(), kind: "Widget".to_owned() };
         let list = format!("https://loopwatch.example/team-a/?filter={code}#findings");
+
         assert_eq!(links().page(&[&finding]), Some(list));
         assert_eq!(Links::default().page(&[&finding]), None);
         assert_eq!(links().page(&[]), None);
@@ -148,9 +165,12 @@ mod tests {
     #[test]
     fn each_finding_has_a_dashboard_that_exists() {
         for info in FINDINGS {
-            let path = format!("{}/dashboards/{}.json", env!("CARGO_MANIFEST_DIR"), dashboard(info));
+            let path =
+                format!("{}/dashboards/{}.json", env!("CARGO_MANIFEST_DIR"), dashboard(info));
+
             assert!(std::path::Path::new(&path).exists(), "{path}");
         }
+
         let mut finding = sample::sample().snapshot.findings[0].clone();
         finding.code = FindingCode::FinalizerStuck;
         finding.subject = Subject::Object {
@@ -159,10 +179,15 @@ mod tests {
             namespace: "a&b".to_owned(),
             name: "web".to_owned(),
         };
+
         let link = "https://grafana.example/d/loopwatch-objects?var-kind=Widget&var-target_namespace=a%26b";
         assert_eq!(links().dashboard(&[&finding]).as_deref(), Some(link));
+
         finding.subject = Subject::Source { name: "discovery".to_owned() };
-        assert_eq!(links().dashboard(&[&finding]).as_deref(), Some("https://grafana.example/d/loopwatch-objects"));
+        assert_eq!(
+            links().dashboard(&[&finding]).as_deref(),
+            Some("https://grafana.example/d/loopwatch-objects")
+        );
         assert_eq!(Links::default().dashboard(&[&finding]), None);
     }
 
@@ -173,7 +198,10 @@ mod tests {
             ("https://loopwatch.example/", "https://loopwatch.example/"),
             ("http://[::1]:9917/prefix//", "http://[::1]:9917/prefix/"),
         ] {
-            assert_eq!(text.parse::<ExternalUrl>().map(|url| url.to_string()), Ok(expected.to_owned()));
+            assert_eq!(
+                text.parse::<ExternalUrl>().map(|url| url.to_string()),
+                Ok(expected.to_owned())
+            );
         }
     }
 

@@ -26,7 +26,8 @@ pub enum MetricType {
     Gauge,
     /// Cumulative buckets, sum and count.
     Histogram,
-    /// Labels with the value 1: `info` in OpenMetrics, and a gauge in text 0.0.4, which has no such type.
+    /// Labels with the value 1: `info` in OpenMetrics, and a gauge in text 0.0.4, which has no such
+    /// type.
     Info,
 }
 
@@ -50,6 +51,7 @@ impl Metric {
             MetricType::Info => "_info",
             MetricType::Gauge | MetricType::Histogram => "",
         };
+
         self.name.strip_suffix(suffix).unwrap_or(self.name)
     }
 

@@ -5,8 +5,9 @@
 //!                                       only the leader           retries, in order
 //! ```
 //!
-//! The receiver may be slow, broken or gone, so nothing here waits for it except the one task. Events that do not fit
-//! into the queue are dropped and counted. `docs/notify.md` describes the requests for receivers.
+//! The receiver may be slow, broken or gone, so nothing here waits for it except the one task.
+//! Events that do not fit into the queue are dropped and counted. `docs/notify.md` describes the
+//! requests for receivers.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -81,8 +82,8 @@ struct Waiting {
 /// `loopwatch_notify_requests_total`.
 type NotifyRequests = Family<NotifyLabels, Counter>;
 
-/// All results: accepted by the receiver; refused by it for good; failed, and perhaps repeated; given up, or without
-/// room in the queue; not sent, because another replica leads.
+/// All results: accepted by the receiver; refused by it for good; failed, and perhaps repeated;
+/// given up, or without room in the queue; not sent, because another replica leads.
 const RESULTS: [&str; 5] = [OK, REJECTED, FAILED, DROPPED, NOT_LEADER];
 const OK: &str = "ok";
 const REJECTED: &str = "rejected";
@@ -95,7 +96,8 @@ const NOT_LEADER: &str = "not_leader";
 struct Patience {
     /// For one request, with the connection and the head of the response.
     request: Duration,
-    /// For an event, with all attempts. An event that a receiver never accepts must not hold up all later ones.
+    /// For an event, with all attempts. An event that a receiver never accepts must not hold up all
+    /// later ones.
     event: Duration,
     /// For what is in the queue after a stop signal.
     stop: Duration,
@@ -116,16 +118,24 @@ impl From<Webhook> for Destination {
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { request: Duration::from_secs(10), event: Duration::from_secs(15 * 60), stop: Duration::from_secs(5) }
+        Self {
+            request: Duration::from_secs(10),
+            event: Duration::from_secs(15 * 60),
+            stop: Duration::from_secs(5),
+        }
     }
 }
 
 // === impl Notifier ===
 
 impl Notifier {
-    /// Starts the task that delivers notifications. `requests` counts them. `pod` is the name of this Pod, if there is
-    /// one.
-    pub(crate) fn start(webhook: Webhook, requests: NotifyRequests, pod: Option<String>) -> (Self, JoinHandle<()>) {
+    /// Starts the task that delivers notifications. `requests` counts them. `pod` is the name of
+    /// this Pod, if there is one.
+    pub(crate) fn start(
+        webhook: Webhook,
+        requests: NotifyRequests,
+        pod: Option<String>,
+    ) -> (Self, JoinHandle<()>) {
         Self::with_patience(webhook, requests, pod, Patience::default())
     }
 
@@ -138,12 +148,14 @@ impl Notifier {
         for result in RESULTS {
             drop(requests.get_or_create_owned(&NotifyLabels { result }));
         }
+
         info!(webhook = %webhook.url, "events are sent to a webhook");
         if webhook.token_file.is_some()
             && let Some(warning) = in_the_clear(webhook.url.uri(), "--notify-token-file")
         {
             warn!("{warning}");
         }
+
         let notifier = Self(Arc::new(Shared {
             queue: Mutex::default(),
             added: Notify::new(),
@@ -152,6 +164,7 @@ impl Notifier {
             leadership: Mutex::new(Leadership::new(pod)),
             requests,
         }));
+
         let poster = Poster::new(webhook.into(), patience.request);
         let delivering = tokio::spawn(deliver(notifier.0.clone(), poster));
         (notifier, delivering)
@@ -178,9 +191,11 @@ impl Notifier {
             Ok(Err(error)) => warn!(%error, "a task panicked; this is a bug in loopwatch"),
             Err(_) => delivering.abort(),
         }
+
         let queue = std::mem::take(&mut *lock(&self.0.queue));
         let left = queue.waiting.len() + usize::from(queue.delivering);
         (0..left).for_each(|_| self.0.count(DROPPED));
+
         if left > 0 {
             warn!(events = left, "the process stops before the webhook has accepted these events");
         }
@@ -197,12 +212,15 @@ impl Shared {
             if full {
                 queue.waiting.pop_front();
             }
+
             queue.waiting.push_back(waiting);
             full
         };
+
         if dropped {
             self.count(DROPPED);
         }
+
         self.added.notify_one();
     }
 
@@ -213,10 +231,12 @@ impl Shared {
                 let mut queue = lock(&self.queue);
                 let next = queue.waiting.pop_front();
                 queue.delivering = next.is_some();
+
                 if next.is_some() {
                     return next;
                 }
             }
+
             self.closing.run_until_cancelled(self.added.notified()).await?;
         }
     }
@@ -247,13 +267,16 @@ async fn deliver(shared: Arc<Shared>, mut client: Poster) {
                 }
                 Answer::Failed { problem, retry_after } => (problem, retry_after),
             };
+
             shared.count(FAILED);
             report(&mut problems, &problem, "cannot be reached; loopwatch tries again");
+
             let wait = backoff.wait(retry_after);
             if is_last || since.elapsed() + wait > shared.patience.event {
                 shared.count(DROPPED);
                 break;
             }
+
             // A stop signal ends the wait, and leaves one attempt.
             let _ = shared.closing.run_until_cancelled(sleep(wait)).await;
         }

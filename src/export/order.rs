@@ -1,5 +1,5 @@
-//! The order of a list of objects, and its pages. A page begins beside an object, which may be gone by then, so that no page
-//! skips or repeats objects because others came or went.
+//! The order of a list of objects, and its pages. A page begins beside an object, which may be gone
+//! by then, so that no page skips or repeats objects because others came or went.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -78,7 +78,8 @@ const BATCH: usize = 1024;
 /// The values that an order compares. Those that it ignores are equal for all objects.
 type Values<'a> = (usize, i64, [&'a str; 4]);
 
-/// Collects one page. It visits all objects in batches, and keeps only the rows of one page and one batch.
+/// Collects one page. It visits all objects in batches, and keeps only the rows of one page and one
+/// batch.
 pub(crate) async fn page(
     view: &dyn View,
     filter: &Filter,
@@ -89,6 +90,7 @@ pub(crate) async fn page(
     let (mut rows, matching) = nearest(view, filter, order, beside, limit + 1).await;
     let has_more = rows.len() > limit;
     rows.truncate(limit);
+
     let (has_previous, has_next) = match beside {
         Beside::Start => (false, has_more),
         Beside::After(_) => (true, has_more),
@@ -97,6 +99,7 @@ pub(crate) async fn page(
             (has_more, true)
         }
     };
+
     SortedPage { rows, has_previous, has_next, matching }
 }
 
@@ -115,6 +118,7 @@ async fn nearest(
     };
     let (mut best, mut next) = (Vec::<ObjectRow>::new(), Some(Cursor::default()));
     let matching = Cell::new(0_u64);
+
     while let Some(cursor) = next {
         next = {
             let worst = best.last().filter(|_| best.len() >= room).map(|row| order.of_row(row));
@@ -122,6 +126,7 @@ async fn nearest(
                 if !filter.selects(object) {
                     return false;
                 }
+
                 matching.set(matching.get() + 1);
                 let values = order.of_object(object);
                 let is_behind = match beside {
@@ -130,16 +135,21 @@ async fn nearest(
                         compare(&values, &order.of_place(place)) == Ordering::Greater
                     }
                 };
-                is_behind && worst.as_ref().is_none_or(|worst| compare(&values, worst) == Ordering::Less)
+
+                is_behind
+                    && worst.as_ref().is_none_or(|worst| compare(&values, worst) == Ordering::Less)
             };
+
             let (found, after) = view.select(cursor, BATCH, BATCH, &is_wanted);
             best.extend(found);
             after
         };
+
         best.sort_by(|a, b| compare(&order.of_row(a), &order.of_row(b)));
         best.truncate(room);
         tokio::task::yield_now().await;
     }
+
     (best, matching.get())
 }
 
@@ -162,6 +172,7 @@ impl SortOrder {
                 ));
             }
         };
+
         Ok(Self { key, reversed })
     }
 
@@ -180,7 +191,8 @@ impl SortOrder {
     }
 
     fn values(self, state: ObjectState, since: i64, names: [&str; 4]) -> Values<'_> {
-        let urgency = BY_URGENCY.iter().position(|known| *known == state).unwrap_or(BY_URGENCY.len());
+        let urgency =
+            BY_URGENCY.iter().position(|known| *known == state).unwrap_or(BY_URGENCY.len());
         match self.key {
             SortKey::State => (urgency, since, names),
             SortKey::Age => (0, since, names),
@@ -196,6 +208,7 @@ impl fmt::Display for SortOrder {
             SortKey::Age => "age",
             SortKey::Name => "name",
         };
+
         write!(f, "{}{key}", if self.reversed { "-" } else { "" })
     }
 }
@@ -206,7 +219,11 @@ impl Place {
     /// The place of an object.
     pub(crate) fn of(row: &ObjectRow) -> Self {
         let ObjectRow { state, since, namespace, name, kind, group, .. } = row;
-        Self { state: *state, since: since.0, names: [namespace, name, kind, group].map(Clone::clone) }
+        Self {
+            state: *state,
+            since: since.0,
+            names: [namespace, name, kind, group].map(Clone::clone),
+        }
     }
 
     /// Parses what [`Display`](fmt::Display) writes.
@@ -218,6 +235,7 @@ impl Place {
         let since = parts.next()?.parse().ok()?;
         let mut name = || parts.next().map(str::to_owned);
         let names = [name()?, name()?, name()?, name()?];
+
         parts.next().is_none().then_some(Self { state, since, names })
     }
 }

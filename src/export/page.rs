@@ -1,9 +1,10 @@
 //! The web page, for people who reach loopwatch over `kubectl port-forward`.
 //!
-//! The server renders the whole page, so that it is complete without JavaScript and only this module turns a snapshot
-//! into markup. The script fetches the page every few seconds and applies the differences. Names and messages come from
-//! tenants: [`Escaped`] escapes all of them, and the content security policy stops the browser from running anything
-//! except this server's own script file.
+//! The server renders the whole page, so that it is complete without JavaScript and only this
+//! module turns a snapshot into markup. The script fetches the page every few seconds and applies
+//! the differences. Names and messages come from tenants: [`Escaped`] escapes all of them, and the
+//! content security policy stops the browser from running anything except this server's own script
+//! file.
 
 mod chart; // small charts of the recent past
 mod findings; // cards for findings
@@ -18,7 +19,9 @@ mod timeline; // the last hours
 use std::fmt::{self, Write as _};
 
 use loopwatch_model::finding::Severity;
-use loopwatch_model::snapshot::{ExplainedObject, Explanation, Health, ObjectState, RecentPast, Snapshot};
+use loopwatch_model::snapshot::{
+    ExplainedObject, Explanation, Health, ObjectState, RecentPast, Snapshot,
+};
 use loopwatch_model::time::{Span, Timestamp};
 
 pub(crate) use self::objects::ObjectTable;
@@ -38,7 +41,8 @@ pub(crate) const JS: &str = include_str!("page/page.js");
 
 const TEMPLATE: &str = include_str!("page/page.html");
 
-/// The filter of a page, which hides what does not match; it needs the script. A link to the page may fill it in.
+/// The filter of a page, which hides what does not match; it needs the script. A link to the page
+/// may fill it in.
 fn filter(words: &str) -> String {
     format!(
         "<label class=\"filter\"><span class=\"hidden\">Filter by name, namespace, kind, or finding</span>\
@@ -55,6 +59,7 @@ pub(crate) fn render(snapshot: &Snapshot, past: &RecentPast, input: &Input, word
     let mut main = String::with_capacity(32 * 1024);
     recording(&mut main, input);
     headline(&mut main, snapshot, health);
+
     let blind_spots = input.all_blind_spots(snapshot);
     findings::write(&mut main, snapshot, blind_spots.is_empty());
     tables::unhealthy_objects(&mut main, snapshot);
@@ -63,6 +68,7 @@ pub(crate) fn render(snapshot: &Snapshot, past: &RecentPast, input: &Input, word
     relations::ownership_and_references(&mut main, snapshot);
     operator::operator(&mut main, snapshot);
     tables::kinds(&mut main, snapshot);
+
     tables::blind_spots(&mut main, &blind_spots);
     tables::sources(&mut main, snapshot);
     in_template(health, &filter(words), &main)
@@ -70,10 +76,22 @@ pub(crate) fn render(snapshot: &Snapshot, past: &RecentPast, input: &Input, word
 
 /// Renders the page of one object. `trace_id` is empty without traces.
 #[must_use]
-pub(crate) fn render_object(snapshot: &Snapshot, explanation: &Explanation, trace_id: &str, input: &Input) -> String {
+pub(crate) fn render_object(
+    snapshot: &Snapshot,
+    explanation: &Explanation,
+    trace_id: &str,
+    input: &Input,
+) -> String {
     let mut main = String::with_capacity(16 * 1024);
     recording(&mut main, input);
-    object::write(&mut main, snapshot, explanation, trace_id, &explain::blind_spots(snapshot, input));
+    object::write(
+        &mut main,
+        snapshot,
+        explanation,
+        trace_id,
+        &explain::blind_spots(snapshot, input),
+    );
+
     let ExplainedObject { kind, name, state, .. } = &explanation.object;
     in_template(&Escaped(&format!("{state} · {kind} {name}")).to_string(), &filter(""), &main)
 }
@@ -88,7 +106,11 @@ pub(crate) fn render_problem(title: &str, problem: &str) -> String {
 
 /// Renders the table of objects.
 #[must_use]
-pub(crate) fn render_objects(snapshot: &Snapshot, table: &ObjectTable<'_>, input: &Input) -> String {
+pub(crate) fn render_objects(
+    snapshot: &Snapshot,
+    table: &ObjectTable<'_>,
+    input: &Input,
+) -> String {
     let mut main = String::with_capacity(32 * 1024);
     recording(&mut main, input);
     objects::write(&mut main, snapshot, table);
@@ -105,7 +127,8 @@ fn in_template(title: &str, tools: &str, main: &str) -> String {
     })
 }
 
-/// Replaces each `{{name}}` with its value, in one pass: placeholders inside values stay as they are.
+/// Replaces each `{{name}}` with its value, in one pass: placeholders inside values stay as they
+/// are.
 fn fill<'a>(template: &str, value: impl Fn(&str) -> &'a str) -> String {
     let mut page = String::with_capacity(template.len() + 32 * 1024);
     let mut rest = template;
@@ -115,15 +138,21 @@ fn fill<'a>(template: &str, value: impl Fn(&str) -> &'a str) -> String {
         page.push_str(value(name));
         rest = after;
     }
+
     page.push_str(rest);
     page
 }
 
 // `write!` to a `String` cannot fail, so this module and its children ignore the result.
 
-/// Says that the page shows a recording, and whether it still plays. While it does, the script looks every second.
+/// Says that the page shows a recording, and whether it still plays. While it does, the script
+/// looks every second.
 fn recording(page: &mut String, input: &Input) {
-    let Some(RecordingInput { begins: Some(begins), shows: Some(shows), speed, .. }) = &input.recording else { return };
+    let Some(RecordingInput { begins: Some(begins), shows: Some(shows), speed, .. }) =
+        &input.recording
+    else {
+        return;
+    };
     let elapsed = shows.since(*begins);
     let _ = match speed {
         Some(speed) => write!(
@@ -151,32 +180,47 @@ fn headline(page: &mut String, snapshot: &Snapshot, health: &str) {
         (_, None) => write!(page, "<p>No objects of primary kinds found.</p>"),
         (_, Some(objects)) => write!(page, "<p>{objects}.</p>"),
     };
+
     let findings = summary::Findings::of(snapshot);
     page.push_str("<ul class=\"counts\">");
     for severity in [Severity::Critical, Severity::Warning, Severity::Info] {
         count_tile(page, severity.as_str(), findings.count(severity) as u64, "finding");
     }
-    for state in [ObjectState::Overdue, ObjectState::Failed, ObjectState::Terminating, ObjectState::Unknown] {
+
+    for state in
+        [ObjectState::Overdue, ObjectState::Failed, ObjectState::Terminating, ObjectState::Unknown]
+    {
         count_tile(page, state.as_str(), states[state as usize], "object");
     }
+
     page.push_str("</ul>");
     namespaces(page, snapshot);
+
     let _ = write!(page, "<p class=\"asof\">As of {}</p></section>", UtcTime(snapshot.at));
 }
 
 /// Namespaces that are not healthy, worst first.
 fn namespaces(page: &mut String, snapshot: &Snapshot) {
     const SHOWN: usize = 20;
-    let mut unhealthy: Vec<_> = snapshot.health.iter().filter(|(_, health)| **health != Health::Healthy).collect();
+
+    let mut unhealthy: Vec<_> =
+        snapshot.health.iter().filter(|(_, health)| **health != Health::Healthy).collect();
     unhealthy.sort_by_key(|(name, health)| (std::cmp::Reverse(**health), *name));
     if unhealthy.is_empty() {
         return;
     }
+
     page.push_str("<p class=\"namespaces\">");
     for (name, health) in unhealthy.iter().take(SHOWN) {
-        let (name, health) = (if name.is_empty() { "cluster-scoped" } else { name }, health.as_str());
-        let _ = write!(page, "<span class=\"{health}\" data-find><bdi>{}</bdi> {health}</span>", Escaped(name));
+        let (name, health) =
+            (if name.is_empty() { "cluster-scoped" } else { name }, health.as_str());
+        let _ = write!(
+            page,
+            "<span class=\"{health}\" data-find><bdi>{}</bdi> {health}</span>",
+            Escaped(name)
+        );
     }
+
     let _ = match unhealthy.len().saturating_sub(SHOWN) {
         0 => write!(page, "</p>"),
         more => write!(page, "<span>and {} more</span></p>", Number(more as u64)),
@@ -187,12 +231,15 @@ fn namespaces(page: &mut String, snapshot: &Snapshot) {
 fn count_tile(page: &mut String, class: &str, count: u64, noun: &str) {
     let zero = if count == 0 { " zero" } else { "" };
     let plural = if count == 1 { "" } else { "s" };
-    let _ =
-        write!(page, "<li class=\"{class}{zero}\"><b>{}</b> <span>{class} {noun}{plural}</span></li>", Number(count));
+    let _ = write!(
+        page,
+        "<li class=\"{class}{zero}\"><b>{}</b> <span>{class} {noun}{plural}</span></li>",
+        Number(count)
+    );
 }
 
-/// Text escaped for markup and for quoted attributes. Replaces control characters and text-direction marks, so
-/// that no name can look like another.
+/// Text escaped for markup and for quoted attributes. Replaces control characters and
+/// text-direction marks, so that no name can look like another.
 struct Escaped<'a>(&'a str);
 
 impl fmt::Display for Escaped<'_> {
@@ -209,6 +256,7 @@ impl fmt::Display for Escaped<'_> {
                 other => f.write_char(other)?,
             }
         }
+
         Ok(())
     }
 }

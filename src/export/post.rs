@@ -26,8 +26,8 @@ pub(super) struct Destination {
     pub(super) token_file: Option<PathBuf>,
     /// A file with the certificate authorities to trust instead of those of the system.
     pub(super) ca_file: Option<PathBuf>,
-    /// Whether a success with a web page is none: another server than this receiver has answered, such as a proxy that asks for
-    /// a password.
+    /// Whether a success with a web page is none: another server than this receiver has answered,
+    /// such as a proxy that asks for a password.
     pub(super) refuses_pages: bool,
 }
 
@@ -54,7 +54,8 @@ pub(super) enum Answer {
     },
 }
 
-/// Time to read the body of a response. Only a connection without a rest of it can serve the next request.
+/// Time to read the body of a response. Only a connection without a rest of it can serve the next
+/// request.
 const BODY_WITHIN: Duration = Duration::from_secs(1);
 /// The largest body that is read, in bytes.
 const MAX_BODY: usize = 64 << 10;
@@ -64,24 +65,30 @@ pub(super) const A_PAGE: &str = "the response is a web page: the URL may be wron
 
 /// Whether the body of a response is a web page.
 pub(super) fn is_page(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind =
+        headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     kind.to_ascii_lowercase().starts_with("text/html")
 }
 
 // === impl Destination ===
 
 impl Destination {
-    /// Returns the URL to request: with the address instead of the name of the host, if there is one.
+    /// Returns the URL to request: with the address instead of the name of the host, if there is
+    /// one.
     fn target(&self) -> Result<Uri, String> {
         let Some(address) = self.address else { return Ok(self.uri.clone()) };
         let mut parts = self.uri.clone().into_parts();
-        parts.authority = Some(address.to_string().parse().map_err(|_| format!("{address} is no address"))?);
+        parts.authority =
+            Some(address.to_string().parse().map_err(|_| format!("{address} is no address"))?);
+
         Uri::from_parts(parts).map_err(|error| error.to_string())
     }
 
     /// Returns the name in the certificate, if the URL to request has an address instead.
     fn server_name(&self) -> Option<String> {
-        self.address.and_then(|_| self.uri.host()).map(|host| host.trim_matches(['[', ']']).to_owned())
+        self.address
+            .and_then(|_| self.uri.host())
+            .map(|host| host.trim_matches(['[', ']']).to_owned())
     }
 }
 
@@ -89,7 +96,8 @@ impl Destination {
 
 impl Poster {
     pub(super) fn new(destination: Destination, within: Duration) -> Self {
-        let peer = Peer::new(&destination.uri, destination.ca_file.clone()).named(destination.server_name());
+        let peer = Peer::new(&destination.uri, destination.ca_file.clone())
+            .named(destination.server_name());
         Self { destination, within, peer }
     }
 
@@ -103,6 +111,7 @@ impl Poster {
                     _ => Answer::of(response.status(), response.headers()),
                 };
                 let body = Limited::new(response.into_body(), MAX_BODY).collect();
+
                 drop(timeout(BODY_WITHIN, body).await); // the status says it all
                 answer
             }
@@ -121,9 +130,11 @@ impl Poster {
             .header(header::USER_AGENT, format!("loopwatch/{VERSION}"))
             .body(Full::new(Bytes::copy_from_slice(body)))
             .map_err(|error| error.to_string())?;
+
         if let Some(file) = &self.destination.token_file {
             request.headers_mut().insert(header::AUTHORIZATION, authorization(file).await?);
         }
+
         let http = self.peer.client().await?;
         let response = http.ready().await.map_err(|error| layers(&*error))?.call(request);
         response.await.map_err(|error| layers(&*error))

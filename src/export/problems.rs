@@ -1,4 +1,5 @@
-//! The last problem of a receiver. A receiver that stays broken makes one line in the log, not one per request.
+//! The last problem of a receiver. A receiver that stays broken makes one line in the log, not one
+//! per request.
 
 /// The last problem, until it is solved.
 #[derive(Debug, Default)]
@@ -13,6 +14,7 @@ impl Problems {
         if is_new {
             self.0 = Some(problem.to_owned());
         }
+
         is_new
     }
 

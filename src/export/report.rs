@@ -51,7 +51,9 @@ pub(crate) fn style(format: OutputFormat) -> Style {
     let terminal = std::io::stdout().is_terminal();
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-    let width = terminal_size::terminal_size().filter(|_| terminal).map(|(width, _)| usize::from(width.0));
+    let width =
+        terminal_size::terminal_size().filter(|_| terminal).map(|(width, _)| usize::from(width.0));
+
     Style {
         markdown: format == OutputFormat::Markdown,
         colours: terminal && !unwanted && !dumb,
@@ -62,14 +64,19 @@ pub(crate) fn style(format: OutputFormat) -> Style {
 
 /// The report as text. `rows` holds all objects if the user gave `--all`.
 #[must_use]
-pub(crate) fn text(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, input: &Input, style: Style) -> String {
+pub(crate) fn text(
+    snapshot: &Snapshot,
+    rows: Option<&[ObjectRow]>,
+    input: &Input,
+    style: Style,
+) -> String {
     let blind_spots = input.all_blind_spots(snapshot);
     let write = if style.markdown { markdown::write } else { terminal::write };
     write(snapshot, rows, &blind_spots, style)
 }
 
-/// The report as JSON, on one line. `rows` holds all objects if the user gave `--all`, and `timeline` the finding
-/// events of a replay.
+/// The report as JSON, on one line. `rows` holds all objects if the user gave `--all`, and
+/// `timeline` the finding events of a replay.
 #[must_use]
 pub(crate) fn json(
     snapshot: &Snapshot,
@@ -86,8 +93,11 @@ pub(crate) fn json(
 /// The number of findings by severity, and of objects by state.
 fn headline(snapshot: &Snapshot) -> String {
     let findings = summary::Findings::of(snapshot);
-    let words =
-        [(Severity::Critical, "critical finding"), (Severity::Warning, "warning"), (Severity::Info, "info finding")];
+    let words = [
+        (Severity::Critical, "critical finding"),
+        (Severity::Warning, "warning"),
+        (Severity::Info, "info finding"),
+    ];
     let counts: Vec<_> = words
         .into_iter()
         .filter_map(|(severity, word)| match findings.count(severity) {
@@ -96,6 +106,7 @@ fn headline(snapshot: &Snapshot) -> String {
             many => Some(format!("{many} {word}s")),
         })
         .collect();
+
     let found = if counts.is_empty() { "no findings".to_owned() } else { counts.join(", ") };
     match summary::objects(snapshot) {
         None => found,
@@ -113,12 +124,13 @@ fn shown_kinds(snapshot: &Snapshot, all: bool) -> Vec<&KindSummary> {
     snapshot.kinds.iter().filter(|kind| all || !is_empty(kind)).collect()
 }
 
-/// The number of kinds that the table leaves out because they have no objects. Kinds that loopwatch cannot see
-/// do not count: the report lists them as not visible.
+/// The number of kinds that the table leaves out because they have no objects. Kinds that loopwatch
+/// cannot see do not count: the report lists them as not visible.
 fn omitted_kinds(snapshot: &Snapshot, all: bool, style: Style) -> Option<String> {
     let seen = |kind: &&KindSummary| kind.watches.iter().any(|watch| watch.synced);
     let count = snapshot.kinds.iter().filter(|kind| !all && is_empty(kind)).filter(seen).count();
     let hint = if style.offers_all { "; show them with --all" } else { "" };
+
     match count {
         0 => None,
         1 => Some(format!("1 kind without objects{}", hint.replace("them", "it"))),
@@ -137,18 +149,24 @@ fn kind_name(group: &str, kind: &str) -> String {
 
 /// `team-a/web`, or `web` for a cluster-scoped object.
 fn object_name(row: &ObjectRow) -> String {
-    if row.namespace.is_empty() { row.name.clone() } else { format!("{}/{}", row.namespace, row.name) }
+    if row.namespace.is_empty() {
+        row.name.clone()
+    } else {
+        format!("{}/{}", row.namespace, row.name)
+    }
 }
 
 /// `actor db-operator, threshold 15m`.
 fn evidence(finding: &Finding) -> String {
-    let parts: Vec<_> = summary::evidence(finding).map(|(key, value)| format!("{key} {value}")).collect();
+    let parts: Vec<_> =
+        summary::evidence(finding).map(|(key, value)| format!("{key} {value}")).collect();
     parts.join(", ")
 }
 
 /// The states that at least one object is in: the columns of the table.
 fn states_in_use(snapshot: &Snapshot) -> Vec<ObjectState> {
-    let used = |state: &ObjectState| snapshot.kinds.iter().any(|kind| kind.states()[*state as usize] > 0);
+    let used =
+        |state: &ObjectState| snapshot.kinds.iter().any(|kind| kind.states()[*state as usize] > 0);
     ObjectState::ALL.iter().copied().filter(used).collect()
 }
 
@@ -164,6 +182,7 @@ fn without_finding(snapshot: &Snapshot) -> Vec<&ObjectRow> {
             _ => false,
         })
     };
+
     let bad = |row: &&ObjectRow| matches!(row.state, ObjectState::Overdue | ObjectState::Failed);
     snapshot.unhealthy.iter().filter(bad).filter(|row| !has_finding(row)).collect()
 }

@@ -1,5 +1,6 @@
-//! `alerts/findings.rules.yaml`, which is generated from the table of findings: one alert for each finding that pages,
-//! and one alert for all others. The label `severity` decides whether a finding alerts, because settings may change it.
+//! `alerts/findings.rules.yaml`, which is generated from the table of findings: one alert for each
+//! finding that pages, and one alert for all others. The label `severity` decides whether a finding
+//! alerts, because settings may change it.
 
 use loopwatch_model::finding::{Alert, FINDINGS, FindingCode, FindingInfo, Severity};
 
@@ -135,7 +136,8 @@ Signs:
 {{- range $i, $s := sortByLabel "sign" . }}{{ if $i }},{{ end }} {{ reReplaceAll "_" " " $s.Labels.sign }}{{ end }}.
 {{- end }}"#;
 
-/// Templates that add details from other series to an alert, each for findings whose evidence has this key.
+/// Templates that add details from other series to an alert, each for findings whose evidence has
+/// this key.
 const DETAILS: &[(&str, &str)] = &[
     (
         "finalizers",
@@ -213,27 +215,34 @@ pub(super) fn alert(info: &FindingInfo) -> Option<String> {
 /// `alerts/findings.rules.yaml`.
 #[must_use]
 pub(super) fn findings() -> String {
-    let (pages, others): (Vec<_>, Vec<_>) = FINDINGS.iter().partition(|info| info.alert == Alert::Page);
+    let (pages, others): (Vec<_>, Vec<_>) =
+        FINDINGS.iter().partition(|info| info.alert == Alert::Page);
     let is_prompt = |info: &&FindingInfo| PROMPT.contains(&info.code);
     let wait = |info: &FindingInfo| if is_prompt(&info) { WAITS[0] } else { WAITS[1] };
     let mut rules: Vec<String> = Vec::new();
+
     for info in &pages {
         let selector = selector(&[info], &[Severity::Critical]);
         let severity = Severity::Critical.as_str();
         let name = alert_name(info, Severity::Critical).unwrap_or_default();
         rules.push(rule((&name, wait(info)), &[info], &selector, severity, info.name));
     }
+
     let (prompt, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_prompt);
     let (severity, runbook) = ("'{{ $labels.severity }}'", "{{ $labels.finding }}");
+
     // promtool takes rules with the same name and the same labels for duplicates.
     for severity in [Severity::Critical, Severity::Warning] {
         let selectors = selector(&prompt, &[severity]);
         rules.push(rule((TICKET, WAITS[0]), &prompt, &selectors, severity.as_str(), runbook));
     }
+
     let urgent = selector(&others, &[Severity::Critical, Severity::Warning]);
     let lowered = selector(&pages, &[Severity::Warning]);
     let selectors = format!("({urgent}\n            or {lowered})");
-    let all: Vec<_> = FINDINGS.iter().filter(|info| info.alert == Alert::Page || !is_prompt(info)).collect();
+    let all: Vec<_> =
+        FINDINGS.iter().filter(|info| info.alert == Alert::Page || !is_prompt(info)).collect();
+
     rules.push(rule((TICKET, WAITS[1]), &all, &selectors, severity, runbook));
     format!("{HEAD}{}", rules.join("\n"))
 }
@@ -246,6 +255,7 @@ fn selector(findings: &[&FindingInfo], severities: &[Severity]) -> String {
     };
     let finding = matcher(findings.iter().map(|info| info.name).collect());
     let severity = matcher(severities.iter().map(|severity| severity.as_str()).collect());
+
     format!("{OPEN}{{finding{finding},severity{severity}}}")
 }
 
@@ -268,14 +278,17 @@ fn rule(
         ("<details>", by_finding(findings, details)),
         ("<command>", by_finding(findings, command)),
         ("<object>", OBJECT.to_owned()),
-        ("d/<dashboard>", by_finding(findings, |info| format!("{{{{- \"d/{}\" }}}}", links::dashboard(info)))),
+        (
+            "d/<dashboard>",
+            by_finding(findings, |info| format!("{{{{- \"d/{}\" }}}}", links::dashboard(info))),
+        ),
         ("<runbook>", super::summary::runbook(runbook)),
     ];
     parts.iter().fold(RULE.to_owned(), |rule, (part, text)| rule.replace(part, text))
 }
 
-/// Merges the texts of several findings: the text itself if all are equal, else a chain of conditions on the label
-/// `finding`. Empty texts get no branch.
+/// Merges the texts of several findings: the text itself if all are equal, else a chain of
+/// conditions on the label `finding`. Empty texts get no branch.
 fn by_finding(findings: &[&FindingInfo], text: impl Fn(&FindingInfo) -> String) -> String {
     let mut branches: Vec<(String, Vec<String>)> = Vec::new();
     for info in findings {
@@ -285,29 +298,40 @@ fn by_finding(findings: &[&FindingInfo], text: impl Fn(&FindingInfo) -> String) 
             None => branches.push((text, vec![name])),
         }
     }
+
     let same = branches.len() == 1;
     branches.retain(|(text, _)| !text.is_empty());
+
     let mut chain = String::new();
     for (index, (text, names)) in branches.iter().enumerate() {
         if !same {
             let word = if index == 0 { "if" } else { "else if" };
-            chain.push_str(&format!("{INDENT}{{{{- {word} eq $labels.finding {} }}}}", names.join(" ")));
+            chain.push_str(&format!(
+                "{INDENT}{{{{- {word} eq $labels.finding {} }}}}",
+                names.join(" ")
+            ));
         }
+
         chain.push_str(INDENT);
         chain.push_str(text);
     }
+
     if !same {
         chain.push_str(INDENT);
         chain.push_str("{{- end }}");
     }
+
     chain
 }
 
-/// The rest of a sentence that begins with the kind: its namespace, and the number of affected objects.
+/// The rest of a sentence that begins with the kind: its namespace, and the number of affected
+/// objects.
 fn subject(info: &FindingInfo) -> String {
     let rest = match (info.area, info.command.contains("{name}")) {
         ("self", _) => "of {{ $labels.job }}: {{ $value }} affected.",
-        ("operator" | "process", _) => "in {{ or $labels.target_namespace \"the cluster\" }}: {{ $value }} affected.",
+        ("operator" | "process", _) => {
+            "in {{ or $labels.target_namespace \"the cluster\" }}: {{ $value }} affected."
+        }
         (_, true) => "in {{ or $labels.target_namespace \"the cluster\" }}: {{ $value }} affected.",
         (_, false) => "(the whole kind).",
     };
@@ -322,7 +346,10 @@ fn details(info: &FindingInfo) -> String {
 /// The next command, with the labels of the alert and the object that has had the finding longest.
 fn command(info: &FindingInfo) -> String {
     info.command
-        .replace("{resource}", "{{ toLower $labels.kind }}{{ with $labels.group }}.{{ . }}{{ end }}")
+        .replace(
+            "{resource}",
+            "{{ toLower $labels.kind }}{{ with $labels.group }}.{{ . }}{{ end }}",
+        )
         .replace("{in_namespace}", "{{ with $labels.target_namespace }} -n {{ . }}{{ end }}")
         .replace("{kind}", "{{ $labels.kind }}")
         .replace("{group}", "{{ $labels.group }}")

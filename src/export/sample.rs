@@ -1,4 +1,5 @@
-//! A hand-made snapshot for tests and for viewing the page: a small database operator with many problems.
+//! A hand-made snapshot for tests and for viewing the page: a small database operator with many
+//! problems.
 
 #![expect(clippy::needless_update, reason = "a new field needs no edit here")]
 
@@ -9,14 +10,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use loopwatch_model::finding::{Confidence, Evidence, Finding, FindingCode, FindingId, Subject, Value};
+use loopwatch_model::finding::{
+    Confidence, Evidence, Finding, FindingCode, FindingId, Subject, Value,
+};
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::{LeaseView, ObjectAddress, Permission, Role, Scope, WatchId};
 use loopwatch_model::snapshot::{
-    ConditionState, Cursor, DeadlineSource, DeletionRow, DeletionVerdict, EarlierRevisions, ExplainedObject,
-    Explanation, FinalizerSummary, FinalizerTotals, Health, KindSummary, LeaseRow, NamespaceTotals, ObjectRef,
-    ObjectRow, ObjectState, OwnerReferenceCounts, ProfileSummary, RecentPast, RevisionTotals, Snapshot,
-    SoftDeletePhase, SoftDeleteSummary, SourceSummary, TrendSignal, TrendSummary, WatchSummary, WatchTotals,
+    ConditionState, Cursor, DeadlineSource, DeletionRow, DeletionVerdict, EarlierRevisions,
+    ExplainedObject, Explanation, FinalizerSummary, FinalizerTotals, Health, KindSummary, LeaseRow,
+    NamespaceTotals, ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, ProfileSummary,
+    RecentPast, RevisionTotals, Snapshot, SoftDeletePhase, SoftDeleteSummary, SourceSummary,
+    TrendSignal, TrendSummary, WatchSummary, WatchTotals,
 };
 use loopwatch_model::time::{Span, Timestamp};
 use loopwatch_model::trend::{TrendState, TrendVerdict};
@@ -45,7 +49,8 @@ fn ago(span: Span) -> Timestamp {
 /// A snapshot with every kind of problem.
 pub(crate) fn sample() -> Sample {
     let rows = rows();
-    let unhealthy = rows.iter().filter(|row| row.state != ObjectState::Converged).cloned().collect();
+    let unhealthy =
+        rows.iter().filter(|row| row.state != ObjectState::Converged).cloned().collect();
     let snapshot = Snapshot {
         at: now(),
         kinds: vec![databases(), backups(), pods()],
@@ -61,7 +66,11 @@ pub(crate) fn sample() -> Sample {
         sources: sources(),
         permissions_missing: vec![(
             "team-b".to_owned(),
-            Permission { verb: "list".to_owned(), resource: "events".to_owned(), ..Permission::default() },
+            Permission {
+                verb: "list".to_owned(),
+                resource: "events".to_owned(),
+                ..Permission::default()
+            },
         )],
         left_out: Vec::new(),
         leases: vec![LeaseRow {
@@ -85,6 +94,7 @@ pub(crate) fn sample() -> Sample {
         observations: BTreeMap::from([("discovery", 12), ("lease", 900), ("watch", 48_211)]),
         ..Snapshot::default()
     };
+
     Sample { snapshot, rows }
 }
 
@@ -101,6 +111,7 @@ fn trends() -> Vec<TrendSummary> {
         window: Span::hours(24),
         ..TrendVerdict::default()
     };
+
     let leak = TrendVerdict {
         state: TrendState::Confirmed,
         slope: Some(4_194_304.0),
@@ -110,6 +121,7 @@ fn trends() -> Vec<TrendSummary> {
         exhaustion: Some(Span::hours(30)),
         ..TrendVerdict::default()
     };
+
     vec![row(TrendSignal::LiveHeap, leak), row(TrendSignal::Tasks, steady)]
 }
 
@@ -123,6 +135,7 @@ pub(crate) fn healthy() -> Sample {
     snapshot.kinds[0].dangling.clear();
     snapshot.kinds[0].soft_deleted.clear();
     snapshot.deletions.clear();
+
     snapshot.kinds[0].namespaces = BTreeMap::from([namespace("team-c", [41, 0, 0, 0, 0, 0, 0, 0])]);
     snapshot.findings.clear();
     snapshot.unhealthy.clear();
@@ -130,6 +143,7 @@ pub(crate) fn healthy() -> Sample {
     snapshot.dropped.clear();
     snapshot.health = BTreeMap::from([("team-c".to_owned(), Health::Healthy)]);
     snapshot.sources.truncate(2);
+
     sample
 }
 
@@ -147,12 +161,14 @@ fn databases() -> KindSummary {
     ]);
     kind.watches = vec![watch("databases", Scope::AllNamespaces, 354)];
     kind.deadline = Span::mins(4);
+
     kind.deadline_source = DeadlineSource::Learned;
     kind.oldest_unconverged = Some(ago(Span::mins(47)));
     for seconds in [3, 8, 9, 14, 15, 22, 41, 44, 70, 95, 130, 240, 700] {
         kind.totals.acknowledge.observe(Span::secs(seconds / 8));
         kind.totals.convergence.observe(Span::secs(seconds));
     }
+
     let mut before = RevisionTotals {
         obligations: BTreeMap::from([
             ("team-a".into(), [60, 2, 0, 4, 0, 0, 0]),
@@ -160,25 +176,36 @@ fn databases() -> KindSummary {
         ]),
         ..RevisionTotals::default()
     };
+
     for seconds in [3, 8, 9] {
         before.acknowledge.observe(Span::secs(seconds / 8));
         before.convergence.observe(Span::secs(seconds));
     }
+
     kind.earlier = Some(Box::new(EarlierRevisions { all: before.clone(), previous: before }));
-    kind.totals.conditions = BTreeMap::from([(ready("false"), 4), (ready("true"), 340), (ready("unknown"), 10)]);
+    kind.totals.conditions =
+        BTreeMap::from([(ready("false"), 4), (ready("true"), 340), (ready("unknown"), 10)]);
     kind.totals.flaps = BTreeMap::from([("Ready".into(), 17)]);
     kind.totals.phases = BTreeMap::from([("Provisioning".into(), 5), ("Running".into(), 349)]);
+
     let mut removal = Histogram::default();
     removal.observe(Span::secs(12));
     removal.observe(Span::mins(21));
+
     let cleanup = FinalizerSummary {
         waiting: [1, 1, 0, 0, 0],
         oldest: Some(ago(Span::hours(76))),
-        totals: FinalizerTotals { removal, outcomes: [1, 1, 0, 0, 0], ..FinalizerTotals::default() },
+        totals: FinalizerTotals {
+            removal,
+            outcomes: [1, 1, 0, 0, 0],
+            ..FinalizerTotals::default()
+        },
     };
+
     kind.finalizers = BTreeMap::from([("db.example.io/volume-cleanup".into(), cleanup)]);
     kind.dangling = BTreeMap::from([("ConfigMap".to_owned(), 1), ("Secret".to_owned(), 2)]);
     (kind.totals.cross_references, kind.totals.cross_reference_changes) = (3, [4, 1]);
+
     let lingering = SoftDeleteSummary { objects: 5, oldest: Some(ago(Span::hours(30))) };
     kind.soft_deleted = BTreeMap::from([(SoftDeletePhase::Canary, lingering)]);
     kind.stale_configuration = 2;
@@ -193,6 +220,7 @@ fn backups() -> KindSummary {
         (unseen.synced, unseen.missing) = (false, vec!["list".to_owned(), "watch".to_owned()]);
         unseen
     }];
+
     kind
 }
 
@@ -200,12 +228,15 @@ fn pods() -> KindSummary {
     let mut kind = kind("Pod", "pods", Role::Child);
     kind.group = String::new();
     kind.namespaces = BTreeMap::from([namespace("team-a", [1211, 2, 0, 0, 1, 0, 14, 0])]);
+
     let mut pods = watch("pods", Scope::AllNamespaces, 1228);
     pods.watch = WatchId::new("", "pods", &Scope::AllNamespaces);
     (pods.totals.audit_difference, pods.synced) = (None, false);
     kind.watches = vec![pods];
-    kind.owner_references = OwnerReferenceCounts { all: 1227, unknown: 2, bad: [0, 0, 1, 0, 0, 0, 0] };
+    kind.owner_references =
+        OwnerReferenceCounts { all: 1227, unknown: 2, bad: [0, 0, 1, 0, 0, 0, 0] };
     kind.totals.hazards = [0, 0, 3, 0, 0, 0, 0];
+
     kind
 }
 
@@ -268,6 +299,7 @@ fn findings() -> Vec<Finding> {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
     };
+
     let failing = finding(
         FindingCode::Failing,
         Subject::Kind { group: GROUP.to_owned(), kind: "Backup".to_owned() },
@@ -276,8 +308,12 @@ fn findings() -> Vec<Finding> {
             .with("failed", Value::Count(9))
             .with("objects", Value::Count(14))
             .text("reason", "BucketUnreachable")
-            .with("examples", Value::Names(vec!["team-a/nightly-41".to_owned(), "team-a/nightly-42".to_owned()])),
+            .with(
+                "examples",
+                Value::Names(vec!["team-a/nightly-41".to_owned(), "team-a/nightly-42".to_owned()]),
+            ),
     );
+
     let stuck = finding(
         FindingCode::FinalizerStuck,
         object("Database", "team-a", "orders-legacy"),
@@ -288,6 +324,7 @@ fn findings() -> Vec<Finding> {
             .with("terminating_for", Value::Span(Span::hours(76)))
             .with("threshold", Value::Span(Span::mins(15))),
     );
+
     let also_stuck = finding(
         FindingCode::FinalizerStuck,
         object("Database", "team-b", "sessions-old"),
@@ -298,6 +335,7 @@ fn findings() -> Vec<Finding> {
             .with("terminating_for", Value::Span(Span::hours(5)))
             .with("threshold", Value::Span(Span::mins(15))),
     );
+
     let mut overdue = finding(
         FindingCode::Overdue,
         object("Database", "team-a", "checkout"),
@@ -310,23 +348,33 @@ fn findings() -> Vec<Finding> {
             .text("signal", "Ready=False (BackupPending)")
             .text("message", "waiting for <b>first</b> backup \"nightly-42\""),
     );
+
     (overdue.explained_by, overdue.alerts_from) = (Some(failing.id), None);
     let mut regressed = finding(
         FindingCode::Regressed,
-        object("Database", "team-b", "ledger-with-a-rather-long-name-that-must-wrap-somewhere-0123456789"),
+        object(
+            "Database",
+            "team-b",
+            "ledger-with-a-rather-long-name-that-must-wrap-somewhere-0123456789",
+        ),
         Span::mins(6),
         Evidence::new()
             .text("signal", "Ready=False (ReplicaLost)")
             .with("lost_for", Value::Span(Span::mins(6)))
             .with("threshold", Value::Span(Span::mins(5))),
     );
+
     regressed.confidence = Confidence::Suspected;
     let permission = finding(
         FindingCode::PermissionMissing,
-        Subject::Permission { namespace: "team-b".to_owned(), permission: "list events".to_owned() },
+        Subject::Permission {
+            namespace: "team-b".to_owned(),
+            permission: "list events".to_owned(),
+        },
         Span::hours(2),
         Evidence::new().text("verb", "list").text("resource", "events"),
     );
+
     vec![failing, stuck, also_stuck, overdue, regressed, permission]
 }
 
@@ -338,7 +386,10 @@ fn deletions() -> Vec<DeletionRow> {
         name: name.to_owned(),
         since: ago(held),
         verdict,
-        finalizers: vec![("db.example.io/volume-cleanup".into(), "field manager db-operator (added it)".to_owned())],
+        finalizers: vec![(
+            "db.example.io/volume-cleanup".into(),
+            "field manager db-operator (added it)".to_owned(),
+        )],
     };
     vec![
         row("team-a", "orders-legacy", Span::hours(76), DeletionVerdict::Stuck),
@@ -354,6 +405,7 @@ fn sources() -> Vec<SourceSummary> {
         last_success: Some(ago(Span::secs(2))),
         ..SourceSummary::default()
     };
+
     let mut broken = source("watch/backups.db.example.io/team-b", false, Span::hours(2));
     broken.last_success = None;
     broken.failures = BTreeMap::from([("forbidden", 3), ("timeout", 1)]);
@@ -362,6 +414,7 @@ fn sources() -> Vec<SourceSummary> {
         "backups.db.example.io is forbidden: User \"system:serviceaccount:db-system:db-operator\" cannot list"
             .to_owned(),
     ));
+
     vec![
         source("discovery", true, Span::hours(30)),
         source("lease", true, Span::hours(30)),
@@ -373,34 +426,69 @@ fn sources() -> Vec<SourceSummary> {
 }
 
 fn rows() -> Vec<ObjectRow> {
-    let row = |kind: &str, namespace: &str, name: &str, state, reason, signal: &str, held| ObjectRow {
-        group: GROUP.to_owned(),
-        kind: kind.to_owned(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        uid: "8f14e45f-ceea-467f-a8f8-8b1f3c1b2d3e".to_owned(),
-        state,
-        reason,
-        signal: signal.to_owned(),
-        since: ago(held),
-        unconverged_since: (state != ObjectState::Converged).then(|| ago(held)),
-        generation: 7,
-        observed_generation: Some(7),
-        created: Some(ago(Span::hours(2000))),
-        terminating_since: (state == ObjectState::Terminating).then(|| ago(held)),
-        phase: "Provisioning".to_owned(),
-        conditions: [ready("false"), ready("true")].into(),
-        finalizers: ["db.example.io/volume-cleanup".into()].into(),
-        owners: vec!["Fleet/eu".to_owned()],
-        ..ObjectRow::default()
-    };
+    let row =
+        |kind: &str, namespace: &str, name: &str, state, reason, signal: &str, held| ObjectRow {
+            group: GROUP.to_owned(),
+            kind: kind.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: "8f14e45f-ceea-467f-a8f8-8b1f3c1b2d3e".to_owned(),
+            state,
+            reason,
+            signal: signal.to_owned(),
+            since: ago(held),
+            unconverged_since: (state != ObjectState::Converged).then(|| ago(held)),
+            generation: 7,
+            observed_generation: Some(7),
+            created: Some(ago(Span::hours(2000))),
+            terminating_since: (state == ObjectState::Terminating).then(|| ago(held)),
+            phase: "Provisioning".to_owned(),
+            conditions: [ready("false"), ready("true")].into(),
+            finalizers: ["db.example.io/volume-cleanup".into()].into(),
+            owners: vec!["Fleet/eu".to_owned()],
+            ..ObjectRow::default()
+        };
+
     use ObjectState as S;
+
     vec![
         row("Database", "team-a", "orders-legacy", S::Terminating, "deletion", "", Span::hours(76)),
-        row("Database", "team-a", "checkout", S::Overdue, "ready_false", "Ready=False", Span::mins(47)),
-        row("Backup", "team-a", "nightly-42", S::Failed, "failed_condition", "BucketUnreachable", Span::mins(18)),
-        row("Database", "team-b", "ledger", S::Progressing, "ready_false", "Ready=False", Span::mins(6)),
-        row("Database", "team-c", "good", S::Converged, "ready_true", "Ready=True", Span::hours(400)),
+        row(
+            "Database",
+            "team-a",
+            "checkout",
+            S::Overdue,
+            "ready_false",
+            "Ready=False",
+            Span::mins(47),
+        ),
+        row(
+            "Backup",
+            "team-a",
+            "nightly-42",
+            S::Failed,
+            "failed_condition",
+            "BucketUnreachable",
+            Span::mins(18),
+        ),
+        row(
+            "Database",
+            "team-b",
+            "ledger",
+            S::Progressing,
+            "ready_false",
+            "Ready=False",
+            Span::mins(6),
+        ),
+        row(
+            "Database",
+            "team-c",
+            "good",
+            S::Converged,
+            "ready_true",
+            "Ready=True",
+            Span::hours(400),
+        ),
     ]
 }
 
@@ -413,6 +501,7 @@ impl View for Sample {
         if self.snapshot.kinds.is_empty() {
             return vec!["discovery".to_owned()];
         }
+
         let watches = self.snapshot.kinds.iter().flat_map(|kind| &kind.watches);
         let pending = watches.filter(|watch| !watch.synced && watch.missing.is_empty());
         pending
@@ -421,7 +510,12 @@ impl View for Sample {
             .collect()
     }
 
-    fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
+    fn visit(
+        &self,
+        cursor: Cursor,
+        limit: usize,
+        show: &mut dyn FnMut(ObjectRef<'_>),
+    ) -> Option<Cursor> {
         let from = (cursor.0 as usize).min(self.rows.len());
         let to = (from + limit).min(self.rows.len());
         self.rows[from..to].iter().for_each(|row| show(borrowed(row)));
@@ -442,8 +536,10 @@ impl View for Sample {
             if is_wanted(&borrowed(row)) {
                 rows.push(row.clone());
             }
+
             at += 1;
         }
+
         (rows, (at < self.rows.len()).then_some(Cursor(at as u32)))
     }
 
@@ -482,13 +578,15 @@ fn borrowed(row: &ObjectRow) -> ObjectRef<'_> {
 pub(super) struct NoObjects {
     /// What it waits for.
     pub(super) pending: Vec<String>,
-    /// Whether a snapshot is expected; otherwise, the first one panics. A snapshot of a million objects takes time.
+    /// Whether a snapshot is expected; otherwise, the first one panics. A snapshot of a million
+    /// objects takes time.
     pub(super) snapshots: AtomicBool,
 }
 
 impl View for NoObjects {
     fn snapshot(&self) -> Snapshot {
         assert!(self.snapshots.swap(true, Ordering::Relaxed), "nobody needs a snapshot");
+
         Snapshot::default()
     }
 

@@ -7,8 +7,9 @@
 //!                                                                      exemplars
 //! ```
 //!
-//! The collector may be slow, broken or gone, so nothing here waits for it except the one task. Traces that do not fit into
-//! the queue are dropped, and their spans counted. `docs/traces.md` describes traces for those who read them.
+//! The collector may be slow, broken or gone, so nothing here waits for it except the one task.
+//! Traces that do not fit into the queue are dropped, and their spans counted. `docs/traces.md`
+//! describes traces for those who read them.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -95,14 +96,15 @@ struct Queue {
 struct Patience {
     /// For more traces, before it sends those that there are.
     gather: Duration,
-    /// For a batch, with all attempts. A batch that the collector never accepts must not hold up all later ones.
+    /// For a batch, with all attempts. A batch that the collector never accepts must not hold up
+    /// all later ones.
     batch: Duration,
     /// For what is in the queue after a stop signal.
     stop: Duration,
 }
 
-/// All results of spans: accepted by the collector; refused by it; given up, or without room in the queue; left out by the
-/// sampling; not sent, because another replica leads.
+/// All results of spans: accepted by the collector; refused by it; given up, or without room in the
+/// queue; left out by the sampling; not sent, because another replica leads.
 const RESULTS: [&str; 5] = [OK, REJECTED, DROPPED, SAMPLED_OUT, NOT_LEADER];
 /// The problem of a response that refuses some spans.
 const SOME_REFUSED: &str = "it refuses some spans";
@@ -115,7 +117,8 @@ const DROPPED: &str = "dropped";
 const SAMPLED_OUT: &str = "sampled_out";
 const NOT_LEADER: &str = "not_leader";
 
-/// The maximum number of spans that wait, which need about two megabytes. Beyond it, the oldest traces are dropped.
+/// The maximum number of spans that wait, which need about two megabytes. Beyond it, the oldest
+/// traces are dropped.
 const QUEUE: usize = 8_192;
 
 /// The number of spans from which on a batch is full. Encoding them takes less than a millisecond.
@@ -125,7 +128,11 @@ const BATCH: usize = 256;
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { gather: Duration::from_secs(1), batch: Duration::from_secs(15 * 60), stop: Duration::from_secs(5) }
+        Self {
+            gather: Duration::from_secs(1),
+            batch: Duration::from_secs(15 * 60),
+            stop: Duration::from_secs(5),
+        }
     }
 }
 
@@ -153,22 +160,27 @@ impl TraceExporter {
         for result in RESULTS {
             drop(metrics.spans.get_or_create_owned(&SpanLabels { result }));
         }
+
         for result in REQUEST_RESULTS {
             drop(metrics.trace_requests.get_or_create_owned(&SpanLabels { result }));
         }
+
         let transport = Transport::new(target);
         let built = SpanExporter::builder()
             .with_http()
             .with_http_client(transport.clone())
             .with_endpoint(target.url.uri().to_string())
             .with_timeout(target.within)
-            .with_retry_policy(RetryPolicy::disabled()) // the task here repeats requests, for longer
+            // The task here repeats requests, for longer.
+            .with_retry_policy(RetryPolicy::disabled())
             .build();
+
         let mut exporter = built.map_err(|error| error.to_string())?;
         let resource = resource::describe(pod.as_deref());
         exporter.set_resource(&resource);
         info!(collector = %target.url, "traces are sent to a collector");
         target.warnings.iter().for_each(|warning| warn!("{warning}"));
+
         let started = Self(Arc::new(Shared {
             queue: Mutex::default(),
             added: Notify::new(),
@@ -179,6 +191,7 @@ impl TraceExporter {
             spans: Spans::new(resource::cluster(&resource)),
             metrics,
         }));
+
         let sending = tokio::spawn(send(started.0.clone(), exporter, transport));
         Ok((started, sending))
     }
@@ -204,14 +217,17 @@ impl TraceExporter {
         let decided = lock(&self.0.turns).close();
         self.0.take(decided);
         self.0.closing.cancel();
+
         match timeout(self.0.patience.stop, &mut sending).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => warn!(%error, "a task panicked; this is a bug in loopwatch"),
             Err(_) => sending.abort(),
         }
+
         let queue = std::mem::take(&mut *lock(&self.0.queue));
         let left = queue.spans + queue.delivering;
         self.0.count(DROPPED, left);
+
         if left > 0 {
             warn!(spans = left, "the process stops before the collector has accepted these spans");
         }
@@ -239,12 +255,14 @@ impl Shared {
             let mut queue = lock(&self.queue);
             queue.spans += spans_in(&trace);
             queue.waiting.push_back(trace);
+
             while queue.spans > QUEUE {
                 let Some(oldest) = queue.waiting.pop_front() else { break };
                 queue.spans -= spans_in(&oldest);
                 dropped += spans_in(&oldest);
             }
         }
+
         self.count(DROPPED, dropped);
         self.added.notify_one();
     }
@@ -255,9 +273,11 @@ impl Shared {
             if lock(&self.queue).waiting.is_empty() {
                 self.closing.run_until_cancelled(self.added.notified()).await?;
             }
+
             if lock(&self.queue).spans < BATCH {
                 let _ = self.closing.run_until_cancelled(sleep(self.patience.gather)).await;
             }
+
             let batch = lock(&self.queue).take();
             if !batch.is_empty() {
                 return Some(batch);
@@ -284,12 +304,19 @@ impl Shared {
         };
         let (object, revision, measured) = (&trace.object, &trace.revision, &trace.measured);
         let labels = || [object.group.clone(), object.kind.clone(), revision.clone()];
+
         if let Some(took) = measured.acknowledged {
-            self.metrics.exemplars.note(Counted::acknowledge(labels(), took), exemplar(took.seconds()));
+            self.metrics
+                .exemplars
+                .note(Counted::acknowledge(labels(), took), exemplar(took.seconds()));
         }
+
         if let Some(took) = measured.converged {
-            self.metrics.exemplars.note(Counted::convergence(labels(), took), exemplar(took.seconds()));
+            self.metrics
+                .exemplars
+                .note(Counted::convergence(labels(), took), exemplar(took.seconds()));
         }
+
         if measured.counted && trace.outcome == Outcome::Late {
             let [group, kind, revision] = labels();
             let labels = [group, kind, object.namespace.clone(), revision];
@@ -310,6 +337,7 @@ impl Queue {
             self.delivering += spans_in(&trace);
             batch.push(trace);
         }
+
         self.spans -= self.delivering;
         batch
     }
@@ -322,18 +350,24 @@ async fn send(shared: Arc<Shared>, exporter: SpanExporter, transport: Transport)
         let spans: usize = batch.iter().map(spans_in).sum();
         let since = Instant::now();
         let mut backoff = Backoff::new();
+
         loop {
             let is_last = shared.closing.is_cancelled();
             let data = batch.iter().flat_map(|trace| shared.spans.of(trace)).collect();
             let sent = exporter.export(data).await.map_err(|error| error.to_string());
-            // Without an answer, the exporter has not sent a request, and would not send it later either.
-            let answer = transport.answer().unwrap_or_else(|| Answer::Refused(sent.err().unwrap_or_default()));
+
+            // Without an answer, the exporter has not sent a request, and would not send it later
+            // either.
+            let answer = transport
+                .answer()
+                .unwrap_or_else(|| Answer::Refused(sent.err().unwrap_or_default()));
             let (problem, retry_after) = match answer {
                 Answer::Accepted { rejected, message } => {
                     let rejected = spans.min(usize::try_from(rejected).unwrap_or(usize::MAX));
                     shared.count_request(OK);
                     shared.count(OK, spans - rejected);
                     shared.count(REJECTED, rejected);
+
                     if rejected == 0 {
                         batch.iter().for_each(|trace| shared.note_exemplars(trace));
                         report_solution(&mut problems);
@@ -341,6 +375,7 @@ async fn send(shared: Arc<Shared>, exporter: SpanExporter, transport: Transport)
                         // The collector may put a time or a number into each message.
                         warn!(problem = message, "the collector refuses some spans");
                     }
+
                     break;
                 }
                 Answer::Refused(problem) => {
@@ -351,16 +386,20 @@ async fn send(shared: Arc<Shared>, exporter: SpanExporter, transport: Transport)
                 }
                 Answer::Failed { problem, retry_after } => (problem, retry_after),
             };
+
             shared.count_request(FAILED);
             report(&mut problems, &problem, "cannot be reached; loopwatch tries again");
+
             let wait = backoff.wait(retry_after);
             if is_last || since.elapsed() + wait > shared.patience.batch {
                 shared.count(DROPPED, spans);
                 break;
             }
+
             // A stop signal ends the wait, and leaves one attempt.
             let _ = shared.closing.run_until_cancelled(sleep(wait)).await;
         }
+
         lock(&shared.queue).delivering = 0;
     }
 }

@@ -4,21 +4,30 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::ObjectAddress;
-use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRef, ObjectRow, ObjectState, RecentPast, Snapshot};
+use loopwatch_model::snapshot::{
+    Cursor, Explanation, ObjectRef, ObjectRow, ObjectState, RecentPast, Snapshot,
+};
 
 /// Read access to a model. Each call holds the lock only until it returns.
 pub trait View: Send + Sync {
     /// Returns the current snapshot.
     fn snapshot(&self) -> Snapshot;
 
-    /// Returns the watches that have neither completed their first list nor failed; `discovery` until it has run once.
+    /// Returns the watches that have neither completed their first list nor failed; `discovery`
+    /// until it has run once.
     fn pending(&self) -> Vec<String>;
 
-    /// Calls `show` for at most `limit` objects from `cursor` on. Returns the next cursor, or `None` at the end.
-    fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor>;
+    /// Calls `show` for at most `limit` objects from `cursor` on. Returns the next cursor, or
+    /// `None` at the end.
+    fn visit(
+        &self,
+        cursor: Cursor,
+        limit: usize,
+        show: &mut dyn FnMut(ObjectRef<'_>),
+    ) -> Option<Cursor>;
 
-    /// Visits at most `visits` objects from `cursor` on, until `room` of them are wanted. Returns these in full, and the
-    /// next cursor.
+    /// Visits at most `visits` objects from `cursor` on, until `room` of them are wanted. Returns
+    /// these in full, and the next cursor.
     fn select(
         &self,
         cursor: Cursor,
@@ -70,7 +79,12 @@ impl View for Mutex<Model> {
         lock(self).pending()
     }
 
-    fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
+    fn visit(
+        &self,
+        cursor: Cursor,
+        limit: usize,
+        show: &mut dyn FnMut(ObjectRef<'_>),
+    ) -> Option<Cursor> {
         lock(self).visit(cursor, limit, show)
     }
 
@@ -93,8 +107,8 @@ impl View for Mutex<Model> {
     }
 }
 
-/// Locks the model, or other state that tasks share. Ignores poisoning, so that a panic in another task does not stop the
-/// exporters too.
+/// Locks the model, or other state that tasks share. Ignores poisoning, so that a panic in another
+/// task does not stop the exporters too.
 pub fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -110,8 +124,17 @@ impl Filter {
 
     /// Whether an object with these properties matches.
     #[must_use]
-    pub fn matches(&self, group: &str, kind: &str, namespace: &str, name: &str, state: ObjectState) -> bool {
-        let is = |wanted: &Option<String>, actual: &str| wanted.as_deref().is_none_or(|wanted| wanted == actual);
+    pub fn matches(
+        &self,
+        group: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        state: ObjectState,
+    ) -> bool {
+        let is = |wanted: &Option<String>, actual: &str| {
+            wanted.as_deref().is_none_or(|wanted| wanted == actual)
+        };
         is(&self.group, group)
             && is(&self.kind, kind)
             && is(&self.namespace, namespace)
@@ -127,7 +150,8 @@ impl Word {
     /// A word; letters match in upper and lower case.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        let parts = text.split_once('/').map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
+        let parts =
+            text.split_once('/').map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
         Self { text: text.to_owned(), parts }
     }
 
@@ -135,22 +159,31 @@ impl Word {
         match &self.parts {
             // As people write objects: `team-a/web` is also found by `a/w`.
             Some((end, start)) => ends_with(namespace, end) && starts_with(name, start),
-            None => [name, namespace, kind, group].into_iter().any(|text| contains(text, &self.text)),
+            None => {
+                [name, namespace, kind, group].into_iter().any(|text| contains(text, &self.text))
+            }
         }
     }
 }
 
 fn contains(text: &str, part: &str) -> bool {
-    part.is_empty() || text.as_bytes().windows(part.len()).any(|window| window.eq_ignore_ascii_case(part.as_bytes()))
+    part.is_empty()
+        || text
+            .as_bytes()
+            .windows(part.len())
+            .any(|window| window.eq_ignore_ascii_case(part.as_bytes()))
 }
 
 fn starts_with(text: &str, part: &str) -> bool {
-    text.as_bytes().get(..part.len()).is_some_and(|start| start.eq_ignore_ascii_case(part.as_bytes()))
+    text.as_bytes()
+        .get(..part.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(part.as_bytes()))
 }
 
 fn ends_with(text: &str, part: &str) -> bool {
     let from = text.len().checked_sub(part.len());
-    from.and_then(|from| text.as_bytes().get(from..)).is_some_and(|end| end.eq_ignore_ascii_case(part.as_bytes()))
+    from.and_then(|from| text.as_bytes().get(from..))
+        .is_some_and(|end| end.eq_ignore_ascii_case(part.as_bytes()))
 }
 
 #[cfg(test)]
@@ -174,8 +207,18 @@ mod tests {
             ("team/", false),
             ("wéb", false),
         ] {
-            let filter = Filter { words: search.split_whitespace().map(Word::new).collect(), ..Filter::default() };
-            let found = filter.matches("zoo.loopwatch.dev", "Widget", "team-a", "web-frontend", ObjectState::Failed);
+            let filter = Filter {
+                words: search.split_whitespace().map(Word::new).collect(),
+                ..Filter::default()
+            };
+            let found = filter.matches(
+                "zoo.loopwatch.dev",
+                "Widget",
+                "team-a",
+                "web-frontend",
+                ObjectState::Failed,
+            );
+
             assert_eq!(found, expected, "{search:?}");
         }
     }

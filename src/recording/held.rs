@@ -1,6 +1,8 @@
-//! The observations that a replay needs to begin with: the latest of each source, and the objects of each watch.
+//! The observations that a replay needs to begin with: the latest of each source, and the objects
+//! of each watch.
 //!
-//! A recording that spans several files keeps them in memory, so that a new file can begin without listing again.
+//! A recording that spans several files keeps them in memory, so that a new file can begin without
+//! listing again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -20,7 +22,8 @@ pub(super) struct Held {
     sources: BTreeMap<SourceId, Observation>,
 }
 
-/// The subject of observations that replace each other. The order is that of the beginning of a file.
+/// The subject of observations that replace each other. The order is that of the beginning of a
+/// file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Topic {
     Kinds,
@@ -81,9 +84,12 @@ impl Held {
         if let Some(topic) = Topic::of(observation) {
             self.latest.insert(topic, observation.clone());
         }
+
         match observation {
             Observation::KindsDiscovered(kinds) => self.kinds_discovered(kinds),
-            Observation::DefinitionGone(name) => _ = self.latest.remove(&Topic::Definition(name.clone())),
+            Observation::DefinitionGone(name) => {
+                _ = self.latest.remove(&Topic::Definition(name.clone()))
+            }
             Observation::DefinitionsListed(names) => self.latest.retain(|topic, _| match topic {
                 Topic::Definition(name) => names.contains(name),
                 _ => true,
@@ -91,20 +97,29 @@ impl Held {
             Observation::LeaseGone { namespace, name } => {
                 self.latest.remove(&Topic::Lease(namespace.clone(), name.clone()));
             }
-            Observation::LeasesListed { namespace, names } => self.latest.retain(|topic, _| match topic {
-                Topic::Lease(within, name) => within != namespace || names.contains(name),
-                _ => true,
-            }),
-            Observation::NamespacesListed(namespaces) => self.namespaces_listed(namespaces),
-            Observation::NamespaceGone(name) => _ = self.latest.remove(&Topic::Namespace(name.clone())),
-            Observation::OperatorSeen(view) => {
-                let is_of = |instance: &String| view.pods.iter().any(|pod| instance.ends_with(&pod.name));
+            Observation::LeasesListed { namespace, names } => {
                 self.latest.retain(|topic, _| match topic {
-                    Topic::Metrics(instance) | Topic::Process(instance) => !view.complete || is_of(instance),
+                    Topic::Lease(within, name) => within != namespace || names.contains(name),
+                    _ => true,
+                })
+            }
+            Observation::NamespacesListed(namespaces) => self.namespaces_listed(namespaces),
+            Observation::NamespaceGone(name) => {
+                _ = self.latest.remove(&Topic::Namespace(name.clone()))
+            }
+            Observation::OperatorSeen(view) => {
+                let is_of =
+                    |instance: &String| view.pods.iter().any(|pod| instance.ends_with(&pod.name));
+                self.latest.retain(|topic, _| match topic {
+                    Topic::Metrics(instance) | Topic::Process(instance) => {
+                        !view.complete || is_of(instance)
+                    }
                     _ => true,
                 });
             }
-            Observation::ProcessGone { instance } => _ = self.latest.remove(&Topic::Process(instance.clone())),
+            Observation::ProcessGone { instance } => {
+                _ = self.latest.remove(&Topic::Process(instance.clone()))
+            }
             Observation::SourceFailed { source, .. }
             | Observation::SourceRecovered { source }
             | Observation::SourceRestricted { source, .. }
@@ -122,25 +137,32 @@ impl Held {
                 }
             }
             Observation::Skipped { source: SourceId::Watch(watch), cause } => {
-                if let Some(watch) = self.watches.get_mut(watch).filter(|watch| watch.skipped.len() < MAX_SKIPPED) {
+                if let Some(watch) =
+                    self.watches.get_mut(watch).filter(|watch| watch.skipped.len() < MAX_SKIPPED)
+                {
                     watch.skipped.push(*cause);
                 }
             }
             _ => {} // all that matters about it is its topic, if it has one
         }
+
         Ok(())
     }
 
     /// Forgets the watches that have ended, and prepares for new ones.
     fn kinds_discovered(&mut self, kinds: &[WatchedKind]) {
-        let stays = |watch: &WatchId| kinds.iter().any(|kind| kind.watch == *watch && kind.missing.is_empty());
-        let gone: Vec<WatchId> = self.watches.keys().filter(|watch| !stays(watch)).cloned().collect();
+        let stays = |watch: &WatchId| {
+            kinds.iter().any(|kind| kind.watch == *watch && kind.missing.is_empty())
+        };
+        let gone: Vec<WatchId> =
+            self.watches.keys().filter(|watch| !stays(watch)).cloned().collect();
         for watch in gone {
             self.watches.remove(&watch);
             if !kinds.iter().any(|kind| kind.watch == watch) {
                 self.sources.remove(&SourceId::Watch(watch));
             }
         }
+
         for kind in kinds.iter().filter(|kind| kind.missing.is_empty()) {
             self.watches.entry(kind.watch.clone()).or_default();
         }
@@ -158,11 +180,15 @@ impl Held {
     ///
     /// # Errors
     /// Those of `write`.
-    pub(super) fn replay(&self, mut write: impl FnMut(&Observation) -> io::Result<()>) -> io::Result<()> {
+    pub(super) fn replay(
+        &self,
+        mut write: impl FnMut(&Observation) -> io::Result<()>,
+    ) -> io::Result<()> {
         self.latest.values().try_for_each(&mut write)?;
         for (id, watch) in &self.watches {
             watch.replay(id, &mut write)?;
         }
+
         self.sources.values().try_for_each(write)
     }
 }
@@ -177,7 +203,9 @@ impl Topic {
             Observation::DefinitionSeen(definition) => Self::Definition(definition.name.clone()),
             Observation::PermissionsReviewed(view) => Self::Permissions(view.namespace.clone()),
             Observation::NamespaceSeen(namespace) => Self::Namespace(namespace.name.clone()),
-            Observation::LeaseSeen(lease) => Self::Lease(lease.namespace.clone(), lease.name.clone()),
+            Observation::LeaseSeen(lease) => {
+                Self::Lease(lease.namespace.clone(), lease.name.clone())
+            }
             Observation::OperatorSeen(_) => Self::Operator,
             Observation::MetricsScraped(view) => Self::Metrics(view.instance.clone()),
             Observation::ScrapeFailed { instance, .. } => Self::Metrics(instance.clone()),
@@ -201,8 +229,8 @@ impl Topic {
             | Observation::SourceRecovered { .. }
             | Observation::SourceRestricted { .. }
             | Observation::SourceOff { .. } => return None,
-            // The checkpoint of the model replaces `Restored`, and its settings, in the header, `SettingsChanged`. The
-            // others describe an instant, not a state.
+            // The checkpoint of the model replaces `Restored`, and its settings, in the header,
+            // `SettingsChanged`. The others describe an instant, not a state.
             Observation::Restored(_)
             | Observation::SettingsChanged(_)
             | Observation::Answered { .. }
@@ -235,6 +263,7 @@ impl HeldWatch {
             Observation::Progressed { version, .. } => self.version.clone_from(version),
             _ => {}
         }
+
         Ok(())
     }
 
@@ -242,15 +271,19 @@ impl HeldWatch {
         if self.listing != Some(epoch) {
             return; // as in the model: an abandoned list does not show which objects are gone
         }
+
         self.listing = None;
         self.complete = Some(epoch);
         version.clone_into(&mut self.version);
+
         let is_listed = |object: &HeldObject| object.epoch == Some(epoch);
         let missing = self.objects.values().filter(|object| !is_listed(object)).count();
+
         // As in the model: as many objects as were skipped may still exist.
         if missing > self.skipped.len() {
             self.objects.retain(|_, object| is_listed(object));
         }
+
         self.objects.values_mut().for_each(|object| object.epoch = None);
     }
 
@@ -260,22 +293,38 @@ impl HeldWatch {
         Ok(())
     }
 
-    /// A list under way follows the complete one before it: until it ends, objects that it has not listed yet exist.
-    fn replay(&self, id: &WatchId, write: &mut impl FnMut(&Observation) -> io::Result<()>) -> io::Result<()> {
+    /// A list under way follows the complete one before it: until it ends, objects that it has not
+    /// listed yet exist.
+    fn replay(
+        &self,
+        id: &WatchId,
+        write: &mut impl FnMut(&Observation) -> io::Result<()>,
+    ) -> io::Result<()> {
         let skipped = || {
-            self.skipped.iter().map(|cause| Observation::Skipped { source: SourceId::Watch(id.clone()), cause: *cause })
+            self.skipped.iter().map(|cause| Observation::Skipped {
+                source: SourceId::Watch(id.clone()),
+                cause: *cause,
+            })
         };
+
         if let Some(epoch) = self.complete {
             self.list(id, epoch, |_| true, write)?;
             if self.listing.is_none() {
                 skipped().try_for_each(|observation| write(&observation))?;
             }
-            write(&Observation::ListEnded { watch: id.clone(), epoch, version: self.version.clone() })?;
+
+            write(&Observation::ListEnded {
+                watch: id.clone(),
+                epoch,
+                version: self.version.clone(),
+            })?;
         }
+
         if let Some(epoch) = self.listing {
             self.list(id, epoch, |object| object.epoch == Some(epoch), write)?;
             skipped().try_for_each(|observation| write(&observation))?;
         }
+
         Ok(())
     }
 
@@ -287,12 +336,15 @@ impl HeldWatch {
         write: &mut impl FnMut(&Observation) -> io::Result<()>,
     ) -> io::Result<()> {
         write(&Observation::ListBegan { watch: id.clone(), epoch })?;
-        let mut objects: Vec<_> = self.objects.iter().filter(|(_, object)| wanted(object)).collect();
+        let mut objects: Vec<_> =
+            self.objects.iter().filter(|(_, object)| wanted(object)).collect();
         objects.sort_by_key(|(key, _)| *key);
+
         for (_, object) in objects {
             let object = Box::new(serde_json::from_slice::<ObjectView>(&object.view)?);
             write(&Observation::Listed { watch: id.clone(), object })?;
         }
+
         Ok(())
     }
 }

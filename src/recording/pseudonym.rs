@@ -1,10 +1,12 @@
 //! Replaces names, UIDs and texts with pseudonyms.
 //!
-//! Kinds, finalizers, field managers and the usual words of a status stay, because they belong to the operator or to
-//! nobody, and the model needs them. Within a recording, equal names get equal pseudonyms, so that references still
-//! match. The key is in no file, so that nobody can test guesses.
+//! Kinds, finalizers, field managers and the usual words of a status stay, because they belong to
+//! the operator or to nobody, and the model needs them. Within a recording, equal names get equal
+//! pseudonyms, so that references still match. The key is in no file, so that nobody can test
+//! guesses.
 //!
-//! The structs are taken apart field by field, so that a new field does not compile without a decision here.
+//! The structs are taken apart field by field, so that a new field does not compile without a
+//! decision here.
 
 mod objects;
 mod surroundings; // of objects
@@ -38,18 +40,29 @@ impl Pseudonyms {
     /// Returns the observation with pseudonyms.
     pub(super) fn anonymize(&self, observation: Observation) -> Observation {
         use Observation::*;
+
         match observation {
-            KindsDiscovered(kinds) => KindsDiscovered(kinds.into_iter().map(|kind| self.kind(kind)).collect()),
+            KindsDiscovered(kinds) => {
+                KindsDiscovered(kinds.into_iter().map(|kind| self.kind(kind)).collect())
+            }
             ListBegan { watch, epoch } => ListBegan { watch: self.watch(&watch), epoch },
-            Listed { watch, object } => Listed { watch: self.watch(&watch), object: Box::new(self.object(*object)) },
-            ListEnded { watch, epoch, version } => ListEnded { watch: self.watch(&watch), epoch, version },
-            Applied { watch, object } => Applied { watch: self.watch(&watch), object: Box::new(self.object(*object)) },
+            Listed { watch, object } => {
+                Listed { watch: self.watch(&watch), object: Box::new(self.object(*object)) }
+            }
+            ListEnded { watch, epoch, version } => {
+                ListEnded { watch: self.watch(&watch), epoch, version }
+            }
+            Applied { watch, object } => {
+                Applied { watch: self.watch(&watch), object: Box::new(self.object(*object)) }
+            }
             Deleted { watch, key, version } => {
                 Deleted { watch: self.watch(&watch), key: self.object_key(key), version }
             }
             Progressed { watch, version } => Progressed { watch: self.watch(&watch), version },
             Skipped { source, cause } => Skipped { source: self.source(source), cause },
-            EventSeen { watch, event } => EventSeen { watch: self.watch(&watch), event: Box::new(self.event(*event)) },
+            EventSeen { watch, event } => {
+                EventSeen { watch: self.watch(&watch), event: Box::new(self.event(*event)) }
+            }
             DefinitionSeen(view) => DefinitionSeen(self.definition(view)),
             NamespacesListed(views) => {
                 NamespacesListed(views.into_iter().map(|view| self.namespace_view(view)).collect())
@@ -72,12 +85,18 @@ impl Pseudonyms {
             }
             ProcessSeen(view) => ProcessSeen(Box::new(self.process(*view))),
             ProcessGone { instance } => ProcessGone { instance: self.instance(&instance) },
-            Answered { probe, answer } => Answered { probe: self.probe(probe), answer: self.answer(answer) },
+            Answered { probe, answer } => {
+                Answered { probe: self.probe(probe), answer: self.answer(answer) }
+            }
             SourceFailed { source, cause, .. } => {
                 SourceFailed { source: self.source(source), cause, detail: String::new() }
             }
-            SourceOff { source, .. } => SourceOff { source: self.source(source), reason: String::new() },
-            SourceRestricted { source, .. } => SourceRestricted { source: self.source(source), reason: String::new() },
+            SourceOff { source, .. } => {
+                SourceOff { source: self.source(source), reason: String::new() }
+            }
+            SourceRestricted { source, .. } => {
+                SourceRestricted { source: self.source(source), reason: String::new() }
+            }
             SourceRecovered { source } => SourceRecovered { source: self.source(source) },
             SettingsChanged(settings) => SettingsChanged(Box::new(self.settings(*settings))),
             Restored(checkpoint) => Restored(Box::new(self.checkpoint(*checkpoint))),
@@ -85,15 +104,18 @@ impl Pseudonyms {
         }
     }
 
-    /// Returns the settings with pseudonyms. A pattern such as `prod-*` matches no pseudonym, so its rule has no effect in
-    /// a replay.
+    /// Returns the settings with pseudonyms. A pattern such as `prod-*` matches no pseudonym, so
+    /// its rule has no effect in a replay.
     pub(super) fn settings(&self, mut settings: Settings) -> Settings {
         for rule in settings.findings.values_mut().flatten() {
             let selector = &mut rule.namespaces;
-            for name in selector.include.iter_mut().chain(&mut selector.exclude).filter(|name| *name != "*") {
+            for name in
+                selector.include.iter_mut().chain(&mut selector.exclude).filter(|name| *name != "*")
+            {
                 *name = self.namespace(name);
             }
         }
+
         settings
     }
 
@@ -115,11 +137,13 @@ impl Pseudonyms {
         if uid.is_empty() {
             return String::new();
         }
+
         let hex = format!("{:032x}", self.hash("uid", uid));
         format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
     }
 
-    /// Sixteen letters, 64 bits: among a million names, two share a pseudonym with a chance of one in thirty million.
+    /// Sixteen letters, 64 bits: among a million names, two share a pseudonym with a chance of one
+    /// in thirty million.
     fn letters(&self, what: &str, text: &str) -> String {
         let hash = self.hash(what, text);
         (0..16).map(|at| char::from(LETTERS[(hash >> (4 * at)) as usize & 15])).collect()
@@ -130,6 +154,7 @@ impl Pseudonyms {
         hasher.write(what.as_bytes());
         hasher.write(&[0xff]);
         hasher.write(text.as_bytes());
+
         hasher.finish128().into()
     }
 }

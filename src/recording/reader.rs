@@ -20,7 +20,8 @@ const MAX_LINE: usize = 4 * 1024 * 1024;
 /// Number of unreadable lines to keep with their reasons. Further ones are only counted.
 const MAX_KEPT_REASONS: usize = 5;
 
-/// Number of undiscovered watches to keep by name. Lines of further ones are counted under an empty name.
+/// Number of undiscovered watches to keep by name. Lines of further ones are counted under an empty
+/// name.
 const MAX_KEPT_WATCHES: usize = 100;
 
 /// A recording that is being read: an iterator over its observations.
@@ -41,8 +42,8 @@ pub struct Unread {
     pub lines: u64,
     /// The first of these lines: line number and reason.
     pub first_lines: Vec<(u64, String)>,
-    /// The number of lines about watches that the latest list of kinds does not contain, by watch. The model ignores
-    /// them.
+    /// The number of lines about watches that the latest list of kinds does not contain, by watch.
+    /// The model ignores them.
     pub undiscovered: BTreeMap<WatchId, u64>,
     /// The number of unknown fields, by path: `saw.applied.object.colour`.
     pub fields: BTreeMap<String, u64>,
@@ -92,7 +93,8 @@ impl Recording {
     /// If the file cannot be read or is not a recording.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         let name = path.display().to_string();
-        let file = File::open(path).map_err(|error| RecordingError::Io { path: name.clone(), error })?;
+        let file =
+            File::open(path).map_err(|error| RecordingError::Io { path: name.clone(), error })?;
         Self::read(BufReader::new(file), name)
     }
 
@@ -100,11 +102,17 @@ impl Recording {
     ///
     /// # Errors
     /// Like [`Recording::open`].
-    pub fn read(mut input: impl BufRead + Send + 'static, name: String) -> Result<Self, RecordingError> {
+    pub fn read(
+        mut input: impl BufRead + Send + 'static,
+        name: String,
+    ) -> Result<Self, RecordingError> {
         let io = |error| RecordingError::Io { path: name.clone(), error };
         let packed = input.fill_buf().map_err(io)?.starts_with(&[0x1f, 0x8b]);
-        let lines: Box<dyn BufRead + Send> =
-            if packed { Box::new(BufReader::new(MultiGzDecoder::new(input))) } else { Box::new(input) };
+        let lines: Box<dyn BufRead + Send> = if packed {
+            Box::new(BufReader::new(MultiGzDecoder::new(input)))
+        } else {
+            Box::new(input)
+        };
         let mut recording = Self {
             lines,
             header: RecordingHeader::default(),
@@ -113,6 +121,7 @@ impl Recording {
             fields: UnknownFields::default(),
             unread: Unread::default(),
         };
+
         let not_one = |reason: String| RecordingError::NotARecording { path: name.clone(), reason };
         let first = match recording.line() {
             Ok(Some(Ok(first))) => first,
@@ -120,6 +129,7 @@ impl Recording {
             Ok(None) => return Err(not_one("the file is empty".to_owned())),
             Err(error) => return Err(io(error)),
         };
+
         (recording.header, recording.unread.header) =
             header::read(&first).map_err(|error| not_one(error.to_string()))?;
         match recording.header.loopwatch_recording {
@@ -140,20 +150,24 @@ impl Recording {
         Unread { fields: self.fields.counts().clone(), ..self.unread.clone() }
     }
 
-    /// One line without its end: `Ok(None)` at the end of the file, `Ok(Some(Err))` if the line is too long.
+    /// One line without its end: `Ok(None)` at the end of the file, `Ok(Some(Err))` if the line is
+    /// too long.
     fn line(&mut self) -> io::Result<Option<Result<Vec<u8>, String>>> {
         let mut line = Vec::new();
         self.number += 1;
+
         let taken = self.lines.by_ref().take(MAX_LINE as u64 + 1).read_until(b'\n', &mut line)?;
         if taken == 0 {
             return Ok(None);
         }
+
         if line.last() == Some(&b'\n') {
             line.pop();
         } else if taken > MAX_LINE {
             self.lines.skip_until(b'\n')?;
             return Ok(Some(Err(format!("longer than {MAX_LINE} bytes"))));
         }
+
         Ok(Some(Ok(line)))
     }
 
@@ -164,7 +178,8 @@ impl Recording {
         }
     }
 
-    /// Counts the observation if the model ignores it, because it is about a watch that is not discovered.
+    /// Counts the observation if the model ignores it, because it is about a watch that is not
+    /// discovered.
     fn review_watch(&mut self, observation: &Observation) {
         match observation {
             Observation::KindsDiscovered(kinds) => {
@@ -180,7 +195,9 @@ impl Recording {
             {
                 let counts = &mut self.unread.undiscovered;
                 let kept = counts.len() < MAX_KEPT_WATCHES || counts.contains_key(watch);
-                *counts.entry(if kept { watch.clone() } else { WatchId::default() }).or_default() += 1;
+                *counts
+                    .entry(if kept { watch.clone() } else { WatchId::default() })
+                    .or_default() += 1;
             }
             _ => {}
         }
@@ -221,7 +238,8 @@ impl Iterator for Recording {
                 },
                 Ok(Some(Err(reason))) => self.skip(reason),
                 Err(error) => {
-                    self.skip(format!("the file ends here: {error}")); // a truncated gzip stream, a failing disk
+                    // A truncated gzip stream, a failing disk.
+                    self.skip(format!("the file ends here: {error}"));
                     return None;
                 }
             }
@@ -243,6 +261,7 @@ mod tests {
     fn an_unreadable_line_is_skipped_counted_and_reported() {
         let lines = "{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":\"tick\"}\nnonsense\n\n{\"at\":\"2026-01-01T00:00:01Z\",\"saw\":\"tick\"}\n";
         let mut recording = read(&format!("{HEADER}{lines}")).expect("a recording");
+
         assert_eq!(recording.by_ref().count(), 2);
         assert_eq!(recording.unread().lines, 1);
         assert_eq!(recording.unread().first_lines[0].0, 3, "the number that an editor shows");
@@ -250,8 +269,10 @@ mod tests {
 
     #[test]
     fn unknown_observations_of_a_newer_program_are_skipped() {
-        let lines = "{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":{\"the_moon\":{\"phase\":\"full\"}}}\n";
+        let lines =
+            "{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":{\"the_moon\":{\"phase\":\"full\"}}}\n";
         let mut recording = read(&format!("{HEADER}{lines}")).expect("a recording");
+
         assert_eq!((recording.by_ref().count(), recording.unread().lines), (0, 1));
     }
 
@@ -265,22 +286,36 @@ mod tests {
             "\"saw\":{\"list_began\":{\"watch\":\"a\",\"epoch\":2,\"mood\":1}}}".to_owned(),
             "\"saw\":{\"progressed\":{\"watch\":\"b\",\"version\":\"2\"}}}".to_owned(),
         ];
+
         let lines: String = lines.iter().map(|line| format!("{at}{line}\n")).collect();
         let header = "{\"loopwatch_recording\":1,\"settings\":{\"moon\":1}}\n";
-        let mut recording = read(&format!("{header}{lines}")).expect("a recording, despite the unknown setting");
+        let mut recording =
+            read(&format!("{header}{lines}")).expect("a recording, despite the unknown setting");
+
         assert_eq!(recording.by_ref().count(), 4);
+
         let unread = recording.unread();
-        assert_eq!(unread.undiscovered, [("a", 1), ("b", 1)].map(|(id, n)| (WatchId(id.into()), n)).into());
+        assert_eq!(
+            unread.undiscovered,
+            [("a", 1), ("b", 1)].map(|(id, n)| (WatchId(id.into()), n)).into()
+        );
         assert_eq!(unread.fields, [("saw.list_began.mood".to_owned(), 1)].into());
-        assert_eq!((unread.header.as_slice(), unread.lines), (["settings.moon".to_owned()].as_slice(), 0));
+        assert_eq!(
+            (unread.header.as_slice(), unread.lines),
+            (["settings.moon".to_owned()].as_slice(), 0)
+        );
     }
 
     #[test]
     fn the_error_for_other_files_says_what_to_do() {
         for text in ["", "kind: Pod\n", "{}\n"] {
             let error = read(text).err().expect("an error").to_string();
-            assert!(error.contains("not a loopwatch recording") && error.contains("loopwatch record"), "{error}");
+            assert!(
+                error.contains("not a loopwatch recording") && error.contains("loopwatch record"),
+                "{error}"
+            );
         }
+
         let error = read("{\"loopwatch_recording\":99}\n").err().expect("an error").to_string();
         assert!(error.contains("version 99"), "{error}");
     }
@@ -288,14 +323,18 @@ mod tests {
     #[test]
     fn a_line_over_the_limit_is_skipped() {
         let long = "x".repeat(MAX_LINE + 10);
-        let mut recording = read(&format!("{HEADER}{long}\n{{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":\"tick\"}}\n"))
-            .expect("a recording");
+        let mut recording = read(&format!(
+            "{HEADER}{long}\n{{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":\"tick\"}}\n"
+        ))
+        .expect("a recording");
+
         assert_eq!(recording.by_ref().count(), 1);
         assert_eq!(recording.unread().lines, 1);
     }
 
     fn packed(text: &[u8]) -> Vec<u8> {
         use std::io::Write as _;
+
         let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         packer.write_all(text).expect("packed");
         packer.finish().expect("packed")
@@ -306,16 +345,27 @@ mod tests {
         let line = "{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":\"tick\"}\n";
         let whole = packed(format!("{HEADER}{}", line.repeat(1000)).as_bytes());
         for bytes in [&whole[..whole.len() - 9], &[&whole[..], &b"no gzip"[..]].concat()] {
-            let mut recording =
-                Recording::read(io::Cursor::new(bytes.to_vec()), "test".to_owned()).expect("a recording");
+            let mut recording = Recording::read(io::Cursor::new(bytes.to_vec()), "test".to_owned())
+                .expect("a recording");
             let count = recording.by_ref().count();
-            assert!(count <= 1000 && recording.unread().lines == 1, "{count} {:?}", recording.unread());
+
+            assert!(
+                count <= 1000 && recording.unread().lines == 1,
+                "{count} {:?}",
+                recording.unread()
+            );
             assert!(recording.unread().first_lines[0].1.contains("the file ends here"));
         }
+
         assert!(Recording::read(io::Cursor::new(whole[..12].to_vec()), "test".to_owned()).is_err());
+
         // Much smaller than what it unpacks to.
-        let huge = packed(&[HEADER.as_bytes(), &vec![b' '; 64 * MAX_LINE], b"\n", line.as_bytes()].concat());
-        let mut recording = Recording::read(io::Cursor::new(huge), "test".to_owned()).expect("a recording");
+        let huge = packed(
+            &[HEADER.as_bytes(), &vec![b' '; 64 * MAX_LINE], b"\n", line.as_bytes()].concat(),
+        );
+        let mut recording =
+            Recording::read(io::Cursor::new(huge), "test".to_owned()).expect("a recording");
+
         assert_eq!((recording.by_ref().count(), recording.unread().lines), (1, 1));
     }
 }

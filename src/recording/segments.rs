@@ -1,7 +1,7 @@
 //! A recording in several files, each of which replays alone.
 //!
-//! A file begins with a checkpoint and the state of all sources. loopwatch keeps this state in memory, so that a new
-//! file costs the API server nothing.
+//! A file begins with a checkpoint and the state of all sources. loopwatch keeps this state in
+//! memory, so that a new file costs the API server nothing.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,8 @@ pub struct Segments {
 // === impl Segments ===
 
 impl Segments {
-    /// Creates the first file, which must not exist; nor must the previous file. See [`Writer::create`].
+    /// Creates the first file, which must not exist; nor must the previous file. See
+    /// [`Writer::create`].
     ///
     /// # Errors
     /// If the file cannot be created or written.
@@ -42,13 +43,19 @@ impl Segments {
         // Else the first rotation would replace a file that is not of this recording.
         let previous = previous(output);
         if previous.symlink_metadata().is_ok() {
-            let problem = format!("{} exists, and would be the name of the previous file", previous.display());
+            let problem = format!(
+                "{} exists, and would be the name of the previous file",
+                previous.display()
+            );
+
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, problem));
         }
+
         let writer = Writer::create(output, model.settings(), anonymize)?;
         let (output, held) = (output.to_owned(), Held::default());
         let mut segments = Self { output, max_bytes, anonymize, writer, beginning: 0, held };
         segments.begin(model, at)?;
+
         Ok(segments)
     }
 
@@ -61,9 +68,10 @@ impl Segments {
         self.writer.write(at, observation)
     }
 
-    /// Begins a new file if the current one is full, and keeps the current one as the previous file. A file is full at
-    /// its maximum size, but not before it has as much content of its own as it has beginning: otherwise a small size
-    /// would lead to files that contain only beginnings. `model` has applied everything that was written.
+    /// Begins a new file if the current one is full, and keeps the current one as the previous
+    /// file. A file is full at its maximum size, but not before it has as much content of its own
+    /// as it has beginning: otherwise a small size would lead to files that contain only
+    /// beginnings. `model` has applied everything that was written.
     ///
     /// # Errors
     /// If a file cannot be written or renamed.
@@ -71,10 +79,12 @@ impl Segments {
         if self.writer.bytes() < self.max_bytes.max(self.beginning.saturating_mul(2)) {
             return Ok(());
         }
+
         std::fs::rename(&self.output, previous(&self.output))?;
         let next = Writer::create(&self.output, model.settings(), self.anonymize)?;
         let full = std::mem::replace(&mut self.writer, next);
         end(full, self.held.at())?;
+
         self.begin(model, self.held.at())
     }
 
@@ -93,6 +103,7 @@ impl Segments {
         writer.write_checkpoint(at, model)?;
         held.replay(|observation| writer.write(at, observation))?;
         self.beginning = self.writer.bytes();
+
         Ok(())
     }
 }
@@ -103,7 +114,8 @@ fn end(mut writer: Writer, at: Timestamp) -> io::Result<()> {
     writer.finish()
 }
 
-/// The name of the previous file: `incident.1.jsonl.gz` for `incident.jsonl.gz`, because the extension marks gzip.
+/// The name of the previous file: `incident.1.jsonl.gz` for `incident.jsonl.gz`, because the
+/// extension marks gzip.
 fn previous(output: &Path) -> PathBuf {
     let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
     output.with_file_name(match name.split_once('.') {
@@ -117,19 +129,32 @@ mod tests {
     use std::collections::BTreeSet;
 
     use loopwatch_model::finding::FindingCode;
-    use loopwatch_model::observation::{Cause, ObjectKey, ObjectView, SourceId, WatchId, WatchedKind};
+    use loopwatch_model::observation::{
+        Cause, ObjectKey, ObjectView, SourceId, WatchId, WatchedKind,
+    };
     use loopwatch_model::settings::Settings;
     use loopwatch_model::snapshot::Snapshot;
 
     use super::*;
     use crate::recording::{Recording, Unread};
 
-    /// The states of all objects and the open findings, except those that depend on the time before: as after a restart,
-    /// nobody remembers that the spec was the same once.
+    /// The states of all objects and the open findings, except those that depend on the time
+    /// before: as after a restart, nobody remembers that the spec was the same once.
     fn conclusions(snapshot: &Snapshot) -> (Vec<String>, BTreeSet<String>) {
-        let kinds = snapshot.kinds.iter().map(|kind| format!("{} {:?}", kind.kind, kind.states())).collect();
-        let findings = snapshot.findings.iter().filter(|finding| finding.code != FindingCode::NeverRecovered);
-        (kinds, findings.map(|finding| format!("{} {}", finding.code.name(), finding.subject)).collect())
+        let kinds = snapshot
+            .kinds
+            .iter()
+            .map(|kind| format!("{} {:?}", kind.kind, kind.states()))
+            .collect();
+        let findings =
+            snapshot.findings.iter().filter(|finding| finding.code != FindingCode::NeverRecovered);
+
+        (
+            kinds,
+            findings
+                .map(|finding| format!("{} {}", finding.code.name(), finding.subject))
+                .collect(),
+        )
     }
 
     /// Replays a file alone.
@@ -137,11 +162,14 @@ mod tests {
         let mut recording = Recording::open(file).map_err(io::Error::other)?;
         let mut model = Model::new(recording.header().settings.clone());
         let mut lines = 0;
+
         for line in recording.by_ref() {
             model.apply(line.at, line.saw);
             lines += 1;
         }
+
         assert_eq!(recording.unread(), Unread::default(), "{}", file.display());
+
         Ok((model, lines))
     }
 
@@ -155,26 +183,36 @@ mod tests {
             let (output, mut last) = (folder.path().join("part.jsonl"), Timestamp(0));
             let mut segments = Segments::create(&output, 20_000, None, &model, last)?;
             let mut files = BTreeSet::new();
+
             for line in recording {
                 last = line.at;
                 segments.write(line.at, &line.saw)?;
                 model.apply(line.at, line.saw);
                 segments.rotate_if_full(&model)?;
+
                 if files.insert(segments.beginning) {
                     let mut begun = Model::new(model.settings().clone());
                     segments.held.replay(|observation| {
                         begun.apply(last, observation.clone());
                         Ok(())
                     })?;
+
                     assert_eq!(begun.objects(), model.objects(), "{name} at {last}");
                 }
             }
+
             segments.finish(last)?;
             assert!(files.len() > 2, "{name}: {} files", files.len());
+
             let ((ended, lines), end) = (replay(&output)?, model.snapshot());
-            assert_eq!(conclusions(&ended.snapshot()), conclusions(&end), "{name}: the last {lines} lines");
+            assert_eq!(
+                conclusions(&ended.snapshot()),
+                conclusions(&end),
+                "{name}: the last {lines} lines"
+            );
             assert!(previous(&output).is_file());
         }
+
         Ok(())
     }
 
@@ -184,16 +222,20 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/incident.jsonl");
         let recording = Recording::open(&scenario).map_err(io::Error::other)?;
-        let (mut model, output) = (Model::new(recording.header().settings.clone()), folder.path().join("part.jsonl"));
+        let (mut model, output) =
+            (Model::new(recording.header().settings.clone()), folder.path().join("part.jsonl"));
         let mut segments = Segments::create(&output, 1, Some([7; 16]), &model, Timestamp(0))?;
         let mut last = Timestamp(0);
+
         for line in recording {
             last = line.at;
             segments.write(line.at, &line.saw)?;
             model.apply(line.at, line.saw);
         }
+
         segments.rotate_if_full(&model)?;
         segments.finish(last)?;
+
         let mut recording = Recording::open(&output).map_err(io::Error::other)?;
         let Some(Observation::Restored(checkpoint)) = recording.next().map(|line| line.saw) else {
             unreachable!("a file begins with a checkpoint")
@@ -201,8 +243,10 @@ mod tests {
         let snapshot = replay(&output)?.0.snapshot();
         let open = |code| snapshot.findings.iter().find(|finding| finding.code == code);
         let stuck = open(FindingCode::FinalizerStuck).map(|finding| finding.id.to_string());
+
         assert!(stuck.is_some_and(|id| checkpoint.findings.contains_key(&id)), "{checkpoint:?}");
         assert!(!model.checkpoint().findings.keys().any(|id| checkpoint.findings.contains_key(id)));
+
         Ok(())
     }
 
@@ -211,27 +255,34 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/busy.jsonl.gz");
         let recording = Recording::open(&scenario).map_err(io::Error::other)?;
-        let (mut model, output) = (Model::new(recording.header().settings.clone()), folder.path().join("part.jsonl"));
+        let (mut model, output) =
+            (Model::new(recording.header().settings.clone()), folder.path().join("part.jsonl"));
         let mut segments = Segments::create(&output, 1, None, &model, Timestamp(0))?;
         let (mut read, mut written, mut before) = (0, 0, 0);
+
         for line in recording {
             segments.write(line.at, &line.saw)?;
             read += serde_json::to_vec(&line)?.len() as u64;
             model.apply(line.at, line.saw);
             before = segments.writer.bytes();
             segments.rotate_if_full(&model)?;
+
             if segments.writer.bytes() != before {
                 written += before;
             }
         }
+
         written += before;
         assert!(written < 4 * read, "{written} bytes for {read}");
+
         Ok(())
     }
 
     #[test]
     fn the_previous_file_keeps_its_extensions() {
-        for (output, expected) in [("a/incident.jsonl.gz", "a/incident.1.jsonl.gz"), ("incident", "incident.1")] {
+        for (output, expected) in
+            [("a/incident.jsonl.gz", "a/incident.1.jsonl.gz"), ("incident", "incident.1")]
+        {
             assert_eq!(previous(Path::new(output)), Path::new(expected));
         }
     }
@@ -251,8 +302,11 @@ mod tests {
         let mut segments = Segments::create(&output, 1, None, &model, Timestamp(0))?;
         let watch = WatchId("widgets.example.io".into());
         let kind = watched(&watch)?;
-        let skipped = Observation::Skipped { source: SourceId::Watch(watch.clone()), cause: Cause::TooLarge };
-        let ended = Observation::ListEnded { watch: watch.clone(), epoch: 1, version: "1".to_owned() };
+        let skipped =
+            Observation::Skipped { source: SourceId::Watch(watch.clone()), cause: Cause::TooLarge };
+        let ended =
+            Observation::ListEnded { watch: watch.clone(), epoch: 1, version: "1".to_owned() };
+
         for observation in [
             Observation::KindsDiscovered(vec![kind]),
             Observation::ListBegan { watch: watch.clone(), epoch: 1 },
@@ -262,12 +316,15 @@ mod tests {
         ] {
             segments.write(Timestamp(0), &observation)?;
         }
+
         let mut seen = Vec::new();
         segments.held.replay(|observation| {
             seen.push(observation.clone());
             Ok(())
         })?;
+
         assert_eq!(seen.last(), Some(&skipped), "{seen:#?}");
+
         Ok(())
     }
 
@@ -287,14 +344,18 @@ mod tests {
                 ..ObjectView::default()
             }),
         };
+
         let began = |epoch| Observation::ListBegan { watch: watch.clone(), epoch };
-        let ended = |epoch| Observation::ListEnded { watch: watch.clone(), epoch, version: "1".to_owned() };
-        let skipped = Observation::Skipped { source: SourceId::Watch(watch.clone()), cause: Cause::TooLarge };
+        let ended =
+            |epoch| Observation::ListEnded { watch: watch.clone(), epoch, version: "1".to_owned() };
+        let skipped =
+            Observation::Skipped { source: SourceId::Watch(watch.clone()), cause: Cause::TooLarge };
         let lists = [
             (vec![began(1), listed("large"), listed("small"), ended(1)], 2),
             (vec![began(2), listed("small"), skipped, ended(2)], 2),
             (vec![began(3), listed("small"), ended(3)], 1),
         ];
+
         segments.write(Timestamp(0), &Observation::KindsDiscovered(vec![kind.clone()]))?;
         model.apply(Timestamp(0), Observation::KindsDiscovered(vec![kind]));
         for (list, expected) in lists {
@@ -302,13 +363,16 @@ mod tests {
                 segments.write(Timestamp(0), &observation)?;
                 model.apply(Timestamp(0), observation);
             }
+
             let mut next = Model::new(Settings::default());
             segments.held.replay(|observation| {
                 next.apply(Timestamp(0), observation.clone());
                 Ok(())
             })?;
+
             assert_eq!((model.objects(), next.objects()), (expected, expected));
         }
+
         Ok(())
     }
 
@@ -318,10 +382,12 @@ mod tests {
         let (model, output) = (Model::new(Settings::default()), folder.path().join("a.jsonl"));
         let other = previous(&output);
         std::fs::write(&other, "evidence")?;
+
         let created = Segments::create(&output, 1, None, &model, Timestamp(0));
         assert_eq!(created.err().map(|error| error.kind()), Some(io::ErrorKind::AlreadyExists));
         assert_eq!(std::fs::read_to_string(&other)?, "evidence");
         assert!(!output.exists());
+
         Ok(())
     }
 }

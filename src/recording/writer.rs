@@ -32,29 +32,39 @@ enum RecordingFile {
 // === impl Writer ===
 
 impl Writer {
-    /// Creates `path`, which must not exist, and writes the header. Only the user can read the file, because it shows
-    /// the names of all objects. With `anonymize`, replaces names and texts with pseudonyms under this key.
+    /// Creates `path`, which must not exist, and writes the header. Only the user can read the
+    /// file, because it shows the names of all objects. With `anonymize`, replaces names and texts
+    /// with pseudonyms under this key.
     ///
     /// # Errors
     /// If the file cannot be created or written.
-    pub fn create(path: &Path, settings: &Settings, anonymize: Option<[u8; 16]>) -> io::Result<Self> {
-        let file = BufWriter::new(OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?);
+    pub fn create(
+        path: &Path,
+        settings: &Settings,
+        anonymize: Option<[u8; 16]>,
+    ) -> io::Result<Self> {
+        let file =
+            BufWriter::new(OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?);
         let packed = path.extension().is_some_and(|extension| extension == "gz");
         let out = if packed {
             RecordingFile::Packed(GzEncoder::new(file, Compression::default()))
         } else {
             RecordingFile::Plain(file)
         };
-        let mut writer = Self { out, bytes: 0, lines: 0, pseudonyms: anonymize.map(Pseudonyms::new) };
+
+        let mut writer =
+            Self { out, bytes: 0, lines: 0, pseudonyms: anonymize.map(Pseudonyms::new) };
         let settings = match &writer.pseudonyms {
             Some(pseudonyms) => pseudonyms.settings(settings.clone()),
             None => settings.clone(),
         };
+
         writer.line(&RecordingHeader {
             loopwatch_recording: RECORDING_VERSION,
             recorded_by: format!("loopwatch {}", env!("CARGO_PKG_VERSION")),
             settings,
         })?;
+
         Ok(writer)
     }
 
@@ -66,10 +76,12 @@ impl Writer {
         if *observation == Observation::Tick {
             return Ok(()); // a replay must not depend on ticks
         }
+
         let saw = match &self.pseudonyms {
             Some(pseudonyms) => pseudonyms.anonymize(observation.clone()),
             None => observation.clone(),
         };
+
         self.lines += 1;
         self.line(&RecordedObservation { at, saw })
     }
@@ -84,17 +96,21 @@ impl Writer {
             let findings = model.snapshot().findings;
             checkpoint.findings = pseudonyms.findings(&findings);
             checkpoint.silent = pseudonyms.silent(&findings, &checkpoint.silent);
-            let (of_controllers, _): (Vec<Finding>, Vec<_>) =
-                findings.into_iter().partition(|finding| matches!(finding.subject, Subject::Controller { .. }));
+
+            let (of_controllers, _): (Vec<Finding>, Vec<_>) = findings
+                .into_iter()
+                .partition(|finding| matches!(finding.subject, Subject::Controller { .. }));
             checkpoint.of_controllers = pseudonyms.findings(&of_controllers).into_keys().collect();
             checkpoint.outputs = pseudonyms.outputs(&checkpoint.outputs);
         }
+
         let saw = Observation::Restored(Box::new(checkpoint));
         self.lines += 1;
         self.line(&RecordedObservation { at, saw })
     }
 
-    /// Writes a final tick at `at`, so that deadlines that passed after the last observation also pass in the replay.
+    /// Writes a final tick at `at`, so that deadlines that passed after the last observation also
+    /// pass in the replay.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -123,6 +139,7 @@ impl Writer {
             RecordingFile::Plain(file) => file,
             RecordingFile::Packed(packer) => packer.finish()?,
         };
+
         file.flush()?;
         file.get_ref().sync_all()
     }
@@ -131,6 +148,7 @@ impl Writer {
         let mut line = serde_json::to_vec(value)?;
         line.push(b'\n');
         self.bytes += line.len() as u64;
+
         match &mut self.out {
             RecordingFile::Plain(file) => file.write_all(&line),
             RecordingFile::Packed(packer) => packer.write_all(&line),
@@ -150,9 +168,11 @@ mod tests {
         for name in ["a.jsonl", "b.jsonl.gz"] {
             let path = directory.path().join(name);
             Writer::create(&path, &Settings::default(), None)?.finish()?;
+
             assert_eq!(std::fs::metadata(&path)?.permissions().mode() & 0o777, 0o600, "{name}");
             assert!(Writer::create(&path, &Settings::default(), None).is_err(), "{name} exists");
         }
+
         Ok(())
     }
 
@@ -161,15 +181,20 @@ mod tests {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("quiet.jsonl");
         let mut writer = Writer::create(&path, &Settings::default(), None)?;
+
         for second in 0..10 {
             writer.write(Timestamp(second * 1000), &Observation::Tick)?;
         }
+
         writer.write_end(Timestamp(10_000))?;
         assert_eq!(writer.lines(), 0, "ticks do not count");
+
         writer.finish()?;
         let text = std::fs::read_to_string(&path)?;
         let lines: Vec<&str> = text.lines().skip(1).collect();
+
         assert_eq!(lines, [r#"{"at":"1970-01-01T00:00:10Z","saw":"tick"}"#]);
+
         Ok(())
     }
 }

@@ -31,7 +31,8 @@ struct ShortList {
 /// Pause between counts, to avoid a burst of requests.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Counts until the channel closes. If an earlier audit has failed, the first answer shows that this one works.
+/// Counts until the channel closes. If an earlier audit has failed, the first answer shows that
+/// this one works.
 pub(crate) async fn run(
     cluster: Cluster,
     targets: WatchTargets,
@@ -42,12 +43,16 @@ pub(crate) async fn run(
     let mut watches = watches.lock().await;
     while let Some(watch) = watches.recv().await {
         let answer = answer(&cluster, &targets, &watch).await;
-        if feed.send(Observation::Answered { probe: Probe::Count(watch), answer }).await == Err(Closed) {
+        if feed.send(Observation::Answered { probe: Probe::Count(watch), answer }).await
+            == Err(Closed)
+        {
             return;
         }
+
         if std::mem::take(&mut failed) && feed.recovered(SourceId::Audit).await == Err(Closed) {
             return;
         }
+
         tokio::time::sleep(PAUSE).await;
     }
 }
@@ -64,15 +69,20 @@ async fn answer(cluster: &Cluster, targets: &WatchTargets, watch: &WatchId) -> A
     }
 }
 
-/// Counts the objects of a kind in one scope. The API server counts only lists without a selector, so the objects of
-/// excluded namespaces are counted at the same version and subtracted.
+/// Counts the objects of a kind in one scope. The API server counts only lists without a selector,
+/// so the objects of excluded namespaces are counted at the same version and subtracted.
 async fn count(cluster: &Cluster, target: &WatchTarget) -> Result<(u64, String), Failure> {
     let (mut objects, version) = count_at(cluster, &format!("{}?limit=1", target.path)).await?;
     for namespace in &target.without {
         let path = target.path_within(namespace);
-        let exact = format!("{path}?limit=1&resourceVersion={}&resourceVersionMatch=Exact", encode(&version));
+        let exact = format!(
+            "{path}?limit=1&resourceVersion={}&resourceVersionMatch=Exact",
+            encode(&version)
+        );
+
         objects = objects.saturating_sub(count_at(cluster, &exact).await?.0);
     }
+
     Ok((objects, version))
 }
 
@@ -91,7 +101,10 @@ mod tests {
     async fn an_empty_list_counts_as_empty_and_no_list_is_an_error() {
         let counted = |objects| Ok((objects, "7".to_owned()));
         for (body, expected) in [
-            (r#"{"metadata":{"resourceVersion":"7","remainingItemCount":41},"items":[{}]}"#, counted(42)),
+            (
+                r#"{"metadata":{"resourceVersion":"7","remainingItemCount":41},"items":[{}]}"#,
+                counted(42),
+            ),
             (r#"{"metadata":{"resourceVersion":"7"},"items":[]}"#, counted(0)),
             // So the API server writes an empty list that is reduced to metadata.
             (r#"{"metadata":{"resourceVersion":"7"},"items":null}"#, counted(0)),
@@ -101,6 +114,7 @@ mod tests {
             let script = Script::new([Reply::Response(200, vec![], body.to_owned())]);
             let target = WatchTarget::new("/apis/example.io/v1/widgets".to_owned(), true);
             let result = count(&script.cluster(), &target).await;
+
             assert_eq!(result.map_err(|failure| failure.cause), expected, "{body}");
         }
     }
@@ -108,14 +122,24 @@ mod tests {
     #[tokio::test]
     async fn excluded_namespaces_are_counted_at_the_same_version_and_subtracted() {
         let list = |more: u64| {
-            let body =
-                format!(r#"{{"metadata":{{"resourceVersion":"7","remainingItemCount":{more}}},"items":[{{}}]}}"#);
+            let body = format!(
+                r#"{{"metadata":{{"resourceVersion":"7","remainingItemCount":{more}}},"items":[{{}}]}}"#
+            );
             Reply::Response(200, vec![], body)
         };
+
         let script = Script::new([list(99), list(9), list(4)]);
         let without = vec!["a".to_owned(), "b".to_owned()];
-        let target = WatchTarget { without, ..WatchTarget::new("/apis/example.io/v1/widgets".to_owned(), true) };
-        assert_eq!(count(&script.cluster(), &target).await.expect("counted"), (100 - 10 - 5, "7".to_owned()));
+        let target = WatchTarget {
+            without,
+            ..WatchTarget::new("/apis/example.io/v1/widgets".to_owned(), true)
+        };
+
+        assert_eq!(
+            count(&script.cluster(), &target).await.expect("counted"),
+            (100 - 10 - 5, "7".to_owned())
+        );
+
         let selector = "?fieldSelector=metadata.namespace%21%3Da,metadata.namespace%21%3Db&limit=1";
         assert_eq!(target.request("limit=1"), format!("/apis/example.io/v1/widgets{selector}"));
         assert_eq!(target.path_within("a"), "/apis/example.io/v1/namespaces/a/widgets");

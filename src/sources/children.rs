@@ -1,8 +1,9 @@
 //! Child kinds: which objects belong to the operator, and thus which of them the model sees.
 //!
-//! Only direct children count. loopwatch does not watch deeper layers, such as the ReplicaSets and Pods of a Deployment
-//! that the operator creates. An object that has lost its owner, or that looks like the operator's own without ever having
-//! had one, is passed on as it is, until it is deleted: the model decides whether it is an orphan.
+//! Only direct children count. loopwatch does not watch deeper layers, such as the ReplicaSets and
+//! Pods of a Deployment that the operator creates. An object that has lost its owner, or that looks
+//! like the operator's own without ever having had one, is passed on as it is, until it is deleted:
+//! the model decides whether it is an orphan.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
@@ -38,8 +39,8 @@ pub(crate) struct ChildSink {
     list: Option<ChildList>,
 }
 
-/// The objects of a watch that were passed on although they belong to no primary object. They outlive the sink, because a
-/// watch starts again if the primary kinds change.
+/// The objects of a watch that were passed on although they belong to no primary object. They
+/// outlive the sink, because a watch starts again if the primary kinds change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kept {
     /// Fingerprints of their names.
@@ -68,7 +69,8 @@ struct ChildList {
     is_incomplete: bool,
 }
 
-/// Passes on primary objects, and announces new ones, because the operator may soon create their first children.
+/// Passes on primary objects, and announces new ones, because the operator may soon create their
+/// first children.
 pub(crate) struct PrimarySink {
     inner: ObjectSink,
     new: NewPrimaries,
@@ -101,16 +103,17 @@ impl Owners {
         })
     }
 
-    /// Whether a text names one of these kinds: `Widget`, `example.io/v1/Widget`, `example.io/v1, Kind=Widget` or
-    /// `Widget.example.io`.
+    /// Whether a text names one of these kinds: `Widget`, `example.io/v1/Widget`, `example.io/v1,
+    /// Kind=Widget` or `Widget.example.io`.
     fn name(&self, text: &str) -> bool {
         let (last, group) = match text.rsplit_once(['/', '=', ' ', ',']) {
             Some((_, kind)) => (kind, None),
             None => text.split_once('.').map_or((text, None), |(kind, group)| (kind, Some(group))),
         };
-        self.0
-            .iter()
-            .any(|(own, kind)| kind.eq_ignore_ascii_case(last) && group.is_none_or(|group| group.ends_with(own)))
+
+        self.0.iter().any(|(own, kind)| {
+            kind.eq_ignore_ascii_case(last) && group.is_none_or(|group| group.ends_with(own))
+        })
     }
 }
 
@@ -129,10 +132,15 @@ impl ChildSink {
 
     /// Removes the last observation unless the model may see its object.
     fn keep_own(&mut self, out: &mut Vec<Observation>) {
-        let Some(Observation::Listed { object, .. } | Observation::Applied { object, .. }) = out.last() else { return };
+        let Some(Observation::Listed { object, .. } | Observation::Applied { object, .. }) =
+            out.last()
+        else {
+            return;
+        };
         let name = self.kept.name(&object.key);
         let is_own = self.owners.own(object);
         let is_candidate = !is_own && !self.knows(name) && evidence::is_candidate(object);
+
         let is_passed_on = is_own
             || self.knows(name)
             || evidence::names_owner(object, &self.owners, &self.inner.annotations)
@@ -140,15 +148,19 @@ impl ChildSink {
         if let Some(list) = &mut self.list {
             list.undecided.remove(&object.key);
         }
+
         if is_passed_on {
             let seen = self.list.as_mut().map_or(&mut self.seen, |list| &mut list.seen);
             if seen.names.insert(name) && is_own {
                 seen.evidence.add(object, &self.kept.hasher);
             }
+
             self.kept.set(name, !is_own);
             return;
         }
-        if let (Some(Observation::Listed { object, .. }), Some(list), true) = (out.pop(), &mut self.list, is_candidate)
+
+        if let (Some(Observation::Listed { object, .. }), Some(list), true) =
+            (out.pop(), &mut self.list, is_candidate)
         {
             list.postpone(object);
         }
@@ -166,9 +178,12 @@ impl ChildSink {
         seen.any(|seen| seen.evidence.matches(object, &self.kept.hasher))
     }
 
-    /// Passes on the postponed objects that resemble other objects of the list, and takes over the result of the list.
+    /// Passes on the postponed objects that resemble other objects of the list, and takes over the
+    /// result of the list.
     fn end_list(&mut self, out: &mut Vec<Observation>) {
-        let Some(ChildList { seen, undecided, dropped, is_incomplete }) = self.list.take() else { return };
+        let Some(ChildList { seen, undecided, dropped, is_incomplete }) = self.list.take() else {
+            return;
+        };
         let earlier = std::mem::replace(&mut self.seen, seen);
         for (key, object) in undecided {
             if self.matches(&object) {
@@ -178,12 +193,14 @@ impl ChildSink {
                 out.push(Observation::Listed { watch: self.inner.watch.clone(), object });
             }
         }
+
         if is_incomplete {
             // The model keeps all objects that this list lacks.
             self.seen.names.extend(earlier.names);
         } else {
             self.kept.retain(&self.seen.names);
         }
+
         if dropped > 0 {
             warn!(watch = %self.inner.watch, dropped, "hid objects that may belong to the operator, for lack of room");
         }
@@ -230,14 +247,17 @@ impl Sink for ChildSink {
             let is_known = self.knows(name);
             self.kept.set(name, false);
             self.seen.names.remove(&name);
+
             if let Some(list) = &mut self.list {
                 list.seen.names.remove(&name);
                 list.undecided.remove(key);
             }
+
             if !is_known {
                 out.pop();
             }
         }
+
         Ok(version)
     }
 
@@ -326,6 +346,7 @@ impl Sink for PrimarySink {
         {
             self.new.announce(&object.key.namespace);
         }
+
         Ok(version)
     }
 
@@ -346,6 +367,7 @@ impl NewPrimaries {
         if namespaces.len() < MOST_ANNOUNCED && !namespaces.contains(namespace) {
             namespaces.insert(namespace.to_owned());
         }
+
         self.announced.notify_one();
     }
 

@@ -1,9 +1,10 @@
 //! The one clock of loopwatch: the API server's, between whose responses a steady clock counts.
 //!
-//! Objects carry times that the API server wrote. An age is right only if the other time comes from the same clock, and
-//! the clock of the node may be wrong, or be set at any moment. [`ServerClock`] therefore reads the node's wall clock
-//! only once, when it is created. From then on a monotonic clock counts, and the `Date` header of each response corrects
-//! it; see [`Anchor`] for the algorithm. Setting the node's clock does not change it.
+//! Objects carry times that the API server wrote. An age is right only if the other time comes from
+//! the same clock, and the clock of the node may be wrong, or be set at any moment. [`ServerClock`]
+//! therefore reads the node's wall clock only once, when it is created. From then on a monotonic
+//! clock counts, and the `Date` header of each response corrects it; see [`Anchor`] for the
+//! algorithm. Setting the node's clock does not change it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -32,7 +33,8 @@ pub(crate) struct SystemClock {
     started: Instant,
 }
 
-/// The clock of the API server. All observations, and the ticks between them, get their timestamps from it.
+/// The clock of the API server. All observations, and the ticks between them, get their timestamps
+/// from it.
 #[derive(Clone)]
 pub(crate) struct ServerClock {
     node: Arc<dyn Clock>,
@@ -71,8 +73,8 @@ impl Clock for SystemClock {
         Timestamp(i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX))
     }
 
-    // On Linux, this clock stops while the machine is suspended. That is right, because loopwatch sees nothing then: the
-    // next responses set the clock forward, and the jump is announced.
+    // On Linux, this clock stops while the machine is suspended. That is right, because loopwatch
+    // sees nothing then: the next responses set the clock forward, and the jump is announced.
     fn steady(&self) -> Duration {
         self.started.elapsed()
     }
@@ -105,13 +107,14 @@ impl ServerClock {
         Timestamp(state.anchor.micros(self.node.steady()).div_euclid(1000))
     }
 
-    /// The time now, and the size of a jump since the last call, in milliseconds. The caller must announce the jump to
-    /// the model before anything else.
+    /// The time now, and the size of a jump since the last call, in milliseconds. The caller must
+    /// announce the jump to the model before anything else.
     pub(crate) fn read(&self) -> (Timestamp, Option<i64>) {
         let mut state = self.state();
         let micros = state.anchor.micros(self.node.steady());
         let now = micros.div_euclid(1000);
         let jumped = now - (micros - std::mem::take(&mut state.jumped)).div_euclid(1000);
+
         state.was_read = true;
         (Timestamp(now), Some(jumped).filter(|by_ms| *by_ms != 0))
     }
@@ -123,18 +126,26 @@ impl ServerClock {
         step.into_iter().chain([Observation::Tick]).map(move |observation| (now, observation))
     }
 
-    /// Reads the `Date` of a response that has just begun, to a request that was sent at `sent` by the monotonic clock.
+    /// Reads the `Date` of a response that has just begun, to a request that was sent at `sent` by
+    /// the monotonic clock.
     pub(crate) fn hear(&self, status: StatusCode, headers: &HeaderMap, sent: Duration) {
-        // Proxies answer with such statuses themselves, by their own clocks, and a cached response is old.
+        // Proxies answer with such statuses themselves, by their own clocks, and a cached response
+        // is old.
         if status.is_server_error() || headers.contains_key(header::AGE) {
             return;
         }
-        let Some(date) = headers.get(header::DATE).and_then(|value| parse_date(value.as_bytes())) else { return };
+
+        let Some(date) = headers.get(header::DATE).and_then(|value| parse_date(value.as_bytes()))
+        else {
+            return;
+        };
         let mut state = self.state();
         let jumped = state.anchor.hear(date, sent, self.node.steady());
+
         if jumped != 0 {
             info!(by_ms = jumped / 1000, "set the clock by the API server's");
         }
+
         if state.was_read {
             state.jumped += jumped;
         }
@@ -191,7 +202,8 @@ mod tests {
     /// Hears the time that is `seconds` after [`DATE`].
     fn hear(clock: &ServerClock, seconds: i64) {
         let date = jiff::Timestamp::from_second(DATE / 1000 + seconds).expect("a valid time");
-        let date = rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&date).expect("printable");
+        let date =
+            rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&date).expect("printable");
         clock.hear(StatusCode::OK, &headers(&date), clock.steady());
     }
 
@@ -207,15 +219,19 @@ mod tests {
         for step in [3_600_000, -7_200_000, 3_600_000] {
             node.wall.fetch_add(step, Ordering::Relaxed);
             node.pass(1_000);
+
             assert_eq!(clock.read().1, None, "before the first response");
         }
+
         hear(&clock, 3);
         for step in [3_600_000, -7_200_000, 3_600_000] {
             node.wall.fetch_add(step, Ordering::Relaxed);
             node.pass(1_000);
             hear(&clock, i64::try_from(clock.steady().as_secs()).expect("small"));
+
             assert_eq!(clock.read().1, None);
         }
+
         assert_eq!(clock.now(), Timestamp(DATE + 6_200));
     }
 
@@ -223,10 +239,13 @@ mod tests {
     fn a_jump_is_announced_once_and_before_the_tick() {
         let (node, clock) = started(DATE - 3_600_000);
         assert_eq!(clock.read(), (Timestamp(DATE - 3_600_000), None));
+
         node.pass(100);
         hear(&clock, 0);
+
         let now = Timestamp(DATE + 500);
         let stepped = Observation::ClockStepped { by_ms: 3_600_400 };
+
         assert_eq!(clock.ticks().collect::<Vec<_>>(), [(now, stepped), (now, Observation::Tick)]);
         assert_eq!(clock.ticks().collect::<Vec<_>>(), [(now, Observation::Tick)]);
     }
@@ -235,6 +254,7 @@ mod tests {
     fn a_jump_before_the_first_reading_concerns_nobody() {
         let (_, clock) = started(0);
         hear(&clock, 0);
+
         assert_eq!(clock.read(), (Timestamp(DATE + 500), None));
     }
 
@@ -250,10 +270,17 @@ mod tests {
             let mut headers = headers(date);
             headers.extend(age.map(|age| (header::AGE, age.parse().expect("a value"))));
             clock.hear(status, &headers, Duration::ZERO);
+
             assert_eq!(clock.now(), Timestamp(0), "{status} {date:?}");
         }
+
         // The API server refuses by its own clock.
-        clock.hear(StatusCode::FORBIDDEN, &headers("Sun, 06 Nov 1994 08:49:37 GMT"), Duration::ZERO);
+        clock.hear(
+            StatusCode::FORBIDDEN,
+            &headers("Sun, 06 Nov 1994 08:49:37 GMT"),
+            Duration::ZERO,
+        );
+
         assert_eq!(clock.now(), Timestamp(DATE + 500));
     }
 }

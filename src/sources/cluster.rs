@@ -18,7 +18,9 @@ mod workload;
 
 use self::workload::{PodTemplate, Workload};
 
-pub(crate) use self::access::{Access, ConnectError, IN_CLUSTER_HOST, IN_CLUSTER_PORT, OperatorName};
+pub(crate) use self::access::{
+    Access, ConnectError, IN_CLUSTER_HOST, IN_CLUSTER_PORT, OperatorName,
+};
 pub(crate) use self::gathering::GatherTime;
 pub(crate) use self::own_pod::{OperatorIdentity, OwnPod, is_own_address};
 pub(crate) use self::requests::{Chunk, JSON, LIST_METADATA, METADATA, chunk, encode, next_chunk};
@@ -55,23 +57,32 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 // === impl Cluster ===
 
 impl Cluster {
-    /// Builds the connection. Sends no request, except to find the operator to impersonate, because a sidecar may start
-    /// before the API server. See [`Cluster::reach`]. The responses will correct `clock`.
+    /// Builds the connection. Sends no request, except to find the operator to impersonate, because
+    /// a sidecar may start before the API server. See [`Cluster::reach`]. The responses will
+    /// correct `clock`.
     ///
     /// # Errors
     /// Names the problem, its place, and the solution.
-    pub(crate) async fn connect(access: &Access, clock: &ServerClock) -> Result<Self, ConnectError> {
-        // rustls does not choose between two linked providers. An error means that one is already installed.
+    pub(crate) async fn connect(
+        access: &Access,
+        clock: &ServerClock,
+    ) -> Result<Self, ConnectError> {
+        // rustls does not choose between two linked providers. An error means that one is already
+        // installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let (config, in_pod) = access::load(access).await?;
-        // A login plugin runs while the client is built, so there is only one client, with or without impersonation.
+
+        // A login plugin runs while the client is built, so there is only one client, with or
+        // without impersonation.
         let mut cluster = Self::from_config(config, clock).await?;
         let own = OwnPod::of_environment(&cluster.namespace);
         if in_pod {
             cluster.workload = own.as_ref().and_then(OwnPod::workload);
         }
+
         // `POD_NAME` names the Pod even if a kubeconfig leads to the API server.
-        cluster.operator = own.clone().filter(|pod| in_pod || pod.is_told).map(OperatorIdentity::Beside);
+        cluster.operator =
+            own.clone().filter(|pod| in_pod || pod.is_told).map(OperatorIdentity::Beside);
         cluster.own = own.filter(|pod| pod.in_cluster);
         match &access.operator {
             Some(operator) => cluster.impersonate(operator).await,
@@ -85,7 +96,17 @@ impl Cluster {
         let (clock, namespace) = (ServerClock::new(), client.default_namespace().to_owned());
         let (acting_as, watched_namespaces) = (None, Vec::new());
         let (workload, own, operator) = (None, None, None);
-        Self { client, clock, url: url.into(), namespace, acting_as, watched_namespaces, workload, own, operator }
+        Self {
+            client,
+            clock,
+            url: url.into(),
+            namespace,
+            acting_as,
+            watched_namespaces,
+            workload,
+            own,
+            operator,
+        }
     }
 
     /// Says which operator to observe.
@@ -95,26 +116,46 @@ impl Cluster {
     }
 
     async fn from_config(mut config: Config, clock: &ServerClock) -> Result<Self, ConnectError> {
-        // Disables the client's retries, which would hide a failing API server for minutes. Each source retries by
-        // itself.
+        // Disables the client's retries, which would hide a failing API server for minutes. Each
+        // source retries by itself.
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_WITHIN);
+
         let url = without_credentials(&config.cluster_url);
         let namespace = config.default_namespace.trim().to_owned();
-        // A login plugin may take long, so the client is built on another thread. Without a plugin, it is built on this
-        // thread, because every thread costs memory. The task contains the panic of kube for a token that is not a
-        // valid header.
+
+        // A login plugin may take long, so the client is built on another thread. Without a plugin,
+        // it is built on this thread, because every thread costs memory. The task contains the
+        // panic of kube for a token that is not a valid header.
         let plugin = config.auth_info.exec.is_some() || config.auth_info.auth_provider.is_some();
         let connect = || client::build(config);
-        let connecting = if plugin { tokio::task::spawn_blocking(connect) } else { tokio::spawn(async { connect() }) };
+        let connecting = if plugin {
+            tokio::task::spawn_blocking(connect)
+        } else {
+            tokio::spawn(async { connect() })
+        };
         let client = match connecting.await {
             Ok(client) => client.map_err(|error| Failure::client(&error).detail),
-            Err(_) => Err("the token of the account contains characters that no token may contain".to_owned()),
+            Err(_) => {
+                Err("the token of the account contains characters that no token may contain"
+                    .to_owned())
+            }
         };
+
         let client = client.map_err(|reason| ConnectError::Client { url: url.clone(), reason })?;
         let (clock, acting_as, watched_namespaces) = (clock.clone(), None, Vec::new());
         let (workload, own, operator) = (None, None, None);
-        Ok(Self { client, clock, url, namespace, acting_as, watched_namespaces, workload, own, operator })
+        Ok(Self {
+            client,
+            clock,
+            url,
+            namespace,
+            acting_as,
+            watched_namespaces,
+            workload,
+            own,
+            operator,
+        })
     }
 
     /// Checks that the API server responds and accepts the account.
@@ -135,6 +176,7 @@ impl Cluster {
         struct Version {
             git_version: String,
         }
+
         self.get_json::<Version>("/version", JSON).await.map(|version| version.git_version)
     }
 
@@ -178,33 +220,49 @@ impl Cluster {
 
     async fn impersonate(self, operator: &OperatorName) -> Result<Self, ConnectError> {
         let OperatorName { namespace, name } = operator.clone();
-        let (_, pods) = self.pod_template(operator).await.map_err(|failure| ConnectError::Operator {
-            namespace: namespace.clone(),
-            name: name.clone(),
-            failure,
+        let (_, pods) = self.pod_template(operator).await.map_err(|failure| {
+            ConnectError::Operator { namespace: namespace.clone(), name: name.clone(), failure }
         })?;
-        let account = ServiceAccount { namespace: namespace.clone(), name: pods.account().to_owned() };
+        let account =
+            ServiceAccount { namespace: namespace.clone(), name: pods.account().to_owned() };
         let watched_namespaces = pods.watched_namespaces();
         let operator = Some(OperatorIdentity::Named(operator.clone()));
-        Ok(Self { namespace, acting_as: Some(account), watched_namespaces, workload: Some(name), operator, ..self })
+
+        Ok(Self {
+            namespace,
+            acting_as: Some(account),
+            watched_namespaces,
+            workload: Some(name),
+            operator,
+            ..self
+        })
     }
 
-    /// The kind of the operator's workload, `Deployment` or `StatefulSet`, and the service account of its Pods.
-    pub(crate) async fn account_of(&self, operator: &OperatorName) -> Result<(&'static str, String), Failure> {
+    /// The kind of the operator's workload, `Deployment` or `StatefulSet`, and the service account
+    /// of its Pods.
+    pub(crate) async fn account_of(
+        &self,
+        operator: &OperatorName,
+    ) -> Result<(&'static str, String), Failure> {
         let (kind, pods) = self.pod_template(operator).await?;
         Ok((kind, pods.account().to_owned()))
     }
 
     /// The kind of the operator's workload, and its Pod template.
-    async fn pod_template(&self, operator: &OperatorName) -> Result<(&'static str, PodTemplate), Failure> {
+    async fn pod_template(
+        &self,
+        operator: &OperatorName,
+    ) -> Result<(&'static str, PodTemplate), Failure> {
         let OperatorName { namespace, name } = operator;
-        let path =
-            |resource: &str| format!("/apis/apps/v1/namespaces/{}/{resource}/{}", encode(namespace), encode(name));
+        let path = |resource: &str| {
+            format!("/apis/apps/v1/namespaces/{}/{resource}/{}", encode(namespace), encode(name))
+        };
         match self.get_json::<Workload>(&path("deployments"), JSON).await {
             Ok(deployment) => Ok(("Deployment", deployment.spec.template)),
             Err(failure) if failure.status == Some(404) => {
                 // If neither exists, the 404 for the Deployment is the clearer message.
-                let set: Result<Workload, Failure> = self.get_json(&path("statefulsets"), JSON).await;
+                let set: Result<Workload, Failure> =
+                    self.get_json(&path("statefulsets"), JSON).await;
                 set.map(|set| ("StatefulSet", set.spec.template)).map_err(|_| failure)
             }
             Err(failure) => Err(failure),
@@ -234,6 +292,7 @@ fn without_credentials(url: &http::Uri) -> String {
         Some((credentials, _)) => text.replacen(&format!("{credentials}@"), "", 1),
         None => text,
     };
+
     shown.trim_end_matches('/').to_owned()
 }
 
@@ -250,8 +309,13 @@ mod tests {
             "{{current-context: a, contexts: [{{name: a, context: {{cluster: a, user: a}}}}], \
              clusters: [{{name: a, cluster: {{server: 'https://a'}}}}], users: [{{name: a, user: {user}}}]}}"
         );
+
         std::fs::write(&file, text).expect("written");
-        Cluster::connect(&Access { kubeconfig: Some(file), ..Access::default() }, &ServerClock::new()).await
+        Cluster::connect(
+            &Access { kubeconfig: Some(file), ..Access::default() },
+            &ServerClock::new(),
+        )
+        .await
     }
 
     #[tokio::test]
@@ -287,18 +351,23 @@ mod tests {
     /// Answers requests with the Deployment of an operator, and returns the heads of the requests.
     async fn serve(listener: tokio::net::TcpListener) -> Vec<String> {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-        let body =
-            r#"{"gitVersion":"v1","spec":{"template":{"spec":{"serviceAccountName":"worker","containers":[]}}}}"#;
+
+        let body = r#"{"gitVersion":"v1","spec":{"template":{"spec":{"serviceAccountName":"worker","containers":[]}}}}"#;
         let mut heads = Vec::new();
         while heads.len() < 2 {
             let (mut stream, _) = listener.accept().await.expect("a connection");
             let mut head = vec![0; 4096];
             let length = stream.read(&mut head).await.expect("a request");
             heads.push(String::from_utf8_lossy(&head[..length]).to_lowercase());
+
             let length = body.len();
-            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+            );
+
             stream.write_all(answer.as_bytes()).await.expect("an answer");
         }
+
         heads
     }
 
@@ -309,32 +378,44 @@ mod tests {
         let serving = tokio::spawn(serve(listener));
         let folder = tempfile::tempdir().expect("a folder");
         let (file, logins) = (folder.path().join("config"), folder.path().join("logins"));
-        let credential =
-            r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t"}}"#;
+        let credential = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t"}}"#;
         let user = format!(
             "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, 'echo x >> \"$LOG\"; echo \"$OUT\"'], \
              env: [{{name: LOG, value: '{}'}}, {{name: OUT, value: '{credential}'}}]}}}}",
             logins.display()
         );
+
         let text = format!(
             "{{current-context: a, contexts: [{{name: a, context: {{cluster: a, user: a}}}}], \
              clusters: [{{name: a, cluster: {{server: 'http://127.0.0.1:{port}'}}}}], users: [{{name: a, user: {user}}}]}}"
         );
+
         std::fs::write(&file, text).expect("written");
         let runs = || std::fs::read_to_string(&logins).expect("a login").len();
         let access = Access { kubeconfig: Some(file), ..Access::default() };
         Cluster::connect(&access, &ServerClock::new()).await.expect("connected");
+
         let without = runs(); // the client runs the plugin several times by itself
         let operator = Some(OperatorName { namespace: "ns".to_owned(), name: "op".to_owned() });
         let access = Access { operator, ..access };
         let cluster = Cluster::connect(&access, &ServerClock::new()).await.expect("connected");
+
         cluster.server_version().await.expect("an answer");
         let heads = serving.await.expect("two requests");
+
         assert!(!heads[0].contains("impersonate"), "{}", heads[0]);
-        assert!(heads[1].contains("impersonate-user: system:serviceaccount:ns:worker"), "{}", heads[1]);
-        for group in ["system:serviceaccounts\r", "system:serviceaccounts:ns\r", "system:authenticated\r"] {
+        assert!(
+            heads[1].contains("impersonate-user: system:serviceaccount:ns:worker"),
+            "{}",
+            heads[1]
+        );
+
+        for group in
+            ["system:serviceaccounts\r", "system:serviceaccounts:ns\r", "system:authenticated\r"]
+        {
             assert!(heads[1].contains(&format!("impersonate-group: {group}")), "{}", heads[1]);
         }
+
         assert_eq!(runs(), without * 2, "one client without and one with an operator");
         assert_eq!((cluster.namespace(), cluster.workload()), ("ns", Some("op")));
     }
@@ -343,10 +424,17 @@ mod tests {
     async fn files_that_could_block_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let pipe = folder.path().join("pipe");
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+
+        assert!(
+            std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success()
+        );
+
         let access = Access { kubeconfig: Some(pipe.clone()), ..Access::default() };
         let pipe = pipe.display();
-        let mut errors = vec![Cluster::connect(&access, &ServerClock::new()).await.expect_err("a pipe").to_string()];
+        let mut errors = vec![
+            Cluster::connect(&access, &ServerClock::new()).await.expect_err("a pipe").to_string(),
+        ];
+
         for user in [
             format!("{{tokenFile: {pipe}}}"),
             format!("{{client-certificate: {pipe}, client-key: /dev/zero}}"),
@@ -354,6 +442,7 @@ mod tests {
         ] {
             errors.push(connect(&user).await.expect_err(&user).to_string());
         }
+
         for error in errors {
             assert!(error.contains("is not a regular file"), "{error}");
         }
@@ -361,7 +450,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_slow_login_plugin_holds_nothing_up() {
-        let user = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: sleep, args: ['0.5']}}";
+        let user =
+            "{exec: {apiVersion: client.authentication.k8s.io/v1, command: sleep, args: ['0.5']}}";
         tokio::select! {
             biased;
             _ = connect(user) => panic!("the plugin held the thread"),

@@ -9,8 +9,9 @@
 //!
 //! Of some kinds, the model needs more (see [`Extra`]).
 //!
-//! The decoder builds no tree and keeps only the parts of the body that the model judges. A field of an unexpected type
-//! counts as absent and adds a lint. Decoding fails only if the text is not JSON or the object has no name.
+//! The decoder builds no tree and keeps only the parts of the body that the model judges. A field
+//! of an unexpected type counts as absent and adds a lint. Decoding fails only if the text is not
+//! JSON or the object has no name.
 
 mod body;
 mod conditions;
@@ -43,7 +44,8 @@ use self::shape::{AnyShape, FieldValue, MapKey, Scalar, TextField, Visit};
 use self::switches::Switches;
 use self::walk::Walk;
 
-/// Maximum number each of conditions, facts, managers, finalizers, owners, annotations and labels of one object.
+/// Maximum number each of conditions, facts, managers, finalizers, owners, annotations and labels
+/// of one object.
 const MAX_ITEMS: usize = 64;
 /// Longest name, identifier or condition type, in bytes. The API server allows 253 for most.
 const MAX_NAME: usize = 256;
@@ -96,7 +98,8 @@ pub enum DecodeError {
     Nameless,
 }
 
-/// Decodes an object from any deserializer. `ObjectView::bytes` stays 0, because only the caller knows the text.
+/// Decodes an object from any deserializer. `ObjectView::bytes` stays 0, because only the caller
+/// knows the text.
 pub struct ObjectSeed<'a> {
     options: DecodeOptions<'a>,
     /// Receives `apiVersion` and `kind`. A watch knows both, so it leaves them out.
@@ -119,12 +122,16 @@ enum TopLevelField {
 ///
 /// # Errors
 /// If the text is not JSON, or has no `metadata.name`.
-pub fn object<'a>(json: &[u8], options: impl Into<DecodeOptions<'a>>) -> Result<ObjectView, DecodeError> {
+pub fn object<'a>(
+    json: &[u8],
+    options: impl Into<DecodeOptions<'a>>,
+) -> Result<ObjectView, DecodeError> {
     let options = options.into();
     let mut view = from_json(json, ObjectSeed { options, type_meta: None })?;
     if options.extra == Extra::Startup {
         view.startup = template::startup_reads(json);
     }
+
     if view.key.name.is_empty() { Err(DecodeError::Nameless) } else { Ok(view) }
 }
 
@@ -147,6 +154,7 @@ fn from_json(json: &[u8], seed: ObjectSeed<'_>) -> Result<ObjectView, serde_json
         Ok(text) => to_end(seed, &mut serde_json::Deserializer::from_str(text))?,
         Err(_) => to_end(seed, &mut serde_json::Deserializer::from_slice(json))?,
     };
+
     view.bytes = u32::try_from(json.len()).unwrap_or(u32::MAX);
     Ok(view)
 }
@@ -226,7 +234,8 @@ impl<'de> AnyShape<'de> for ObjectSeed<'_> {
         let Self { options, mut type_meta } = self;
         let hasher = Hasher::new(options.key);
         let mut view = ObjectView::default();
-        let (mut lints, mut switches, mut spec) = (Lints::default(), Switches::default(), FingerprintSum::default());
+        let (mut lints, mut switches, mut spec) =
+            (Lints::default(), Switches::default(), FingerprintSum::default());
         let mut walk = Walk {
             hasher,
             view: &mut view,
@@ -236,18 +245,31 @@ impl<'de> AnyShape<'de> for ObjectSeed<'_> {
             nested: 0,
             nonzero: false,
         };
+
         let (mut has_spec, mut marks) = (false, FingerprintSum::default());
         let seed = |key: &str| (hasher.text(key), TopLevelField::of(key));
         while let Some((hash, field)) = entries.next_key_seed(MapKey(seed))? {
             match (field, type_meta.as_deref_mut()) {
-                (TopLevelField::ApiVersion, Some(type_meta)) => type_meta.api_version = name(&mut entries)?,
+                (TopLevelField::ApiVersion, Some(type_meta)) => {
+                    type_meta.api_version = name(&mut entries)?
+                }
                 (TopLevelField::Kind, Some(type_meta)) => type_meta.kind = name(&mut entries)?,
-                (TopLevelField::ApiVersion | TopLevelField::Kind, None) => drop(entries.next_value::<IgnoredAny>()?),
+                (TopLevelField::ApiVersion | TopLevelField::Kind, None) => {
+                    drop(entries.next_value::<IgnoredAny>()?)
+                }
                 (TopLevelField::Metadata, _) => {
-                    let (view, lints, switches) = (&mut *walk.view, &mut *walk.lints, &mut *walk.switches);
+                    let (view, lints, switches) =
+                        (&mut *walk.view, &mut *walk.lints, &mut *walk.switches);
                     let annotations = options.annotations;
                     let marks = (options.extra == Extra::Marks).then_some((&hasher, &mut marks));
-                    entries.next_value_seed(Visit(MetadataBody { view, lints, switches, annotations, marks }))?;
+
+                    entries.next_value_seed(Visit(MetadataBody {
+                        view,
+                        lints,
+                        switches,
+                        annotations,
+                        marks,
+                    }))?;
                 }
                 (TopLevelField::Status, _) => {
                     walk.path.push_str("status");
@@ -258,7 +280,8 @@ impl<'de> AnyShape<'de> for ObjectSeed<'_> {
                 }
                 (TopLevelField::Spec, _) => {
                     walk.path.push_str("spec");
-                    let value = entries.next_value_seed(Visit(SpecBody { walk: &mut walk, parent: None }))?;
+                    let value = entries
+                        .next_value_seed(Visit(SpecBody { walk: &mut walk, parent: None }))?;
                     walk.path.clear();
                     spec.entry(&hasher, hash, value);
                     has_spec = true;
@@ -270,14 +293,18 @@ impl<'de> AnyShape<'de> for ObjectSeed<'_> {
                 }
             }
         }
+
         drop(walk);
         view.hashes.spec = if has_spec { spec.map(&hasher).full } else { 0 };
         view.name_hash = hasher.text(&view.key.name);
+
         if options.extra == Extra::Marks {
             metadata::add_owners_and_finalizers(&view, &hasher, &mut marks);
             view.marks_hash = marks.map(&hasher).full.max(1);
         }
+
         view.paused = switches.into_pause();
+
         // A stable sort: conditions of the top level come first, all others stay in document order.
         view.conditions.sort_by_key(|condition| !condition.at.is_empty());
         view.lints = lints.words();
@@ -287,10 +314,14 @@ impl<'de> AnyShape<'de> for ObjectSeed<'_> {
 
 /// Reads a short text; anything else is empty.
 fn name<'de, A: MapAccess<'de>>(entries: &mut A) -> Result<String, A::Error> {
-    Ok(match entries.next_value_seed(TextField::new(|text: &str| words::cut(text, MAX_NAME).to_owned()))? {
-        FieldValue::Is(text) => text,
-        FieldValue::Absent | FieldValue::Wrong => String::new(),
-    })
+    Ok(
+        match entries
+            .next_value_seed(TextField::new(|text: &str| words::cut(text, MAX_NAME).to_owned()))?
+        {
+            FieldValue::Is(text) => text,
+            FieldValue::Absent | FieldValue::Wrong => String::new(),
+        },
+    )
 }
 
 // === impl TopLevelField ===

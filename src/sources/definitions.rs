@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use loopwatch_model::observation::{ConditionStatus, DefinitionView, Observation, SourceId, StatusSchema, WatchId};
+use loopwatch_model::observation::{
+    ConditionStatus, DefinitionView, Observation, SourceId, StatusSchema, WatchId,
+};
 use loopwatch_model::time::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -87,13 +89,16 @@ impl DefinitionSink {
     }
 
     fn seen(&self, view: DefinitionView, out: &mut Vec<Observation>) {
-        let known = self.definitions.change(|table| table.by_name.insert(view.name.clone(), view.clone()));
+        let known =
+            self.definitions.change(|table| table.by_name.insert(view.name.clone(), view.clone()));
         if known.as_ref() == Some(&view) {
             return;
         }
+
         if known.is_none_or(|known| what_is_served(&known) != what_is_served(&view)) {
             self.definitions.changed.notify_one();
         }
+
         out.push(Observation::DefinitionSeen(view));
     }
 }
@@ -121,6 +126,7 @@ impl Sink for DefinitionSink {
 
     fn ended(&mut self, _: u64, _: &str, out: &mut Vec<Observation>) {
         let listed = std::mem::take(&mut self.listed);
+
         // A definition that the list skipped is not gone.
         let is_complete = !self.is_incomplete;
         self.definitions.change(|table| {
@@ -128,9 +134,11 @@ impl Sink for DefinitionSink {
             table.by_name.retain(|name, _| !is_complete || listed.contains(name));
         });
         self.definitions.changed.notify_one();
+
         if !is_complete {
             return;
         }
+
         out.push(Observation::DefinitionsListed(listed.into_iter().collect()));
     }
 
@@ -146,6 +154,7 @@ impl Sink for DefinitionSink {
         self.definitions.change(|table| table.by_name.remove(&view.name));
         self.definitions.changed.notify_one();
         out.push(Observation::DefinitionGone(view.name));
+
         Ok(version)
     }
 
@@ -154,11 +163,16 @@ impl Sink for DefinitionSink {
 
 /// The part of a definition that determines what to watch, and how.
 fn what_is_served(view: &DefinitionView) -> (&[String], &str, StatusSchema, bool) {
-    let established = view.conditions.iter().any(|c| c.r#type == "Established" && c.status == ConditionStatus::True);
+    let established = view
+        .conditions
+        .iter()
+        .any(|c| c.r#type == "Established" && c.status == ConditionStatus::True);
+
     (&view.served, &view.storage, view.status, established)
 }
 
-// The parts of the JSON form that loopwatch reads. The decoder skips schemas, which can be a megabyte each.
+// The parts of the JSON form that loopwatch reads. The decoder skips schemas, which can be a
+// megabyte each.
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -238,7 +252,12 @@ pub(crate) fn decode(object: &[u8]) -> Result<(DefinitionView, String), Failure>
         name: metadata.name,
         group: spec.group,
         kind: spec.names.kind,
-        served: spec.versions.iter().filter(|version| version.served).map(|version| version.name.clone()).collect(),
+        served: spec
+            .versions
+            .iter()
+            .filter(|version| version.served)
+            .map(|version| version.name.clone())
+            .collect(),
         storage: storage.map(|version| version.name.clone()).unwrap_or_default(),
         stored: status.stored_versions,
         status: storage.map_or(StatusSchema::Unknown, status_schema),
@@ -246,12 +265,14 @@ pub(crate) fn decode(object: &[u8]) -> Result<(DefinitionView, String), Failure>
         created: metadata.creation_timestamp.and_then(|time| Timestamp::parse(&time)),
         deleted: metadata.deletion_timestamp.and_then(|time| Timestamp::parse(&time)),
     };
+
     Ok((view, metadata.resource_version))
 }
 
 fn status_schema(version: &DefinitionVersionDocument) -> StatusSchema {
     let root = version.schema.as_ref().and_then(|schema| schema.root.as_ref());
-    let in_schema = root.and_then(|root| root.properties.as_ref()).is_some_and(|p| p.status.is_some());
+    let in_schema =
+        root.and_then(|root| root.properties.as_ref()).is_some_and(|p| p.status.is_some());
     match version.subresources.as_ref().and_then(|subresources| subresources.status.as_ref()) {
         Some(_) => StatusSchema::Subresource,
         None if in_schema => StatusSchema::InBody,
@@ -270,6 +291,7 @@ mod tests {
             "spec":{"group":"a.io","names":{"kind":"W"},"versions":[{"name":"v1","served":true,"storage":true,
             "schema":{"openAPIV3Schema":{"properties":{"status":{}}}}}]}}"#;
         let (view, version) = decode(json).unwrap_or_else(|failure| panic!("{failure}"));
+
         assert_eq!((view.created, view.deleted), (Timestamp::parse("2026-01-01T00:00:00Z"), None));
         assert_eq!((view.status, version.as_str()), (StatusSchema::InBody, "7"));
     }
@@ -279,12 +301,16 @@ mod tests {
         let mut sink = DefinitionSink::new(Definitions::default());
         let mut out = Vec::new();
         sink.began(1, &mut out);
-        sink.listed(br#"{"metadata":{"name":"ws.a.io"},"spec":{"group":"a.io"}}"#, &mut out).expect("a definition");
+        sink.listed(br#"{"metadata":{"name":"ws.a.io"},"spec":{"group":"a.io"}}"#, &mut out)
+            .expect("a definition");
         sink.ended(1, "7", &mut out);
+
         assert_eq!(out.pop(), Some(Observation::DefinitionsListed(vec!["ws.a.io".to_owned()])));
         assert!(sink.definitions.get("a.io", "ws").is_some());
+
         sink.began(2, &mut out);
         sink.ended(2, "8", &mut out);
+
         assert_eq!(out.pop(), Some(Observation::DefinitionsListed(Vec::new())));
         assert!(sink.definitions.get("a.io", "ws").is_none());
     }
@@ -299,11 +325,15 @@ mod tests {
         sink.ended(1, "7", &mut out);
         out.clear();
         sink.began(2, &mut out);
+
         sink.skipped();
         sink.ended(2, "8", &mut out);
+
         assert!(out.is_empty() && sink.definitions.get("a.io", "ws").is_some(), "{out:?}");
+
         sink.began(3, &mut out);
         sink.ended(3, "9", &mut out);
+
         assert_eq!(out, [Observation::DefinitionsListed(Vec::new())], "the next list is complete");
     }
 
@@ -316,6 +346,7 @@ mod tests {
                 r#"{{"metadata":{{"name":"ws.a.io","deletionTimestamp":{deleted}}},"spec":{{"group":"a.io"}},
                 "status":{{"conditions":[{{"type":"Terminating","status":"True","reason":"{reason}"}}]}}}}"#
             );
+
             sink.applied(json.as_bytes(), &mut out).expect("a definition");
             match out.pop() {
                 Some(Observation::DefinitionSeen(view)) => {
@@ -324,10 +355,14 @@ mod tests {
                 _ => None,
             }
         };
+
         let time = r#""2026-01-01T00:00:00Z""#;
         assert_eq!(changed("null", ""), Some((false, String::new())));
         assert_eq!(changed(time, ""), Some((true, String::new())));
-        assert_eq!(changed(time, "InstanceDeletionInProgress"), Some((true, "InstanceDeletionInProgress".to_owned())));
+        assert_eq!(
+            changed(time, "InstanceDeletionInProgress"),
+            Some((true, "InstanceDeletionInProgress".to_owned()))
+        );
         assert_eq!(changed(time, "InstanceDeletionInProgress"), None, "nothing new");
     }
 
@@ -336,6 +371,10 @@ mod tests {
         let json = br#"{"metadata":{"name":"ws.a.io"},"spec":{"group":"a.io"},
             "status":{"conditions":null,"acceptedNames":{"plural":"","kind":""},"storedVersions":null}}"#;
         let (view, _) = decode(json).unwrap_or_else(|failure| panic!("{failure}"));
-        assert_eq!((view.name.as_str(), view.conditions.len(), view.stored.len()), ("ws.a.io", 0, 0));
+
+        assert_eq!(
+            (view.name.as_str(), view.conditions.len(), view.stored.len()),
+            ("ws.a.io", 0, 0)
+        );
     }
 }

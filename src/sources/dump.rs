@@ -1,5 +1,5 @@
-//! Reads dumps of a cluster, as `kubectl get -o json` or `-o yaml` writes them: objects, lists of objects, several
-//! YAML documents in a file, folders of such files.
+//! Reads dumps of a cluster, as `kubectl get -o json` or `-o yaml` writes them: objects, lists of
+//! objects, several YAML documents in a file, folders of such files.
 //!
 //! loopwatch skips documents that it cannot read, and reports each with file, line and reason.
 
@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use loopwatch_model::observation::{
-    Cause, DefinitionView, ObjectView, Observation, Role, Scope, SourceId, StatusSchema, WatchId, WatchedKind, Why,
+    Cause, DefinitionView, ObjectView, Observation, Role, Scope, SourceId, StatusSchema, WatchId,
+    WatchedKind, Why,
 };
 use loopwatch_model::time::Timestamp;
 use serde::Deserialize;
@@ -87,6 +88,7 @@ impl Dump {
         let mut dump = Self::default();
         let io = |error| DumpError::Io { path: path.display().to_string(), error };
         let metadata = std::fs::metadata(path).map_err(io)?;
+
         if metadata.is_dir() {
             for file in files(path).map_err(io)? {
                 dump.read_file(&file, options);
@@ -95,10 +97,12 @@ impl Dump {
             let text = std::fs::read_to_string(path).map_err(io)?;
             dump.add_text(&path.display().to_string(), &text, options);
         }
+
         if dump.objects.is_empty() {
             let problem = dump.problems.into_iter().next();
             return Err(DumpError::Empty { path: path.display().to_string(), problem });
         }
+
         Ok(dump)
     }
 
@@ -120,39 +124,56 @@ impl Dump {
         for kind in &self.listed {
             index.kinds.entry(kind.clone()).or_default();
         }
+
         for (kind, (_, objects)) in &self.objects {
             objects.iter().for_each(|object| index.add(kind, object));
         }
+
         index
     }
 
-    /// Returns the dump as observations, in the order in which watches would send them. `index` is that of this dump.
+    /// Returns the dump as observations, in the order in which watches would send them. `index` is
+    /// that of this dump.
     #[must_use]
     pub(crate) fn observations(self, index: &DumpIndex) -> Vec<Observation> {
         let mut objects = self.objects;
         siblings::mark(&mut objects, index);
         objects.retain(|(group, kind), _| !is_special(group, kind));
-        let watched = |((group, kind), (version, objects)): (&(String, String), &(String, Vec<ObjectView>))| {
+
+        let watched = |((group, kind), (version, objects)): (
+            &(String, String),
+            &(String, Vec<ObjectView>),
+        )| {
             watched(group, version, kind, objects, self.special.definition(group, kind))
         };
+
         let kinds: Vec<WatchedKind> = objects.iter().map(watched).collect();
         let mut observations = vec![Observation::KindsDiscovered(kinds.clone())];
         for (kind, (_, objects)) in kinds.into_iter().zip(objects.into_values()) {
             let watch = kind.watch;
             observations.push(Observation::ListBegan { watch: watch.clone(), epoch: 1 });
-            let listed = objects
-                .into_iter()
-                .map(|object| Observation::Listed { watch: watch.clone(), object: Box::new(object) });
+
+            let listed = objects.into_iter().map(|object| Observation::Listed {
+                watch: watch.clone(),
+                object: Box::new(object),
+            });
+
             observations.extend(listed);
             observations.push(Observation::ListEnded { watch, epoch: 1, version: String::new() });
         }
+
         // The objects in a namespace that is being deleted are known by now.
         observations.extend(self.special.observations());
         let detail = self.problems.join("; ");
         observations.push(match self.problems.is_empty() {
             true => Observation::SourceRecovered { source: SourceId::Dump },
-            false => Observation::SourceFailed { source: SourceId::Dump, cause: Cause::Undecodable, detail },
+            false => Observation::SourceFailed {
+                source: SourceId::Dump,
+                cause: Cause::Undecodable,
+                detail,
+            },
         });
+
         observations
     }
 
@@ -171,20 +192,29 @@ impl Dump {
             }
             return;
         }
+
         for (line, document) in documents(text) {
-            if let Err(error) = self.add_yaml(&format!("{file}, document at line {line}"), document, options) {
+            if let Err(error) =
+                self.add_yaml(&format!("{file}, document at line {line}"), document, options)
+            {
                 self.add_problem(format!("{file}, document at line {line}: {error}"));
             }
         }
     }
 
-    /// Decodes the items one by one from the text, so that a dump needs little more memory than its file. A file may hold
-    /// the output of several commands.
-    fn add_json(&mut self, file: &str, text: &str, options: DecodeOptions<'_>) -> Result<(), serde_json::Error> {
+    /// Decodes the items one by one from the text, so that a dump needs little more memory than its
+    /// file. A file may hold the output of several commands.
+    fn add_json(
+        &mut self,
+        file: &str,
+        text: &str,
+        options: DecodeOptions<'_>,
+    ) -> Result<(), serde_json::Error> {
         let place = |part: &str| format!("{file}, line {}", line_of(text, part));
         for document in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
             self.add_json_part(&place, document?.get(), ("", ""), 0, options);
         }
+
         Ok(())
     }
 
@@ -206,35 +236,51 @@ impl Dump {
             #[serde(borrow)]
             items: Option<Vec<&'a RawValue>>,
         }
+
         // Most items are objects, for which this costs one pass.
         if depth > 0 && self.add(&|| place(text), of, Item::Json(text), options) == Added::Done {
             return;
         }
+
         // Only the items of a list are objects: other kinds may have a field of this name.
         match serde_json::from_str::<JsonDump<'_>>(text) {
-            Ok(JsonDump { api_version, kind, items: Some(items) }) if depth < MAX_LISTS && kind.ends_with("List") => {
+            Ok(JsonDump { api_version, kind, items: Some(items) })
+                if depth < MAX_LISTS && kind.ends_with("List") =>
+            {
                 let of = (&*api_version, kind.strip_suffix("List").unwrap_or_default());
                 self.add_list(of);
-                items.iter().for_each(|item| self.add_json_part(place, item.get(), of, depth + 1, options));
+                items
+                    .iter()
+                    .for_each(|item| self.add_json_part(place, item.get(), of, depth + 1, options));
             }
-            _ if depth > 0 || self.add(&|| place(text), of, Item::Json(text), options) == Added::List => {
+            _ if depth > 0
+                || self.add(&|| place(text), of, Item::Json(text), options) == Added::List =>
+            {
                 self.add_problem(format!("{}: not a list of objects", place(text)));
             }
             _ => {}
         }
     }
 
-    fn add_yaml(&mut self, place: &str, document: &str, options: DecodeOptions<'_>) -> Result<(), String> {
-        // The budget grows with the file. The parser still refuses deep nesting and expanded aliases.
+    fn add_yaml(
+        &mut self,
+        place: &str,
+        document: &str,
+        options: DecodeOptions<'_>,
+    ) -> Result<(), String> {
+        // The budget grows with the file. The parser still refuses deep nesting and expanded
+        // aliases.
         let room = document.len().max(64 * 1024);
         let limits = serde_saphyr::options! { budget: serde_saphyr::budget! {
             max_nodes: room, max_events: room * 2, max_total_scalar_bytes: room
         } };
         let value: Value = serde_saphyr::from_str_with_options(document, limits)
             .map_err(|e| e.to_string().lines().next().unwrap_or_default().to_owned())?;
+
         if !value.is_null() {
             self.add_yaml_part(place, &value, ("", ""), 0, options);
         }
+
         Ok(())
     }
 
@@ -248,13 +294,15 @@ impl Dump {
         options: DecodeOptions<'_>,
     ) {
         let word = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
-        let list = word("kind").strip_suffix("List").zip(value.get("items").and_then(Value::as_array));
+        let list =
+            word("kind").strip_suffix("List").zip(value.get("items").and_then(Value::as_array));
         let Some((kind, items)) = list.filter(|_| depth < MAX_LISTS) else {
             if self.add(&|| place.to_owned(), of, Item::Yaml(value), options) == Added::List {
                 self.add_problem(format!("{place}: not a list of objects"));
             }
             return;
         };
+
         let of = (word("apiVersion"), kind);
         self.add_list(of);
         for (number, item) in items.iter().enumerate() {
@@ -276,7 +324,8 @@ impl Dump {
         }
     }
 
-    /// Adds one object. Items of typed lists omit `apiVersion` and `kind`, so the caller passes those of the list.
+    /// Adds one object. Items of typed lists omit `apiVersion` and `kind`, so the caller passes
+    /// those of the list.
     fn add(
         &mut self,
         place: &dyn Fn() -> String,
@@ -291,20 +340,29 @@ impl Dump {
                 return Added::Done;
             }
         };
+
         let or = |own: String, of_list: &str| if own.is_empty() { of_list.to_owned() } else { own };
         let (api_version, kind) = (or(own.api_version, api_version), or(own.kind, kind));
         if object.key.name.is_empty() && kind.ends_with("List") {
             return Added::List;
         }
+
         if kind.is_empty() || object.key.name.is_empty() {
-            self.problems.push(format!("{}: not a Kubernetes object: it has no kind or no name", place()));
+            self.problems
+                .push(format!("{}: not a Kubernetes object: it has no kind or no name", place()));
             return Added::Done;
         }
+
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
         if let Err(error) = self.special.add(group, &kind, &object, item) {
             self.problems.push(format!("{}: {error}", place()));
         }
-        let entry = self.objects.entry((group.to_owned(), kind)).or_insert_with(|| (version.to_owned(), Vec::new()));
+
+        let entry = self
+            .objects
+            .entry((group.to_owned(), kind))
+            .or_insert_with(|| (version.to_owned(), Vec::new()));
+
         entry.1.push(object);
         Added::Done
     }
@@ -319,6 +377,7 @@ fn watched(
 ) -> WatchedKind {
     let namespaced = objects.iter().any(|object| !object.key.namespace.is_empty());
     let scope = if namespaced { Scope::AllNamespaces } else { Scope::Cluster };
+
     // Only a definition contains the plural. kubectl also accepts the kind in lower case.
     let plural = definition.and_then(|definition| definition.name.split_once('.'));
     let resource = plural.map_or_else(|| kind.to_lowercase(), |(plural, _)| plural.to_owned());

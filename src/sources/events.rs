@@ -1,15 +1,18 @@
 //! Kubernetes Events about the objects of the primary kinds, and how often each has happened.
 //!
-//! One watch per kind and scope, with a field selector, so that the API server sends no other Events. An Event is an object
-//! that its writer updates when the same thing happens again, with a count. The model learns by how much a count has grown,
-//! so that neither a list nor another watch counts anything twice.
+//! One watch per kind and scope, with a field selector, so that the API server sends no other
+//! Events. An Event is an object that its writer updates when the same thing happens again, with a
+//! count. The model learns by how much a count has grown, so that neither a list nor another watch
+//! counts anything twice.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use loopwatch_model::observation::{EventView, MAX_EVENTS, Observation, SourceId, WatchId, WatchedKind};
+use loopwatch_model::observation::{
+    EventView, MAX_EVENTS, Observation, SourceId, WatchId, WatchedKind,
+};
 use loopwatch_model::time::{Span, Timestamp};
 
 mod document;
@@ -23,7 +26,8 @@ use super::clock::ServerClock;
 use super::failure::Failure;
 use super::watch::{Sink, WatchTarget};
 
-/// Both API groups have the same Events. An account needs the permission in only one of them; the newer one comes first.
+/// Both API groups have the same Events. An account needs the permission in only one of them; the
+/// newer one comes first.
 pub(crate) const GROUPS: [&str; 2] = ["events.k8s.io", ""];
 pub(crate) const RESOURCE: &str = "events";
 /// In which namespace objects without one have their Events.
@@ -84,12 +88,23 @@ pub(crate) struct EventSink {
 }
 
 /// The address of the watch of the Events about a kind.
-pub(crate) fn target(group: &str, namespace: Option<&str>, kind: &str, without: Vec<String>) -> WatchTarget {
+pub(crate) fn target(
+    group: &str,
+    namespace: Option<&str>,
+    kind: &str,
+    without: Vec<String>,
+) -> WatchTarget {
     let field = if group.is_empty() { "involvedObject.kind" } else { "regarding.kind" };
     let without = if namespace.is_none() { without } else { Vec::new() };
     let path = collection(group, "v1", RESOURCE, namespace);
+
     // The API server keeps no cache of Events: they change often, and few clients read them.
-    WatchTarget { without, fields: format!("{field}={kind}"), cached: false, ..WatchTarget::new(path, false) }
+    WatchTarget {
+        without,
+        fields: format!("{field}={kind}"),
+        cached: false,
+        ..WatchTarget::new(path, false)
+    }
 }
 
 // === impl Tally ===
@@ -107,12 +122,19 @@ impl Tally {
         tallied.count();
     }
 
-    /// Says what the watches together do not see, and forgets the failure of those that have ended. Returns what to report.
-    pub(crate) fn restrict(&self, restricted: String, runs: impl Fn(&WatchId) -> bool) -> Option<Observation> {
+    /// Says what the watches together do not see, and forgets the failure of those that have ended.
+    /// Returns what to report.
+    pub(crate) fn restrict(
+        &self,
+        restricted: String,
+        runs: impl Fn(&WatchId) -> bool,
+    ) -> Option<Observation> {
         let mut tallied = self.lock();
-        let changed = tallied.restricted != restricted || tallied.failing.iter().any(|watch| !runs(watch));
+        let changed =
+            tallied.restricted != restricted || tallied.failing.iter().any(|watch| !runs(watch));
         tallied.failing.retain(runs);
         tallied.restricted = restricted;
+
         changed.then(|| tallied.health()).flatten()
     }
 }
@@ -126,7 +148,9 @@ impl Tallied {
         match (self.failing.is_empty(), self.restricted.is_empty()) {
             (false, _) => None,
             (true, true) => Some(Observation::SourceRecovered { source }),
-            (true, false) => Some(Observation::SourceRestricted { source, reason: self.restricted.clone() }),
+            (true, false) => {
+                Some(Observation::SourceRestricted { source, reason: self.restricted.clone() })
+            }
         }
     }
 
@@ -140,6 +164,7 @@ impl Tallied {
         let room = self.events < MAX_EVENTS;
         let watch = self.watches.entry(watch.clone()).or_default();
         let now = (count, watch.list);
+
         match watch.events.get_mut(&uid) {
             // A count that has shrunk starts again.
             Some(last) => match std::mem::replace(last, now).0 {
@@ -181,30 +206,42 @@ impl EventSink {
         Self { watch, group, kind, tally, clock, is_incomplete: false }
     }
 
-    /// Handles a new, changed or listed Event; returns its version. A quiet watch lists again every few minutes, so a list says
-    /// nothing about Events that are known.
-    fn see(&self, object: &[u8], listed: bool, out: &mut Vec<Observation>) -> Result<String, Failure> {
+    /// Handles a new, changed or listed Event; returns its version. A quiet watch lists again every
+    /// few minutes, so a list says nothing about Events that are known.
+    fn see(
+        &self,
+        object: &[u8],
+        listed: bool,
+        out: &mut Vec<Observation>,
+    ) -> Result<String, Failure> {
         let document = EventDocument::parse(object)?;
         let version = document.version().to_owned();
         if document.is_about(&self.group, &self.kind) {
             let (uid, count) = (document.uid().to_owned(), document.count());
-            let is_new = document.created().is_some_and(|created| self.is_since_the_beginning(created));
+            let is_new =
+                document.created().is_some_and(|created| self.is_since_the_beginning(created));
             let added = self.tally.lock().note(&self.watch, &uid, count, is_new);
+
             if listed && added == Noted::Known {
                 return Ok(version);
             }
+
             let (added, uncounted) = (added.count(), added == Noted::NoRoom);
             let event = Box::new(EventView { added, uncounted, ..document.view() });
             out.push(Observation::EventSeen { watch: self.watch.clone(), event });
         }
+
         Ok(version)
     }
 
     /// Whether an instant, in whole seconds, is not before the beginning of the watch.
     fn is_since_the_beginning(&self, created: Timestamp) -> bool {
         let began = self.tally.lock().watches.get(&self.watch).and_then(|watch| watch.began);
-        let lasted = began.map_or(Duration::ZERO, |began| self.clock.steady().saturating_sub(began));
-        let began = self.clock.now().before(Span(i64::try_from(lasted.as_millis()).unwrap_or(i64::MAX)));
+        let lasted =
+            began.map_or(Duration::ZERO, |began| self.clock.steady().saturating_sub(began));
+        let began =
+            self.clock.now().before(Span(i64::try_from(lasted.as_millis()).unwrap_or(i64::MAX)));
+
         created.0.div_euclid(1_000) >= began.0.div_euclid(1_000)
     }
 }
@@ -229,6 +266,7 @@ impl Sink for EventSink {
         let now = self.clock.steady();
         let mut tallied = self.tally.lock();
         let watch = tallied.watches.entry(self.watch.clone()).or_default();
+
         watch.began.get_or_insert(now);
         watch.list = watch.list.wrapping_add(1);
     }
@@ -245,11 +283,13 @@ impl Sink for EventSink {
         if self.is_incomplete {
             return; // an Event that the list skipped may still exist
         }
+
         let mut tallied = self.tally.lock();
         if let Some(watch) = tallied.watches.get_mut(&self.watch) {
             let list = watch.list;
             watch.events.retain(|_, (_, seen)| *seen == list);
         }
+
         tallied.count();
     }
 

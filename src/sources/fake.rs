@@ -141,14 +141,19 @@ pub(crate) async fn answer(reply: Reply) -> Result<FakeResponse, Broken> {
     let (status, headers, pieces) = match reply {
         Reply::Response(status, headers, body) => (status, headers, vec![Piece::Text(body)]),
         Reply::Streamed(pieces) => (200, vec![], pieces),
-        Reply::Refused => return Err(Box::new(std::io::Error::from(std::io::ErrorKind::ConnectionRefused))),
+        Reply::Refused => {
+            return Err(Box::new(std::io::Error::from(std::io::ErrorKind::ConnectionRefused)));
+        }
         Reply::Silence => std::future::pending().await,
     };
-    let mut answer = Response::new(StreamBody::new(stream::unfold(pieces.into_iter(), next)).boxed_unsync());
+
+    let mut answer =
+        Response::new(StreamBody::new(stream::unfold(pieces.into_iter(), next)).boxed_unsync());
     *answer.status_mut() = StatusCode::from_u16(status)?;
     for (name, value) in headers {
         answer.headers_mut().insert(name, value.parse()?);
     }
+
     Ok(answer)
 }
 
@@ -171,10 +176,14 @@ async fn next(
     Some((Ok(Frame::data(Bytes::from(text))), pieces))
 }
 
-/// `GET widgets limit=100 continue=abc`: the last word of the path and what differs between requests.
+/// `GET widgets limit=100 continue=abc`: the last word of the path and what differs between
+/// requests.
 fn describe(request: &Request<Body>) -> String {
     let uri = request.uri();
-    let mut words = vec![request.method().to_string(), uri.path().rsplit('/').next().unwrap_or_default().to_owned()];
+    let mut words = vec![
+        request.method().to_string(),
+        uri.path().rsplit('/').next().unwrap_or_default().to_owned(),
+    ];
     for pair in uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=').unwrap_or((pair, "")) {
             ("allowWatchBookmarks" | "resourceVersionMatch" | "timeoutSeconds", _) => {}
@@ -184,9 +193,15 @@ fn describe(request: &Request<Body>) -> String {
             (name, value) => words.push(format!("{name}={value}")),
         }
     }
-    if request.headers().get("accept").is_some_and(|v| v.as_bytes().windows(7).any(|w| w == b"Partial")) {
+
+    if request
+        .headers()
+        .get("accept")
+        .is_some_and(|v| v.as_bytes().windows(7).any(|w| w == b"Partial"))
+    {
         words.push("metadata".to_owned());
     }
+
     words.join(" ")
 }
 
@@ -195,16 +210,24 @@ pub(crate) fn say(observation: &Observation) -> String {
     match observation {
         Observation::KindsDiscovered(kinds) => {
             let say = |kind: &loopwatch_model::observation::WatchedKind| {
-                let missing =
-                    if kind.missing.is_empty() { String::new() } else { format!(" -{}", kind.missing.join("-")) };
+                let missing = if kind.missing.is_empty() {
+                    String::new()
+                } else {
+                    format!(" -{}", kind.missing.join("-"))
+                };
+
                 format!("{}@{}{missing}", kind.watch, kind.version)
             };
             format!("kinds [{}]", kinds.iter().map(say).collect::<Vec<_>>().join(", "))
         }
         Observation::ListBegan { epoch, .. } => format!("began {epoch}"),
-        Observation::Listed { object, .. } => format!("listed {}@{}", object.key.name, object.version),
+        Observation::Listed { object, .. } => {
+            format!("listed {}@{}", object.key.name, object.version)
+        }
         Observation::ListEnded { epoch, version, .. } => format!("ended {epoch} at {version}"),
-        Observation::Applied { object, .. } => format!("applied {}@{}", object.key.name, object.version),
+        Observation::Applied { object, .. } => {
+            format!("applied {}@{}", object.key.name, object.version)
+        }
         Observation::Deleted { key, version, .. } => format!("deleted {}@{version}", key.name),
         Observation::Progressed { version, .. } => format!("progressed to {version}"),
         Observation::SourceFailed { cause, .. } => format!("failed: {cause}"),

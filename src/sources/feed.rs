@@ -1,4 +1,5 @@
-//! The bounded channel from the sources to the model. Each observation gets its timestamp as it enters.
+//! The bounded channel from the sources to the model. Each observation gets its timestamp as it
+//! enters.
 
 use loopwatch_model::observation::{Cause, MAX_DETAIL, Observation, SourceId};
 use loopwatch_model::time::Timestamp;
@@ -7,7 +8,8 @@ use tokio::sync::mpsc;
 use super::clock::ServerClock;
 use super::failure::Failure;
 
-/// The sending end, for sources. If the reader is slow, the sources wait, and so does the API server.
+/// The sending end, for sources. If the reader is slow, the sources wait, and so does the API
+/// server.
 #[derive(Clone)]
 pub(crate) struct Feed {
     sender: mpsc::Sender<(Timestamp, Observation)>,
@@ -48,15 +50,18 @@ impl Feed {
         self.send_latest(|| Some(observation)).await
     }
 
-    /// Sends the observation that `latest` returns when there is room for it, if any: what was true before the wait may
-    /// no longer be true.
+    /// Sends the observation that `latest` returns when there is room for it, if any: what was true
+    /// before the wait may no longer be true.
     ///
     /// # Errors
     /// [`Closed`] if the receiver is gone.
-    pub(crate) async fn send_latest(&self, latest: impl FnOnce() -> Option<Observation>) -> Result<(), Closed> {
+    pub(crate) async fn send_latest(
+        &self,
+        latest: impl FnOnce() -> Option<Observation>,
+    ) -> Result<(), Closed> {
         loop {
-            // Reserves a place before it reads the clock, so that timestamps in the channel are in order even if
-            // several senders have waited for a full channel.
+            // Reserves a place before it reads the clock, so that timestamps in the channel are in
+            // order even if several senders have waited for a full channel.
             let place = self.sender.reserve().await.map_err(|_| Closed)?;
             let (now, step) = self.clock.read();
             let Some(by_ms) = step else {
@@ -65,6 +70,7 @@ impl Feed {
                 }
                 return Ok(());
             };
+
             place.send((now, Observation::ClockStepped { by_ms }));
         }
     }
@@ -92,7 +98,11 @@ impl Feed {
     ///
     /// # Errors
     /// [`Closed`] if the receiver is gone.
-    pub(crate) async fn scrape_failed(&self, instance: &str, failure: &Failure) -> Result<(), Closed> {
+    pub(crate) async fn scrape_failed(
+        &self,
+        instance: &str,
+        failure: &Failure,
+    ) -> Result<(), Closed> {
         let (cause, detail) = (failure.cause, cut(&failure.detail));
         self.send(Observation::ScrapeFailed { instance: instance.to_owned(), cause, detail }).await
     }
@@ -117,8 +127,13 @@ impl Feed {
 // === impl Observations ===
 
 impl Observations {
-    /// Waits for observations, appends up to `limit` of them, and returns their number: 0 if all senders are gone.
-    pub(crate) async fn recv_many(&mut self, buffer: &mut Vec<(Timestamp, Observation)>, limit: usize) -> usize {
+    /// Waits for observations, appends up to `limit` of them, and returns their number: 0 if all
+    /// senders are gone.
+    pub(crate) async fn recv_many(
+        &mut self,
+        buffer: &mut Vec<(Timestamp, Observation)>,
+        limit: usize,
+    ) -> usize {
         self.receiver.recv_many(buffer, limit).await
     }
 
@@ -137,8 +152,8 @@ impl Observations {
         self.clock.now()
     }
 
-    /// A tick, after the announcement of a jump of the clock if there was one. Only if no observation waits: a tick
-    /// must not overtake one.
+    /// A tick, after the announcement of a jump of the clock if there was one. Only if no
+    /// observation waits: a tick must not overtake one.
     pub(crate) fn ticks(&self) -> impl Iterator<Item = (Timestamp, Observation)> + use<> {
         self.clock.ticks()
     }
@@ -179,16 +194,38 @@ mod tests {
         let clock = ServerClock::of(node.clone());
         let (feed, mut observations) = Feed::new(10, clock.clone());
         let source = SourceId::Config;
+
         feed.recovered(source.clone()).await.expect("the receiver exists");
         node.0.store(1_000, Ordering::Relaxed);
-        let date = HeaderMap::from_iter([(header::DATE, "Thu, 01 Jan 1970 01:00:00 GMT".parse().expect("a value"))]);
+
+        let date = HeaderMap::from_iter([(
+            header::DATE,
+            "Thu, 01 Jan 1970 01:00:00 GMT".parse().expect("a value"),
+        )]);
+
         clock.hear(StatusCode::OK, &date, clock.steady());
         feed.recovered(source.clone()).await.expect("the receiver exists");
+
         let stamped = |at, observation| Some((Timestamp(at), observation));
-        assert_eq!(observations.try_recv(), stamped(0, Observation::SourceRecovered { source: source.clone() }));
-        assert_eq!(observations.try_recv(), stamped(3_600_500, Observation::ClockStepped { by_ms: 3_599_500 }));
-        assert_eq!(observations.try_recv(), stamped(3_600_500, Observation::SourceRecovered { source }));
-        assert_eq!(observations.ticks().next(), stamped(3_600_500, Observation::Tick), "announced once");
+        assert_eq!(
+            observations.try_recv(),
+            stamped(0, Observation::SourceRecovered { source: source.clone() })
+        );
+        assert_eq!(
+            observations.try_recv(),
+            stamped(3_600_500, Observation::ClockStepped { by_ms: 3_599_500 })
+        );
+
+        assert_eq!(
+            observations.try_recv(),
+            stamped(3_600_500, Observation::SourceRecovered { source })
+        );
+        assert_eq!(
+            observations.ticks().next(),
+            stamped(3_600_500, Observation::Tick),
+            "announced once"
+        );
+
         drop(observations);
         assert_eq!(feed.recovered(SourceId::Config).await, Err(Closed));
     }

@@ -1,7 +1,7 @@
 //! Leader election leases: the leader of the operator, and the last renewal.
 //!
-//! Decodes only the fields that it reads: operators renew leases every few seconds, and a malformed time must not fail
-//! the watch.
+//! Decodes only the fields that it reads: operators renew leases every few seconds, and a malformed
+//! time must not fail the watch.
 
 use std::collections::BTreeSet;
 
@@ -109,7 +109,8 @@ impl Sink for LeaseSink {
         self.is_incomplete = true;
     }
 
-    // The list replaces the set, because leases may have been deleted while nobody watched, even by another sink.
+    // The list replaces the set, because leases may have been deleted while nobody watched, even by
+    // another sink.
     fn ended(&mut self, _: u64, _: &str, out: &mut Vec<Observation>) {
         let names = std::mem::take(&mut self.listed).into_iter().collect();
         // A lease that the list skipped is not gone.
@@ -136,7 +137,8 @@ impl Sink for LeaseSink {
 
 /// The lease and its resource version.
 fn decode(object: &[u8]) -> Result<(LeaseView, String), Failure> {
-    let LeaseDocument { metadata, spec } = serde_json::from_slice(object).map_err(|e| Failure::undecodable(&e))?;
+    let LeaseDocument { metadata, spec } =
+        serde_json::from_slice(object).map_err(|e| Failure::undecodable(&e))?;
     let LeaseDocumentMetadata { object, managed_fields } = metadata;
     let parse = |time: Option<String>| time.and_then(|time| Timestamp::parse(&time));
     let renewals = managed_fields.into_iter().filter(ManagedFields::has_renew_time);
@@ -150,6 +152,7 @@ fn decode(object: &[u8]) -> Result<(LeaseView, String), Failure> {
         duration: spec.lease_duration_seconds.map(Span::secs),
         transitions: spec.lease_transitions.unwrap_or(0),
     };
+
     Ok((lease, object.resource_version))
 }
 
@@ -190,13 +193,22 @@ mod tests {
     fn a_lease_is_decoded() {
         let (view, version) = decode(&lease("lock")).expect("a lease");
         let time = |text| Timestamp::parse(text).expect("a time");
+
         assert_eq!(version, "9");
         assert_eq!(view.acquired, Some(time("2026-11-21T00:30:00Z")));
         assert_eq!(view.renewed, Some(time("2026-11-21T01:00:00.5Z")));
-        assert_eq!(view.written, Some(time("2026-11-21T02:00:00Z")), "the time of the renewal, not of the label");
+        assert_eq!(
+            view.written,
+            Some(time("2026-11-21T02:00:00Z")),
+            "the time of the renewal, not of the label"
+        );
+
         assert_eq!((view.duration, view.transitions), (Some(Span::secs(15)), 2));
-        let bare = br#"{"metadata":{"name":"a","managedFields":null},"spec":{"renewTime":"yesterday"}}"#;
+
+        let bare =
+            br#"{"metadata":{"name":"a","managedFields":null},"spec":{"renewTime":"yesterday"}}"#;
         let (view, _) = decode(bare).expect("a malformed time does not fail the watch");
+
         assert_eq!((view.renewed, view.written), (None, None));
     }
 
@@ -207,26 +219,42 @@ mod tests {
         for name in ["a", "b", "c"] {
             sink.listed(&lease(name), &mut out).expect("a lease");
         }
+
         sink.deleted(&lease("b"), &mut out).expect("a lease");
         sink.ended(1, "9", &mut out);
         sink.applied(&lease("d"), &mut out).expect("a lease");
-        let expected =
-            ["pod-1 has a", "pod-1 has b", "pod-1 has c", "b is gone", r#"op has ["a", "c"]"#, "pod-1 has d"];
+
+        let expected = [
+            "pod-1 has a",
+            "pod-1 has b",
+            "pod-1 has c",
+            "b is gone",
+            r#"op has ["a", "c"]"#,
+            "pod-1 has d",
+        ];
+
         assert_eq!(say(&out), expected);
-        // Deletions while the watch was down show only in the next list, even in an abandoned and repeated one.
+
+        // Deletions while the watch was down show only in the next list, even in an abandoned and
+        // repeated one.
         out.clear();
         sink.began(2, &mut out);
         sink.listed(&lease("a"), &mut out).expect("a lease");
         sink.began(3, &mut out);
         sink.ended(3, "12", &mut out);
+
         assert_eq!(say(&out), ["pod-1 has a", "op has []"]);
+
         out.clear();
         sink.began(4, &mut out);
         sink.skipped();
         sink.ended(4, "15", &mut out);
+
         assert!(out.is_empty(), "a lease that the list skipped is not gone");
+
         sink.began(5, &mut out);
         sink.ended(5, "18", &mut out);
+
         assert_eq!(say(&out), ["op has []"]);
     }
 }

@@ -1,7 +1,8 @@
 //! Looks up the addresses of names, each on a thread of its own.
 //!
-//! The resolver of the system may take minutes, and nobody can end a lookup. The runtime has few threads for work that may
-//! block. If lookups that hang used them, then files, logins and checkpoints, and the end of the process, would wait for them.
+//! The resolver of the system may take minutes, and nobody can end a lookup. The runtime has few
+//! threads for work that may block. If lookups that hang used them, then files, logins and
+//! checkpoints, and the end of the process, would wait for them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -40,8 +41,9 @@ type Receiver = watch::Receiver<Option<Answer>>;
 static OF_SYSTEM: LazyLock<Lookups> =
     LazyLock::new(|| Lookups::new(|host| (host, 0).to_socket_addrs().map(Iterator::collect)));
 
-/// The time from the beginning of a lookup for which its answer is used although nobody waits for it any more: with a
-/// resolver that is slower than the patience of its users, they would never get one. A late failure does not count.
+/// The time from the beginning of a lookup for which its answer is used although nobody waits for
+/// it any more: with a resolver that is slower than the patience of its users, they would never get
+/// one. A late failure does not count.
 const USABLE: Duration = Duration::from_secs(120);
 
 /// The maximum number of lookups that run. The names are those of the configuration.
@@ -59,8 +61,8 @@ impl Lookups {
         Self(Arc::new(Shared { resolve, running: Mutex::default() }))
     }
 
-    /// Returns the addresses of a host, with port 0. Joins the lookup of this host that runs already. Has no limit in time:
-    /// the caller stops waiting when it likes.
+    /// Returns the addresses of a host, with port 0. Joins the lookup of this host that runs
+    /// already. Has no limit in time: the caller stops waiting when it likes.
     ///
     /// # Errors
     /// If the host has no address, or the resolver fails.
@@ -68,6 +70,7 @@ impl Lookups {
         let mut answer = self.join(host)?;
         let answered = answer.wait_for(Option::is_some).await.map(|answer| answer.clone());
         self.forget(host);
+
         match answered {
             Ok(Some(Ok(addresses))) => Ok(addresses),
             Ok(Some(Err(problem))) => Err(io::Error::other(problem)),
@@ -90,12 +93,17 @@ impl Lookups {
         if let Some(lookup) = running.get(host) {
             return Ok(lookup.answer.clone());
         }
+
         if running.len() >= MAX_RUNNING {
             return Err(io::Error::other("too many lookups of names run"));
         }
+
         let (sender, answer) = watch::channel(None);
         let (resolve, name) = (self.0.resolve, host.to_owned());
-        let look_up = move || _ = sender.send_replace(Some(resolve(&name).map_err(|error| error.to_string())));
+        let look_up = move || {
+            _ = sender.send_replace(Some(resolve(&name).map_err(|error| error.to_string())))
+        };
+
         std::thread::Builder::new().name("lookup".to_owned()).spawn(look_up)?;
         running.insert(host.to_owned(), Lookup { began: Instant::now(), answer: answer.clone() });
         Ok(answer)
@@ -150,21 +158,34 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_lookup_that_hangs_is_one_thread_and_its_late_answer_counts() {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
+
         static GATE: Mutex<Option<mpsc::Receiver<()>>> = Mutex::new(None);
+
         let (open, gate) = mpsc::channel();
         *GATE.lock().expect("no panic") = Some(gate);
+
         let lookups = Lookups::new(|_| {
             STARTED.fetch_add(1, Ordering::Relaxed);
             let gate = GATE.lock().expect("no panic");
             let _ = gate.as_ref().map(mpsc::Receiver::recv);
             Ok(vec![ADDRESS.into()])
         });
+
         for _ in 0..20 {
-            assert!(timeout(PATIENCE, lookups.addresses("alertmanager")).await.is_err(), "it hangs");
+            assert!(
+                timeout(PATIENCE, lookups.addresses("alertmanager")).await.is_err(),
+                "it hangs"
+            );
         }
+
         drop(open);
-        let (one, other) = tokio::join!(lookups.addresses("alertmanager"), lookups.addresses("alertmanager"));
-        assert_eq!((one.expect("an answer"), other.expect("an answer")), (vec![ADDRESS.into()], vec![ADDRESS.into()]));
+        let (one, other) =
+            tokio::join!(lookups.addresses("alertmanager"), lookups.addresses("alertmanager"));
+
+        assert_eq!(
+            (one.expect("an answer"), other.expect("an answer")),
+            (vec![ADDRESS.into()], vec![ADDRESS.into()])
+        );
         assert_eq!(STARTED.load(Ordering::Relaxed), 1, "all waited for the same lookup");
         assert!(lookups.lock().is_empty());
     }
@@ -172,6 +193,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_nobody_waited_for_is_used_once_and_only_while_it_is_young() {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
+
         let lookups = Lookups::new(|_| {
             STARTED.fetch_add(1, Ordering::Relaxed);
             Ok(vec![ADDRESS.into()])
@@ -181,24 +203,29 @@ mod tests {
             while lookups.lock()["host"].is_running() {
                 tokio::task::yield_now().await;
             }
+
             sleep(Duration::from_secs(waited)).await;
             assert_eq!(lookups.addresses("host").await.expect("an answer"), [ADDRESS.into()]);
             assert_eq!(STARTED.load(Ordering::Relaxed), started, "after {waited} s");
         }
+
         assert!(lookups.lock().is_empty());
     }
 
     #[tokio::test]
     async fn a_failure_that_nobody_waited_for_is_not_used() {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
+
         let lookups = Lookups::new(|_| match STARTED.fetch_add(1, Ordering::Relaxed) {
             0 => Err(io::Error::other("Temporary failure in name resolution")),
             _ => Ok(vec![ADDRESS.into()]),
         });
+
         drop(lookups.join("host").expect("a lookup"));
         while lookups.lock()["host"].is_running() {
             tokio::task::yield_now().await;
         }
+
         assert_eq!(lookups.addresses("host").await.expect("an answer"), [ADDRESS.into()]);
     }
 
@@ -206,15 +233,20 @@ mod tests {
     async fn a_failed_lookup_says_why_and_the_number_of_lookups_is_limited() {
         let failing = Lookups::new(|_| Err(io::Error::other("Name or service not known")));
         let error = failing.addresses("host").await.expect_err("no address");
+
         assert_eq!(error.to_string(), "Name or service not known");
+
         let panicking = Lookups::new(|_| panic!("injected"));
         assert!(panicking.addresses("host").await.is_err());
         assert!(panicking.lock().is_empty());
+
         let hanging = Lookups::new(|_| {
             std::thread::park();
             Ok(Vec::new())
         });
-        let begun: Vec<bool> = (0..=MAX_RUNNING).map(|number| hanging.join(&number.to_string()).is_ok()).collect();
+        let begun: Vec<bool> =
+            (0..=MAX_RUNNING).map(|number| hanging.join(&number.to_string()).is_ok()).collect();
+
         assert_eq!(begun.iter().filter(|begun| **begun).count(), MAX_RUNNING);
         assert!(hanging.join("0").is_ok(), "it runs already");
     }

@@ -1,5 +1,6 @@
-//! Namespaces: annotations that silence findings or set deadlines, the label that names their team, and deletions. loopwatch
-//! watches the metadata of all namespaces if the account may, and reads the conditions of those that are being deleted.
+//! Namespaces: annotations that silence findings or set deadlines, the label that names their team,
+//! and deletions. loopwatch watches the metadata of all namespaces if the account may, and reads
+//! the conditions of those that are being deleted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,8 +30,8 @@ pub(crate) const OFF: &str = "the account may not list and watch namespaces, so 
 /// Limit on reported namespaces. The model has a lower one, and counts what exceeds it.
 const MAX_REPORTED: usize = 10_000;
 
-/// Turns events about namespaces into observations. Namespaces without annotations for loopwatch and without a team make none,
-/// unless they are being deleted.
+/// Turns events about namespaces into observations. Namespaces without annotations for loopwatch
+/// and without a team make none, unless they are being deleted.
 #[derive(Default)]
 pub(crate) struct NamespaceSink {
     /// The namespaces as reported, without conditions.
@@ -73,19 +74,36 @@ pub(crate) fn target() -> WatchTarget {
 // === impl NamespaceSink ===
 
 impl NamespaceSink {
-    pub(crate) fn new(complete: Arc<Notify>, terminating: Terminating, team_label: Option<String>) -> Self {
+    pub(crate) fn new(
+        complete: Arc<Notify>,
+        terminating: Terminating,
+        team_label: Option<String>,
+    ) -> Self {
         Self { complete, terminating, team_label, ..Self::default() }
     }
 
-    /// Decodes the metadata of a namespace, with only the annotations and the label that loopwatch reads, and its version.
+    /// Decodes the metadata of a namespace, with only the annotations and the label that loopwatch
+    /// reads, and its version.
     fn decode(&self, object: &[u8]) -> Result<(NamespaceView, String), Failure> {
         let NamespaceDocument { metadata } =
             serde_json::from_slice(object).map_err(|error| Failure::undecodable(&error))?;
-        let NamespaceMetadata { name, resource_version, deletion_timestamp, mut annotations, mut labels } = metadata;
+        let NamespaceMetadata {
+            name,
+            resource_version,
+            deletion_timestamp,
+            mut annotations,
+            mut labels,
+        } = metadata;
+
         annotations.retain(|name, _| [IGNORE, DEADLINE].contains(&name.as_str()));
-        let team = self.team_label.as_ref().and_then(|label| labels.remove(label)).unwrap_or_default();
+        let team =
+            self.team_label.as_ref().and_then(|label| labels.remove(label)).unwrap_or_default();
         let deleted = deletion_timestamp.and_then(|time| Timestamp::parse(&time));
-        Ok((NamespaceView { name, annotations, team, deleted, conditions: Vec::new() }, resource_version))
+
+        Ok((
+            NamespaceView { name, annotations, team, deleted, conditions: Vec::new() },
+            resource_version,
+        ))
     }
 
     /// Adds the known conditions to a namespace, and lets them be read again if it has changed.
@@ -115,6 +133,7 @@ impl Sink for NamespaceSink {
             let view = self.with_conditions(view, &version);
             self.listed.insert(view.name.clone(), view);
         }
+
         Ok(())
     }
 
@@ -126,6 +145,7 @@ impl Sink for NamespaceSink {
         let listed = std::mem::take(&mut self.listed);
         let bare = |view: &NamespaceView| NamespaceView { conditions: Vec::new(), ..view.clone() };
         let reported = listed.iter().map(|(name, view)| (name.clone(), bare(view)));
+
         if self.is_incomplete {
             // A namespace that the list skipped is not gone.
             self.reported.extend(reported);
@@ -135,6 +155,7 @@ impl Sink for NamespaceSink {
             self.terminating.retain(|name| self.reported.contains_key(name));
             out.push(Observation::NamespacesListed(listed.into_values().collect()));
         }
+
         self.complete.notify_one();
     }
 
@@ -143,14 +164,17 @@ impl Sink for NamespaceSink {
         let view = self.with_conditions(view, &version);
         let bare = NamespaceView { conditions: Vec::new(), ..view.clone() };
         let reported = self.reported.get(&view.name);
+
         if reported.map_or(!is_reported(&view), |reported| *reported == bare) {
             return Ok(version);
         }
+
         if !is_reported(&view) {
             self.reported.remove(&view.name);
         } else if reported.is_some() || self.reported.len() < MAX_REPORTED {
             self.reported.insert(view.name.clone(), bare);
         }
+
         out.push(Observation::NamespaceSeen(view));
         Ok(version)
     }
@@ -159,9 +183,11 @@ impl Sink for NamespaceSink {
         let (NamespaceView { name, .. }, version) = self.decode(object)?;
         self.listed.remove(&name);
         self.terminating.remove(&name);
+
         if self.reported.remove(&name).is_some() {
             out.push(Observation::NamespaceGone(name));
         }
+
         Ok(version)
     }
 

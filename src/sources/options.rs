@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::decode::HashKey;
 use super::profiles::ProfileOptions;
-pub(crate) use super::scrape::options::{DEFAULT_INTERVAL, MIN_INTERVAL, ScrapeFlag, ScrapeOptions, ScrapeTarget};
+pub(crate) use super::scrape::options::{
+    DEFAULT_INTERVAL, MIN_INTERVAL, ScrapeFlag, ScrapeOptions, ScrapeTarget,
+};
 
 /// Default limit on open watch connections.
 pub(crate) const DEFAULT_MAX_WATCHES: usize = 64;
@@ -107,7 +109,9 @@ pub(crate) struct KindSelector {
 
 /// The error for a text that does not name a kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} does not name a kind; use GROUP/KIND, for example example.io/Widget, or KIND alone for the core group")]
+#[error(
+    "{0:?} does not name a kind; use GROUP/KIND, for example example.io/Widget, or KIND alone for the core group"
+)]
 pub(crate) struct NotAKind(String);
 
 // === impl SourceOptions ===
@@ -142,7 +146,8 @@ impl KindSelector {
     /// Whether this selector names the kind.
     #[must_use]
     pub(crate) fn names(&self, group: &str, kind: &str, resource: &str) -> bool {
-        self.group == group && (self.name.eq_ignore_ascii_case(kind) || self.name.eq_ignore_ascii_case(resource))
+        self.group == group
+            && (self.name.eq_ignore_ascii_case(kind) || self.name.eq_ignore_ascii_case(resource))
     }
 }
 
@@ -152,19 +157,30 @@ impl FromStr for KindSelector {
     fn from_str(text: &str) -> Result<Self, NotAKind> {
         let parts: Vec<&str> = text.trim().split('/').collect();
         let (group, name) = match parts[..] {
-            // `widgets.example.io`, in the notation of kubectl, cannot be a kind: kinds have no dots.
-            [name] => name.split_once('.').map_or(("", name), |(resource, group)| (group, resource)),
+            // `widgets.example.io`, in the notation of kubectl, cannot be a kind: kinds have no
+            // dots.
+            [name] => {
+                name.split_once('.').map_or(("", name), |(resource, group)| (group, resource))
+            }
             [group, name] => (group, name),
-            // `example.io/v1/Widget`, with the version of an apiVersion: loopwatch ignores the version.
+            // `example.io/v1/Widget`, with the version of an apiVersion: loopwatch ignores the
+            // version.
             [group, _, name] => (group, name),
             _ => return Err(NotAKind(text.to_owned())),
         };
-        let is_word = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '.');
+
+        let is_word =
+            |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '.');
+
         // `apps/v1` is a group and a version without a kind.
-        let is_version = name.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-        if name.is_empty() || !is_word(name) || !is_word(group) || (is_version && parts.len() == 2) {
+        let is_version = name
+            .strip_prefix('v')
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        if name.is_empty() || !is_word(name) || !is_word(group) || (is_version && parts.len() == 2)
+        {
             return Err(NotAKind(text.to_owned()));
         }
+
         let group = if group == "core" || group == "v1" { "" } else { group };
         Ok(Self { group: group.to_owned(), name: name.to_owned() })
     }
@@ -196,6 +212,7 @@ mod tests {
             let read: KindSelector = text.parse().unwrap_or_else(|e| panic!("{e}"));
             assert_eq!((read.group.as_str(), read.name.as_str()), (group, name), "{text}");
         }
+
         for text in ["", "/", "apps/", "apps/v1", "a/b/c/d", "apps/Deploy ment"] {
             assert!(text.parse::<KindSelector>().is_err(), "{text:?} was read");
         }

@@ -1,4 +1,5 @@
-//! Reads the ownership graph of a cluster once: the metadata of all objects that the account may list, in pages.
+//! Reads the ownership graph of a cluster once: the metadata of all objects that the account may
+//! list, in pages.
 
 use std::cell::Cell;
 
@@ -49,9 +50,9 @@ const IGNORED: &[(&str, &str)] = &[("", "events"), ("events.k8s.io", "events")];
 // === impl OwnershipGraph ===
 
 impl OwnershipGraph {
-    /// Reads all objects in `scope`. In one namespace, it reads only those cluster-scoped kinds whose objects own one of
-    /// the objects: dependents in other namespaces do not depend on an owner here. `home` is the namespace to read where
-    /// the account may not list all namespaces.
+    /// Reads all objects in `scope`. In one namespace, it reads only those cluster-scoped kinds
+    /// whose objects own one of the objects: dependents in other namespaces do not depend on an
+    /// owner here. `home` is the namespace to read where the account may not list all namespaces.
     pub(crate) async fn read(
         cluster: &Cluster,
         resources: &ApiResources,
@@ -72,15 +73,22 @@ impl OwnershipGraph {
     ) -> Self {
         let room = Room(Cell::new(most));
         let mut graph = Self { silent: resources.unknown().cloned().collect(), ..Self::default() };
-        let wanted = |kind: &&ApiKind| is_collected(kind) && (kind.namespaced || scope.namespace().is_none());
+        let wanted = |kind: &&ApiKind| {
+            is_collected(kind) && (kind.namespaced || scope.namespace().is_none())
+        };
         let first: Vec<&ApiKind> = resources.kinds().filter(wanted).collect();
+
         graph.list(&room, cluster, &first, scope, home, &progress).await;
         let owners: Vec<&ApiKind> = resources
             .kinds()
             .filter(|kind| {
-                is_collected(kind) && scope.namespace().is_some() && !kind.namespaced && graph.refers_to(kind)
+                is_collected(kind)
+                    && scope.namespace().is_some()
+                    && !kind.namespaced
+                    && graph.refers_to(kind)
             })
             .collect();
+
         graph.list(&room, cluster, &owners, &Scope::Cluster, home, &progress).await;
         for kind in resources.kinds() {
             let known = |facts: &KindFacts| facts.group == kind.group && facts.kind == kind.kind;
@@ -88,22 +96,30 @@ impl OwnershipGraph {
                 graph.kinds.push(facts(kind, false));
             }
         }
+
         let silent = graph.silent.iter().map(|group| LeftOut {
             what: format!("all kinds of {group}"),
             why: "the API server of the group does not respond".to_owned(),
         });
+
         graph.left_out.extend(silent);
         graph.left_out.sort();
+
         // Lists end in any order, but the output is the same for the same cluster.
-        let place = |node: &Node| (node.group.clone(), node.kind.clone(), node.namespace.clone(), node.name.clone());
+        let place = |node: &Node| {
+            (node.group.clone(), node.kind.clone(), node.namespace.clone(), node.name.clone())
+        };
         graph.nodes.sort_by_cached_key(place);
+
         graph
     }
 
-    /// Adds an object that no list contains, such as one of a kind that the account may get but not list. An object that
-    /// was not read and that a complete list lacks does not exist.
+    /// Adds an object that no list contains, such as one of a kind that the account may get but not
+    /// list. An object that was not read and that a complete list lacks does not exist.
     pub(crate) fn ensure(&mut self, object: &ObjectAddress, read: Option<Node>) {
-        let listed = |facts: &KindFacts| facts.complete && facts.group == object.group && facts.kind == object.kind;
+        let listed = |facts: &KindFacts| {
+            facts.complete && facts.group == object.group && facts.kind == object.kind
+        };
         let exists = read.is_some() || !self.kinds.iter().any(listed);
         if exists && !self.nodes.iter().any(|node| is_at(node, object)) {
             let ObjectAddress { group, kind, namespace, name } = object.clone();
@@ -120,17 +136,21 @@ impl OwnershipGraph {
         home: &str,
         progress: &impl Fn(Progress),
     ) {
-        let lists =
-            kinds.iter().map(|kind| async move { (*kind, listing::list(cluster, kind, scope, home, room).await) });
+        let lists = kinds.iter().map(|kind| async move {
+            (*kind, listing::list(cluster, kind, scope, home, room).await)
+        });
         let mut lists = futures::stream::iter(lists).buffer_unordered(AT_ONCE);
         let mut listed = 0;
+
         while let Some((kind, Listed { nodes, left_out })) = lists.next().await {
             listed += 1;
             self.kinds.push(facts(kind, left_out.is_none()));
             self.nodes.extend(nodes);
+
             if let Some(why) = left_out {
                 self.left_out.push(LeftOut { what: kind_names::name(kind), why });
             }
+
             progress(Progress { listed, kinds: kinds.len(), objects: self.nodes.len() });
         }
     }
@@ -171,10 +191,15 @@ fn is_at(node: &Node, address: &ObjectAddress) -> bool {
 ///
 /// # Errors
 /// The failure of the request, such as 404.
-pub(crate) async fn find(cluster: &Cluster, kind: &ApiKind, object: &ObjectAddress) -> Result<Node, Failure> {
+pub(crate) async fn find(
+    cluster: &Cluster,
+    kind: &ApiKind,
+    object: &ObjectAddress,
+) -> Result<Node, Failure> {
     if !is_name(&object.name) || !(object.namespace.is_empty() || is_name(&object.namespace)) {
         return Err(Failure::new(Cause::Invalid, "no object can have this name or namespace"));
     }
+
     let path = format!("{}/{}", path(kind, &object.namespace), encode(&object.name));
     let document = cluster.get_json(&path, METADATA).await?;
     Ok(listing::node(kind, document))
@@ -183,7 +208,11 @@ pub(crate) async fn find(cluster: &Cluster, kind: &ApiKind, object: &ObjectAddre
 /// The path of a collection; an empty namespace means the cluster or all namespaces.
 fn path(kind: &ApiKind, namespace: &str) -> String {
     let ApiKind { group, version, resource, .. } = kind;
-    let base = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    let base = if group.is_empty() {
+        format!("/api/{version}")
+    } else {
+        format!("/apis/{group}/{version}")
+    };
     match namespace {
         "" => format!("{base}/{resource}"),
         namespace => format!("{base}/namespaces/{}/{resource}", encode(namespace)),
@@ -191,7 +220,9 @@ fn path(kind: &ApiKind, namespace: &str) -> String {
 }
 
 fn is_collected(kind: &ApiKind) -> bool {
-    kind.watchable && kind.deletable && !IGNORED.contains(&(kind.group.as_str(), kind.resource.as_str()))
+    kind.watchable
+        && kind.deletable
+        && !IGNORED.contains(&(kind.group.as_str(), kind.resource.as_str()))
 }
 
 fn facts(kind: &ApiKind, complete: bool) -> KindFacts {

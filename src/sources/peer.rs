@@ -1,4 +1,5 @@
-//! HTTP clients for peers other than the API server: a webhook, and the operator's own metrics and profiles.
+//! HTTP clients for peers other than the API server: a webhook, and the operator's own metrics and
+//! profiles.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -71,7 +72,12 @@ const MAX_BUFFER: usize = 64 << 10;
 
 impl Peer {
     pub(crate) fn new(url: &Uri, ca_file: Option<PathBuf>) -> Self {
-        Self { is_https: url.scheme() == Some(&Scheme::HTTPS), ca_file, server_name: None, client: None }
+        Self {
+            is_https: url.scheme() == Some(&Scheme::HTTPS),
+            ca_file,
+            server_name: None,
+            client: None,
+        }
     }
 
     /// Sets the name in its certificate if the URLs of the requests have an address instead.
@@ -94,6 +100,7 @@ impl Peer {
             Some((_, client)) => client,
             None => trust.clone().client(None, self.server_name.clone()).await?,
         };
+
         Ok(&mut self.client.insert((trust, client)).1)
     }
 
@@ -105,15 +112,17 @@ impl Peer {
 
 /// The wait that a response asks for, at most a minute.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let seconds =
+        headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
     seconds.map(|seconds| Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER))
 }
 
 // === impl Trust ===
 
 impl Trust {
-    /// Builds a client. Loading the certificates of the system takes some milliseconds, so another thread does it.
-    /// `server_name` is the name in the certificate if the URLs of the requests have an address instead.
+    /// Builds a client. Loading the certificates of the system takes some milliseconds, so another
+    /// thread does it. `server_name` is the name in the certificate if the URLs of the requests
+    /// have an address instead.
     ///
     /// # Errors
     /// Names the file of the authorities if it cannot be used.
@@ -125,16 +134,23 @@ impl Trust {
         let mut connector = HttpConnector::new_with_resolver(Lookups::of_system());
         connector.enforce_http(false); // TLS is the next layer
         connector.set_connect_timeout(connect_within);
+
         let mut builder = legacy::Client::builder(TokioExecutor::new());
         builder.pool_max_idle_per_host(1).pool_idle_timeout(IDLE).pool_timer(TokioTimer::new());
         builder.http1_max_buf_size(MAX_BUFFER);
+
         let connector = match self {
-            Self::Plain => return Ok(BoxService::new(builder.build(connector).map_err(BoxError::from))),
+            Self::Plain => {
+                return Ok(BoxService::new(builder.build(connector).map_err(BoxError::from)));
+            }
             Self::Anyone => self.secure(connector, server_name)?,
             Self::System | Self::Authorities { .. } => {
-                spawn_blocking(|| self.secure(connector, server_name)).await.map_err(|error| error.to_string())??
+                spawn_blocking(|| self.secure(connector, server_name))
+                    .await
+                    .map_err(|error| error.to_string())??
             }
         };
+
         Ok(BoxService::new(builder.build(connector).map_err(BoxError::from)))
     }
 
@@ -144,15 +160,20 @@ impl Trust {
         connector: HttpConnector<Lookups>,
         server_name: Option<String>,
     ) -> Result<impl Connect + Clone + Send + Sync + 'static, String> {
-        // rustls does not choose between two linked providers. An error means that one is already installed.
+        // rustls does not choose between two linked providers. An error means that one is already
+        // installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut config = Config::new(Uri::from_static("https://peer"));
         config.tls_server_name = server_name;
+
         match self {
             Self::Plain | Self::System => {}
             Self::Authorities { file, pem } => config.root_cert = Some(certificates(&file, &pem)?),
-            Self::Anyone => (config.accept_invalid_certs, config.root_cert) = (true, Some(Vec::new())),
+            Self::Anyone => {
+                (config.accept_invalid_certs, config.root_cert) = (true, Some(Vec::new()))
+            }
         }
+
         config.rustls_https_connector_with_connector(connector).map_err(|error| layers(&error))
     }
 }
@@ -166,13 +187,17 @@ pub(crate) async fn send(
     let sending = async { client.ready().await?.call(request).await };
     match timeout(within, sending).await {
         Ok(response) => response.map_err(|error| Failure::peer(&*error)),
-        Err(_) => Err(Failure::new(Cause::Timeout, format!("no response within {} s", within.as_secs_f32()))),
+        Err(_) => Err(Failure::new(
+            Cause::Timeout,
+            format!("no response within {} s", within.as_secs_f32()),
+        )),
     }
 }
 
 /// The certificates of a PEM file.
 fn certificates(file: &Path, pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).map(|c| c.map(|c| c.to_vec())).collect();
+    let read: Result<Vec<_>, _> =
+        CertificateDer::pem_slice_iter(pem).map(|c| c.map(|c| c.to_vec())).collect();
     match read {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
         _ => Err(format!("{} contains no valid certificate in PEM", file.display())),
@@ -185,15 +210,19 @@ pub(crate) async fn authorization(file: &Path) -> Result<HeaderValue, String> {
     let token = read(file).await.map_err(|problem| match file.to_string_lossy() {
         path if path.contains('/') => problem,
         // Somebody may have set the token itself instead of the name of its file.
-        token => {
-            problem.replacen(&*token, "the token file (not shown, because its name has no / and may be the token)", 1)
-        }
+        token => problem.replacen(
+            &*token,
+            "the token file (not shown, because its name has no / and may be the token)",
+            1,
+        ),
     })?;
+
     let token = String::from_utf8(token).map_err(|_| invalid())?;
     let token = token.trim();
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(invalid());
     }
+
     let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| invalid())?;
     value.set_sensitive(true);
     Ok(value)
@@ -204,6 +233,7 @@ pub(crate) async fn read(file: &Path) -> Result<Vec<u8>, String> {
     let path: PathBuf = file.to_owned();
     let reading = spawn_blocking(move || {
         use std::io::Read as _;
+
         let mut content = Vec::new();
         open_regular(&path)?.take(MAX_FILE + 1).read_to_end(&mut content)?;
         match content.len() as u64 > MAX_FILE {
@@ -211,12 +241,13 @@ pub(crate) async fn read(file: &Path) -> Result<Vec<u8>, String> {
             true => Err(std::io::Error::other("it is larger than 1 MiB")),
         }
     });
+
     let content = reading.await.map_err(|error| error.to_string())?;
     content.map_err(|error| format!("cannot read {}: {error}", file.display()))
 }
 
-/// The warning that a secret would cross a network in the clear, if requests with it go to this URL. `from` says where the
-/// secret comes from.
+/// The warning that a secret would cross a network in the clear, if requests with it go to this
+/// URL. `from` says where the secret comes from.
 pub(crate) fn in_the_clear(url: &Uri, from: &str) -> Option<String> {
     let (scheme, authority) = (url.scheme()?, url.authority()?);
     (*scheme == Scheme::HTTP && !is_loopback(authority.host())).then(|| {
@@ -227,31 +258,40 @@ pub(crate) fn in_the_clear(url: &Uri, from: &str) -> Option<String> {
 /// Whether the host of a URL is this one.
 pub(crate) fn is_loopback(host: &str) -> bool {
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    host.eq_ignore_ascii_case("localhost")
+        || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Reads the URL of a peer. `advice` says where credentials belong instead. The error does not quote the URL, which may
-/// hold a secret.
+/// Reads the URL of a peer. `advice` says where credentials belong instead. The error does not
+/// quote the URL, which may hold a secret.
 ///
 /// # Errors
 /// If it is not a URL of HTTP with a host.
 pub(crate) fn http_url(text: &str, default_path: &str, advice: &str) -> Result<Uri, String> {
-    let expected = || "expected http:// or https:// with a host, for example http://127.0.0.1:8080".to_owned();
+    let expected =
+        || "expected http:// or https:// with a host, for example http://127.0.0.1:8080".to_owned();
     let mut parts = text.parse::<Uri>().map_err(|_| expected())?.into_parts();
-    let is_http = parts.scheme.as_ref().is_some_and(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme));
-    let authority = parts.authority.as_ref().filter(|authority| is_http && !authority.host().is_empty());
+    let is_http =
+        parts.scheme.as_ref().is_some_and(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme));
+    let authority =
+        parts.authority.as_ref().filter(|authority| is_http && !authority.host().is_empty());
     let authority = authority.ok_or_else(expected)?;
+
     if authority.as_str().contains('@') {
         return Err(format!("a URL must not contain a user or a password{advice}"));
     }
+
     // The text behind the host is a port, and only a valid one is a number.
     if authority.as_str() != authority.host() && authority.port_u16().is_none_or(|port| port == 0) {
         return Err("the port must be a number from 1 to 65535".to_owned());
     }
+
     let path = parts.path_and_query.as_ref().map_or("/", PathAndQuery::as_str);
     let query = path.strip_prefix('/').unwrap_or(path);
     if query.is_empty() || query.starts_with('?') {
-        parts.path_and_query = Some(format!("{default_path}{query}").parse().map_err(|_| expected())?);
+        parts.path_and_query =
+            Some(format!("{default_path}{query}").parse().map_err(|_| expected())?);
     }
+
     Uri::from_parts(parts).map_err(|_| expected())
 }

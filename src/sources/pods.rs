@@ -1,14 +1,17 @@
 //! The operator's workload and Pods.
 //!
-//! A sidecar knows its own Pod by the downward API, and by its owner the other Pods of the workload. Permissions decide
-//! how much it sees: all Pods by a watch if the account may list and watch Pods in its namespace, its own Pod by reads if
-//! the account may only get it, and otherwise what its environment says.
+//! A sidecar knows its own Pod by the downward API, and by its owner the other Pods of the
+//! workload. Permissions decide how much it sees: all Pods by a watch if the account may list and
+//! watch Pods in its namespace, its own Pod by reads if the account may only get it, and otherwise
+//! what its environment says.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch_model::observation::{Cause, MAX_OBJECT_BYTES, Observation, OperatorView, Permission, PodView, SourceId};
+use loopwatch_model::observation::{
+    Cause, MAX_OBJECT_BYTES, Observation, OperatorView, Permission, PodView, SourceId,
+};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -45,7 +48,8 @@ pub(crate) struct TargetPod {
     pub(crate) host_network: bool,
     /// The TCP ports of its containers, without those of loopwatch and of a service mesh.
     pub(crate) ports: Vec<TargetPort>,
-    /// The IDs of the operator's containers, without the name of the container runtime; the first runs the operator.
+    /// The IDs of the operator's containers, without the name of the container runtime; the first
+    /// runs the operator.
     pub(crate) container_ids: Vec<String>,
 }
 
@@ -100,14 +104,15 @@ const WORKLOAD_EVERY: Duration = Duration::from_secs(60);
 const WORKLOAD_OFTEN: Duration = Duration::from_secs(5);
 /// Time from the change of a Pod to a read of the workload, whose status follows.
 const WORKLOAD_AFTER_CHANGE: Duration = Duration::from_secs(1);
-/// Interval of reads that the API server refuses: each is an entry in the audit log. A review of the permissions may come
-/// earlier.
+/// Interval of reads that the API server refuses: each is an entry in the audit log. A review of
+/// the permissions may come earlier.
 const REFUSED_FOR: Duration = Duration::from_secs(600);
 
 /// The reason why the source is off if the Pod runs no operator.
 const NO_OPERATOR: &str = "this Pod runs no operator: set --operator NAMESPACE/DEPLOYMENT";
 
-/// The reason why the source is off if nobody says which operator to observe, and loopwatch cannot read its own Pod.
+/// The reason why the source is off if nobody says which operator to observe, and loopwatch cannot
+/// read its own Pod.
 const UNNAMED: &str = "loopwatch does not know the operator: set POD_NAME and POD_NAMESPACE in its Pod as \
      deploy/components/sidecar does, or --operator NAMESPACE/DEPLOYMENT";
 
@@ -125,7 +130,12 @@ impl PodsHandle {
     }
 
     fn set_targets(&self, targets: Vec<TargetPod>) {
-        let containers = targets.iter().find(|pod| pod.own).map(|pod| pod.container_ids.clone()).unwrap_or_default();
+        let containers = targets
+            .iter()
+            .find(|pod| pod.own)
+            .map(|pod| pod.container_ids.clone())
+            .unwrap_or_default();
+
         self.clues.send_if_modified(|clue| {
             let changed = clue.containers != containers;
             clue.containers = containers;
@@ -153,7 +163,18 @@ impl PodsReader {
     ) -> Self {
         let workload = WorkloadReader::new(cluster.clone());
         let backoff = Backoff::new();
-        Self { cluster, identity, feed, shared, handle, once, is_up: None, workload, sent: None, backoff }
+        Self {
+            cluster,
+            identity,
+            feed,
+            shared,
+            handle,
+            once,
+            is_up: None,
+            workload,
+            sent: None,
+            backoff,
+        }
     }
 
     /// Follows the operator until the feed is closed.
@@ -175,10 +196,12 @@ impl PodsReader {
                 if self.sent.is_none() {
                     self.send_unread().await?;
                 }
+
                 if !self.once {
                     tokio::time::sleep(self.backoff.wait(failure.retry_after)).await;
                 }
             }
+
             if self.once {
                 return Ok(());
             }
@@ -189,22 +212,31 @@ impl PodsReader {
     async fn watch(&mut self) -> Result<Result<(), Failure>, Closed> {
         if let Some(own) = self.own().cloned() {
             match self.list_own(&own).await {
-                Ok(Some(pod)) if runs_operator(&pod, &own) => self.workload.set(WorkloadName::of_pod(&pod.metadata)),
+                Ok(Some(pod)) if runs_operator(&pod, &own) => {
+                    self.workload.set(WorkloadName::of_pod(&pod.metadata))
+                }
                 Ok(pod) => {
-                    self.off(pod.map_or_else(|| no_such_pod(&own), |_| NO_OPERATOR.to_owned())).await?;
+                    self.off(pod.map_or_else(|| no_such_pod(&own), |_| NO_OPERATOR.to_owned()))
+                        .await?;
                     return self.review().await;
                 }
                 Err(failure) => return Ok(Err(failure)),
             }
         }
+
         self.identify_by_name();
         self.workload.read_if_due(self.identity.namespace()).await;
+
         let (seen, changed) = (SeenPods::default(), Arc::new(Notify::new()));
         let labels = self.workload.labels().to_owned();
-        let target = WatchTarget { labels: labels.clone(), ..WatchTarget::new(self.pods_path(), false) };
+        let target =
+            WatchTarget { labels: labels.clone(), ..WatchTarget::new(self.pods_path(), false) };
         let sink = PodSink::new(self.filter(), seen.clone(), Arc::clone(&changed));
-        let (cluster, feed, shared) = (self.cluster.clone(), self.feed.clone(), Arc::clone(&self.shared));
-        let watcher = Watcher::new(cluster, target, sink, feed, shared, SyncReporter::silent(), self.once);
+        let (cluster, feed, shared) =
+            (self.cluster.clone(), self.feed.clone(), Arc::clone(&self.shared));
+        let watcher =
+            Watcher::new(cluster, target, sink, feed, shared, SyncReporter::silent(), self.once);
+
         self.backoff.reset();
         self.is_up = None; // the watch itself reports whether it works
         tokio::select! {
@@ -226,6 +258,7 @@ impl PodsReader {
             if self.workload.labels() != labels {
                 return Ok(Ok(()));
             }
+
             self.send_pods(seen, true).await?;
             tokio::select! {
                 () = changed.notified() => {}
@@ -251,15 +284,18 @@ impl PodsReader {
                 };
                 due = Instant::now() + if pod.is_some() { POLL_EVERY } else { REFUSED_FOR };
             }
+
             self.identify_by_name();
             self.workload.read_if_due(self.identity.namespace()).await;
             match &pod {
                 Some(pods) => self.send_pods(pods, false).await?,
                 None => self.send_unread().await?,
             }
+
             if self.once {
                 return Ok(Ok(()));
             }
+
             tokio::select! {
                 () = sleep_until(due.min(self.workload.due)) => {}
                 () = review.notified() => match self.may_watch().await {
@@ -272,7 +308,8 @@ impl PodsReader {
         }
     }
 
-    /// Reads the own Pod; `None` if there is none that the account may read and that runs an operator.
+    /// Reads the own Pod; `None` if there is none that the account may read and that runs an
+    /// operator.
     async fn read_own(&mut self) -> Result<Result<Option<SeenPods>, Failure>, Closed> {
         let Some(own) = self.own().cloned() else {
             self.off(self.missing_permission("list and watch")).await?;
@@ -287,6 +324,7 @@ impl PodsReader {
                     self.is_up = Some(true);
                     self.feed.recovered(SourceId::Pods).await?;
                 }
+
                 let pods = SeenPods::of(self.filter().see(&pod));
                 Ok(Ok(Some(pods)))
             }
@@ -294,28 +332,37 @@ impl PodsReader {
             Err(failure) if failure.cause == Cause::Forbidden => {
                 self.off(self.missing_permission("get")).await.map(|()| Ok(None))
             }
-            Err(failure) if failure.absent_object == own.name => self.off(no_such_pod(&own)).await.map(|()| Ok(None)),
+            Err(failure) if failure.absent_object == own.name => {
+                self.off(no_such_pod(&own)).await.map(|()| Ok(None))
+            }
             Err(failure) => Ok(Err(failure)),
         }
     }
 
-    /// Lists only the own Pod: an account that may list and watch Pods need not have the permission to get them.
+    /// Lists only the own Pod: an account that may list and watch Pods need not have the permission
+    /// to get them.
     async fn list_own(&self, own: &OwnPod) -> Result<Option<PodDocument>, Failure> {
         let selector = encode(&format!("metadata.name={}", own.name));
         let path = format!("{}?fieldSelector={selector}&limit=1", self.pods_path());
-        let list: PodListDocument = self.cluster.get_json_within(&path, JSON, MAX_OBJECT_BYTES).await?;
+        let list: PodListDocument =
+            self.cluster.get_json_within(&path, JSON, MAX_OBJECT_BYTES).await?;
+
         Ok(list.items.into_iter().find(|pod| pod.metadata.name == own.name))
     }
 
-    /// Whether the account may list and watch Pods. If the cluster forbids this question, it may not.
+    /// Whether the account may list and watch Pods. If the cluster forbids this question, it may
+    /// not.
     async fn may_watch(&self) -> Result<bool, Failure> {
         for verb in ["list", "watch"] {
             let (verb, resource) = (verb.to_owned(), "pods".to_owned());
             let permission = Permission { verb, resource, ..Permission::default() };
-            if is_allowed(&self.cluster, &permission, self.identity.namespace()).await? != Some(true) {
+            if is_allowed(&self.cluster, &permission, self.identity.namespace()).await?
+                != Some(true)
+            {
                 return Ok(false);
             }
         }
+
         Ok(true)
     }
 
@@ -388,6 +435,7 @@ impl PodsReader {
         if own.is_none() && self.own().is_some() {
             return Ok(()); // this Pod may run no operator
         }
+
         let target = own.map(|own| TargetPod {
             instance: own.instance(),
             own: true,
@@ -396,6 +444,7 @@ impl PodsReader {
             ports: Vec::new(),
             container_ids: Vec::new(),
         });
+
         let view = own.map(|OwnPod { name, uid, revision, .. }| PodView {
             name: name.clone(),
             uid: uid.clone(),
@@ -403,12 +452,18 @@ impl PodsReader {
             revision: revision.clone(),
             ..PodView::default()
         });
+
         self.handle.set_targets(target.into_iter().collect());
         self.send(view.into_iter().collect(), 0, false).await
     }
 
     /// Sends a view unless it is the same as the last one.
-    async fn send(&mut self, pods: Vec<PodView>, pods_left_out: u32, complete: bool) -> Result<(), Closed> {
+    async fn send(
+        &mut self,
+        pods: Vec<PodView>,
+        pods_left_out: u32,
+        complete: bool,
+    ) -> Result<(), Closed> {
         let name = self.workload.name().map(|workload| workload.name.clone());
         let view = OperatorView {
             namespace: self.identity.namespace().to_owned(),
@@ -418,13 +473,16 @@ impl PodsReader {
             pods_left_out,
             complete,
         };
+
         if self.sent.as_ref().is_some_and(|sent| sent.pods != view.pods) {
             self.workload.pods_changed();
         }
+
         if self.sent.as_ref() != Some(&view) {
             self.feed.send(Observation::OperatorSeen(Box::new(view.clone()))).await?;
             self.sent = Some(view);
         }
+
         Ok(())
     }
 }

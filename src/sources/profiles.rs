@@ -5,9 +5,9 @@
 //!                              └──────── ProfileStore ◀──┘
 //! ```
 //!
-//! loopwatch never takes a profile on its own, and seldom on request: a profile costs the operator some milliseconds of CPU
-//! time and some memory. It asks only programs of its own Pod. A failure concerns one comparison, so it is an
-//! [`Answer::Failed`] and no failure of the source.
+//! loopwatch never takes a profile on its own, and seldom on request: a profile costs the operator
+//! some milliseconds of CPU time and some memory. It asks only programs of its own Pod. A failure
+//! concerns one comparison, so it is an [`Answer::Failed`] and no failure of the source.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -57,7 +57,8 @@ pub(crate) struct ProfileOptions {
     pub wait: Option<Duration>,
 }
 
-/// The addresses of the metrics by instance. The source of metrics fills it with those that it has found.
+/// The addresses of the metrics by instance. The source of metrics fills it with those that it has
+/// found.
 pub(crate) type MetricsAddresses = Arc<RwLock<BTreeMap<String, SocketAddr>>>;
 
 /// Takes and compares profiles. All clones share one turn.
@@ -97,11 +98,13 @@ struct Schedule {
     resting: HashMap<ProfileKind, Instant>,
 }
 
-/// When to take the later heap profiles, after the first one. The first time exceeds the usual time between two garbage
-/// collections. Go samples one allocation in 512 KiB, so the growth of a slow leak is chance after a minute and clear after
-/// ten: only the last comparison counts in any case.
-const HEAP_AFTER: &[Duration] = &[Duration::from_secs(60), Duration::from_secs(300), Duration::from_secs(600)];
-/// When to take the second goroutine profile. Their number is exact, but bursts of work take minutes to pass.
+/// When to take the later heap profiles, after the first one. The first time exceeds the usual time
+/// between two garbage collections. Go samples one allocation in 512 KiB, so the growth of a slow
+/// leak is chance after a minute and clear after ten: only the last comparison counts in any case.
+const HEAP_AFTER: &[Duration] =
+    &[Duration::from_secs(60), Duration::from_secs(300), Duration::from_secs(600)];
+/// When to take the second goroutine profile. Their number is exact, but bursts of work take
+/// minutes to pass.
 const GOROUTINES_AFTER: &[Duration] = &[Duration::from_secs(300)];
 /// The growth of a heap stack that is no chance, in bytes: four samples.
 const CLEAR_GROWTH: u64 = 4 * 512 * 1024;
@@ -112,15 +115,23 @@ const REST_AFTER_FAILURE: Duration = Duration::from_secs(5 * 60);
 /// The reason why the source is off if the user wants no profiles.
 const OFF: &str = "profiles are off (--profiles=off)";
 
-/// Answers probes until the channel closes. If an earlier task has failed, the start of this one shows that it works.
-pub(crate) async fn run(profiler: Profiler, feed: Feed, probes: Arc<Mutex<mpsc::Receiver<Probe>>>, failed: bool) {
+/// Answers probes until the channel closes. If an earlier task has failed, the start of this one
+/// shows that it works.
+pub(crate) async fn run(
+    profiler: Profiler,
+    feed: Feed,
+    probes: Arc<Mutex<mpsc::Receiver<Probe>>>,
+    failed: bool,
+) {
     let mut probes = probes.lock().await;
     if failed && feed.recovered(SourceId::Profiles).await == Err(Closed) {
         return;
     }
+
     if profiler.options.off && report_off(&feed, OFF.to_owned()).await == Err(Closed) {
         return;
     }
+
     let (mut comparisons, mut schedule) = (FuturesUnordered::new(), Schedule::default());
     let mut off = None;
     loop {
@@ -183,17 +194,29 @@ async fn conclude(
             if off.as_ref() == Some(&reason) {
                 return Ok(());
             }
+
             *off = Some(reason.clone());
             report_off(feed, reason).await
         }
         Err(NoComparison::Failed(failure)) => {
-            warn!(instance, kind = kind.as_str(), error = failure.detail, "cannot compare two profiles");
+            warn!(
+                instance,
+                kind = kind.as_str(),
+                error = failure.detail,
+                "cannot compare two profiles"
+            );
+
             answer(feed, instance, kind, Answer::Failed(failure.cause)).await
         }
     }
 }
 
-async fn answer(feed: &Feed, instance: String, kind: ProfileKind, answer: Answer) -> Result<(), Closed> {
+async fn answer(
+    feed: &Feed,
+    instance: String,
+    kind: ProfileKind,
+    answer: Answer,
+) -> Result<(), Closed> {
     feed.send(Observation::Answered { probe: Probe::Profile { instance, kind }, answer }).await
 }
 
@@ -211,9 +234,11 @@ impl Schedule {
             Some(_) => return Err(Cause::Throttled),
             None => {}
         }
+
         if self.resting.get(&kind).is_some_and(|until| *until > Instant::now()) {
             return Err(Cause::Throttled);
         }
+
         self.running.insert(kind, instance.to_owned());
         self.resting.insert(kind, Instant::now() + REST);
         Ok(true)
@@ -231,7 +256,11 @@ impl Schedule {
 
 impl Profiler {
     /// Compares profiles of instances in the Pod of this process.
-    pub(crate) fn new(options: ProfileOptions, own: Option<OwnPod>, metrics: MetricsAddresses) -> Self {
+    pub(crate) fn new(
+        options: ProfileOptions,
+        own: Option<OwnPod>,
+        metrics: MetricsAddresses,
+    ) -> Self {
         let store = ProfileStore::new(options.dir.as_deref());
         Self { options, store, own, metrics, turn: Arc::default() }
     }
@@ -250,15 +279,27 @@ impl Profiler {
             (None, ProfileKind::Heap) => HEAP_AFTER,
             (None, ProfileKind::Goroutines) => GOROUTINES_AFTER,
         };
+
         for (number, after) in times.iter().enumerate() {
             sleep_until(began + *after).await;
             let to = now();
             let is_last = number + 1 == times.len();
-            if let Compared::Clear { stacks, file } = self.later(&endpoint, instance, kind, to, &first, is_last).await?
+
+            if let Compared::Clear { stacks, file } =
+                self.later(&endpoint, instance, kind, to, &first, is_last).await?
             {
-                return Ok(ProfileView { instance: instance.to_owned(), kind, from, to, stacks, file, first_file });
+                return Ok(ProfileView {
+                    instance: instance.to_owned(),
+                    kind,
+                    from,
+                    to,
+                    stacks,
+                    file,
+                    first_file,
+                });
             }
         }
+
         Err(failed(Cause::Other, "loopwatch has taken no later profile"))
     }
 
@@ -277,6 +318,7 @@ impl Profiler {
             let summary = Profile::decode(&content, kind)?.summary();
             Ok((summary, keep(&store, kind, &name, at, &content)))
         });
+
         let decoded = decoding.await.map_err(|panic| failed(Cause::Other, &panic.to_string()))?;
         let (summary, file) = decoded.map_err(malformed)?;
         Ok((endpoint, Arc::new(summary), file))
@@ -295,23 +337,38 @@ impl Profiler {
         let _turn = self.turn.lock().await;
         let content = match fetch(endpoint, kind).await {
             Fetched::Profile(content) => content,
-            Fetched::NoPprof(reason) => return Err(failed(Cause::NotFound, &format!("{endpoint}: {reason}"))),
-            Fetched::Silent(failure) | Fetched::Broken(failure) => return Err(NoComparison::Failed(failure)),
+            Fetched::NoPprof(reason) => {
+                return Err(failed(Cause::NotFound, &format!("{endpoint}: {reason}")));
+            }
+            Fetched::Silent(failure) | Fetched::Broken(failure) => {
+                return Err(NoComparison::Failed(failure));
+            }
         };
+
         let (store, name, first) = (self.store.clone(), instance.to_owned(), Arc::clone(first));
         let comparing = spawn_blocking(move || {
             let profile = Profile::decode(&content, kind).map_err(malformed)?;
             if profile.allocated < first.allocated {
-                return Err(failed(Cause::Other, "the operator restarted between the two profiles"));
+                return Err(failed(
+                    Cause::Other,
+                    "the operator restarted between the two profiles",
+                ));
             }
+
             let stacks = profile.growth_since(&first);
-            // Heap profiles show the last collection. Without one since the first profile, this one is the same.
-            let is_clear = stacks.first().is_some_and(|most| kind != ProfileKind::Heap || most.growth >= CLEAR_GROWTH);
+
+            // Heap profiles show the last collection. Without one since the first profile, this one
+            // is the same.
+            let is_clear = stacks
+                .first()
+                .is_some_and(|most| kind != ProfileKind::Heap || most.growth >= CLEAR_GROWTH);
             if !is_clear && !is_last {
                 return Ok(Compared::Unclear);
             }
+
             Ok(Compared::Clear { stacks, file: keep(&store, kind, &name, at, &content) })
         });
+
         comparing.await.map_err(|panic| failed(Cause::Other, &panic.to_string()))?
     }
 
@@ -320,6 +377,7 @@ impl Profiler {
         if self.options.off {
             return Err(NoComparison::NoPprof(OFF.to_owned()));
         }
+
         if let Some(url) = &self.options.url {
             let endpoints = url.endpoints();
             return match endpoints.iter().all(|endpoint| is_own_address(endpoint.address.ip())) {
@@ -329,11 +387,15 @@ impl Profiler {
                 ))),
             };
         }
-        let found = self.metrics.read().unwrap_or_else(PoisonError::into_inner).get(instance).copied();
+
+        let found =
+            self.metrics.read().unwrap_or_else(PoisonError::into_inner).get(instance).copied();
+
         // An instance whose Pod is not known has the address of its metrics for a name.
         let metrics = found.or_else(|| instance.parse().ok());
         let on_node = self.own.as_ref().is_some_and(|own| own.host_network);
         let is_here = || self.own.as_ref().is_some_and(|own| own.instance() == instance);
+
         match metrics {
             // The other ports may be of any program of the node.
             Some(metrics) if is_own_address(metrics.ip()) && on_node => Ok(vec![beside(metrics)]),
@@ -352,25 +414,33 @@ impl Profiler {
     }
 
     /// Takes a profile from the first endpoint that has one.
-    async fn find(&self, endpoints: Vec<Endpoint>, kind: ProfileKind) -> Result<(Endpoint, Vec<u8>), NoComparison> {
+    async fn find(
+        &self,
+        endpoints: Vec<Endpoint>,
+        kind: ProfileKind,
+    ) -> Result<(Endpoint, Vec<u8>), NoComparison> {
         let (mut without, mut silent) = (None, None);
         for endpoint in endpoints {
             match fetch(&endpoint, kind).await {
                 Fetched::Profile(content) => return Ok((endpoint, content)),
                 Fetched::Broken(failure) => return Err(NoComparison::Failed(failure)),
                 Fetched::NoPprof(reason) => without = Some(reason),
-                // Any program may refuse an unknown path, or use such a port for something else than HTTP. But one that does
-                // not answer in time may be an operator without CPU time.
-                Fetched::Silent(failure) if self.options.url.is_some() || failure.cause == Cause::Timeout => {
+                // Any program may refuse an unknown path, or use such a port for something else
+                // than HTTP. But one that does not answer in time may be an operator without CPU
+                // time.
+                Fetched::Silent(failure)
+                    if self.options.url.is_some() || failure.cause == Cause::Timeout =>
+                {
                     silent = silent.or(Some(failure));
                 }
                 Fetched::Silent(_) => {}
             }
         }
+
         match (&self.options.url, without, silent) {
-            (Some(url), Some(reason), _) => {
-                Err(NoComparison::NoPprof(format!("the operator serves no pprof at {url}: {reason}")))
-            }
+            (Some(url), Some(reason), _) => Err(NoComparison::NoPprof(format!(
+                "the operator serves no pprof at {url}: {reason}"
+            ))),
             (_, _, Some(failure)) => Err(NoComparison::Failed(failure)),
             _ => Err(NoComparison::NoPprof(format!(
                 "the operator serves no pprof on the ports {:?} and that of its metrics; if it is elsewhere, set --pprof",
@@ -381,7 +451,13 @@ impl Profiler {
 }
 
 /// Keeps a profile, and returns the name of its file; empty if it could not.
-fn keep(store: &ProfileStore, kind: ProfileKind, instance: &str, at: Timestamp, content: &[u8]) -> String {
+fn keep(
+    store: &ProfileStore,
+    kind: ProfileKind,
+    instance: &str,
+    at: Timestamp,
+    content: &[u8],
+) -> String {
     store.keep(kind, instance, at, content).map(Option::unwrap_or_default).unwrap_or_else(|error| {
         warn!(dir = ?store.dir(), %error, "cannot keep a profile");
         String::new()

@@ -1,8 +1,10 @@
-//! Reads single objects that the model asks for: whether they exist, their metadata, and their dependents.
+//! Reads single objects that the model asks for: whether they exist, their metadata, and their
+//! dependents.
 //!
-//! Every answer that could accuse somebody is certain: [`Answer::Absent`] only if the API server says that this object does
-//! not exist, and [`Answer::KindUnknown`] only if a current and complete list of kinds lacks the kind. Everything else is
-//! [`Answer::Failed`]. The requests ask for metadata only, never for the contents of an object.
+//! Every answer that could accuse somebody is certain: [`Answer::Absent`] only if the API server
+//! says that this object does not exist, and [`Answer::KindUnknown`] only if a current and complete
+//! list of kinds lacks the kind. Everything else is [`Answer::Failed`]. The requests ask for
+//! metadata only, never for the contents of an object.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -62,7 +64,8 @@ struct RefusedScope {
 
 /// Time for one answer. One slow API server must not delay the reads of other kinds for longer.
 const WITHIN: Duration = Duration::from_secs(5);
-/// Time for which a refusal counts. Permissions change rarely, and each refused request is an entry in the audit log.
+/// Time for which a refusal counts. Permissions change rarely, and each refused request is an entry
+/// in the audit log.
 const REFUSED_FOR: Duration = Duration::from_secs(600);
 /// Limit on probes that wait for a list of kinds. Beyond it, their answer is that nothing is known.
 const MAX_POSTPONED: usize = 1_000;
@@ -71,11 +74,18 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Limit on remembered refusals. Without room, loopwatch asks again.
 const MAX_REFUSALS: usize = 10_000;
 
-/// Answers probes until the channel closes. If an earlier task has failed, the first answer shows that this one works.
-pub(crate) async fn run(mut reader: Reader, feed: Feed, probes: Arc<Mutex<mpsc::Receiver<Probe>>>, mut failed: bool) {
+/// Answers probes until the channel closes. If an earlier task has failed, the first answer shows
+/// that this one works.
+pub(crate) async fn run(
+    mut reader: Reader,
+    feed: Feed,
+    probes: Arc<Mutex<mpsc::Receiver<Probe>>>,
+    mut failed: bool,
+) {
     let mut probes = probes.lock().await;
     let mut postponed: VecDeque<Postponed> = VecDeque::new();
     let mut pause = Instant::now();
+
     loop {
         let retry_at = postponed.front().map(|first| first.until.max(pause));
         let retry = async { sleep_until(retry_at.unwrap_or_else(Instant::now)).await };
@@ -92,6 +102,7 @@ pub(crate) async fn run(mut reader: Reader, feed: Feed, probes: Arc<Mutex<mpsc::
                 None => continue,
             },
         };
+
         let answer = match reader.answer(&probe, asked).await {
             Ok(answer) => answer,
             Err(NotFound::TooEarly(until)) if postponed.len() < MAX_POSTPONED => {
@@ -101,9 +112,11 @@ pub(crate) async fn run(mut reader: Reader, feed: Feed, probes: Arc<Mutex<mpsc::
             Err(NotFound::TooEarly(_)) => Answer::Failed(Cause::Throttled),
             Err(NotFound::Failed(cause)) => Answer::Failed(cause),
         };
+
         if feed.send(Observation::Answered { probe, answer }).await == Err(Closed) {
             return;
         }
+
         if std::mem::take(&mut failed) && feed.recovered(SourceId::Reads).await == Err(Closed) {
             return;
         }
@@ -143,25 +156,34 @@ impl Reader {
         if !is_name(name) || !(namespace.is_empty() || is_name(namespace)) {
             return Err(NotFound::Failed(Cause::Invalid));
         }
-        let Some(served) = self.kinds.find(group, kind, asked).await? else { return Ok(Answer::KindUnknown) };
-        // An object of a namespaced kind cannot be without a namespace, and a cluster-scoped kind ignores it.
+
+        let Some(served) = self.kinds.find(group, kind, asked).await? else {
+            return Ok(Answer::KindUnknown);
+        };
+
+        // An object of a namespaced kind cannot be without a namespace, and a cluster-scoped kind
+        // ignores it.
         let namespace = served.namespaced.then_some(namespace.as_str());
         if namespace == Some("") {
             return Err(NotFound::Failed(Cause::Invalid));
         }
+
         let scope = RefusedScope::new("get", &served, namespace);
         if self.leaves_alone(&served) || self.refusals.contain(&scope) {
             return Err(NotFound::Failed(Cause::Forbidden));
         }
+
         let sent = Instant::now();
         match self.get(&served, namespace, name).await {
             Ok(object) => Ok(Answer::Found(Box::new(object))),
             Err(failure) if failure.absent_object == *name => Ok(Answer::Absent),
             // The API server may no longer serve the kind.
-            Err(failure) if failure.status == Some(404) => match self.kinds.find_again(group, kind, sent).await? {
-                Some(_) => Err(NotFound::Failed(Cause::NotFound)),
-                None => Ok(Answer::KindUnknown),
-            },
+            Err(failure) if failure.status == Some(404) => {
+                match self.kinds.find_again(group, kind, sent).await? {
+                    Some(_) => Err(NotFound::Failed(Cause::NotFound)),
+                    None => Ok(Answer::KindUnknown),
+                }
+            }
             Err(failure) => {
                 if failure.cause == Cause::Forbidden {
                     self.refusals.add(scope);
@@ -176,16 +198,28 @@ impl Reader {
         self.secrets == SecretAccess::Off && kind.is_secret()
     }
 
-    async fn get(&self, kind: &ApiKind, namespace: Option<&str>, name: &str) -> Result<ObjectView, Failure> {
+    async fn get(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<ObjectView, Failure> {
         let path = collection(&kind.group, &kind.version, &kind.resource, namespace);
         let path = format!("{path}/{}", encode(name));
-        let request = self.cluster.get_json_within::<Box<RawValue>>(&path, METADATA, MAX_OBJECT_BYTES);
-        let document = timeout(WITHIN, request).await.unwrap_or_else(|_| Err(Failure::timeout(&path, WITHIN)))?;
+        let request =
+            self.cluster.get_json_within::<Box<RawValue>>(&path, METADATA, MAX_OBJECT_BYTES);
+        let document = timeout(WITHIN, request)
+            .await
+            .unwrap_or_else(|_| Err(Failure::timeout(&path, WITHIN)))?;
         let extra = Extra::of(&kind.group, &kind.resource);
+
         let options = DecodeOptions { key: &self.hash_key, annotations: &[], extra };
         match decode::object(document.get().as_bytes(), options) {
             Ok(object) if object.key.name == name => Ok(object),
-            _ => Err(Failure::new(Cause::Undecodable, format!("{path}: the response is another object"))),
+            _ => Err(Failure::new(
+                Cause::Undecodable,
+                format!("{path}: the response is another object"),
+            )),
         }
     }
 }

@@ -6,8 +6,8 @@
 //!                                               └──────────┘
 //! ```
 //!
-//! A sidecar scrapes the operator in its own Pod. With `--operator`, loopwatch scrapes each Pod of that operator.
-//! `docs/scrape.md` describes the rules for users.
+//! A sidecar scrapes the operator in its own Pod. With `--operator`, loopwatch scrapes each Pod of
+//! that operator. `docs/scrape.md` describes the rules for users.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -89,16 +89,20 @@ impl Hints {
             let mut addresses = self.addresses.write().unwrap_or_else(PoisonError::into_inner);
             addresses.insert(view.instance.clone(), address);
         }
+
         let started = view.process.started.map(|at| at.0 as f64 / 1_000.0);
         self.clues.send_if_modified(|clue| {
             // One process may have several addresses. The first one names it.
             let is_new = clue.instance.is_empty();
-            let changed = is_new || clue.instance == view.instance && clue.started_seconds != started;
+            let changed =
+                is_new || clue.instance == view.instance && clue.started_seconds != started;
             let changed = is_near && changed;
+
             if changed {
                 clue.instance.clone_from(&view.instance);
                 clue.started_seconds = started;
             }
+
             changed
         });
     }
@@ -111,6 +115,7 @@ impl Hints {
             if changed {
                 (clue.instance, clue.started_seconds) = (String::new(), None);
             }
+
             changed
         });
     }
@@ -120,7 +125,13 @@ impl Hints {
 
 impl Scraper {
     /// `own` is the Pod of this process; `None` outside a cluster.
-    pub(crate) fn new(options: ScrapeOptions, own: Option<OwnPod>, pods: TargetPods, feed: Feed, hints: Hints) -> Self {
+    pub(crate) fn new(
+        options: ScrapeOptions,
+        own: Option<OwnPod>,
+        pods: TargetPods,
+        feed: Feed,
+        hints: Hints,
+    ) -> Self {
         Self { options: Arc::new(options), own, pods, feed, hints }
     }
 
@@ -138,17 +149,20 @@ impl Scraper {
                 self.instance(target, &reporter).round().await?;
             }
         }
+
         Ok(())
     }
 
     async fn follow_all(&mut self, reporter: Reporter) -> Result<(), Closed> {
         let (mut tasks, mut followed) = (JoinSet::new(), BTreeMap::<String, Followed>::new());
-        let searches = self.options.target == ScrapeTarget::Find && (self.options.standalone || self.own.is_some());
+        let searches = self.options.target == ScrapeTarget::Find
+            && (self.options.standalone || self.own.is_some());
         if searches && self.pods.borrow().is_empty() {
             let within = if self.options.standalone { PODS_WITHIN } else { OWN_POD_WITHIN };
             let known = self.pods.wait_for(|pods| !pods.is_empty());
             let _ = tokio::time::timeout(within, known).await.map(drop);
         }
+
         loop {
             let targets = self.targets();
             followed.retain(|name, one| {
@@ -157,19 +171,28 @@ impl Scraper {
                     one.stop.cancel();
                     reporter.gone(name);
                 }
+
                 keep
             });
+
             for target in &targets {
                 if followed.contains_key(&target.name) {
                     continue;
                 }
-                let (stop, instance) = (CancellationToken::new(), self.instance(target.clone(), &reporter));
-                followed.insert(target.name.clone(), Followed { target: target.clone(), stop: stop.clone() });
+
+                let (stop, instance) =
+                    (CancellationToken::new(), self.instance(target.clone(), &reporter));
+                followed.insert(
+                    target.name.clone(),
+                    Followed { target: target.clone(), stop: stop.clone() },
+                );
                 tasks.spawn(async move { stop.run_until_cancelled(instance.run()).await });
             }
+
             if targets.is_empty() {
                 reporter.off(self.why_off()).await?;
             }
+
             self.wait(&mut tasks).await?;
         }
     }
@@ -193,7 +216,13 @@ impl Scraper {
     }
 
     fn instance(&self, target: Target, reporter: &Reporter) -> Instance {
-        Instance::new(target, self.options.clone(), self.own.clone(), self.pods.clone(), reporter.clone())
+        Instance::new(
+            target,
+            self.options.clone(),
+            self.own.clone(),
+            self.pods.clone(),
+            reporter.clone(),
+        )
     }
 
     fn targets(&mut self) -> Vec<Target> {
@@ -202,15 +231,20 @@ impl Scraper {
         let own = own.or(self.own.as_ref().map(OwnPod::instance));
         let mut targets: Vec<Target> = match &self.options.target {
             ScrapeTarget::Off => Vec::new(),
-            ScrapeTarget::Urls(urls) => urls.iter().map(|url| of_url(url, own.as_ref(), &pods)).collect(),
+            ScrapeTarget::Urls(urls) => {
+                urls.iter().map(|url| of_url(url, own.as_ref(), &pods)).collect()
+            }
             ScrapeTarget::Find if self.options.standalone => {
                 let pods = pods.iter().filter(|pod| pod.ip.is_some());
                 pods.map(|pod| Target { name: pod.instance.clone(), place: Place::Pod }).collect()
             }
-            ScrapeTarget::Find => {
-                own.filter(|_| self.own.is_some()).map(|name| Target { name, place: Place::Own }).into_iter().collect()
-            }
+            ScrapeTarget::Find => own
+                .filter(|_| self.own.is_some())
+                .map(|name| Target { name, place: Place::Own })
+                .into_iter()
+                .collect(),
         };
+
         for at in 1..targets.len() {
             // Two addresses of one Pod are two instances.
             let (before, rest) = targets.split_at_mut(at);
@@ -220,6 +254,7 @@ impl Scraper {
                 rest[0].name = address(url);
             }
         }
+
         targets.truncate(MAX_INSTANCES);
         targets
     }
@@ -239,6 +274,7 @@ fn of_url(url: &Uri, own: Option<&String>, pods: &[TargetPod]) -> Target {
     let pod = pods.iter().find(|pod| pod.ip.is_some() && pod.ip == ip).map(|pod| &pod.instance);
     let own = own.filter(|_| ip.is_some_and(|ip| ip.is_loopback()));
     let name = pod.or(own).cloned().unwrap_or_else(|| address(url));
+
     Target { name, place: Place::Url(url.clone()) }
 }
 

@@ -1,13 +1,16 @@
-//! Owns the tasks that talk to the API server: starts one per watch, restarts those that panic, and stops all of them.
+//! Owns the tasks that talk to the API server: starts one per watch, restarts those that panic, and
+//! stops all of them.
 //!
-//! This file is the tour: the supervisor polls discovery, which starts and stops tasks, and between the polls it waits for
-//! their panics and for signs of a change.
+//! This file is the tour: the supervisor polls discovery, which starts and stops tasks, and between
+//! the polls it waits for their panics and for signs of a change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch_model::observation::{Cause, Observation, PermissionsView, Probe, WatchId, WatchedKind};
+use loopwatch_model::observation::{
+    Cause, Observation, PermissionsView, Probe, WatchId, WatchedKind,
+};
 use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
@@ -108,8 +111,8 @@ struct Running {
     kept: BTreeMap<WatchId, Kept>,
     /// Polls in a row without a change.
     idle_polls: u32,
-    /// Since when polls have found fewer kinds than are watched. A starting API server may not know all permissions and
-    /// kinds yet.
+    /// Since when polls have found fewer kinds than are watched. A starting API server may not know
+    /// all permissions and kinds yet.
     lost_since: Option<Instant>,
     backoff: Backoff,
 }
@@ -118,7 +121,8 @@ struct Running {
 const MIN_POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval of the cheap check for new and removed kinds.
 const CHECK_EVERY: Duration = Duration::from_secs(15);
-/// Time from a change to the next poll, because the API server serves a new definition with some delay.
+/// Time from a change to the next poll, because the API server serves a new definition with some
+/// delay.
 const POLL_AFTER_CHANGE: Duration = Duration::from_secs(10);
 /// Limit on waiting probes of each kind. The model repeats dropped ones.
 const PROBES: usize = 64;
@@ -167,6 +171,7 @@ impl Supervisor {
             feed,
             definitions,
         };
+
         let task = tokio::spawn(running.run(stop.clone()));
         Handle { stop, task, counts, reads, profiles, sync }
     }
@@ -175,7 +180,8 @@ impl Supervisor {
 // === impl Handle ===
 
 impl Handle {
-    /// Sends a probe of the model to the source that answers it. Returns false if too many probes wait.
+    /// Sends a probe of the model to the source that answers it. Returns false if too many probes
+    /// wait.
     #[must_use]
     pub(crate) fn ask(&self, probe: Probe) -> bool {
         match probe {
@@ -185,11 +191,14 @@ impl Handle {
         }
     }
 
-    /// A function that sends reads of objects to the API server, and refuses other probes and those for which there is no
-    /// room.
+    /// A function that sends reads of objects to the API server, and refuses other probes and those
+    /// for which there is no room.
     pub(crate) fn reader(&self) -> impl Fn(Probe) -> bool + Send + 'static {
         let reads = self.reads.clone();
-        move |probe| matches!(probe, Probe::Read(_) | Probe::Dependents { .. }) && reads.try_send(probe).is_ok()
+        move |probe| {
+            matches!(probe, Probe::Read(_) | Probe::Dependents { .. })
+                && reads.try_send(probe).is_ok()
+        }
     }
 
     /// The progress of the first lists.
@@ -198,7 +207,8 @@ impl Handle {
         &self.sync
     }
 
-    /// Waits until the supervisor ends without having been stopped, which is a bug. Returns the reason.
+    /// Waits until the supervisor ends without having been stopped, which is a bug. Returns the
+    /// reason.
     pub(crate) async fn ended(&mut self) -> String {
         (&mut self.task).await.map_or_else(panic_message, |()| "the supervisor ended".to_owned())
     }
@@ -207,7 +217,8 @@ impl Handle {
     pub(crate) async fn shutdown(mut self) {
         self.stop.cancel();
         if !self.task.is_finished() {
-            // This task catches the panics of all others. An error means that it has itself panicked, and thus ended.
+            // This task catches the panics of all others. An error means that it has itself
+            // panicked, and thus ended.
             let _ = (&mut self.task).await;
         }
     }
@@ -243,6 +254,7 @@ impl Running {
             self.start(&Job::Process);
             self.start(&Job::Profiles);
         }
+
         let mut changed = false;
         loop {
             let started = Instant::now();
@@ -250,21 +262,26 @@ impl Running {
             if changed {
                 wait = wait.min(POLL_AFTER_CHANGE);
             }
+
             if self.options.once && self.kinds.is_some() {
                 // No further poll is needed, and the running tasks end by themselves.
                 self.supervise(None).await?;
             }
+
             changed = self.supervise(Some(started + wait)).await?;
+
             // Changes come in bursts, and one poll sees all of them.
             tokio::time::sleep_until(started + MIN_POLL_INTERVAL).await;
         }
     }
 
-    /// Supervises the tasks until the next poll is due. Returns true if a change requires it earlier.
+    /// Supervises the tasks until the next poll is due. Returns true if a change requires it
+    /// earlier.
     async fn supervise(&mut self, until: Option<Instant>) -> Result<bool, Closed> {
         let far = Instant::now() + Duration::from_secs(86_400);
         let mut check = tokio::time::interval_at(Instant::now() + CHECK_EVERY, CHECK_EVERY);
         let new_primaries = self.new_primaries.clone();
+
         loop {
             let checks = until.is_some() && !self.definitions.are_known();
             let round = self.discovery.next_round(self.announced).filter(|_| until.is_some());
@@ -289,7 +306,8 @@ impl Running {
     }
 
     async fn report_panic(&mut self, job: &Job, message: &str) -> Result<(), Closed> {
-        let detail = format!("a bug in loopwatch stopped this source, and loopwatch restarts it: {message}");
+        let detail =
+            format!("a bug in loopwatch stopped this source, and loopwatch restarts it: {message}");
         let failure = Failure::new(Cause::Other, detail);
         self.feed.failed(job.source(), &failure).await
     }

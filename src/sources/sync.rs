@@ -72,8 +72,13 @@ impl InitialSync {
     /// Waits until each first list is complete or has failed.
     pub(crate) async fn done(&self) -> Progress {
         let settled = |table: &ListStages| {
-            table.discovered && table.watches.values().all(|is| matches!(is, ListStage::Listed | ListStage::Failed))
+            table.discovered
+                && table
+                    .watches
+                    .values()
+                    .all(|is| matches!(is, ListStage::Listed | ListStage::Failed))
         };
+
         // The sender lives in `self`, so waiting cannot fail.
         let _ = self.table.subscribe().wait_for(settled).await;
         self.progress()
@@ -112,6 +117,7 @@ impl InitialSync {
                 table.watches.insert(watch.clone(), ListStage::Listed);
                 return false;
             }
+
             old != Some(stage)
         });
     }

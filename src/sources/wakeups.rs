@@ -1,10 +1,12 @@
 //! Common instants for timers.
 //!
-//! Waking an idle process costs more CPU time than most of its work: the kernel has to schedule it, and the caches hold
-//! the data of other processes. Timers that need no exact instant therefore fire together.
+//! Waking an idle process costs more CPU time than most of its work: the kernel has to schedule it,
+//! and the caches hold the data of other processes. Timers that need no exact instant therefore
+//! fire together.
 //!
-//! The instants are those at which a slot of Tokio's timer wheel begins, counted from the start of the runtime. A timer
-//! for any other instant needs two wake-ups: at the beginning of its slot, Tokio only sorts it into a finer wheel.
+//! The instants are those at which a slot of Tokio's timer wheel begins, counted from the start of
+//! the runtime. A timer for any other instant needs two wake-ups: at the beginning of its slot,
+//! Tokio only sorts it into a finer wheel.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -22,12 +24,14 @@ pub(crate) fn start() {
     STARTED.get_or_init(std::time::Instant::now);
 }
 
-/// The first common instant after `wait`, which is at most 64 ms later. Waits shorter than that are exact.
+/// The first common instant after `wait`, which is at most 64 ms later. Waits shorter than that are
+/// exact.
 pub(crate) fn after(wait: Duration) -> Instant {
     let now = Instant::now();
     if wait < INTERVAL {
         return now + wait;
     }
+
     let started = Instant::from_std(*STARTED.get_or_init(std::time::Instant::now));
     round_up(started, now + wait)
 }
@@ -45,10 +49,15 @@ mod tests {
     fn instants_are_rounded_up_to_multiples_of_the_interval() {
         let started = Instant::now();
         let ms = |ms| started + Duration::from_millis(ms);
-        for (at, rounded) in [(0, 0), (1, 64), (63, 64), (64, 64), (65, 128), (6_400_001, 6_400_064)] {
+        for (at, rounded) in
+            [(0, 0), (1, 64), (63, 64), (64, 64), (65, 128), (6_400_001, 6_400_064)]
+        {
             assert_eq!(round_up(started, ms(at)), ms(rounded), "{at}");
         }
-        let (late, century) = (started + Duration::from_secs(60), Duration::from_secs(3_200_000_000));
+
+        let (late, century) =
+            (started + Duration::from_secs(60), Duration::from_secs(3_200_000_000));
+
         assert_eq!(round_up(late, started), late, "a clock that was paused before the start");
         assert_eq!(round_up(started, started + century), started + century);
     }
@@ -56,8 +65,11 @@ mod tests {
     #[tokio::test]
     async fn long_waits_end_together_and_short_ones_exactly() {
         start();
-        let waits: Vec<Instant> = (65..=127).step_by(10).map(|ms| after(Duration::from_millis(ms))).collect();
+        let waits: Vec<Instant> =
+            (65..=127).step_by(10).map(|ms| after(Duration::from_millis(ms))).collect();
+
         assert!(waits.windows(2).filter(|pair| pair[0] != pair[1]).count() <= 2, "{waits:?}");
+
         let now = Instant::now();
         assert!(after(Duration::from_millis(5)) - now < Duration::from_millis(50), "not rounded");
     }

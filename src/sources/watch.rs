@@ -11,10 +11,10 @@
 //!  after any failure: Resting, then the state that follows
 //! ```
 //!
-//! A watch lists by streaming where the API server supports it, because that costs neither side memory; elsewhere it
-//! reads pages, and tries to stream again after a while. A watch lists again only if the API server no longer has its
-//! version, or if the list had none. After every other failure it continues from its version. It skips and counts
-//! objects that it cannot read.
+//! A watch lists by streaming where the API server supports it, because that costs neither side
+//! memory; elsewhere it reads pages, and tries to stream again after a while. A watch lists again
+//! only if the API server no longer has its version, or if the list had none. After every other
+//! failure it continues from its version. It skips and counts objects that it cannot read.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -59,7 +59,8 @@ pub(crate) enum WatchState {
     StreamingList {
         stream: Box<WatchStream>,
         epoch: u64,
-        /// The instant at which the watch concludes that the API server, or a proxy, ignored the request to list.
+        /// The instant at which the watch concludes that the API server, or a proxy, ignored the
+        /// request to list.
         give_up: Instant,
         permit: OwnedSemaphorePermit,
     },
@@ -75,9 +76,11 @@ pub(crate) enum WatchState {
     /// A stream delivers events.
     Following {
         stream: Box<WatchStream>,
-        /// Empty after a list without a version: the versions of objects do not say where to continue.
+        /// Empty after a list without a version: the versions of objects do not say where to
+        /// continue.
         version: String,
-        /// The instant from which silence shows that the stream works; `None` once it is known to work.
+        /// The instant from which silence shows that the stream works; `None` once it is known to
+        /// work.
         proven_at: Option<Instant>,
     },
     /// A step failed; `next` follows after the backoff.
@@ -104,14 +107,15 @@ pub(crate) struct WatchTarget {
     pub(crate) path: String,
     /// Whether to request only the metadata of the objects.
     pub(crate) metadata_only: bool,
-    /// Namespaces whose objects the API server leaves out. Empty unless the path covers all namespaces.
+    /// Namespaces whose objects the API server leaves out. Empty unless the path covers all
+    /// namespaces.
     pub(crate) without: Vec<String>,
     /// The label selector of the objects; empty for all.
     pub(crate) labels: String,
     /// A further field selector of the objects; empty for all.
     pub(crate) fields: String,
-    /// Whether the API server has a cache of the objects. Without one, not every version streams lists, and bookmarks are
-    /// rare.
+    /// Whether the API server has a cache of the objects. Without one, not every version streams
+    /// lists, and bookmarks are rare.
     pub(crate) cached: bool,
 }
 
@@ -121,7 +125,8 @@ pub(crate) trait Sink: Send + Sync {
     fn source(&self) -> SourceId;
     /// Handles a failure of the watch.
     fn failed(&mut self) {}
-    /// Returns what to say when the watch works again; nothing if others of the same source still fail.
+    /// Returns what to say when the watch works again; nothing if others of the same source still
+    /// fail.
     fn recovered(&mut self) -> Option<Observation> {
         Some(Observation::SourceRecovered { source: self.source() })
     }
@@ -129,8 +134,8 @@ pub(crate) trait Sink: Send + Sync {
     fn began(&mut self, epoch: u64, out: &mut Vec<Observation>);
     /// Handles an object of the list.
     fn listed(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<(), Failure>;
-    /// Handles an object that could not be read, which has no name: a list with such an object does not show which objects
-    /// are gone.
+    /// Handles an object that could not be read, which has no name: a list with such an object does
+    /// not show which objects are gone.
     fn skipped(&mut self) {}
     /// Handles the end of a list.
     fn ended(&mut self, epoch: u64, version: &str, out: &mut Vec<Observation>);
@@ -169,12 +174,13 @@ pub(crate) struct Watcher<S: Sink> {
     once: bool,
     /// The time until which to list in pages, after streamed lists of this kind have not worked.
     pages_until: Option<Instant>,
-    /// Whether the API server sends bookmarks in time, so that long silence means a dead connection. `None` until there
-    /// was one.
+    /// Whether the API server sends bookmarks in time, so that long silence means a dead
+    /// connection. `None` until there was one.
     bookmarks: Option<bool>,
     /// Streamed lists that failed in a row although the API server was reachable.
     stream_failures: u32,
-    /// The version after which a line was garbled. If the same line is garbled again, the connection is not the cause.
+    /// The version after which a line was garbled. If the same line is garbled again, the
+    /// connection is not the cause.
     garbled_after: Option<String>,
     /// Objects skipped so far.
     skipped: u64,
@@ -191,10 +197,11 @@ pub(crate) struct Watcher<S: Sink> {
 const LISTS_AT_ONCE: usize = 8;
 /// Requested duration of a stream. Some load balancers drop idle connections after 240 s.
 const STREAM_FOR: Duration = Duration::from_secs(200);
-/// Time after the requested duration at which a stream that is still open counts as dead: its connection is half-open.
+/// Time after the requested duration at which a stream that is still open counts as dead: its
+/// connection is half-open.
 const STREAM_GRACE: Duration = Duration::from_secs(10);
-/// Silence after which a stream counts as dead if the API server sends bookmarks. It sends one about every minute
-/// (`bookmarkFrequency` in its cacher).
+/// Silence after which a stream counts as dead if the API server sends bookmarks. It sends one
+/// about every minute (`bookmarkFrequency` in its cacher).
 const SILENT_FOR: Duration = Duration::from_secs(110);
 /// Failures in a row after which a watch that only lists gives up.
 const ATTEMPTS_ONCE: u32 = 3;
@@ -203,16 +210,28 @@ const ATTEMPTS_ONCE: u32 = 3;
 
 impl WatchTarget {
     pub(crate) fn new(path: String, metadata_only: bool) -> Self {
-        Self { path, metadata_only, without: Vec::new(), labels: String::new(), fields: String::new(), cached: true }
+        Self {
+            path,
+            metadata_only,
+            without: Vec::new(),
+            labels: String::new(),
+            fields: String::new(),
+            cached: true,
+        }
     }
 
     /// The request for the objects, with more parameters.
     pub(crate) fn request(&self, parameters: &str) -> String {
-        let unequal = self.without.iter().map(|namespace| encode(&format!("metadata.namespace!={namespace}")));
+        let unequal = self
+            .without
+            .iter()
+            .map(|namespace| encode(&format!("metadata.namespace!={namespace}")));
         let equal = (!self.fields.is_empty()).then(|| encode(&self.fields));
         let fields: Vec<String> = unequal.chain(equal).collect();
         let fields = (!fields.is_empty()).then(|| format!("fieldSelector={}", fields.join(",")));
-        let labels = (!self.labels.is_empty()).then(|| format!("labelSelector={}", encode(&self.labels)));
+        let labels =
+            (!self.labels.is_empty()).then(|| format!("labelSelector={}", encode(&self.labels)));
+
         let parameters = (!parameters.is_empty()).then(|| parameters.to_owned());
         let query: Vec<String> = [fields, labels, parameters].into_iter().flatten().collect();
         match query.is_empty() {
@@ -295,7 +314,9 @@ impl<S: Sink> Watcher<S> {
             }
             WatchState::Paging { page, epoch, permit } => self.read_page(page, epoch, permit).await,
             WatchState::Disconnected { version, rejected } => self.open(version, rejected).await,
-            WatchState::Following { stream, version, proven_at } => self.follow(stream, version, proven_at).await,
+            WatchState::Following { stream, version, proven_at } => {
+                self.follow(stream, version, proven_at).await
+            }
             WatchState::Resting { until, next } => {
                 tokio::time::sleep_until(until).await;
                 Ok(*next)
@@ -310,24 +331,29 @@ impl<S: Sink> Watcher<S> {
         self.failing = true;
         self.attempts += 1;
         self.sink.failed();
+
         let source = self.sink.source();
         let begins_outage = Outages::includes(failure.cause) && self.shared.outages.lost(&source);
         let (server, reason) = (self.cluster.url(), &failure.detail);
+
         if begins_outage {
             warn!(server, %source, cause = %failure.cause, reason, "lost the connection to the API server");
         } else {
             debug!(server, %source, cause = %failure.cause, reason, "a watch failed");
         }
+
         self.feed.failed(source, failure).await?;
         let refused = matches!(failure.cause, Cause::Forbidden | Cause::NotFound);
         if refused {
             self.reporter.failed();
             self.shared.review_requested.notify_one();
         }
+
         if self.once && (refused || self.attempts >= ATTEMPTS_ONCE) {
             self.reporter.failed();
             return Ok(WatchState::Done);
         }
+
         let until = Instant::now() + self.backoffs.wait(failure);
         Ok(WatchState::Resting { until, next: Box::new(next) })
     }
@@ -338,12 +364,18 @@ impl<S: Sink> Watcher<S> {
         if std::mem::replace(&mut self.failing, false) || self.reporter.is_first() {
             let source = self.sink.source();
             if let Some(lasted) = self.shared.outages.recovered(&source) {
-                info!(server = self.cluster.url(), ?lasted, "the connection to the API server works again");
+                info!(
+                    server = self.cluster.url(),
+                    ?lasted,
+                    "the connection to the API server works again"
+                );
             }
+
             if let Some(recovered) = self.sink.recovered() {
                 self.feed.send(recovered).await?;
             }
         }
+
         Ok(())
     }
 
@@ -352,10 +384,12 @@ impl<S: Sink> Watcher<S> {
         let source = self.sink.source();
         self.sink.skipped();
         self.skipped += 1;
+
         // The same object may be unreadable in every event.
         if self.skipped.is_power_of_two() {
             warn!(%source, %cause, skipped = self.skipped, "skipped an object that cannot be read");
         }
+
         self.out.push(Observation::Skipped { source, cause });
     }
 

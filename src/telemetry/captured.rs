@@ -22,6 +22,7 @@ impl Captured {
         let shared = text.clone();
         let writer = move || Writer(shared.clone());
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+
         Self { text, _guard: tracing::subscriber::set_default(subscriber) }
     }
 

@@ -1,4 +1,5 @@
-//! Exemplars: for a bucket of a histogram, or for a counter, one trace that shows what was counted there.
+//! Exemplars: for a bucket of a histogram, or for a counter, one trace that shows what was counted
+//! there.
 //!
 //! Only traces that the collector has accepted are here, so that a link never leads nowhere.
 
@@ -49,10 +50,12 @@ pub struct Exemplar {
     pub at: Timestamp,
 }
 
-/// The maximum number of exemplars, of which the oldest make room: twenty kinds with every bucket in use need 600.
+/// The maximum number of exemplars, of which the oldest make room: twenty kinds with every bucket
+/// in use need 600.
 const MAX_EXEMPLARS: usize = 2_000;
 
-/// By how much an exemplar may be newer than one that arrives later. Beyond it, the clock was ahead.
+/// By how much an exemplar may be newer than one that arrives later. Beyond it, the clock was
+/// ahead.
 const AHEAD: Span = Span::hours(1);
 
 // === impl Exemplars ===
@@ -64,11 +67,16 @@ impl Exemplars {
         match known.get(&counted) {
             Some(other) if other.at > exemplar.at && other.at.since(exemplar.at) < AHEAD => return,
             None if known.len() >= MAX_EXEMPLARS => {
-                let oldest = known.iter().min_by_key(|(_, exemplar)| exemplar.at).map(|(counted, _)| counted.clone());
+                let oldest = known
+                    .iter()
+                    .min_by_key(|(_, exemplar)| exemplar.at)
+                    .map(|(counted, _)| counted.clone());
+
                 oldest.and_then(|oldest| known.remove(&oldest));
             }
             _ => {}
         }
+
         known.insert(counted, exemplar);
     }
 
@@ -115,7 +123,12 @@ mod tests {
     use super::*;
 
     fn exemplar(at: i64) -> Exemplar {
-        Exemplar { trace_id: format!("{at:032x}"), span_id: format!("{at:016x}"), value: 1.0, at: Timestamp(at) }
+        Exemplar {
+            trace_id: format!("{at:032x}"),
+            span_id: format!("{at:016x}"),
+            value: 1.0,
+            at: Timestamp(at),
+        }
     }
 
     fn late(namespace: &str) -> Counted {
@@ -127,7 +140,9 @@ mod tests {
         let exemplars = Exemplars::default();
         exemplars.note(late("a"), exemplar(2));
         exemplars.note(late("a"), exemplar(1));
+
         assert_eq!(exemplars.get(&late("a")), Some(exemplar(2)));
+
         exemplars.note(late("a"), exemplar(3));
         assert_eq!(exemplars.get(&late("a")), Some(exemplar(3)));
     }
@@ -137,6 +152,7 @@ mod tests {
         let (exemplars, day) = (Exemplars::default(), Span::hours(24).0);
         exemplars.note(late("a"), exemplar(day));
         exemplars.note(late("a"), exemplar(1));
+
         assert_eq!(exemplars.get(&late("a")), Some(exemplar(1)));
     }
 
@@ -146,6 +162,7 @@ mod tests {
         for number in 0..MAX_EXEMPLARS + 10 {
             exemplars.note(late(&number.to_string()), exemplar(number as i64));
         }
+
         assert_eq!(exemplars.locked().len(), MAX_EXEMPLARS);
         assert_eq!(exemplars.get(&late("9")), None);
         assert!(exemplars.get(&late("10")).is_some());
@@ -154,14 +171,19 @@ mod tests {
     #[test]
     fn a_duration_belongs_to_the_bucket_that_counts_it() {
         let labels = || ["g", "k", ""].map(str::to_owned);
-        for (took, expected) in [(Span(0), 0), (Span(1000), 0), (Span(1001), 1), (Span::hours(48), 14)] {
+        for (took, expected) in
+            [(Span(0), 0), (Span(1000), 0), (Span(1001), 1), (Span::hours(48), 14)]
+        {
             let bucket = match Counted::convergence(labels(), took) {
                 Counted::Convergence { bucket, .. } => bucket,
                 other => panic!("{other:?}"),
             };
+
             assert_eq!(bucket, expected);
+
             let mut histogram = loopwatch_model::histogram::Histogram::default();
             histogram.observe(took);
+
             let first = histogram.buckets().position(|(_, count)| count == 1);
             assert_eq!(first, Some(bucket));
         }

@@ -27,8 +27,10 @@ impl ProcessReadings {
     pub(super) fn now() -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (stat, status) = (Stat::parse(&text("/proc/self/stat")), text("/proc/self/status"));
+
         // The directory itself is open during the count.
-        let open_fds = fs::read_dir("/proc/self/fd").ok().map(|fds| (fds.count() as u64).saturating_sub(1));
+        let open_fds =
+            fs::read_dir("/proc/self/fd").ok().map(|fds| (fds.count() as u64).saturating_sub(1));
         Self {
             cpu_seconds: stat.as_ref().map(Stat::cpu_seconds),
             resident_bytes: procfs::kilobytes(&status, "VmRSS:"),

@@ -45,7 +45,11 @@ impl Readings {
     /// Reads all metrics.
     #[must_use]
     pub fn now() -> Self {
-        Self { process: ProcessReadings::now(), allocator: AllocatorReadings::now(), runtime: RuntimeReadings::now() }
+        Self {
+            process: ProcessReadings::now(),
+            allocator: AllocatorReadings::now(),
+            runtime: RuntimeReadings::now(),
+        }
     }
 }
 
@@ -60,6 +64,7 @@ impl AllocatorReadings {
         if epoch::advance().is_err() {
             return Self::default();
         }
+
         let bytes = |read: tikv_jemalloc_ctl::Result<usize>| read.ok().map(|bytes| bytes as u64);
         Self {
             allocated: bytes(stats::allocated::read()),
@@ -84,7 +89,10 @@ impl RuntimeReadings {
         };
         let metrics = handle.metrics();
         let workers = metrics.num_workers();
-        let busy = (0..workers).map(|worker| metrics.worker_total_busy_duration(worker).as_secs_f64()).sum();
+        let busy = (0..workers)
+            .map(|worker| metrics.worker_total_busy_duration(worker).as_secs_f64())
+            .sum();
+
         Self {
             workers: Some(workers as u64),
             tasks: Some(metrics.num_alive_tasks() as u64),

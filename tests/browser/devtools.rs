@@ -1,4 +1,5 @@
-//! A headless browser, driven over the DevTools protocol. It speaks JSON over two pipes, so no WebSocket is necessary.
+//! A headless browser, driven over the DevTools protocol. It speaks JSON over two pipes, so no
+//! WebSocket is necessary.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -30,13 +31,26 @@ impl Browser {
         let profile = tempfile::tempdir().expect("a directory");
         let pipes = ["to", "from"].map(|name| profile.path().join(name));
         let made = Command::new("mkfifo").args(&pipes).status().expect("mkfifo runs");
+
         assert!(made.success());
+
         // The browser reads commands from file descriptor 3 and writes to 4.
         let process = Command::new("sh")
             .args(["-c", "to=$1; from=$2; shift 2; exec \"$@\" 3<\"$to\" 4>\"$from\"", "sh"])
             .args(&pipes)
-            .args(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
-            .args(["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"])
+            .args([
+                "chromium",
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+            ])
+            .args([
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+                "--no-first-run",
+            ])
             .arg(format!("--user-data-dir={}", profile.path().join("profile").display()))
             .args(["--remote-debugging-pipe", "about:blank"])
             .stdin(Stdio::null())
@@ -44,9 +58,12 @@ impl Browser {
             .stderr(Stdio::null())
             .spawn()
             .expect("a shell");
-        let commands = File::options().write(true).open(&pipes[0]).expect("the browser reads commands");
+
+        let commands =
+            File::options().write(true).open(&pipes[0]).expect("the browser reads commands");
         let answers = File::open(&pipes[1]).expect("the browser answers");
         let (sender, messages) = channel();
+
         std::thread::spawn(move || {
             for message in BufReader::new(answers).split(0) {
                 let Ok(message) = message else { return };
@@ -56,27 +73,45 @@ impl Browser {
                 }
             }
         });
-        let mut browser =
-            Self { process, commands, messages, session: String::new(), last_id: 0, errors: vec![], _profile: profile };
+
+        let mut browser = Self {
+            process,
+            commands,
+            messages,
+            session: String::new(),
+            last_id: 0,
+            errors: vec![],
+            _profile: profile,
+        };
+
         let tab = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
-        let attached = browser.call("Target.attachToTarget", json!({ "targetId": tab["targetId"], "flatten": true }));
-        browser.session = attached["sessionId"].as_str().expect("chromium is installed and starts").to_owned();
+        let attached = browser
+            .call("Target.attachToTarget", json!({ "targetId": tab["targetId"], "flatten": true }));
+        browser.session =
+            attached["sessionId"].as_str().expect("chromium is installed and starts").to_owned();
+
         for domain in ["Page", "Runtime", "Log"] {
             browser.call(&format!("{domain}.enable"), json!({}));
         }
+
         browser
     }
 
     /// Opens a page and waits until it and its script are loaded.
     pub(crate) fn open(&mut self, url: &str) {
         self.call("Page.navigate", json!({ "url": url }));
-        self.wait_for(&format!("location.href === {} && document.readyState === 'complete'", json!(url)));
+        self.wait_for(&format!(
+            "location.href === {} && document.readyState === 'complete'",
+            json!(url)
+        ));
     }
 
     /// Sets the size of the window, and whether the user prefers dark colours.
     pub(crate) fn emulate(&mut self, width: u32, dark: bool) {
-        let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+        let size =
+            json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", size);
+
         let scheme = if dark { "dark" } else { "light" };
         let feature = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call("Emulation.setEmulatedMedia", json!({ "features": feature }));
@@ -95,14 +130,19 @@ impl Browser {
             "Escape" => 27,
             _ => 0,
         };
+
         let text = match key {
             "Enter" => "\r",
             "Tab" | "Escape" => "",
             character => character,
         };
         let event = |kind: &str| json!({ "type": kind, "key": key, "text": text, "windowsVirtualKeyCode": code });
+
         self.call("Input.dispatchKeyEvent", event("keyDown"));
-        self.call("Input.dispatchKeyEvent", json!({ "type": "keyUp", "key": key, "windowsVirtualKeyCode": code }));
+        self.call(
+            "Input.dispatchKeyEvent",
+            json!({ "type": "keyUp", "key": key, "windowsVirtualKeyCode": code }),
+        );
     }
 
     /// Clicks in the middle of the first element that matches.
@@ -124,7 +164,9 @@ impl Browser {
         let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": scale });
         let options = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
         let picture = self.call("Page.captureScreenshot", options);
-        base64::engine::general_purpose::STANDARD.decode(picture["data"].as_str().unwrap_or_default()).expect("base64")
+        base64::engine::general_purpose::STANDARD
+            .decode(picture["data"].as_str().unwrap_or_default())
+            .expect("base64")
     }
 
     /// Types a text into the field that has the focus.
@@ -136,6 +178,7 @@ impl Browser {
     pub(crate) fn eval(&mut self, expression: &str) -> Value {
         let answer = self.evaluate(expression);
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
+
         answer["result"]["value"].clone()
     }
 
@@ -147,8 +190,14 @@ impl Browser {
     pub(crate) fn wait_for(&mut self, expression: &str) {
         let start = Instant::now();
         while self.evaluate(&format!("Boolean({expression})"))["result"]["value"] != true {
-            let page = if start.elapsed() < PATIENCE { Value::Null } else { self.eval("document.body.innerText") };
+            let page = if start.elapsed() < PATIENCE {
+                Value::Null
+            } else {
+                self.eval("document.body.innerText")
+            };
+
             assert!(page.is_null(), "never true: {expression}; the page shows: {page}");
+
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -165,15 +214,22 @@ impl Browser {
         if !self.session.is_empty() {
             command["sessionId"] = json!(self.session);
         }
+
         let mut bytes = command.to_string().into_bytes();
         bytes.push(0);
         self.commands.write_all(&bytes).expect("the browser runs");
+
         loop {
-            let message = self.messages.recv_timeout(PATIENCE).expect("the browser answers; is chromium installed?");
+            let message = self
+                .messages
+                .recv_timeout(PATIENCE)
+                .expect("the browser answers; is chromium installed?");
             if message["id"] == self.last_id {
                 assert!(message["error"].is_null(), "{method}: {}", message["error"]);
+
                 return message["result"].clone();
             }
+
             self.note(&message);
         }
     }
@@ -182,10 +238,13 @@ impl Browser {
         let details = &message["params"];
         let is_error = match message["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
-            Some("Runtime.consoleAPICalled") => details["type"] == "error" || details["type"] == "warning",
+            Some("Runtime.consoleAPICalled") => {
+                details["type"] == "error" || details["type"] == "warning"
+            }
             Some("Log.entryAdded") => details["entry"]["level"] == "error",
             _ => false,
         };
+
         if is_error {
             self.errors.push(message.to_string());
         }

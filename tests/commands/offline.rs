@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::{loopwatch, text};
 
-/// A dump with each fault and its healthy twins, as `kubectl get -o json` writes several kinds: one list of them all.
+/// A dump with each fault and its healthy twins, as `kubectl get -o json` writes several kinds: one
+/// list of them all.
 const FAULTS: &str = include_str!("../dumps/faults.json");
 
 /// All findings in this dump, including those that another one explains.
@@ -43,14 +44,19 @@ fn items() -> Vec<Value> {
 fn findings(arguments: &[&str]) -> Vec<String> {
     let output = loopwatch(&[&["check", "-o", "json"], arguments].concat());
     let said = text(&output.stderr);
+
     assert!(output.stdout.starts_with(b"{"), "{arguments:?} printed no report: {said}");
+
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let named = |finding: &Value| {
-        let [kind, namespace, name] = ["kind", "namespace", "name"].map(|part| word(&finding["subject"][part]));
+        let [kind, namespace, name] =
+            ["kind", "namespace", "name"].map(|part| word(&finding["subject"][part]));
         format!("{} {kind} {namespace}/{name}", word(&finding["code"]))
     };
-    let mut found: Vec<String> = report["findings"].as_array().expect("findings").iter().map(named).collect();
+    let mut found: Vec<String> =
+        report["findings"].as_array().expect("findings").iter().map(named).collect();
+
     found.sort();
     found
 }
@@ -82,18 +88,33 @@ fn the_form_of_a_dump_does_not_matter() {
     let documents: Vec<String> = items.iter().map(Value::to_string).collect();
     let list = |items: &[Value]| json!({"apiVersion": "v1", "kind": "List", "items": items});
     let (first, second) = items.split_at(items.len() / 2);
-    let several = write(folder.path(), "several.json", &format!("{}\n{:#}\n", list(first), list(second)));
-    let nested = write(folder.path(), "nested.json", &list(&[list(first), list(second)]).to_string());
+    let several =
+        write(folder.path(), "several.json", &format!("{}\n{:#}\n", list(first), list(second)));
+    let nested =
+        write(folder.path(), "nested.json", &list(&[list(first), list(second)]).to_string());
+
     let yaml = write(folder.path(), "many.yaml", &format!("---\n{}\n", documents.join("\n---\n")));
-    let lists = format!("# mixed\n{}\n---\n{}\n---\n{}\n", list(&[list(first)]), second[0], list(&second[1..]));
+    let lists = format!(
+        "# mixed\n{}\n---\n{}\n---\n{}\n",
+        list(&[list(first)]),
+        second[0],
+        list(&second[1..])
+    );
+
     let mixed = write(folder.path(), "mixed.yml", &lists);
     let bundle = folder.path().join("bundle");
     for (number, document) in documents.iter().enumerate() {
         write(&bundle, &format!("kind-{}/{number}.yaml", number % 3), document);
     }
+
     write(&bundle, "kind-1/events.log", "not a dump: [");
     for dump in [several, nested, yaml, mixed, bundle] {
-        assert_eq!(findings(&["--snapshot", dump.to_str().expect("a path")]), EXPECTED, "{}", dump.display());
+        assert_eq!(
+            findings(&["--snapshot", dump.to_str().expect("a path")]),
+            EXPECTED,
+            "{}",
+            dump.display()
+        );
     }
 }
 
@@ -104,32 +125,54 @@ fn a_dump_that_lacks_a_kind_accuses_nobody_of_what_it_cannot_show() {
         findings_in(&items().into_iter().filter(is_kept).collect::<Vec<_>>())
     };
     let except = |gone: &[&str]| -> Vec<&str> {
-        EXPECTED.into_iter().filter(|finding| !gone.iter().any(|part| finding.contains(part))).collect()
+        EXPECTED
+            .into_iter()
+            .filter(|finding| !gone.iter().any(|part| finding.contains(part)))
+            .collect()
     };
+
     // The group of the owners is known, but not the owners.
     let remaining = [
         "DefinitionStuck CustomResourceDefinition /gizmos.example.io",
         "FinalizerStuck Gizmo team-b/last",
         "FinalizerStuck PersistentVolumeClaim team-b/leaf",
     ];
+
     assert_eq!(without(&["Widget"]), remaining);
     assert_eq!(without(&["ConfigMap"]), except(&["ConfigMap", "Dangling"]));
     assert_eq!(without(&["Namespace"]), except(&["NamespaceStuck", "spoke-of-unknown"]));
     assert_eq!(without(&["CustomResourceDefinition"]), except(&["DefinitionStuck"]));
+
     let found = without(&["PersistentVolumeClaim"]);
     assert!(!found.iter().any(|finding| finding.starts_with("DeletionBlocked")), "{found:?}");
-    let kinds = ["Widget", "Gizmo", "ConfigMap", "CustomResourceDefinition", "Namespace", "PersistentVolumeClaim"];
-    assert_eq!(without(&kinds), [""; 0], "a Pod without its ReplicaSet, Services without their owners");
+
+    let kinds = [
+        "Widget",
+        "Gizmo",
+        "ConfigMap",
+        "CustomResourceDefinition",
+        "Namespace",
+        "PersistentVolumeClaim",
+    ];
+
+    assert_eq!(
+        without(&kinds),
+        [""; 0],
+        "a Pod without its ReplicaSet, Services without their owners"
+    );
 }
 
 #[test]
 fn a_dump_of_one_namespace_says_nothing_about_others() {
     let is_in = |item: &Value| item["metadata"]["namespace"] == "team-b";
     let found = findings_in(&items().into_iter().filter(is_in).collect::<Vec<_>>());
+
     // The lease that shows the time is elsewhere, too, so no cleanup counts as slow.
     let unknown = ["LogicalOwnerMissing", "CleanupSlow"];
-    let is_expected =
-        |finding: &&str| finding.contains(" team-b/") && !unknown.iter().any(|code| finding.starts_with(code));
+    let is_expected = |finding: &&str| {
+        finding.contains(" team-b/") && !unknown.iter().any(|code| finding.starts_with(code))
+    };
+
     assert_eq!(found, EXPECTED.into_iter().filter(is_expected).collect::<Vec<_>>());
 }
 
@@ -143,12 +186,18 @@ fn ages_count_until_the_time_of_the_dump() {
         found.iter().filter(|finding| codes.iter().any(|code| finding.starts_with(code))).count()
     };
     let deletion = ["FinalizerStuck", "DeletionBlocked", "NamespaceStuck", "DefinitionStuck"];
+
     assert_eq!(about(&at("2026-01-01T01:14:00Z"), &deletion), 0);
     assert_eq!(about(&at("2026-01-01T01:16:00Z"), &deletion), 6);
-    assert!(at("2026-01-02T01:00:00Z").contains(&"SoftDeleteLingering Widget team-b/fresh-trash".to_owned()));
+    assert!(
+        at("2026-01-02T01:00:00Z")
+            .contains(&"SoftDeleteLingering Widget team-b/fresh-trash".to_owned())
+    );
+
     // Without the lease, the newest time is that of a deletion, for which nothing can be slow yet.
     let is_kept = |item: &Value| item["kind"] != "Lease";
     let found = findings_in(&items().into_iter().filter(is_kept).collect::<Vec<_>>());
+
     assert_eq!(found, EXPECTED[1..].to_vec());
 }
 
@@ -157,11 +206,21 @@ fn broken_parts_are_named_with_file_and_line_and_prove_no_absence() {
     let folder = tempfile::tempdir().expect("a folder");
     let good = write(folder.path(), "good.json", FAULTS);
     write(folder.path(), "sub/half.json", &FAULTS[..FAULTS.len() / 2]);
-    write(folder.path(), "sub/two.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n---\na: 1\nkind: [\n");
-    write(folder.path(), "third.json", "{\"kind\":\"List\",\n\"items\":[\n{\"kind\":\"W\"},\n{\"kind\":\"VList\"}]}");
+    write(
+        folder.path(),
+        "sub/two.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n---\na: 1\nkind: [\n",
+    );
+
+    write(
+        folder.path(),
+        "third.json",
+        "{\"kind\":\"List\",\n\"items\":[\n{\"kind\":\"W\"},\n{\"kind\":\"VList\"}]}",
+    );
     let arguments = ["check", "--snapshot", folder.path().to_str().expect("a path")];
     let said = text(&loopwatch(&arguments).stderr);
     let lines = FAULTS[..FAULTS.len() / 2].lines().count();
+
     for expected in [
         format!("sub/half.json: EOF while parsing a string at line {lines}"),
         "sub/two.yaml, document at line 5: ".to_owned(),
@@ -170,12 +229,17 @@ fn broken_parts_are_named_with_file_and_line_and_prove_no_absence() {
     ] {
         assert!(said.contains(&expected), "{expected:?} is missing: {said}");
     }
+
     assert!(!said.contains(good.to_str().expect("a path")) && !said.contains("panicked"), "{said}");
+
     let absences = ["OwnerMissing", "LogicalOwnerMissing", "Dangling", "Orphan"];
+
     // That the object with the UID of an owner has another kind shows without any absence.
-    let proven =
-        |finding: &&str| finding.ends_with("/mismatch") || !absences.iter().any(|code| finding.starts_with(code));
+    let proven = |finding: &&str| {
+        finding.ends_with("/mismatch") || !absences.iter().any(|code| finding.starts_with(code))
+    };
     let found = findings(&arguments[1..]);
+
     assert_eq!(found, EXPECTED.into_iter().filter(proven).collect::<Vec<_>>());
 }
 
@@ -187,16 +251,24 @@ fn a_recording_also_shows_what_the_garbage_collector_has_collected() {
     };
     let child = json!({"namespace": "team-a", "name": "child", "uid": "c", "version": "6", "created": "2026-01-01T01:00:00Z",
         "owners": [{"api_version": "example.io/v1", "kind": "Widget", "name": "gone", "uid": "g"}]});
-    let owner = json!({"group": "example.io", "kind": "Widget", "namespace": "team-a", "name": "gone"});
-    let mut lines = vec![json!({"loopwatch_recording": 1, "recorded_by": "a test", "settings": {}})];
-    let mut saw = |at: &str, what: Value| lines.push(json!({"at": format!("2026-01-01T{at}Z"), "saw": what}));
-    let kinds =
-        [kind("widgets.example.io", "example.io", "Widget", "primary"), kind("configmaps", "", "ConfigMap", "child")];
+    let owner =
+        json!({"group": "example.io", "kind": "Widget", "namespace": "team-a", "name": "gone"});
+
+    let mut lines =
+        vec![json!({"loopwatch_recording": 1, "recorded_by": "a test", "settings": {}})];
+    let mut saw =
+        |at: &str, what: Value| lines.push(json!({"at": format!("2026-01-01T{at}Z"), "saw": what}));
+    let kinds = [
+        kind("widgets.example.io", "example.io", "Widget", "primary"),
+        kind("configmaps", "", "ConfigMap", "child"),
+    ];
+
     saw("00:00:00", json!({"kinds_discovered": kinds}));
     for (epoch, watch) in [(1, "widgets.example.io"), (2, "configmaps")] {
         saw("00:00:00", json!({"list_began": {"watch": watch, "epoch": epoch}}));
         saw("00:00:00", json!({"list_ended": {"watch": watch, "epoch": epoch, "version": "5"}}));
     }
+
     saw("01:00:00", json!({"applied": {"watch": "configmaps", "object": child}}));
     saw("01:00:03", json!({"answered": {"probe": {"read": owner}, "answer": "absent"}}));
     saw(
@@ -204,35 +276,54 @@ fn a_recording_also_shows_what_the_garbage_collector_has_collected() {
         json!({"deleted": {"watch": "configmaps", "key": {"namespace": "team-a", "name": "child"}, "version": "7"}}),
     );
     saw("01:00:10", json!("tick"));
+
     let folder = tempfile::tempdir().expect("a folder");
     let text: Vec<String> = lines.iter().map(Value::to_string).collect();
     let file = write(folder.path(), "recording.jsonl", &text.join("\n"));
     let file = file.to_str().expect("a path");
+
     assert_eq!(findings(&["--snapshot", file]), ["OwnerMissing ConfigMap team-a/child"]);
-    assert_eq!(findings(&["--snapshot", file, "--at", "2026-01-01T01:00:01Z"]), [""; 0], "before the answer");
+    assert_eq!(
+        findings(&["--snapshot", file, "--at", "2026-01-01T01:00:01Z"]),
+        [""; 0],
+        "before the answer"
+    );
 }
 
 #[test]
 fn allowed_orphans_are_no_findings_by_flag_variable_and_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let dump = write(folder.path(), "dump.json", FAULTS);
-    let config =
-        write(folder.path(), "config.yaml", "orphan_allow: ['team-*:Service']\nfindings: {Orphan: {enabled: true}}\n");
+    let config = write(
+        folder.path(),
+        "config.yaml",
+        "orphan_allow: ['team-*:Service']\nfindings: {Orphan: {enabled: true}}\n",
+    );
     let (dump, config) = (dump.to_str().expect("a path"), config.to_str().expect("a path"));
+
     let orphans = |arguments: &[&str]| {
         let found = findings(&[&["--snapshot", dump], arguments].concat());
-        assert_eq!(found.iter().filter(|finding| !finding.starts_with("Orphan ")).count(), EXPECTED.len() - 1);
+        assert_eq!(
+            found.iter().filter(|finding| !finding.starts_with("Orphan ")).count(),
+            EXPECTED.len() - 1
+        );
+
         EXPECTED.len() - found.len()
     };
+
     assert_eq!(orphans(&["--config", config]), 1);
     assert_eq!(orphans(&["--orphan-allow", "team-d:Service"]), 1);
     assert_eq!(orphans(&["--orphan-allow", "team-d:Pod,team-a:*"]), 0);
+
     let refused = loopwatch(&["check", "--snapshot", dump, "--orphan-allow", "Service"]);
     let said = text(&refused.stderr);
+
     assert_eq!(refused.status.code(), Some(64), "{said}");
     assert!(said.contains("expected NAMESPACE:KIND") && said.trim().lines().count() == 1, "{said}");
+
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_loopwatch"));
     command.args(["check", "--snapshot", dump]).env("LOOPWATCH_ORPHAN_ALLOW", "*:Service");
+
     let said = text(&command.output().expect("loopwatch runs").stdout);
     assert!(!said.contains("WARNING  Orphan") && said.contains("OwnerMissing"), "{said}");
 }

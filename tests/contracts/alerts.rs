@@ -1,4 +1,5 @@
-//! The alerts as a set: their thresholds, their recorded series and their runbooks, against `docs/alerts.md`.
+//! The alerts as a set: their thresholds, their recorded series and their runbooks, against
+//! `docs/alerts.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -28,9 +29,12 @@ const OTHERS: [&str; 10] = [
 fn default_of(settings: &Value, name: &str) -> String {
     let value = &settings[name];
     assert!(!value.is_null(), "there is no setting {name}");
+
     match value {
         Value::Object(_) => "[limits](tuning.md#thresholds-and-limits)".to_owned(),
-        Value::String(text) => Span::parse(text).map_or_else(|_| text.clone(), |span| span.to_string()),
+        Value::String(text) => {
+            Span::parse(text).map_or_else(|_| text.clone(), |span| span.to_string())
+        }
         other => other.to_string(),
     }
 }
@@ -38,43 +42,66 @@ fn default_of(settings: &Value, name: &str) -> String {
 /// The table of findings with their thresholds.
 fn findings_table() -> String {
     let settings = serde_json::to_value(Settings::default()).expect("JSON");
-    let mut table = String::from("| alert | finding | severity | settings and their defaults |\n|---|---|---|---|\n");
+    let mut table = String::from(
+        "| alert | finding | severity | settings and their defaults |\n|---|---|---|---|\n",
+    );
     for info in FINDINGS {
-        let alert =
-            alerts_of(info.name, info.severity).pop().map_or_else(|| "–".to_owned(), |name| format!("`{name}`"));
-        let thresholds: Vec<String> =
-            info.settings.iter().map(|name| format!("`{name}` {}", default_of(&settings, name))).collect();
+        let alert = alerts_of(info.name, info.severity)
+            .pop()
+            .map_or_else(|| "–".to_owned(), |name| format!("`{name}`"));
+        let thresholds: Vec<String> = info
+            .settings
+            .iter()
+            .map(|name| format!("`{name}` {}", default_of(&settings, name)))
+            .collect();
+
         let thresholds = match (&thresholds[..], info.area) {
-            ([], "process") => "no setting: the statistics of a [trend](process.md) decide".to_owned(),
+            ([], "process") => {
+                "no setting: the statistics of a [trend](process.md) decide".to_owned()
+            }
             ([], _) => "no threshold: it opens when loopwatch sees the problem".to_owned(),
             (some, _) => some.join(", "),
         };
+
         let name = info.name;
         let severity = info.severity.as_str();
-        let _ = writeln!(table, "| {alert} | [{name}](runbooks/{name}.md) | {severity} | {thresholds} |");
+        let _ = writeln!(
+            table,
+            "| {alert} | [{name}](runbooks/{name}.md) | {severity} | {thresholds} |"
+        );
     }
+
     table
 }
 
-/// The table of recorded thresholds: constants, which must be the first rules of the first file, and therefore also of the
-/// `PrometheusRule`.
+/// The table of recorded thresholds: constants, which must be the first rules of the first file,
+/// and therefore also of the `PrometheusRule`.
 fn recorded_table() -> String {
-    let mut table = String::from("| series | window | default | path in the `PrometheusRule` |\n|---|---|---|---|\n");
+    let mut table = String::from(
+        "| series | window | default | path in the `PrometheusRule` |\n|---|---|---|---|\n",
+    );
     let mut count = 0;
     for rule in rules() {
         let expr = rule["expr"].as_str().expect("an expression");
         count += usize::from(expr.starts_with("vector("));
     }
+
     let first = yaml(&read("alerts/slo.rules.yaml"))["groups"][0]["rules"].clone();
     for (index, rule) in first.as_array().expect("rules").iter().take(count).enumerate() {
         let expr = rule["expr"].as_str().expect("an expression");
         let number = expr.strip_prefix("vector(").and_then(|rest| rest.strip_suffix(')'));
         let number = number.unwrap_or_else(|| panic!("constants come first: {expr}"));
-        let (series, window) = (rule["record"].as_str().expect("a record"), rule["labels"]["window"].as_str());
+        let (series, window) =
+            (rule["record"].as_str().expect("a record"), rule["labels"]["window"].as_str());
         let window = window.unwrap_or("–");
-        let _ = writeln!(table, "| `{series}` | {window} | {number} | `/spec/groups/0/rules/{index}/expr` |");
+        let _ = writeln!(
+            table,
+            "| `{series}` | {window} | {number} | `/spec/groups/0/rules/{index}/expr` |"
+        );
     }
+
     assert!(count >= 10, "{count}");
+
     table
 }
 
@@ -82,18 +109,22 @@ fn recorded_table() -> String {
 fn the_thresholds_of_all_alerts_are_in_one_place() {
     let text = read(PAGE);
     let mut wanted = text.clone();
-    for (name, table) in [("findings", findings_table()), ("recorded thresholds", recorded_table())] {
+    for (name, table) in [("findings", findings_table()), ("recorded thresholds", recorded_table())]
+    {
         let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
         let (before, rest) = wanted.split_once(&begin).unwrap_or_else(|| panic!("no {begin}"));
         let (_, after) = rest.split_once(&end).unwrap_or_else(|| panic!("no {end}"));
         wanted = format!("{before}{begin}{table}{end}{after}");
     }
+
     if std::env::var_os("UPDATE").is_some() {
         fs::write(root().join(PAGE), &wanted).expect(PAGE);
     }
+
     assert!(read(PAGE) == wanted, "{PAGE} is out of date; run with UPDATE=1");
 
-    let mut alerts: BTreeSet<String> = rules().iter().filter_map(|rule| Some(rule["alert"].as_str()?.into())).collect();
+    let mut alerts: BTreeSet<String> =
+        rules().iter().filter_map(|rule| Some(rule["alert"].as_str()?.into())).collect();
     alerts.insert("LoopwatchWatchdog".to_owned());
     for alert in alerts {
         let row = wanted.lines().any(|line| line.starts_with(&format!("| `{alert}` |")));
@@ -104,12 +135,19 @@ fn the_thresholds_of_all_alerts_are_in_one_place() {
 #[test]
 fn every_threshold_among_the_settings_belongs_to_a_finding() {
     let all = serde_json::to_value(Settings::default()).expect("JSON");
-    let used: BTreeSet<&str> = FINDINGS.iter().flat_map(|info| info.settings.iter().copied()).collect();
-    let names: BTreeSet<&str> = all.as_object().expect("settings").keys().map(String::as_str).collect();
+    let used: BTreeSet<&str> =
+        FINDINGS.iter().flat_map(|info| info.settings.iter().copied()).collect();
+    let names: BTreeSet<&str> =
+        all.as_object().expect("settings").keys().map(String::as_str).collect();
+
     for setting in &used {
-        assert!(names.contains(setting), "a finding names the setting {setting}, which does not exist");
+        assert!(
+            names.contains(setting),
+            "a finding names the setting {setting}, which does not exist"
+        );
         assert!(!OTHERS.contains(setting), "{setting}");
     }
+
     for setting in names {
         // `findings` is absent if it is empty.
         let known = used.contains(setting) || OTHERS.contains(&setting) || setting == "findings";
@@ -124,15 +162,21 @@ fn no_alert_on_the_error_budget_contains_a_threshold() {
         let expr = rule["expr"].as_str().expect("an expression");
         let words = expr.split(|c: char| !(c.is_ascii_alphanumeric() || "_:.".contains(c)));
         let numbers: BTreeSet<&str> = words.filter(|word| word.parse::<f64>().is_ok()).collect();
+
         // 1 − objective, more than 0 overdue objects, and what `increase` loses.
-        assert!(numbers.is_subset(&BTreeSet::from(["0", "0.7", "1", "2"])), "{numbers:?} in {expr}");
+        assert!(
+            numbers.is_subset(&BTreeSet::from(["0", "0.7", "1", "2"])),
+            "{numbers:?} in {expr}"
+        );
     }
 }
 
 /// Replaces `name{a,b}` by `namea` and `nameb`.
 fn expanded(name: &str) -> Vec<String> {
     match name.split_once('{') {
-        Some((stem, rest)) => rest.trim_end_matches('}').split(',').map(|part| format!("{stem}{part}")).collect(),
+        Some((stem, rest)) => {
+            rest.trim_end_matches('}').split(',').map(|part| format!("{stem}{part}")).collect()
+        }
         None => vec![name.to_owned()],
     }
 }
@@ -143,20 +187,29 @@ fn every_recorded_series_is_documented_with_its_labels() {
     let (_, section) = page.split_once("## Recorded series\n").expect("the section");
     let section = section.split("\n## ").next().unwrap_or_default();
     let mut documented: BTreeMap<String, String> = BTreeMap::new();
+
     for line in section.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         for name in expanded(cells[1].trim_matches('`')) {
             documented.insert(name, cells[2].to_owned());
         }
     }
+
     let tenants = yaml(&read("alerts/tenants/tenants.rules.yaml"))["groups"][0]["rules"].clone();
-    let all: Vec<Value> = rules().into_iter().chain(tenants.as_array().cloned().expect("rules")).collect();
-    let recorded: BTreeSet<String> = all.iter().filter_map(|rule| Some(rule["record"].as_str()?.into())).collect();
+    let all: Vec<Value> =
+        rules().into_iter().chain(tenants.as_array().cloned().expect("rules")).collect();
+    let recorded: BTreeSet<String> =
+        all.iter().filter_map(|rule| Some(rule["record"].as_str()?.into())).collect();
     let names: BTreeSet<String> = documented.keys().cloned().collect();
+
     assert_eq!(names, recorded);
+
     for (name, labels) in documented {
-        let (level, rest) = name.split_once(':').unwrap_or_else(|| panic!("{name} is not level:metric:operations"));
+        let (level, rest) =
+            name.split_once(':').unwrap_or_else(|| panic!("{name} is not level:metric:operations"));
+
         assert_eq!(rest.matches(':').count(), 1, "{name} is not level:metric:operations");
+
         let level = level.replace("target_namespace", "namespace");
         for word in level.split('_').filter(|word| !["loopwatch", "job"].contains(word)) {
             let label = match word {
@@ -164,12 +217,14 @@ fn every_recorded_series_is_documented_with_its_labels() {
                 "namespace" => "target_namespace",
                 word => word,
             };
+
             assert!(labels.contains(&format!("`{label}`")), "{name}: no label {label} in {labels}");
         }
     }
 }
 
-/// What a rule must keep: otherwise, clusters or operators that one Prometheus scrapes would be mixed.
+/// What a rule must keep: otherwise, clusters or operators that one Prometheus scrapes would be
+/// mixed.
 #[test]
 fn recorded_series_keep_the_cluster() {
     for rule in rules().iter().filter(|rule| rule["record"].is_string()) {
@@ -178,11 +233,17 @@ fn recorded_series_keep_the_cluster() {
         for labels in by {
             assert!(labels.split(", ").any(|label| label == "cluster"), "{rule}");
         }
-        let without = expr.split("without (").skip(1).map(|rest| rest.split(')').next().unwrap_or_default());
+
+        let without =
+            expr.split("without (").skip(1).map(|rest| rest.split(')').next().unwrap_or_default());
         for labels in without {
             let dropped: Vec<&str> = labels.split(", ").collect();
-            assert!(!["cluster", "namespace", "job"].iter().any(|label| dropped.contains(label)), "{rule}");
+            assert!(
+                !["cluster", "namespace", "job"].iter().any(|label| dropped.contains(label)),
+                "{rule}"
+            );
         }
+
         for aggregation in ["sum(", "max(", "min(", "avg(", "count(", "group("] {
             assert!(!expr.contains(aggregation), "{aggregation} drops all labels: {rule}");
         }
@@ -197,28 +258,40 @@ fn every_runbook_says_what_it_means_what_it_does_how_to_find_out_and_what_to_do(
         let path = entry.expect("an entry").path();
         let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
         let text = read(&path);
+
         assert!(text.starts_with(&format!("# {name}\n")), "{name}: its title");
-        let sections: Vec<(&str, &str)> =
-            text.split("\n## ").skip(1).map(|section| section.split_once('\n').unwrap_or((section, ""))).collect();
+
+        let sections: Vec<(&str, &str)> = text
+            .split("\n## ")
+            .skip(1)
+            .map(|section| section.split_once('\n').unwrap_or((section, "")))
+            .collect();
         let headings: Vec<&str> = sections.iter().map(|(heading, _)| *heading).collect();
+
         assert_eq!(headings, ["Meaning", "Impact", "Diagnosis", "Mitigation"], "{name}");
+
         for (heading, section) in &sections {
             let words = section.split_whitespace().count();
             assert!(words >= 8, "{name}: {words} words under {heading}");
         }
+
         let commands = ["```sh\n", "```promql\n", "```yaml\n", "`kubectl ", "`loopwatch "];
         let shows = |section: &str| commands.iter().any(|mark| section.contains(mark));
+
         assert!(shows(sections[2].1), "{name}: no command or query under Diagnosis");
+
         let alerts = FINDINGS.iter().all(|info| info.name != name || info.alert != Alert::None);
         assert!(!alerts || shows(sections[3].1), "{name}: no command under Mitigation");
+
         expect_safe(&name, &text);
         count += 1;
     }
+
     assert!(count >= 60, "{count}");
 }
 
-/// Commands that a person copies under stress must not destroy anything by themselves. A runbook that must mention one says
-/// what to do before, in the same section.
+/// Commands that a person copies under stress must not destroy anything by themselves. A runbook
+/// that must mention one says what to do before, in the same section.
 fn expect_safe(name: &str, text: &str) {
     let blocks = text.split("```").skip(1).step_by(2);
     for block in blocks {
@@ -239,10 +312,25 @@ fn expect_safe(name: &str, text: &str) {
 /// The labels of the rule for tenants, with these values.
 fn of_tenant<'a>(namespace: &'a str, team: Option<&'a str>) -> Vec<(&'a str, &'a str)> {
     let rules = yaml(&read("alerts/tenants/tenants.rules.yaml"))["groups"][0]["rules"].clone();
-    let alert =
-        rules.as_array().expect("rules").iter().find(|rule| rule["alert"].is_string()).cloned().expect("an alert");
-    assert_eq!((&alert["alert"], &alert["labels"]["audience"]), (&"LoopwatchTenantFinding".into(), &"tenant".into()));
-    let mut labels = vec![("alertname", "LoopwatchTenantFinding"), ("audience", "tenant"), ("severity", "critical")];
+    let alert = rules
+        .as_array()
+        .expect("rules")
+        .iter()
+        .find(|rule| rule["alert"].is_string())
+        .cloned()
+        .expect("an alert");
+
+    assert_eq!(
+        (&alert["alert"], &alert["labels"]["audience"]),
+        (&"LoopwatchTenantFinding".into(), &"tenant".into())
+    );
+
+    let mut labels = vec![
+        ("alertname", "LoopwatchTenantFinding"),
+        ("audience", "tenant"),
+        ("severity", "critical"),
+    ];
+
     labels.push(("namespace", namespace));
     labels.extend(team.map(|team| ("team", team)));
     labels
@@ -252,41 +340,62 @@ fn of_tenant<'a>(namespace: &'a str, team: Option<&'a str>) -> Vec<(&'a str, &'a
 fn the_example_of_alertmanager_routes_alerts_for_tenants_to_their_team_and_to_nobody_else() {
     let config = root().join("deploy/examples/prometheus/alertmanager.yml");
     assert_eq!(receivers(&config, &of_tenant("team-a", Some("storage"))), "team-storage");
+
     for other in [Some("network"), None] {
-        assert_eq!(receivers(&config, &of_tenant("team-a", other)), "none", "the pager gets its own alert");
+        assert_eq!(
+            receivers(&config, &of_tenant("team-a", other)),
+            "none",
+            "the pager gets its own alert"
+        );
     }
+
     // Near miss: the alert for the people who run the operator, about an object of that team.
     assert_eq!(receivers(&config, &[("severity", "critical"), ("team", "storage")]), "pager");
 }
 
-/// The Prometheus Operator adds the route of an `AlertmanagerConfig` in front of the others, with a matcher for its namespace.
+/// The Prometheus Operator adds the route of an `AlertmanagerConfig` in front of the others, with a
+/// matcher for its namespace.
 #[test]
 fn an_alertmanager_config_in_the_namespace_of_a_tenant_receives_the_alerts_for_it() {
     let tenant = yaml(&read("deploy/examples/prometheus/tenant.yaml"));
     let namespace = tenant["metadata"]["namespace"].as_str().expect("a namespace");
     let matcher = &tenant["spec"]["route"]["matchers"][0];
-    let matcher = ["name", "matchType", "value"].map(|part| matcher[part].as_str().expect("a matcher"));
+    let matcher =
+        ["name", "matchType", "value"].map(|part| matcher[part].as_str().expect("a matcher"));
     let route = format!(
         "  routes:\n    - receiver: tenant\n      continue: true\n      matchers: ['{}{}\"{}\"', 'namespace=\"{namespace}\"']\n",
         matcher[0], matcher[1], matcher[2]
     );
+
     let shipped = read("deploy/examples/prometheus/alertmanager.yml");
-    let text = shipped.replacen("  routes:\n", &route, 1).replace("receivers:\n", "receivers:\n  - name: tenant\n");
+    let text = shipped
+        .replacen("  routes:\n", &route, 1)
+        .replace("receivers:\n", "receivers:\n  - name: tenant\n");
     let config = std::env::temp_dir().join(format!("loopwatch-tenant-{}.yml", std::process::id()));
+
     fs::write(&config, text).expect("written");
     assert_eq!(receivers(&config, &of_tenant(namespace, None)), "tenant,none");
     assert_eq!(receivers(&config, &of_tenant(namespace, Some("storage"))), "tenant,team-storage");
     assert_eq!(receivers(&config, &of_tenant("team-b", None)), "none", "another tenant");
+
     // Near miss: an alert about the operator that runs in this namespace is not for the tenant.
-    let own = [("alertname", "LoopwatchOperatorDown"), ("namespace", namespace), ("severity", "critical")];
+    let own = [
+        ("alertname", "LoopwatchOperatorDown"),
+        ("namespace", namespace),
+        ("severity", "critical"),
+    ];
+
     assert_eq!(receivers(&config, &own), "pager");
+
     let _ = fs::remove_file(config);
 }
 
 #[test]
 fn the_alert_on_the_error_budget_gives_way_to_the_pages_that_inhibit_it() {
-    let (example, rules) = (read("deploy/examples/prometheus/alertmanager.yml"), read("alerts/slo.rules.yaml"));
-    let lists = example.split("finding=~\"").skip(1).map(|rest| rest.split('"').next().unwrap_or_default());
+    let (example, rules) =
+        (read("deploy/examples/prometheus/alertmanager.yml"), read("alerts/slo.rules.yaml"));
+    let lists =
+        example.split("finding=~\"").skip(1).map(|rest| rest.split('"').next().unwrap_or_default());
     for (list, about) in lists.zip(["OperatorDown", "ReconcileFailing"]) {
         assert!(list.contains(about) && rules.contains(&format!("finding=~\"{list}\"")), "{list}");
     }
@@ -295,9 +404,12 @@ fn the_alert_on_the_error_budget_gives_way_to_the_pages_that_inhibit_it() {
 #[test]
 fn the_example_of_alertmanager_names_findings_that_exist() {
     let example = read("deploy/examples/prometheus/alertmanager.yml");
-    let lists = example.split("finding=~\"").skip(1).map(|rest| rest.split('"').next().unwrap_or_default());
+    let lists =
+        example.split("finding=~\"").skip(1).map(|rest| rest.split('"').next().unwrap_or_default());
     let named: Vec<&str> = lists.flat_map(|list| list.split('|')).collect();
+
     assert!(!named.is_empty());
+
     for name in named {
         assert!(FINDINGS.iter().any(|info| info.name == name && info.area == "operator"), "{name}");
     }

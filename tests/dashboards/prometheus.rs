@@ -33,7 +33,8 @@ pub(crate) struct Prometheus {
 
 impl Running {
     fn start(command: &mut Command) -> Self {
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         Self(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 }
@@ -51,9 +52,16 @@ impl Loopwatch {
     /// Plays a scenario at N times its original speed.
     pub(crate) fn replay(name: &str, speed: f64) -> Self {
         let plain = repository(format!("tests/scenarios/{name}.jsonl"));
-        let file = if plain.exists() { plain } else { repository(format!("tests/scenarios/{name}.jsonl.gz")) };
+        let file = if plain.exists() {
+            plain
+        } else {
+            repository(format!("tests/scenarios/{name}.jsonl.gz"))
+        };
         let speed = format!("--speed={speed}");
-        Self::start(name, |command, _| _ = command.arg("replay").arg(file).args(["--serve", &speed]))
+
+        Self::start(name, |command, _| {
+            _ = command.arg("replay").arg(file).args(["--serve", &speed])
+        })
     }
 
     /// Plays a recording with this text.
@@ -66,7 +74,8 @@ impl Loopwatch {
         })
     }
 
-    /// Runs beside an API server, with receivers for everything that it sends. Nobody listens there.
+    /// Runs beside an API server, with receivers for everything that it sends. Nobody listens
+    /// there.
     pub(crate) fn run(name: &str, server: &Standin) -> Self {
         Self::start(name, |command, folder| {
             let nobody = format!("http://127.0.0.1:{}/", ports::free());
@@ -82,6 +91,7 @@ impl Loopwatch {
         let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
         command.env_remove("KUBECONFIG");
         arguments(&mut command, folder.path());
+
         let process = Running::start(command.arg(format!("--listen=127.0.0.1:{port}")));
         Self { name: name.to_owned(), port, _process: process, _folder: folder }
     }
@@ -96,7 +106,9 @@ impl Prometheus {
         let targets: Vec<(&str, u16)> =
             targets.iter().map(|loopwatch| (loopwatch.name.as_str(), loopwatch.port)).collect();
         let file = folder.path().join("prometheus.yaml");
-        std::fs::write(&file, configuration(folder.path(), &targets).to_string()).expect("our own folder");
+
+        std::fs::write(&file, configuration(folder.path(), &targets).to_string())
+            .expect("our own folder");
         let port = ports::free();
         let process = Running::start(
             Command::new("prometheus")
@@ -104,36 +116,47 @@ impl Prometheus {
                 .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
                 .arg(format!("--web.listen-address=127.0.0.1:{port}")),
         );
+
         eventually(Duration::from_secs(60), "Prometheus is ready", || http::get(port, "/-/ready"));
         let prometheus = Self { port, _process: process, _folder: folder };
         eventually(Duration::from_secs(60), "Prometheus scrapes every loopwatch", || {
             let up = prometheus.ask("/api/v1/query?query=sum(up)")?;
             let value = &up["result"][0]["value"][1];
-            if value.as_str() == Some(targets.len().to_string().as_str()) { Ok(()) } else { Err(up.to_string()) }
+            if value.as_str() == Some(targets.len().to_string().as_str()) {
+                Ok(())
+            } else {
+                Err(up.to_string())
+            }
         });
+
         prometheus
     }
 
-    /// Returns whether a query has had a value within the last two minutes. A query that is not PromQL is an error.
+    /// Returns whether a query has had a value within the last two minutes. A query that is not
+    /// PromQL is an error.
     pub(crate) fn has_data(&self, promql: &str) -> Result<bool, String> {
         let now = jiff::Timestamp::now().as_second();
         let range = format!("start={}&end={now}&step=1", now - 120);
-        let answer = self.ask(&format!("/api/v1/query_range?query={}&{range}", http::encode(promql)))?;
+        let answer =
+            self.ask(&format!("/api/v1/query_range?query={}&{range}", http::encode(promql)))?;
         let series = answer["result"].as_array().into_iter().flatten();
         let mut values = series.filter_map(|series| series["values"].as_array()).flatten();
+
         // 0/0 is no value: the panel shows nothing.
         Ok(values.any(|value| value[1].as_str().is_some_and(|value| value != "NaN")))
     }
 
     /// Returns the values of a label of these series.
     pub(crate) fn label_values(&self, label: &str, selector: &str) -> Result<Vec<Value>, String> {
-        let answer = self.ask(&format!("/api/v1/label/{label}/values?match[]={}", http::encode(selector)))?;
+        let answer =
+            self.ask(&format!("/api/v1/label/{label}/values?match[]={}", http::encode(selector)))?;
         Ok(answer.as_array().cloned().unwrap_or_default())
     }
 
     fn ask(&self, path: &str) -> Result<Value, String> {
         let text = http::get(self.port, path)?;
-        let mut answer: Value = serde_json::from_str(&text).map_err(|error| format!("{path}: {error}: {text}"))?;
+        let mut answer: Value =
+            serde_json::from_str(&text).map_err(|error| format!("{path}: {error}: {text}"))?;
         Ok(answer["data"].take())
     }
 }
@@ -143,6 +166,7 @@ fn configuration(folder: &Path, targets: &[(&str, u16)]) -> Value {
         json!({"targets": [format!("127.0.0.1:{port}")],
             "labels": {"cluster": "test", "namespace": name, "pod": format!("{name}-0")}})
     });
+
     json!({
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
         "rule_files": bundled::rules_at(Pace::Quick, &folder.join("rules")),

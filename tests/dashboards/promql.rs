@@ -1,4 +1,5 @@
-//! Finds the selectors in a query. Prometheus itself parses the queries; this only shows what surrounds each selector.
+//! Finds the selectors in a query. Prometheus itself parses the queries; this only shows what
+//! surrounds each selector.
 
 /// A selector of series.
 #[derive(Debug, PartialEq)]
@@ -8,7 +9,8 @@ pub(crate) struct Selector<'a> {
     pub(crate) matchers: &'a str,
     /// The text between the brackets.
     pub(crate) range: Option<&'a str>,
-    /// The functions and aggregations that it is an argument of, the outermost first. Plain parentheses are empty.
+    /// The functions and aggregations that it is an argument of, the outermost first. Plain
+    /// parentheses are empty.
     pub(crate) around: Vec<&'a str>,
 }
 
@@ -20,6 +22,7 @@ const OPERATORS: [&str; 6] = ["and", "or", "unless", "bool", "offset", "inf"];
 /// Returns the selectors of a query.
 pub(crate) fn selectors(query: &str) -> Vec<Selector<'_>> {
     let (mut found, mut around, mut rest) = (Vec::new(), Vec::new(), query);
+
     // The aggregation before `by (…)`, which belongs to the parentheses after it.
     let (mut word, mut aggregation) = ("", "");
     while let Some(first) = rest.chars().next() {
@@ -27,27 +30,35 @@ pub(crate) fn selectors(query: &str) -> Vec<Selector<'_>> {
         if end > 0 {
             let (name, after) = rest.split_at(end);
             rest = after;
+
             let trimmed = after.trim_start();
             if GROUPINGS.contains(&name) {
                 aggregation = if word.is_empty() { aggregation } else { word };
+
                 // Skip the labels.
                 if let Some(labels) = trimmed.strip_prefix('(') {
                     rest = labels.split_once(')').map_or("", |(_, after)| after);
                 }
+
                 word = "";
             } else if OPERATORS.contains(&name) {
                 word = "";
-            } else if trimmed.starts_with('(') || GROUPINGS.iter().any(|grouping| trimmed.starts_with(grouping)) {
+            } else if trimmed.starts_with('(')
+                || GROUPINGS.iter().any(|grouping| trimmed.starts_with(grouping))
+            {
                 word = name;
             } else if !name.starts_with(|c: char| c.is_ascii_digit()) {
                 let (matchers, after) = between(rest, '{', '}');
                 let (range, after) = between(after, '[', ']');
                 rest = after;
+
                 let matchers = matchers.unwrap_or_default();
                 found.push(Selector { metric: name, matchers, range, around: around.clone() });
             }
+
             continue;
         }
+
         match first {
             '(' => {
                 around.push(if word.is_empty() { aggregation } else { word });
@@ -56,8 +67,10 @@ pub(crate) fn selectors(query: &str) -> Vec<Selector<'_>> {
             ')' => _ = around.pop(),
             _ => {}
         }
+
         rest = &rest[first.len_utf8()..];
     }
+
     found
 }
 
@@ -77,7 +90,11 @@ fn between(text: &str, open: char, close: char) -> (Option<&str>, &str) {
 fn selectors_are_found_with_what_surrounds_them() {
     let query = "histogram_quantile(0.5, sum by (le) (max without (pod) (rate(a_bucket{x=\"y\"}[5m])))) or (b + on (c) group_left () d) / 2";
     let found = selectors(query);
-    let seen: Vec<_> = found.iter().map(|one| (one.metric, one.matchers, one.range, one.around.join(" "))).collect();
+    let seen: Vec<_> = found
+        .iter()
+        .map(|one| (one.metric, one.matchers, one.range, one.around.join(" ")))
+        .collect();
+
     assert_eq!(
         seen,
         [

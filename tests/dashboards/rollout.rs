@@ -1,5 +1,5 @@
-//! The recorded incident, with what that run could not see: the operator's Pods during a rollout, its process, Kubernetes
-//! Events and a permission that the account lacks.
+//! The recorded incident, with what that run could not see: the operator's Pods during a rollout,
+//! its process, Kubernetes Events and a permission that the account lacks.
 
 use std::fmt::Write as _;
 
@@ -19,18 +19,22 @@ const EVERY: usize = 10;
 /// Returns the text of the recording.
 pub(crate) fn recording() -> String {
     let file = repository("tests/scenarios/incident.jsonl");
-    let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let text = std::fs::read_to_string(&file)
+        .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let mut recording = String::new();
+
     for (number, line) in text.lines().enumerate() {
         let _ = writeln!(recording, "{line}");
         let parsed: Value = serde_json::from_str(line).expect("a recording");
         if number % EVERY != 1 {
             continue;
         }
+
         for saw in looks(number, &parsed["at"]) {
             let _ = writeln!(recording, "{}", json!({"at": parsed["at"], "saw": saw}));
         }
     }
+
     recording
 }
 
@@ -39,11 +43,13 @@ fn looks(number: usize, at: &Value) -> [Value; 4] {
     let started: Timestamp = serde_json::from_value(at.clone()).expect("a time");
     let pod = format!("widget-operator-{revision}");
     let turn = number / EVERY;
-    let container = json!({"name": "manager", "ready": true, "running_since": started, "restarts": turn / 8});
+    let container =
+        json!({"name": "manager", "ready": true, "running_since": started, "restarts": turn / 8});
     let operator = json!({"namespace": "zoo-system", "name": "widget-operator",
         "workload": {"kind": "Deployment", "replicas": 1},
         "pods": [{"name": pod, "uid": pod, "own": true, "phase": "Running", "containers": [container],
             "revision": {"hash": revision}}]});
+
     let memory = 90_000_000 + turn * 100_000;
     let process = json!({"instance": format!("zoo-system/{pod}"), "pid": 7, "start_ticks": number / BEFORE + 1,
         "runtime": "go", "cpu_seconds": turn, "resident": memory, "working_set": memory, "memory_limit": 134_217_728,
@@ -51,6 +57,7 @@ fn looks(number: usize, at: &Value) -> [Value; 4] {
     let event = json!({"uid": "an-event", "namespace": "webshop", "name": "cart", "type": "Warning",
         "reason": "FailedCreate", "count": turn + 1, "added": 1});
     let missing = json!([{"verb": "list", "group": "", "resource": "events"}]);
+
     [
         json!({"operator_seen": operator}),
         json!({"process_seen": process}),

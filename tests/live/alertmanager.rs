@@ -18,8 +18,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![test_with("alertmanager::posted", &["prometheus-alertmanager"], posted)]
 }
 
-/// Two Alertmanagers without a Prometheus: the first one restarts, and the second one starts late. Each notifies of the fault
-/// once and of its end once, although loopwatch restarts in between.
+/// Two Alertmanagers without a Prometheus: the first one restarts, and the second one starts late.
+/// Each notifies of the fault once and of its end once, although loopwatch restarts in between.
 fn posted() {
     let webhooks = [Webhook::listen(), Webhook::listen()];
     let mut first = Alertmanager::start("first", &webhooks[0]);
@@ -29,17 +29,25 @@ fn posted() {
         "--alert-label=cluster=zoo".to_owned(),
     ];
     let mut case = Case::with_flags("posted", &quick(), &flags);
+
     case.make("Widget", "target");
     wait_posted_by(&webhooks[0], "firing", |labels| labels["alertname"] == "LoopwatchWatchdog");
 
     case.operator.fault("Overdue?kind=Widget&namespace=posted");
     case.resize("Widget", "target", 7);
+
     let changed = Instant::now();
     let alert = wait_posted(&webhooks[0], "firing", "Overdue");
-    eprintln!("alertmanager: Overdue was received {:.1} s after the change", changed.elapsed().as_secs_f64());
+    eprintln!(
+        "alertmanager: Overdue was received {:.1} s after the change",
+        changed.elapsed().as_secs_f64()
+    );
+
     let expected = json!({"alertname": "LoopwatchFinding", "cluster": "zoo", "finding": "Overdue", "severity": "warning",
         "group": "zoo.loopwatch.dev", "kind": "Widget", "target_namespace": "posted"});
+
     assert_eq!(alert["labels"], expected);
+
     let text = alert["annotations"]["description"].as_str().unwrap_or_default();
     assert!(text.contains("target") && text.contains("kubectl"), "{alert}");
 
@@ -55,12 +63,19 @@ fn posted() {
         let failed = case.sidecar.metric(&series)?;
         if failed > 0.0 { Ok(()) } else { Err(failed.to_string()) }
     });
+
     first.process = first.process.program.start();
     case.sidecar.process.stop(Duration::from_secs(20));
     pause(Duration::from_secs(4)); // an Alertmanager notifies within a second
+
     for webhook in &webhooks {
-        assert_eq!(count(webhook, "resolved"), 0, "the end of loopwatch is not the end of the fault");
+        assert_eq!(
+            count(webhook, "resolved"),
+            0,
+            "the end of loopwatch is not the end of the fault"
+        );
     }
+
     case.sidecar.start_again();
     case.sidecar.expect_finding(Duration::from_secs(40), "Overdue", "Widget", "target");
     pause(Duration::from_secs(6)); // loopwatch looks at its findings every five seconds
@@ -69,13 +84,19 @@ fn posted() {
     for webhook in &webhooks {
         let resolved = wait_posted(webhook, "resolved", "Overdue");
         assert_eq!(resolved["labels"], expected);
-        assert_eq!((count(webhook, "firing"), count(webhook, "resolved")), (1, 1), "{:?}", all_posted(webhook));
+        assert_eq!(
+            (count(webhook, "firing"), count(webhook, "resolved")),
+            (1, 1),
+            "{:?}",
+            all_posted(webhook)
+        );
     }
 }
 
 /// The number of notifications about the fault.
 fn count(webhook: &Webhook, status: &str) -> usize {
-    let is_counted = |alert: &&Value| alert["status"] == status && alert["labels"]["finding"] == "Overdue";
+    let is_counted =
+        |alert: &&Value| alert["status"] == status && alert["labels"]["finding"] == "Overdue";
     all_posted(webhook).iter().filter(is_counted).count()
 }
 
@@ -91,11 +112,16 @@ pub(crate) fn wait_posted(webhook: &Webhook, status: &str, finding: &str) -> Val
 }
 
 fn wait_posted_by(webhook: &Webhook, status: &str, is_it: impl Fn(&Value) -> bool) -> Value {
-    eventually(Duration::from_secs(60), &format!("the webhook is notified of an alert that is {status}"), || {
-        let posted = all_posted(webhook);
-        let found = posted.iter().find(|alert| alert["status"] == status && is_it(&alert["labels"]));
-        found.cloned().ok_or_else(|| json!(posted).to_string())
-    })
+    eventually(
+        Duration::from_secs(60),
+        &format!("the webhook is notified of an alert that is {status}"),
+        || {
+            let posted = all_posted(webhook);
+            let found =
+                posted.iter().find(|alert| alert["status"] == status && is_it(&alert["labels"]));
+            found.cloned().ok_or_else(|| json!(posted).to_string())
+        },
+    )
 }
 
 /// Returns the configuration of a receiver that is a webhook.
@@ -120,21 +146,24 @@ impl Alertmanager {
         Self::start_at(name, webhook, ports::free())
     }
 
-    /// Starts one with the example in `deploy/`, in which the pager and the tickets are the webhook. It waits as long as the
-    /// example says before it notifies anybody, or as long as `waits`: before the first notification of a group, and before
-    /// each further one.
+    /// Starts one with the example in `deploy/`, in which the pager and the tickets are the
+    /// webhook. It waits as long as the example says before it notifies anybody, or as long as
+    /// `waits`: before the first notification of a group, and before each further one.
     pub(crate) fn start_example(name: &str, webhook: &Webhook, waits: Option<[&str; 2]>) -> Self {
-        let text = std::fs::read_to_string(repository("deploy/examples/prometheus/alertmanager.yml"));
+        let text =
+            std::fs::read_to_string(repository("deploy/examples/prometheus/alertmanager.yml"));
         let mut config: Value = serde_saphyr::from_str(&text.expect("the example")).expect("YAML");
         if let Some([group_wait, group_interval]) = waits {
             (config["route"]["group_wait"], config["route"]["group_interval"]) =
                 (json!(group_wait), json!(group_interval));
         }
+
         for receiver in config["receivers"].as_array_mut().expect("receivers") {
             if ["pager", "tickets"].iter().any(|name| receiver["name"] == *name) {
                 receiver["webhook_configs"] = hooks(webhook);
             }
         }
+
         Self::start_with(name, &config, ports::free())
     }
 
@@ -144,6 +173,7 @@ impl Alertmanager {
                 "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"},
             "receivers": [{"name": "webhook", "webhook_configs": hooks(webhook)}],
         });
+
         Self::start_with(name, &config, port)
     }
 
@@ -151,16 +181,19 @@ impl Alertmanager {
         let directory = bed().directory();
         let file = directory.join(format!("{name}.yaml"));
         std::fs::write(&file, config.to_string()).expect("our own folder");
+
         let mut process = Program::new(name, "prometheus-alertmanager", directory)
             .arg(format!("--config.file={}", file.display()))
             .arg(format!("--storage.path={}", directory.join(name).display()))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
             .arg("--cluster.listen-address=")
             .start();
+
         eventually(Duration::from_secs(30), "Alertmanager is ready", || {
             process.assert_running();
             http::get(port, "/-/ready")
         });
+
         Self { port, process }
     }
 }

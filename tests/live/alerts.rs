@@ -1,5 +1,5 @@
-//! The path from a fault to a page: a real operator, loopwatch, a real Prometheus with the bundled rules, a real
-//! Alertmanager, and a webhook that it calls.
+//! The path from a fault to a page: a real operator, loopwatch, a real Prometheus with the bundled
+//! rules, a real Alertmanager, and a webhook that it calls.
 
 use std::time::{Duration, Instant};
 
@@ -27,12 +27,15 @@ fn fire_and_clear() {
     let webhook = Webhook::listen();
     let alertmanager = Alertmanager::start("alertmanager", &webhook);
     let prometheus = Prometheus::start("prometheus", case.sidecar.port, Some(alertmanager.port));
+
     prometheus.expect_rules_work();
     case.make("Widget", "target");
+
     assert_eq!(prometheus.firing(), Ok(vec![]), "all is well");
 
     case.operator.fault("Overdue?kind=Widget&namespace=alerted&name=target");
     case.resize("Widget", "target", 7);
+
     let changed = Instant::now();
     let alert = eventually(Duration::from_secs(40), "the alert fires", || {
         let firing = prometheus.firing()?;
@@ -41,6 +44,7 @@ fn fire_and_clear() {
     });
     let fired = changed.elapsed();
     let labels = &alert["labels"];
+
     for (label, value) in [
         ("alertname", "LoopwatchFinding"),
         ("severity", "warning"),
@@ -53,13 +57,21 @@ fn fire_and_clear() {
     ] {
         assert_eq!(labels[label], value, "{alert}");
     }
+
     assert!(labels["name"].is_null(), "an object is never a label: {alert}");
+
     let text = |key: &str| alert["annotations"][key].as_str().unwrap_or_default().to_owned();
     assert!(!text("summary").is_empty(), "{alert}");
-    assert!(text("description").contains("target") && text("description").contains("kubectl"), "{alert}");
+    assert!(
+        text("description").contains("target") && text("description").contains("kubectl"),
+        "{alert}"
+    );
+
     let runbook = text("runbook_url");
     let file = runbook.split_once("/docs/").map(|(_, file)| repository("docs").join(file));
+
     assert!(file.is_some_and(|file| file.exists()), "no such runbook: {runbook}");
+
     let posted = wait_posted(&webhook, "firing", "Overdue");
     assert_eq!(posted["labels"], *labels, "what the webhook got is what Prometheus has");
 
@@ -68,10 +80,13 @@ fn fire_and_clear() {
     for kind in ["PhaseOnly", "MapConditions"] {
         case.kube.delete(ZOO, kind, "alerted", TWIN);
     }
+
     wait_posted(&webhook, "firing", "FinalizerStuck");
     let (queries, empty) = prometheus.ask_panels("loopwatch-overview");
     let (more, still_empty) = prometheus.ask_panels("loopwatch-self");
-    // This test has no Events, no failing source, no missing permission, and no receiver of what loopwatch sends.
+
+    // This test has no Events, no failing source, no missing permission, and no receiver of what
+    // loopwatch sends.
     let no_data = [
         "Kubernetes Events",
         "Source failures",
@@ -81,24 +96,43 @@ fn fire_and_clear() {
         "Events for the webhook",
         "Traces",
     ];
+
     let empty: Vec<String> = empty.into_iter().chain(still_empty).collect();
-    assert!(empty.iter().all(|title| no_data.contains(&title.as_str())), "panels without data: {empty:?}");
-    eprintln!("alerts: {} queries of the dashboards answer, all but {} with data", queries + more, empty.len());
+    assert!(
+        empty.iter().all(|title| no_data.contains(&title.as_str())),
+        "panels without data: {empty:?}"
+    );
+
+    eprintln!(
+        "alerts: {} queries of the dashboards answer, all but {} with data",
+        queries + more,
+        empty.len()
+    );
 
     case.operator.cure("FinalizerStuck");
     case.operator.cure("Overdue");
+
     let cured = Instant::now();
     eventually(Duration::from_secs(40), "nothing fires any more", || {
         let firing = prometheus.firing()?;
         if firing.is_empty() { Ok(()) } else { Err(json!(firing).to_string()) }
     });
+
     let cleared = cured.elapsed();
     wait_posted(&webhook, "resolved", "Overdue");
     wait_posted(&webhook, "resolved", "FinalizerStuck");
-    // Each cause gives one alert: Alertmanager sent neither explained findings nor alerts of other rules.
-    let findings: Vec<_> = all_posted(&webhook).iter().map(|alert| alert["labels"]["finding"].clone()).collect();
+
+    // Each cause gives one alert: Alertmanager sent neither explained findings nor alerts of other
+    // rules.
+    let findings: Vec<_> =
+        all_posted(&webhook).iter().map(|alert| alert["labels"]["finding"].clone()).collect();
     let two = ["Overdue", "FinalizerStuck"];
-    assert!(findings.iter().all(|finding| two.iter().any(|known| finding == known)), "{findings:?}");
+
+    assert!(
+        findings.iter().all(|finding| two.iter().any(|known| finding == known)),
+        "{findings:?}"
+    );
+
     prometheus.expect_rules_work();
     eprintln!(
         "alerts: Overdue fired in Prometheus {:.1} s after the change ({} s of it the deadline) and cleared {:.1} s after the cure",

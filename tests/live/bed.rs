@@ -24,6 +24,7 @@ pub(crate) fn start() -> Result<(), NoBed> {
     let plane = BED.get_or_init(|| ControlPlane::start(binaries));
     operator::install(plane);
     sidecar::install(plane, Path::new(env!("CARGO_BIN_EXE_loopwatch")));
+
     Ok(())
 }
 
@@ -33,6 +34,7 @@ pub(crate) fn stop(failed: bool) {
     if failed {
         eprintln!("logs of everything: {}", plane.keep_logs().display());
     }
+
     plane.stop();
 }
 
@@ -50,19 +52,26 @@ pub(crate) fn test(name: &str, run: impl FnOnce() + Send + 'static) -> Trial {
     })
 }
 
-/// Creates a test that needs programs. If one is not installed, the test is skipped, or fails in CI.
-pub(crate) fn test_with(name: &str, programs: &'static [&str], run: impl FnOnce() + Send + 'static) -> Trial {
+/// Creates a test that needs programs. If one is not installed, the test is skipped, or fails in
+/// CI.
+pub(crate) fn test_with(
+    name: &str,
+    programs: &'static [&str],
+    run: impl FnOnce() + Send + 'static,
+) -> Trial {
     Trial::ignorable_test(name, move || {
         if let Some(program) = programs.iter().find(|program| !installed(program)) {
             return skip(format!("{program} is not installed"));
         }
+
         let _shared = UNDISTURBED.read().unwrap_or_else(PoisonError::into_inner);
         run();
         Ok(Completion::Completed)
     })
 }
 
-/// Creates a test that needs something of this machine, and is skipped where the machine does not allow it.
+/// Creates a test that needs something of this machine, and is skipped where the machine does not
+/// allow it.
 pub(crate) fn test_where(
     name: &str,
     needs: &'static str,
@@ -74,6 +83,7 @@ pub(crate) fn test_where(
             eprintln!("SKIPPED: {needs}");
             return Ok(Completion::ignored_with(needs));
         }
+
         let _shared = UNDISTURBED.read().unwrap_or_else(PoisonError::into_inner);
         run();
         Ok(Completion::Completed)
@@ -94,6 +104,7 @@ pub(crate) fn test_after<T>(
             Err(missing) => return Err(Failed::from(missing.to_string())),
         };
         let _shared = UNDISTURBED.read().unwrap_or_else(PoisonError::into_inner);
+
         run(found);
         Ok(Completion::Completed)
     })

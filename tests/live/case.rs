@@ -55,9 +55,11 @@ impl Case {
         for kind in ZOO_KINDS {
             case.kube.zoo(kind, name, TWIN, json!({}));
         }
+
         for kind in ZOO_KINDS {
             case.wait_settled(kind, TWIN);
         }
+
         case
     }
 
@@ -66,15 +68,20 @@ impl Case {
         Self::start(name, settings, &[], |_| Vec::new(), &[])
     }
 
-    /// Creates a case without objects, in which loopwatch scrapes the operator every second. The operator has this number of
-    /// workers for each kind.
+    /// Creates a case without objects, in which loopwatch scrapes the operator every second. The
+    /// operator has this number of workers for each kind.
     pub(crate) fn scraping(name: &str, settings: &Value, workers: u8) -> Self {
         let workers = format!("--concurrency={workers}");
         Self::start(
             name,
             settings,
             &[&workers],
-            |operator| vec![format!("--scrape=http://{}", operator.metrics), "--scrape-interval=1s".to_owned()],
+            |operator| {
+                vec![
+                    format!("--scrape=http://{}", operator.metrics),
+                    "--scrape-interval=1s".to_owned(),
+                ]
+            },
             &[],
         )
     }
@@ -85,11 +92,16 @@ impl Case {
     }
 
     /// Creates a case without objects, in which loopwatch has environment variables.
-    pub(crate) fn with_environment(name: &str, settings: &Value, environment: &[(&str, &Path)]) -> Self {
+    pub(crate) fn with_environment(
+        name: &str,
+        settings: &Value,
+        environment: &[(&str, &Path)],
+    ) -> Self {
         Self::start(name, settings, &[], |_| Vec::new(), environment)
     }
 
-    /// Starts an operator with further flags, and loopwatch with the flags that `flags` returns and environment variables.
+    /// Starts an operator with further flags, and loopwatch with the flags that `flags` returns and
+    /// environment variables.
     fn start(
         name: &str,
         settings: &Value,
@@ -100,36 +112,55 @@ impl Case {
         let plane = bed();
         let kube = plane.kube.clone();
         kube.namespace(name);
+
         let usual = ["--ready-after=200ms", "--wait-for-pods=false", "--autoscale-every=0"];
-        let operator = Operator::start(plane, &format!("{name}.operator"), name, &[&usual, operator].concat());
-        let kubeconfig = plane.kubeconfig_of(&format!("{name}.loopwatch.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
+        let operator =
+            Operator::start(plane, &format!("{name}.operator"), name, &[&usual, operator].concat());
+        let kubeconfig = plane.kubeconfig_of(
+            &format!("{name}.loopwatch.kubeconfig"),
+            &plane.url,
+            NAMESPACE,
+            ACCOUNT,
+        );
+
         let (scope, more) = (format!("--namespace={name}"), flags(&operator));
         let more: Vec<&str> = more.iter().map(String::as_str).collect();
         let flags = [&[scope.as_str()], &more[..]].concat();
         let process = format!("{name}.loopwatch");
-        let sidecar = Sidecar::start_with(plane, &process, &kubeconfig, settings, &flags, environment);
+        let sidecar =
+            Sidecar::start_with(plane, &process, &kubeconfig, settings, &flags, environment);
+
         sidecar.wait_synced(ZOO_KINDS.len());
-        let _recorder = Recorder::for_scenario(&format!("{name}.loopwatch"), name, &kubeconfig, &more);
+        let _recorder =
+            Recorder::for_scenario(&format!("{name}.loopwatch"), name, &kubeconfig, &more);
         Self { _recorder, namespace: name.to_owned(), kube, operator, sidecar }
     }
 
-    /// Creates an object and waits until loopwatch considers it converged for longer than the threshold `settle`.
+    /// Creates an object and waits until loopwatch considers it converged for longer than the
+    /// threshold `settle`.
     pub(crate) fn make(&self, kind: &str, name: &str) {
         self.kube.zoo(kind, &self.namespace, name, json!({}));
         self.wait_settled(kind, name);
         pause(Duration::from_millis(1500));
     }
 
-    /// Waits until loopwatch considers an object converged or finished, or unknown if its kind has no status.
+    /// Waits until loopwatch considers an object converged or finished, or unknown if its kind has
+    /// no status.
     pub(crate) fn wait_settled(&self, kind: &str, name: &str) {
-        self.sidecar.expect(Duration::from_secs(30), &format!("{kind} {name} has converged"), || {
-            let object = self.sidecar.object(kind, &self.namespace, name)?;
-            let state = object["state"].as_str().unwrap_or_default();
-            match matches!(state, "converged" | "finished") || (kind == "Statusless" && state == "unknown") {
-                true => Ok(()),
-                false => Err(format!("{state}: {object}")),
-            }
-        });
+        self.sidecar.expect(
+            Duration::from_secs(30),
+            &format!("{kind} {name} has converged"),
+            || {
+                let object = self.sidecar.object(kind, &self.namespace, name)?;
+                let state = object["state"].as_str().unwrap_or_default();
+                match matches!(state, "converged" | "finished")
+                    || (kind == "Statusless" && state == "unknown")
+                {
+                    true => Ok(()),
+                    false => Err(format!("{state}: {object}")),
+                }
+            },
+        );
     }
 
     /// Changes the size of an object.
@@ -138,7 +169,13 @@ impl Case {
     }
 
     /// Waits until the status of an object fulfils a condition.
-    pub(crate) fn wait_status(&self, kind: &str, name: &str, what: &str, says: impl Fn(&Value) -> bool) {
+    pub(crate) fn wait_status(
+        &self,
+        kind: &str,
+        name: &str,
+        what: &str,
+        says: impl Fn(&Value) -> bool,
+    ) {
         eventually(Duration::from_secs(20), &format!("{kind} {name} says {what}"), || {
             let status = self.kube.status(kind, &self.namespace, name);
             if says(&status) { Ok(()) } else { Err(status.to_string()) }
@@ -150,22 +187,33 @@ impl Case {
         finding.evidence("actor").to_string().contains("widget-operator")
     }
 
-    /// Switches a fault on for one object, runs `effect` to trigger it, and expects the finding on this object and on
-    /// no other. Then switches the fault off and expects the finding to close. Returns the finding.
-    pub(crate) fn prove(&self, expected: &Expected, kind: &str, name: &str, effect: impl FnOnce()) -> ShownFinding {
+    /// Switches a fault on for one object, runs `effect` to trigger it, and expects the finding on
+    /// this object and on no other. Then switches the fault off and expects the finding to close.
+    /// Returns the finding.
+    pub(crate) fn prove(
+        &self,
+        expected: &Expected,
+        kind: &str,
+        name: &str,
+        effect: impl FnOnce(),
+    ) -> ShownFinding {
         let selector = format!("kind={kind}&namespace={}&name={name}", self.namespace);
         let separator = if expected.fault.contains('?') { '&' } else { '?' };
         self.operator.fault(&format!("{}{separator}{selector}", expected.fault));
         effect();
-        let (finding, detected) = self.sidecar.expect_finding(expected.threshold + SLACK, expected.code, kind, name);
+
+        let (finding, detected) =
+            self.sidecar.expect_finding(expected.threshold + SLACK, expected.code, kind, name);
         self.operator.cure(expected.fault);
+
         let cured = Instant::now();
         self.sidecar.expect_cleared(expected.lingers + SLACK, expected.code, kind, name);
         self.conclude(expected, kind, name, detected, cured.elapsed(), &|_| false);
         finding
     }
 
-    /// Adds a row to the table. Fails if loopwatch ever reported a finding that is neither expected nor `fine`.
+    /// Adds a row to the table. Fails if loopwatch ever reported a finding that is neither expected
+    /// nor `fine`.
     pub(crate) fn conclude(
         &self,
         expected: &Expected,
@@ -180,15 +228,19 @@ impl Case {
             // A test uses the same name for objects of several kinds, one after the other.
             _ => on.ends_with(&format!(" {}/{name}", self.namespace)),
         };
-        let allowed =
-            |(code, on): &Found| is_subject(on) && (code == expected.code || expected.also.contains(&code.as_str()));
+        let allowed = |(code, on): &Found| {
+            is_subject(on) && (code == expected.code || expected.also.contains(&code.as_str()))
+        };
+
         let found = self.sidecar.opened();
         assert!(
             found.iter().any(|(code, on)| code == expected.code && is_subject(on)),
             "the log does not report {}: {found:?}",
             expected.code
         );
-        let false_positives: Vec<_> = found.into_iter().filter(|found| !allowed(found) && !fine(found)).collect();
+
+        let false_positives: Vec<_> =
+            found.into_iter().filter(|found| !allowed(found) && !fine(found)).collect();
         let fault = expected.fault.split('?').next().unwrap_or_default();
         table::add(Row {
             fault: fault.to_owned(),
@@ -199,6 +251,7 @@ impl Case {
             cleared,
             false_positives: false_positives.len(),
         });
+
         assert!(
             false_positives.is_empty(),
             "besides {} on {kind} {name}, loopwatch reported {false_positives:?}\n{}",

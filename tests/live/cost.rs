@@ -15,14 +15,18 @@ use loopwatch_testbed::wait::{eventually, pause};
 
 /// Tests that fill the cluster.
 pub(crate) fn serial_trials() -> Vec<Trial> {
-    vec![alone("cost::foreign_pods", foreign_pods), alone("cost::many_definitions", many_definitions)]
+    vec![
+        alone("cost::foreign_pods", foreign_pods),
+        alone("cost::many_definitions", many_definitions),
+    ]
 }
 
 /// Connections that fill the cluster.
 const WRITERS: usize = 4;
 
-/// An operator may create Pods, and its namespace holds 10,000 that belong to others. loopwatch transfers few of them
-/// and reports none, not even one that hangs. It finds the first child that appears in another namespace.
+/// An operator may create Pods, and its namespace holds 10,000 that belong to others. loopwatch
+/// transfers few of them and reports none, not even one that hangs. It finds the first child that
+/// appears in another namespace.
 fn foreign_pods() {
     let plane = bed();
     let (kube, namespace, other) = (&plane.kube, "foreign", "foreign-not");
@@ -32,9 +36,11 @@ fn foreign_pods() {
     kube.zoo("Widget", namespace, "one", json!({"suspend": true}));
     each(10_000, |number| {
         let pod = pod(namespace, &format!("pod-{number:05}"), None);
-        let answer = kube.call("POST", &path("v1", "Pod", namespace, ""), "application/json", Some(&pod));
+        let answer =
+            kube.call("POST", &path("v1", "Pod", namespace, ""), "application/json", Some(&pod));
         answer.unwrap_or_else(|error| panic!("{error}"));
     });
+
     kube.delete("v1", "Pod", namespace, "pod-00000"); // a finalizer keeps it
 
     let gate = Gate::before(plane);
@@ -42,30 +48,43 @@ fn foreign_pods() {
     let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &quick(), &[]);
     sidecar.wait_synced(1);
     pause(Duration::from_secs(60));
+
     let (bytes, requests) = (gate.traffic().bytes(), gate.traffic().requests());
     eprintln!("foreign_pods: {} KiB in {requests} requests within a minute", bytes >> 10);
+
     assert!(bytes < 5 << 20, "{bytes} bytes");
     assert_eq!(sidecar.objects("kind=Pod"), Ok(Vec::new()));
+
     // Other tests leave objects with real problems in their own namespaces.
     let opened = sidecar.opened();
-    let others: Vec<_> = opened.iter().filter(|(_, on)| on.starts_with("Pod") || on.contains("foreign")).collect();
+    let others: Vec<_> =
+        opened.iter().filter(|(_, on)| on.starts_with("Pod") || on.contains("foreign")).collect();
+
     assert!(others.is_empty(), "{others:?}");
 
     // A new primary object brings the next sample forward.
     kube.zoo("Widget", other, "two", json!({"suspend": true}));
     let uid = kube.find(ZOO, "Widget", other, "two").unwrap_or_default()["metadata"]["uid"].clone();
     kube.apply(&pod(other, "own", Some(&uid)));
-    let child =
-        sidecar.expect(Duration::from_secs(60), "the first child is found", || sidecar.object("Pod", other, "own"));
+
+    let child = sidecar.expect(Duration::from_secs(60), "the first child is found", || {
+        sidecar.object("Pod", other, "own")
+    });
+
     assert_eq!(child["owners"], json!(["Widget/two"]), "{child}");
     assert_eq!(sidecar.objects("kind=Pod").unwrap_or_default().len(), 1);
+
     let total = gate.traffic().bytes();
     eprintln!("foreign_pods: {} KiB with the first child", total >> 10);
+
     assert!(total < 5 << 20, "{total} bytes");
+
     drop(sidecar);
     let delete = json!({"gracePeriodSeconds": 0});
     kube.patch("v1", "Pod", namespace, "pod-00000", &json!({"metadata": {"finalizers": null}}));
-    let _ = kube.call("DELETE", &path("v1", "Pod", namespace, ""), "application/json", Some(&delete));
+
+    let _ =
+        kube.call("DELETE", &path("v1", "Pod", namespace, ""), "application/json", Some(&delete));
 }
 
 /// `check` as administrator on 500 definitions, 40 ms away.
@@ -82,6 +101,7 @@ fn many_definitions() {
             .map_or(0, |r| r.iter().filter(|r| !r["name"].to_string().contains('/')).count());
         if count == 500 { Ok(()) } else { Err(count.to_string()) }
     });
+
     let token = admin_token(kube);
     let authority = plane.directory().join("certs/apiserver.crt");
     let gate = Gate::delayed(plane, Duration::from_millis(40));
@@ -89,13 +109,22 @@ fn many_definitions() {
     let kubeconfig = write_kubeconfig(file, &gate.url(), &authority, &token, "default");
     let began = Instant::now();
     let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
-    let output = program("check-many", plane).arg("check").args([kubeconfig.as_str(), "-o", "json"]).run();
+    let output =
+        program("check-many", plane).arg("check").args([kubeconfig.as_str(), "-o", "json"]).run();
+
     let took = began.elapsed();
     let (requests, reviews) = (gate.traffic().requests(), gate.traffic().reviews());
-    eprintln!("many_definitions: {:.1} s, {requests} requests, {reviews} of them reviews", took.as_secs_f64());
+    eprintln!(
+        "many_definitions: {:.1} s, {requests} requests, {reviews} of them reviews",
+        took.as_secs_f64()
+    );
+
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let kinds = report["status"]["kinds"].as_array().map_or(0, Vec::len);
-    each(500, |number| kube.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", &name(number)));
+    each(500, |number| {
+        kube.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", &name(number))
+    });
+
     assert!(kinds >= 500, "{kinds} kinds: {}", String::from_utf8_lossy(&output.stderr));
     assert!(reviews <= 5 && took < Duration::from_secs(20), "{reviews} reviews in {took:?}");
 }
@@ -118,16 +147,21 @@ fn pod_owner(kube: &Kube, namespace: &str) {
         {"apiGroups": ["zoo.loopwatch.dev"], "resources": ["widgets", "widgets/status"],
             "verbs": ["get", "list", "watch", "update"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "create", "delete"]}]}));
-    kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+    kube.apply(
+        &json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": name},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}));
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}),
+    );
 }
 
 /// A Pod that no scheduler takes, and that a finalizer keeps.
 fn pod(namespace: &str, name: &str, owner: Option<&Value>) -> Value {
-    let owners: Vec<Value> =
-        owner.into_iter().map(|uid| json!({"apiVersion": ZOO, "kind": "Widget", "name": "two", "uid": uid})).collect();
+    let owners: Vec<Value> = owner
+        .into_iter()
+        .map(|uid| json!({"apiVersion": ZOO, "kind": "Widget", "name": "two", "uid": uid}))
+        .collect();
     let finalizers = if name == "pod-00000" { json!(["example.io/hangs"]) } else { json!([]) };
+
     json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"namespace": namespace, "name": name, "finalizers": finalizers, "ownerReferences": owners,
             "labels": {"app.kubernetes.io/name": "foreign", "app.kubernetes.io/instance": name}},

@@ -1,5 +1,5 @@
-//! The verdicts about the operator as a whole. No kubelet runs here, so the Pods stand for processes that the test starts
-//! and kills.
+//! The verdicts about the operator as a whole. No kubelet runs here, so the Pods stand for
+//! processes that the test starts and kills.
 
 mod requests;
 mod times;
@@ -21,7 +21,8 @@ use loopwatch_testbed::replicas::Replicas;
 use loopwatch_testbed::sidecar::{ShownFinding, Sidecar, quick_but, summary};
 use loopwatch_testbed::wait::{eventually, pause};
 
-/// The tests of this file. The one about outages takes minutes: `cargo test --test live -- --ignored down`.
+/// The tests of this file. The one about outages takes minutes: `cargo test --test live --
+/// --ignored down`.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("down::api_fails_and_recovers", requests::api_fails_and_recovers),
@@ -33,7 +34,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("down::out_of_memory_at_start", out_of_memory_at_start),
         test_with("down::time_until_down", BOTH, times::killed).with_ignored_flag(true),
         test_with("down::time_until_crash_loop", BOTH, times::crash_loop).with_ignored_flag(true),
-        test_with("down::time_until_out_of_memory", BOTH, times::out_of_memory).with_ignored_flag(true),
+        test_with("down::time_until_out_of_memory", BOTH, times::out_of_memory)
+            .with_ignored_flag(true),
         test_with("down::time_until_panic", BOTH, times::panics).with_ignored_flag(true),
         test_after("down::kopf_without_metrics", kopf::interpreter, kopf_without_metrics),
     ]
@@ -44,7 +46,8 @@ const BOTH: &[&str] = &["prometheus", "prometheus-alertmanager"];
 /// One kind of the zoo has no status subresource.
 const OF_DEFINITIONS: &str = "StatusSubresourceMissing";
 const UP: &str = "loopwatch_operator_up";
-/// The time after which a standby takes over. With less, a leader on a busy machine loses the Lease, and ends.
+/// The time after which a standby takes over. With less, a leader on a busy machine loses the
+/// Lease, and ends.
 const LEASE: Duration = Duration::from_secs(8);
 /// A time within which a wrong finding would open, several times the threshold.
 const LONG: Duration = Duration::from_secs(6);
@@ -71,17 +74,26 @@ impl Watched {
         let kube = plane.kube.clone();
         kube.namespace(namespace);
         reader_account(&kube, namespace);
-        let lease = format!("--leader-elect-lease-duration={}s", LEASE.as_secs()); // the last one counts
+
+        // The last one counts.
+        let lease = format!("--leader-elect-lease-duration={}s", LEASE.as_secs());
         let flags = ["--ready-after=200ms", "--wait-for-pods=false", lease.as_str()];
         let replicas = Replicas::start(plane, namespace, count, &flags);
         let sidecar = standalone(namespace, "widget-operator", &settings, more);
+
         sidecar.wait_watched("Widget", 1);
         let watched = Self { kube, namespace, replicas, sidecar };
         watched.sidecar.expect(secs(30), "the metrics of all Pods are known", || {
             let text = watched.sidecar.metrics()?;
-            let is_known = text.contains(r#"loopwatch_operator_info{framework="controller-runtime""#);
-            if is_known { watched.is(UP, 1.0) } else { Err("no loopwatch_operator_info".to_owned()) }
+            let is_known =
+                text.contains(r#"loopwatch_operator_info{framework="controller-runtime""#);
+            if is_known {
+                watched.is(UP, 1.0)
+            } else {
+                Err("no loopwatch_operator_info".to_owned())
+            }
         });
+
         watched
     }
 
@@ -93,15 +105,21 @@ impl Watched {
 
     /// Changes a Widget, and waits until the operator has acknowledged it.
     fn resize(&self, name: &str, size: u32) {
-        let meta = self.kube.change("Widget", self.namespace, name, json!({"size": size}))["metadata"].take();
+        let meta =
+            self.kube.change("Widget", self.namespace, name, json!({"size": size}))["metadata"]
+                .take();
         eventually(secs(60), "the operator acknowledges a change", || {
             let status = self.kube.status("Widget", self.namespace, name);
-            if status["observedGeneration"] == meta["generation"] { Ok(()) } else { Err(status.to_string()) }
+            if status["observedGeneration"] == meta["generation"] {
+                Ok(())
+            } else {
+                Err(status.to_string())
+            }
         });
     }
 
-    /// Waits until a new leader reconciles, which takes longer than the deadlines of this test, by an object that loopwatch
-    /// ignores.
+    /// Waits until a new leader reconciles, which takes longer than the deadlines of this test, by
+    /// an object that loopwatch ignores.
     fn wait_reconciling(&self) {
         let name = "ignored";
         let ignored = json!({"metadata": {"annotations": {"loopwatch.dev/ignore": "all"}}});
@@ -123,7 +141,8 @@ impl Watched {
 
     /// Waits until a series has a value.
     fn expect_metric(&self, series: &str, expected: f64) {
-        self.sidecar.expect(SLACK, &format!("{series} is {expected}"), || self.is(series, expected));
+        self.sidecar
+            .expect(SLACK, &format!("{series} is {expected}"), || self.is(series, expected));
     }
 
     /// Waits for a finding about the operator.
@@ -157,8 +176,13 @@ impl Watched {
     /// Waits until the deletion of a Pod has begun.
     fn wait_terminating(&self, index: usize) {
         eventually(secs(30), "the Pod terminates", || {
-            let pod = self.kube.find("v1", "Pod", self.namespace, self.pod(index)).unwrap_or_default();
-            if pod["metadata"]["deletionTimestamp"].is_string() { Ok(()) } else { Err(pod["metadata"].to_string()) }
+            let pod =
+                self.kube.find("v1", "Pod", self.namespace, self.pod(index)).unwrap_or_default();
+            if pod["metadata"]["deletionTimestamp"].is_string() {
+                Ok(())
+            } else {
+                Err(pod["metadata"].to_string())
+            }
         });
     }
 
@@ -176,6 +200,7 @@ fn standalone(namespace: &str, operator: &str, settings: &Value, more: &[String]
     let flags: Vec<&str> = flags.iter().chain(more).map(String::as_str).collect();
     let plane = bed();
     let name = format!("{namespace}.loopwatch");
+
     Sidecar::start(plane, &name, &plane.kube.kubeconfig, settings, &flags)
 }
 
@@ -196,8 +221,12 @@ fn expect_only_root(sidecar: &Sidecar, code: &str, explained: &[&str]) {
     sidecar.expect(SLACK, &format!("{code} is the only root"), || {
         let mut findings = sidecar.findings()?;
         findings.retain(|found| found.code() != OF_DEFINITIONS);
-        let roots: Vec<&str> =
-            findings.iter().filter(|found| found.0["explained_by"].is_null()).map(ShownFinding::code).collect();
+
+        let roots: Vec<&str> = findings
+            .iter()
+            .filter(|found| found.0["explained_by"].is_null())
+            .map(ShownFinding::code)
+            .collect();
         let is_open = |code: &&str| findings.iter().any(|found| found.code() == *code);
         match roots == [code] && explained.iter().all(is_open) {
             true => Ok(()),
@@ -206,13 +235,19 @@ fn expect_only_root(sidecar: &Sidecar, code: &str, explained: &[&str]) {
     });
 }
 
-/// One replica is killed, and the standby takes over: a near miss. Then that one is killed, too, although every status says
-/// Ready. Its death is one root finding.
+/// One replica is killed, and the standby takes over: a near miss. Then that one is killed, too,
+/// although every status says Ready. Its death is one root finding.
 fn killed() {
     let mut all = Watched::start("down-killed", 2, quick_but(json!({"operator_down_after": "3s"})));
-    for (kind, name) in [("Widget", "steady"), ("Widget", "changed"), ("Widget", "ignored"), ("PhaseOnly", "deleted")] {
+    for (kind, name) in [
+        ("Widget", "steady"),
+        ("Widget", "changed"),
+        ("Widget", "ignored"),
+        ("PhaseOnly", "deleted"),
+    ] {
         all.make(kind, name);
     }
+
     let first = all.replicas.wait_for_leader();
     let second = 1 - first;
     all.kill(first);
@@ -221,17 +256,32 @@ fn killed() {
     all.wait_reconciling();
     all.resize("changed", 2);
     all.wait_converged("Widget", "changed");
+
     all.expect_silence("a standby took over");
     all.expect_metric(UP, 1.0);
 
     all.kill(second);
     let down = all.expect_finding(secs(3) + SLACK, "OperatorDown");
-    assert_eq!((down.severity(), &down.0["confidence"]), ("critical", &json!("confirmed")), "{down}");
+
+    assert_eq!(
+        (down.severity(), &down.0["confidence"]),
+        ("critical", &json!("confirmed")),
+        "{down}"
+    );
+
     let signs = down.evidence("signs").to_string();
-    assert!(signs.contains(all.pod(second)) && signs.contains("Error") && signs.contains("metrics endpoint"), "{down}");
+    assert!(
+        signs.contains(all.pod(second))
+            && signs.contains("Error")
+            && signs.contains("metrics endpoint"),
+        "{down}"
+    );
+
     all.expect_metric(UP, 0.0);
     let steady = all.sidecar.object("Widget", all.namespace, "steady").expect("a known object");
+
     assert_eq!(steady["state"], "converged", "{steady}");
+
     all.kube.change("Widget", all.namespace, "changed", json!({"size": 3}));
     all.kube.delete(ZOO, "PhaseOnly", all.namespace, "deleted");
     all.sidecar.expect_finding(secs(4) + SLACK, "Unacknowledged", "Widget", "changed");
@@ -242,6 +292,7 @@ fn killed() {
         old.pod.terminate();
         old.pod.remove();
     }
+
     all.replicas.start_next(bed());
     all.sidecar.expect_cleared(SLACK * 2, "OperatorDown", "Operator", "widget-operator");
     all.wait_converged("Widget", "changed");
@@ -249,8 +300,8 @@ fn killed() {
     all.expect_metric(UP, 1.0);
 }
 
-/// The operator is absent on purpose: its Pod is deleted, it is rolled out in both ways, and it is scaled to zero. At the end,
-/// it is killed, which loopwatch sees.
+/// The operator is absent on purpose: its Pod is deleted, it is rolled out in both ways, and it is
+/// scaled to zero. At the end, it is killed, which loopwatch sees.
 fn near_misses() {
     // While the process of a Pod ends, its metrics cannot be read.
     let absent = json!({"operator_down_after": "2s", "owner_absent_after": "4s", "source_failing_after": "1m"});
@@ -260,19 +311,30 @@ fn near_misses() {
     all.make("Widget", "ignored");
 
     // A sidecar outlives the main container of its Pod.
-    let account = bed().kubeconfig_of("down-on-purpose.kubeconfig", &bed().url, all.namespace, ACCOUNT);
+    let account =
+        bed().kubeconfig_of("down-on-purpose.kubeconfig", &bed().url, all.namespace, ACCOUNT);
     let own = all.pod(0).to_owned();
     let environment = [("POD_NAME", Path::new(&own)), ("POD_NAMESPACE", Path::new(all.namespace))];
     let scope = [format!("--namespace={}", all.namespace), "--scrape-interval=1s".to_owned()];
     let scope = scope.each_ref().map(String::as_str);
-    let beside = Sidecar::start_with(bed(), "down-on-purpose.beside", &account, &settings, &scope, &environment);
+    let beside = Sidecar::start_with(
+        bed(),
+        "down-on-purpose.beside",
+        &account,
+        &settings,
+        &scope,
+        &environment,
+    );
+
     beside.wait_watched("Widget", 1);
     beside.expect(SLACK, "its Pod is known", || beside.metric(UP));
     all.replicas.all[0].pod.terminate();
     all.wait_terminating(0);
     all.end(0);
     pause(LONG);
+
     assert_eq!(opened(&beside), [], "the own Pod terminates\n{}", beside.account());
+
     drop(beside);
     all.replicas.all.remove(0).pod.remove();
     all.replicas.start_next(bed());
@@ -289,11 +351,14 @@ fn near_misses() {
 
     // The old Pod ends before the new one starts.
     let recreate = json!({"type": "Recreate", "rollingUpdate": null});
-    all.replicas.change(&json!({"strategy": recreate, "template": {"metadata": {"annotations": {"rollout": "2"}}}}));
+    all.replicas.change(
+        &json!({"strategy": recreate, "template": {"metadata": {"annotations": {"rollout": "2"}}}}),
+    );
     all.wait_terminating(0);
     all.end(0);
     pause(LONG);
     all.replicas.all.remove(0).pod.remove();
+
     pause(LONG);
     all.replicas.start_next(bed());
     all.expect_silence("a rollout with the strategy Recreate");
@@ -306,6 +371,7 @@ fn near_misses() {
     pause(LONG);
     all.expect_silence("scaled to zero");
     all.replicas.change(&json!({"replicas": 1}));
+
     pause(LONG / 2);
     all.replicas.start_next(bed());
     all.wait_reconciling();
@@ -320,60 +386,86 @@ fn near_misses() {
 
 /// Two restarts are none too many, three are. That explains why the operator is down.
 fn restart_loop() {
-    let mut all = Watched::start("down-restarts", 1, quick_but(json!({"operator_down_after": "20s"})));
+    let mut all =
+        Watched::start("down-restarts", 1, quick_but(json!({"operator_down_after": "20s"})));
     let restart = |all: &mut Watched| {
         all.kill(0);
         all.replicas.all[0].pod.backs_off();
         pause(secs(1));
         all.replicas.all[0].restart();
     };
-    let restarts = format!(r#"loopwatch_operator_restarts_total{{operator_pod="{}",container="manager"}}"#, all.pod(0));
+
+    let restarts = format!(
+        r#"loopwatch_operator_restarts_total{{operator_pod="{}",container="manager"}}"#,
+        all.pod(0)
+    );
+
     restart(&mut all);
     restart(&mut all);
     all.expect_metric(&restarts, 2.0);
     all.expect_silence("two restarts");
     restart(&mut all);
+
     let found = all.expect_finding(SLACK, "RestartLoop");
-    assert_eq!((found.evidence("restarts"), found.evidence("pod")), (&json!(3), &json!(all.pod(0))), "{found}");
-    assert_eq!((found.evidence("reason"), found.evidence("exit_code")), (&json!("Error"), &json!(137)), "{found}");
+    assert_eq!(
+        (found.evidence("restarts"), found.evidence("pod")),
+        (&json!(3), &json!(all.pod(0))),
+        "{found}"
+    );
+    assert_eq!(
+        (found.evidence("reason"), found.evidence("exit_code")),
+        (&json!("Error"), &json!(137)),
+        "{found}"
+    );
+
     all.expect_metric(&restarts, 3.0);
     all.kill(0);
     all.expect_finding(secs(20) + SLACK, "OperatorDown");
     expect_only_root(&all.sidecar, "RestartLoop", &["OperatorDown"]);
+
     let found = all.expect_finding(SLACK, "RestartLoop");
     assert_eq!(found.severity(), "critical", "{found}");
+
     let is_memory = |(code, _): &(String, String)| code == "StartupOutOfMemory";
     assert!(!opened(&all.sidecar).iter().any(is_memory), "killed, but not for its memory");
 }
 
 /// One kill for its memory soon after its start is no finding, two are.
 fn out_of_memory_at_start() {
-    let mut all = Watched::start("down-memory", 1, quick_but(json!({"operator_down_after": "20s"})));
+    let mut all =
+        Watched::start("down-memory", 1, quick_but(json!({"operator_down_after": "20s"})));
     let kill = |all: &mut Watched| {
         all.replicas.all[0].operator.fault("OutOfMemory?size=8Mi&delay=100ms");
         assert_eq!(all.replicas.all[0].wait_end(secs(10), true), 137);
+
         all.replicas.all[0].pod.backs_off();
         pause(secs(1));
         all.replicas.all[0].restart();
     };
+
     kill(&mut all);
     pause(secs(2));
     all.expect_silence("killed once");
     kill(&mut all);
+
     let found = all.expect_finding(SLACK, "StartupOutOfMemory");
     let (kills, limit) = (found.evidence("kills"), found.evidence("memory_limit"));
+
     assert_eq!((kills, limit), (&json!(2), &json!(256 << 20)), "{found}");
+
     kill(&mut all);
     all.expect_finding(SLACK, "RestartLoop");
     expect_only_root(&all.sidecar, "StartupOutOfMemory", &["RestartLoop"]);
 }
 
-/// A rollout changes the leader once, and is healthy. A Lease that nobody may renew is not, and neither is one that changes
-/// hands again and again.
+/// A rollout changes the leader once, and is healthy. A Lease that nobody may renew is not, and
+/// neither is one that changes hands again and again.
 fn leaders() {
-    let mut all = Watched::start("down-leaders", 2, quick_but(json!({"leader_absent_after": "18s"})));
+    let mut all =
+        Watched::start("down-leaders", 2, quick_but(json!({"leader_absent_after": "18s"})));
     let leader = all.replicas.wait_for_leader();
     let old = all.replicas.all.remove(leader);
+
     old.pod.terminate();
     drop(old.operator);
     all.wait_led_by(0);
@@ -385,11 +477,15 @@ fn leaders() {
     // The leader ends, because it cannot renew the Lease. Both Pods run, but neither may take it.
     let leader = all.replicas.wait_for_leader();
     all.kube.delete(RBAC, "RoleBinding", all.namespace, "widget-operator-leader-election");
+
     assert_ne!(all.replicas.all[leader].wait_end(LEASE * 4, false), 0);
+
     all.replicas.all[leader].restart();
     let found = all.expect_finding(secs(18) + SLACK, "LeaderAbsent");
+
     assert_eq!(found.evidence("running_pods"), 2, "{found}");
     assert_eq!(found.0["confidence"], "confirmed", "{found}");
+
     allow_leader_election(&all.kube, all.namespace);
     all.sidecar.expect_cleared(SLACK * 2, "LeaderAbsent", "Operator", "widget-operator");
 
@@ -397,6 +493,7 @@ fn leaders() {
     for replica in &all.replicas.all {
         replica.operator.fault("LeaderFlapping?period=1s");
     }
+
     eventually(secs(90), "the Lease flaps between the Pods", || {
         // A leader that loses the Lease ends, and its kubelet starts it again.
         for replica in &mut all.replicas.all {
@@ -406,41 +503,61 @@ fn leaders() {
                 replica.operator.fault("LeaderFlapping?period=1s");
             }
         }
+
         let findings = all.sidecar.findings()?;
         match findings.iter().any(|found| found.code() == "LeaderFlapping") {
             true => Ok(()),
             false => Err(format!("{:?} after {before} transitions", all.replicas.lease())),
         }
     });
+
     let found = all.expect_finding(SLACK, "LeaderFlapping");
     assert!(found.evidence("transitions").as_u64() >= Some(3), "{found}");
     assert_eq!(found.0["confidence"], "confirmed", "{found}");
 }
 
-/// An operator without metrics: its Pod says that it is down, and its objects say what that means for them.
+/// An operator without metrics: its Pod says that it is down, and its objects say what that means
+/// for them.
 fn kopf_without_metrics(python: PathBuf) {
     let (plane, namespace) = (bed(), "down-kopf");
     let kube = &plane.kube;
     kopf::install(plane);
     kube.namespace(namespace);
+
     let mut operator = KopfOperator::start(plane, &python, "down-kopf.operator", namespace);
-    // Its Pod stands for the process. Its account may do what that of the process may do, and read what loopwatch reads.
+
+    // Its Pod stands for the process. Its account may do what that of the process may do, and read
+    // what loopwatch reads.
     reader_account_of(kube, namespace, kopf::ACCOUNT);
-    let mut pod = pods::deploy_for(kube, namespace, kopf::ACCOUNT, std::net::Ipv4Addr::new(127, 0, 0, 2), None);
+    let mut pod = pods::deploy_for(
+        kube,
+        namespace,
+        kopf::ACCOUNT,
+        std::net::Ipv4Addr::new(127, 0, 0, 2),
+        None,
+    );
+
     let settings = quick_but(json!({"operator_down_after": "3s"}));
-    let sidecar = standalone(namespace, "gadget-operator", &settings, &["--scrape-interval=1s".to_owned()]);
+    let sidecar =
+        standalone(namespace, "gadget-operator", &settings, &["--scrape-interval=1s".to_owned()]);
     sidecar.wait_watched(kopf::KIND, 1);
+
     for name in ["changed", "deleted"] {
         kube.zoo(kopf::KIND, namespace, name, json!({}));
         wait_converged(&sidecar, kopf::KIND, namespace, name);
     }
+
     sidecar.expect(SLACK, "the operator is up", || sidecar.metric(UP));
     assert_eq!(opened(&sidecar), [], "{}", sidecar.account());
 
     operator.process.kill();
     pod.ended("Error", 137);
-    let (down, _) = sidecar.expect_finding(secs(3) + SLACK, "OperatorDown", "Operator", "gadget-operator");
+
+    let (down, _) =
+        sidecar.expect_finding(secs(3) + SLACK, "OperatorDown", "Operator", "gadget-operator");
+
     assert_eq!(down.severity(), "critical", "{down}");
+
     kube.change(kopf::KIND, namespace, "changed", json!({"size": 2}));
     kube.delete(ZOO, kopf::KIND, namespace, "deleted");
     sidecar.expect_finding(secs(4) + SLACK, "Unacknowledged", kopf::KIND, "changed");

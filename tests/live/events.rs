@@ -1,4 +1,5 @@
-//! Kubernetes Events of a real API server: which selectors it knows, what loopwatch counts, and what permissions decide.
+//! Kubernetes Events of a real API server: which selectors it knows, what loopwatch counts, and
+//! what permissions decide.
 
 use std::time::Duration;
 
@@ -31,15 +32,26 @@ fn selectors() {
     let name = "events-selectors";
     kube.namespace(name);
     post_old(kube, name, "about-widget", "one", "Selected", 1);
-    let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": name, "name": "one"});
-    post(kube, OLD, name, "about-config-map", "involvedObject", &config_map, json!({"reason": "Other", "count": 1}));
+
+    let config_map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": name, "name": "one"});
+    post(
+        kube,
+        OLD,
+        name,
+        "about-config-map",
+        "involvedObject",
+        &config_map,
+        json!({"reason": "Other", "count": 1}),
+    );
     for (api, field, is_known) in [
         (NEW, "regarding.kind", true),
         (OLD, "involvedObject.kind", true),
         (NEW, "involvedObject.kind", false),
         (OLD, "regarding.kind", false),
     ] {
-        let selector = format!("fieldSelector=metadata.namespace%21%3Dkube-system,{field}%3DWidget");
+        let selector =
+            format!("fieldSelector=metadata.namespace%21%3Dkube-system,{field}%3DWidget");
         let answer = kube.get(&format!("{}?{selector}", path(api, "Event", name, "")));
         match (answer, is_known) {
             (Ok(list), true) => {
@@ -56,6 +68,7 @@ fn selectors() {
 fn counts() {
     let case = Case::empty(NAME, &quick());
     let kube = &case.kube;
+
     // The account may only create Events.
     expect_off(&case);
     case.make("Widget", "old");
@@ -71,8 +84,12 @@ fn counts() {
         let normal = r#"loopwatch_events_total{group="zoo.loopwatch.dev",kind="Widget",type="Normal",reason=""#;
         metrics.lines().find_map(|line| line.strip_prefix(normal).map(str::to_owned)).ok_or(metrics)
     });
+
     eprintln!("events: the operator's Event is {ready}");
-    assert!(ready.ends_with(" 1"), "the Event about the old object is older than the watch: {ready}");
+    assert!(
+        ready.ends_with(" 1"),
+        "the Event about the old object is older than the watch: {ready}"
+    );
 
     // Both forms, by their counts; a patch of the count; a series.
     expect_no_count(&case, "TestOld");
@@ -83,48 +100,89 @@ fn counts() {
     kube.patch(OLD, "Event", NAME, "young-event", &json!({"count": 2, "message": "smaller"}));
     kube.patch(OLD, "Event", NAME, "young-event", &json!({"count": 4}));
     expect_count(&case, "TestYoung", 7);
+
     post_new(kube, NAME, "series-event", "new", "TestSeries");
     expect_count(&case, "TestSeries", 1);
+
     let series = json!({"series": {"count": 6, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}});
     kube.patch(NEW, "Event", NAME, "series-event", &series);
     expect_count(&case, "TestSeries", 6);
 
     // Events about other things, and hostile ones.
-    let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": NAME, "name": "new"});
-    post(kube, OLD, NAME, "foreign", "involvedObject", &config_map, json!({"reason": "TestForeign", "count": 1}));
+    let config_map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": NAME, "name": "new"});
+    post(
+        kube,
+        OLD,
+        NAME,
+        "foreign",
+        "involvedObject",
+        &config_map,
+        json!({"reason": "TestForeign", "count": 1}),
+    );
+
     let twin = json!({"apiVersion": "other.example.com/v1", "kind": "Widget", "namespace": NAME, "name": "new"});
-    post(kube, OLD, NAME, "same-kind", "involvedObject", &twin, json!({"reason": "TestForeign", "count": 1}));
+    post(
+        kube,
+        OLD,
+        NAME,
+        "same-kind",
+        "involvedObject",
+        &twin,
+        json!({"reason": "TestForeign", "count": 1}),
+    );
+
     let message = "\u{1b}[31m\n\u{202e}".repeat(100_000);
     let hostile = json!({"reason": "free text\n", "message": message, "type": "Oops", "count": -7});
     post(kube, OLD, NAME, "hostile", "involvedObject", &widget(NAME, "new"), hostile);
     case.sidecar.expect(SOON, "the hostile Event", || {
-        case.sidecar.metric(&series_of("_other", "_other")).map(|count| assert!((count - 1.0).abs() < 0.1))
+        case.sidecar
+            .metric(&series_of("_other", "_other"))
+            .map(|count| assert!((count - 1.0).abs() < 0.1))
     });
+
     expect_no_count(&case, "TestForeign");
 
     // They are part of the timeline.
     let server = format!("--server=http://127.0.0.1:{}", case.sidecar.port);
-    let output = program("explain", bed()).args(["explain", "widget", "new", "-n", NAME, "-o", "json", &server]).run();
+    let output = program("explain", bed())
+        .args(["explain", "widget", "new", "-n", NAME, "-o", "json", &server])
+        .run();
     let explained: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let timeline = explained["timeline"].as_array().cloned().unwrap_or_default();
-    let of = |reason: &str| timeline.iter().find(|event| event["code"] == reason).cloned().unwrap_or_default();
+    let of = |reason: &str| {
+        timeline.iter().find(|event| event["code"] == reason).cloned().unwrap_or_default()
+    };
+
     let (young, series) = (of("TestYoung"), of("TestSeries"));
     assert_eq!(
         (&young["change"], &young["severity"], &young["count"]),
         (&json!("event"), &json!("warning"), &json!(4))
     );
-    assert_eq!((&young["message"], &series["count"]), (&json!("smaller"), &json!(6)), "{explained}");
+    assert_eq!(
+        (&young["message"], &series["count"]),
+        (&json!("smaller"), &json!(6)),
+        "{explained}"
+    );
+
     let longest = timeline.iter().filter_map(|event| event["message"].as_str()).map(str::len).max();
     assert!(longest.is_some_and(|longest| longest <= 160), "{longest:?}");
 
     permissions_come_and_go(case);
 }
 
-/// Without the permission the source is off, with that of the older form it works, too, and a restart counts nothing twice.
+/// Without the permission the source is off, with that of the older form it works, too, and a
+/// restart counts nothing twice.
 fn permissions_come_and_go(mut case: Case) {
     revoke(&case, 2);
     expect_off(&case);
-    assert!(case.sidecar.opened().iter().all(|(_, subject)| !subject.contains("events")), "{}", case.sidecar.account());
+
+    assert!(
+        case.sidecar.opened().iter().all(|(_, subject)| !subject.contains("events")),
+        "{}",
+        case.sidecar.account()
+    );
+
     grant(&case, &[""], 3);
     expect_on(&case);
     case.kube.patch(OLD, "Event", NAME, "old-event", &json!({"count": 44}));
@@ -133,9 +191,11 @@ fn permissions_come_and_go(mut case: Case) {
     case.sidecar.start_again();
     expect_on(&case);
     case.kube.patch(OLD, "Event", NAME, "old-event", &json!({"count": 46}));
+
     expect_count(&case, "TestOld", 2);
     expect_no_count(&case, "TestYoung");
     expect_no_count(&case, "TestSeries");
+
     for round in 1..=3 {
         let name = format!("things.{NAME}-{round}.example.com");
         case.kube.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", &name);
@@ -153,13 +213,19 @@ fn expect_off(case: &Case) {
 fn expect_on(case: &Case) {
     case.sidecar.expect(SOON, "the source works", || {
         let source = case.sidecar.source("events")?;
-        if source["off"].is_null() && source["up"] == true { Ok(()) } else { Err(source.to_string()) }
+        if source["off"].is_null() && source["up"] == true {
+            Ok(())
+        } else {
+            Err(source.to_string())
+        }
     });
     pause(Duration::from_secs(1)); // until all of its watches have listed
 }
 
 fn series_of(kind: &str, reason: &str) -> String {
-    format!(r#"loopwatch_events_total{{group="zoo.loopwatch.dev",kind="Widget",type="{kind}",reason="{reason}"}}"#)
+    format!(
+        r#"loopwatch_events_total{{group="zoo.loopwatch.dev",kind="Widget",type="{kind}",reason="{reason}"}}"#
+    )
 }
 
 fn expect_count(case: &Case, reason: &str, count: u32) {
@@ -174,7 +240,8 @@ fn expect_no_count(case: &Case, reason: &str) {
     assert!(!metrics.contains(&format!("reason=\"{reason}\"")), "{metrics}");
 }
 
-/// Lets the operator's account read the Events of the namespace through an API group, and loopwatch notice it.
+/// Lets the operator's account read the Events of the namespace through an API group, and loopwatch
+/// notice it.
 fn grant(case: &Case, groups: &[&str], round: u32) {
     let kube = &case.kube;
     may_read(kube, NAME, groups);
@@ -223,7 +290,15 @@ fn post_new(kube: &Kube, namespace: &str, name: &str, about: &str, reason: &str)
     post(kube, NEW, namespace, name, "regarding", &widget(namespace, about), more);
 }
 
-fn post(kube: &Kube, api: &str, namespace: &str, name: &str, field: &str, about: &Value, mut event: Value) {
+fn post(
+    kube: &Kube,
+    api: &str,
+    namespace: &str,
+    name: &str,
+    field: &str,
+    about: &Value,
+    mut event: Value,
+) {
     event["apiVersion"] = json!(api);
     event["kind"] = json!("Event");
     event["metadata"] = json!({"name": name, "namespace": namespace});

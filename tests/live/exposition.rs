@@ -26,11 +26,22 @@ const REQUEUED: &[&str] = &["requeue", "requeue_after"];
 const LOOP: [Repeated; 13] = [
     of("reconciles_total", "controller_runtime_reconcile_total", "controller")
         .with("success", &["success", "requeue", "requeue_after"]),
-    of("reconciles_total", "controller_runtime_reconcile_total", "controller").with("error", &["error"]),
-    of("reconciles_total", "controller_runtime_reconcile_panics_total", "controller").with("panic", &[]),
-    of("reconcile_requeues_total", "controller_runtime_reconcile_total", "controller").with("", REQUEUED),
-    of("reconcile_duration_samples_total", "controller_runtime_reconcile_time_seconds_count", "controller"),
-    of("reconcile_duration_seconds_total", "controller_runtime_reconcile_time_seconds_sum", "controller"),
+    of("reconciles_total", "controller_runtime_reconcile_total", "controller")
+        .with("error", &["error"]),
+    of("reconciles_total", "controller_runtime_reconcile_panics_total", "controller")
+        .with("panic", &[]),
+    of("reconcile_requeues_total", "controller_runtime_reconcile_total", "controller")
+        .with("", REQUEUED),
+    of(
+        "reconcile_duration_samples_total",
+        "controller_runtime_reconcile_time_seconds_count",
+        "controller",
+    ),
+    of(
+        "reconcile_duration_seconds_total",
+        "controller_runtime_reconcile_time_seconds_sum",
+        "controller",
+    ),
     of("reconcile_longest_running_seconds", "workqueue_longest_running_processor_seconds", "name"),
     of("queue_depth", "workqueue_depth", "name"),
     of("queue_adds_total", "workqueue_adds_total", "name"),
@@ -56,19 +67,28 @@ impl Repeated {
         let mut expected = BTreeMap::new();
         for (labels, value) in samples(text, self.of) {
             let Some(controller) = label(labels, self.label) else { continue };
-            let counts = label(labels, "result").is_none_or(|result| self.results.contains(&result));
+            let counts =
+                label(labels, "result").is_none_or(|result| self.results.contains(&result));
             if !self.results.is_empty() && !counts {
                 continue;
             }
-            let result = if self.result.is_empty() { String::new() } else { format!(",result=\"{}\"", self.result) };
+
+            let result = if self.result.is_empty() {
+                String::new()
+            } else {
+                format!(",result=\"{}\"", self.result)
+            };
             let labels = format!("operator_pod=\"{pod}\",controller=\"{controller}\"{result}");
+
             *expected.entry(format!("loopwatch_{}{{{labels}}}", self.family)).or_default() += value;
         }
+
         expected
     }
 }
 
-/// Waits until each series about the operator's loop has the value that the operator serves. The operator must be idle.
+/// Waits until each series about the operator's loop has the value that the operator serves. The
+/// operator must be idle.
 pub(crate) fn expect_repeated(sidecar: &Sidecar, operator: &Operator) {
     sidecar.expect(SLACK * 2, "the metrics of loopwatch are those of the operator", || {
         let theirs = http::get(operator.metrics.port(), "/metrics")?;
@@ -78,15 +98,21 @@ pub(crate) fn expect_repeated(sidecar: &Sidecar, operator: &Operator) {
             if expected.is_empty() {
                 return Err(format!("the operator does not serve {}", repeated.of));
             }
+
             expect_series(&ours, &expected)?;
         }
+
         let mut requests = BTreeMap::<String, f64>::new();
         for (labels, value) in samples(&theirs, "rest_client_requests_total") {
             let code = label(labels, "code").unwrap_or_default();
-            let series =
-                format!("loopwatch_operator_requests_total{{operator_pod=\"{}\",code=\"{code}\"}}", operator.metrics);
+            let series = format!(
+                "loopwatch_operator_requests_total{{operator_pod=\"{}\",code=\"{code}\"}}",
+                operator.metrics
+            );
+
             *requests.entry(series).or_default() += value;
         }
+
         expect_series(&ours, &requests)
     });
 }
@@ -94,12 +120,14 @@ pub(crate) fn expect_repeated(sidecar: &Sidecar, operator: &Operator) {
 /// Checks that a text contains these series with these values.
 fn expect_series(text: &str, expected: &BTreeMap<String, f64>) -> Result<(), String> {
     for (series, value) in expected {
-        let line = text.lines().find_map(|line| line.strip_prefix(series.as_str())?.strip_prefix(' '));
+        let line =
+            text.lines().find_map(|line| line.strip_prefix(series.as_str())?.strip_prefix(' '));
         let shown: Option<f64> = line.and_then(|rest| rest.split(' ').next()?.parse().ok());
         if shown.is_none_or(|shown| (shown - value).abs() > 1e-6 * value.abs().max(1.0)) {
             return Err(format!("{series} is {shown:?} instead of {value}"));
         }
     }
+
     Ok(())
 }
 
@@ -113,5 +141,7 @@ fn samples<'a>(text: &'a str, family: &str) -> impl Iterator<Item = (&'a str, f6
 
 /// The value of a label. Those of the zoo need no escapes.
 fn label<'a>(labels: &'a str, name: &str) -> Option<&'a str> {
-    labels.split(',').find_map(|label| label.strip_prefix(name)?.strip_prefix("=\"")?.strip_suffix('"'))
+    labels
+        .split(',')
+        .find_map(|label| label.strip_prefix(name)?.strip_prefix("=\"")?.strip_suffix('"'))
 }

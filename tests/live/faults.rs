@@ -1,5 +1,5 @@
-//! Every fault of the zoo leads to its finding, with evidence, on the right object and no other. The finding closes
-//! after the cure.
+//! Every fault of the zoo leads to its finding, with evidence, on the right object and no other.
+//! The finding closes after the cure.
 
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,7 @@ const fn secs(seconds: u64) -> Duration {
 
 fn unacknowledged() {
     let case = Case::new("unacknowledged", &quick());
+
     // After the cure, the late change is still progressing for a moment.
     let expected = Expected {
         fault: "Unacknowledged",
@@ -45,9 +46,11 @@ fn unacknowledged() {
         also: &["Overdue"],
         lingers: secs(0),
     };
+
     for kind in ["Widget", "NumericString", "Autoscaled"] {
         case.make(kind, "target");
         let finding = case.prove(&expected, kind, "target", || case.resize(kind, "target", 7));
+
         assert_eq!(finding.evidence("generation"), 2, "{finding}");
         assert_eq!(finding.evidence("observed_generation"), 1, "{finding}");
         assert_eq!(finding.evidence("last_status_writer"), "widget-operator", "{finding}");
@@ -56,11 +59,25 @@ fn unacknowledged() {
 
 fn overdue() {
     let case = Case::new("overdue", &quick());
-    let expected =
-        Expected { fault: "Overdue", code: "Overdue", threshold: secs(4), also: &["PhaseStuck"], lingers: secs(0) };
-    for kind in ["Widget", "NoObserved", "ForeverProgressing", "MapConditions", "PhaseOnly", "NoSubresource"] {
+    let expected = Expected {
+        fault: "Overdue",
+        code: "Overdue",
+        threshold: secs(4),
+        also: &["PhaseStuck"],
+        lingers: secs(0),
+    };
+
+    for kind in [
+        "Widget",
+        "NoObserved",
+        "ForeverProgressing",
+        "MapConditions",
+        "PhaseOnly",
+        "NoSubresource",
+    ] {
         case.make(kind, "target");
         let finding = case.prove(&expected, kind, "target", || case.resize(kind, "target", 7));
+
         assert!(finding.evidence("generation").as_i64() >= Some(2), "{finding}");
         assert_eq!(finding.evidence("deadline"), 4.0, "{finding}");
     }
@@ -68,12 +85,21 @@ fn overdue() {
 
 fn status_lag() {
     let case = Case::new("status-lag", &quick());
-    let expected =
-        Expected { fault: "StatusLag", code: "StatusLag", threshold: secs(4), also: &["Overdue"], lingers: secs(0) };
+    let expected = Expected {
+        fault: "StatusLag",
+        code: "StatusLag",
+        threshold: secs(4),
+        also: &["Overdue"],
+        lingers: secs(0),
+    };
+
     case.make("Autoscaled", "target");
+
     // The change must show in the status, or the operator has nothing to write.
-    let scale = || drop(case.kube.change("Autoscaled", &case.namespace, "target", json!({"replicas": 3})));
+    let scale =
+        || drop(case.kube.change("Autoscaled", &case.namespace, "target", json!({"replicas": 3})));
     let finding = case.prove(&expected, "Autoscaled", "target", scale);
+
     assert!(finding.evidence("last_status_write").is_string(), "{finding}");
     assert_eq!(finding.evidence("generation"), 2, "{finding}");
     assert_eq!(finding.evidence("observed_generation"), 1, "{finding}");
@@ -88,9 +114,11 @@ fn condition_flapping() {
         also: &[],
         lingers: secs(20),
     };
+
     for kind in ["Widget", "NumericString", "MapConditions"] {
         case.make(kind, "target");
         let finding = case.prove(&expected, kind, "target", || ());
+
         assert_eq!(finding.evidence("condition"), "Ready", "{finding}");
         assert!(finding.evidence("transitions").as_i64() >= Some(6), "{finding}");
     }
@@ -98,18 +126,27 @@ fn condition_flapping() {
 
 fn phase_stuck() {
     let case = Case::new("phase-stuck", &quick());
+
     // An object in a transient phase has not converged either.
-    let expected =
-        Expected { fault: "PhaseStuck", code: "PhaseStuck", threshold: secs(4), also: &["Overdue"], lingers: secs(0) };
+    let expected = Expected {
+        fault: "PhaseStuck",
+        code: "PhaseStuck",
+        threshold: secs(4),
+        also: &["Overdue"],
+        lingers: secs(0),
+    };
+
     for kind in ["PhaseOnly", "Widget"] {
         case.make(kind, "target");
         let finding = case.prove(&expected, kind, "target", || case.resize(kind, "target", 7));
+
         assert_eq!(finding.evidence("phase"), "Provisioning", "{finding}");
     }
 }
 
 fn phase_cycling() {
     let case = Case::new("phase-cycling", &quick());
+
     // An object whose phases cycle has also regressed.
     let expected = Expected {
         fault: "PhaseCycling?period=1s",
@@ -118,10 +155,12 @@ fn phase_cycling() {
         also: &["Regressed", "Overdue"],
         lingers: secs(20),
     };
+
     for kind in ["PhaseOnly", "Widget"] {
         case.make(kind, "target");
         let finding = case.prove(&expected, kind, "target", || ());
         let phases = finding.evidence("phases").as_array().cloned().unwrap_or_default();
+
         for phase in ["Pending", "Provisioning", "Validating"] {
             assert!(phases.contains(&json!(phase)), "{finding}");
         }
@@ -137,12 +176,25 @@ fn condition_malformed() {
         also: &[],
         lingers: secs(0),
     };
+
     case.make("Widget", "target");
+
     // The finding is on the kind, because all its objects have the same format.
-    case.operator.fault(&format!("ConditionMalformed?kind=Widget&name=target&namespace={}", case.namespace));
-    let (finding, detected) = case.sidecar.expect_finding(SLACK, "ConditionMalformed", "Widget", "");
-    assert_eq!(finding.evidence("examples"), &json!([format!("{}/target", case.namespace)]), "{finding}");
-    assert!(finding.evidence("lints").as_array().is_some_and(|lints| lints.len() >= 3), "{finding}");
+    case.operator
+        .fault(&format!("ConditionMalformed?kind=Widget&name=target&namespace={}", case.namespace));
+    let (finding, detected) =
+        case.sidecar.expect_finding(SLACK, "ConditionMalformed", "Widget", "");
+
+    assert_eq!(
+        finding.evidence("examples"),
+        &json!([format!("{}/target", case.namespace)]),
+        "{finding}"
+    );
+    assert!(
+        finding.evidence("lints").as_array().is_some_and(|lints| lints.len() >= 3),
+        "{finding}"
+    );
+
     case.operator.cure("ConditionMalformed");
     let cleared = case.sidecar.expect_cleared(SLACK, "ConditionMalformed", "Widget", "");
     case.conclude(&expected, "Widget", "", detected, cleared, &|_| false);
@@ -150,26 +202,48 @@ fn condition_malformed() {
 
 fn regressed() {
     let case = Case::new("regressed", &quick());
-    let expected = Expected { fault: "Regressed", code: "Regressed", threshold: secs(3), also: &[], lingers: secs(0) };
+    let expected = Expected {
+        fault: "Regressed",
+        code: "Regressed",
+        threshold: secs(3),
+        also: &[],
+        lingers: secs(0),
+    };
+
     for kind in ["Widget", "NoObserved", "NumericString", "MapConditions"] {
         case.make(kind, "target");
         let finding = case.prove(&expected, kind, "target", || ());
-        assert!(finding.evidence("signal").as_str().is_some_and(|signal| signal.contains("Ready")), "{finding}");
+
+        assert!(
+            finding.evidence("signal").as_str().is_some_and(|signal| signal.contains("Ready")),
+            "{finding}"
+        );
     }
 }
 
 fn failing() {
     let case = Case::new("failing", &quick());
-    let expected = Expected { fault: "Failing", code: "Failing", threshold: secs(1), also: &[], lingers: secs(0) };
+    let expected = Expected {
+        fault: "Failing",
+        code: "Failing",
+        threshold: secs(1),
+        also: &[],
+        lingers: secs(0),
+    };
+
     for name in ["one", "two", "three", "four"] {
         case.make("Widget", name);
     }
+
     case.operator.fault(&format!("Failing?kind=Widget&namespace={}", case.namespace));
     let (finding, detected) = case.sidecar.expect_finding(secs(1) + SLACK, "Failing", "Widget", "");
+
     assert!(finding.evidence("failed").as_i64() >= Some(3), "{finding}");
+
     // Each object has also regressed, which the finding on the kind explains.
     let (one, _) = case.sidecar.expect_finding(secs(4) + SLACK, "Regressed", "Widget", "one");
     assert_eq!(one.0["explained_by"], finding.0["id"], "{one}");
+
     case.operator.cure("Failing");
     let cleared = case.sidecar.expect_cleared(SLACK, "Failing", "Widget", "");
     let each = |(code, on): &(String, String)| code == "Regressed" && on.starts_with("Widget ");
@@ -178,38 +252,69 @@ fn failing() {
 
 fn never_recovered() {
     let case = Case::new("never-recovered", &quick());
-    let expected =
-        Expected { fault: "NeverRecovered", code: "NeverRecovered", threshold: secs(3), also: &[], lingers: secs(0) };
+    let expected = Expected {
+        fault: "NeverRecovered",
+        code: "NeverRecovered",
+        threshold: secs(3),
+        also: &[],
+        lingers: secs(0),
+    };
+
     case.make("Widget", "target");
-    let image = |image: &str| drop(case.kube.change("Widget", &case.namespace, "target", json!({"image": image})));
+    let image = |image: &str| {
+        drop(case.kube.change("Widget", &case.namespace, "target", json!({"image": image})))
+    };
     let finding = case.prove(&expected, "Widget", "target", || {
         image("invalid");
-        case.wait_status("Widget", "target", "that its spec is invalid", |status| status["phase"] == "Failed");
+        case.wait_status("Widget", "target", "that its spec is invalid", |status| {
+            status["phase"] == "Failed"
+        });
         pause(secs(3)); // until loopwatch counts it as rejected
         image("registry.k8s.io/pause:3.10");
     });
-    assert!(finding.evidence("signal").as_str().is_some_and(|signal| !signal.is_empty()), "{finding}");
+
+    assert!(
+        finding.evidence("signal").as_str().is_some_and(|signal| !signal.is_empty()),
+        "{finding}"
+    );
 }
 
 fn finalizer_stuck() {
     let case = Case::new("finalizer-stuck", &quick());
-    let expected =
-        Expected { fault: "FinalizerStuck", code: "FinalizerStuck", threshold: secs(4), also: &[], lingers: secs(0) };
+    let expected = Expected {
+        fault: "FinalizerStuck",
+        code: "FinalizerStuck",
+        threshold: secs(4),
+        also: &[],
+        lingers: secs(0),
+    };
+
     for kind in ["Widget", "Statusless", "JobLike"] {
         case.make(kind, "target");
         let delete = || case.kube.delete(ZOO, kind, &case.namespace, "target");
         let finding = case.prove(&expected, kind, "target", delete);
-        assert_eq!(finding.evidence("finalizers"), &json!(["zoo.loopwatch.dev/cleanup"]), "{finding}");
+
+        assert_eq!(
+            finding.evidence("finalizers"),
+            &json!(["zoo.loopwatch.dev/cleanup"]),
+            "{finding}"
+        );
         assert!(Case::names_operator(&finding), "{finding}");
     }
 }
 
-/// Every worker hangs while the process still answers its probes: the operator neither acknowledges changes nor
-/// finishes deletions.
+/// Every worker hangs while the process still answers its probes: the operator neither acknowledges
+/// changes nor finishes deletions.
 fn stopped() {
     let case = Case::new("stopped", &quick());
-    let expected =
-        Expected { fault: "Stopped", code: "Unacknowledged", threshold: secs(4), also: &["Overdue"], lingers: secs(0) };
+    let expected = Expected {
+        fault: "Stopped",
+        code: "Unacknowledged",
+        threshold: secs(4),
+        also: &["Overdue"],
+        lingers: secs(0),
+    };
+
     case.operator.fault("Stopped");
     let detected = operator_gone(&case);
     case.operator.cure("Stopped");
@@ -226,6 +331,7 @@ fn killed() {
         also: &["Overdue"],
         lingers: secs(0),
     };
+
     case.operator.process.kill();
     let detected = operator_gone(&case);
     case.operator.crash_and_restart();
@@ -235,17 +341,24 @@ fn killed() {
 fn operator_gone(case: &Case) -> Duration {
     case.resize("Widget", TWIN, 7);
     case.kube.delete(ZOO, "PhaseOnly", &case.namespace, TWIN);
-    let (_, detected) = case.sidecar.expect_finding(secs(4) + SLACK, "Unacknowledged", "Widget", TWIN);
-    let (stuck, _) = case.sidecar.expect_finding(secs(4) + SLACK, "FinalizerStuck", "PhaseOnly", TWIN);
+
+    let (_, detected) =
+        case.sidecar.expect_finding(secs(4) + SLACK, "Unacknowledged", "Widget", TWIN);
+    let (stuck, _) =
+        case.sidecar.expect_finding(secs(4) + SLACK, "FinalizerStuck", "PhaseOnly", TWIN);
+
     assert!(Case::names_operator(&stuck), "{stuck}");
+
     detected
 }
 
 fn operator_back(case: &Case, expected: &Expected, detected: Duration) {
     let back = Instant::now();
     case.sidecar.expect_cleared(SLACK, "Unacknowledged", "Widget", TWIN);
+
     let cleared = back.elapsed();
     case.sidecar.expect_cleared(SLACK, "FinalizerStuck", "PhaseOnly", TWIN);
+
     let stuck = (String::from("FinalizerStuck"), format!("PhaseOnly {}/{TWIN}", case.namespace));
     case.conclude(expected, "Widget", TWIN, detected, cleared, &|found| *found == stuck);
 }

@@ -1,6 +1,7 @@
-//! The same faults in every framework, seen by loopwatch with the operator's metrics, with its process, and from outside. The
-//! result is compared with `tests/frameworks`, from which `make docs` makes docs/frameworks.md; with `UPDATE=1`, it is written
-//! there. Go and Python run by default, the others with `cargo test --test live -- --ignored frameworks`.
+//! The same faults in every framework, seen by loopwatch with the operator's metrics, with its
+//! process, and from outside. The result is compared with `tests/frameworks`, from which `make
+//! docs` makes docs/frameworks.md; with `UPDATE=1`, it is written there. Go and Python run by
+//! default, the others with `cargo test --test live -- --ignored frameworks`.
 
 mod leaks;
 
@@ -17,17 +18,22 @@ use serde_json::{Value, json};
 
 use crate::bed::{bed, test_after};
 
-/// The tests of this file. Those that need minutes, or a build that nothing else needs, run only on request.
+/// The tests of this file. Those that need minutes, or a build that nothing else needs, run only on
+/// request.
 pub(crate) fn trials() -> Vec<Trial> {
     let quick = Framework::ALL.map(|framework| {
         let name = format!("frameworks::{}", framework.label());
         let is_costly = matches!(framework, Framework::Java | Framework::Rust);
-        test_after(&name, move || framework.prepare(), move |()| check(framework)).with_ignored_flag(is_costly)
+        test_after(&name, move || framework.prepare(), move |()| check(framework))
+            .with_ignored_flag(is_costly)
     });
+
     let slow = Framework::ALL.map(|framework| {
         let name = format!("frameworks::{}_leaks", framework.label());
-        test_after(&name, move || framework.prepare(), move |()| leaks::check(framework)).with_ignored_flag(true)
+        test_after(&name, move || framework.prepare(), move |()| leaks::check(framework))
+            .with_ignored_flag(true)
     });
+
     quick.into_iter().chain(slow).collect()
 }
 
@@ -40,8 +46,8 @@ const WITHIN: Duration = Duration::from_secs(70);
 /// The number of objects whose changes make a backlog.
 const MANY: usize = 16;
 
-/// Findings of severity info, which are no verdicts. The second one is right, and not about these operators: one kind of the
-/// zoo has no status subresource.
+/// Findings of severity info, which are no verdicts. The second one is right, and not about these
+/// operators: one kind of the zoo has no status subresource.
 const NOTES: [&str; 2] = ["ReconcileErrors", "StatusSubresourceMissing"];
 
 fn settings() -> Value {
@@ -70,22 +76,33 @@ fn check(framework: Framework) {
     let known = if is_update { Verdicts::new() } else { verdicts::read(framework) };
     let mut run = Run::start(framework);
     let mut wrong = Vec::new();
-    for trouble in Trouble::QUICK.into_iter().filter(|trouble| trouble.impossible(framework).is_none()) {
+
+    for trouble in
+        Trouble::QUICK.into_iter().filter(|trouble| trouble.impossible(framework).is_none())
+    {
         let began = Instant::now();
         let opened = run.opened();
         run.begin(trouble);
+
         let expected = known.get(&trouble);
         let found = run.settled(trouble, |found| is_update || Some(found) == expected);
-        eprintln!("frameworks: {} {trouble:?}: {found:?} after {:?}", framework.label(), began.elapsed());
+        eprintln!(
+            "frameworks: {} {trouble:?}: {found:?} after {:?}",
+            framework.label(),
+            began.elapsed()
+        );
         wrong.extend(run.surprises(trouble, &opened, &found));
+
         wrong.extend(without_reason(framework, trouble, &found));
         if is_update {
             verdicts::update(framework, &Verdicts::from([(trouble, found)]));
         } else if Some(&found) != expected {
             wrong.push(format!("{trouble:?}: expected {expected:?}, found {found:?}"));
         }
+
         run.end(trouble);
     }
+
     assert!(wrong.is_empty(), "{}:\n{}", framework.title(), wrong.join("\n"));
 }
 
@@ -96,14 +113,20 @@ fn findings_of(sidecar: &Sidecar) -> Result<Vec<ShownFinding>, String> {
     Ok(findings)
 }
 
-/// Returns the views without a finding and without a known reason for that, and those with a reason and a finding.
+/// Returns the views without a finding and without a known reason for that, and those with a reason
+/// and a finding.
 pub(crate) fn without_reason(framework: Framework, trouble: Trouble, found: &Views) -> Vec<String> {
     let is_wrong = |view: View, found: &Found| {
         let is_seen = !found.root.is_empty() || trouble == Trouble::Healthy;
         is_seen == unseen(trouble, framework, view).is_some()
     };
     let wrong = found.iter().filter(|(view, found)| is_wrong(**view, found));
-    wrong.map(|(view, found)| format!("{trouble:?} ({view:?}): {found:?}, but the reasons say otherwise")).collect()
+
+    wrong
+        .map(|(view, found)| {
+            format!("{trouble:?} ({view:?}): {found:?}, but the reasons say otherwise")
+        })
+        .collect()
 }
 
 /// The findings in all views.
@@ -122,12 +145,18 @@ impl Run {
                 format!("--operator={namespace}/{}", framework.account()),
                 "--profiles=off".to_owned(),
             ];
-            flags.push(if view == View::Metrics { "--scrape-interval=1s" } else { "--scrape=off" }.to_owned());
+
+            flags.push(
+                if view == View::Metrics { "--scrape-interval=1s" } else { "--scrape=off" }
+                    .to_owned(),
+            );
             flags.extend((view == View::Process).then(|| format!("--pid={}", member.process.id())));
+
             let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
             let name = format!("{namespace}.{}", view.label());
             (view, Sidecar::start(plane, &name, &plane.kube.kubeconfig, &settings(), &flags))
         });
+
         let watchers: Vec<_> = watchers.collect();
         let run = Self { kube: plane.kube.clone(), namespace, member, watchers };
         for (view, sidecar) in &run.watchers {
@@ -135,19 +164,27 @@ impl Run {
             sidecar.expect(WITHIN, "the operator is up", || {
                 sidecar.metric("loopwatch_operator_up")?;
                 let sources = match view {
-                    View::Metrics => sidecar.metric(r#"loopwatch_observations_total{source="metrics"}"#)?,
-                    View::Process => sidecar.metric(r#"loopwatch_observations_total{source="process"}"#)?,
+                    View::Metrics => {
+                        sidecar.metric(r#"loopwatch_observations_total{source="metrics"}"#)?
+                    }
+                    View::Process => {
+                        sidecar.metric(r#"loopwatch_observations_total{source="process"}"#)?
+                    }
                     View::Outside => 1.0,
                 };
+
                 if sources >= 1.0 { Ok(()) } else { Err("its source has seen nothing".to_owned()) }
             });
         }
+
         let many = (0..MANY).map(|number| format!("many-{number:02}"));
-        let names: Vec<String> = ["one", "two", "three"].map(str::to_owned).into_iter().chain(many).collect();
+        let names: Vec<String> =
+            ["one", "two", "three"].map(str::to_owned).into_iter().chain(many).collect();
         for some in names.chunks(4) {
             some.iter().for_each(|name| run.create(name));
             some.iter().for_each(|name| run.wait_converged(name));
         }
+
         run
     }
 
@@ -156,10 +193,13 @@ impl Run {
     }
 
     fn change(&self, name: &str) {
-        let size = self.kube.find(ZOO, self.member.framework.kind(), &self.namespace, name).unwrap_or_default()["spec"]
-            ["size"]
+        let size = self
+            .kube
+            .find(ZOO, self.member.framework.kind(), &self.namespace, name)
+            .unwrap_or_default()["spec"]["size"]
             .as_u64();
         let change = json!({"size": size.unwrap_or(1) % 7 + 1});
+
         self.kube.change(self.member.framework.kind(), &self.namespace, name, change);
     }
 
@@ -249,16 +289,21 @@ impl Run {
             Trouble::Hanging => self.member.process.resume(),
             Trouble::Killed | Trouble::MemoryLeak | Trouble::TaskLeak => return,
         }
+
         for (view, sidecar) in &self.watchers {
-            sidecar.expect(WITHIN, &format!("no finding is open after {trouble:?} ({view:?})"), || {
-                let findings = findings_of(sidecar)?;
-                if findings.is_empty() { Ok(()) } else { Err(format!("{findings:?}")) }
-            });
+            sidecar.expect(
+                WITHIN,
+                &format!("no finding is open after {trouble:?} ({view:?})"),
+                || {
+                    let findings = findings_of(sidecar)?;
+                    if findings.is_empty() { Ok(()) } else { Err(format!("{findings:?}")) }
+                },
+            );
         }
     }
 
-    /// Returns the findings when they are as wanted, or when that has not happened in time. Faults that loopwatch does not see
-    /// have as much time as others.
+    /// Returns the findings when they are as wanted, or when that has not happened in time. Faults
+    /// that loopwatch does not see have as much time as others.
     fn settled(&self, trouble: Trouble, is_wanted: impl Fn(&Views) -> bool) -> Views {
         let began = Instant::now();
         let is_update = std::env::var_os("UPDATE").is_some();
@@ -267,6 +312,7 @@ impl Run {
             true => THRESHOLDS * 3,
             false => THRESHOLDS,
         });
+
         let mut last = None;
         loop {
             let found = self.found();
@@ -274,6 +320,7 @@ impl Run {
             if began.elapsed() > WITHIN || stays && is_wanted(&found) {
                 return found;
             }
+
             last = Some(found);
             pause(Duration::from_millis(750));
         }
@@ -283,9 +330,16 @@ impl Run {
         let found = self.watchers.iter().map(|(view, sidecar)| {
             let findings = findings_of(sidecar).unwrap_or_else(|error| panic!("{error}"));
             let codes = |is_root: bool| -> Vec<String> {
-                let of = findings.iter().filter(|finding| finding.0["explained_by"].is_null() == is_root);
-                of.map(ShownFinding::code).collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect()
+                let of = findings
+                    .iter()
+                    .filter(|finding| finding.0["explained_by"].is_null() == is_root);
+                of.map(ShownFinding::code)
+                    .collect::<BTreeSet<_>>()
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect()
             };
+
             (*view, Found { root: codes(true), explained: codes(false) })
         });
         found.collect()
@@ -302,11 +356,15 @@ impl Run {
         let surprises = views.flat_map(|((view, sidecar), before)| {
             let known = &found[view];
             let opened = sidecar.opened().split_off(*before);
-            let is_known = |code: &String| known.root.contains(code) || known.explained.contains(code);
-            let unknown =
-                opened.into_iter().filter(move |(code, _)| !NOTES.contains(&code.as_str()) && !is_known(code));
+            let is_known =
+                |code: &String| known.root.contains(code) || known.explained.contains(code);
+            let unknown = opened
+                .into_iter()
+                .filter(move |(code, _)| !NOTES.contains(&code.as_str()) && !is_known(code));
+
             unknown.map(move |(code, on)| format!("{trouble:?} ({view:?}): also {code} on {on}"))
         });
+
         surprises.collect()
     }
 }

@@ -1,5 +1,5 @@
-//! The counterpart to the faults: a correct operator, careless users and an unreliable connection to the API server.
-//! loopwatch must report nothing.
+//! The counterpart to the faults: a correct operator, careless users and an unreliable connection
+//! to the API server. loopwatch must report nothing.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -44,6 +44,7 @@ fn busy_operator() {
     let plane = bed();
     plane.kube.namespace(namespace);
     allow_leader_election(&plane.kube, namespace);
+
     let flags = [
         "--leader-elect",
         "--leader-election-namespace=busy",
@@ -51,15 +52,20 @@ fn busy_operator() {
         "--ready-after=500ms",
         "--autoscale-every=4s",
     ];
+
     let mut one = Operator::start(plane, "busy.operator-1", namespace, &flags);
     let mut two = Operator::start(plane, "busy.operator-2", namespace, &flags);
     let wire = Wire::to(plane.port);
-    let kubeconfig = plane.kubeconfig_of("busy.loopwatch.kubeconfig", &wire.url(), NAMESPACE, ACCOUNT);
-    let sidecar = Sidecar::start(plane, "busy.loopwatch", &kubeconfig, &thresholds(), &["--namespace=busy"]);
+    let kubeconfig =
+        plane.kubeconfig_of("busy.loopwatch.kubeconfig", &wire.url(), NAMESPACE, ACCOUNT);
+    let sidecar =
+        Sidecar::start(plane, "busy.loopwatch", &kubeconfig, &thresholds(), &["--namespace=busy"]);
+
     sidecar.wait_synced(ZOO_KINDS.len());
     let recorder = Recorder::for_scenario("busy.loopwatch", namespace, &kubeconfig, &[]);
 
     let mut users = Users::new(&plane.kube, namespace);
+
     // Events for the operator and the wire, one after the other, while users make changes.
     let mut events: Vec<Box<dyn FnMut() + '_>> = vec![
         Box::new(|| wire.cut()),
@@ -72,6 +78,7 @@ fn busy_operator() {
         }),
         Box::new(|| wire.cut()),
     ];
+
     let (began, count) = (Instant::now(), events.len());
     let mut done = 0;
     while began.elapsed() < BUSY_FOR {
@@ -82,8 +89,10 @@ fn busy_operator() {
             event();
             done += 1;
         }
+
         pause(Duration::from_millis(350));
     }
+
     drop(events);
     one.crash_and_restart();
     users.send_all_secrets();
@@ -93,15 +102,27 @@ fn busy_operator() {
     sidecar.expect(Duration::from_secs(60), "every object comes to rest", || {
         let objects = sidecar.objects("namespace=busy&group=zoo.loopwatch.dev")?;
         let rests = |o: &Value| {
-            states.iter().any(|s| o["state"] == *s) || (o["kind"] == "Statusless" && o["state"] == "unknown")
+            states.iter().any(|s| o["state"] == *s)
+                || (o["kind"] == "Statusless" && o["state"] == "unknown")
         };
         let restless: Vec<_> = objects.iter().filter(|o| !rests(o)).collect();
-        if restless.is_empty() { Ok(()) } else { Err(format!("{} do not: {}", restless.len(), restless[0])) }
+
+        if restless.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{} do not: {}", restless.len(), restless[0]))
+        }
     });
+
     let lag = expect_audited(&sidecar);
     drop(recorder);
-    let found: Vec<_> =
-        sidecar.opened().into_iter().filter(|(code, _)| !TRUE_ANYWAY.contains(&code.as_str())).collect();
+
+    let found: Vec<_> = sidecar
+        .opened()
+        .into_iter()
+        .filter(|(code, _)| !TRUE_ANYWAY.contains(&code.as_str()))
+        .collect();
+
     eprintln!(
         "healthy: {} changes on {} objects, {} connections; found {}; {lag}",
         users.changes,
@@ -109,7 +130,12 @@ fn busy_operator() {
         wire.opened(),
         found.len(),
     );
-    assert!(found.is_empty(), "loopwatch reported findings for a healthy operator: {found:?}\n{}", sidecar.account());
+
+    assert!(
+        found.is_empty(),
+        "loopwatch reported findings for a healthy operator: {found:?}\n{}",
+        sidecar.account()
+    );
 }
 
 /// Findings that are correct here: they concern a definition and the account.
@@ -140,10 +166,20 @@ enum Mood {
 impl Users {
     fn new(kube: &Kube, namespace: &'static str) -> Self {
         let (objects, pending) = (Vec::new(), VecDeque::new());
-        let mut users = Self { kube: kube.clone(), namespace, seed: 0x5eed, objects, pending, made: 0, changes: 0 };
+        let mut users = Self {
+            kube: kube.clone(),
+            namespace,
+            seed: 0x5eed,
+            objects,
+            pending,
+            made: 0,
+            changes: 0,
+        };
+
         for kind in ZOO_KINDS {
             users.create(kind);
         }
+
         users
     }
 
@@ -153,6 +189,7 @@ impl Users {
         let mut z = self.seed;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+
         (z ^ (z >> 31)) as usize % choices
     }
 
@@ -167,6 +204,7 @@ impl Users {
             }
             _ => (json!({}), Mood::Fine),
         };
+
         self.kube.zoo(kind, self.namespace, &name, spec);
         self.objects.push((kind, name, mood));
     }
@@ -177,10 +215,12 @@ impl Users {
         if self.pending.front().is_some_and(|(due, _)| *due <= self.changes) {
             return self.send_secret();
         }
+
         let kind = ZOO_KINDS[self.pick(ZOO_KINDS.len())];
         if self.objects.len() < 20 || (self.objects.len() < 60 && self.pick(4) == 0) {
             return self.create(kind);
         }
+
         let index = self.pick(self.objects.len());
         let what = self.pick(8);
         let (kind, name, mood) = self.objects[index].clone();
@@ -199,6 +239,7 @@ impl Users {
             (Mood::Fine, 3) => (json!({"replicas": self.pick(3)}), Mood::Fine),
             (Mood::Fine | Mood::Waiting, _) => (json!({"size": self.pick(1000)}), Mood::Fine),
         };
+
         self.kube.change(kind, self.namespace, &name, spec);
         self.objects[index].2 = mood;
     }

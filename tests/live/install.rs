@@ -1,5 +1,5 @@
-//! Installation from `deploy/`: kustomize builds it, the API server accepts it and admits its Pods, and the account can
-//! read the operator's kinds.
+//! Installation from `deploy/`: kustomize builds it, the API server accepts it and admits its Pods,
+//! and the account can read the operator's kinds.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -46,9 +46,15 @@ fn sidecar() {
         .replace("zoo-system", "installed")
         .replace("widget-operator", "installed-operator");
     apply(&rendered);
+
     let pod = admitted("installed", "installed-operator");
     let containers = [&pod["spec"]["initContainers"], &pod["spec"]["containers"]];
-    let named = containers.iter().filter_map(|list| list.as_array()).flatten().any(|c| c["name"] == "loopwatch");
+    let named = containers
+        .iter()
+        .filter_map(|list| list.as_array())
+        .flatten()
+        .any(|c| c["name"] == "loopwatch");
+
     assert!(named, "{pod}");
     assert!(
         pod["spec"]["containers"][0]["readinessProbe"].is_object(),
@@ -56,36 +62,43 @@ fn sidecar() {
     );
 
     let plane = bed();
-    let kubeconfig = plane.kubeconfig_of("installed.kubeconfig", &plane.url, "installed", "installed-operator");
+    let kubeconfig =
+        plane.kubeconfig_of("installed.kubeconfig", &plane.url, "installed", "installed-operator");
     let loopwatch = Sidecar::start(plane, "installed", &kubeconfig, &patient(), &[]);
+
     loopwatch.wait_synced(ZOO_KINDS.len());
     watches_the_zoo(&loopwatch, &ZOO_KINDS);
 }
 
-/// `examples/standalone`: a Deployment and an account of its own, with permission to read the kinds that a patch names.
+/// `examples/standalone`: a Deployment and an account of its own, with permission to read the kinds
+/// that a patch names.
 fn standalone() {
     let resources = ZOO_KINDS.map(plural);
     let mut rendered = documents(&render("deploy/examples/standalone"));
-    let kinds = rendered
-        .iter_mut()
-        .find(|object| object["metadata"]["name"] == "loopwatch-kinds" && object["kind"] == "ClusterRole");
+    let kinds = rendered.iter_mut().find(|object| {
+        object["metadata"]["name"] == "loopwatch-kinds" && object["kind"] == "ClusterRole"
+    });
     let kinds = kinds.expect("the ClusterRole for the kinds");
-    kinds["rules"] =
-        json!([{"apiGroups": ["zoo.loopwatch.dev"], "resources": resources, "verbs": ["get", "list", "watch"]}]);
+
+    kinds["rules"] = json!([{"apiGroups": ["zoo.loopwatch.dev"], "resources": resources, "verbs": ["get", "list", "watch"]}]);
     rendered.iter().for_each(apply_one);
+
     let pod = admitted("loopwatch", "loopwatch");
     assert_eq!(pod["spec"]["serviceAccountName"], "loopwatch", "{pod}");
 
     let plane = bed();
-    let kubeconfig = plane.kubeconfig_of("standalone.kubeconfig", &plane.url, "loopwatch", "loopwatch");
+    let kubeconfig =
+        plane.kubeconfig_of("standalone.kubeconfig", &plane.url, "loopwatch", "loopwatch");
     let loopwatch = Sidecar::start(plane, "standalone", &kubeconfig, &patient(), &[]);
+
     // This account owns no kind, so loopwatch watches only the kinds that have a status.
     let reporting: Vec<&str> = ZOO_KINDS.into_iter().filter(|kind| *kind != "Statusless").collect();
     loopwatch.wait_synced(reporting.len());
     watches_the_zoo(&loopwatch, &reporting);
 }
 
-/// The components work in every form of kustomization: however it sets the namespace, and whatever it lists first.
+/// The components work in every form of kustomization: however it sets the namespace, and whatever
+/// it lists first.
 fn kustomizations() {
     let plain = ("", "namespace: my-ns\nresources: [operator.yaml]\n");
     let [sidecar, reader, monitoring] = ["sidecar", "reader-rights", "monitoring"];
@@ -99,7 +112,11 @@ fn kustomizations() {
             ("namespace: system, ", "namespace: my-ns\nresources: [operator.yaml]\n"),
             vec![sidecar, reader],
         ),
-        ("in-the-objects", ("namespace: my-ns, ", "resources: [operator.yaml]\n"), vec![reader, sidecar]),
+        (
+            "in-the-objects",
+            ("namespace: my-ns, ", "resources: [operator.yaml]\n"),
+            vec![reader, sidecar],
+        ),
         ("one-file-above", ("", "resources: [inner]\n"), vec![sidecar, reader]),
     ] {
         let folder = bed().directory().join("kustomizations").join(form);
@@ -108,14 +125,18 @@ fn kustomizations() {
             write(&folder.join("inner"), "operator.yaml", &operator);
             write(&folder.join("inner"), "kustomization.yaml", plain.1);
         }
+
         write(&folder, "operator.yaml", &operator);
-        let listed: String =
-            components.iter().map(|name| format!("  - {}\n", kustomize::component(&folder, name))).collect();
-        let images =
-            "images: [{name: ghcr.io/loopwatch/loopwatch, newName: registry.example.com/loopwatch, newTag: mine}]\n";
+        let listed: String = components
+            .iter()
+            .map(|name| format!("  - {}\n", kustomize::component(&folder, name)))
+            .collect();
+        let images = "images: [{name: ghcr.io/loopwatch/loopwatch, newName: registry.example.com/loopwatch, newTag: mine}]\n";
+
         write(&folder, "kustomization.yaml", &format!("{head}components:\n{listed}{images}"));
         let rendered = documents(&render(&folder));
         expect_bound(form, &rendered, components.contains(&sidecar));
+
         if form == "one-file" {
             bed().kube.namespace("my-ns");
             rendered.iter().for_each(apply_one);
@@ -123,34 +144,46 @@ fn kustomizations() {
     }
 }
 
-/// The API server accepts everything that the examples and the components contain, without any field that it does not know,
-/// in a cluster with the Prometheus Operator. One line beside the sidecar installs the rules, the dashboards and the PodMonitor.
+/// The API server accepts everything that the examples and the components contain, without any
+/// field that it does not know, in a cluster with the Prometheus Operator. One line beside the
+/// sidecar installs the rules, the dashboards and the PodMonitor.
 fn monitoring_stack() {
     let definitions = definitions::find().unwrap_or_else(|missing| panic!("{missing}"));
     let kube = &bed().kube;
     let _installed = definitions.install(kube);
     let operator = "namespace: monitored\nresources: [operator.yaml]\n";
+
     // Renamed, because all tests share the zoo's own namespace and account.
-    let zoo =
-        render("deploy/examples/zoo").replace("zoo-system", "monitored").replace("widget-operator", "monitored-zoo");
+    let zoo = render("deploy/examples/zoo")
+        .replace("zoo-system", "monitored")
+        .replace("widget-operator", "monitored-zoo");
     let mut rendered = vec![zoo, render("deploy/examples/standalone")];
-    let entries = std::fs::read_dir(repository("deploy/components")).expect("the components").filter_map(Result::ok);
+    let entries = std::fs::read_dir(repository("deploy/components"))
+        .expect("the components")
+        .filter_map(Result::ok);
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+
     for name in names.filter(|name| name != "sidecar") {
         let folder = bed().directory().join("kustomizations").join(format!("monitored-{name}"));
         write(&folder, "operator.yaml", &operator_in(""));
-        let listed: String =
-            ["sidecar", &name].map(|name| format!("  - {}\n", kustomize::component(&folder, name))).concat();
+
+        let listed: String = ["sidecar", &name]
+            .map(|name| format!("  - {}\n", kustomize::component(&folder, name)))
+            .concat();
         write(&folder, "kustomization.yaml", &format!("{operator}components:\n{listed}"));
+
         let text = render(&folder);
         if name == "monitoring" {
             expect_monitoring(&documents(&text));
         }
+
         rendered.push(text);
     }
+
     for namespace in ["monitored", "loopwatch"] {
         kube.namespace(namespace);
     }
+
     let mut kinds = BTreeSet::new();
     for object in rendered.iter().flat_map(|text| documents(text)) {
         // The zoo's own definitions are there.
@@ -159,55 +192,87 @@ fn monitoring_stack() {
             kinds.insert(object["kind"].as_str().unwrap_or_default().to_owned());
         }
     }
-    assert!(["PodMonitor", "PrometheusRule", "ConfigMap"].iter().all(|kind| kinds.contains(*kind)), "{kinds:?}");
+
+    assert!(
+        ["PodMonitor", "PrometheusRule", "ConfigMap"].iter().all(|kind| kinds.contains(*kind)),
+        "{kinds:?}"
+    );
+
     // The API server would notice a mistake.
     let rule = kube.find("monitoring.coreos.com/v1", "PrometheusRule", "monitored", "loopwatch");
     let mut rule = rule.expect("the rules");
     rule["metadata"] = json!({"name": "wrong", "namespace": "monitored"});
     rule["spec"]["groups"][0]["rules"][0]["expression"] = json!("1");
+
     let answer = kube.try_apply_strictly(&rule);
     assert!(answer.as_ref().is_err_and(|error| error.contains("expression")), "{answer:?}");
+
     kube.delete("v1", "Namespace", "", "monitored");
 }
 
 /// Expects the rules, all dashboards, and a PodMonitor that selects the Pods of the operator.
 fn expect_monitoring(rendered: &[Value]) {
-    let of = |kind: &str| -> Vec<&Value> { rendered.iter().filter(|object| object["kind"] == kind).collect() };
-    let ([monitor], [_rules]) = (&of("PodMonitor")[..], &of("PrometheusRule")[..]) else { panic!("{rendered:?}") };
+    let of = |kind: &str| -> Vec<&Value> {
+        rendered.iter().filter(|object| object["kind"] == kind).collect()
+    };
+    let ([monitor], [_rules]) = (&of("PodMonitor")[..], &of("PrometheusRule")[..]) else {
+        panic!("{rendered:?}")
+    };
+
     assert_eq!(monitor["metadata"]["namespace"], "monitored", "{monitor}");
+
     let template = &of("Deployment")[0]["spec"]["template"];
     for (label, value) in monitor["spec"]["selector"]["matchLabels"].as_object().expect("labels") {
         assert_eq!(template["metadata"]["labels"][label], *value, "{template}");
     }
+
     let ports = &template["spec"]["initContainers"][0]["ports"];
     assert_eq!(monitor["spec"]["podMetricsEndpoints"][0]["port"], ports[0]["name"], "{monitor}");
-    let dashboards: Vec<&Value> = of("ConfigMap").into_iter().map(|map| &map["metadata"]["name"]).collect();
-    assert!(DASHBOARDS.iter().all(|name| dashboards.iter().any(|other| *other == name)), "{dashboards:?}");
+
+    let dashboards: Vec<&Value> =
+        of("ConfigMap").into_iter().map(|map| &map["metadata"]["name"]).collect();
+
+    assert!(
+        DASHBOARDS.iter().all(|name| dashboards.iter().any(|other| *other == name)),
+        "{dashboards:?}"
+    );
+
     for map in of("ConfigMap") {
         // `kubectl apply` keeps a copy in an annotation, which may have 256 KiB.
         assert!(map.to_string().len() < 250_000, "{} is too large", map["metadata"]["name"]);
     }
 }
 
-/// `components/process`: all containers of the Pod share their processes, the sidecar runs as the operator's user, and the
-/// Pod complies with the restricted security standard, in either order of the components.
+/// `components/process`: all containers of the Pod share their processes, the sidecar runs as the
+/// operator's user, and the Pod complies with the restricted security standard, in either order of
+/// the components.
 fn process() {
-    for (name, components) in [("process-last", ["sidecar", "process"]), ("process-first", ["process", "sidecar"])] {
+    for (name, components) in
+        [("process-last", ["sidecar", "process"]), ("process-first", ["process", "sidecar"])]
+    {
         let folder = bed().directory().join("kustomizations").join(name);
         let compliant = "securityContext: {runAsNonRoot: true, allowPrivilegeEscalation: false, \
                          capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}";
-        let operator = operator_in("").replace("image: manager", &format!("image: manager, {compliant}"));
+        let operator =
+            operator_in("").replace("image: manager", &format!("image: manager, {compliant}"));
+
         write(&folder, "operator.yaml", &operator);
-        let listed: String =
-            components.iter().map(|name| format!("  - {}\n", kustomize::component(&folder, name))).collect();
+        let listed: String = components
+            .iter()
+            .map(|name| format!("  - {}\n", kustomize::component(&folder, name)))
+            .collect();
         let head = format!("namespace: {name}\nresources: [operator.yaml]\ncomponents:\n{listed}");
+
         // The last one is for OpenShift.
         for (user, patched) in [("1000", json!(1000)), ("null", Value::Null)] {
             write(&folder, "kustomization.yaml", &format!("{head}{}", user_patch(user)));
             expect_shared(name, &deployment_in(&folder)["spec"]["template"]["spec"], &patched);
         }
+
         write(&folder, "kustomization.yaml", &head);
-        bed().kube.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name,
+        bed()
+            .kube
+            .apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name,
             "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}));
         documents(&render(&folder)).iter().for_each(apply_one);
         expect_shared(name, &admitted(name, "my-operator")["spec"], &json!(65532));
@@ -222,25 +287,46 @@ fn deployment_in(folder: &Path) -> Value {
 /// The patch in docs/process.md, with another user.
 fn user_patch(user: &str) -> String {
     let page = std::fs::read_to_string(repository("docs/process.md")).expect("readable");
-    let patch = page.split("```").find_map(|block| block.strip_prefix("yaml\npatches:\n")).expect("a patch");
+    let patch = page
+        .split("```")
+        .find_map(|block| block.strip_prefix("yaml\npatches:\n"))
+        .expect("a patch");
+
     format!("patches:\n{}", patch.replace("1000", user).replace("OPERATOR", "my-operator"))
 }
 
-/// Expects that the containers share their processes, and that the sidecar runs as this user and group.
+/// Expects that the containers share their processes, and that the sidecar runs as this user and
+/// group.
 fn expect_shared(form: &str, pod: &Value, user: &Value) {
     assert_eq!(pod["shareProcessNamespace"], json!(true), "{form}: {pod}");
-    let [sidecar] = &pod["initContainers"].as_array().expect("containers")[..] else { panic!("{form}: {pod}") };
+
+    let [sidecar] = &pod["initContainers"].as_array().expect("containers")[..] else {
+        panic!("{form}: {pod}")
+    };
+
     assert_eq!(sidecar["name"], "loopwatch", "{form}: {pod}");
+
     let context = &sidecar["securityContext"];
     assert_eq!((&context["runAsUser"], &context["runAsGroup"]), (user, user), "{form}: {context}");
-    assert_eq!(context["allowPrivilegeEscalation"], json!(false), "{form}: the rest is still there: {context}");
-    let mounts: Vec<_> =
-        sidecar["volumeMounts"].as_array().into_iter().flatten().map(|mount| &mount["mountPath"]).collect();
+    assert_eq!(
+        context["allowPrivilegeEscalation"],
+        json!(false),
+        "{form}: the rest is still there: {context}"
+    );
+
+    let mounts: Vec<_> = sidecar["volumeMounts"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|mount| &mount["mountPath"])
+        .collect();
+
     assert!(mounts.iter().any(|path| *path == "/profiles"), "{form}: {mounts:?}");
     assert!(mounts.iter().any(|path| *path == "/etc/loopwatch"), "{form}: {mounts:?}");
 }
 
-/// A minimal operator. `namespace` is empty, or a part of its metadata such as `namespace: my-ns, `.
+/// A minimal operator. `namespace` is empty, or a part of its metadata such as `namespace: my-ns,
+/// `.
 fn operator_in(namespace: &str) -> String {
     format!(
         "apiVersion: v1\nkind: ServiceAccount\nmetadata: {{{namespace}name: my-account}}\n---\n\
@@ -251,20 +337,27 @@ fn operator_in(namespace: &str) -> String {
     )
 }
 
-/// Expects the operator in `my-ns`, with permissions for its account and, if asked for, with the sidecar.
+/// Expects the operator in `my-ns`, with permissions for its account and, if asked for, with the
+/// sidecar.
 fn expect_bound(form: &str, rendered: &[Value], sidecar: bool) {
-    let of = |kind: &str| -> Vec<&Value> { rendered.iter().filter(|object| object["kind"] == kind).collect() };
+    let of = |kind: &str| -> Vec<&Value> {
+        rendered.iter().filter(|object| object["kind"] == kind).collect()
+    };
     let operator = of("Deployment")[0];
     for kind in ["Deployment", "ServiceAccount", "Role", "RoleBinding"] {
         let [object] = of(kind)[..] else { panic!("{form}: not one {kind}") };
         assert_eq!(object["metadata"]["namespace"], "my-ns", "{form}: {object}");
     }
+
     for kind in ["RoleBinding", "ClusterRoleBinding"] {
         let [binding] = of(kind)[..] else { panic!("{form}: not one {kind}") };
-        let account = json!([{"kind": "ServiceAccount", "name": "my-account", "namespace": "my-ns"}]);
+        let account =
+            json!([{"kind": "ServiceAccount", "name": "my-account", "namespace": "my-ns"}]);
+
         assert_eq!(binding["subjects"], account, "{form}: {binding}");
         assert!(!binding.to_string().contains("ACCOUNT"), "{form}: {binding}");
     }
+
     let image = &operator["spec"]["template"]["spec"]["initContainers"][0]["image"];
     match sidecar {
         true => assert_eq!(*image, "registry.example.com/loopwatch:mine", "{form}: {operator}"),
@@ -277,7 +370,8 @@ fn write(folder: &Path, name: &str, text: &str) {
     std::fs::write(folder.join(name), text).expect("our own folder");
 }
 
-/// Expects that the kinds are primary, and that loopwatch lacks no permission and reports no finding about itself.
+/// Expects that the kinds are primary, and that loopwatch lacks no permission and reports no
+/// finding about itself.
 fn watches_the_zoo(loopwatch: &Sidecar, expected: &[&str]) {
     let status = loopwatch.status().unwrap_or_default();
     let kinds = status["kinds"].as_array().cloned().unwrap_or_default();
@@ -285,20 +379,43 @@ fn watches_the_zoo(loopwatch: &Sidecar, expected: &[&str]) {
         let found = kinds.iter().find(|k| k["kind"] == *kind);
         assert!(found.is_some_and(|k| k["role"] == "primary"), "{kind}: {status}");
     }
+
     assert_eq!(status["not_visible"], json!([]), "{status}");
+
     let no_status = "nosubresources.zoo.loopwatch.dev";
-    loopwatch.expect_finding(Duration::from_secs(20), TRUE_ANYWAY, "CustomResourceDefinition", no_status);
+    loopwatch.expect_finding(
+        Duration::from_secs(20),
+        TRUE_ANYWAY,
+        "CustomResourceDefinition",
+        no_status,
+    );
     loopwatch.expect(Duration::from_secs(10), "every source works", || {
         let status = loopwatch.status()?;
         let sources = status["sources"].as_array().cloned().unwrap_or_default();
         let down: Vec<_> = sources.iter().filter(|source| source["up"] != true).collect();
-        if down.is_empty() && sources.len() > expected.len() { Ok(()) } else { Err(json!(down).to_string()) }
+
+        if down.is_empty() && sources.len() > expected.len() {
+            Ok(())
+        } else {
+            Err(json!(down).to_string())
+        }
     });
-    // Other tests run objects with faults in the same cluster; only findings about loopwatch itself count here.
-    let about_itself = ["SourceFailing", "PermissionMissing", "PermissionExcess", "ConfigInvalid", "StateInconsistent"];
-    let own =
-        |(code, subject): &(String, String)| about_itself.contains(&code.as_str()) && !subject.contains("zorblatt");
+
+    // Other tests run objects with faults in the same cluster; only findings about loopwatch itself
+    // count here.
+    let about_itself = [
+        "SourceFailing",
+        "PermissionMissing",
+        "PermissionExcess",
+        "ConfigInvalid",
+        "StateInconsistent",
+    ];
+
+    let own = |(code, subject): &(String, String)| {
+        about_itself.contains(&code.as_str()) && !subject.contains("zorblatt")
+    };
     let found: Vec<_> = loopwatch.opened().into_iter().filter(own).collect();
+
     assert!(found.is_empty(), "{found:?}");
 }
 
@@ -310,7 +427,8 @@ fn apply(rendered: &str) {
     documents(rendered).iter().for_each(apply_one);
 }
 
-/// Applies an object, except kinds of the Prometheus Operator, which this cluster usually lacks, and definitions, which it has.
+/// Applies an object, except kinds of the Prometheus Operator, which this cluster usually lacks,
+/// and definitions, which it has.
 fn apply_one(object: &Value) {
     let api = object["apiVersion"].as_str().unwrap_or_default();
     if !api.starts_with("monitoring.coreos.com/") && object["kind"] != "CustomResourceDefinition" {
@@ -318,14 +436,19 @@ fn apply_one(object: &Value) {
     }
 }
 
-/// Waits for a Pod of a Deployment. The namespace of `base` enforces the restricted Pod security standard.
+/// Waits for a Pod of a Deployment. The namespace of `base` enforces the restricted Pod security
+/// standard.
 fn admitted(namespace: &str, deployment: &str) -> Value {
     let kube = &bed().kube;
     eventually(Duration::from_secs(40), &format!("a Pod of {deployment} is admitted"), || {
         let pods = kube.try_list("v1", "Pod", namespace)?;
-        let mine = |pod: &&Value| pod["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(deployment));
+        let mine = |pod: &&Value| {
+            pod["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(deployment))
+        };
+
         pods.iter().find(mine).cloned().ok_or_else(|| {
-            let object = kube.find("apps/v1", "Deployment", namespace, deployment).unwrap_or_default();
+            let object =
+                kube.find("apps/v1", "Deployment", namespace, deployment).unwrap_or_default();
             object["status"].to_string()
         })
     })

@@ -1,5 +1,5 @@
-//! loopwatch itself: `run` does not exit, reports errors of its configuration and its cluster, and does the rest of its
-//! work.
+//! loopwatch itself: `run` does not exit, reports errors of its configuration and its cluster, and
+//! does the rest of its work.
 
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ const SOON: Duration = Duration::from_secs(15);
 fn account(name: &str) -> String {
     let plane = bed();
     plane.kube.namespace(name);
+
     let file = plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
     format!("--kubeconfig={}", file.display())
 }
@@ -52,16 +53,24 @@ fn bad_file() {
         let name = format!("bad-file-{index}");
         let file = plane.directory().join(format!("{name}.yaml"));
         std::fs::write(&file, content).expect("our own folder");
+
         let config = format!("--config={}", file.display());
         let namespace = format!("--namespace={name}");
         let mut sidecar = Sidecar::bare(plane, &name, &[&account(&name), &config, &namespace]);
         let (finding, _) = sidecar.expect_finding(SOON, "ConfigInvalid", "Source", "config");
         let problem = finding.evidence("problem").as_str().unwrap_or_default();
+
         assert!(problem.contains(named), "{content:?}: {problem}");
         assert_eq!(sidecar.metric("loopwatch_source_up{source=\"config\"}"), Ok(0.0));
+
         sidecar.wait_synced(10);
         let status = sidecar.status().unwrap_or_default();
-        assert_eq!(status["kinds"][0]["deadline_seconds"], 600.0, "the default is not in effect: {status}");
+
+        assert_eq!(
+            status["kinds"][0]["deadline_seconds"], 600.0,
+            "the default is not in effect: {status}"
+        );
+
         sidecar.process.assert_running();
     }
 }
@@ -73,11 +82,15 @@ fn unknown_flag() {
     let mut sidecar = Sidecar::bare(plane, name, &flags);
     let (finding, _) = sidecar.expect_finding(SOON, "ConfigInvalid", "Source", "config");
     let problem = finding.evidence("problem").as_str().unwrap_or_default();
+
     assert!(problem.contains("--dedline"), "{problem}");
     assert_eq!(sidecar.metric("loopwatch_source_up{source=\"config\"}"), Ok(0.0));
+
     sidecar.wait_synced(10); // the valid flags apply: the namespace and the account
     let status = sidecar.status().unwrap_or_default();
+
     assert_eq!(status["kinds"][0]["watches"][0]["scope"], "namespace unknown-flag", "{status}");
+
     sidecar.process.assert_running();
 }
 
@@ -86,14 +99,19 @@ fn no_server_at_first() {
     let plane = bed();
     let name = "no-server";
     plane.kube.namespace(name);
+
     let wire = Wire::to(plane.port);
     wire.break_off();
+
     let kubeconfig = plane.kubeconfig_of("no-server.kubeconfig", &wire.url(), NAMESPACE, ACCOUNT);
     let settings = json!({"source_failing_after": "2s"});
-    let mut sidecar = Sidecar::start(plane, name, &kubeconfig, &settings, &["--namespace=no-server"]);
+    let mut sidecar =
+        Sidecar::start(plane, name, &kubeconfig, &settings, &["--namespace=no-server"]);
     let (finding, _) = sidecar.expect_finding(SOON, "SourceFailing", "Source", "discovery");
+
     assert_eq!(finding.evidence("cause"), "connection", "{finding}");
     assert_eq!(sidecar.metric("loopwatch_source_up{source=\"discovery\"}"), Ok(0.0));
+
     wire.mend();
     sidecar.expect(Duration::from_secs(60), "it finds its kinds", || {
         let status = sidecar.status()?;
@@ -102,6 +120,7 @@ fn no_server_at_first() {
             _ => Ok(()),
         }
     });
+
     sidecar.wait_synced(10);
     sidecar.expect_cleared(SOON, "SourceFailing", "Source", "discovery");
     sidecar.process.assert_running();
@@ -115,7 +134,9 @@ fn unusable_kubeconfig() {
         let status = sidecar.status()?.to_string();
         if status.contains("/does/not/exist") { Ok(()) } else { Err(status) }
     });
+
     assert!(http::get(sidecar.port, "/livez").is_ok());
+
     sidecar.process.assert_running();
 }
 
@@ -129,6 +150,7 @@ fn usage_of_other_commands() {
     ] {
         let output = program("usage", bed()).args(arguments.iter().copied()).run();
         let error = String::from_utf8_lossy(&output.stderr);
+
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
         assert!(error.contains(says) && error.lines().count() <= 2, "{arguments:?}: {error}");
     }
@@ -140,33 +162,47 @@ fn stops_on_sigterm() {
     let name = "stops";
     let mut sidecar = Sidecar::bare(plane, name, &[&account(name), "--namespace=stops"]);
     sidecar.wait_synced(10);
+
     let status = sidecar.process.stop(Duration::from_secs(8));
     assert_eq!(status.code(), Some(0), "{}", sidecar.process.program.log_tail(10));
 }
 
-/// After a restart, findings keep their start times, and counters do not count earlier events again.
+/// After a restart, findings keep their start times, and counters do not count earlier events
+/// again.
 fn restart_keeps_findings() {
     let mut case = Case::new("restart", &quick());
     case.make("Widget", "target");
     case.operator.fault("Overdue?kind=Widget&namespace=restart&name=target");
     case.resize("Widget", "target", 7);
+
     let (before, _) = case.sidecar.expect_finding(SOON, "Overdue", "Widget", "target");
     let late = "loopwatch_obligations_total{group=\"zoo.loopwatch.dev\",kind=\"Widget\",\
         target_namespace=\"restart\",operator_revision=\"\",outcome=\"late\"}";
+
     assert_eq!(case.sidecar.metric(late), Ok(1.0));
 
     case.sidecar.process.kill();
     case.sidecar.start_again();
-    let (after, found) = case.sidecar.expect_finding(Duration::from_secs(10), "Overdue", "Widget", "target");
-    let since = |finding: &ShownFinding| finding.0["since"].as_str().and_then(Timestamp::parse).expect("a time").0;
+
+    let (after, found) =
+        case.sidecar.expect_finding(Duration::from_secs(10), "Overdue", "Widget", "target");
+    let since = |finding: &ShownFinding| {
+        finding.0["since"].as_str().and_then(Timestamp::parse).expect("a time").0
+    };
     let moved = since(&after) - since(&before);
+
     assert!(
         moved.abs() <= 2_000,
         "from {} to {}, although server times have whole seconds",
         before.0["since"],
         after.0["since"]
     );
-    assert_eq!(case.sidecar.metric(late), Ok(0.0), "it was counted before the restart, and counters start at 0");
+    assert_eq!(
+        case.sidecar.metric(late),
+        Ok(0.0),
+        "it was counted before the restart, and counters start at 0"
+    );
+
     eprintln!(
         "itself: {:.1} s after a restart, the finding is open again with its old start time",
         found.as_secs_f64()
@@ -175,20 +211,29 @@ fn restart_keeps_findings() {
     case.sidecar.expect_cleared(SOON, "Overdue", "Widget", "target");
 }
 
-/// With more objects than the limit, loopwatch counts and reports the dropped ones, and keeps running.
+/// With more objects than the limit, loopwatch counts and reports the dropped ones, and keeps
+/// running.
 fn limits_hold() {
     let plane = bed();
     let name = "bounds";
     plane.kube.namespace(name);
+
     for index in 0..30 {
         plane.kube.zoo("Statusless", name, &format!("object-{index}"), json!({"suspend": true}));
     }
+
     let kubeconfig = plane.kubeconfig_of("bounds.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
     let settings = json!({"limits": {"objects": 10}});
     let flags = ["--namespace=bounds", "--watch=zoo.loopwatch.dev/Statusless"];
     let mut sidecar = Sidecar::start(plane, name, &kubeconfig, &settings, &flags);
+
     sidecar.expect_finding(SOON, "LimitReached", "Limit", "objects");
-    assert!(sidecar.metric("loopwatch_dropped_total{limit=\"objects\"}").is_ok_and(|dropped| dropped >= 20.0));
+    assert!(
+        sidecar
+            .metric("loopwatch_dropped_total{limit=\"objects\"}")
+            .is_ok_and(|dropped| dropped >= 20.0)
+    );
     assert!(sidecar.objects("").is_ok_and(|objects| objects.len() <= 10));
+
     sidecar.process.assert_running();
 }

@@ -22,35 +22,44 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// The namespace of the test.
 const TEAM: &str = "gadgets";
 
-/// A finding that is correct here: kopf may read the definitions of all operators, also that of the zoo's kind without a
-/// status subresource.
+/// A finding that is correct here: kopf may read the definitions of all operators, also that of the
+/// zoo's kind without a status subresource.
 const TRUE_ANYWAY: &str = "StatusSubresourceMissing";
 
-/// A healthy operator causes no finding. When it stops, each change is unacknowledged, and each deletion waits.
+/// A healthy operator causes no finding. When it stops, each change is unacknowledged, and each
+/// deletion waits.
 fn from_outside(python: PathBuf) {
     let plane = bed();
     let kube = &plane.kube;
     kopf::install(plane);
     kube.namespace(TEAM);
+
     let mut operator = KopfOperator::start(plane, &python, "kopf.operator", TEAM);
-    let kubeconfig = plane.kubeconfig_of("kopf.loopwatch.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
-    let sidecar = Sidecar::start(plane, "kopf.loopwatch", &kubeconfig, &quick(), &["--namespace=gadgets"]);
+    let kubeconfig =
+        plane.kubeconfig_of("kopf.loopwatch.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
+    let sidecar =
+        Sidecar::start(plane, "kopf.loopwatch", &kubeconfig, &quick(), &["--namespace=gadgets"]);
+
     sidecar.wait_watched(KIND, 1);
 
-    // Healthy: creations, changes, a deletion, a restart, and, as a near miss, a handler that fails twice.
+    // Healthy: creations, changes, a deletion, a restart, and, as a near miss, a handler that fails
+    // twice.
     for name in ["one", "two", "gone"] {
         kube.zoo(KIND, TEAM, name, json!({}));
         wait_converged(&sidecar, name);
     }
+
     operator.fault("ReconcileFailing?name=two&attempts=2");
     for name in ["one", "two"] {
         kube.change(KIND, TEAM, name, json!({"size": 2}));
     }
+
     remove(kube, "gone");
     for name in ["one", "two"] {
         wait_acknowledged(kube, name, 2);
         wait_converged(&sidecar, name);
     }
+
     operator.cure("ReconcileFailing");
     operator.process.stop(Duration::from_secs(10));
     operator.start_again();
@@ -60,8 +69,12 @@ fn from_outside(python: PathBuf) {
     // It stops: first as a process that lives, then for good.
     operator.fault("Unacknowledged");
     kube.change(KIND, TEAM, "one", json!({"size": 3}));
-    let (finding, _) = sidecar.expect_finding(Duration::from_secs(4) + SLACK, "Unacknowledged", KIND, "one");
+
+    let (finding, _) =
+        sidecar.expect_finding(Duration::from_secs(4) + SLACK, "Unacknowledged", KIND, "one");
+
     assert_eq!(finding.evidence("observed_generation"), 2, "{finding}");
+
     operator.cure("Unacknowledged");
     sidecar.expect_cleared(SLACK, "Unacknowledged", KIND, "one");
 
@@ -69,8 +82,12 @@ fn from_outside(python: PathBuf) {
     kube.change(KIND, TEAM, "two", json!({"size": 4}));
     kube.delete(ZOO, KIND, TEAM, "one");
     sidecar.expect_finding(Duration::from_secs(4) + SLACK, "Unacknowledged", KIND, "two");
-    let (stuck, _) = sidecar.expect_finding(Duration::from_secs(4) + SLACK, "FinalizerStuck", KIND, "one");
+
+    let (stuck, _) =
+        sidecar.expect_finding(Duration::from_secs(4) + SLACK, "FinalizerStuck", KIND, "one");
+
     assert_eq!(stuck.evidence("finalizers"), &json!([FINALIZER]), "{stuck}");
+
     operator.start_again();
     sidecar.expect_cleared(SLACK, "Unacknowledged", KIND, "two");
     sidecar.expect_cleared(SLACK, "FinalizerStuck", KIND, "one");
@@ -81,6 +98,7 @@ fn from_outside(python: PathBuf) {
 fn expect_only(sidecar: &Sidecar, codes: &[&str]) {
     let mut others = sidecar.opened();
     others.retain(|(code, _)| !codes.contains(&code.as_str()) && code != TRUE_ANYWAY);
+
     assert_eq!(others, [], "{}", sidecar.account());
 }
 
@@ -101,6 +119,7 @@ fn wait_acknowledged(kube: &Kube, name: &str, generation: u64) {
 fn remove(kube: &Kube, name: &str) {
     kube.delete(ZOO, KIND, TEAM, name);
     eventually(Duration::from_secs(20), &format!("{name} is gone"), || {
-        kube.find(ZOO, KIND, TEAM, name).map_or(Ok(()), |object| Err(object["metadata"].to_string()))
+        kube.find(ZOO, KIND, TEAM, name)
+            .map_or(Ok(()), |object| Err(object["metadata"].to_string()))
     });
 }

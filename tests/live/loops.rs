@@ -1,5 +1,6 @@
-//! The control loops of the operator, which loopwatch judges by the metrics that the operator serves. Each fault opens its
-//! finding on the right controller, and the metrics of loopwatch repeat those of the operator.
+//! The control loops of the operator, which loopwatch judges by the metrics that the operator
+//! serves. Each fault opens its finding on the right controller, and the metrics of loopwatch
+//! repeat those of the operator.
 
 use std::time::Duration;
 
@@ -37,7 +38,8 @@ const FOUND: Duration = THRESHOLD.saturating_add(SLACK);
 /// The kind of the subject of these findings.
 const CONTROLLER: &str = "Controller";
 
-/// Thresholds of seconds for the loop, and none that matter for objects. A burst of 40 objects counts as a backlog if it lasts.
+/// Thresholds of seconds for the loop, and none that matter for objects. A burst of 40 objects
+/// counts as a backlog if it lasts.
 fn settings() -> Value {
     quick_but(json!({
         "deadline": "5m",
@@ -57,56 +59,87 @@ fn failing() {
     for (kind, name) in [("Widget", "one"), ("Widget", "two"), ("PhaseOnly", TWIN)] {
         case.make(kind, name);
     }
+
     case.kube.zoo("Widget", &case.namespace, "asleep", json!({"suspend": true}));
 
     case.operator.fault("ReconcileFailing?kind=Widget&name=one&attempts=3");
     let (errors, _) = case.sidecar.expect_finding(FOUND, "ReconcileErrors", CONTROLLER, "widget");
+
     assert_eq!((errors.severity(), &errors.0["explained_by"]), ("info", &Value::Null), "{errors}");
-    assert_eq!((errors.evidence("errors"), errors.evidence("conflicts")), (&json!(3), &json!(0)), "{errors}");
+    assert_eq!(
+        (errors.evidence("errors"), errors.evidence("conflicts")),
+        (&json!(3), &json!(0)),
+        "{errors}"
+    );
+
     case.sidecar.expect_cleared(FOUND, "ReconcileErrors", CONTROLLER, "widget");
     expect_opened(&case, &[("ReconcileErrors", "controller widget")]);
 
     case.operator.fault("ReconcileFailing?kind=Widget");
     let (failing, _) = expect_while_twin_works(&case, "ReconcileFailing", "widget");
+
     assert_eq!(failing.severity(), "warning", "{failing}");
     assert_eq!(failing.0["confidence"], "confirmed", "{failing}");
     assert!(failing.evidence("errors").as_u64() >= Some(3), "{failing}");
     assert!(failing.evidence("failing_for").as_f64() >= Some(THRESHOLD.as_secs_f64()), "{failing}");
     assert_eq!(failing.evidence("skipped_objects"), 1, "{failing}");
     assert_eq!(*failing.evidence("instance"), instance(&case), "{failing}");
+
     let (errors, _) = case.sidecar.expect_finding(FOUND, "ReconcileErrors", CONTROLLER, "widget");
     assert_eq!(errors.0["explained_by"], failing.0["id"], "{errors}");
+
     case.operator.cure("ReconcileFailing");
     case.sidecar.expect_cleared(SLACK, "ReconcileFailing", CONTROLLER, "widget");
     case.sidecar.expect_cleared(FOUND, "ReconcileErrors", CONTROLLER, "widget");
-    expect_opened(&case, &[("ReconcileErrors", "controller widget"), ("ReconcileFailing", "controller widget")]);
+    expect_opened(
+        &case,
+        &[("ReconcileErrors", "controller widget"), ("ReconcileFailing", "controller widget")],
+    );
     expect_repeated(&case.sidecar, &case.operator);
 }
 
-/// The reconcile of one object panics since its spec changed, while others work. Near miss: a reconcile that returns errors.
+/// The reconcile of one object panics since its spec changed, while others work. Near miss: a
+/// reconcile that returns errors.
 fn panicking() {
     let case = Case::scraping("loop-panicking", &settings(), 2);
     for (kind, name) in [("Widget", "poison"), ("Widget", "other"), ("PhaseOnly", TWIN)] {
         case.make(kind, name);
     }
+
     case.operator.fault("ReconcileFailing?kind=PhaseOnly&attempts=3");
     case.operator.fault("ReconcilePanicking?kind=Widget&name=poison");
     case.resize("Widget", "poison", 7);
-    let (panicking, _) = case.sidecar.expect_finding(FOUND, "ReconcilePanicking", CONTROLLER, "widget");
-    assert_eq!((panicking.severity(), panicking.evidence("instance")), ("warning", &instance(&case)), "{panicking}");
+
+    let (panicking, _) =
+        case.sidecar.expect_finding(FOUND, "ReconcilePanicking", CONTROLLER, "widget");
+
+    assert_eq!(
+        (panicking.severity(), panicking.evidence("instance")),
+        ("warning", &instance(&case)),
+        "{panicking}"
+    );
     assert!(panicking.evidence("panics").as_u64() >= Some(1), "{panicking}");
+
     let (poison, _) = case.sidecar.expect_finding(FOUND, "PoisonObject", "Widget", "poison");
     assert!(poison.evidence("panics").as_u64() >= Some(2), "{poison}");
     assert_eq!(poison.evidence("restarts"), 0, "{poison}");
+
     case.resize("Widget", "other", 7);
     case.wait_settled("Widget", "other");
+
     // The operator counts a panic as an error, too.
     let (errors, _) = case.sidecar.expect_finding(FOUND, "ReconcileErrors", CONTROLLER, "widget");
     assert_eq!(errors.0["explained_by"], panicking.0["id"], "{errors}");
 
     case.operator.cure("ReconcilePanicking");
     case.sidecar.expect_cleared(SLACK, "PoisonObject", "Widget", "poison");
-    case.sidecar.expect_cleared(Duration::from_secs(10) + SLACK, "ReconcilePanicking", CONTROLLER, "widget");
+    case.sidecar.expect_cleared(
+        Duration::from_secs(10) + SLACK,
+        "ReconcilePanicking",
+        CONTROLLER,
+        "widget",
+    );
+
     let expected = [
         ("ReconcilePanicking", "controller widget"),
         ("PoisonObject", "Widget loop-panicking/poison"),
@@ -116,23 +149,35 @@ fn panicking() {
         ("ReconcileFailing", "controller widget"),
         ("ReconcileErrors", "controller phaseonly"),
     ];
+
     expect_opened(&case, &expected);
     expect_repeated(&case.sidecar, &case.operator);
 }
 
-/// One worker hangs without a timeout. Near miss: the other one still does all the work. Then that one hangs, too.
+/// One worker hangs without a timeout. Near miss: the other one still does all the work. Then that
+/// one hangs, too.
 fn stuck() {
     let case = Case::scraping("loop-stuck", &settings(), 2);
-    for (kind, name) in [("Widget", "first"), ("Widget", "second"), ("Widget", "third"), ("PhaseOnly", TWIN)] {
+    for (kind, name) in
+        [("Widget", "first"), ("Widget", "second"), ("Widget", "third"), ("PhaseOnly", TWIN)]
+    {
         case.make(kind, name);
     }
+
     case.operator.fault("ReconcileStuck?kind=Widget&name=first");
     let (stuck, _) = expect_while_twin_works(&case, "ReconcileStuck", "widget");
-    assert_eq!((stuck.severity(), stuck.evidence("instance")), ("warning", &instance(&case)), "{stuck}");
+
+    assert_eq!(
+        (stuck.severity(), stuck.evidence("instance")),
+        ("warning", &instance(&case)),
+        "{stuck}"
+    );
     assert!(stuck.evidence("running_for").as_f64() >= Some(THRESHOLD.as_secs_f64()), "{stuck}");
     assert!(stuck.evidence("usual").as_f64() < Some(1.0), "{stuck}");
+
     let running = series(&case, "reconcile_longest_running_seconds", "widget", "");
     assert!(running >= THRESHOLD.as_secs_f64(), "{running} s");
+
     case.resize("Widget", "third", 7);
     case.wait_settled("Widget", "third");
     pause(THRESHOLD);
@@ -141,20 +186,29 @@ fn stuck() {
     // Changes wait for both of them.
     case.operator.fault("ReconcileStuck?kind=Widget&name=second");
     case.resize("Widget", "third", 8);
-    let (saturated, _) = case.sidecar.expect_finding(FOUND, "WorkersSaturated", CONTROLLER, "widget");
+
+    let (saturated, _) =
+        case.sidecar.expect_finding(FOUND, "WorkersSaturated", CONTROLLER, "widget");
+
     assert_eq!(saturated.0["explained_by"], stuck.0["id"], "{saturated}");
     assert_eq!(
         (saturated.evidence("workers"), saturated.evidence("queue_depth")),
         (&json!(2), &json!(1)),
         "{saturated}"
     );
-    assert!(saturated.evidence("saturated_for").as_f64() >= Some(THRESHOLD.as_secs_f64()), "{saturated}");
+    assert!(
+        saturated.evidence("saturated_for").as_f64() >= Some(THRESHOLD.as_secs_f64()),
+        "{saturated}"
+    );
+
     assert_eq!(series(&case, "workers_busy", "widget", ""), 2.0);
     assert_eq!(series(&case, "queue_depth", "widget", ""), 1.0);
+
     case.operator.cure("ReconcileStuck");
     for code in ["ReconcileStuck", "WorkersSaturated"] {
         case.sidecar.expect_cleared(SLACK, code, CONTROLLER, "widget");
     }
+
     case.wait_settled("Widget", "third");
     let expected = [
         ("ReconcileStuck", "controller widget"),
@@ -162,54 +216,78 @@ fn stuck() {
         ("Unacknowledged", "Widget loop-stuck/third"),
         ("Overdue", "Widget loop-stuck/third"),
     ];
+
     expect_opened(&case, &expected);
     expect_repeated(&case.sidecar, &case.operator);
 }
 
-/// A handler that blocks lets many objects wait. Near miss: a burst of many changes, which the operator works off.
+/// A handler that blocks lets many objects wait. Near miss: a burst of many changes, which the
+/// operator works off.
 fn backlog() {
     let mut settings = settings();
     for threshold in ["queue_backlog_after", "workers_saturated_after"] {
         settings[threshold] = json!("8s"); // the burst takes about three
     }
+
     settings["reconcile_stuck_after"] = json!("5m");
     let case = Case::scraping("loop-backlog", &settings, 1);
     let names: Vec<String> = (0..40).map(|number| format!("w-{number:02}")).collect();
+
     for some in names.chunks(8) {
         some.iter().for_each(|name| _ = case.kube.zoo("Widget", &case.namespace, name, json!({})));
         some.iter().for_each(|name| case.wait_settled("Widget", name));
     }
+
     case.make("PhaseOnly", TWIN);
+
     // The switch lets the operator reconcile all objects at once.
     case.operator.fault("QueueBacklog?kind=Widget&delay=80ms");
-    let deepest = eventually(FOUND * 2, "the queue is long", || match series(&case, "queue_depth", "widget", "") {
-        depth if depth > 10.0 => Ok(depth),
-        depth => Err(depth.to_string()),
+    let deepest = eventually(FOUND * 2, "the queue is long", || {
+        match series(&case, "queue_depth", "widget", "") {
+            depth if depth > 10.0 => Ok(depth),
+            depth => Err(depth.to_string()),
+        }
     });
-    case.sidecar.expect(FOUND * 2, "the queue is empty", || match series(&case, "queue_depth", "widget", "") {
-        0.0 => Ok(()),
-        depth => Err(format!("{depth} after {deepest}")),
+
+    case.sidecar.expect(FOUND * 2, "the queue is empty", || {
+        match series(&case, "queue_depth", "widget", "") {
+            0.0 => Ok(()),
+            depth => Err(format!("{depth} after {deepest}")),
+        }
     });
     expect_opened(&case, &[]);
 
     case.operator.fault("QueueBacklog?kind=Widget&delay=60s");
     let (backlog, _) = expect_while_twin_works(&case, "QueueBacklog", "widget");
-    assert_eq!((backlog.severity(), backlog.evidence("instance")), ("warning", &instance(&case)), "{backlog}");
+
+    assert_eq!(
+        (backlog.severity(), backlog.evidence("instance")),
+        ("warning", &instance(&case)),
+        "{backlog}"
+    );
     assert_eq!(backlog.evidence("threshold"), 10, "{backlog}");
     assert!(backlog.evidence("queue_depth").as_u64() >= Some(30), "{backlog}");
     assert!(backlog.evidence("backlog_for").as_f64() >= Some(THRESHOLD.as_secs_f64()), "{backlog}");
-    let (saturated, _) = case.sidecar.expect_finding(FOUND, "WorkersSaturated", CONTROLLER, "widget");
+
+    let (saturated, _) =
+        case.sidecar.expect_finding(FOUND, "WorkersSaturated", CONTROLLER, "widget");
     let explained = case.sidecar.expect(SLACK, "the backlog is explained", || {
         let findings = case.sidecar.findings()?;
-        let backlog = findings.into_iter().find(|finding| finding.code() == "QueueBacklog").ok_or("it is gone")?;
+        let backlog = findings
+            .into_iter()
+            .find(|finding| finding.code() == "QueueBacklog")
+            .ok_or("it is gone")?;
         let by = backlog.0["explained_by"].clone();
         if by.is_null() { Err(backlog.to_string()) } else { Ok(by) }
     });
+
     assert_eq!(explained, saturated.0["id"]);
+
     case.operator.cure("QueueBacklog");
     for code in ["QueueBacklog", "WorkersSaturated"] {
         case.sidecar.expect_cleared(FOUND * 2, code, CONTROLLER, "widget");
     }
+
     let expected = ["QueueBacklog", "WorkersSaturated"].map(|code| (code, "controller widget"));
     expect_opened(&case, &expected);
     expect_repeated(&case.sidecar, &case.operator);
@@ -223,51 +301,70 @@ fn busy() {
             case.kube.zoo(kind, &case.namespace, name, json!({}));
         }
     }
+
     // A rate needs two points, which are half a minute apart.
     let mut size = 3;
-    case.sidecar.expect(Duration::from_secs(45) + SLACK, "the recent past shows reconciles", || {
-        size += 1;
-        for kind in ZOO_KINDS {
-            for name in [TWIN, "one"] {
-                case.resize(kind, name, size);
+    case.sidecar.expect(
+        Duration::from_secs(45) + SLACK,
+        "the recent past shows reconciles",
+        || {
+            size += 1;
+            for kind in ZOO_KINDS {
+                for name in [TWIN, "one"] {
+                    case.resize(kind, name, size);
+                }
             }
-        }
-        for kind in ZOO_KINDS {
-            case.wait_settled(kind, "one");
-        }
-        let recent = case.sidecar.operator()?["instances"][0]["recent"].take();
-        let points = recent.as_array().into_iter().flatten();
-        let busy = points.filter(|point| point["reconciles"].as_f64() > Some(0.0)).count();
-        if busy > 0 { Ok(()) } else { Err(recent.to_string()) }
-    });
+
+            for kind in ZOO_KINDS {
+                case.wait_settled(kind, "one");
+            }
+
+            let recent = case.sidecar.operator()?["instances"][0]["recent"].take();
+            let points = recent.as_array().into_iter().flatten();
+            let busy = points.filter(|point| point["reconciles"].as_f64() > Some(0.0)).count();
+            if busy > 0 { Ok(()) } else { Err(recent.to_string()) }
+        },
+    );
+
     for kind in ZOO_KINDS {
         case.kube.delete(ZOO, kind, &case.namespace, "two");
     }
+
     pause(THRESHOLD);
     expect_opened(&case, &[]);
     expect_repeated(&case.sidecar, &case.operator);
+
     let source = case.sidecar.source("metrics").expect("the source");
     assert!(source["up"] == true && source["off"].is_null(), "{source}");
-    assert!(source["interval_seconds"].as_f64().is_some_and(|interval| (1.0..60.0).contains(&interval)), "{source}");
+    assert!(
+        source["interval_seconds"].as_f64().is_some_and(|interval| (1.0..60.0).contains(&interval)),
+        "{source}"
+    );
+
     expect_shown(&case);
 }
 
-/// loopwatch finds secure metrics by the ports of its own Pod. As long as its account may not read them, it names the rule
-/// that is missing, and accuses nobody.
+/// loopwatch finds secure metrics by the ports of its own Pod. As long as its account may not read
+/// them, it names the rule that is missing, and accuses nobody.
 fn secure() {
     let (plane, namespace) = (bed(), "loop-secure");
     let kube = &plane.kube;
     kube.namespace(namespace);
     reader_account(kube, namespace);
-    let flags = ["--metrics-secure", "--ready-after=200ms", "--wait-for-pods=false", "--autoscale-every=0"];
+
+    let flags =
+        ["--metrics-secure", "--ready-after=200ms", "--wait-for-pods=false", "--autoscale-every=0"];
     let zoo = Replicas::start(plane, namespace, 1, &flags);
     let replica = &zoo.all[0];
     let account = plane.kubeconfig_of("loop-secure.kubeconfig", &plane.url, namespace, ACCOUNT);
     let (scope, pod) = (format!("--namespace={namespace}"), (namespace, replica.pod.name.as_str()));
     let flags = [scope.as_str(), "--scrape-interval=1s"];
-    let sidecar = Sidecar::start_in_pod(plane, "loop-secure.loopwatch", &account, &settings(), &flags, pod);
+    let sidecar =
+        Sidecar::start_in_pod(plane, "loop-secure.loopwatch", &account, &settings(), &flags, pod);
+
     sidecar.wait_synced(ZOO_KINDS.len());
     let (failing, _) = sidecar.expect_finding(SLACK * 3, "SourceFailing", "Source", "metrics");
+
     assert!(failing.0.to_string().contains("nonResourceURLs"), "{failing}");
     assert!(failing.0.to_string().contains("reader-rights"), "{failing}");
 
@@ -275,22 +372,27 @@ fn secure() {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "widget-operator-metrics-reader"},
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}));
     kube.zoo("Widget", namespace, TWIN, json!({}));
+
     // The operator remembers its refusals for 30 s, and loopwatch asks less and less often.
     sidecar.expect_cleared(Duration::from_secs(80), "SourceFailing", "Source", "metrics");
     let series = format!(
         "loopwatch_reconciles_total{{operator_pod=\"{}\",controller=\"widget\",result=\"success\"}}",
         replica.pod.name
     );
+
     sidecar.expect(SLACK, "the reconciles are counted", || match sidecar.metric(&series)? {
         0.0 => Err("none".to_owned()),
         count => Ok(count),
     });
     let instance = sidecar.operator().expect("the operator")["instances"][0].take();
+
     assert_eq!(instance["name"], format!("{namespace}/{}", replica.pod.name), "{instance}");
     assert_eq!(instance["leading"], true, "{instance}");
+
     // This account may read definitions, one of which lacks its status subresource.
     let opened: Vec<_> = sidecar.opened().into_iter().map(|(code, _)| code).collect();
     let expected = ["SourceFailing", "StatusSubresourceMissing"];
+
     assert!(opened.iter().all(|code| expected.contains(&code.as_str())), "{}", sidecar.account());
 }
 
@@ -299,45 +401,80 @@ fn expect_shown(case: &Case) {
     let shown = case.sidecar.operator().expect("the operator");
     let instances = shown["instances"].as_array().expect("instances");
     let [one] = &instances[..] else { panic!("{shown}") };
-    assert_eq!((&one["name"], &one["framework"]), (&instance(case), &json!("controller_runtime")), "{shown}");
+
+    assert_eq!(
+        (&one["name"], &one["framework"]),
+        (&instance(case), &json!("controller_runtime")),
+        "{shown}"
+    );
     assert!(one["scrape_failing"].is_null() && one["controllers_left_out"] == 0, "{shown}");
+
     let controllers = one["controllers"].as_array().expect("controllers");
-    let names: Vec<&str> = controllers.iter().filter_map(|controller| controller["name"].as_str()).collect();
+    let names: Vec<&str> =
+        controllers.iter().filter_map(|controller| controller["name"].as_str()).collect();
     let mut expected = ZOO_KINDS.map(str::to_ascii_lowercase);
+
     expected.sort();
     assert_eq!(names, expected, "{shown}");
+
     for (controller, name) in controllers.iter().zip(names) {
-        assert_eq!(controller["succeeded"].as_f64(), Some(series(case, "reconciles_total", name, "success")), "{name}");
-        assert_eq!(controller["queue_adds"].as_f64(), Some(series(case, "queue_adds_total", name, "")), "{name}");
-        assert_eq!((&controller["failed"], &controller["workers_max"]), (&json!(0), &json!(4)), "{controller}");
+        assert_eq!(
+            controller["succeeded"].as_f64(),
+            Some(series(case, "reconciles_total", name, "success")),
+            "{name}"
+        );
+        assert_eq!(
+            controller["queue_adds"].as_f64(),
+            Some(series(case, "queue_adds_total", name, "")),
+            "{name}"
+        );
+        assert_eq!(
+            (&controller["failed"], &controller["workers_max"]),
+            (&json!(0), &json!(4)),
+            "{controller}"
+        );
     }
+
     let recent = one["recent"].as_array().expect("points");
     assert!(recent.iter().all(|point| point["queue_depth"].is_u64()), "{recent:?}");
 
     let page = case.sidecar.page().expect("the page");
-    let section = page.split("<h2 id=\"operator\">").nth(1).and_then(|rest| rest.split("</section>").next());
+    let section =
+        page.split("<h2 id=\"operator\">").nth(1).and_then(|rest| rest.split("</section>").next());
     let section = section.unwrap_or_else(|| panic!("no operator in {page}"));
-    for text in
-        ["controller-runtime", "Reconciles in the last hour", "Queue in the last hour", "Goroutines in the last hour"]
-    {
+
+    for text in [
+        "controller-runtime",
+        "Reconciles in the last hour",
+        "Queue in the last hour",
+        "Goroutines in the last hour",
+    ] {
         assert!(section.contains(text), "no {text} in {section}");
     }
+
     for name in expected {
-        assert!(section.contains(&format!("<tr><td><bdi>{name}</bdi></td>")), "no {name} in {section}");
+        assert!(
+            section.contains(&format!("<tr><td><bdi>{name}</bdi></td>")),
+            "no {name} in {section}"
+        );
     }
 }
 
-/// Waits for a finding about a controller, while the healthy twin of another controller changes all the time.
+/// Waits for a finding about a controller, while the healthy twin of another controller changes all
+/// the time.
 fn expect_while_twin_works(case: &Case, code: &str, controller: &str) -> (ShownFinding, Duration) {
     let mut size = 10;
     let found = case.sidecar.expect(FOUND * 2, &format!("{code} is found on {controller}"), || {
         size += 1;
         case.resize("PhaseOnly", TWIN, size);
         pause(Duration::from_millis(300));
+
         let findings = case.sidecar.findings()?;
-        let found = findings.iter().find(|finding| finding.is(code, CONTROLLER, controller)).cloned();
+        let found =
+            findings.iter().find(|finding| finding.is(code, CONTROLLER, controller)).cloned();
         found.ok_or_else(|| format!("{findings:?}"))
     });
+
     case.wait_settled("PhaseOnly", TWIN);
     (found, THRESHOLD)
 }
@@ -345,8 +482,11 @@ fn expect_while_twin_works(case: &Case, code: &str, controller: &str) -> (ShownF
 /// Fails if loopwatch ever reported a finding other than these.
 fn expect_opened(case: &Case, expected: &[(&str, &str)]) {
     let opened = case.sidecar.opened();
-    let others: Vec<_> =
-        opened.into_iter().filter(|(code, on)| !expected.contains(&(code.as_str(), on.as_str()))).collect();
+    let others: Vec<_> = opened
+        .into_iter()
+        .filter(|(code, on)| !expected.contains(&(code.as_str(), on.as_str())))
+        .collect();
+
     assert_eq!(others, [], "{}", case.sidecar.account());
 }
 
@@ -359,6 +499,8 @@ fn instance(case: &Case) -> Value {
 fn series(case: &Case, family: &str, controller: &str, result: &str) -> f64 {
     let pod = case.operator.metrics;
     let result = if result.is_empty() { String::new() } else { format!(",result=\"{result}\"") };
-    let series = format!("loopwatch_{family}{{operator_pod=\"{pod}\",controller=\"{controller}\"{result}}}");
+    let series =
+        format!("loopwatch_{family}{{operator_pod=\"{pod}\",controller=\"{controller}\"{result}}}");
+
     case.sidecar.metric(&series).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -1,5 +1,5 @@
-//! loopwatch loses nothing while hundreds of objects are created, changed and deleted over a connection that breaks
-//! repeatedly.
+//! loopwatch loses nothing while hundreds of objects are created, changed and deleted over a
+//! connection that breaks repeatedly.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -36,12 +36,17 @@ const CUTS: usize = 5;
 fn churn_with_cuts() {
     let plane = bed();
     plane.kube.namespace(NAME);
+
     let wire = Wire::to(plane.port);
     let kubeconfig = plane.kubeconfig_of("churn.kubeconfig", &wire.url(), NAMESPACE, ACCOUNT);
+
     // No operator works on these objects.
-    let settings = quick_but(json!({"deadline": "1h", "phase_stuck_after": "1h", "finalizer_stuck_after": "1h",
-        "source_failing_after": "1m"}));
+    let settings = quick_but(
+        json!({"deadline": "1h", "phase_stuck_after": "1h", "finalizer_stuck_after": "1h",
+        "source_failing_after": "1m"}),
+    );
     let sidecar = Sidecar::start(plane, NAME, &kubeconfig, &settings, &["--namespace=churn"]);
+
     sidecar.wait_synced(KINDS.len());
 
     let began = Instant::now();
@@ -53,9 +58,12 @@ fn churn_with_cuts() {
             while cuts.load(Ordering::Relaxed) < CUTS {
                 changes += churn(&plane.kube, kind, NAME);
             }
+
             changes
         };
-        let writers: Vec<_> = KINDS.iter().map(|kind| scope.spawn(move || churn_until_cut(kind))).collect();
+
+        let writers: Vec<_> =
+            KINDS.iter().map(|kind| scope.spawn(move || churn_until_cut(kind))).collect();
         let mut next = Instant::now() + CUT_EVERY;
         while writers.iter().any(|writer| !writer.is_finished()) {
             if Instant::now() >= next {
@@ -63,35 +71,56 @@ fn churn_with_cuts() {
                 cuts.fetch_add(1, Ordering::Relaxed);
                 next += CUT_EVERY;
             }
+
             pause(Duration::from_millis(20));
         }
-        changes = writers.into_iter().map(|writer| writer.join().expect("the writer changed its objects")).sum();
+
+        changes = writers
+            .into_iter()
+            .map(|writer| writer.join().expect("the writer changed its objects"))
+            .sum();
     });
+
     let took = began.elapsed();
     expect_equal(Duration::from_secs(40), &sidecar, &plane.kube, NAME, &KINDS);
+
     let lag = expect_audited(&sidecar);
     let cuts = cuts.into_inner();
-    eprintln!("lossless: {changes} changes, {cuts} cuts in {took:.0?}, {} connections; with cuts {lag}", wire.opened());
+    eprintln!(
+        "lossless: {changes} changes, {cuts} cuts in {took:.0?}, {} connections; with cuts {lag}",
+        wire.opened()
+    );
+
     let found = sidecar.opened();
-    assert!(found.iter().all(|(code, _)| code == "PermissionMissing"), "{found:?}\n{}", sidecar.account());
+    assert!(
+        found.iter().all(|(code, _)| code == "PermissionMissing"),
+        "{found:?}\n{}",
+        sidecar.account()
+    );
 }
 
-/// The delivery lag on an otherwise idle machine: 99 % of all changes must arrive within half a second.
+/// The delivery lag on an otherwise idle machine: 99 % of all changes must arrive within half a
+/// second.
 fn delivery_lag() {
     let plane = bed();
     plane.kube.namespace("lag");
+
     let kubeconfig = plane.kubeconfig_of("lag.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
-    let settings = quick_but(json!({"deadline": "1h", "phase_stuck_after": "1h", "audit_every": "250ms"}));
+    let settings =
+        quick_but(json!({"deadline": "1h", "phase_stuck_after": "1h", "audit_every": "250ms"}));
     let flags = ["--namespace=lag", "--watch=zoo.loopwatch.dev/Widget"];
     let sidecar = Sidecar::start(plane, "lag", &kubeconfig, &settings, &flags);
+
     sidecar.wait_synced(1);
     let (began, mut changes) = (Instant::now(), 0);
     while began.elapsed() < Duration::from_secs(20) {
         changes += churn(&plane.kube, "Widget", "lag");
     }
+
     expect_equal(Duration::from_secs(20), &sidecar, &plane.kube, "lag", &["Widget"]);
     let lag = expect_audited(&sidecar);
     eprintln!("lossless: {changes} changes in 20 s; {lag}");
+
     assert!(lag.share() >= 0.99, "{lag}");
 }
 
@@ -106,15 +135,18 @@ fn churn(kube: &Kube, kind: &str, namespace: &str) -> usize {
             kube.change(kind, namespace, &name(index - 10), json!({"size": index}));
             changes += 1;
         }
+
         if index >= 20 && index % 4 == 0 {
             kube.delete(ZOO, kind, namespace, &name(index - 20));
             changes += 1;
         }
+
         if index >= 40 && index % 8 == 0 {
             // A new object with the name of a deleted one.
             kube.zoo(kind, namespace, &name(index - 20), json!({"size": 2}));
             changes += 1;
         }
     }
+
     changes
 }

@@ -1,10 +1,15 @@
 //! loopwatch against a real API server and real operators: `cargo test --test live [FILTER]`.
 //!
-//! All tests share one process and one cluster. They run in parallel, each with its own namespace, operator and
-//! loopwatch. Tests that disturb the API server run last, one at a time. At the end, a table shows the result of each
-//! fault. `cargo test --test live -- --ignored` runs the tests that take minutes or need a build of their own.
+//! All tests share one process and one cluster. They run in parallel, each with its own namespace,
+//! operator and loopwatch. Tests that disturb the API server run last, one at a time. At the end, a
+//! table shows the result of each fault. `cargo test --test live -- --ignored` runs the tests that
+//! take minutes or need a build of their own.
 
-#![expect(clippy::panic, clippy::print_stderr, reason = "tests fail by panicking, and print what they measured")]
+#![expect(
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests fail by panicking, and print what they measured"
+)]
 
 mod alertmanager;
 mod alerts;
@@ -69,6 +74,7 @@ fn main() -> ExitCode {
     guard::stand_guard_if_asked();
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(AT_ONCE);
+
     let mut trials = trials();
     let wanted = !arguments.list && trials.iter().any(|trial| !arguments.is_filtered_out(trial));
     if let Err(missing) = if wanted { bed::start() } else { Ok(()) } {
@@ -76,8 +82,10 @@ fn main() -> ExitCode {
         if !missing.is_harmless() {
             return ExitCode::FAILURE;
         }
+
         trials = trials.into_iter().map(|trial| trial.with_ignored_flag(true)).collect();
     }
+
     let conclusion = libtest_mimic::run(&arguments, trials);
     table::print();
     bed::stop(conclusion.has_failed());
@@ -128,6 +136,7 @@ fn trials() -> Vec<Trial> {
         zoo::trials(),
         workloads::trials(),
     ];
+
     let alone = [
         lossless::serial_trials(),
         path::serial_trials(),
@@ -135,5 +144,6 @@ fn trials() -> Vec<Trial> {
         scaling::serial_trials(),
         install::serial_trials(),
     ];
+
     parallel.into_iter().chain(alone).flatten().collect()
 }

@@ -1,5 +1,5 @@
-//! The operator's memory, tasks and file descriptors: leaks and their healthy twins, recorded for minutes and stretched to
-//! hours.
+//! The operator's memory, tasks and file descriptors: leaks and their healthy twins, recorded for
+//! minutes and stretched to hours.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -28,7 +28,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![test("memory::stretched", stretched_runs)]
 }
 
-/// A fault that changes the operator's process slowly, and the findings that hours of it must lead to.
+/// A fault that changes the operator's process slowly, and the findings that hours of it must lead
+/// to.
 struct Slow {
     /// The name of the namespace and of the scenario.
     name: &'static str,
@@ -58,12 +59,13 @@ enum Load {
 /// How long the operator runs.
 const LENGTH: Duration = Duration::from_secs(152);
 
-/// The factors. Two hours are enough for the shortest time scale of a trend, and a day and a half for the longest one. With
-/// one sample per second, the buckets of these scales have a sample each.
+/// The factors. Two hours are enough for the shortest time scale of a trend, and a day and a half
+/// for the longest one. With one sample per second, the buckets of these scales have a sample each.
 const HOURS: i64 = 50;
 const DAYS: i64 = 960;
 
-/// The runtime of Go collects garbage at least every two minutes, which is this long before the first stretch.
+/// The runtime of Go collects garbage at least every two minutes, which is this long before the
+/// first stretch.
 const COLLECT_EVERY: Duration = Duration::from_secs(2);
 
 /// A longer time without a sample makes a trend begin anew: a tenth of its window, stretched.
@@ -105,7 +107,12 @@ const SLOW: [Slow; 6] = [
         verdict: "growth_explained",
         ..Slow::HEALTHY
     },
-    Slow { name: "heap-step", fault: "HeapStep?size=64Mi", after: Duration::from_secs(75), ..Slow::HEALTHY },
+    Slow {
+        name: "heap-step",
+        fault: "HeapStep?size=64Mi",
+        after: Duration::from_secs(75),
+        ..Slow::HEALTHY
+    },
     // A wave of a day, if stretched by the larger factor.
     Slow { name: "heap-wave", fault: "HeapWave?size=64Mi&period=90s", kept: DAYS, ..Slow::HEALTHY },
 ];
@@ -116,8 +123,11 @@ fn stretched_runs() {
         let runs = SLOW.each_ref().map(|slow| scope.spawn(|| slow.recording()));
         runs.map(|run| run.join().expect("a recording"))
     });
+
     // Replays need the processor, and would delay the samples.
-    let wrong: Vec<String> = SLOW.iter().zip(&recordings).flat_map(|(slow, recording)| slow.check(recording)).collect();
+    let wrong: Vec<String> =
+        SLOW.iter().zip(&recordings).flat_map(|(slow, recording)| slow.check(recording)).collect();
+
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -145,63 +155,104 @@ impl Slow {
                 let kept = repository(format!("tests/scenarios/{}.jsonl.gz", self.name));
                 std::fs::copy(&file, kept).expect("the repository");
             }
+
             let opened = opened(&replay(&file, "table"));
             let report: Value = serde_json::from_str(&replay(&file, "json")).expect("a report");
             let confirmed = confirmed(&report);
             let verdict = format!("signal=\"{}\",verdict=\"{}\"}} 1", self.signal, self.verdict);
             let metrics = replay(&file, "metrics");
-            let mut verdicts = metrics.lines().filter(|line| line.starts_with("loopwatch_trend_verdict{"));
+            let mut verdicts =
+                metrics.lines().filter(|line| line.starts_with("loopwatch_trend_verdict{"));
             let found: BTreeSet<String> = self.found.iter().map(ToString::to_string).collect();
+
             eprintln!("memory: {} x {factor}: {found:?}", self.name);
-            if opened != found || confirmed != found || !verdicts.any(|line| line.ends_with(&verdict)) {
+            if opened != found
+                || confirmed != found
+                || !verdicts.any(|line| line.ends_with(&verdict))
+            {
                 let seen = format!("opened {opened:?}, at the end {}", report["findings"]);
-                let verdicts: Vec<&str> = metrics.lines().filter(|line| line.contains("trend_verdict{")).collect();
-                wrong.push(format!("{} x {factor}: {seen}, {verdicts:?}; expected {found:?}, {verdict}", self.name));
+                let verdicts: Vec<&str> =
+                    metrics.lines().filter(|line| line.contains("trend_verdict{")).collect();
+                wrong.push(format!(
+                    "{} x {factor}: {seen}, {verdicts:?}; expected {found:?}, {verdict}",
+                    self.name
+                ));
             }
         }
+
         wrong
     }
 
     /// Records the fault. If the machine was too busy to take samples, records it once more.
     fn recording(&self) -> String {
         let first = self.record(self.name);
-        if longest_gap(&first) < MAX_GAP { first } else { self.record(&format!("{}-again", self.name)) }
+        if longest_gap(&first) < MAX_GAP {
+            first
+        } else {
+            self.record(&format!("{}-again", self.name))
+        }
     }
 
     /// Records the fault in a namespace, and returns the lines of the recording.
     fn record(&self, name: &str) -> String {
         let plane = bed();
         plane.kube.namespace(name);
+
         let flags = ["--ready-after=200ms", "--wait-for-pods=false", "--autoscale-every=0"];
-        let operator = Operator::start_limited(plane, &format!("{name}.operator"), name, LIMIT, &flags);
+        let operator =
+            Operator::start_limited(plane, &format!("{name}.operator"), name, LIMIT, &flags);
         let began = Instant::now();
+
         plane.kube.zoo("Statusless", name, "object-0", json!({}));
-        let account = plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
-        std::fs::write(plane.directory().join(format!("{name}.config.yaml")), "{}").expect("our own folder");
+        let account =
+            plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
+        std::fs::write(plane.directory().join(format!("{name}.config.yaml")), "{}")
+            .expect("our own folder");
+
         let file = plane.directory().join(format!("{name}.jsonl.gz"));
         let scrape = format!("--scrape=http://{}", operator.metrics);
-        let flags = ["--watch=zoo.loopwatch.dev/Statusless", &scrape, "--scrape-interval=1s", "--profiles=off"];
+        let flags = [
+            "--watch=zoo.loopwatch.dev/Statusless",
+            &scrape,
+            "--scrape-interval=1s",
+            "--profiles=off",
+        ];
+
         let recorder = Recorder::start_with(name, name, &account, &file, &flags);
         let (mut collected, mut is_on) = (Instant::now(), false);
         for turn in 1.. {
             if began.elapsed() > LENGTH {
                 break;
             }
+
             if !is_on && began.elapsed() > self.after {
                 operator.fault(self.fault);
                 is_on = true;
             }
+
             match self.load {
                 Load::None => {}
-                Load::Changes => _ = plane.kube.change("Statusless", name, "object-0", json!({"size": 1 + turn % 5})),
-                Load::Objects => _ = plane.kube.zoo("Statusless", name, &format!("object-{turn}"), json!({})),
+                Load::Changes => {
+                    _ = plane.kube.change(
+                        "Statusless",
+                        name,
+                        "object-0",
+                        json!({"size": 1 + turn % 5}),
+                    )
+                }
+                Load::Objects => {
+                    _ = plane.kube.zoo("Statusless", name, &format!("object-{turn}"), json!({}))
+                }
             }
+
             if collected.elapsed() > COLLECT_EVERY {
                 operator.collect_garbage();
                 collected = Instant::now();
             }
+
             pause(Duration::from_millis(500));
         }
+
         drop(recorder);
         unpack(&file)
     }
@@ -217,17 +268,20 @@ pub(crate) fn unpack(file: &Path) -> String {
 
 /// Writes a recording.
 pub(crate) fn pack(file: &Path, text: &str) {
-    let mut packer = GzEncoder::new(File::create(file).expect("our own folder"), Compression::best());
+    let mut packer =
+        GzEncoder::new(File::create(file).expect("our own folder"), Compression::best());
     packer.write_all(text.as_bytes()).expect("our own folder");
     packer.finish().expect("our own folder");
 }
 
 /// Returns the longest time between two samples of the metrics.
 fn longest_gap(recording: &str) -> Duration {
-    let lines = recording.lines().filter_map(|line| serde_json::from_str::<RecordedObservation>(line).ok());
+    let lines =
+        recording.lines().filter_map(|line| serde_json::from_str::<RecordedObservation>(line).ok());
     let samples = lines.filter(|line| matches!(line.saw, Observation::MetricsScraped(_)));
     let times: Vec<_> = samples.map(|line| line.at).collect();
     let longest = times.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or_default();
+
     Duration::from_millis(longest.0.unsigned_abs())
 }
 
@@ -235,6 +289,7 @@ fn longest_gap(recording: &str) -> Duration {
 pub(crate) fn replay(file: &Path, output: &str) -> String {
     let output = program("memory.replay", bed()).arg("replay").arg(file).args(["-o", output]).run();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{}", file.display());
+
     String::from_utf8(output.stdout).expect("text")
 }
 

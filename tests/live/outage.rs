@@ -1,4 +1,5 @@
-//! An outage of the API server is no reason to list again: loopwatch continues from the last version.
+//! An outage of the API server is no reason to list again: loopwatch continues from the last
+//! version.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -25,7 +26,8 @@ const KINDS: [&str; 2] = ["Widget", "Statusless"];
 const OBJECTS: usize = 1_000;
 /// Length of the outage.
 const LASTS: Duration = Duration::from_secs(40);
-/// Length of each part of the outage: refusals, and then a moment in which streams open and are cut again.
+/// Length of each part of the outage: refusals, and then a moment in which streams open and are cut
+/// again.
 const PART: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(3));
 
 /// For 40 s, every request fails with 503, 502 or 500, or its stream is cut, while objects change.
@@ -37,11 +39,16 @@ fn no_list_after_unavailability() {
             scope.spawn(move || (0..OBJECTS).for_each(|index| create(&plane.kube, kind, index)));
         }
     });
+
     let gate = Gate::before(plane);
     let kubeconfig = plane.kubeconfig_of("outage.kubeconfig", &gate.url(), NAMESPACE, ACCOUNT);
-    let settings = quick_but(json!({"deadline": "1h", "phase_stuck_after": "1h", "finalizer_stuck_after": "1h"}));
+    let settings = quick_but(
+        json!({"deadline": "1h", "phase_stuck_after": "1h", "finalizer_stuck_after": "1h"}),
+    );
     let watch = "--watch=zoo.loopwatch.dev/Widget,zoo.loopwatch.dev/Statusless";
-    let sidecar = Sidecar::start(plane, NAME, &kubeconfig, &settings, &["--namespace=outage", watch]);
+    let sidecar =
+        Sidecar::start(plane, NAME, &kubeconfig, &settings, &["--namespace=outage", watch]);
+
     sidecar.wait_synced(KINDS.len());
     expect_equal(Duration::from_secs(20), &sidecar, &plane.kube, NAME, &KINDS);
 
@@ -63,16 +70,21 @@ fn no_list_after_unavailability() {
             pause(PART.1);
             parts += 1;
         }
+
         gate.end_streams();
         over.store(true, Ordering::Relaxed);
-        changes = writers.into_iter().map(|writer| writer.join().expect("it changed its objects")).sum();
+        changes =
+            writers.into_iter().map(|writer| writer.join().expect("it changed its objects")).sum();
     });
+
     let began = Instant::now();
     expect_equal(Duration::from_secs(60), &sidecar, &plane.kube, NAME, &KINDS);
+
     let recovered = began.elapsed();
     let requests = gate.requests().split_off(before);
     let lists: Vec<&String> = requests.iter().filter(|request| is_list(request)).collect();
     let losses = losses(&sidecar);
+
     eprintln!(
         "outage: {changes} changes, {} requests ({} refused), {} lists, equal {recovered:.1?} after the outage, {} losses logged",
         requests.len(),
@@ -80,18 +92,23 @@ fn no_list_after_unavailability() {
         lists.len(),
         losses.len()
     );
+
     assert!(lists.is_empty(), "{lists:?}\n{}", sidecar.account());
+
     expect_audited(&sidecar);
-    // One line for each part of the outage, although several watches lose their connection several times in each.
+
+    // One line for each part of the outage, although several watches lose their connection several
+    // times in each.
     assert!((1..=parts + 1).contains(&losses.len()), "{losses:#?}");
+
     for loss in &losses {
         assert_eq!(loss["server"], json!(gate.url()), "{loss}");
         assert!(loss["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{loss}");
     }
 }
 
-/// Whether a request lists objects: in pages, or at the beginning of a stream. Audits ask for one object, samples for
-/// twenty.
+/// Whether a request lists objects: in pages, or at the beginning of a stream. Audits ask for one
+/// object, samples for twenty.
 fn is_list(request: &str) -> bool {
     let lists = request.contains("sendInitialEvents") || !request.contains("watch=true");
     request.contains("zoo.loopwatch.dev/v1/")
@@ -104,26 +121,39 @@ fn is_list(request: &str) -> bool {
 fn losses(sidecar: &Sidecar) -> Vec<Value> {
     let log = std::fs::read_to_string(sidecar.process.program.log()).expect("the log of loopwatch");
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines.filter(|line| line["level"] == "WARN" && line["message"] == "lost the connection to the API server").collect()
+    lines
+        .filter(|line| {
+            line["level"] == "WARN" && line["message"] == "lost the connection to the API server"
+        })
+        .collect()
 }
 
 fn create(kube: &Kube, kind: &str, index: usize) {
     kube.zoo(kind, NAME, &format!("object-{index}"), json!({}));
 }
 
-/// Creates, changes and deletes objects until the outage is over, and returns the number of changes.
+/// Creates, changes and deletes objects until the outage is over, and returns the number of
+/// changes.
 fn churn(kube: &Kube, kind: &str, over: &AtomicBool) -> usize {
     let mut changes = 0;
     while !over.load(Ordering::Relaxed) {
-        kube.change(kind, NAME, &format!("object-{}", (changes * 7) % OBJECTS), json!({"size": changes % 1_000}));
+        kube.change(
+            kind,
+            NAME,
+            &format!("object-{}", (changes * 7) % OBJECTS),
+            json!({"size": changes % 1_000}),
+        );
         if changes % 5 == 0 {
             create(kube, kind, OBJECTS + changes);
         }
+
         if changes % 10 == 5 {
             kube.delete(ZOO, kind, NAME, &format!("object-{}", OBJECTS + changes - 5));
         }
+
         changes += 1;
         pause(Duration::from_millis(30));
     }
+
     changes
 }

@@ -47,30 +47,45 @@ fn child(kube: &Kube, namespace: &str, name: &str, owners: &Value) {
         "metadata": {"namespace": namespace, "name": name, "ownerReferences": owners}}));
 }
 
-/// An object that loses its owner stays visible until it is deleted, and so does one that the manager of owned objects
-/// created without an owner. Objects of others stay hidden.
+/// An object that loses its owner stays visible until it is deleted, and so does one that the
+/// manager of owned objects created without an owner. Objects of others stay hidden.
 fn children_that_lose_their_owner_stay() {
     let (plane, namespace) = (bed(), "lost-owner");
     let kube = &plane.kube;
     kube.namespace(namespace);
     widget_account(kube, namespace);
+
     let widget = kube.zoo("Widget", namespace, "one", json!({"suspend": true}));
     let owner = owner("Widget", "one", &widget["metadata"]["uid"]);
     for name in ["child", "sibling"] {
         child(kube, namespace, name, &owner);
     }
+
     // In every namespace, by the controller manager.
     let root = eventually(Duration::from_secs(20), "a foreign ConfigMap", || {
         kube.find("v1", "ConfigMap", namespace, "kube-root-ca.crt").ok_or("not there".to_owned())
     });
+
     assert!(root["metadata"]["ownerReferences"].is_null());
+
     let kubeconfig = plane.kubeconfig_of("lost-owner.kubeconfig", &plane.url, namespace, ACCOUNT);
     let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &quick_but(json!({})), &[]);
     let sees = |name: &str| sidecar.object("ConfigMap", namespace, name);
-    sidecar.expect(Duration::from_secs(20), "its children are watched", || sees("child").and(sees("sibling")));
-    kube.patch("v1", "ConfigMap", namespace, "child", &json!({"metadata": {"ownerReferences": null}}));
+    sidecar.expect(Duration::from_secs(20), "its children are watched", || {
+        sees("child").and(sees("sibling"))
+    });
+    kube.patch(
+        "v1",
+        "ConfigMap",
+        namespace,
+        "child",
+        &json!({"metadata": {"ownerReferences": null}}),
+    );
+
     child(kube, namespace, "never-owned", &json!([]));
-    sidecar.expect(Duration::from_secs(10), "an object of its manager is visible", || sees("never-owned"));
+    sidecar.expect(Duration::from_secs(10), "an object of its manager is visible", || {
+        sees("never-owned")
+    });
     sees("child").unwrap_or_else(|error| panic!("it has only lost its owner: {error}"));
     sees("kube-root-ca.crt").expect_err("an object of somebody else");
     kube.delete("v1", "ConfigMap", namespace, "child");
@@ -80,35 +95,52 @@ fn children_that_lose_their_owner_stay() {
     });
 }
 
-/// Reads find owners, find that they are absent or of an unknown kind, and show nothing if they are refused.
+/// Reads find owners, find that they are absent or of an unknown kind, and show nothing if they are
+/// refused.
 fn owners_are_read() {
     let (plane, namespace) = (bed(), "reads");
     let kube = &plane.kube;
     kube.namespace(namespace);
     widget_account(kube, namespace);
+
     let widget = kube.zoo("Widget", namespace, "one", json!({"suspend": true}));
     child(kube, namespace, "sibling", &owner("Widget", "one", &widget["metadata"]["uid"]));
+
     let kubeconfig = plane.kubeconfig_of("reads.kubeconfig", &plane.url, namespace, ACCOUNT);
     let settings = json!({"settings": quick_but(json!({"owner_missing_after": "2s"}))});
-    std::fs::write(plane.directory().join("reads.config.yaml"), settings.to_string()).expect("our own folder");
+    std::fs::write(plane.directory().join("reads.config.yaml"), settings.to_string())
+        .expect("our own folder");
+
     let file = plane.directory().join("reads.jsonl");
     let recorder = Recorder::start("reads", namespace, &kubeconfig, &file);
     pause(Duration::from_secs(3)); // until loopwatch can tell new references from old ones
+
     let uid = json!("11111111-2222-3333-4444-555555555555");
-    for (kind, name) in [("Widget", "one"), ("Widget", "none"), ("Widgett", "one"), ("Statusless", "one")] {
-        child(kube, namespace, &format!("{}-{name}", kind.to_lowercase()), &owner(kind, name, &uid));
+    for (kind, name) in
+        [("Widget", "one"), ("Widget", "none"), ("Widgett", "one"), ("Statusless", "one")]
+    {
+        child(
+            kube,
+            namespace,
+            &format!("{}-{name}", kind.to_lowercase()),
+            &owner(kind, name, &uid),
+        );
     }
+
     pause(Duration::from_secs(10));
     drop(recorder); // which completes the file
+
     let recorded = std::fs::read_to_string(&file).expect("a recording");
     let answers: BTreeMap<String, String> = recorded.lines().filter_map(answer).collect();
-    let given: Vec<(&str, &str)> = answers.iter().map(|(owner, answer)| (owner.as_str(), answer.as_str())).collect();
+    let given: Vec<(&str, &str)> =
+        answers.iter().map(|(owner, answer)| (owner.as_str(), answer.as_str())).collect();
     let expected = [
         ("Statusless one", "failed: forbidden"),
         ("Widget none", "absent"),
         ("Widget one", "found"),
         ("Widgett one", "kind_unknown"),
     ];
+
     assert_eq!(given, expected);
 }
 
@@ -125,5 +157,6 @@ fn answer(line: &str) -> Option<(String, String)> {
             None => answer.as_object()?.keys().next()?.clone(),
         },
     };
+
     Some((name, answer))
 }

@@ -30,6 +30,7 @@ const DETECTED: &[Proof] = &[
                 "metadata": {"namespace": fixture.namespace, "name": "foreign"}}));
             fixture.widget("near");
             fixture.remove("near");
+
             for (api, kind, name) in children("near") {
                 fixture.wait_gone(api, kind, &name);
             }
@@ -59,18 +60,25 @@ const DETECTED: &[Proof] = &[
         near_miss: |fixture| {
             fixture.widget("near");
             fixture.remove("near");
+
             let uid = fixture.widget("near")["metadata"]["uid"].clone();
             for (api, kind, name) in children("near") {
-                fixture.wait(api, kind, &name, "belongs to the new object", |child| owner(child)["uid"] == uid);
+                fixture.wait(api, kind, &name, "belongs to the new object", |child| {
+                    owner(child)["uid"] == uid
+                });
             }
         },
         provoke: replace_owner,
         cure: |fixture| {
             fixture.operator.cure("OwnerReplaced");
             let target = fixture.find(ZOO, "Widget", TARGET).unwrap_or_default();
-            fixture.wait(CONFIG_MAP.0, CONFIG_MAP.1, "widget-target-config", "belongs to the new object", |child| {
-                owner(child)["uid"] == target["metadata"]["uid"]
-            });
+            fixture.wait(
+                CONFIG_MAP.0,
+                CONFIG_MAP.1,
+                "widget-target-config",
+                "belongs to the new object",
+                |child| owner(child)["uid"] == target["metadata"]["uid"],
+            );
         },
         ..Proof::EMPTY
     },
@@ -83,7 +91,11 @@ const DETECTED: &[Proof] = &[
         lingers: 16,
         near_miss: |fixture| {
             let twin = fixture.find(ZOO, "Widget", TWIN).unwrap_or_default();
-            fixture.config_map(&fixture.namespace, "near", json!({"ownerReferences": [owned_by(&twin)]}));
+            fixture.config_map(
+                &fixture.namespace,
+                "near",
+                json!({"ownerReferences": [owned_by(&twin)]}),
+            );
         },
         provoke: |fixture| {
             let mut ghost = owned_by(&fixture.find(ZOO, "Widget", TWIN).unwrap_or_default());
@@ -109,7 +121,9 @@ const DETECTED: &[Proof] = &[
         provoke: |fixture| {
             fixture.widget(TARGET);
             let fault = format!("CrossNamespaceOwner?to={}", fixture.other);
-            expect_collected(fixture, &fixture.other, "widget-target-shared", || fixture.fault(&fault, TARGET));
+            expect_collected(fixture, &fixture.other, "widget-target-shared", || {
+                fixture.fault(&fault, TARGET)
+            });
         },
         cure: |fixture| fixture.operator.cure("CrossNamespaceOwner"),
         ..Proof::EMPTY
@@ -128,8 +142,11 @@ const DETECTED: &[Proof] = &[
             let gadget = json!({"apiVersion": "gone.example.com/v1", "kind": "Gadget", "name": "gadget",
                 "uid": "00000000-0000-4000-8000-000000000002"});
             let owners = json!({"ownerReferences": [owned_by(&twin), gadget]});
+
             fixture.config_map(&fixture.namespace, "gadget", owners);
-            stays(5, "the object of an unknown owner", || fixture.find("v1", "ConfigMap", "gadget").is_some());
+            stays(5, "the object of an unknown owner", || {
+                fixture.find("v1", "ConfigMap", "gadget").is_some()
+            });
         },
         cure: |fixture| fixture.kube.delete("v1", "ConfigMap", &fixture.namespace, "gadget"),
         ..Proof::EMPTY
@@ -145,8 +162,13 @@ const DETECTED: &[Proof] = &[
             let mut mistaken = owned_by(&fixture.find(ZOO, "Widget", TWIN).unwrap_or_default());
             mistaken["kind"] = json!("PhaseOnly");
             expect_collected(fixture, &fixture.namespace, "mistaken", || {
-                fixture.config_map(&fixture.namespace, "mistaken", json!({"ownerReferences": [mistaken]}));
+                fixture.config_map(
+                    &fixture.namespace,
+                    "mistaken",
+                    json!({"ownerReferences": [mistaken]}),
+                );
             });
+
             assert!(fixture.find(ZOO, "Widget", TWIN).is_some_and(|twin| !is_terminating(&twin)));
         },
         ..Proof::EMPTY
@@ -161,7 +183,9 @@ const DETECTED: &[Proof] = &[
         lingers: 16,
         prepare: own_cluster_role,
         provoke: expect_kept,
-        cure: |fixture| fixture.kube.delete(RBAC, "ClusterRole", "", &format!("a-{}", fixture.namespace)),
+        cure: |fixture| {
+            fixture.kube.delete(RBAC, "ClusterRole", "", &format!("a-{}", fixture.namespace))
+        },
         ..Proof::EMPTY
     },
     Proof {
@@ -216,11 +240,16 @@ pub(crate) fn logical_owner(namespace: &str, name: &str) -> Value {
         "zoo.loopwatch.dev/owner-kind": "Widget"})
 }
 
-/// Expects that an action creates a ConfigMap, and that the garbage collector deletes it within seconds.
+/// Expects that an action creates a ConfigMap, and that the garbage collector deletes it within
+/// seconds.
 fn expect_collected(fixture: &Fixture, namespace: &str, name: &str, act: impl FnOnce()) {
     let events = fixture.watch(CONFIG_MAP, namespace, 8, act);
-    let kinds: Vec<&str> =
-        events.iter().filter(|(_, object)| object["metadata"]["name"] == name).map(|(kind, _)| kind.as_str()).collect();
+    let kinds: Vec<&str> = events
+        .iter()
+        .filter(|(_, object)| object["metadata"]["name"] == name)
+        .map(|(kind, _)| kind.as_str())
+        .collect();
+
     assert_eq!(kinds, ["ADDED", "DELETED"], "{events:?}");
 }
 
@@ -229,27 +258,33 @@ fn orphan(fixture: &mut Fixture) {
     fixture.widget(TARGET);
     fixture.kube.delete_with("Orphan", ZOO, "Widget", &fixture.namespace, TARGET);
     fixture.wait_gone(ZOO, "Widget", TARGET);
+
     for (api, kind, name) in children(TARGET) {
         fixture.wait(api, kind, &name, "has no owner", |child| owner(child).is_null());
     }
+
     stays(3, "children without an owner", || {
         children(TARGET).iter().all(|(api, kind, name)| fixture.find(api, kind, name).is_some())
     });
 }
 
-/// Deletes a Widget and creates it again, while the operator keeps the old UID for its children: the garbage collector
-/// deletes them, and the operator creates them again.
+/// Deletes a Widget and creates it again, while the operator keeps the old UID for its children:
+/// the garbage collector deletes them, and the operator creates them again.
 fn replace_owner(fixture: &mut Fixture) {
     let old = fixture.widget(TARGET)["metadata"]["uid"].clone();
     fixture.fault("OwnerReplaced", TARGET);
     fixture.remove(TARGET);
+
     let events = fixture.watch(CONFIG_MAP, &fixture.namespace, 8, || {
         fixture.kube.zoo("Widget", &fixture.namespace, TARGET, json!({}));
     });
-    let child = events.iter().filter(|(_, object)| object["metadata"]["name"] == "widget-target-config");
+    let child =
+        events.iter().filter(|(_, object)| object["metadata"]["name"] == "widget-target-config");
     let added: Vec<_> = child.filter(|(kind, _)| kind == "ADDED").collect();
+
     assert!(added.len() >= 2, "the operator creates it again: {events:?}");
     assert!(added.iter().all(|(_, child)| owner(child)["uid"] == old), "{added:?}");
+
     let target = fixture.find(ZOO, "Widget", TARGET).unwrap_or_default();
     assert!(target["metadata"]["uid"] != old && !is_terminating(&target), "{target}");
 }
@@ -261,28 +296,38 @@ fn own_by_unreadable_kind(fixture: &mut Fixture) {
         "metadata": {"namespace": namespace, "name": "near"}}));
     let twin = fixture.find(ZOO, "Widget", TWIN).unwrap_or_default();
     let owners = json!({"ownerReferences": [owned_by(&twin), owned_by(&account)]});
+
     fixture.config_map(namespace, "near", owners);
 }
 
-/// Lets loopwatch's account create and read cluster roles, like an operator that creates them for its objects.
+/// Lets loopwatch's account create and read cluster roles, like an operator that creates them for
+/// its objects.
 fn allow_cluster_roles(kube: &Kube, namespace: &str) {
     let name = format!("{namespace}:roles");
-    kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [
+    kube.apply(
+        &json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [
         {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"],
-            "verbs": ["create", "get", "list", "watch"]}]}));
-    kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "verbs": ["create", "get", "list", "watch"]}]}),
+    );
+    kube.apply(
+        &json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": name},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}));
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}),
+    );
 }
 
-/// Creates a cluster role that an object in a namespace owns. It exists before loopwatch starts, with an early name, so that
-/// the first sample of cluster roles shows it.
+/// Creates a cluster role that an object in a namespace owns. It exists before loopwatch starts,
+/// with an early name, so that the first sample of cluster roles shows it.
 fn own_cluster_role(kube: &Kube, namespace: &str) {
     allow_cluster_roles(kube, namespace);
     kube.zoo("Widget", namespace, "early", json!({}));
+
     let owner = kube.find(ZOO, "Widget", namespace, "early").unwrap_or_default();
     let metadata = json!({"name": format!("a-{namespace}"), "ownerReferences": [owned_by(&owner)]});
-    kube.create_as(MANAGER, &json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": metadata, "rules": []}));
+    kube.create_as(
+        MANAGER,
+        &json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": metadata, "rules": []}),
+    );
 }
 
 /// Expects that the garbage collector never deletes the cluster role, and says so.
@@ -304,7 +349,9 @@ fn expect_kept(fixture: &mut Fixture) {
 fn own_twice(fixture: &mut Fixture) {
     let twin = owned_by(&fixture.find(ZOO, "Widget", TWIN).unwrap_or_default());
     let namespace = &fixture.namespace;
-    let [left, right] = ["left", "right"]
-        .map(|name| owned_by(&fixture.config_map(namespace, name, json!({"ownerReferences": [twin]}))));
+    let [left, right] = ["left", "right"].map(|name| {
+        owned_by(&fixture.config_map(namespace, name, json!({"ownerReferences": [twin]})))
+    });
+
     fixture.config_map(namespace, "near", json!({"ownerReferences": [left, right]}));
 }

@@ -1,5 +1,6 @@
-//! One page per incident: from faults of the operator through loopwatch, a real Prometheus with the bundled rules and a real
-//! Alertmanager with the bundled example to a webhook, while loopwatch restarts and the operator is rolled out.
+//! One page per incident: from faults of the operator through loopwatch, a real Prometheus with the
+//! bundled rules and a real Alertmanager with the bundled example to a webhook, while loopwatch
+//! restarts and the operator is rolled out.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +22,11 @@ use loopwatch_testbed::webhook::Webhook;
 
 /// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![test_with("pages::one_per_incident", &["prometheus", "prometheus-alertmanager"], one_per_incident)]
+    vec![test_with(
+        "pages::one_per_incident",
+        &["prometheus", "prometheus-alertmanager"],
+        one_per_incident,
+    )]
 }
 
 const NAMESPACE: &str = "paged";
@@ -47,17 +52,33 @@ impl Replicated {
         let plane = bed();
         plane.kube.namespace(NAMESPACE);
         reader_account(&plane.kube, NAMESPACE);
-        let flags = ["--ready-after=200ms", "--wait-for-pods=false", "--leader-elect-lease-duration=8s"];
+
+        let flags =
+            ["--ready-after=200ms", "--wait-for-pods=false", "--leader-elect-lease-duration=8s"];
         let replicas = Replicas::start(plane, NAMESPACE, 2, &flags);
         let webhook = Webhook::listen();
-        let alertmanager = Alertmanager::start_example("paged.alertmanager", &webhook, Some(["1s", "1s"]));
+        let alertmanager =
+            Alertmanager::start_example("paged.alertmanager", &webhook, Some(["1s", "1s"]));
         let mut sidecars = Vec::new();
+
         for replica in &replicas.all {
             sidecars.push(beside(&replica.pod.name, sidecars.len()));
         }
-        let targets: Vec<_> =
-            replicas.all.iter().zip(&sidecars).map(|(of, is)| (NAMESPACE, of.pod.name.as_str(), is.port)).collect();
-        let prometheus = Prometheus::start_with("paged.prometheus", Pace::Brisk, &targets, Some(alertmanager.port));
+
+        let targets: Vec<_> = replicas
+            .all
+            .iter()
+            .zip(&sidecars)
+            .map(|(of, is)| (NAMESPACE, of.pod.name.as_str(), is.port))
+            .collect();
+
+        let prometheus = Prometheus::start_with(
+            "paged.prometheus",
+            Pace::Brisk,
+            &targets,
+            Some(alertmanager.port),
+        );
+
         let started = sidecars.len();
         let kube = plane.kube.clone();
         Self { kube, replicas, sidecars, started, webhook, prometheus, _alertmanager: alertmanager }
@@ -84,7 +105,8 @@ impl Replicated {
 
     fn scrape_all(&self) {
         let both = self.replicas.all.iter().zip(&self.sidecars);
-        let targets: Vec<_> = both.map(|(of, is)| (NAMESPACE, of.pod.name.as_str(), is.port)).collect();
+        let targets: Vec<_> =
+            both.map(|(of, is)| (NAMESPACE, of.pod.name.as_str(), is.port)).collect();
         self.prometheus.set_targets(&targets);
     }
 
@@ -96,13 +118,20 @@ impl Replicated {
             self.replicas.wait_for_leader(); // else the new process may lead before `begins`
             self.start_next();
             begins(self, self.replicas.all.len() - 1);
-            let old = eventually(Duration::from_secs(60), "the deletion of an old Pod begins", || {
-                let begun = self.replicas.all.iter().position(|replica| {
-                    let pod = self.kube.find("v1", "Pod", NAMESPACE, &replica.pod.name).unwrap_or_default();
-                    pod["metadata"]["deletionTimestamp"].is_string()
+
+            let old =
+                eventually(Duration::from_secs(60), "the deletion of an old Pod begins", || {
+                    let begun = self.replicas.all.iter().position(|replica| {
+                        let pod = self
+                            .kube
+                            .find("v1", "Pod", NAMESPACE, &replica.pod.name)
+                            .unwrap_or_default();
+
+                        pod["metadata"]["deletionTimestamp"].is_string()
+                    });
+                    begun.ok_or_else(|| "none terminates".to_owned())
                 });
-                begun.ok_or_else(|| "none terminates".to_owned())
-            });
+
             self.end(old);
         }
     }
@@ -118,10 +147,17 @@ impl Replicated {
     fn expect_pages(&self, finding: &str, firing: usize, resolved: usize) {
         let pages = posted_to(&self.webhook, "pager");
         let count = |status: &str| {
-            let is_counted = |alert: &&Value| alert["status"] == status && alert["labels"]["finding"] == finding;
+            let is_counted =
+                |alert: &&Value| alert["status"] == status && alert["labels"]["finding"] == finding;
             pages.iter().filter(is_counted).count()
         };
-        assert_eq!((count("firing"), count("resolved")), (firing, resolved), "{finding}: {}", json!(pages));
+
+        assert_eq!(
+            (count("firing"), count("resolved")),
+            (firing, resolved),
+            "{finding}: {}",
+            json!(pages)
+        );
     }
 }
 
@@ -129,11 +165,13 @@ impl Replicated {
 fn beside(pod: &str, number: usize) -> Sidecar {
     let plane = bed();
     let name = format!("{NAMESPACE}.loopwatch-{number}");
-    let account = plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
+    let account =
+        plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
     let environment = [("POD_NAME", Path::new(pod)), ("POD_NAMESPACE", Path::new(NAMESPACE))];
     let settings = quick_but(json!({"operator_down_after": "10s", "source_failing_after": "1m"}));
     let flags = [&format!("--namespace={NAMESPACE}"), "--scrape-interval=1s"];
     let sidecar = Sidecar::start_with(plane, &name, &account, &settings, &flags, &environment);
+
     sidecar.wait_watched("Widget", 1);
     sidecar
 }
@@ -146,8 +184,9 @@ fn expect_text(alert: &Value, key: &str, parts: &[&str]) {
     }
 }
 
-/// The operator ignores a change of an object, and later all of its replicas die. Each of both is one page, which names the
-/// object, the cause, the evidence and the next step, and resolves once and not before the fault ends.
+/// The operator ignores a change of an object, and later all of its replicas die. Each of both is
+/// one page, which names the object, the cause, the evidence and the next step, and resolves once
+/// and not before the fault ends.
 fn one_per_incident() {
     let mut all = Replicated::start();
     all.kube.zoo("Widget", NAMESPACE, "target", json!({}));
@@ -157,21 +196,29 @@ fn one_per_incident() {
             if object["state"] == "converged" { Ok(()) } else { Err(object.to_string()) }
         });
     }
+
     pause(Duration::from_secs(2)); // longer than `settle`
     assert_eq!(all_posted(&all.webhook), Vec::<Value>::new(), "all is well");
 
     all.replicas.all.iter().for_each(|replica| replica.operator.fault(IGNORES));
     all.kube.change("Widget", NAMESPACE, "target", json!({"size": 7}));
+
     let page = wait_posted(&all.webhook, "firing", "Unacknowledged");
     assert_eq!(
         (&page["labels"]["alertname"], &page["labels"]["severity"]),
         (&json!("LoopwatchUnacknowledged"), &json!("critical"))
     );
     assert_eq!(page["labels"]["target_namespace"], NAMESPACE, "{page}");
+
     expect_text(&page, "summary", &["not acknowledged the latest spec change"]);
     let next = format!("Next: kubectl get widget.zoo.loopwatch.dev target -n {NAMESPACE}");
-    expect_text(&page, "description", &["1 affected", "Check that the operator runs", "Longest: target (", &next]);
+    expect_text(
+        &page,
+        "description",
+        &["1 affected", "Check that the operator runs", "Longest: target (", &next],
+    );
     all.restart_sidecar(0);
+
     all.roll_out(|all, new| all.replicas.all[new].operator.fault(IGNORES));
     pause(Duration::from_secs(25)); // longer than the alert keeps firing by itself
     all.expect_pages("Unacknowledged", 1, 0);
@@ -182,15 +229,22 @@ fn one_per_incident() {
         replica.kill();
         replica.pod.ended("Error", 137);
     }
+
     let page = wait_posted(&all.webhook, "firing", "OperatorDown");
     assert_eq!(
         (&page["labels"]["alertname"], &page["labels"]["severity"]),
         (&json!("LoopwatchOperatorDown"), &json!("critical"))
     );
+
     expect_text(&page, "summary", &["The operator is gone"]);
     let next = format!("Next: kubectl get deployments,statefulsets,pods -n {NAMESPACE}");
-    expect_text(&page, "description", &["1 affected", "Start the operator again", "Longest: widget-operator (", &next]);
+    expect_text(
+        &page,
+        "description",
+        &["1 affected", "Start the operator again", "Longest: widget-operator (", &next],
+    );
     all.restart_sidecar(1);
+
     pause(Duration::from_secs(25));
     all.expect_pages("OperatorDown", 1, 0);
     all.roll_out(|_, _| {});
@@ -199,5 +253,11 @@ fn one_per_incident() {
     for finding in ["Unacknowledged", "OperatorDown"] {
         all.expect_pages(finding, 1, 1);
     }
-    assert_eq!(all_posted(&all.webhook).len(), 4, "no other notifications: {:?}", all_posted(&all.webhook));
+
+    assert_eq!(
+        all_posted(&all.webhook).len(),
+        4,
+        "no other notifications: {:?}",
+        all_posted(&all.webhook)
+    );
 }

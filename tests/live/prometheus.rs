@@ -1,4 +1,5 @@
-//! A real Prometheus that scrapes loopwatch, with the bundled rules, and the queries of the bundled dashboards.
+//! A real Prometheus that scrapes loopwatch, with the bundled rules, and the queries of the bundled
+//! dashboards.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,18 +26,31 @@ pub(crate) struct Prometheus {
 pub(crate) type Target<'a> = (&'a str, &'a str, u16);
 
 impl Prometheus {
-    /// Starts Prometheus with one target, which keeps its files in a folder of this name, and waits until it scrapes it.
+    /// Starts Prometheus with one target, which keeps its files in a folder of this name, and waits
+    /// until it scrapes it.
     pub(crate) fn start(name: &str, target: u16, alertmanager: Option<u16>) -> Self {
-        Self::start_with(name, Pace::Quick, &[("zoo-system", "widget-operator-0", target)], alertmanager)
+        Self::start_with(
+            name,
+            Pace::Quick,
+            &[("zoo-system", "widget-operator-0", target)],
+            alertmanager,
+        )
     }
 
     /// Starts Prometheus with these targets, and waits until it scrapes one of them.
-    pub(crate) fn start_with(name: &str, pace: Pace, targets: &[Target<'_>], alertmanager: Option<u16>) -> Self {
+    pub(crate) fn start_with(
+        name: &str,
+        pace: Pace,
+        targets: &[Target<'_>],
+        alertmanager: Option<u16>,
+    ) -> Self {
         let directory = &bed().directory().join(name);
         let port = ports::free();
         let rules = bundled::rules_at(pace, &directory.join("rules"));
-        let alertmanagers = alertmanager.map(|port| json!({"targets": [format!("127.0.0.1:{port}")]}));
+        let alertmanagers =
+            alertmanager.map(|port| json!({"targets": [format!("127.0.0.1:{port}")]}));
         let file = directory.join("targets.json");
+
         write_targets(&file, targets);
         let config = json!({
             "global": intervals(pace),
@@ -45,15 +59,18 @@ impl Prometheus {
             "scrape_configs": [{"job_name": "loopwatch", "file_sd_configs": [
                 {"files": [file], "refresh_interval": "1s"}]}],
         });
+
         let targets = file;
         let file = directory.join("prometheus.yaml");
         std::fs::write(&file, config.to_string()).expect("our own folder");
+
         let mut process = Program::new(name, "prometheus", bed().directory())
             .arg(format!("--config.file={}", file.display()))
             .arg(format!("--storage.tsdb.path={}", directory.join("data").display()))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
             .arg("--enable-feature=exemplar-storage")
             .start();
+
         eventually(Duration::from_secs(30), "Prometheus is ready", || {
             process.assert_running();
             http::get(port, "/-/ready")
@@ -63,6 +80,7 @@ impl Prometheus {
             let value = &up["data"]["result"][0]["value"][1];
             if value == "1" { Ok(()) } else { Err(up.to_string()) }
         });
+
         Self { port, targets, _process: process }
     }
 
@@ -74,7 +92,8 @@ impl Prometheus {
     /// Returns the alerts that are firing.
     pub(crate) fn firing(&self) -> Result<Vec<Value>, String> {
         let answer = ask(self.port, "/api/v1/alerts")?;
-        let alerts = answer["data"]["alerts"].as_array().cloned().ok_or_else(|| answer.to_string())?;
+        let alerts =
+            answer["data"]["alerts"].as_array().cloned().ok_or_else(|| answer.to_string())?;
         Ok(alerts.into_iter().filter(|alert| alert["state"] == "firing").collect())
     }
 
@@ -83,33 +102,54 @@ impl Prometheus {
         eventually(Duration::from_secs(60), "every rule is evaluated without an error", || {
             let answer = ask(self.port, "/api/v1/rules")?;
             let groups = answer["data"]["groups"].as_array().cloned().unwrap_or_default();
-            let rules: Vec<Value> =
-                groups.iter().flat_map(|group| group["rules"].as_array().cloned().unwrap_or_default()).collect();
+            let rules: Vec<Value> = groups
+                .iter()
+                .flat_map(|group| group["rules"].as_array().cloned().unwrap_or_default())
+                .collect();
             let bad: Vec<String> = rules
                 .iter()
                 .filter(|rule| rule["health"] != "ok")
                 .map(|rule| format!("{}: {} {}", rule["name"], rule["health"], rule["lastError"]))
                 .collect();
-            if bad.is_empty() && !rules.is_empty() { Ok(()) } else { Err(format!("{} rules, {bad:?}", rules.len())) }
+
+            if bad.is_empty() && !rules.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{} rules, {bad:?}", rules.len()))
+            }
         });
     }
 
     /// Returns the IDs of the traces that the exemplars of a query name, the oldest first.
     pub(crate) fn exemplars(&self, query: &str) -> Result<Vec<String>, String> {
-        let path = format!("/api/v1/query_exemplars?query={}&start=0&end=9999999999", http::encode(query));
+        let path =
+            format!("/api/v1/query_exemplars?query={}&start=0&end=9999999999", http::encode(query));
         let answer = ask(self.port, &path)?;
         let series = answer["data"].as_array().ok_or_else(|| answer.to_string())?;
-        let mut exemplars: Vec<&Value> = series.iter().filter_map(|of| of["exemplars"].as_array()).flatten().collect();
-        exemplars
-            .sort_by(|a, b| a["timestamp"].as_f64().unwrap_or(0.0).total_cmp(&b["timestamp"].as_f64().unwrap_or(0.0)));
-        Ok(exemplars.iter().filter_map(|one| one["labels"]["trace_id"].as_str()).map(str::to_owned).collect())
+        let mut exemplars: Vec<&Value> =
+            series.iter().filter_map(|of| of["exemplars"].as_array()).flatten().collect();
+
+        exemplars.sort_by(|a, b| {
+            a["timestamp"]
+                .as_f64()
+                .unwrap_or(0.0)
+                .total_cmp(&b["timestamp"].as_f64().unwrap_or(0.0))
+        });
+
+        Ok(exemplars
+            .iter()
+            .filter_map(|one| one["labels"]["trace_id"].as_str())
+            .map(str::to_owned)
+            .collect())
     }
 
-    /// Runs every query of a bundled dashboard. Returns the number of queries, and the panels of those without data.
+    /// Runs every query of a bundled dashboard. Returns the number of queries, and the panels of
+    /// those without data.
     pub(crate) fn ask_panels(&self, dashboard: &str) -> (usize, Vec<String>) {
         let queries = bundled::queries(dashboard);
         let answered = queries.len();
         let mut empty = Vec::new();
+
         for Query { panel, promql } in queries {
             let answer = ask(self.port, &format!("/api/v1/query?query={}", http::encode(&promql)));
             let answer = answer.unwrap_or_else(|error| panic!("{panel}: {promql}: {error}"));
@@ -117,6 +157,7 @@ impl Prometheus {
                 empty.push(panel);
             }
         }
+
         (answered, empty)
     }
 }
@@ -129,6 +170,7 @@ fn write_targets(file: &Path, targets: &[Target<'_>]) {
     };
     let groups: Vec<Value> = targets.iter().map(group).collect();
     let new = file.with_extension("new");
+
     std::fs::write(&new, json!(groups).to_string()).expect("our own folder");
     std::fs::rename(&new, file).expect("our own folder");
 }
@@ -138,6 +180,7 @@ fn intervals(pace: Pace) -> Value {
     if pace != Pace::Shipped {
         return json!({"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"});
     }
+
     let text = std::fs::read_to_string(repository("deploy/examples/prometheus/prometheus.yml"));
     let mut example: Value = serde_saphyr::from_str(&text.expect("the example")).expect("YAML");
     example["global"].take()

@@ -1,4 +1,5 @@
-//! The fixture of the faults of deletion and ownership: one row per fault, with its finding and its near misses.
+//! The fixture of the faults of deletion and ownership: one row per fault, with its finding and its
+//! near misses.
 //!
 //! Each row first proves that the cluster reaches the faulty state.
 
@@ -100,6 +101,7 @@ fn thresholds() -> Value {
     ] {
         thresholds[name] = json!(value);
     }
+
     thresholds
 }
 
@@ -128,20 +130,29 @@ impl Proof {
         let (mut fixture, Watcher { sidecar, _recorder }) = Fixture::new(self);
         (self.near_miss)(&mut fixture);
         (self.provoke)(&mut fixture);
+
         let (kind, name) = (self.subject.0, self.subject.1.replace("{}", self.name));
         let threshold = Duration::from_secs(self.threshold);
         let (finding, detected) = sidecar.expect_finding(threshold + SLACK, self.code, kind, &name);
+
         for key in self.evidence {
             assert!(!finding.evidence(key).is_null(), "no {key}: {finding}");
         }
+
         for text in self.names {
-            assert!(finding.0["evidence"].to_string().contains(text), "{text} is not named: {finding}");
+            assert!(
+                finding.0["evidence"].to_string().contains(text),
+                "{text} is not named: {finding}"
+            );
         }
+
         (self.cure)(&mut fixture);
         let cured = Instant::now();
         sidecar.expect_cleared(Duration::from_secs(self.lingers) + SLACK, self.code, kind, &name);
+
         let cleared = cured.elapsed();
-        let false_positives: Vec<_> = sidecar.opened().into_iter().filter(|found| !self.allows(found, &name)).collect();
+        let false_positives: Vec<_> =
+            sidecar.opened().into_iter().filter(|found| !self.allows(found, &name)).collect();
         table::add(Row {
             fault: self.name.to_owned(),
             on: kind.to_owned(),
@@ -151,6 +162,7 @@ impl Proof {
             cleared,
             false_positives: false_positives.len(),
         });
+
         assert!(
             false_positives.is_empty(),
             "besides {} on {kind} {name}, loopwatch reported {false_positives:?}\n{}",
@@ -161,9 +173,11 @@ impl Proof {
 
     /// Reports whether a finding is expected, by its code and subject.
     fn allows(&self, (code, on): &(String, String), name: &str) -> bool {
-        let ends = |on: &str| on.ends_with(&format!("/{name}")) || on.ends_with(&format!(" {name}"));
+        let ends =
+            |on: &str| on.ends_with(&format!("/{name}")) || on.ends_with(&format!(" {name}"));
         let is_expected = code == self.code && ends(on);
         let is_also = self.also.iter().any(|(also, part)| code == also && on.contains(part));
+
         is_expected || is_also || TRUE_ANYWAY.contains(&code.as_str())
     }
 }
@@ -175,22 +189,33 @@ impl Fixture {
         let plane = bed();
         let kube = plane.kube.clone();
         let further = proof.namespaces.iter().map(|name| format!("{}-{name}", proof.name));
-        let namespaces: Vec<String> = std::iter::once(proof.name.to_owned()).chain(further).collect();
+        let namespaces: Vec<String> =
+            std::iter::once(proof.name.to_owned()).chain(further).collect();
+
         namespaces.iter().for_each(|name| kube.namespace(name));
-        let (namespace, other, scope) = (namespaces[0].clone(), namespaces[1].clone(), namespaces.join(","));
+        let (namespace, other, scope) =
+            (namespaces[0].clone(), namespaces[1].clone(), namespaces.join(","));
         allow_leader_election(&kube, &namespace);
         (proof.prepare)(&kube, &namespace);
+
         let flags = ["--ready-after=200ms", "--wait-for-pods=false", "--autoscale-every=0"];
-        let operator =
-            Operator::start(plane, &format!("{namespace}.operator"), &scope, &[&flags, proof.flags].concat());
+        let operator = Operator::start(
+            plane,
+            &format!("{namespace}.operator"),
+            &scope,
+            &[&flags, proof.flags].concat(),
+        );
+
         reader_account(&kube, &namespace);
         let file = format!("{namespace}.loopwatch.kubeconfig");
         let kubeconfig = plane.kubeconfig_of(&file, &plane.url, &namespace, ACCOUNT);
         let (name, scopes) = (format!("{namespace}.loopwatch"), format!("--namespace={scope}"));
         let sidecar = Sidecar::start(plane, &name, &kubeconfig, &thresholds(), &[&scopes]);
+
         sidecar.wait_synced(ZOO_KINDS.len());
         let _recorder = Recorder::for_scenario_in(&scope, proof.name, &name, &kubeconfig);
         let fixture = Self { kube, namespace, other, operator };
+
         // loopwatch watches a child kind in each namespace in which it has seen children.
         namespaces[..2].iter().for_each(|namespace| drop(fixture.make(namespace, TWIN, json!({}))));
         sidecar.wait_watched("ConfigMap", 2);
@@ -202,13 +227,15 @@ impl Fixture {
         self.make(&self.namespace, name, json!({}))
     }
 
-    /// Creates a Widget in a namespace, with further fields of its spec, and waits until it is ready.
+    /// Creates a Widget in a namespace, with further fields of its spec, and waits until it is
+    /// ready.
     pub(crate) fn make(&self, namespace: &str, name: &str, spec: Value) -> Value {
         self.kube.zoo("Widget", namespace, name, spec);
         eventually(SOON, &format!("Widget {name} is ready"), || {
             let object = self.kube.find(ZOO, "Widget", namespace, name).unwrap_or_default();
             let status = &object["status"];
-            let ready = status["phase"] == "Ready" && status["observedGeneration"] == object["metadata"]["generation"];
+            let ready = status["phase"] == "Ready"
+                && status["observedGeneration"] == object["metadata"]["generation"];
             if ready { Ok(object) } else { Err(status.to_string()) }
         })
     }
@@ -225,7 +252,14 @@ impl Fixture {
     }
 
     /// Waits until an object fulfils a condition.
-    pub(crate) fn wait(&self, api: &str, kind: &str, name: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn wait(
+        &self,
+        api: &str,
+        kind: &str,
+        name: &str,
+        what: &str,
+        is: impl Fn(&Value) -> bool,
+    ) -> Value {
         eventually(SOON, &format!("{kind} {name} {what}"), || match self.find(api, kind, name) {
             Some(object) if is(&object) => Ok(object),
             Some(object) => Err(object.to_string()),
@@ -250,13 +284,13 @@ impl Fixture {
         metadata["namespace"] = json!(namespace);
         metadata["name"] = json!(name);
         metadata["labels"] = json!({"app.kubernetes.io/managed-by": MANAGER});
-        let object =
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"made": "by hand"}});
+
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"made": "by hand"}});
         self.kube.create_as(MANAGER, &object)
     }
 
-    /// Runs `act`, and returns everything that then happens to the objects of a kind in a namespace within `span`, as
-    /// types of watch events and objects.
+    /// Runs `act`, and returns everything that then happens to the objects of a kind in a namespace
+    /// within `span`, as types of watch events and objects.
     pub(crate) fn watch(
         &self,
         kind: (&str, &str),
@@ -268,18 +302,25 @@ impl Fixture {
         let list = self.kube.get(&collection).unwrap_or_else(|error| panic!("{error}"));
         let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
         act();
+
         let query = format!("{collection}?watch=1&resourceVersion={version}&timeoutSeconds={span}");
         let text = self.kube.text(&query).unwrap_or_else(|error| panic!("{error}"));
         let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        events.map(|event| (event["type"].as_str().unwrap_or_default().to_owned(), event["object"].clone())).collect()
+        events
+            .map(|event| {
+                (event["type"].as_str().unwrap_or_default().to_owned(), event["object"].clone())
+            })
+            .collect()
     }
 }
 
 /// Waits until an object is gone.
 pub(crate) fn gone(kube: &Kube, api: &str, kind: &str, namespace: &str, name: &str) {
-    eventually(SOON, &format!("{kind} {namespace}/{name} is gone"), || match kube.find(api, kind, namespace, name) {
-        None => Ok(()),
-        Some(object) => Err(json!([object["metadata"], object["status"]]).to_string()),
+    eventually(SOON, &format!("{kind} {namespace}/{name} is gone"), || {
+        match kube.find(api, kind, namespace, name) {
+            None => Ok(()),
+            Some(object) => Err(json!([object["metadata"], object["status"]]).to_string()),
+        }
     });
 }
 
@@ -288,13 +329,19 @@ pub(crate) fn stays(seconds: u64, what: &str, is: impl Fn() -> bool) {
     let until = Instant::now() + Duration::from_secs(seconds);
     while Instant::now() < until {
         assert!(is(), "no longer: {what}");
+
         pause(Duration::from_millis(250));
     }
 }
 
 /// The finalizers of an object.
 pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
-    object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    object["metadata"]["finalizers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
 }
 
 /// An owner reference to an object.

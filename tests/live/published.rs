@@ -28,7 +28,13 @@ fn expect_no_finding(name: &str, sidecar: &Sidecar, true_anyway: &[&str], lag: &
         outcomes(sidecar, "converged"),
         found.len(),
     );
-    assert!(found.is_empty(), "loopwatch reported findings for a healthy operator: {found:?}\n{}", sidecar.account());
+
+    assert!(
+        found.is_empty(),
+        "loopwatch reported findings for a healthy operator: {found:?}\n{}",
+        sidecar.account()
+    );
+
     let status = sidecar.status().unwrap_or_default();
     assert_eq!(status["not_visible"], json!([]), "{status}");
 }

@@ -1,6 +1,7 @@
 //! `loopwatch record` in a test: to test recordings, and to keep a test as a scenario.
 //!
-//! `SCENARIOS=1 cargo test --test live fault::` writes the recordings of these tests into `tests/scenarios`.
+//! `SCENARIOS=1 cargo test --test live fault::` writes the recordings of these tests into
+//! `tests/scenarios`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,14 +20,20 @@ pub(crate) struct Recorder {
 // === impl Recorder ===
 
 impl Recorder {
-    /// Records a namespace, or all if `namespace` is empty, with the account and thresholds of a running loopwatch, whose
-    /// name is `sidecar`.
+    /// Records a namespace, or all if `namespace` is empty, with the account and thresholds of a
+    /// running loopwatch, whose name is `sidecar`.
     pub(crate) fn start(sidecar: &str, namespace: &str, kubeconfig: &Path, file: &Path) -> Self {
         Self::start_with(sidecar, namespace, kubeconfig, file, &[])
     }
 
     /// Like [`Recorder::start`], with further flags.
-    pub(crate) fn start_with(sidecar: &str, namespace: &str, kubeconfig: &Path, file: &Path, flags: &[&str]) -> Self {
+    pub(crate) fn start_with(
+        sidecar: &str,
+        namespace: &str,
+        kubeconfig: &Path,
+        file: &Path,
+        flags: &[&str],
+    ) -> Self {
         let plane = bed();
         let config = plane.directory().join(format!("{sidecar}.config.yaml"));
         let scope = (!namespace.is_empty()).then(|| format!("--namespace={namespace}"));
@@ -38,21 +45,34 @@ impl Recorder {
             .args(scope)
             .args(flags)
             .start();
+
         eventually(Duration::from_secs(20), "the recording begins", || {
             process.assert_running();
             file.exists().then_some(()).ok_or("there is no file".to_owned())
         });
         pause(Duration::from_secs(3)); // until its first lists are complete
+
         Self { process }
     }
 
-    /// Records a namespace, with further flags, as a scenario of its name into `tests/scenarios` if `SCENARIOS` is set.
-    pub(crate) fn for_scenario(sidecar: &str, namespace: &str, kubeconfig: &Path, flags: &[&str]) -> Option<Self> {
+    /// Records a namespace, with further flags, as a scenario of its name into `tests/scenarios` if
+    /// `SCENARIOS` is set.
+    pub(crate) fn for_scenario(
+        sidecar: &str,
+        namespace: &str,
+        kubeconfig: &Path,
+        flags: &[&str],
+    ) -> Option<Self> {
         Self::scenario(namespace, sidecar, namespace, kubeconfig, flags)
     }
 
     /// Records some namespaces, separated by commas, as the scenario `name` if `SCENARIOS` is set.
-    pub(crate) fn for_scenario_in(namespaces: &str, name: &str, sidecar: &str, kubeconfig: &Path) -> Option<Self> {
+    pub(crate) fn for_scenario_in(
+        namespaces: &str,
+        name: &str,
+        sidecar: &str,
+        kubeconfig: &Path,
+    ) -> Option<Self> {
         Self::scenario(name, sidecar, namespaces, kubeconfig, &[])
     }
 
@@ -61,7 +81,13 @@ impl Recorder {
         Self::scenario(name, sidecar, "", kubeconfig, &[])
     }
 
-    fn scenario(name: &str, sidecar: &str, namespace: &str, kubeconfig: &Path, flags: &[&str]) -> Option<Self> {
+    fn scenario(
+        name: &str,
+        sidecar: &str,
+        namespace: &str,
+        kubeconfig: &Path,
+        flags: &[&str],
+    ) -> Option<Self> {
         std::env::var_os("SCENARIOS")?;
         let file: PathBuf = repository(format!("tests/scenarios/{name}.jsonl.gz"));
         let _ = std::fs::remove_file(&file); // it may not exist

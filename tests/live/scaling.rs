@@ -1,5 +1,5 @@
-//! A real HorizontalPodAutoscaler moves the replicas of a Deployment by the length of the operator's queue, with the manifest of
-//! `docs/scaling.md`.
+//! A real HorizontalPodAutoscaler moves the replicas of a Deployment by the length of the
+//! operator's queue, with the manifest of `docs/scaling.md`.
 
 use std::time::Duration;
 
@@ -25,54 +25,72 @@ const NAME: &str = "scaling";
 const LOOKS: Duration = Duration::from_secs(60);
 
 fn by_the_queue() {
-    let settings = quick_but(json!({"deadline": "5m", "phase_stuck_after": "5m", "reconcile_stuck_after": "5m",
-        "queue_backlog_after": "5m", "workers_saturated_after": "5m"}));
+    let settings = quick_but(
+        json!({"deadline": "5m", "phase_stuck_after": "5m", "reconcile_stuck_after": "5m",
+        "queue_backlog_after": "5m", "workers_saturated_after": "5m"}),
+    );
     let case = Case::scraping(NAME, &settings, 1);
     let names: Vec<String> = (0..40).map(|number| format!("w-{number:02}")).collect();
+
     for some in names.chunks(8) {
         some.iter().for_each(|name| _ = case.kube.zoo("Widget", NAME, name, json!({})));
         some.iter().for_each(|name| case.wait_settled("Widget", name));
     }
+
     let _adapter = ExternalMetrics::serve(bed(), case.sidecar.port);
     for name in ["workers", "others"] {
         case.kube.apply(&deployment(name));
     }
+
     let mut autoscaler = manifest("HorizontalPodAutoscaler");
     case.kube.apply(&autoscaler);
+
     // A near miss: a series that does not exist.
     autoscaler["metadata"]["name"] = json!("others");
     autoscaler["spec"]["scaleTargetRef"]["name"] = json!("others");
-    autoscaler["spec"]["metrics"][0]["external"]["metric"]["selector"]["matchLabels"]["controller"] = json!("widge");
+    autoscaler["spec"]["metrics"][0]["external"]["metric"]["selector"]["matchLabels"]["controller"] =
+        json!("widge");
     case.kube.apply(&autoscaler);
 
     // The queue is empty.
     expect_condition(&case, "workers", "True", "ValidMetricFound");
     expect_condition(&case, "others", "False", "FailedGetExternalMetric");
+
     assert_eq!(replicas(&case, "workers"), Ok(1));
+
     case.operator.fault("QueueBacklog?kind=Widget&delay=60s");
     expect_replicas(&case, "workers", 4);
     case.operator.cure("QueueBacklog");
     expect_replicas(&case, "workers", 1);
+
     assert_eq!(replicas(&case, "others"), Ok(1), "no series changes nothing");
+
     expect_condition(&case, "others", "False", "FailedGetExternalMetric");
 }
 
-/// The manifest for KEDA complies with the definition of its kind, and KEDA's trigger has its parameters.
+/// The manifest for KEDA complies with the definition of its kind, and KEDA's trigger has its
+/// parameters.
 fn keda() {
     let definitions = definitions::find().unwrap_or_else(|missing| panic!("{missing}"));
     let kube = &bed().kube;
     let _installed = definitions.install(kube);
     kube.namespace(NAME);
+
     let mut object = manifest("ScaledObject");
     kube.try_apply_strictly(&object).unwrap_or_else(|error| panic!("{error}"));
+
     let trigger = object["spec"]["triggers"][0].clone();
     assert_eq!(trigger["type"], "prometheus", "{trigger}");
+
     for parameter in trigger["metadata"].as_object().expect("parameters").keys() {
         assert!(definitions.keda_knows(parameter), "KEDA does not know {parameter}");
     }
+
     assert!(!definitions.keda_knows("metricName"), "a parameter of earlier versions");
+
     object["spec"]["maxReplicas"] = json!(5);
     let answer = kube.try_apply_strictly(&object);
+
     assert!(answer.as_ref().is_err_and(|error| error.contains("maxReplicas")), "{answer:?}");
 }
 
@@ -82,6 +100,7 @@ fn manifest(kind: &str) -> Value {
     let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let mut all = blocks.filter(|block| block.starts_with("apiVersion")).flat_map(documents);
     let mut manifest = all.find(|object| object["kind"] == kind).expect("a manifest");
+
     manifest["metadata"]["namespace"] = json!(NAME);
     manifest
 }
@@ -109,7 +128,9 @@ fn expect_condition(case: &Case, name: &str, status: &str, reason: &str) {
     eventually(LOOKS, &format!("the autoscaler of {name} says {reason}"), || {
         let autoscaler = autoscaler(case, name);
         let conditions = autoscaler["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let says = |c: &Value| c["type"] == "ScalingActive" && c["status"] == status && c["reason"] == reason;
+        let says = |c: &Value| {
+            c["type"] == "ScalingActive" && c["status"] == status && c["reason"] == reason
+        };
         if conditions.iter().any(says) { Ok(()) } else { Err(autoscaler["status"].to_string()) }
     });
 }

@@ -34,12 +34,18 @@ pub(crate) fn print() {
     if rows.is_empty() {
         return;
     }
+
     rows.sort_by(|a, b| (&a.fault, &a.on).cmp(&(&b.fault, &b.on)));
-    eprintln!("\n| fault | on | found | threshold | found after | cleared after | false positives |");
+    eprintln!(
+        "\n| fault | on | found | threshold | found after | cleared after | false positives |"
+    );
     eprintln!("|---|---|---|---|---|---|---|");
+
     for Row { fault, on, found, detected, threshold, cleared, false_positives } in rows.iter() {
         let [threshold, detected, cleared] =
             [threshold, detected, cleared].map(|span| format!("{:.1} s", span.as_secs_f64()));
-        eprintln!("| {fault} | {on} | {found} | {threshold} | {detected} | {cleared} | {false_positives} |");
+        eprintln!(
+            "| {fault} | {on} | {found} | {threshold} | {detected} | {cleared} | {false_positives} |"
+        );
     }
 }

@@ -30,15 +30,18 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// Two replicas, each with its sidecar. Each obligation gives exactly one trace, although the leader dies with its sidecar, and
-/// although the next one steps down.
+/// Two replicas, each with its sidecar. Each obligation gives exactly one trace, although the
+/// leader dies with its sidecar, and although the next one steps down.
 fn leader() {
     const NAME: &str = "turns";
+
     let (plane, collector) = (bed(), Collector::start(Mood::Fine));
     let kube = &plane.kube;
     kube.namespace(NAME);
     reader_account(kube, NAME);
-    let mut replicas = Replicas::start(plane, NAME, 2, &["--ready-after=200ms", "--wait-for-pods=false"]);
+
+    let mut replicas =
+        Replicas::start(plane, NAME, 2, &["--ready-after=200ms", "--wait-for-pods=false"]);
     let kubeconfig = plane.kubeconfig_of("turns.kubeconfig", &plane.url, NAME, ACCOUNT);
     let endpoint = format!("http://127.0.0.1:{}", collector.port);
     let beside = |number: usize, pod: &str| {
@@ -51,15 +54,24 @@ fn leader() {
             ("KUBERNETES_SERVICE_HOST", "127.0.0.1"),
         ]
         .map(|(name, value)| (name, Path::new(value)));
+
         // Nothing is late while nobody leads.
         let settings = quick_but(json!({"deadline": "2m"}));
         let (name, scope) = (format!("turns.loopwatch-{number}"), format!("--namespace={NAME}"));
-        let sidecar = Sidecar::start_with(plane, &name, &kubeconfig, &settings, &[&scope], &environment);
+        let sidecar =
+            Sidecar::start_with(plane, &name, &kubeconfig, &settings, &[&scope], &environment);
+
         sidecar.wait_watched("Widget", 1);
         sidecar
     };
-    let mut sidecars: Vec<Sidecar> =
-        replicas.all.iter().enumerate().map(|(number, replica)| beside(number, &replica.pod.name)).collect();
+
+    let mut sidecars: Vec<Sidecar> = replicas
+        .all
+        .iter()
+        .enumerate()
+        .map(|(number, replica)| beside(number, &replica.pod.name))
+        .collect();
+
     let mut made = 0;
     let mut make = |kube: &loopwatch_testbed::kube::Kube, count: usize| {
         for _ in 0..count {
@@ -67,14 +79,21 @@ fn leader() {
             made += 1;
             pause(Duration::from_millis(100));
         }
+
         made
     };
+
     let expect = |count: usize| {
         eventually(SOON, &format!("{count} traces"), || {
             let roots = collector.roots();
-            if roots.len() >= count { Ok(()) } else { Err(format!("{} of {count}: {roots:?}", roots.len())) }
+            if roots.len() >= count {
+                Ok(())
+            } else {
+                Err(format!("{} of {count}: {roots:?}", roots.len()))
+            }
         });
     };
+
     expect(make(kube, 10));
 
     // The leader dies with its sidecar, while objects converge.
@@ -82,6 +101,7 @@ fn leader() {
     make(kube, 10);
     replicas.all[first].kill();
     sidecars[first].process.kill();
+
     let all = make(kube, 10);
     let second = 1 - first;
     eventually(LEASE_DURATION * 5, "the other replica leads", || match replicas.leader() {
@@ -89,12 +109,14 @@ fn leader() {
         other => Err(format!("{other:?}")),
     });
     expect(all);
+
     // It comes back, and the new leader dies alone: its sidecar lives.
     let again = replicas.all[first].pod.name.clone();
     replicas.all[first].restart();
     sidecars[first] = beside(2, &again);
     make(kube, 10);
     replicas.all[second].kill();
+
     let all = make(kube, 10);
     expect(all);
 
@@ -102,10 +124,19 @@ fn leader() {
     let roots = collector.roots();
     let mut by_object: BTreeMap<&str, usize> = BTreeMap::new();
     roots.iter().for_each(|root| *by_object.entry(&root.object).or_default() += 1);
+
     let twice: Vec<_> = by_object.iter().filter(|(_, count)| **count != 1).collect();
-    assert!(twice.is_empty() && by_object.len() == all, "{twice:?} of {} objects: {roots:#?}", by_object.len());
-    let senders: std::collections::BTreeSet<&str> = roots.iter().map(|root| root.service.as_str()).collect();
+    assert!(
+        twice.is_empty() && by_object.len() == all,
+        "{twice:?} of {} objects: {roots:#?}",
+        by_object.len()
+    );
+
+    let senders: std::collections::BTreeSet<&str> =
+        roots.iter().map(|root| root.service.as_str()).collect();
+
     assert_eq!(senders.len(), 2, "{senders:?}");
+
     eprintln!(
         "turns: {all} obligations, {} traces from {} replicas, none twice and none lost",
         roots.len(),
@@ -113,14 +144,26 @@ fn leader() {
     );
 }
 
-/// `/metrics` never waits for the collector, and spans that the collector does not take are counted.
+/// `/metrics` never waits for the collector, and spans that the collector does not take are
+/// counted.
 fn moods() {
     let collector = Collector::start(Mood::Fine);
     let endpoint = format!("http://127.0.0.1:{}", collector.port);
-    let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()), ("OTEL_EXPORTER_OTLP_TIMEOUT", "2000")];
-    let case = Case::with_environment("moods", &quick(), &environment.map(|(name, value)| (name, Path::new(value))));
-    let spans =
-        |result: &str| case.sidecar.metric(&format!("loopwatch_spans_total{{result=\"{result}\"}}")).expect("counted");
+    let environment = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "2000"),
+    ];
+    let case = Case::with_environment(
+        "moods",
+        &quick(),
+        &environment.map(|(name, value)| (name, Path::new(value))),
+    );
+
+    let spans = |result: &str| {
+        case.sidecar
+            .metric(&format!("loopwatch_spans_total{{result=\"{result}\"}}"))
+            .expect("counted")
+    };
     let mut slowest = Duration::ZERO;
     for (number, mood) in Mood::ALL.into_iter().enumerate() {
         collector.be(mood);
@@ -130,45 +173,68 @@ fn moods() {
             true => Ok(()),
             false => Err("no request".to_owned()),
         });
+
         for _ in 0..20 {
             let began = Instant::now();
             http::get(case.sidecar.port, "/metrics").expect("metrics");
             slowest = slowest.max(began.elapsed());
             pause(Duration::from_millis(100));
         }
+
         if mood.refuses() {
             case.sidecar.expect(SOON, &format!("the loss is counted: {mood:?}"), || {
                 if spans("rejected") > rejected { Ok(()) } else { Err(format!("{rejected}")) }
             });
         }
+
         collector.be(Mood::Fine);
         let name = format!("w{number}");
         if !mood.refuses() {
             eventually(SOON, &format!("the trace arrives after {mood:?}"), || {
-                if collector.roots().iter().any(|root| root.object == name) { Ok(()) } else { Err(name.clone()) }
+                if collector.roots().iter().any(|root| root.object == name) {
+                    Ok(())
+                } else {
+                    Err(name.clone())
+                }
             });
         }
     }
+
     assert!(spans("dropped") == 0.0);
     assert!(slowest < SLOW, "{slowest:?}: it waited for the collector");
+
     eprintln!("moods: the slowest /metrics took {slowest:?}");
 }
 
-/// The collector is away for ten minutes in which many objects change again and again: memory is bounded, lost spans are
-/// counted, what was kept arrives, and `/metrics` never waits.
+/// The collector is away for ten minutes in which many objects change again and again: memory is
+/// bounded, lost spans are counted, what was kept arrives, and `/metrics` never waits.
 fn away() {
     const OBJECTS: usize = 100;
+
     let collector = Collector::start(Mood::Fine);
     let endpoint = format!("http://127.0.0.1:{}", collector.port);
     let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str())];
-    let case = Case::with_environment("away", &quick(), &environment.map(|(name, value)| (name, Path::new(value))));
-    let memory = || case.sidecar.metric("process_resident_memory_bytes").expect("memory") / f64::from(1 << 20);
-    let spans =
-        |result: &str| case.sidecar.metric(&format!("loopwatch_spans_total{{result=\"{result}\"}}")).expect("counted");
+    let case = Case::with_environment(
+        "away",
+        &quick(),
+        &environment.map(|(name, value)| (name, Path::new(value))),
+    );
+
+    let memory = || {
+        case.sidecar.metric("process_resident_memory_bytes").expect("memory") / f64::from(1 << 20)
+    };
+    let spans = |result: &str| {
+        case.sidecar
+            .metric(&format!("loopwatch_spans_total{{result=\"{result}\"}}"))
+            .expect("counted")
+    };
+
     for number in 0..OBJECTS {
         case.kube.zoo("Widget", "away", &format!("w{number}"), json!({}));
     }
+
     pause(Duration::from_secs(10));
+
     // The same load with the collector there shows what the load alone costs.
     let mut size = 1;
     let mut change = |lasts: Duration| {
@@ -178,16 +244,20 @@ fn away() {
             for number in 0..OBJECTS {
                 case.resize("Widget", &format!("w{number}"), size);
             }
+
             let asked = Instant::now();
             case.sidecar.metrics().expect("metrics");
             slowest = slowest.max(asked.elapsed());
             highest = highest.max(memory());
             pause(Duration::from_secs(4));
         }
+
         (highest, slowest)
     };
+
     let (before, slowest_before) = change(Duration::from_secs(120));
     collector.be(Mood::Away);
+
     let (highest, slowest) = change(Duration::from_secs(600));
     let (dropped, had) = (spans("dropped"), collector.roots().len());
     collector.be(Mood::Fine);
@@ -196,10 +266,12 @@ fn away() {
         if now > had + 500 { Ok(()) } else { Err(format!("{now} after {had}")) }
     });
     pause(Duration::from_secs(5));
+
     eprintln!(
         "away: for 10 min; {before:.1} MiB before, at most {highest:.1} MiB; {dropped} spans dropped, {} sent; /metrics took \
          at most {slowest:?}, and {slowest_before:?} before",
         spans("ok")
     );
+
     assert!(dropped > 0.0 && highest < before + 12.0 && slowest < Duration::from_millis(500));
 }

@@ -19,17 +19,23 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// Enough for a rollout of fake Pods on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// A Deployment of a Widget gets a Pod that no node fits, and the operator waits for it. Another Widget rolls out
-/// meanwhile, and loopwatch reports nothing about it.
+/// A Deployment of a Widget gets a Pod that no node fits, and the operator waits for it. Another
+/// Widget rolls out meanwhile, and loopwatch reports nothing about it.
 fn a_stuck_rollout_is_named() {
     let (plane, namespace) = (bed(), "stuck-rollout");
     let kube = &plane.kube;
     kube.namespace(namespace);
-    let _operator = Operator::start(plane, "stuck-rollout.operator", namespace, &["--ready-after=200ms"]);
-    let kubeconfig = plane.kubeconfig_of("stuck-rollout.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
-    let settings = quick_but(json!({"deadline": "15s", "regressed_after": "15s", "phase_stuck_after": "40s"}));
+
+    let _operator =
+        Operator::start(plane, "stuck-rollout.operator", namespace, &["--ready-after=200ms"]);
+    let kubeconfig =
+        plane.kubeconfig_of("stuck-rollout.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
+    let settings =
+        quick_but(json!({"deadline": "15s", "regressed_after": "15s", "phase_stuck_after": "40s"}));
     let scope = format!("--namespace={namespace}");
-    let sidecar = Sidecar::start(plane, "stuck-rollout.loopwatch", &kubeconfig, &settings, &[&scope]);
+    let sidecar =
+        Sidecar::start(plane, "stuck-rollout.loopwatch", &kubeconfig, &settings, &[&scope]);
+
     sidecar.wait_synced(ZOO_KINDS.len());
     let in_state = |kind: &str, name: &str, state: &str| {
         sidecar.expect(Duration::from_secs(60), &format!("{kind} {name} is {state}"), || {
@@ -37,6 +43,7 @@ fn a_stuck_rollout_is_named() {
             if object["state"] == state { Ok(object) } else { Err(object.to_string()) }
         })
     };
+
     for name in ["stuck", "healthy"] {
         kube.zoo("Widget", namespace, name, json!({}));
         in_state("Widget", name, "converged");
@@ -48,26 +55,38 @@ fn a_stuck_rollout_is_named() {
         let spec = json!({"progressDeadlineSeconds": 5, "template": template});
         kube.patch("apps/v1", "Deployment", namespace, "widget-stuck", &json!({"spec": spec}));
     };
+
     selector(json!("nowhere"));
     for name in ["stuck", "healthy"] {
-        kube.change("Widget", namespace, name, json!({"image": "registry.k8s.io/pause:3.9", "replicas": 2}));
+        kube.change(
+            "Widget",
+            namespace,
+            name,
+            json!({"image": "registry.k8s.io/pause:3.9", "replicas": 2}),
+        );
     }
+
     sidecar.expect_finding(DEADLINE + SLACK, "Overdue", "Widget", "stuck");
+
     // Its Deployment may exceed its own deadline a moment later.
-    let named = "Deployment stuck-rollout/widget-stuck: Progressing=False (ProgressDeadlineExceeded)";
+    let named =
+        "Deployment stuck-rollout/widget-stuck: Progressing=False (ProgressDeadlineExceeded)";
     sidecar.expect(SLACK, "the finding names the Deployment", || {
         let (finding, _) = sidecar.expect_finding(SLACK, "Overdue", "Widget", "stuck");
         let waits_for = finding.evidence("waits_for");
         if *waits_for == json!([named]) { Ok(()) } else { Err(finding.to_string()) }
     });
     in_state("Deployment", "widget-stuck", "failed");
+
     in_state("Deployment", "widget-healthy", "converged");
     in_state("Widget", "healthy", "converged");
 
     selector(Value::Null);
     sidecar.expect_cleared(SLACK + SLACK, "Overdue", "Widget", "stuck");
     in_state("Deployment", "widget-stuck", "converged");
+
     let subject = format!("Widget {namespace}/stuck");
     let others: Vec<_> = sidecar.opened().into_iter().filter(|(_, on)| *on != subject).collect();
+
     assert!(others.is_empty(), "{others:?}\n{}", sidecar.account());
 }

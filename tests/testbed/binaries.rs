@@ -1,5 +1,6 @@
-//! Finds the programs of the test bed: in `KUBEBUILDER_ASSETS`, else in a cache of earlier builds, else with
-//! `go build`, which takes minutes once. Packages of Python come from PyPI into the same cache.
+//! Finds the programs of the test bed: in `KUBEBUILDER_ASSETS`, else in a cache of earlier builds,
+//! else with `go build`, which takes minutes once. Packages of Python come from PyPI into the same
+//! cache.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -59,7 +60,13 @@ const KUBERNETES_PARTS: [Built; 3] = [
     },
 ];
 const OTHER_PARTS: [Built; 4] = [
-    Built { name: "etcd", module: "etcd", package: "go.etcd.io/etcd/server/v3", ldflags: "-s -w", takes: "a minute" },
+    Built {
+        name: "etcd",
+        module: "etcd",
+        package: "go.etcd.io/etcd/server/v3",
+        ldflags: "-s -w",
+        takes: "a minute",
+    },
     Built {
         name: "kwok",
         module: "kwok",
@@ -83,7 +90,8 @@ const OTHER_PARTS: [Built; 4] = [
     },
 ];
 
-/// The files of cert-manager's module that an installation needs: the definitions and the permissions.
+/// The files of cert-manager's module that an installation needs: the definitions and the
+/// permissions.
 const CERT_MANAGER_FILES: [&str; 7] = [
     "deploy/crds/crd-certificaterequests.yaml",
     "deploy/crds/crd-certificates.yaml",
@@ -167,19 +175,26 @@ pub fn find() -> Result<Binaries, Missing> {
     let cache = cache()?;
     let lanes = std::thread::scope(|scope| {
         // Two builds at a time: a Go build keeps two cores busy, except while it links.
-        let kubernetes = scope.spawn(|| KUBERNETES_PARTS.iter().map(|part| part.find(&cache)).collect());
+        let kubernetes =
+            scope.spawn(|| KUBERNETES_PARTS.iter().map(|part| part.find(&cache)).collect());
         let others = scope.spawn(|| {
-            let mut paths = OTHER_PARTS.iter().map(|part| part.find(&cache)).collect::<Result<Vec<_>, _>>()?;
+            let mut paths =
+                OTHER_PARTS.iter().map(|part| part.find(&cache)).collect::<Result<Vec<_>, _>>()?;
             paths.push(cert_manager_templates(&cache)?);
             paths.push(widget_operator(&cache)?);
+
             Ok(paths)
         });
+
         [kubernetes.join(), others.join()]
             .map(|lane| lane.unwrap_or_else(|_| Err("a build panicked".to_owned().into())))
     });
+
     let [kubernetes, others]: [Result<Vec<PathBuf>, Missing>; 2] = lanes;
     let [apiserver, controller_manager, scheduler] = exactly(kubernetes?);
-    let [etcd, kwok, kustomize, cert_manager, cert_manager_templates, widget_operator] = exactly(others?);
+    let [etcd, kwok, kustomize, cert_manager, cert_manager_templates, widget_operator] =
+        exactly(others?);
+
     Ok(Binaries {
         etcd,
         apiserver,
@@ -216,17 +231,25 @@ pub fn jaeger() -> Result<PathBuf, Missing> {
 pub fn rabbitmq(kustomize: &Path) -> Result<RabbitmqFiles, Missing> {
     let cache = cache()?;
     let operator = RABBITMQ.find(&cache)?;
-    let manifests = once(&cache.join("controlplane").join(KUBERNETES).join("rabbitmq-cluster-operator.yaml"), |out| {
-        let said = |error: &dyn fmt::Display| format!("cannot render the manifests of RabbitMQ's operator: {error}");
-        let folder = module_folder(RABBITMQ.module, RABBITMQ.package)?.join("config/installation");
-        let mut render = Command::new(kustomize);
-        render.arg("build").arg(folder).arg("--output").arg(out).stdin(Stdio::null());
-        let answer = render.output().map_err(|error| said(&error))?;
-        match answer.status.success() {
-            true => Ok(()),
-            false => Err(said(&String::from_utf8_lossy(&answer.stderr)).into()),
-        }
-    })?;
+    let manifests = once(
+        &cache.join("controlplane").join(KUBERNETES).join("rabbitmq-cluster-operator.yaml"),
+        |out| {
+            let said = |error: &dyn fmt::Display| {
+                format!("cannot render the manifests of RabbitMQ's operator: {error}")
+            };
+            let folder =
+                module_folder(RABBITMQ.module, RABBITMQ.package)?.join("config/installation");
+            let mut render = Command::new(kustomize);
+
+            render.arg("build").arg(folder).arg("--output").arg(out).stdin(Stdio::null());
+            let answer = render.output().map_err(|error| said(&error))?;
+            match answer.status.success() {
+                true => Ok(()),
+                false => Err(said(&String::from_utf8_lossy(&answer.stderr)).into()),
+            }
+        },
+    )?;
+
     Ok(RabbitmqFiles { operator, manifests })
 }
 
@@ -238,7 +261,9 @@ fn exactly<const N: usize>(paths: Vec<PathBuf>) -> [PathBuf; N] {
 pub(crate) fn cache() -> Result<PathBuf, String> {
     let base = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
         Some(folder) => PathBuf::from(folder),
-        None => std::env::home_dir().ok_or("there is no home folder to keep built programs in")?.join(".cache"),
+        None => std::env::home_dir()
+            .ok_or("there is no home folder to keep built programs in")?
+            .join(".cache"),
     };
     Ok(base.join("loopwatch"))
 }
@@ -248,14 +273,23 @@ pub(crate) fn cache() -> Result<PathBuf, String> {
 impl Built {
     fn find(&self, cache: &Path) -> Result<PathBuf, Missing> {
         let Self { name, module, package, ldflags, takes } = self;
-        let asset = std::env::var_os("KUBEBUILDER_ASSETS").map(|folder| Path::new(&folder).join(name));
+        let asset =
+            std::env::var_os("KUBEBUILDER_ASSETS").map(|folder| Path::new(&folder).join(name));
         if let Some(asset) = asset.filter(|path| path.exists()) {
             return Ok(asset);
         }
+
         let target = cache.join("controlplane").join(KUBERNETES).join(name);
         let folder = repository("tests/testbed/controlplane").join(module);
         once(&target, |out| {
-            go_build(name, takes, &folder, out, &["-trimpath".as_ref(), "-ldflags".as_ref(), ldflags.as_ref()], package)
+            go_build(
+                name,
+                takes,
+                &folder,
+                out,
+                &["-trimpath".as_ref(), "-ldflags".as_ref(), ldflags.as_ref()],
+                package,
+            )
         })
     }
 }
@@ -264,12 +298,17 @@ impl Built {
 fn cert_manager_templates(cache: &Path) -> Result<PathBuf, Missing> {
     once(&cache.join("controlplane").join(KUBERNETES).join("cert-manager.yaml"), |out| {
         let folder = module_folder("cert-manager", "github.com/cert-manager/cert-manager")?;
-        let said = |error: &dyn fmt::Display| format!("cannot copy the files of cert-manager's module: {error}");
+        let said = |error: &dyn fmt::Display| {
+            format!("cannot copy the files of cert-manager's module: {error}")
+        };
         let mut all = String::new();
+
         for file in CERT_MANAGER_FILES {
-            all += &fs::read_to_string(folder.join(file)).map_err(|error| said(&format_args!("{file}: {error}")))?;
+            all += &fs::read_to_string(folder.join(file))
+                .map_err(|error| said(&format_args!("{file}: {error}")))?;
             all += "\n---\n";
         }
+
         fs::write(out, all).map_err(|error| said(&error).into())
     })
 }
@@ -280,42 +319,66 @@ pub(crate) fn module_folder(pinned_by: &str, module: &str) -> Result<PathBuf, Mi
     let mut go = Command::new("go");
     go.current_dir(repository("tests/testbed/controlplane").join(pinned_by));
     go.args(["mod", "download", "-json", module]).stdin(Stdio::null());
+
     let answer = go.output().map_err(|error| Missing::Go(said(&error)))?;
     let found: Value = serde_json::from_slice(&answer.stdout).unwrap_or_default();
     let folder = found["Dir"].as_str().map(PathBuf::from);
     folder.ok_or_else(|| said(&String::from_utf8_lossy(&answer.stderr)).into())
 }
 
-/// Finds or builds the operator of the zoo. Its name in the cache contains a hash of its sources, so a change leads to
-/// a new build.
+/// Finds or builds the operator of the zoo. Its name in the cache contains a hash of its sources,
+/// so a change leads to a new build.
 fn widget_operator(cache: &Path) -> Result<PathBuf, Missing> {
     let sources = repository("tests/zoo/widget-operator");
     let folder = cache.join("zoo");
-    let is_source =
-        |name: &str| name == "go.mod" || name == "go.sum" || (name.ends_with(".go") && !name.ends_with("_test.go"));
+    let is_source = |name: &str| {
+        name == "go.mod"
+            || name == "go.sum"
+            || (name.ends_with(".go") && !name.ends_with("_test.go"))
+    };
     let target = folder.join(format!("widget-operator-{:016x}", fingerprint(&sources, is_source)?));
+
     let path = once(&target, |out| {
-        go_build("widget-operator", "a minute or two", &sources, out, &["-buildvcs=false".as_ref()], ".")
+        go_build(
+            "widget-operator",
+            "a minute or two",
+            &sources,
+            out,
+            &["-buildvcs=false".as_ref()],
+            ".",
+        )
     })?;
+
     sweep(&folder, &path);
     Ok(path)
 }
 
-/// Hashes the files of a folder that a build of its program reads: those with such names, in folders below it, too.
+/// Hashes the files of a folder that a build of its program reads: those with such names, in
+/// folders below it, too.
 pub(crate) fn fingerprint(folder: &Path, is_source: fn(&str) -> bool) -> Result<u64, String> {
     let mut sources = Vec::new();
     list(folder, is_source, &mut sources)?;
     sources.sort();
+
     let mut hash = SipHasher13::new();
     for source in sources {
         hash.write(source.file_name().unwrap_or_default().as_encoded_bytes());
-        hash.write(&fs::read(&source).map_err(|error| format!("cannot read {}: {error}", source.display()))?);
+        hash.write(
+            &fs::read(&source)
+                .map_err(|error| format!("cannot read {}: {error}", source.display()))?,
+        );
     }
+
     Ok(hash.finish())
 }
 
-fn list(folder: &Path, is_source: fn(&str) -> bool, sources: &mut Vec<PathBuf>) -> Result<(), String> {
-    let entries = fs::read_dir(folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
+fn list(
+    folder: &Path,
+    is_source: fn(&str) -> bool,
+    sources: &mut Vec<PathBuf>,
+) -> Result<(), String> {
+    let entries = fs::read_dir(folder)
+        .map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
     for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
         match path.is_dir() {
@@ -324,6 +387,7 @@ fn list(folder: &Path, is_source: fn(&str) -> bool, sources: &mut Vec<PathBuf>) 
             _ => {}
         }
     }
+
     Ok(())
 }
 
@@ -344,13 +408,21 @@ fn remove(path: &Path) {
     let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
 }
 
-/// Makes `target` unless it exists. One process builds while others wait for it, and none sees an incomplete file.
-pub(crate) fn once(target: &Path, make: impl FnOnce(&Path) -> Result<(), Missing>) -> Result<PathBuf, Missing> {
+/// Makes `target` unless it exists. One process builds while others wait for it, and none sees an
+/// incomplete file.
+pub(crate) fn once(
+    target: &Path,
+    make: impl FnOnce(&Path) -> Result<(), Missing>,
+) -> Result<PathBuf, Missing> {
     if target.exists() {
         return Ok(target.to_owned());
     }
-    let said = |error: std::io::Error| Missing::Build(format!("cannot keep {}: {error}", target.display()));
+
+    let said = |error: std::io::Error| {
+        Missing::Build(format!("cannot keep {}: {error}", target.display()))
+    };
     fs::create_dir_all(target.parent().unwrap_or(target)).map_err(said)?;
+
     let lock = File::create(target.with_added_extension("lock")).map_err(said)?;
     lock.lock().map_err(said)?;
     if !target.exists() {
@@ -359,8 +431,10 @@ pub(crate) fn once(target: &Path, make: impl FnOnce(&Path) -> Result<(), Missing
         if made.is_err() {
             remove(&unfinished);
         }
+
         made?;
     }
+
     Ok(target.to_owned())
 }
 
@@ -374,29 +448,52 @@ fn go_build(
 ) -> Result<(), Missing> {
     let help = "install Go 1.25 or later (https://go.dev/dl)";
     eprintln!("test bed: building {name} once, which takes {takes} on two cores");
+
     let began = Instant::now();
     let mut command = Command::new("go");
     command.current_dir(folder).args(["build", "-v", "-o"]).arg(out).args(flags).arg(package);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child =
-        command.spawn().map_err(|error| Missing::Go(format!("cannot build {name}: go: {error}; {help}")))?;
-    // With `-v`, go prints each package that it compiles to standard error, together with its errors.
+
+    let mut child = command
+        .spawn()
+        .map_err(|error| Missing::Go(format!("cannot build {name}: go: {error}; {help}")))?;
+
+    // With `-v`, go prints each package that it compiles to standard error, together with its
+    // errors.
     let (mut packages, mut last, mut said) = (0, Vec::new(), Instant::now());
-    for line in child.stderr.take().into_iter().flat_map(|err| BufReader::new(err).lines()).map_while(Result::ok) {
+    for line in child
+        .stderr
+        .take()
+        .into_iter()
+        .flat_map(|err| BufReader::new(err).lines())
+        .map_while(Result::ok)
+    {
         packages += 1;
         if said.elapsed() >= PROGRESS {
             said = Instant::now();
-            eprintln!("test bed: building {name}: {packages} packages, {} s", began.elapsed().as_secs());
+            eprintln!(
+                "test bed: building {name}: {packages} packages, {} s",
+                began.elapsed().as_secs()
+            );
         }
+
         if last.len() == 20 {
             last.remove(0);
         }
+
         last.push(line);
     }
+
     let status = child.wait().map_err(|error| format!("cannot build {name}: {error}"))?;
     if !status.success() {
-        return Err(format!("cannot build {name} in {} ({status}):\n{}", folder.display(), last.join("\n")).into());
+        return Err(format!(
+            "cannot build {name} in {} ({status}):\n{}",
+            folder.display(),
+            last.join("\n")
+        )
+        .into());
     }
+
     eprintln!("test bed: built {name} in {} s", began.elapsed().as_secs());
     Ok(())
 }
@@ -406,7 +503,9 @@ fn go_build(
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Go(reason) | Self::Python(reason) | Self::Java(reason) | Self::Build(reason) => f.write_str(reason),
+            Self::Go(reason) | Self::Python(reason) | Self::Java(reason) | Self::Build(reason) => {
+                f.write_str(reason)
+            }
         }
     }
 }

@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::repository;
 
 /// The names of the dashboards, which are also their UIDs.
-pub const DASHBOARDS: [&str; 4] = ["loopwatch-overview", "loopwatch-objects", "loopwatch-process", "loopwatch-self"];
+pub const DASHBOARDS: [&str; 4] =
+    ["loopwatch-overview", "loopwatch-objects", "loopwatch-process", "loopwatch-self"];
 
 /// A query of a panel.
 #[derive(Clone, Debug)]
@@ -32,17 +33,19 @@ pub struct VariableQuery {
 /// How fast Prometheus works.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// Everything takes one or two seconds. The burn rates are wrong, because they depend on the interval of their rules.
+    /// Everything takes one or two seconds. The burn rates are wrong, because they depend on the
+    /// interval of their rules.
     Quick,
-    /// Everything takes one or two seconds, but alerts keep firing for 20 seconds, and the burn rates are right. After a restart,
-    /// loopwatch needs a few seconds to list everything and to see the operator for long enough.
+    /// Everything takes one or two seconds, but alerts keep firing for 20 seconds, and the burn
+    /// rates are right. After a restart, loopwatch needs a few seconds to list everything and to
+    /// see the operator for long enough.
     Brisk,
     /// The rules are as they are, and the intervals are those of the example in `deploy/`.
     Shipped,
 }
 
-/// The values that the variables of dashboards have in tests: all values, and the built-in ones of Grafana. A name that
-/// is the beginning of another one comes after it.
+/// The values that the variables of dashboards have in tests: all values, and the built-in ones of
+/// Grafana. A name that is the beginning of another one comes after it.
 const VALUES: [(&str, &str); 9] = [
     ("$__rate_interval", "30s"),
     ("$__range", "1m"),
@@ -58,7 +61,8 @@ const VALUES: [(&str, &str); 9] = [
 /// Reads a dashboard.
 pub fn dashboard(name: &str) -> Value {
     let file = repository("dashboards").join(format!("{name}.json"));
-    let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let text = std::fs::read_to_string(&file)
+        .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
@@ -71,6 +75,7 @@ pub fn panels(dashboard: &Value) -> Vec<&Value> {
         }
         found.extend(panels(panel));
     }
+
     found
 }
 
@@ -85,8 +90,10 @@ pub fn queries(name: &str) -> Vec<Query> {
             promql: filled_in(target["expr"].as_str().unwrap_or_default()),
         })
     };
+
     let queries: Vec<Query> = panels(&dashboard).iter().flat_map(of_panel).collect();
     assert!(!queries.is_empty(), "{name} has no query");
+
     queries
 }
 
@@ -98,6 +105,7 @@ pub fn annotation_queries(name: &str) -> Vec<Query> {
         let (name, promql) = (annotation["name"].as_str()?, annotation["expr"].as_str()?);
         Some(Query { panel: name.to_owned(), promql: filled_in(promql) })
     });
+
     queries.collect()
 }
 
@@ -108,10 +116,13 @@ pub fn variable_queries(name: &str) -> Vec<VariableQuery> {
     let queries = variables.filter(|variable| variable["type"] == "query").map(|variable| {
         let query = filled_in(variable["query"].as_str().unwrap_or_default());
         let inner = query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')'));
-        let (selector, label) = inner.and_then(|inner| inner.rsplit_once(", ")).unwrap_or_else(|| panic!("{query}"));
+        let (selector, label) =
+            inner.and_then(|inner| inner.rsplit_once(", ")).unwrap_or_else(|| panic!("{query}"));
         let variable = variable["name"].as_str().unwrap_or_default().to_owned();
+
         VariableQuery { variable, selector: selector.to_owned(), label: label.to_owned() }
     });
+
     queries.collect()
 }
 
@@ -119,14 +130,17 @@ pub fn variable_queries(name: &str) -> Vec<VariableQuery> {
 fn filled_in(text: &str) -> String {
     let text = VALUES.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value));
     assert!(!text.contains('$'), "an unknown variable: {text}");
+
     text
 }
 
 /// Writes copies of the bundled rules, with the times of this pace.
 pub fn rules_at(pace: Pace, directory: &Path) -> Vec<PathBuf> {
     std::fs::create_dir_all(directory).expect("our own folder");
-    let bundled = std::fs::read_dir(repository("alerts")).expect("the bundled rules").filter_map(Result::ok);
+    let bundled =
+        std::fs::read_dir(repository("alerts")).expect("the bundled rules").filter_map(Result::ok);
     let mut files = Vec::new();
+
     for entry in bundled.filter(|entry| entry.path().to_string_lossy().ends_with(".rules.yaml")) {
         let text = std::fs::read_to_string(entry.path()).expect("a bundled file");
         let changed: Vec<String> = text.lines().map(|line| at_pace(pace, line)).collect();
@@ -134,7 +148,9 @@ pub fn rules_at(pace: Pace, directory: &Path) -> Vec<PathBuf> {
         std::fs::write(&to, changed.join("\n")).expect("our own folder");
         files.push(to);
     }
+
     assert!(!files.is_empty(), "there are no bundled rules");
+
     files
 }
 
@@ -146,10 +162,13 @@ fn at_pace(pace: Pace, line: &str) -> String {
         Pace::Shipped => return line.to_owned(),
     };
     let field = line.trim_start();
-    for (name, time) in [("for: ", "2s"), ("keep_firing_for: ", keep_firing_for), ("interval: ", "2s")] {
+    for (name, time) in
+        [("for: ", "2s"), ("keep_firing_for: ", keep_firing_for), ("interval: ", "2s")]
+    {
         if field.starts_with(name) && field != "for: 0s" && Some(field) != kept {
             return format!("{}{name}{time}", &line[..line.len() - field.len()]);
         }
     }
+
     line.to_owned()
 }

@@ -12,7 +12,8 @@ use super::ports;
 use super::published::Replica;
 use super::wait::eventually;
 
-/// The namespace of its account, its lease and the Secrets of its cluster issuers, and the name of all its parts.
+/// The namespace of its account, its lease and the Secrets of its cluster issuers, and the name of
+/// all its parts.
 pub const NAMESPACE: &str = "cert-manager";
 
 /// The API version of its main kinds.
@@ -37,18 +38,24 @@ pub fn install(plane: &ControlPlane) {
     kube.namespace(NAMESPACE);
     kube.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": NAMESPACE, "namespace": NAMESPACE}}));
+
     let file = &plane.binaries.cert_manager_templates;
-    let templates = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let templates =
+        std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     for object in documents(&render(&templates)) {
         kube.apply(&object);
     }
+
     for (api, kind) in KINDS {
-        eventually(Duration::from_secs(20), &format!("{kind} is served"), || kube.get(&path(api, kind, "", "")));
+        eventually(Duration::from_secs(20), &format!("{kind} is served"), || {
+            kube.get(&path(api, kind, "", ""))
+        });
     }
 }
 
-/// Renders the templates of the chart as `helm install cert-manager --namespace cert-manager` does: names, namespaces
-/// and the account are all `cert-manager`. Expressions on lines of their own only add labels, or depend on defaults.
+/// Renders the templates of the chart as `helm install cert-manager --namespace cert-manager` does:
+/// names, namespaces and the account are all `cert-manager`. Expressions on lines of their own only
+/// add labels, or depend on defaults.
 fn render(templates: &str) -> String {
     let mut text = String::new();
     for line in templates.lines().filter(|line| !line.trim_start().starts_with("{{")) {
@@ -58,14 +65,16 @@ fn render(templates: &str) -> String {
             text += NAMESPACE;
             rest = after.split_once("}}").map_or("", |(_, after)| after);
         }
+
         text += rest;
         text.push('\n');
     }
+
     text
 }
 
-/// Returns whether several replicas can run on this machine. cert-manager's leader election tells replicas apart by
-/// their host names only, so each needs a host name of its own.
+/// Returns whether several replicas can run on this machine. cert-manager's leader election tells
+/// replicas apart by their host names only, so each needs a host name of its own.
 pub fn can_replicate() -> bool {
     let mut command = Command::new(OWN_HOST[0]);
     command.args(&OWN_HOST[1..]).args(["hostname", "replica"]).stderr(Stdio::null());
@@ -74,14 +83,22 @@ pub fn can_replicate() -> bool {
 
 /// Returns the host name of the replica that leads.
 pub fn leader(kube: &Kube) -> Result<String, String> {
-    let lease = kube.find("coordination.k8s.io/v1", "Lease", NAMESPACE, "cert-manager-controller").unwrap_or_default();
-    let holder = lease["spec"]["holderIdentity"].as_str().and_then(|holder| holder.split_once("-external-"));
-    holder.map(|(host, _)| host.to_owned()).ok_or_else(|| format!("nobody leads: {}", lease["spec"]))
+    let lease = kube
+        .find("coordination.k8s.io/v1", "Lease", NAMESPACE, "cert-manager-controller")
+        .unwrap_or_default();
+    let holder =
+        lease["spec"]["holderIdentity"].as_str().and_then(|holder| holder.split_once("-external-"));
+
+    holder
+        .map(|(host, _)| host.to_owned())
+        .ok_or_else(|| format!("nobody leads: {}", lease["spec"]))
 }
 
-/// Starts a replica, with the host name `host` if replicas can have names, and waits until it serves its metrics.
+/// Starts a replica, with the host name `host` if replicas can have names, and waits until it
+/// serves its metrics.
 pub fn start(plane: &ControlPlane, host: &str) -> Replica {
-    let kubeconfig = plane.kubeconfig_of(&format!("{host}.kubeconfig"), &plane.url, NAMESPACE, NAMESPACE);
+    let kubeconfig =
+        plane.kubeconfig_of(&format!("{host}.kubeconfig"), &plane.url, NAMESPACE, NAMESPACE);
     let metrics = ports::free();
     let program = match can_replicate() {
         false => Program::new(host, &plane.binaries.cert_manager, plane.directory()),
@@ -90,6 +107,7 @@ pub fn start(plane: &ControlPlane, host: &str) -> Replica {
             .args(["sh", "-c", "hostname \"$0\" && exec \"$@\"", host])
             .arg(&plane.binaries.cert_manager),
     };
+
     let program = program
         .arg(format!("--kubeconfig={}", kubeconfig.display()))
         .arg(format!("--cluster-resource-namespace={NAMESPACE}"))
@@ -99,5 +117,6 @@ pub fn start(plane: &ControlPlane, host: &str) -> Replica {
         // The default limits would slow down busy tests.
         .args(["--kube-api-qps=100", "--kube-api-burst=200"])
         .arg(format!("--metrics-listen-address=127.0.0.1:{metrics}"));
+
     Replica::start(&program, metrics)
 }

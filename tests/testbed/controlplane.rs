@@ -51,22 +51,36 @@ pub struct ControlPlane {
 impl ControlPlane {
     /// Starts everything and waits until the node is ready.
     pub fn start(binaries: Binaries) -> Self {
-        let directory = tempfile::Builder::new().prefix("loopwatch-testbed-").tempdir().expect("a temporary folder");
+        let directory = tempfile::Builder::new()
+            .prefix("loopwatch-testbed-")
+            .tempdir()
+            .expect("a temporary folder");
         let path = directory.path().to_owned();
         let [etcd_port, peer, port] = [(); 3].map(|()| ports::free());
         let url = format!("https://127.0.0.1:{port}");
+
         write_keys(&path);
         let tokens = write_tokens(&path.join("tokens.csv"));
         let authority = path.join("certs/apiserver.crt");
+
         for (user, token) in &tokens {
-            write_kubeconfig(path.join(format!("{user}.kubeconfig")), &url, &authority, token, "default");
+            write_kubeconfig(
+                path.join(format!("{user}.kubeconfig")),
+                &url,
+                &authority,
+                token,
+                "default",
+            );
         }
+
         let etcd = etcd(&binaries.etcd, &path, etcd_port, peer).start();
-        let mut apiserver = apiserver(&binaries, &path, etcd_port, port).arg("--authorization-mode=RBAC").start();
+        let mut apiserver =
+            apiserver(&binaries, &path, etcd_port, port).arg("--authorization-mode=RBAC").start();
         eventually(Duration::from_secs(60), "the API server writes its certificate", || {
             apiserver.assert_running();
             authority.exists().then_some(()).ok_or_else(|| "it is not there".to_owned())
         });
+
         let kube = Kube::new(&path.join("admin.kubeconfig"));
         let controllers = controllers(&binaries, &path);
         let plane = Self {
@@ -81,7 +95,9 @@ impl ControlPlane {
             directory: Mutex::new(Some(directory)),
             path,
         };
+
         plane.wait_ready(Duration::from_secs(60));
+
         // While it starts, the API server creates the roles that these programs need.
         lock(&plane.others).extend(controllers.iter().map(Program::start));
         plane.kube.apply_file("tests/testbed/controlplane/kwok/node.yaml", "");
@@ -90,8 +106,10 @@ impl ControlPlane {
             let node = plane.kube.find("v1", "Node", "", "fake-0").unwrap_or_default();
             let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let ready = conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
+
             ready.then_some(()).ok_or_else(|| node["status"]["conditions"].to_string())
         });
+
         plane
     }
 
@@ -115,20 +133,23 @@ impl ControlPlane {
         lock(&self.apiserver)
     }
 
-    /// Kills the API server, calls `meanwhile`, and starts it again. Other users of the process wait for the lock.
+    /// Kills the API server, calls `meanwhile`, and starts it again. Other users of the process
+    /// wait for the lock.
     pub fn restart_apiserver(&self, meanwhile: impl FnOnce()) {
         {
             let mut apiserver = self.apiserver();
             apiserver.kill();
             meanwhile();
+
             let again = apiserver.program.start();
             *apiserver = again;
         }
+
         self.wait_ready(Duration::from_secs(60));
     }
 
-    /// Starts another API server of this cluster, which also asks a webhook for authorization, like those of managed
-    /// clusters. Returns it with its address.
+    /// Starts another API server of this cluster, which also asks a webhook for authorization, like
+    /// those of managed clusters. Returns it with its address.
     pub fn apiserver_with_authorizer(&self, webhook: u16) -> (Process, String) {
         let config = self.path.join("authorizer.json");
         let text = json!({
@@ -137,6 +158,7 @@ impl ControlPlane {
             "users": [{"name": "apiserver", "user": {}}],
             "contexts": [{"name": "webhook", "context": {"cluster": "webhook", "user": "apiserver"}}],
         });
+
         std::fs::write(&config, text.to_string()).expect("our own folder");
         let port = ports::free();
         let process = apiserver(&self.binaries, &self.path, self.etcd_port, port)
@@ -144,11 +166,12 @@ impl ControlPlane {
             .arg(format!("--authorization-webhook-config-file={}", config.display()))
             .arg("--authorization-webhook-version=v1")
             .start();
+
         (process, format!("https://127.0.0.1:{port}"))
     }
 
-    /// Restarts the fake kubelet, so that it can also run commands in the Pods of these namespaces. Every shell command does
-    /// nothing and succeeds, because the containers do not exist.
+    /// Restarts the fake kubelet, so that it can also run commands in the Pods of these namespaces.
+    /// Every shell command does nothing and succeeds, because the containers do not exist.
     pub fn pretend_exec(&self, namespaces: &[&str]) {
         let programs = self.path.join("containers");
         std::fs::create_dir_all(&programs).expect("our own folder");
@@ -157,15 +180,18 @@ impl ControlPlane {
             std::fs::write(&file, "#!/bin/sh\nexit 0\n").expect("our own folder");
             std::fs::set_permissions(&file, Permissions::from_mode(0o755)).expect("our own file");
         }
+
         let config = self.path.join("exec.json");
         let text = json!({"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterExec", "metadata": {"name": "nothing"},
             "spec": {"selector": {"matchNamespaces": namespaces}, "execs": [{"local": {}}]}});
         std::fs::write(&config, text.to_string()).expect("our own folder");
+
         let port = ports::free();
         {
             let mut others = lock(&self.others);
             let kubelet = others.last_mut().expect("the fake kubelet is the last program");
             kubelet.kill();
+
             // Otherwise the next one would wait until the lease of this one has expired.
             self.kube.delete("coordination.k8s.io/v1", "Lease", "kube-node-lease", "fake-0");
             let program = kubelet.program.clone();
@@ -173,14 +199,24 @@ impl ControlPlane {
                 .arg(format!("--config={}", config.display()))
                 .arg(format!("--server-address=127.0.0.1:{port}"))
                 .arg(format!("--tls-cert-file={}", self.path.join("certs/apiserver.crt").display()))
-                .arg(format!("--tls-private-key-file={}", self.path.join("certs/apiserver.key").display()))
+                .arg(format!(
+                    "--tls-private-key-file={}",
+                    self.path.join("certs/apiserver.key").display()
+                ))
                 .env("PATH", &programs)
                 .start();
         }
+
         let status = json!({"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}});
         let node = "/api/v1/nodes/fake-0/status";
-        let patched = self.kube.call("PATCH", node, "application/merge-patch+json", Some(&json!({"status": status})));
+        let patched = self.kube.call(
+            "PATCH",
+            node,
+            "application/merge-patch+json",
+            Some(&json!({"status": status})),
+        );
+
         patched.unwrap_or_else(|error| panic!("{error}"));
         self.wait_ready(Duration::from_secs(20));
     }
@@ -196,12 +232,21 @@ impl ControlPlane {
     pub fn etcd(&self, path: &str, body: &Value) -> Value {
         let answer = http::request("POST", self.etcd_port, path, &[], &body.to_string());
         let answer = answer.unwrap_or_else(|error| panic!("{error}"));
+
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+
         serde_json::from_str(&answer.body).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// Writes a kubeconfig with the token of a service account, for this API server or a proxy in front of it.
-    pub fn kubeconfig_of(&self, file: &str, server: &str, namespace: &str, account: &str) -> PathBuf {
+    /// Writes a kubeconfig with the token of a service account, for this API server or a proxy in
+    /// front of it.
+    pub fn kubeconfig_of(
+        &self,
+        file: &str,
+        server: &str,
+        namespace: &str,
+        account: &str,
+    ) -> PathBuf {
         let token = self.kube.token(namespace, account);
         let authority = self.path.join("certs/apiserver.crt");
         write_kubeconfig(self.path.join(file), server, &authority, &token, namespace)
@@ -215,11 +260,13 @@ impl ControlPlane {
         &self.path
     }
 
-    /// Kills all processes, because no data needs to survive. etcd is last: without it, the API server would hang.
+    /// Kills all processes, because no data needs to survive. etcd is last: without it, the API
+    /// server would hang.
     pub fn stop(&self) {
         for process in lock(&self.others).iter_mut() {
             process.kill();
         }
+
         self.apiserver().kill();
         lock(&self.etcd).kill();
         drop(lock(&self.directory).take());
@@ -232,7 +279,8 @@ impl Drop for ControlPlane {
     }
 }
 
-/// Locks a mutex even if a test panicked while it held it: that test has failed already, and others continue.
+/// Locks a mutex even if a test panicked while it held it: that test has failed already, and others
+/// continue.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -281,33 +329,45 @@ fn controllers(binaries: &Binaries, directory: &Path) -> [Program; 3] {
             // The default limits protect large clusters, and would slow down busy tests.
             .args(["--kube-api-qps=300", "--kube-api-burst=600"])
     };
-    let controller_manager = component("kube-controller-manager", &binaries.controller_manager, "kcm")
-        .arg(format!("--service-account-private-key-file={}", at("sa.key")))
-        .arg("--use-service-account-credentials=true")
-        .arg(format!("--root-ca-file={}", at("certs/apiserver.crt")));
+
+    let controller_manager =
+        component("kube-controller-manager", &binaries.controller_manager, "kcm")
+            .arg(format!("--service-account-private-key-file={}", at("sa.key")))
+            .arg("--use-service-account-credentials=true")
+            .arg(format!("--root-ca-file={}", at("certs/apiserver.crt")));
     let kwok = Program::new("kwok", &binaries.kwok, directory)
         .arg(format!("--kubeconfig={}", at("kwok.kubeconfig")))
-        .arg(format!("--config={}", repository("tests/testbed/controlplane/kwok/stages.yaml").display()))
+        .arg(format!(
+            "--config={}",
+            repository("tests/testbed/controlplane/kwok/stages.yaml").display()
+        ))
         .arg("--manage-all-nodes=true")
         .arg("--node-lease-duration-seconds=40")
         .arg(format!("--server-address=127.0.0.1:{}", ports::free()));
+
     [controller_manager, component("kube-scheduler", &binaries.scheduler, "scheduler"), kwok]
 }
 
 /// The X.509 encoding of a public P-256 key, up to the point on the curve.
 const P256_HEAD: [u8; 26] = [
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
-    0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
+    0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
 /// Creates the keys for tokens of service accounts: `sa.key` signs them, `sa.pub` verifies them.
 fn write_keys(directory: &Path) {
     let random = SystemRandom::new();
-    let secret = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).expect("a key");
-    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, secret.as_ref(), &random).expect("our key");
+    let secret =
+        EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).expect("a key");
+    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, secret.as_ref(), &random)
+        .expect("our key");
     let public = [&P256_HEAD, pair.public_key().as_ref()].concat();
-    for (file, label, der) in [("sa.key", "PRIVATE", secret.as_ref()), ("sa.pub", "PUBLIC", &public)] {
-        let pem = format!("-----BEGIN {label} KEY-----\n{}\n-----END {label} KEY-----\n", base64(der));
+
+    for (file, label, der) in
+        [("sa.key", "PRIVATE", secret.as_ref()), ("sa.pub", "PUBLIC", &public)]
+    {
+        let pem =
+            format!("-----BEGIN {label} KEY-----\n{}\n-----END {label} KEY-----\n", base64(der));
         std::fs::write(directory.join(file), pem).expect("our own folder");
     }
 }
@@ -318,16 +378,19 @@ fn write_tokens(file: &Path) -> Vec<(&'static str, String)> {
     let tokens = USERS.map(|(user, name, all)| {
         let mut random = [0; 24];
         ring::rand::SecureRandom::fill(&SystemRandom::new(), &mut random).expect("random bytes");
+
         let token = base64(&random).replace(['+', '/'], "x");
         let groups = if all { ",\"system:masters\"" } else { "" };
         lines.push_str(&format!("{token},{name},{user}{groups}\n"));
         (user, token)
     });
+
     std::fs::write(file, lines).expect("our own folder");
     tokens.into()
 }
 
 fn base64(bytes: &[u8]) -> String {
     use ::base64::Engine;
+
     ::base64::engine::general_purpose::STANDARD.encode(bytes)
 }

@@ -1,4 +1,5 @@
-//! Definitions of the Prometheus Operator and of KEDA, for the manifests that need them. Nothing here runs these programs.
+//! Definitions of the Prometheus Operator and of KEDA, for the manifests that need them. Nothing
+//! here runs these programs.
 
 use std::fmt;
 use std::fs;
@@ -29,8 +30,16 @@ const SOURCES: [Source; 2] = [
         folder: "example/prometheus-operator-crd",
         files: &[
             ("monitoring.coreos.com_podmonitors.yaml", "podmonitors", "monitoring.coreos.com/v1"),
-            ("monitoring.coreos.com_prometheusrules.yaml", "prometheusrules", "monitoring.coreos.com/v1"),
-            ("monitoring.coreos.com_alertmanagerconfigs.yaml", "alertmanagerconfigs", "monitoring.coreos.com/v1alpha1"),
+            (
+                "monitoring.coreos.com_prometheusrules.yaml",
+                "prometheusrules",
+                "monitoring.coreos.com/v1",
+            ),
+            (
+                "monitoring.coreos.com_alertmanagerconfigs.yaml",
+                "alertmanagerconfigs",
+                "monitoring.coreos.com/v1alpha1",
+            ),
         ],
     },
     Source {
@@ -49,8 +58,8 @@ pub struct Definitions {
     keda_trigger: String,
 }
 
-/// Definitions in a cluster: their names, and the paths of their objects. They are removed when this is dropped: other tests
-/// count what they find, or install them again.
+/// Definitions in a cluster: their names, and the paths of their objects. They are removed when
+/// this is dropped: other tests count what they find, or install them again.
 pub struct Installed(Kube, Vec<(String, String)>);
 
 /// Finds the definitions in the cache of Go, or downloads their modules.
@@ -69,7 +78,9 @@ pub fn find() -> Result<Definitions, Missing> {
             texts.push((read(folder.join(file))?, *plural, *api));
         }
     }
-    let keda_trigger = read(module_folder(PINNED_BY, KEDA)?.join("pkg/scalers/prometheus_scaler.go"))?;
+
+    let keda_trigger =
+        read(module_folder(PINNED_BY, KEDA)?.join("pkg/scalers/prometheus_scaler.go"))?;
     Ok(Definitions { texts, keda_trigger })
 }
 
@@ -86,8 +97,10 @@ impl Definitions {
                 let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
                 installed.1.push((name, path.clone()));
             }
+
             eventually(SOON, &format!("{plural} are served"), || kube.get(&path));
         }
+
         installed
     }
 
@@ -102,7 +115,8 @@ impl Drop for Installed {
     fn drop(&mut self) {
         for (name, path) in &self.1 {
             self.0.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name);
-            let gone = until(SOON, || self.0.get(path).map_or_else(|_| Ok(()), |_| Err(String::new())));
+            let gone =
+                until(SOON, || self.0.get(path).map_or_else(|_| Ok(()), |_| Err(String::new())));
             if gone.is_err() {
                 eprintln!("{name} is still served");
             }

@@ -1,5 +1,6 @@
-//! The smallest adapter for external metrics: it answers the API `external.metrics.k8s.io` from the `/metrics` of a loopwatch,
-//! behind the API server's aggregation. It serves what a HorizontalPodAutoscaler asks for, and nothing else.
+//! The smallest adapter for external metrics: it answers the API `external.metrics.k8s.io` from the
+//! `/metrics` of a loopwatch, behind the API server's aggregation. It serves what a
+//! HorizontalPodAutoscaler asks for, and nothing else.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +17,8 @@ use super::http;
 use super::kube::Kube;
 use super::wait::eventually;
 
-/// A registered adapter. Removed when dropped: an API group that nobody serves would disturb discovery.
+/// A registered adapter. Removed when dropped: an API group that nobody serves would disturb
+/// discovery.
 pub struct ExternalMetrics {
     kube: Kube,
 }
@@ -24,7 +26,8 @@ pub struct ExternalMetrics {
 const GROUP_VERSION: &str = "external.metrics.k8s.io/v1beta1";
 const REGISTRATION: &str = "apiregistration.k8s.io/v1";
 const NAME: &str = "v1beta1.external.metrics.k8s.io";
-/// The Service, which leads to this machine: the API server has no other way to an address on loopback.
+/// The Service, which leads to this machine: the API server has no other way to an address on
+/// loopback.
 const SERVICE: &str = "external-metrics";
 
 // === impl ExternalMetrics ===
@@ -42,6 +45,7 @@ impl ExternalMetrics {
                 std::thread::spawn(move || answer(stream, config, loopwatch));
             }
         });
+
         let kube = plane.kube.clone();
         kube.apply(
             &json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": "default"},
@@ -51,10 +55,12 @@ impl ExternalMetrics {
             "group": "external.metrics.k8s.io", "version": "v1beta1", "insecureSkipTLSVerify": true,
             "groupPriorityMinimum": 100, "versionPriority": 100,
             "service": {"name": SERVICE, "namespace": "default", "port": port}}}));
+
         let adapter = Self { kube };
         eventually(Duration::from_secs(30), "the adapter is available", || {
             adapter.kube.get(&format!("/apis/{GROUP_VERSION}"))
         });
+
         adapter
     }
 }
@@ -68,12 +74,19 @@ impl Drop for ExternalMetrics {
 
 /// A server with the certificate of the API server.
 fn server_config(plane: &ControlPlane) -> Arc<ServerConfig> {
-    let _ = rustls::crypto::ring::default_provider().install_default(); // another test may have done so
+    // Another test may have done so.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let file = |name: &str| plane.directory().join("certs").join(name);
     let certificates = CertificateDer::pem_file_iter(file("apiserver.crt")).expect("a certificate");
     let certificates = certificates.collect::<Result<Vec<_>, _>>().expect("certificates");
     let key = PrivateKeyDer::from_pem_file(file("apiserver.key")).expect("a key");
-    Arc::new(ServerConfig::builder().with_no_client_auth().with_single_cert(certificates, key).expect("valid"))
+
+    Arc::new(
+        ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(certificates, key)
+            .expect("valid"),
+    )
 }
 
 /// Answers one request.
@@ -82,11 +95,13 @@ fn answer(stream: TcpStream, config: Arc<ServerConfig>, loopwatch: u16) -> Optio
     let mut stream = BufReader::new(StreamOwned::new(ServerConnection::new(config).ok()?, stream));
     let mut first = String::new();
     stream.read_line(&mut first).ok()?;
+
     let mut line = String::from(" ");
     while !line.trim().is_empty() {
         line.clear();
         stream.read_line(&mut line).ok()?;
     }
+
     let path = first.split(' ').nth(1)?;
     let (status, body) = match respond(path, loopwatch) {
         Ok(body) => ("200 OK", body),
@@ -96,12 +111,14 @@ fn answer(stream: TcpStream, config: Arc<ServerConfig>, loopwatch: u16) -> Optio
             "reason": "NotFound", "code": 404, "message": message}),
         ),
     };
+
     let body = body.to_string();
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
     let mut stream = stream.into_inner();
+
     stream.write_all(format!("{head}{body}").as_bytes()).ok()?;
     stream.conn.send_close_notify();
     stream.flush().ok()
@@ -111,14 +128,19 @@ fn respond(path: &str, loopwatch: u16) -> Result<Value, String> {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let rest = path.strip_prefix(&format!("/apis/{GROUP_VERSION}")).ok_or("not here")?;
     let words: Vec<&str> = rest.split('/').filter(|word| !word.is_empty()).collect();
+
     match words[..] {
-        [] => Ok(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": GROUP_VERSION, "resources": [
-            {"name": "*", "singularName": "", "namespaced": true, "kind": "ExternalMetricValueList", "verbs": ["get"]}]})),
+        [] => Ok(
+            json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": GROUP_VERSION, "resources": [
+            {"name": "*", "singularName": "", "namespaced": true, "kind": "ExternalMetricValueList", "verbs": ["get"]}]}),
+        ),
         ["namespaces", _, metric] => {
             let value = sum(&http::get(loopwatch, "/metrics")?, metric, &wanted(query))?;
             let now = jiff::Timestamp::now().to_string();
-            Ok(json!({"kind": "ExternalMetricValueList", "apiVersion": GROUP_VERSION, "metadata": {}, "items": [
-                {"metricName": metric, "metricLabels": {}, "timestamp": now, "value": format!("{}m", (value * 1e3).round())}]}))
+            Ok(
+                json!({"kind": "ExternalMetricValueList", "apiVersion": GROUP_VERSION, "metadata": {}, "items": [
+                {"metricName": metric, "metricLabels": {}, "timestamp": now, "value": format!("{}m", (value * 1e3).round())}]}),
+            )
         }
         _ => Err("not here".to_owned()),
     }
@@ -126,7 +148,8 @@ fn respond(path: &str, loopwatch: u16) -> Result<Value, String> {
 
 /// The labels of a selector, as they are written in the exposition.
 fn wanted(query: &str) -> Vec<String> {
-    let selector = query.split('&').find_map(|pair| pair.strip_prefix("labelSelector=")).unwrap_or_default();
+    let selector =
+        query.split('&').find_map(|pair| pair.strip_prefix("labelSelector=")).unwrap_or_default();
     let selector = selector.replace("%3D", "=").replace("%2C", ",");
     selector
         .split(',')
@@ -135,14 +158,22 @@ fn wanted(query: &str) -> Vec<String> {
         .collect()
 }
 
-/// The sum of the series with these labels. No series is not 0: the autoscaler must not scale down because of it.
+/// The sum of the series with these labels. No series is not 0: the autoscaler must not scale down
+/// because of it.
 fn sum(metrics: &str, metric: &str, wanted: &[String]) -> Result<f64, String> {
-    let series = metrics.lines().filter_map(|line| line.strip_prefix(metric)?.strip_prefix('{')?.split_once("} "));
+    let series = metrics
+        .lines()
+        .filter_map(|line| line.strip_prefix(metric)?.strip_prefix('{')?.split_once("} "));
     let chosen = series.filter(|(labels, _)| {
-        wanted
-            .iter()
-            .all(|label| labels.split("\",").any(|one| label.trim_end_matches('"') == one.trim_end_matches('"')))
+        wanted.iter().all(|label| {
+            labels.split("\",").any(|one| label.trim_end_matches('"') == one.trim_end_matches('"'))
+        })
     });
+
     let values: Vec<f64> = chosen.filter_map(|(_, value)| value.parse().ok()).collect();
-    if values.is_empty() { Err(format!("no series {metric} {wanted:?}")) } else { Ok(values.iter().sum()) }
+    if values.is_empty() {
+        Err(format!("no series {metric} {wanted:?}"))
+    } else {
+        Ok(values.iter().sum())
+    }
 }

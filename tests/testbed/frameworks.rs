@@ -1,4 +1,5 @@
-//! The zoo's operators in their frameworks: the same faults, each with a process and a Pod that stands for it.
+//! The zoo's operators in their frameworks: the same faults, each with a process and a Pod that
+//! stands for it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -50,8 +51,8 @@ pub struct Member {
     faults: u16,
 }
 
-/// Installs and starts an operator with the flags that those in Java and Rust share, and waits until it runs. Returns the
-/// process, and the port of its faults.
+/// Installs and starts an operator with the flags that those in Java and Rust share, and waits
+/// until it runs. Returns the process, and the port of its faults.
 fn launch(
     plane: &ControlPlane,
     framework: Framework,
@@ -62,7 +63,9 @@ fn launch(
 ) -> (Process, u16) {
     let account = framework.account();
     operator::install_zoo(plane, account, framework.kind());
-    let kubeconfig = plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, account);
+
+    let kubeconfig =
+        plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, account);
     let faults = ports::free();
     let mut process = program
         .env("KUBECONFIG", kubeconfig)
@@ -71,10 +74,12 @@ fn launch(
         .arg(format!("--fault-listen=127.0.0.1:{faults}"))
         .args(["--ready-after=0.2", "--concurrency=1"])
         .start();
+
     eventually(Duration::from_secs(60), &format!("the {account} runs"), || {
         process.assert_running();
         http::get(faults, "/faults")
     });
+
     (process, faults)
 }
 
@@ -157,11 +162,18 @@ impl Member {
         let (address, port) = (Ipv4Addr::new(127, 0, 0, 2), ports::free());
         let at = SocketAddr::from((address, port));
         let built = |found: Result<_, Missing>| found.unwrap_or_else(|missing| panic!("{missing}"));
+
         plane.kube.namespace(namespace);
         let mut pprof = None;
         let (process, faults) = match framework {
             Framework::Go => {
-                let flags = ["--ready-after=200ms", "--wait-for-pods=false", "--autoscale-every=0", "--concurrency=1"];
+                let flags = [
+                    "--ready-after=200ms",
+                    "--wait-for-pods=false",
+                    "--autoscale-every=0",
+                    "--concurrency=1",
+                ];
+
                 let operator = Operator::start_at(plane, &name, namespace, at, &flags);
                 let faults = operator.fault_port();
                 pprof = Some(operator.pprof);
@@ -169,21 +181,42 @@ impl Member {
             }
             Framework::Python => {
                 kopf::install(plane);
-                let operator = KopfOperator::start(plane, &built(kopf::interpreter()), &name, namespace);
+                let operator =
+                    KopfOperator::start(plane, &built(kopf::interpreter()), &name, namespace);
                 let faults = operator.fault_port();
+
                 (operator.process, faults)
             }
-            Framework::Java => {
-                launch(plane, framework, gear::program(plane, &built(gear::build()), &name), &name, namespace, at)
-            }
-            Framework::Rust => {
-                launch(plane, framework, gizmo::program(plane, built(gizmo::build()), &name), &name, namespace, at)
-            }
+            Framework::Java => launch(
+                plane,
+                framework,
+                gear::program(plane, &built(gear::build()), &name),
+                &name,
+                namespace,
+                at,
+            ),
+            Framework::Rust => launch(
+                plane,
+                framework,
+                gizmo::program(plane, built(gizmo::build()), &name),
+                &name,
+                namespace,
+                at,
+            ),
         };
+
         reader_account_of(&plane.kube, namespace, framework.account());
         let metrics = framework.has_metrics().then_some(port);
         let pod = pods::deploy_for(&plane.kube, namespace, framework.account(), address, metrics);
-        Self { framework, process, pod, metrics: at, pprof, namespace: namespace.to_owned(), faults }
+        Self {
+            framework,
+            process,
+            pod,
+            metrics: at,
+            pprof,
+            namespace: namespace.to_owned(),
+            faults,
+        }
     }
 
     /// Switches a fault on: `ReconcileFailing?attempts=3`.
@@ -199,9 +232,11 @@ impl Member {
             }
             and(format!("namespace={}", self.namespace));
         }
+
         if let On::Object(name) = on {
             and(format!("name={name}"));
         }
+
         switch_on(self.faults, &fault);
     }
 

@@ -1,5 +1,5 @@
-//! A proxy in front of the API server that can refuse and delay requests, and counts them and their answers. It serves plain HTTP, so that it can write answers
-//! itself.
+//! A proxy in front of the API server that can refuse and delay requests, and counts them and their
+//! answers. It serves plain HTTP, so that it can write answers itself.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,7 +63,8 @@ impl Gate {
         Self::delayed(plane, Duration::ZERO)
     }
 
-    /// Starts a gate that adds a token to requests without credentials: client-go sends none over plain HTTP.
+    /// Starts a gate that adds a token to requests without credentials: client-go sends none over
+    /// plain HTTP.
     pub fn with_token(plane: &ControlPlane, token: &str) -> Self {
         Self::start(forwarder(plane), Duration::ZERO, Some(token))
     }
@@ -74,22 +75,31 @@ impl Gate {
     }
 
     fn start(client: Client, latency: Duration, token: Option<&str>) -> Self {
-        let credentials = token.map(|token| format!("Bearer {token}").parse().expect("a token is a header value"));
+        let credentials = token
+            .map(|token| format!("Bearer {token}").parse().expect("a token is a header value"));
         let listener = RUNTIME.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a free port");
         let port = listener.local_addr().expect("our own port").port();
         let refusal = Arc::new(Mutex::new(None));
         let refused = Arc::new(AtomicUsize::new(0));
         let (traffic, requests) = (Arc::new(Traffic::default()), Arc::new(Mutex::new(Vec::new())));
-        let (rules, count, passing, log) = (refusal.clone(), refused.clone(), traffic.clone(), requests.clone());
+        let (rules, count, passing, log) =
+            (refusal.clone(), refused.clone(), traffic.clone(), requests.clone());
+
         let (cut, cuts) = watch::channel(0);
         RUNTIME.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (client, rules, count, log) = (client.clone(), rules.clone(), count.clone(), log.clone());
-                let (passing, credentials): (_, Option<HeaderValue>) = (passing.clone(), credentials.clone());
+                let (client, rules, count, log) =
+                    (client.clone(), rules.clone(), count.clone(), log.clone());
+                let (passing, credentials): (_, Option<HeaderValue>) =
+                    (passing.clone(), credentials.clone());
                 let service = service_fn(move |mut request: Request<Incoming>| {
                     if let Some(credentials) = &credentials {
-                        request.headers_mut().entry(header::AUTHORIZATION).or_insert_with(|| credentials.clone());
+                        request
+                            .headers_mut()
+                            .entry(header::AUTHORIZATION)
+                            .or_insert_with(|| credentials.clone());
                     }
+
                     lock(&log).push(request.uri().to_string());
                     let rule = lock(&rules).clone();
                     let (client, count, passing) = (client.clone(), count.clone(), passing.clone());
@@ -99,6 +109,7 @@ impl Gate {
                         Ok::<_, Infallible>(answer.map(|body| passing.count(body)))
                     }
                 });
+
                 let mut cuts = cuts.clone();
                 cuts.mark_unchanged();
                 RUNTIME.spawn(async move {
@@ -110,6 +121,7 @@ impl Gate {
                 });
             }
         });
+
         Self { port, refusal, refused, traffic, requests, cut }
     }
 
@@ -182,7 +194,8 @@ fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Creates a client that adds only the address and TLS to a request.
 fn forwarder(plane: &ControlPlane) -> Client {
-    let authority = std::fs::read(plane.directory().join("certs/apiserver.crt")).expect("the API server's certificate");
+    let authority = std::fs::read(plane.directory().join("certs/apiserver.crt"))
+        .expect("the API server's certificate");
     RUNTIME.block_on(async {
         let mut config = Config::new(plane.url.parse().expect("our own address"));
         config.root_cert = Some(pem(&authority));
@@ -194,7 +207,9 @@ fn forwarder(plane: &ControlPlane) -> Client {
 /// Parses the certificates of a PEM file.
 fn pem(text: &[u8]) -> Vec<Vec<u8>> {
     use rustls::pki_types::CertificateDer;
+
     use rustls::pki_types::pem::PemObject;
+
     CertificateDer::pem_slice_iter(text).filter_map(Result::ok).map(|der| der.to_vec()).collect()
 }
 
@@ -208,13 +223,16 @@ async fn pass(
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
     traffic.requests.fetch_add(1, Ordering::Relaxed);
     traffic.reviews.fetch_add(usize::from(path.contains("reviews")), Ordering::Relaxed);
+
     if let Some(refusal) = refusal.filter(|refusal| path.contains(refusal.path)) {
         refused.fetch_add(1, Ordering::Relaxed);
         return answer(refusal.status, refusal.retry_after, "refused by the gate");
     }
+
     let (mut parts, body) = request.into_parts();
     parts.headers.remove(header::HOST);
     parts.uri = path.parse().unwrap_or_default();
+
     let body = body.collect().await.map(|body| body.to_bytes().to_vec()).unwrap_or_default();
     match client.send(Request::from_parts(parts, Body::from(body))).await {
         Ok(response) => response.map(|body| body.map_err(|error| error.into()).boxed_unsync()),
@@ -231,6 +249,8 @@ fn answer(status: u16, retry_after: Option<u32>, message: &str) -> Response<AnyB
     if let Some(seconds) = retry_after {
         response = response.header(header::RETRY_AFTER, seconds);
     }
-    let body = Full::new(Bytes::from(body.to_string())).map_err(|never| match never {}).boxed_unsync();
+
+    let body =
+        Full::new(Bytes::from(body.to_string())).map_err(|never| match never {}).boxed_unsync();
     response.body(body).expect("a response of constants")
 }

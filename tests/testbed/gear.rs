@@ -1,4 +1,5 @@
-//! The zoo's operator in Java, built with Maven. Its framework is the Java Operator SDK, with the metrics that the SDK recommends.
+//! The zoo's operator in Java, built with Maven. Its framework is the Java Operator SDK, with the
+//! metrics that the SDK recommends.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,8 @@ pub const KIND: &str = "Gear";
 /// Its account.
 pub const ACCOUNT: &str = "gear-operator";
 
-/// Finds the operator with its libraries, or builds it into the cache of built programs. Returns the folder.
+/// Finds the operator with its libraries, or builds it into the cache of built programs. Returns
+/// the folder.
 ///
 /// # Errors
 /// Names the missing program and the remedy.
@@ -29,27 +31,44 @@ pub fn build() -> Result<PathBuf, Missing> {
         );
         maven(&sources.join("pom.xml"), out)
     })?;
+
     sweep(&folder, &built);
     Ok(built)
 }
 
 fn maven(pom: &Path, out: &Path) -> Result<(), Missing> {
     let help = "install a JDK 17 or later and Maven (on Debian: apt-get install maven), with access to Maven Central";
-    let said = |error: &dyn fmt::Display| Missing::Java(format!("cannot build the gear-operator: {error}; {help}"));
+    let said = |error: &dyn fmt::Display| {
+        Missing::Java(format!("cannot build the gear-operator: {error}; {help}"))
+    };
     let mut command = Command::new("mvn");
-    command.args(["--batch-mode", "--quiet", "--file"]).arg(pom).arg(format!("-Dbuild.folder={}", out.display()));
-    let answer =
-        command.args(["-DskipTests", "package"]).stdin(Stdio::null()).output().map_err(|error| said(&error))?;
+
+    command
+        .args(["--batch-mode", "--quiet", "--file"])
+        .arg(pom)
+        .arg(format!("-Dbuild.folder={}", out.display()));
+    let answer = command
+        .args(["-DskipTests", "package"])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| said(&error))?;
     match answer.status.success() {
         true => Ok(()),
-        false => Err(said(&String::from_utf8_lossy(&[answer.stdout, answer.stderr].concat()).trim())),
+        false => {
+            Err(said(&String::from_utf8_lossy(&[answer.stdout, answer.stderr].concat()).trim()))
+        }
     }
 }
 
-/// Returns the program, to which the caller adds flags. `built` is the folder with its classes and libraries.
+/// Returns the program, to which the caller adds flags. `built` is the folder with its classes and
+/// libraries.
 pub(crate) fn program(plane: &ControlPlane, built: &Path, name: &str) -> Program {
     let built = built.display();
     Program::new(name, "java", plane.directory())
         .arg("-Xmx1g") // as in a container with a limit
-        .args(["-cp".to_owned(), format!("{built}/classes:{built}/lib/*"), "dev.loopwatch.zoo.GearOperator".to_owned()])
+        .args([
+            "-cp".to_owned(),
+            format!("{built}/classes:{built}/lib/*"),
+            "dev.loopwatch.zoo.GearOperator".to_owned(),
+        ])
 }

@@ -1,5 +1,5 @@
-//! The zoo's operator in Rust, with kube-rs and the metrics of its template. It has packages of its own, which only its test
-//! builds.
+//! The zoo's operator in Rust, with kube-rs and the metrics of its template. It has packages of its
+//! own, which only its test builds.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -25,18 +25,25 @@ pub fn build() -> Result<PathBuf, Missing> {
     let folder = cache()?.join("gizmo");
     let built = once(&folder.join(format!("{:016x}", fingerprint(&sources, is_source)?)), |out| {
         eprintln!("test bed: building the gizmo-operator once, which takes a minute or two");
-        let said = |error: &dyn std::fmt::Display| format!("cannot build the gizmo-operator: {error}");
+        let said =
+            |error: &dyn std::fmt::Display| format!("cannot build the gizmo-operator: {error}");
         let target = folder.join("target");
         let mut cargo = Command::new("cargo");
-        cargo.args(["build", "--locked", "--quiet", "--manifest-path"]).arg(sources.join("Cargo.toml"));
+
+        cargo
+            .args(["build", "--locked", "--quiet", "--manifest-path"])
+            .arg(sources.join("Cargo.toml"));
         cargo.arg("--target-dir").arg(&target).stdin(Stdio::null());
+
         let answer = cargo.output().map_err(|error| said(&error))?;
         if !answer.status.success() {
             return Err(said(&String::from_utf8_lossy(&answer.stderr)).into());
         }
+
         std::fs::copy(target.join("debug/gizmo-operator"), out).map_err(|error| said(&error))?;
         Ok(())
     })?;
+
     sweep(&folder, &built);
     Ok(built)
 }

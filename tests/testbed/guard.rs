@@ -1,8 +1,9 @@
 //! Child processes that cannot outlive their parent.
 //!
-//! This program starts itself again as the guard of each child. The guard's standard input is a pipe from the parent.
-//! When the parent ends for any reason, the pipe closes and the guard kills the child. A guard has its own process
-//! group, so that Ctrl-C at a terminal reaches the parent and not the guard.
+//! This program starts itself again as the guard of each child. The guard's standard input is a
+//! pipe from the parent. When the parent ends for any reason, the pipe closes and the guard kills
+//! the child. A guard has its own process group, so that Ctrl-C at a terminal reaches the parent
+//! and not the guard.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -40,16 +41,19 @@ pub struct Process {
     ended: Option<ExitStatus>,
 }
 
-/// Runs as a guard, and does not return, if this process was started as one. Call it first in `main`.
+/// Runs as a guard, and does not return, if this process was started as one. Call it first in
+/// `main`.
 pub fn stand_guard_if_asked() {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().as_deref() != Some(OsStr::new(GUARD)) {
         return;
     }
+
     let (Some(log), Some(program)) = (arguments.next(), arguments.next()) else {
         eprintln!("{GUARD} LOG PROGRAM [ARGUMENT…] is how a test starts its children");
         std::process::exit(64);
     };
+
     std::process::exit(stand_guard(Path::new(&log), &program, arguments));
 }
 
@@ -60,6 +64,7 @@ fn stand_guard(log: &Path, program: &OsStr, arguments: impl Iterator<Item = OsSt
         return 73;
     };
     let mut command = Command::new(program);
+
     command.args(arguments).stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
     let mut child = match command.spawn() {
         Ok(child) => child,
@@ -68,6 +73,7 @@ fn stand_guard(log: &Path, program: &OsStr, arguments: impl Iterator<Item = OsSt
             return 127;
         }
     };
+
     let _ = writeln!(std::io::stdout(), "{}", child.id()); // fails only if the parent is gone
     let group = Pid::from_child(&child);
     std::thread::spawn(move || {
@@ -75,6 +81,7 @@ fn stand_guard(log: &Path, program: &OsStr, arguments: impl Iterator<Item = OsSt
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         let _ = kill_process_group(group, Signal::KILL);
     });
+
     let Ok(status) = child.wait() else { return 71 };
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
@@ -132,9 +139,11 @@ impl Program {
 
     /// Returns the last lines of its log.
     pub fn log_tail(&self, lines: usize) -> String {
-        let text = std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let text =
+            std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let text = text.unwrap_or_else(|error| format!("(no log: {error})"));
         let all: Vec<&str> = text.lines().collect();
+
         all[all.len().saturating_sub(lines)..].join("\n")
     }
 
@@ -146,11 +155,15 @@ impl Program {
         command.arg(GUARD).arg(log).arg(program).args(arguments);
         self.set_environment(&mut command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-        let mut guard = command.spawn().unwrap_or_else(|error| panic!("cannot start the guard of {name}: {error}"));
+
+        let mut guard = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start the guard of {name}: {error}"));
         let mut line = String::new();
         if let Some(out) = guard.stdout.take() {
             let _ = BufReader::new(out).read_line(&mut line);
         }
+
         let Some(pid) = line.trim().parse().ok().and_then(Pid::from_raw) else {
             panic!("cannot start {name} ({}): {:?}", program.display(), guard.wait());
         };
@@ -219,6 +232,7 @@ impl Process {
         while self.ended().is_none() && Instant::now() < until {
             pause(Duration::from_millis(20));
         }
+
         self.ended()
     }
 }

@@ -1,5 +1,5 @@
-//! A client for plain HTTP on loopback. It uses HTTP/1.0 with one connection per request, so an answer ends with its
-//! connection.
+//! A client for plain HTTP on loopback. It uses HTTP/1.0 with one connection per request, so an
+//! answer ends with its connection.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -34,10 +34,15 @@ fn send_to(
 ) -> Result<TcpStream, std::io::Error> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
-    let mut head = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n", body.len());
+
+    let mut head = format!(
+        "{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n",
+        body.len()
+    );
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
+
     stream.write_all(format!("{head}\r\n{body}").as_bytes())?;
     Ok(stream)
 }
@@ -52,12 +57,18 @@ pub fn request(
 ) -> Result<HttpResponse, String> {
     let asked = format!("{method} 127.0.0.1:{port}{path}");
     let mut bytes = Vec::new();
-    let read = send(method, port, path, headers, body).and_then(|mut stream| stream.read_to_end(&mut bytes));
+    let read = send(method, port, path, headers, body)
+        .and_then(|mut stream| stream.read_to_end(&mut bytes));
+
     read.map_err(|error| format!("{asked}: {error}"))?;
     let text = String::from_utf8_lossy(&bytes);
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| format!("{asked}: no answer"))?;
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-    Ok(HttpResponse { status: status.ok_or_else(|| format!("{asked}: {head:?}"))?, body: body.to_owned() })
+
+    Ok(HttpResponse {
+        status: status.ok_or_else(|| format!("{asked}: {head:?}"))?,
+        body: body.to_owned(),
+    })
 }
 
 /// Gets `path` at an address of this machine, and ignores the answer.
@@ -78,5 +89,7 @@ pub fn get(port: u16, path: &str) -> Result<String, String> {
 /// Encodes a text as part of a query.
 pub fn encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }

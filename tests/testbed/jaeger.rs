@@ -1,4 +1,5 @@
-//! Jaeger, all in one process: a real receiver of OTLP, and the API with which the tests read traces back.
+//! Jaeger, all in one process: a real receiver of OTLP, and the API with which the tests read
+//! traces back.
 
 use std::path::Path;
 use std::time::Duration;
@@ -32,15 +33,25 @@ impl Jaeger {
         for (flag, port) in [("collector.otlp.http", otlp), ("query.http-server", query)] {
             program = program.arg(format!("--{flag}.host-port=127.0.0.1:{port}"));
         }
+
         // Everything else that it serves.
-        let unused =
-            ["admin.http", "collector.grpc-server", "collector.http-server", "collector.otlp.grpc", "http-server"];
+        let unused = [
+            "admin.http",
+            "collector.grpc-server",
+            "collector.http-server",
+            "collector.otlp.grpc",
+            "http-server",
+        ];
+
         for flag in unused.into_iter().chain(["query.grpc-server"]) {
             program = program.arg(format!("--{flag}.host-port=127.0.0.1:{}", ports::free()));
         }
+
         for flag in ["jaeger-binary", "jaeger-compact", "zipkin-compact"] {
-            program = program.arg(format!("--processor.{flag}.server-host-port=127.0.0.1:{}", ports::free()));
+            program = program
+                .arg(format!("--processor.{flag}.server-host-port=127.0.0.1:{}", ports::free()));
         }
+
         Self { program, process: None, otlp, query }
     }
 
@@ -50,6 +61,7 @@ impl Jaeger {
         eventually(Duration::from_secs(30), "Jaeger is ready", || {
             process.assert_running();
             http::get(self.query, "/api/services").map(drop)?;
+
             // An empty request of OTLP is valid.
             let headers = [("Content-Type", "application/x-protobuf")];
             let answer = http::request("POST", self.otlp, "/v1/traces", &headers, "")?;
@@ -87,9 +99,14 @@ impl Jaeger {
 
     fn ask(&self, path: &str) -> Result<Vec<Vec<Span>>, String> {
         let text = http::get(self.query, path)?;
-        let answer: Value = serde_json::from_str(&text).map_err(|error| format!("{path}: {error}: {text}"))?;
-        let traces = answer["data"].as_array().cloned().ok_or_else(|| format!("{path}: {answer}"))?;
-        let spans = |trace: Value| trace["spans"].as_array().into_iter().flatten().cloned().map(Span).collect();
+        let answer: Value =
+            serde_json::from_str(&text).map_err(|error| format!("{path}: {error}: {text}"))?;
+        let traces =
+            answer["data"].as_array().cloned().ok_or_else(|| format!("{path}: {answer}"))?;
+        let spans = |trace: Value| {
+            trace["spans"].as_array().into_iter().flatten().cloned().map(Span).collect()
+        };
+
         Ok(traces.into_iter().map(spans).collect())
     }
 }

@@ -2,8 +2,8 @@
 
 use loopwatch_model::observation::{Role, Scope, StatusSchema, WatchId, WatchedKind, Why};
 
-/// A kind that is watched in all namespaces: a child kind as discovery watches it, metadata-only and without foreign
-/// objects, any other one with its status.
+/// A kind that is watched in all namespaces: a child kind as discovery watches it, metadata-only
+/// and without foreign objects, any other one with its status.
 #[must_use]
 pub fn watched(group: &str, kind: &str, resource: &str, role: Role) -> WatchedKind {
     WatchedKind {

@@ -34,37 +34,56 @@ pub struct KopfOperator {
     health: u16,
 }
 
-/// Finds the Python interpreter with the operator's packages, or installs these in the cache of built programs.
+/// Finds the Python interpreter with the operator's packages, or installs these in the cache of
+/// built programs.
 ///
 /// # Errors
 /// Names the missing program and the remedy.
 pub fn interpreter() -> Result<PathBuf, Missing> {
     let requirements = repository("tests/zoo/kopf-operator/requirements.txt");
-    let pinned = fs::read(&requirements).map_err(|error| format!("cannot read {}: {error}", requirements.display()))?;
+    let pinned = fs::read(&requirements)
+        .map_err(|error| format!("cannot read {}: {error}", requirements.display()))?;
     let mut hash = SipHasher13::new();
+
     hash.write(&pinned);
     let folder = cache()?.join("kopf");
     let environment = once(&folder.join(format!("{:016x}", hash.finish())), |out| {
         eprintln!("test bed: installing kopf from PyPI once, which takes a few seconds");
         python("python3".as_ref(), &["-m".as_ref(), "venv".as_ref(), out.as_ref()])?;
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--requirement"];
-        let arguments: Vec<&OsStr> = pip.iter().map(OsStr::new).chain([requirements.as_os_str()]).collect();
+
+        let pip = [
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-input",
+            "--requirement",
+        ];
+
+        let arguments: Vec<&OsStr> =
+            pip.iter().map(OsStr::new).chain([requirements.as_os_str()]).collect();
         python(&out.join("bin/python"), &arguments)
     })?;
+
     sweep(&folder, &environment);
     Ok(environment.join("bin/python"))
 }
 
 /// Runs Python.
 fn python(interpreter: &Path, arguments: &[&OsStr]) -> Result<(), Missing> {
-    let help =
-        "install Python 3.10 or later with venv and pip (on Debian: apt-get install python3-venv), with access to PyPI";
-    let said = |error: &dyn fmt::Display| Missing::Python(format!("cannot install kopf: {error}; {help}"));
+    let help = "install Python 3.10 or later with venv and pip (on Debian: apt-get install python3-venv), with access to PyPI";
+    let said =
+        |error: &dyn fmt::Display| Missing::Python(format!("cannot install kopf: {error}; {help}"));
     let answer = Command::new(interpreter).args(arguments).stdin(Stdio::null()).output();
-    let answer = answer.map_err(|error| said(&format_args!("{}: {error}", interpreter.display())))?;
+    let answer =
+        answer.map_err(|error| said(&format_args!("{}: {error}", interpreter.display())))?;
+
     match answer.status.success() {
         true => Ok(()),
-        false => Err(said(&String::from_utf8_lossy(&[answer.stdout, answer.stderr].concat()).trim())),
+        false => {
+            Err(said(&String::from_utf8_lossy(&[answer.stdout, answer.stderr].concat()).trim()))
+        }
     }
 }
 
@@ -76,9 +95,11 @@ pub fn install(plane: &ControlPlane) {
 // === impl KopfOperator ===
 
 impl KopfOperator {
-    /// Starts it for a namespace, and waits until it is healthy. `python` is the interpreter with its packages.
+    /// Starts it for a namespace, and waits until it is healthy. `python` is the interpreter with
+    /// its packages.
     pub fn start(plane: &ControlPlane, python: &Path, name: &str, namespace: &str) -> Self {
-        let kubeconfig = plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
+        let kubeconfig =
+            plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
         let [faults, health] = [(); 2].map(|()| ports::free());
         let process = Program::new(name, python, plane.directory())
             .env("KUBECONFIG", kubeconfig)
@@ -90,6 +111,7 @@ impl KopfOperator {
             .arg(format!("--liveness=http://127.0.0.1:{health}/healthz"))
             .arg("--ready-after=0.2")
             .start();
+
         let mut operator = Self { process, faults, health };
         operator.wait_healthy();
         operator

@@ -53,11 +53,19 @@ impl Kube {
     }
 
     /// Sends one request. An answer without success is an error.
-    pub fn call(&self, method: &str, path: &str, content_type: &str, body: Option<&Value>) -> Result<Value, String> {
+    pub fn call(
+        &self,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, String> {
         let bytes = body.map(Value::to_string).unwrap_or_default().into_bytes();
-        let request = http::Request::builder().method(method).uri(path).header("Content-Type", content_type);
+        let request =
+            http::Request::builder().method(method).uri(path).header("Content-Type", content_type);
         let request = request.body(bytes).map_err(|error| error.to_string())?;
         let answer = RUNTIME.block_on(self.client.request::<Value>(request));
+
         answer.map_err(|error| format!("{method} {path}: {error}"))
     }
 
@@ -68,8 +76,11 @@ impl Kube {
 
     /// Gets text from any path.
     pub fn text(&self, path: &str) -> Result<String, String> {
-        let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
-        RUNTIME.block_on(self.client.request_text(request)).map_err(|error| format!("GET {path}: {error}"))
+        let request =
+            http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+        RUNTIME
+            .block_on(self.client.request_text(request))
+            .map_err(|error| format!("GET {path}: {error}"))
     }
 
     /// Gets one object, or `None` if it does not exist.
@@ -81,7 +92,8 @@ impl Kube {
         }
     }
 
-    /// Lists a kind in one namespace, or in all if `namespace` is empty. The API server may be down.
+    /// Lists a kind in one namespace, or in all if `namespace` is empty. The API server may be
+    /// down.
     pub fn try_list(&self, api: &str, kind: &str, namespace: &str) -> Result<Vec<Value>, String> {
         let mut list = self.get(&path(api, kind, namespace, ""))?;
         Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
@@ -98,10 +110,12 @@ impl Kube {
     }
 
     fn apply_with(&self, parameters: &str, object: &Value) -> Result<Value, String> {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let text =
+            |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (api, kind) = (text("/apiVersion"), text("/kind"));
         let path = path(api, kind, text("/metadata/namespace"), text("/metadata/name"));
         let path = format!("{path}?fieldManager={FIELD_MANAGER}&force=true{parameters}");
+
         self.call("PATCH", &path, "application/apply-patch+yaml", Some(object))
     }
 
@@ -110,37 +124,60 @@ impl Kube {
         self.apply_with("&fieldValidation=Strict", object)
     }
 
-    /// Applies every document of a YAML file in this repository. Namespaced objects without a namespace get
-    /// `namespace`.
+    /// Applies every document of a YAML file in this repository. Namespaced objects without a
+    /// namespace get `namespace`.
     pub fn apply_file(&self, file: &str, namespace: &str) {
-        let text = std::fs::read_to_string(repository(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let text = std::fs::read_to_string(repository(file))
+            .unwrap_or_else(|error| panic!("{file}: {error}"));
         let documents: Vec<Value> =
             serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
         for mut document in documents.into_iter().filter(|document| document["kind"].is_string()) {
             let kind = document["kind"].as_str().unwrap_or_default();
-            if !namespace.is_empty() && !is_cluster_scoped(kind) && document["metadata"]["namespace"].is_null() {
+            if !namespace.is_empty()
+                && !is_cluster_scoped(kind)
+                && document["metadata"]["namespace"].is_null()
+            {
                 document["metadata"]["namespace"] = json!(namespace);
             }
+
             self.apply(&document);
         }
     }
 
-    /// Creates an object as another field manager, in the way of a controller (no server-side apply).
+    /// Creates an object as another field manager, in the way of a controller (no server-side
+    /// apply).
     pub fn create_as(&self, manager: &str, object: &Value) -> Value {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let text =
+            |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let collection = path(text("/apiVersion"), text("/kind"), text("/metadata/namespace"), "");
         let path = format!("{collection}?fieldManager={manager}");
         let answer = self.call("POST", &path, "application/json", Some(object));
+
         answer.unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Patches an object (merge patch).
-    pub fn patch(&self, api: &str, kind: &str, namespace: &str, name: &str, change: &Value) -> Value {
+    pub fn patch(
+        &self,
+        api: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        change: &Value,
+    ) -> Value {
         self.patch_as(FIELD_MANAGER, api, kind, namespace, name, change)
     }
 
     /// Patches an object (merge patch) as another field manager.
-    pub fn patch_as(&self, manager: &str, api: &str, kind: &str, namespace: &str, name: &str, change: &Value) -> Value {
+    pub fn patch_as(
+        &self,
+        manager: &str,
+        api: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+        change: &Value,
+    ) -> Value {
         let path = format!("{}?fieldManager={manager}", path(api, kind, namespace, name));
         let answer = self.call("PATCH", &path, "application/merge-patch+json", Some(change));
         answer.unwrap_or_else(|error| panic!("{error}"))
@@ -151,7 +188,8 @@ impl Kube {
         self.delete_at(&path(api, kind, namespace, name));
     }
 
-    /// Like [`Kube::delete`], with a policy for the objects that it owns: `Background`, `Foreground` or `Orphan`.
+    /// Like [`Kube::delete`], with a policy for the objects that it owns: `Background`,
+    /// `Foreground` or `Orphan`.
     pub fn delete_with(&self, policy: &str, api: &str, kind: &str, namespace: &str, name: &str) {
         self.delete_at(&format!("{}?propagationPolicy={policy}", path(api, kind, namespace, name)));
     }
@@ -173,8 +211,10 @@ impl Kube {
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
         let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
             "spec": {"expirationSeconds": 24 * 3600}});
-        let answer =
-            self.call("POST", &path, "application/json", Some(&body)).unwrap_or_else(|error| panic!("{error}"));
+        let answer = self
+            .call("POST", &path, "application/json", Some(&body))
+            .unwrap_or_else(|error| panic!("{error}"));
+
         answer["status"]["token"].as_str().expect("a token").to_owned()
     }
 
@@ -184,6 +224,7 @@ impl Kube {
         for (key, value) in more.as_object().into_iter().flatten() {
             spec[key] = value.clone();
         }
+
         self.apply(&json!({"apiVersion": ZOO, "kind": kind, "metadata": {"namespace": namespace, "name": name},
             "spec": spec}))
     }
@@ -201,15 +242,18 @@ impl Kube {
 
 /// Parses the objects of a YAML text.
 pub fn documents(text: &str) -> Vec<Value> {
-    let all: Vec<Value> = serde_saphyr::from_multiple(text).unwrap_or_else(|error| panic!("{error} in:\n{text}"));
+    let all: Vec<Value> =
+        serde_saphyr::from_multiple(text).unwrap_or_else(|error| panic!("{error} in:\n{text}"));
     all.into_iter().filter(|document| document["kind"].is_string()).collect()
 }
 
 /// Returns the API path of an object, or of its collection if `name` is empty.
 pub fn path(api: &str, kind: &str, namespace: &str, name: &str) -> String {
     let base = if api.contains('/') { format!("/apis/{api}") } else { format!("/api/{api}") };
-    let within = if namespace.is_empty() { String::new() } else { format!("/namespaces/{namespace}") };
+    let within =
+        if namespace.is_empty() { String::new() } else { format!("/namespaces/{namespace}") };
     let one = if name.is_empty() { String::new() } else { format!("/{name}") };
+
     format!("{base}{within}/{}{one}", plural(kind))
 }
 
@@ -225,25 +269,38 @@ pub fn plural(kind: &str) -> String {
 }
 
 fn is_cluster_scoped(kind: &str) -> bool {
-    matches!(kind, "Namespace" | "Node" | "CustomResourceDefinition" | "ClusterRole" | "ClusterRoleBinding")
+    matches!(
+        kind,
+        "Namespace" | "Node" | "CustomResourceDefinition" | "ClusterRole" | "ClusterRoleBinding"
+    )
 }
 
 /// Writes a kubeconfig for a bearer token. `server` may be a proxy in front of the API server.
-pub fn write_kubeconfig(file: PathBuf, server: &str, authority: &Path, token: &str, namespace: &str) -> PathBuf {
+pub fn write_kubeconfig(
+    file: PathBuf,
+    server: &str,
+    authority: &Path,
+    token: &str,
+    namespace: &str,
+) -> PathBuf {
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "testbed",
         "clusters": [{"name": "testbed", "cluster": {"server": server, "certificate-authority": authority}}],
         "users": [{"name": "user", "user": {"token": token}}],
         "contexts": [{"name": "testbed", "context": {"cluster": "testbed", "user": "user", "namespace": namespace}}],
     });
-    std::fs::write(&file, config.to_string()).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+
+    std::fs::write(&file, config.to_string())
+        .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     file
 }
 
 /// Creates a client without retries from a kubeconfig.
 fn client(kubeconfig: &Path) -> Client {
-    let _ = rustls::crypto::ring::default_provider().install_default(); // only the first call succeeds
-    let read = Kubeconfig::read_from(kubeconfig).unwrap_or_else(|error| panic!("{}: {error}", kubeconfig.display()));
+    // Only the first call succeeds.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let read = Kubeconfig::read_from(kubeconfig)
+        .unwrap_or_else(|error| panic!("{}: {error}", kubeconfig.display()));
     RUNTIME.block_on(async {
         let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await;
         let mut config = config.expect("a kubeconfig that we wrote");

@@ -8,12 +8,18 @@ use super::repository;
 
 /// Renders the kustomization of a folder.
 pub fn build(plane: &ControlPlane, folder: &Path) -> String {
-    let output = Program::new("kustomize", &plane.binaries.kustomize, plane.directory()).arg("build").arg(folder).run();
+    let output = Program::new("kustomize", &plane.binaries.kustomize, plane.directory())
+        .arg("build")
+        .arg(folder)
+        .run();
+
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Returns the path of a component of `deploy/` from a folder, because kustomize accepts no absolute paths.
+/// Returns the path of a component of `deploy/` from a folder, because kustomize accepts no
+/// absolute paths.
 pub fn component(folder: &Path, name: &str) -> String {
     let canonical = |path: &Path| path.canonicalize().expect("it exists");
     let up = "../".repeat(canonical(folder).components().count() - 1);

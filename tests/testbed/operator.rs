@@ -30,15 +30,24 @@ pub struct Operator {
 pub fn install(plane: &ControlPlane) {
     let zoo = "tests/zoo/widget-operator/config";
     plane.kube.apply_file(&format!("{zoo}/manager/namespace.yaml"), "");
-    for file in ["service_account", "role", "role_binding", "leader_election_role", "leader_election_role_binding"] {
+    for file in [
+        "service_account",
+        "role",
+        "role_binding",
+        "leader_election_role",
+        "leader_election_role_binding",
+    ] {
         plane.kube.apply_file(&format!("{zoo}/rbac/{file}.yaml"), NAMESPACE);
     }
+
     for file in ["auth_role", "auth_role_binding", "reader_role"] {
         plane.kube.apply_file(&format!("{zoo}/metrics/{file}.yaml"), NAMESPACE);
     }
+
     for kind in super::kube::ZOO_KINDS {
         plane.kube.apply_file(&format!("{zoo}/crd/{}.yaml", super::kube::plural(kind)), "");
     }
+
     for kind in super::kube::ZOO_KINDS {
         eventually(Duration::from_secs(20), &format!("{kind} is served"), || {
             plane.kube.get(&super::kube::path(super::kube::ZOO, kind, "", ""))
@@ -53,6 +62,7 @@ pub(crate) fn install_zoo(plane: &ControlPlane, folder: &str, kind: &str) {
     for file in [definition.as_str(), "rbac/service_account", "rbac/role", "rbac/role_binding"] {
         plane.kube.apply_file(&format!("{config}/{file}.yaml"), NAMESPACE);
     }
+
     eventually(Duration::from_secs(20), &format!("{kind} is served"), || {
         plane.kube.get(&super::kube::path(super::kube::ZOO, kind, "", ""))
     });
@@ -67,13 +77,26 @@ impl Operator {
         Self::start_at(plane, name, namespace, metrics, flags)
     }
 
-    /// Like [`Operator::start`], with the address of its metrics. Its profiles have the same address, and another port.
-    pub fn start_at(plane: &ControlPlane, name: &str, namespace: &str, metrics: SocketAddr, flags: &[&str]) -> Self {
+    /// Like [`Operator::start`], with the address of its metrics. Its profiles have the same
+    /// address, and another port.
+    pub fn start_at(
+        plane: &ControlPlane,
+        name: &str,
+        namespace: &str,
+        metrics: SocketAddr,
+        flags: &[&str],
+    ) -> Self {
         Self::launch(plane, name, namespace, metrics, flags, None)
     }
 
     /// Like [`Operator::start`], with a limit that the runtime keeps, such as `200MiB`.
-    pub fn start_limited(plane: &ControlPlane, name: &str, namespace: &str, memory: &str, flags: &[&str]) -> Self {
+    pub fn start_limited(
+        plane: &ControlPlane,
+        name: &str,
+        namespace: &str,
+        memory: &str,
+        flags: &[&str],
+    ) -> Self {
         let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, ports::free()));
         Self::launch(plane, name, namespace, metrics, flags, Some(memory))
     }
@@ -102,6 +125,7 @@ impl Operator {
             .arg(format!("--fault-listen=127.0.0.1:{faults}"))
             .args(flags)
             .start();
+
         let mut operator = Self { process, faults, health, metrics, pprof };
         operator.wait_ready();
         operator
@@ -142,7 +166,8 @@ impl Operator {
 
     /// Makes the runtime collect its garbage.
     pub fn collect_garbage(&self) {
-        http::get(self.pprof.port(), "/debug/pprof/heap?gc=1").unwrap_or_else(|error| panic!("{error}"));
+        http::get(self.pprof.port(), "/debug/pprof/heap?gc=1")
+            .unwrap_or_else(|error| panic!("{error}"));
     }
 
     fn wait_ready(&mut self) {
@@ -168,5 +193,6 @@ pub fn switch_off(port: u16, fault: &str) {
 fn switch(method: &str, port: u16, fault: &str) {
     let answer = http::request(method, port, &format!("/faults/{fault}"), &[], "");
     let answer = answer.unwrap_or_else(|error| panic!("{error}"));
+
     assert_eq!(answer.status, 200, "{method} {fault}: {}", answer.body);
 }

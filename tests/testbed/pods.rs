@@ -1,5 +1,5 @@
-//! Pods that stand for processes. No kubelet runs in the test bed, so these Pods have no node, and the test bed writes
-//! their statuses as a kubelet would.
+//! Pods that stand for processes. No kubelet runs in the test bed, so these Pods have no node, and
+//! the test bed writes their statuses as a kubelet would.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -10,10 +10,12 @@ use serde_json::{Value, json};
 use super::kube::{Kube, path};
 use super::wait::eventually;
 
-/// The scheduler of these Pods. It does not exist, so that no Pod gets a node, whose fake kubelet would write statuses.
+/// The scheduler of these Pods. It does not exist, so that no Pod gets a node, whose fake kubelet
+/// would write statuses.
 pub const SCHEDULER: &str = "testbed";
 
-/// The finalizer that keeps a deleted Pod until the test ends it. Without a node, it would be gone at once.
+/// The finalizer that keeps a deleted Pod until the test ends it. Without a node, it would be gone
+/// at once.
 const HELD: &str = "testbed.loopwatch.dev/held";
 
 /// A Pod that stands for a process. The test says what happens to the process.
@@ -32,37 +34,50 @@ pub struct StandInPod {
     states: [Value; 2],
 }
 
-/// Applies a Deployment of an operator, and waits for its Pods. They get these addresses, and all run.
+/// Applies a Deployment of an operator, and waits for its Pods. They get these addresses, and all
+/// run.
 pub fn deploy(kube: &Kube, deployment: &Value, addresses: &[Ipv4Addr]) -> Vec<StandInPod> {
     let namespace = deployment["metadata"]["namespace"].as_str().unwrap_or_default();
     let mut deployment = deployment.clone();
     deployment["spec"]["replicas"] = json!(addresses.len());
     deployment["spec"]["template"]["spec"]["schedulerName"] = json!(SCHEDULER);
+
     let labels = deployment["spec"]["selector"]["matchLabels"].clone();
     kube.apply(&deployment);
+
     let pods = eventually(Duration::from_secs(30), "the Deployment has its Pods", || {
         let mut pods = kube.try_list("v1", "Pod", namespace)?;
         pods.retain(|pod| is_selected(pod, &labels));
         if pods.len() == addresses.len() { Ok(pods) } else { Err(format!("{} Pods", pods.len())) }
     });
+
     pods.iter().zip(addresses).map(|(pod, address)| StandInPod::run(kube, pod, *address)).collect()
 }
 
-/// Deploys an operator of the zoo in a namespace, with the name of its account and one Pod, whose container may have a port
-/// for metrics.
-pub fn deploy_for(kube: &Kube, namespace: &str, account: &str, address: Ipv4Addr, metrics: Option<u16>) -> StandInPod {
+/// Deploys an operator of the zoo in a namespace, with the name of its account and one Pod, whose
+/// container may have a port for metrics.
+pub fn deploy_for(
+    kube: &Kube,
+    namespace: &str,
+    account: &str,
+    address: Ipv4Addr,
+    metrics: Option<u16>,
+) -> StandInPod {
     let labels = json!({"app": account});
-    let ports: Vec<Value> = metrics.iter().map(|port| json!({"name": "metrics", "containerPort": port})).collect();
+    let ports: Vec<Value> =
+        metrics.iter().map(|port| json!({"name": "metrics", "containerPort": port})).collect();
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": account, "namespace": namespace}, "spec": {
             "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {
                 "serviceAccountName": account,
                 "containers": [{"name": "operator", "image": format!("registry.example.com/{account}:v1"),
                     "ports": ports}]}}}});
+
     deploy(kube, &deployment, &[address]).swap_remove(0)
 }
 
-/// Waits for a Pod of a Deployment that does not run yet, such as one of a rollout, and lets it run.
+/// Waits for a Pod of a Deployment that does not run yet, such as one of a rollout, and lets it
+/// run.
 pub fn run_next(kube: &Kube, deployment: &Value, address: Ipv4Addr) -> StandInPod {
     let namespace = deployment["metadata"]["namespace"].as_str().unwrap_or_default();
     let labels = &deployment["spec"]["selector"]["matchLabels"];
@@ -75,6 +90,7 @@ pub fn run_next(kube: &Kube, deployment: &Value, address: Ipv4Addr) -> StandInPo
             .cloned()
             .ok_or_else(|| "none".to_owned())
     });
+
     StandInPod::run(kube, &pod, address)
 }
 
@@ -102,6 +118,7 @@ impl StandInPod {
             started,
             states: [json!({"running": {"startedAt": seconds(started)}}), json!({})],
         };
+
         let held = json!({"metadata": {"finalizers": [HELD]}});
         kube.patch("v1", "Pod", &stand_in.namespace, &stand_in.name, &held);
         stand_in.write();
@@ -148,7 +165,13 @@ impl StandInPod {
 
     /// Removes it. Its ReplicaSet may create another one.
     pub fn remove(self) {
-        self.kube.patch("v1", "Pod", &self.namespace, &self.name, &json!({"metadata": {"finalizers": null}}));
+        self.kube.patch(
+            "v1",
+            "Pod",
+            &self.namespace,
+            &self.name,
+            &json!({"metadata": {"finalizers": null}}),
+        );
         self.kube.delete("v1", "Pod", &self.namespace, &self.name);
     }
 
@@ -195,6 +218,7 @@ impl StandInPod {
                 "lastState": last,
             }],
         });
+
         let target = format!("{}/status", path("v1", "Pod", &self.namespace, &self.name));
         let patch = json!({"status": status});
         let answer = self.kube.call("PATCH", &target, "application/merge-patch+json", Some(&patch));

@@ -1,4 +1,5 @@
-//! Replicas of the zoo's operator with leader election, each with a Pod that stands for its process.
+//! Replicas of the zoo's operator with leader election, each with a Pod that stands for its
+//! process.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -43,8 +44,8 @@ pub struct Replica {
 // === impl Replicas ===
 
 impl Replicas {
-    /// Deploys replicas that serve a namespace, in the same namespace, with further flags. Their Pods share the ports of the
-    /// Deployment, so each process has an address of its own.
+    /// Deploys replicas that serve a namespace, in the same namespace, with further flags. Their
+    /// Pods share the ports of the Deployment, so each process has an address of its own.
     pub fn start(plane: &ControlPlane, namespace: &str, count: u8, flags: &[&str]) -> Self {
         allow_leader_election(&plane.kube, namespace);
         let metrics = ports::free();
@@ -56,9 +57,12 @@ impl Replicas {
             format!("--leader-election-namespace={namespace}"),
             format!("--leader-elect-lease-duration={}s", LEASE_DURATION.as_secs()),
         ];
+
         let flags = lease.into_iter().chain(flags.iter().map(|flag| (*flag).to_owned())).collect();
         let (kube, namespace) = (plane.kube.clone(), namespace.to_owned());
-        let mut replicas = Self { kube, namespace, deployment, metrics, flags, started: 0, all: Vec::new() };
+        let mut replicas =
+            Self { kube, namespace, deployment, metrics, flags, started: 0, all: Vec::new() };
+
         pods.into_iter().for_each(|pod| replicas.start_in(plane, pod));
         replicas.wait_for_leader();
         replicas
@@ -74,9 +78,11 @@ impl Replicas {
     fn start_in(&mut self, plane: &ControlPlane, pod: StandInPod) {
         let name = format!("{}.operator-{}", self.namespace, self.started);
         let own = format!("--pod-name={}", pod.name);
-        let flags: Vec<&str> = self.flags.iter().map(String::as_str).chain([own.as_str()]).collect();
+        let flags: Vec<&str> =
+            self.flags.iter().map(String::as_str).chain([own.as_str()]).collect();
         let at = SocketAddr::from((pod.address, self.metrics));
         let operator = Operator::start_at(plane, &name, &self.namespace, at, &flags);
+
         self.started += 1;
         self.all.push(Replica { operator, pod });
     }
@@ -89,9 +95,13 @@ impl Replicas {
 
     /// Returns the name of the Pod that holds the Lease, and how often the Lease has changed hands.
     pub fn lease(&self) -> (String, u64) {
-        let lease = self.kube.find("coordination.k8s.io/v1", "Lease", &self.namespace, LEASE).unwrap_or_default();
+        let lease = self
+            .kube
+            .find("coordination.k8s.io/v1", "Lease", &self.namespace, LEASE)
+            .unwrap_or_default();
         let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
         let pod = holder.split('_').next().unwrap_or_default();
+
         (pod.to_owned(), lease["spec"]["leaseTransitions"].as_u64().unwrap_or_default())
     }
 
@@ -116,29 +126,38 @@ fn address(before: u8) -> Ipv4Addr {
 /// The Deployment of the zoo in another namespace, with another port for its metrics.
 fn deployment(namespace: &str, metrics: u16) -> Value {
     let file = repository("tests/zoo/widget-operator/config/manager/manager.yaml");
-    let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let text = std::fs::read_to_string(&file)
+        .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let mut deployment = documents(&text).swap_remove(0);
+
     assert_eq!(deployment["metadata"]["namespace"], NAMESPACE, "{}", file.display());
+
     deployment["metadata"]["namespace"] = json!(namespace);
-    deployment["spec"]["template"]["spec"]["containers"][0]["ports"][0]["containerPort"] = json!(metrics);
+    deployment["spec"]["template"]["spec"]["containers"][0]["ports"][0]["containerPort"] =
+        json!(metrics);
     deployment
 }
 
 // === impl Replica ===
 
 impl Replica {
-    /// Kills the process with SIGKILL, without a word to its Pod's status: see [`StandInPod::ended`].
+    /// Kills the process with SIGKILL, without a word to its Pod's status: see
+    /// [`StandInPod::ended`].
     pub fn kill(&mut self) {
         self.operator.process.kill();
     }
 
-    /// Waits until the process ends by itself, and writes that into its Pod's status, as the kubelet does. The reason is
-    /// `OOMKilled` for an end by SIGKILL if `oom` is set, else `Error`. Returns the exit code.
+    /// Waits until the process ends by itself, and writes that into its Pod's status, as the
+    /// kubelet does. The reason is `OOMKilled` for an end by SIGKILL if `oom` is set, else `Error`.
+    /// Returns the exit code.
     pub fn wait_end(&mut self, within: Duration, oom: bool) -> i32 {
         let ended = self.operator.process.wait(within);
-        let code = ended.unwrap_or_else(|| panic!("{} did not end within {within:?}", self.pod.name)).code();
+        let code = ended
+            .unwrap_or_else(|| panic!("{} did not end within {within:?}", self.pod.name))
+            .code();
         let code = code.unwrap_or_default();
         let reason = if oom && code == 137 { "OOMKilled" } else { "Error" };
+
         self.pod.ended(reason, code);
         code
     }

@@ -27,7 +27,8 @@ pub struct ShownFinding(pub Value);
 /// How to run a command with mounts of its own.
 const UNSHARE: [&str; 2] = ["--map-root-user", "--mount"];
 
-/// Mounts the files of a Pod's account, hides `/proc/net` from this process, and becomes the command in its arguments.
+/// Mounts the files of a Pod's account, hides `/proc/net` from this process, and becomes the
+/// command in its arguments.
 const ENTER: &str = "set -e
     mount -t tmpfs tmpfs /run
     mkdir -p /run/secrets/kubernetes.io/serviceaccount
@@ -37,12 +38,17 @@ const ENTER: &str = "set -e
 
 /// Reports whether [`Sidecar::start_in_pod`] works on this machine, which may forbid mounts.
 pub fn can_be_in_pod() -> bool {
-    let test = "mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /proc/$$/net && test /var/run -ef /run";
-    Command::new("unshare").args(UNSHARE).args(["sh", "-c", test]).status().is_ok_and(|status| status.success())
+    let test =
+        "mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /proc/$$/net && test /var/run -ef /run";
+    Command::new("unshare")
+        .args(UNSHARE)
+        .args(["sh", "-c", test])
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
-/// Returns settings with thresholds of seconds instead of minutes; all others keep their defaults. Learning is off,
-/// because every kind is fast on a test cluster.
+/// Returns settings with thresholds of seconds instead of minutes; all others keep their defaults.
+/// Learning is off, because every kind is fast on a test cluster.
 pub fn quick() -> Value {
     json!({
         "deadline": "4s",
@@ -68,6 +74,7 @@ pub fn quick_but(changes: Value) -> Value {
     for (name, value) in changes.as_object().into_iter().flatten() {
         settings[name] = value.clone();
     }
+
     settings
 }
 
@@ -75,7 +82,13 @@ pub fn quick_but(changes: Value) -> Value {
 
 impl Sidecar {
     /// Starts loopwatch with an account's kubeconfig, thresholds, and further flags.
-    pub fn start(plane: &ControlPlane, name: &str, kubeconfig: &Path, settings: &Value, flags: &[&str]) -> Self {
+    pub fn start(
+        plane: &ControlPlane,
+        name: &str,
+        kubeconfig: &Path,
+        settings: &Value,
+        flags: &[&str],
+    ) -> Self {
         Self::start_with(plane, name, kubeconfig, settings, flags, &[])
     }
 
@@ -90,7 +103,10 @@ impl Sidecar {
     ) -> Self {
         let config = Self::write_config(plane, name, settings);
         let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
-        let program = environment.iter().fold(program(name, plane), |program, (name, value)| program.env(name, *value));
+        let program = environment
+            .iter()
+            .fold(program(name, plane), |program, (name, value)| program.env(name, *value));
+
         Self::run(program, &[&[kubeconfig.as_str(), config.as_str()], flags].concat())
     }
 
@@ -99,8 +115,9 @@ impl Sidecar {
         Self::run(program(name, plane), flags)
     }
 
-    /// Like [`Sidecar::start`], as a container in a Pod sees it: the name of the Pod in its environment, and the token of the
-    /// account in its file. `/proc/net` is hidden, because it shows the sockets of all tests.
+    /// Like [`Sidecar::start`], as a container in a Pod sees it: the name of the Pod in its
+    /// environment, and the token of the account in its file. `/proc/net` is hidden, because it
+    /// shows the sockets of all tests.
     pub fn start_in_pod(
         plane: &ControlPlane,
         name: &str,
@@ -111,6 +128,7 @@ impl Sidecar {
     ) -> Self {
         let token = plane.directory().join(format!("{name}.token"));
         std::fs::write(&token, plane.kube.token(pod.0, ACCOUNT)).expect("our own folder");
+
         let program = Program::new(name, "unshare", plane.directory())
             .env("HOME", plane.directory())
             .env("NO_COLOR", "1")
@@ -121,6 +139,7 @@ impl Sidecar {
             .env("KUBERNETES_SERVICE_HOST", "127.0.0.1")
             .args([&UNSHARE[..], &["sh", "-c", ENTER, "sh"]].concat())
             .arg(installed(plane));
+
         let config = Self::write_config(plane, name, settings);
         let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
         Self::run(program, &[&[kubeconfig.as_str(), config.as_str()], flags].concat())
@@ -129,6 +148,7 @@ impl Sidecar {
     /// Writes a configuration file with settings. Returns the flag for it.
     fn write_config(plane: &ControlPlane, name: &str, settings: &Value) -> String {
         let config = plane.directory().join(format!("{name}.config.yaml"));
+
         // JSON is YAML.
         std::fs::write(&config, json!({"settings": settings}).to_string()).expect("our own folder");
         format!("--config={}", config.display())
@@ -142,6 +162,7 @@ impl Sidecar {
             .args(["--log=info,loopwatch=debug,kube_client=off", "--log-format=json"])
             .args(flags)
             .start();
+
         let mut sidecar = Self { process, port };
         sidecar.wait_serving();
         sidecar
@@ -160,35 +181,56 @@ impl Sidecar {
         });
     }
 
-    /// Waits until loopwatch watches at least `kinds` kinds and every watch has finished its first list.
+    /// Waits until loopwatch watches at least `kinds` kinds and every watch has finished its first
+    /// list.
     pub fn wait_synced(&self, kinds: usize) {
-        self.expect(Duration::from_secs(30), &format!("{kinds} kinds are watched and listed"), || {
-            let status = self.status()?;
-            let watches = status["kinds"].as_array().into_iter().flatten();
-            let (mut synced, mut waiting) = (0, Vec::new());
-            for kind in watches {
-                match kind["watches"].as_array().is_some_and(|w| !w.is_empty() && w.iter().all(|w| w["synced"] == true))
-                {
-                    true => synced += 1,
-                    false => waiting.push(kind["kind"].to_string()),
+        self.expect(
+            Duration::from_secs(30),
+            &format!("{kinds} kinds are watched and listed"),
+            || {
+                let status = self.status()?;
+                let watches = status["kinds"].as_array().into_iter().flatten();
+                let (mut synced, mut waiting) = (0, Vec::new());
+
+                for kind in watches {
+                    match kind["watches"]
+                        .as_array()
+                        .is_some_and(|w| !w.is_empty() && w.iter().all(|w| w["synced"] == true))
+                    {
+                        true => synced += 1,
+                        false => waiting.push(kind["kind"].to_string()),
+                    }
                 }
-            }
-            match synced >= kinds && waiting.is_empty() {
-                true => Ok(()),
-                false => Err(format!("{synced} synced, waiting for {waiting:?}")),
-            }
-        });
+
+                match synced >= kinds && waiting.is_empty() {
+                    true => Ok(()),
+                    false => Err(format!("{synced} synced, waiting for {waiting:?}")),
+                }
+            },
+        );
     }
 
     /// Waits until loopwatch watches a kind in this number of scopes, and has listed all of them.
     pub fn wait_watched(&self, kind: &str, scopes: usize) {
-        self.expect(Duration::from_secs(60), &format!("{kind} is watched in {scopes} scopes"), || {
-            let status = self.status()?;
-            let kinds = status["kinds"].as_array().into_iter().flatten().filter(|known| known["kind"] == kind);
-            let synced = |watch: &&Value| watch["synced"] == true;
-            let watches = kinds.filter_map(|known| known["watches"].as_array()).flatten().filter(synced).count();
-            if watches >= scopes { Ok(()) } else { Err(format!("{watches} scopes")) }
-        });
+        self.expect(
+            Duration::from_secs(60),
+            &format!("{kind} is watched in {scopes} scopes"),
+            || {
+                let status = self.status()?;
+                let kinds = status["kinds"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter(|known| known["kind"] == kind);
+                let synced = |watch: &&Value| watch["synced"] == true;
+                let watches = kinds
+                    .filter_map(|known| known["watches"].as_array())
+                    .flatten()
+                    .filter(synced)
+                    .count();
+                if watches >= scopes { Ok(()) } else { Err(format!("{watches} scopes")) }
+            },
+        );
     }
 
     /// Returns `/api/v1/status`.
@@ -217,7 +259,8 @@ impl Sidecar {
     pub fn objects(&self, query: &str) -> Result<Vec<Value>, String> {
         let (mut objects, mut next) = (Vec::new(), String::new());
         loop {
-            let mut page = self.json(&format!("/api/v1/objects?limit=1000&continue={next}&{query}"))?;
+            let mut page =
+                self.json(&format!("/api/v1/objects?limit=1000&continue={next}&{query}"))?;
             objects.extend(page["objects"].as_array_mut().map(std::mem::take).unwrap_or_default());
             match page["continue"].as_str() {
                 Some(token) if !token.is_empty() => next = token.to_owned(),
@@ -245,35 +288,51 @@ impl Sidecar {
         http::get(self.port, "/metrics")
     }
 
-    /// The value of a series: `loopwatch_source_up{source="config"}`, with its labels as they are written.
+    /// The value of a series: `loopwatch_source_up{source="config"}`, with its labels as they are
+    /// written.
     pub fn metric(&self, series: &str) -> Result<f64, String> {
         let text = self.metrics()?;
-        let line = text.lines().find_map(|line| line.strip_prefix(series).and_then(|rest| rest.strip_prefix(' ')));
-        let value = line.and_then(|rest| rest.split(' ').next()).and_then(|value| value.parse().ok());
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(series).and_then(|rest| rest.strip_prefix(' ')));
+        let value =
+            line.and_then(|rest| rest.split(' ').next()).and_then(|value| value.parse().ok());
+
         value.ok_or_else(|| {
             let family = series.split('{').next().unwrap_or(series);
-            let similar: Vec<&str> = text.lines().filter(|line| line.starts_with(family)).take(10).collect();
+            let similar: Vec<&str> =
+                text.lines().filter(|line| line.starts_with(family)).take(10).collect();
             format!("no series {series}; there is:\n{}", similar.join("\n"))
         })
     }
 
     /// Returns all findings that its log reports, as code and subject (`Widget team-a/one`).
     pub fn opened(&self) -> Vec<(String, String)> {
-        let log = std::fs::read_to_string(self.process.program.log()).expect("the log of loopwatch");
+        let log =
+            std::fs::read_to_string(self.process.program.log()).expect("the log of loopwatch");
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let opened = lines.filter(|line| line["level"] == "WARN" && line["finding"].is_string());
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+
         opened.map(|line| (text(&line["finding"]), text(&line["subject"]))).collect()
     }
 
-    /// Waits for a finding with this code on this object (`Kind`, name). Returns the finding and the time that it took.
-    pub fn expect_finding(&self, within: Duration, code: &str, kind: &str, name: &str) -> (ShownFinding, Duration) {
+    /// Waits for a finding with this code on this object (`Kind`, name). Returns the finding and
+    /// the time that it took.
+    pub fn expect_finding(
+        &self,
+        within: Duration,
+        code: &str,
+        kind: &str,
+        name: &str,
+    ) -> (ShownFinding, Duration) {
         let began = Instant::now();
         let finding = self.expect(within, &format!("{code} is found on {kind} {name}"), || {
             let findings = self.findings()?;
             let found = findings.iter().find(|finding| finding.is(code, kind, name)).cloned();
             found.ok_or_else(|| summary(&findings))
         });
+
         (finding, began.elapsed())
     }
 
@@ -287,14 +346,23 @@ impl Sidecar {
                 false => Ok(()),
             }
         });
+
         began.elapsed()
     }
 
-    /// Calls `poll` until it succeeds. Panics with the state of loopwatch if that does not happen within `within`.
-    pub fn expect<T>(&self, within: Duration, what: &str, poll: impl FnMut() -> Result<T, String>) -> T {
+    /// Calls `poll` until it succeeds. Panics with the state of loopwatch if that does not happen
+    /// within `within`.
+    pub fn expect<T>(
+        &self,
+        within: Duration,
+        what: &str,
+        poll: impl FnMut() -> Result<T, String>,
+    ) -> T {
         match until(within, poll) {
             Ok((found, _)) => found,
-            Err(seen) => panic!("not within {within:?}: {what}\nlast seen: {seen}\n{}", self.account()),
+            Err(seen) => {
+                panic!("not within {within:?}: {what}\nlast seen: {seen}\n{}", self.account())
+            }
         }
     }
 
@@ -302,7 +370,11 @@ impl Sidecar {
     pub fn account(&self) -> String {
         let findings = self.findings().map_or_else(|error| error, |findings| summary(&findings));
         let unhealthy = self.objects("").map(|objects| {
-            let told = objects.iter().filter(|o| o["state"] != "converged" && o["state"] != "unknown").take(20);
+            let told = objects
+                .iter()
+                .filter(|o| o["state"] != "converged" && o["state"] != "unknown")
+                .take(20);
+
             told.map(|o| {
                 format!(
                     "  {} {} {}: {} ({}, {})",
@@ -312,6 +384,7 @@ impl Sidecar {
             .collect::<Vec<_>>()
             .join("\n")
         });
+
         format!(
             "findings: {findings}\nobjects that are not converged:\n{}\nlog of loopwatch, its last lines:\n{}",
             unhealthy.unwrap_or_else(|error| error),
@@ -325,7 +398,8 @@ impl Sidecar {
     }
 }
 
-/// Copies the loopwatch binary under test into the cluster's folder, so that a build during a run does not change it.
+/// Copies the loopwatch binary under test into the cluster's folder, so that a build during a run
+/// does not change it.
 pub fn install(plane: &ControlPlane, binary: &Path) {
     std::fs::copy(binary, installed(plane)).expect("the loopwatch binary and our own folder");
 }
@@ -385,6 +459,13 @@ impl ShownFinding {
 impl std::fmt::Display for ShownFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let namespace = self.0["subject"]["namespace"].as_str().unwrap_or_default();
-        write!(f, "{} on {} {namespace}/{}: {}", self.code(), self.kind(), self.name(), self.0["evidence"])
+        write!(
+            f,
+            "{} on {} {namespace}/{}: {}",
+            self.code(),
+            self.kind(),
+            self.name(),
+            self.0["evidence"]
+        )
     }
 }

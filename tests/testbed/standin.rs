@@ -1,5 +1,6 @@
-//! A stand-in for an API server, over plain HTTP: it serves any number of generated objects of any size, and can lack
-//! what a real API server has. It knows one account, which may do everything with its own kinds and nothing else.
+//! A stand-in for an API server, over plain HTTP: it serves any number of generated objects of any
+//! size, and can lack what a real API server has. It knows one account, which may do everything
+//! with its own kinds and nothing else.
 
 use std::path::Path;
 use std::process::Command;
@@ -36,7 +37,8 @@ pub enum StreamedLists {
     Supported,
     /// As before version 1.32: status 422.
     Refused,
-    /// As behind a proxy that drops the parameters: a plain watch, which begins with all objects and never says so.
+    /// As behind a proxy that drops the parameters: a plain watch, which begins with all objects
+    /// and never says so.
     Ignored,
 }
 
@@ -53,7 +55,8 @@ struct Shared {
     requests: Mutex<Vec<String>>,
     /// Events sent so far.
     events: AtomicU64,
-    /// The longest time by which an event was late because the client did not read, in milliseconds.
+    /// The longest time by which an event was late because the client did not read, in
+    /// milliseconds.
     late_ms: AtomicU64,
 }
 
@@ -67,7 +70,8 @@ struct Asked {
 /// The group of all kinds.
 pub const GROUP: &str = "standin.loopwatch.dev";
 /// A part of a spec of ordinary density.
-const FILL: &str = "{\"name\":\"one\",\"value\":\"some text\",\"enabled\":true,\"ports\":[80,443]},";
+const FILL: &str =
+    "{\"name\":\"one\",\"value\":\"some text\",\"enabled\":true,\"ports\":[80,443]},";
 /// Buffer of a connection: that of an API server on a busy node.
 const SEND_BUFFER: u32 = 256 << 10;
 /// The resource version of all lists.
@@ -94,6 +98,7 @@ impl Standin {
             events: AtomicU64::new(0),
             late_ms: AtomicU64::new(0),
         });
+
         let listener = RUNTIME.block_on(async { listen() });
         let port = listener.local_addr().expect("our own port").port();
         let serving = shared.clone();
@@ -104,15 +109,21 @@ impl Standin {
                 RUNTIME.spawn(async move { _ = serve(stream, &shared).await });
             }
         });
+
         Self { port, shared }
     }
 
-    /// Makes a command of the program `loopwatch run` with this API server. Its kubeconfig is in `folder`, which is its home, too.
+    /// Makes a command of the program `loopwatch run` with this API server. Its kubeconfig is in
+    /// `folder`, which is its home, too.
     pub fn run_beside<'a>(&self, command: &'a mut Command, folder: &Path) -> &'a mut Command {
         let file = folder.join("kubeconfig");
         std::fs::write(&file, self.kubeconfig().to_string())
             .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        command.arg("run").arg(format!("--kubeconfig={}", file.display())).env("HOME", folder).env_remove("KUBECONFIG")
+        command
+            .arg("run")
+            .arg(format!("--kubeconfig={}", file.display()))
+            .env("HOME", folder)
+            .env_remove("KUBECONFIG")
     }
 
     fn kubeconfig(&self) -> Value {
@@ -153,9 +164,11 @@ async fn serve(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let (input, mut output) = stream.into_split();
     let mut input = BufReader::new(input);
+
     while let Some((method, asked)) = read(&mut input).await? {
         let line = format!("{method} {}?{}", asked.path, asked.query);
         shared.requests.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+
         let words: Vec<&str> = asked.path.trim_matches('/').split('/').collect();
         match words[..] {
             ["apis", GROUP, "v1", _] if refuses_watch(&shared.traits, &asked) => {
@@ -171,14 +184,18 @@ async fn serve(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
             }
         }
     }
+
     Ok(())
 }
 
-async fn read(input: &mut BufReader<tokio::net::tcp::OwnedReadHalf>) -> std::io::Result<Option<(String, Asked)>> {
+async fn read(
+    input: &mut BufReader<tokio::net::tcp::OwnedReadHalf>,
+) -> std::io::Result<Option<(String, Asked)>> {
     let (mut first, mut length) = (String::new(), 0);
     if input.read_line(&mut first).await? == 0 {
         return Ok(None);
     }
+
     loop {
         let mut header = String::new();
         input.read_line(&mut header).await?;
@@ -190,12 +207,15 @@ async fn read(input: &mut BufReader<tokio::net::tcp::OwnedReadHalf>) -> std::io:
             break;
         }
     }
+
     let mut body = vec![0; length];
     input.read_exact(&mut body).await?;
+
     let mut words = first.split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let body = serde_json::from_slice(&body).unwrap_or_default();
+
     Ok(Some((method.to_owned(), Asked { path: path.to_owned(), query: query.to_owned(), body })))
 }
 
@@ -211,11 +231,13 @@ fn document(traits: &Traits, asked: &Asked) -> (u16, Value) {
                     "scope": "Namespaced", "verbs": ["get", "list", "watch"], "subresources": [{"subresource": "status"}]})
             };
             let resources: Vec<Value> = (0..traits.kinds).map(resource).collect();
+
             json!({"kind": "APIGroupDiscoveryList", "items": [{"metadata": {"name": GROUP}, "versions": [
                 {"version": "v1", "freshness": "Current", "resources": resources}]}]})
         }
         path if path.ends_with("/selfsubjectrulesreviews") => {
-            let statuses: Vec<String> = resources().map(|resource| format!("{resource}/status")).collect();
+            let statuses: Vec<String> =
+                resources().map(|resource| format!("{resource}/status")).collect();
             let own = resources().collect::<Vec<_>>();
             json!({"status": {"incomplete": false, "resourceRules": [
                 {"verbs": ["get", "list", "watch"], "apiGroups": [GROUP], "resources": own},
@@ -224,32 +246,49 @@ fn document(traits: &Traits, asked: &Asked) -> (u16, Value) {
         path if path.ends_with("/selfsubjectaccessreviews") => {
             json!({"status": {"allowed": asked.body["spec"]["resourceAttributes"]["group"] == GROUP}})
         }
-        _ => return (404, json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound"})),
+        _ => {
+            return (
+                404,
+                json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound"}),
+            );
+        }
     };
+
     (200, answer)
 }
 
 /// Lists objects in pages.
-async fn list(output: &mut OwnedWriteHalf, shared: &Shared, resource: &str, asked: &Asked) -> std::io::Result<()> {
+async fn list(
+    output: &mut OwnedWriteHalf,
+    shared: &Shared,
+    resource: &str,
+    asked: &Asked,
+) -> std::io::Result<()> {
     let traits = &shared.traits;
     let from: usize = asked.value("continue").and_then(|token| token.parse().ok()).unwrap_or(0);
-    let limit: usize = asked.value("limit").and_then(|limit| limit.parse().ok()).unwrap_or(usize::MAX);
+    let limit: usize =
+        asked.value("limit").and_then(|limit| limit.parse().ok()).unwrap_or(usize::MAX);
     let end = from.saturating_add(limit).min(traits.objects);
     let token = if end < traits.objects { end.to_string() } else { String::new() };
     let metadata = json!({"resourceVersion": VERSION.to_string(), "continue": token,
         "remainingItemCount": traits.objects - end});
+
     begin(output).await?;
-    chunk(output, format!("{{\"kind\":\"List\",\"metadata\":{metadata},\"items\":[").as_bytes()).await?;
+    chunk(output, format!("{{\"kind\":\"List\",\"metadata\":{metadata},\"items\":[").as_bytes())
+        .await?;
     for index in from..end {
         let comma = if index > from { "," } else { "" };
         chunk(output, format!("{comma}{}", object(traits, resource, index, 1)).as_bytes()).await?;
     }
+
     chunk(output, b"]}").await?;
     output.write_all(b"0\r\n\r\n").await
 }
 
 fn refuses_watch(traits: &Traits, asked: &Asked) -> bool {
-    traits.streamed == StreamedLists::Refused && asked.has("watch=true") && asked.has("sendInitialEvents=true")
+    traits.streamed == StreamedLists::Refused
+        && asked.has("watch=true")
+        && asked.has("sendInitialEvents=true")
 }
 
 fn watch_refusal() -> Value {
@@ -258,10 +297,16 @@ fn watch_refusal() -> Value {
 }
 
 /// Watches objects: begins with a list if asked for one, and then changes them.
-async fn watch(output: &mut OwnedWriteHalf, shared: &Shared, resource: &str, asked: &Asked) -> std::io::Result<()> {
+async fn watch(
+    output: &mut OwnedWriteHalf,
+    shared: &Shared,
+    resource: &str,
+    asked: &Asked,
+) -> std::io::Result<()> {
     let traits = &shared.traits;
     let lists = asked.has("sendInitialEvents=true");
     begin(output).await?;
+
     if lists {
         for index in 0..traits.objects {
             event(output, "ADDED", &object(traits, resource, index, 1)).await?;
@@ -270,17 +315,23 @@ async fn watch(output: &mut OwnedWriteHalf, shared: &Shared, resource: &str, ask
             bookmark(output, VERSION, true).await?;
         }
     }
+
     if traits.changes == 0 {
         loop {
             tokio::time::sleep(BOOKMARK_EVERY).await;
             bookmark(output, VERSION, false).await?;
         }
     }
+
     change(output, shared, resource).await
 }
 
 /// Changes one object after the other, at a steady rate.
-async fn change(output: &mut OwnedWriteHalf, shared: &Shared, resource: &str) -> std::io::Result<()> {
+async fn change(
+    output: &mut OwnedWriteHalf,
+    shared: &Shared,
+    resource: &str,
+) -> std::io::Result<()> {
     let traits = &shared.traits;
     let (began, mut sent) = (Instant::now(), 0_u64);
     loop {
@@ -291,10 +342,13 @@ async fn change(output: &mut OwnedWriteHalf, shared: &Shared, resource: &str) ->
             event(output, "MODIFIED", &object(traits, resource, index, 2 + sent)).await?;
             sent += 1;
             shared.events.fetch_add(1, Ordering::Relaxed);
+
             let at = Duration::from_secs_f64(sent as f64 / f64::from(traits.changes));
-            let late = u64::try_from(began.elapsed().saturating_sub(at).as_millis()).unwrap_or(u64::MAX);
+            let late =
+                u64::try_from(began.elapsed().saturating_sub(at).as_millis()).unwrap_or(u64::MAX);
             shared.late_ms.fetch_max(late, Ordering::Relaxed);
         }
+
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -309,6 +363,7 @@ fn object(traits: &Traits, resource: &str, index: usize, generation: u64) -> Str
          \"conditions\":[{{\"type\":\"Ready\",\"status\":\"True\",\"reason\":\"Done\",\
          \"lastTransitionTime\":\"2026-01-01T00:00:00Z\"}}]}},\"spec\":{{\"fill\":[]}}}}"
     );
+
     let missing = traits.bytes.saturating_sub(rest.len()) / FILL.len();
     rest.replace("\"fill\":[]", &format!("\"fill\":[{}0]", FILL.repeat(missing)))
 }
@@ -317,8 +372,13 @@ async fn event(output: &mut OwnedWriteHalf, kind: &str, object: &str) -> std::io
     chunk(output, format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").as_bytes()).await
 }
 
-async fn bookmark(output: &mut OwnedWriteHalf, version: u64, ends_list: bool) -> std::io::Result<()> {
-    let annotations = if ends_list { json!({"k8s.io/initial-events-end": "true"}) } else { json!({}) };
+async fn bookmark(
+    output: &mut OwnedWriteHalf,
+    version: u64,
+    ends_list: bool,
+) -> std::io::Result<()> {
+    let annotations =
+        if ends_list { json!({"k8s.io/initial-events-end": "true"}) } else { json!({}) };
     let metadata = json!({"resourceVersion": version.to_string(), "annotations": annotations});
     event(output, "BOOKMARK", &json!({"metadata": metadata}).to_string()).await
 }
@@ -334,8 +394,11 @@ async fn chunk(output: &mut OwnedWriteHalf, bytes: &[u8]) -> std::io::Result<()>
 
 async fn respond(output: &mut OwnedWriteHalf, status: u16, answer: &Value) -> std::io::Result<()> {
     let body = answer.to_string();
-    let head =
-        format!("HTTP/1.1 {status} -\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "HTTP/1.1 {status} -\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+
     output.write_all(format!("{head}{body}").as_bytes()).await
 }
 

@@ -1,7 +1,7 @@
 //! Recordings stretched in time, so that minutes of a real process become hours for the model.
 //!
-//! A leak that takes hours cannot run in a test. But each sample of a leak that takes minutes is as real, and the model
-//! knows no clock other than the times in the recording.
+//! A leak that takes hours cannot run in a test. But each sample of a leak that takes minutes is as
+//! real, and the model knows no clock other than the times in the recording.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -12,11 +12,12 @@ const SECONDS: [&str; 4] = ["cpu_seconds", "unfinished_seconds", "longest_runnin
 /// The names of texts that are times in seconds, such as `2s`.
 const SPANS: [&str; 2] = ["interval", "duration"];
 
-/// Returns the lines of a recording with all times `factor` times as far from its first observation.
+/// Returns the lines of a recording with all times `factor` times as far from its first
+/// observation.
 ///
-/// That includes the times before it, such as the start of a process, and sums of time, such as its CPU time: a process
-/// keeps its age in proportion, and its share of a core. Counters keep their values, so their rates fall. The settings in
-/// the first line stay as they are.
+/// That includes the times before it, such as the start of a process, and sums of time, such as its
+/// CPU time: a process keeps its age in proportion, and its share of a core. Counters keep their
+/// values, so their rates fall. The settings in the first line stay as they are.
 ///
 /// # Panics
 /// If it is not a recording.
@@ -26,12 +27,15 @@ pub fn stretched(recording: &str, factor: i64) -> String {
     let header = lines.next().expect("a header");
     let mut observations: Vec<Value> =
         lines.map(|line| serde_json::from_str(line).expect("a line of a recording")).collect();
-    let first = observations.iter().filter_map(|line| instant(&line["at"])).min().expect("an observation");
+    let first =
+        observations.iter().filter_map(|line| instant(&line["at"])).min().expect("an observation");
+
     observations.iter_mut().for_each(|line| stretch(line, first, factor));
     let mut text = format!("{header}\n");
     for line in observations {
         text.push_str(&format!("{line}\n"));
     }
+
     text
 }
 
@@ -40,7 +44,10 @@ fn stretch(value: &mut Value, first: Timestamp, factor: i64) {
         Value::Object(fields) => {
             for (name, field) in fields {
                 let number = field.as_f64().filter(|_| SECONDS.contains(&name.as_str()));
-                let span = field.as_str().filter(|_| SPANS.contains(&name.as_str())).and_then(milliseconds);
+                let span = field
+                    .as_str()
+                    .filter(|_| SPANS.contains(&name.as_str()))
+                    .and_then(milliseconds);
                 match (number, span) {
                     (Some(number), _) => *field = Value::from(number * factor as f64),
                     (_, Some(span)) => *field = Value::from(format!("{}ms", span * factor)),
@@ -52,7 +59,8 @@ fn stretch(value: &mut Value, first: Timestamp, factor: i64) {
         Value::String(text) => {
             if let Some(at) = instant(&Value::from(text.as_str())) {
                 let since = at.as_millisecond() - first.as_millisecond();
-                let moved = Timestamp::from_millisecond(first.as_millisecond() + since * factor).expect("in our time");
+                let moved = Timestamp::from_millisecond(first.as_millisecond() + since * factor)
+                    .expect("in our time");
                 *text = format!("{moved:.3}");
             }
         }
@@ -62,7 +70,11 @@ fn stretch(value: &mut Value, first: Timestamp, factor: i64) {
 
 /// Reads an instant, as recordings contain them.
 fn instant(value: &Value) -> Option<Timestamp> {
-    value.as_str().filter(|text| text.ends_with('Z') && text.len() >= "2026-01-31T12:00:00Z".len())?.parse().ok()
+    value
+        .as_str()
+        .filter(|text| text.ends_with('Z') && text.len() >= "2026-01-31T12:00:00Z".len())?
+        .parse()
+        .ok()
 }
 
 /// Reads a time such as `2s` or `1500ms`.
@@ -83,14 +95,21 @@ mod tests {
 {"at":"2026-01-31T12:00:10Z","saw":"tick"}
 {"at":"2026-01-31T12:00:11.5Z","saw":{"metrics_scraped":{"interval":"1s","process":{"started":"2026-01-31T12:00:04Z","cpu_seconds":0.5,"gc_cycles":7},"controllers":[{"reconcile_seconds":{"count":3,"sum":0.25}}]}}}"#;
         let stretched = stretched(recording, 100);
-        let lines: Vec<Value> = stretched.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let lines: Vec<Value> =
+            stretched.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+
         assert_eq!(lines[0]["settings"]["deadline"], "600s");
         assert_eq!(lines[1]["at"], "2026-01-31T12:00:10.000Z");
         assert_eq!(lines[2]["at"], "2026-01-31T12:02:40.000Z");
+
         let metrics = &lines[2]["saw"]["metrics_scraped"];
         assert_eq!(metrics["interval"], "100000ms");
         assert_eq!(metrics["process"]["started"], "2026-01-31T11:50:10.000Z");
-        assert_eq!((&metrics["process"]["cpu_seconds"], &metrics["process"]["gc_cycles"]), (&50.0.into(), &7.into()));
+        assert_eq!(
+            (&metrics["process"]["cpu_seconds"], &metrics["process"]["gc_cycles"]),
+            (&50.0.into(), &7.into())
+        );
+
         let durations = &metrics["controllers"][0]["reconcile_seconds"];
         assert_eq!((&durations["count"], &durations["sum"]), (&3.into(), &25.0.into()));
     }

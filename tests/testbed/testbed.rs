@@ -1,4 +1,5 @@
-//! A real control plane on this machine, with operators of the zoo and loopwatch as processes beside it.
+//! A real control plane on this machine, with operators of the zoo and loopwatch as processes
+//! beside it.
 //!
 //! ```text
 //!   binaries ──▶ control plane (etcd, API server, controllers, scheduler, fake kubelet) ◀── kube (as administrator)
@@ -8,10 +9,15 @@
 //!                  sidecar (loopwatch, with the operator's own account)
 //! ```
 //!
-//! Every program starts through a [`guard`], so that none outlives the process that started it. A helper that fails
-//! panics and shows the last state that it saw: its callers are tests, benchmarks and people at a terminal.
+//! Every program starts through a [`guard`], so that none outlives the process that started it. A
+//! helper that fails panics and shows the last state that it saw: its callers are tests, benchmarks
+//! and people at a terminal.
 
-#![expect(clippy::panic, clippy::print_stderr, reason = "tests fail by panicking, and builds report their progress")]
+#![expect(
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests fail by panicking, and builds report their progress"
+)]
 
 pub mod accounts;
 pub mod binaries;

@@ -1,6 +1,8 @@
-//! The table of docs/frameworks.md: what loopwatch finds out about the same faults in each framework.
+//! The table of docs/frameworks.md: what loopwatch finds out about the same faults in each
+//! framework.
 //!
-//! A run of the operators writes one file of `tests/frameworks` per framework; the table is made from these files.
+//! A run of the operators writes one file of `tests/frameworks` per framework; the table is made
+//! from these files.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -156,24 +158,37 @@ impl Trouble {
 #[must_use]
 pub fn unseen(trouble: Trouble, framework: Framework, view: View) -> Option<&'static str> {
     match (trouble, view, framework) {
-        (Trouble::MemoryLeak, View::Outside, _) => Some("the API server does not know the memory of a process"),
-        (Trouble::TaskLeak, View::Outside, _) => Some("the API server does not know the tasks of a process"),
-        (Trouble::MemoryLeak, View::Metrics, Framework::Java) => {
-            Some("Micrometer knows the live heap only after a collection of the old generation, and no resident memory")
+        (Trouble::MemoryLeak, View::Outside, _) => {
+            Some("the API server does not know the memory of a process")
         }
+        (Trouble::TaskLeak, View::Outside, _) => {
+            Some("the API server does not know the tasks of a process")
+        }
+        (Trouble::MemoryLeak, View::Metrics, Framework::Java) => Some(
+            "Micrometer knows the live heap only after a collection of the old generation, and no resident memory",
+        ),
         (Trouble::MemoryLeak | Trouble::TaskLeak, View::Metrics, Framework::Rust) => {
             Some("the metrics of the template say nothing about the process")
         }
         (Trouble::TaskLeak, View::Process, Framework::Go) => Some("goroutines are no threads"),
-        (Trouble::TaskLeak, View::Process, Framework::Python) => Some("tasks of asyncio are no threads"),
-        (Trouble::TaskLeak, View::Process, Framework::Rust) => Some("tasks of tokio are no threads"),
+        (Trouble::TaskLeak, View::Process, Framework::Python) => {
+            Some("tasks of asyncio are no threads")
+        }
+        (Trouble::TaskLeak, View::Process, Framework::Rust) => {
+            Some("tasks of tokio are no threads")
+        }
         _ => None,
     }
 }
 
-/// Returns the findings of which each run of a fault shows one or both, and why; none if all runs find the same.
+/// Returns the findings of which each run of a fault shows one or both, and why; none if all runs
+/// find the same.
 #[must_use]
-pub fn varying(trouble: Trouble, framework: Framework, view: View) -> Option<([&'static str; 2], &'static str)> {
+pub fn varying(
+    trouble: Trouble,
+    framework: Framework,
+    view: View,
+) -> Option<([&'static str; 2], &'static str)> {
     match (trouble, framework, view) {
         (Trouble::MemoryLeak, Framework::Java, View::Process) => Some((
             ["HeapLeak", "MemoryLarge"],
@@ -191,9 +206,11 @@ fn file(framework: Framework) -> PathBuf {
 #[must_use]
 pub fn read(framework: Framework) -> Verdicts {
     let text = std::fs::read_to_string(file(framework)).unwrap_or_else(|_| "{}".to_owned());
-    let value: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{framework:?}: {error}"));
-    let codes =
-        |list: &Value| list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+    let value: Value =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{framework:?}: {error}"));
+    let codes = |list: &Value| {
+        list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
     let found = |of: &Value| Found { root: codes(&of["root"]), explained: codes(&of["explained"]) };
     let views = |of: &Value| {
         View::ALL
@@ -202,13 +219,18 @@ pub fn read(framework: Framework) -> Verdicts {
             .map(|view| (view, found(&of[view.label()])))
             .collect()
     };
-    Trouble::all().filter(|it| value[it.label()].is_object()).map(|it| (it, views(&value[it.label()]))).collect()
+
+    Trouble::all()
+        .filter(|it| value[it.label()].is_object())
+        .map(|it| (it, views(&value[it.label()])))
+        .collect()
 }
 
 /// Replaces some rows of what was found in a framework.
 pub fn update(framework: Framework, new: &Verdicts) {
     let mut all = read(framework);
     all.extend(new.iter().map(|(trouble, views)| (*trouble, views.clone())));
+
     let mut rows = serde_json::Map::new();
     for (trouble, views) in all {
         let found = |found: &Found| json!({"root": found.root, "explained": found.explained});
@@ -216,6 +238,7 @@ pub fn update(framework: Framework, new: &Verdicts) {
             views.iter().map(|(view, of)| (view.label().to_owned(), found(of))).collect();
         rows.insert(trouble.label().to_owned(), Value::Object(views));
     }
+
     let text = format!("{:#}\n", Value::Object(rows));
     let file = file(framework);
     std::fs::write(&file, text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -228,6 +251,7 @@ pub fn table() -> String {
     for framework in Framework::ALL {
         let _ = write!(text, " {} |", framework.title());
     }
+
     text += &format!("\n|---|---|{}\n", "---|".repeat(Framework::ALL.len()));
     let found = Framework::ALL.map(|framework| (framework, read(framework)));
     for trouble in Trouble::all() {
@@ -238,9 +262,11 @@ pub fn table() -> String {
                 let found = verdicts.get(&trouble).and_then(|views| views.get(&view));
                 let _ = write!(text, " {} |", cell(trouble, *framework, view, found));
             }
+
             text.push('\n');
         }
     }
+
     text
 }
 
@@ -248,17 +274,21 @@ fn cell(trouble: Trouble, framework: Framework, view: View, found: Option<&Found
     if let Some(reason) = trouble.impossible(framework) {
         return reason.to_owned();
     }
+
     if view == View::Metrics && !framework.has_metrics() {
         return "the framework has no metrics".to_owned();
     }
+
     let Some(found) = found else { return "not run".to_owned() };
     let links = |codes: &[String]| {
-        let links: Vec<String> = codes.iter().map(|code| format!("[{code}](runbooks/{code}.md)")).collect();
+        let links: Vec<String> =
+            codes.iter().map(|code| format!("[{code}](runbooks/{code}.md)")).collect();
         links.join(", ")
     };
     if let Some((codes, reason)) = varying(trouble, framework, view) {
         return format!("{}, or only one of them: {reason}", links(&codes.map(str::to_owned)));
     }
+
     match (found.root.is_empty(), trouble) {
         (true, Trouble::Healthy) => "nothing".to_owned(),
         (true, _) => format!("not seen: {}", unseen(trouble, framework, view).unwrap_or("?")),

@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Calls `poll` until it succeeds. Returns its result and the time that it took, or the last error.
-pub fn until<T>(within: Duration, mut poll: impl FnMut() -> Result<T, String>) -> Result<(T, Duration), String> {
+pub fn until<T>(
+    within: Duration,
+    mut poll: impl FnMut() -> Result<T, String>,
+) -> Result<(T, Duration), String> {
     let began = Instant::now();
     loop {
         match poll() {

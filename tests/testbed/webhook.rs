@@ -28,6 +28,7 @@ impl Webhook {
         let port = listener.local_addr().expect("our own port").port();
         let received = Arc::new(Mutex::new(Vec::new()));
         let kept = received.clone();
+
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if let Some(body) = receive(stream, &answer) {
@@ -35,6 +36,7 @@ impl Webhook {
                 }
             }
         });
+
         Self { port, received }
     }
 
@@ -49,23 +51,29 @@ fn receive(stream: TcpStream, answer: &impl Fn(&Value) -> Option<Value>) -> Opti
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     let mut reader = BufReader::new(stream);
     let mut length = 0;
+
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;
         if line.trim().is_empty() {
             break;
         }
+
         if let Some((name, value)) = line.split_once(':')
             && name.eq_ignore_ascii_case("content-length")
         {
             length = value.trim().parse().ok()?;
         }
     }
+
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
+
     let body = serde_json::from_slice(&body).unwrap_or_default();
     let answer = answer(&body).map_or(String::new(), |answer| answer.to_string());
-    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", answer.len());
+    let head =
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", answer.len());
+
     reader.into_inner().write_all(format!("{head}{answer}").as_bytes()).ok()?;
     Some(body)
 }

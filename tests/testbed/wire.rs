@@ -15,8 +15,8 @@ use super::kube::RUNTIME;
 enum Mode {
     /// Everything passes.
     Whole,
-    /// Existing connections (up to this number) stay open but transfer nothing, as behind a firewall that has lost its
-    /// state. New ones work.
+    /// Existing connections (up to this number) stay open but transfer nothing, as behind a
+    /// firewall that has lost its state. New ones work.
     Frozen(u64),
     /// All connections stay open but transfer nothing, as if the other side were paused.
     Silent,
@@ -45,19 +45,23 @@ impl Wire {
         let (cut, cuts) = watch::channel(0);
         let opened = Arc::new(AtomicU64::new(0));
         let count = opened.clone();
+
         RUNTIME.spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 if *modes.borrow() == Mode::Broken {
                     continue; // dropping it closes it
                 }
+
                 let number = count.fetch_add(1, Ordering::Relaxed);
                 let (modes, mut cuts) = (modes.clone(), cuts.clone());
                 cuts.mark_unchanged();
                 RUNTIME.spawn(async move {
-                    let _ = carry(near, target, number, modes, cuts).await; // the reason why it ended does not matter
+                    // The reason why it ended does not matter.
+                    let _ = carry(near, target, number, modes, cuts).await;
                 });
             }
         });
+
         Self { port, mode, cut, opened }
     }
 
@@ -125,6 +129,7 @@ async fn pass(
     let mut buffer = vec![0; 64 * 1024];
     loop {
         let length = from.read(&mut buffer).await?;
+
         // A silent wire does not even pass on the end of a connection.
         let passes = |mode: &Mode| match mode {
             Mode::Silent => false,
@@ -135,6 +140,7 @@ async fn pass(
         if length == 0 {
             return to.shutdown().await;
         }
+
         to.write_all(&buffer[..length]).await?;
     }
 }

@@ -1,8 +1,9 @@
-//! The garbage collector as a simulation: its decisions follow `pkg/controller/garbagecollector` of Kubernetes, its
-//! deletions those of the API server (`registry/generic/registry/store.go`).
+//! The garbage collector as a simulation: its decisions follow `pkg/controller/garbagecollector` of
+//! Kubernetes, its deletions those of the API server (`registry/generic/registry/store.go`).
 //!
-//! Each step removes a reference, marks a deletion or removes an object, and none of these is ever undone. So the
-//! simulation ends, after a number of steps that is linear in the number of objects and references.
+//! Each step removes a reference, marks a deletion or removes an object, and none of these is ever
+//! undone. So the simulation ends, after a number of steps that is linear in the number of objects
+//! and references.
 
 mod order;
 
@@ -73,7 +74,8 @@ struct Reference {
 // === impl Collector ===
 
 impl<'g> Collector<'g> {
-    /// Starts with the current state of the graph. `holds` tells whether a finalizer stays on an object.
+    /// Starts with the current state of the graph. `holds` tells whether a finalizer stays on an
+    /// object.
     pub(super) fn new(graph: &'g Graph, holds: impl Fn(NodeId, &str) -> bool) -> Self {
         let state = |id: NodeId| {
             let node = graph.node(id);
@@ -87,9 +89,16 @@ impl<'g> Collector<'g> {
                 ..State::default()
             }
         };
-        let references = graph.edges.iter().map(|edge| Reference { exists: true, blocks: edge.blocks }).collect();
+
+        let references = graph
+            .edges
+            .iter()
+            .map(|edge| Reference { exists: true, blocks: edge.blocks })
+            .collect();
         let (queue, deletions) = (VecDeque::new(), VecDeque::new());
-        let mut collector = Self { graph, states: graph.ids().map(state).collect(), references, queue, deletions };
+        let mut collector =
+            Self { graph, states: graph.ids().map(state).collect(), references, queue, deletions };
+
         collector.count();
         collector
     }
@@ -117,20 +126,25 @@ impl<'g> Collector<'g> {
         if state.gone {
             return;
         }
+
         let was_foreground = state.deleting && state.foreground;
         let was_deleting = std::mem::replace(&mut state.deleting, true);
         state.deleted = true;
         state.orphan = cascade == Cascade::Orphan;
         state.foreground = cascade == Cascade::Foreground;
+
         if was_foreground != state.foreground {
             self.change_foreground(node, cascade == Cascade::Foreground);
         }
+
         if !was_deleting {
             self.delete_contents(node);
         }
+
         if cascade == Cascade::Orphan {
             self.orphan(node);
         }
+
         self.finish(node);
     }
 
@@ -157,10 +171,14 @@ impl<'g> Collector<'g> {
         let inward = self.graph.inward[id.index()].iter();
         let dependents = inward
             .filter(move |_| waits && state.foreground)
-            .filter(|edge| self.references[**edge as usize].exists && self.references[**edge as usize].blocks)
+            .filter(|edge| {
+                self.references[**edge as usize].exists && self.references[**edge as usize].blocks
+            })
             .map(|edge| self.graph.edges[*edge as usize].dependent);
+
         let contents = self.graph.contents.get(&id.0).into_iter().flatten().copied();
-        let contents = contents.filter(move |node| waits && *node != id.0 && !self.states[*node as usize].gone);
+        let contents = contents
+            .filter(move |node| waits && *node != id.0 && !self.states[*node as usize].gone);
         dependents.chain(contents).map(NodeId)
     }
 
@@ -170,12 +188,14 @@ impl<'g> Collector<'g> {
         self.graph.references(id.0).filter(of).any(|edge| !self.references[edge as usize].exists)
     }
 
-    /// Counts the references, and queues everything that the garbage collector would find at its start.
+    /// Counts the references, and queues everything that the garbage collector would find at its
+    /// start.
     fn count(&mut self) {
         for (number, edge) in (0u32..).zip(&self.graph.edges) {
             let waits = edge.owner.is_some_and(|owner| self.is_foreground(owner));
             let dependent = &mut self.states[edge.dependent as usize];
             dependent.owners += 1;
+
             match edge.standing {
                 Standing::Found if waits => {
                     dependent.waiting += 1;
@@ -185,6 +205,7 @@ impl<'g> Collector<'g> {
                 Standing::Absent => dependent.stale.push(number),
                 Standing::Unresolvable => dependent.unresolvable += 1,
             }
+
             let foreground = self.is_foreground(edge.dependent);
             if let Some(owner) = edge.owner {
                 let owner = &mut self.states[owner as usize];
@@ -193,6 +214,7 @@ impl<'g> Collector<'g> {
                 owner.foreground_dependents += u32::from(foreground);
             }
         }
+
         for id in self.graph.ids() {
             let node = id.0;
             if self.states[id.index()].deleting {
@@ -200,8 +222,10 @@ impl<'g> Collector<'g> {
                 if self.states[id.index()].orphan {
                     self.orphan(node);
                 }
+
                 self.finish(node);
             }
+
             self.enqueue(node);
         }
     }
@@ -224,25 +248,31 @@ impl<'g> Collector<'g> {
         if state.gone {
             return;
         }
+
         if state.deleting {
             if state.foreground && state.blocking == 0 {
                 self.states[node as usize].foreground = false;
                 self.change_foreground(node, false);
                 self.finish(node);
             }
+
             return;
         }
+
         if state.owners == 0 || state.unresolvable > 0 || !self.graph.is_collected(node) {
             return;
         }
+
         if state.solid > 0 {
             self.drop_stale(node);
             return;
         }
+
         let (waiting, dependents, circular) =
             (state.waiting > 0, state.dependents > 0, state.foreground_dependents > 0);
         let (foreground, orphan) = (state.foreground, state.orphan);
         self.states[node as usize].because = self.cause(node);
+
         if waiting && dependents {
             if circular {
                 self.unblock(node);
@@ -287,12 +317,15 @@ impl<'g> Collector<'g> {
 
     /// Removes one reference of an object that stays.
     fn drop_reference(&mut self, edge: u32) {
-        let Reference { blocks, .. } =
-            std::mem::replace(&mut self.references[edge as usize], Reference { exists: false, blocks: false });
+        let Reference { blocks, .. } = std::mem::replace(
+            &mut self.references[edge as usize],
+            Reference { exists: false, blocks: false },
+        );
         let solid = self.is_solid(edge);
         let edge = self.graph.edges[edge as usize];
         let owner_gone = edge.owner.is_some_and(|owner| self.states[owner as usize].gone);
         let dependent = &mut self.states[edge.dependent as usize];
+
         dependent.owners -= 1;
         match edge.standing {
             Standing::Unresolvable => dependent.unresolvable -= 1,
@@ -300,24 +333,28 @@ impl<'g> Collector<'g> {
             Standing::Found if !owner_gone => dependent.waiting -= 1,
             Standing::Found | Standing::Unknown | Standing::Absent => {}
         }
+
         let Some(owner) = edge.owner else { return };
         let foreground = self.is_foreground(edge.dependent);
         let state = &mut self.states[owner as usize];
         state.dependents -= 1;
         state.blocking -= u32::from(blocks);
         state.foreground_dependents -= u32::from(foreground);
+
         if self.is_foreground(owner) {
             self.enqueue(owner);
         }
     }
 
-    /// Makes the references of an object in a cycle non-blocking, so that each object of the cycle can go.
+    /// Makes the references of an object in a cycle non-blocking, so that each object of the cycle
+    /// can go.
     fn unblock(&mut self, node: u32) {
         for edge in self.graph.references(node) {
             let reference = &mut self.references[edge as usize];
             if !reference.exists || !std::mem::replace(&mut reference.blocks, false) {
                 continue;
             }
+
             if let Some(owner) = self.graph.edges[edge as usize].owner {
                 self.states[owner as usize].blocking -= 1;
                 if self.is_foreground(owner) {
@@ -335,6 +372,7 @@ impl<'g> Collector<'g> {
             if !self.references[*number as usize].exists || edge.standing != Standing::Found {
                 continue;
             }
+
             let dependent = &mut self.states[edge.dependent as usize];
             if begins {
                 dependent.solid -= 1;
@@ -346,12 +384,20 @@ impl<'g> Collector<'g> {
                 dependent.solid += 1;
             }
         }
+
         for number in graph.references(node) {
-            let owner = graph.edges[number as usize].owner.filter(|_| self.references[number as usize].exists);
+            let owner = graph.edges[number as usize]
+                .owner
+                .filter(|_| self.references[number as usize].exists);
             if let Some(owner) = owner.map(|owner| &mut self.states[owner as usize]) {
-                if begins { owner.foreground_dependents += 1 } else { owner.foreground_dependents -= 1 }
+                if begins {
+                    owner.foreground_dependents += 1
+                } else {
+                    owner.foreground_dependents -= 1
+                }
             }
         }
+
         if begins {
             self.states[node as usize].was_foreground = true;
             self.enqueue(node);
@@ -366,6 +412,7 @@ impl<'g> Collector<'g> {
                 self.drop_reference(*edge);
             }
         }
+
         self.states[node as usize].orphan = false;
     }
 
@@ -376,9 +423,11 @@ impl<'g> Collector<'g> {
             if self.states[*inside as usize].gone {
                 continue;
             }
+
             self.states[node as usize].contents += 1;
             let state = &mut self.states[*inside as usize];
             state.containers.push(node);
+
             if !state.deleting {
                 state.because.get_or_insert(node);
                 self.deletions.push_back(*inside);
@@ -393,6 +442,7 @@ impl<'g> Collector<'g> {
         if state.gone || !state.deleting || kept {
             return;
         }
+
         // Removing one object may empty a namespace, which may empty a definition, but no further.
         let mut removed = vec![node];
         while let Some(node) = removed.pop() {
@@ -408,6 +458,7 @@ impl<'g> Collector<'g> {
                 self.drop_reference(edge);
             }
         }
+
         self.states[node as usize].gone = true;
         for number in &graph.inward[node as usize] {
             let edge = &graph.edges[*number as usize];
@@ -418,15 +469,18 @@ impl<'g> Collector<'g> {
                 self.enqueue(edge.dependent);
             }
         }
+
         let mut empty = Vec::new();
         for container in std::mem::take(&mut self.states[node as usize].containers) {
             let state = &mut self.states[container as usize];
             state.contents -= 1;
+
             let kept = state.held || state.foreground || state.orphan || state.contents > 0;
             if !kept && !state.gone {
                 empty.push(container);
             }
         }
+
         empty
     }
 }

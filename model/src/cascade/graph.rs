@@ -40,8 +40,8 @@ pub enum Standing {
     Found,
     /// There is no such owner: its UID, kind, name or namespace differs.
     Absent,
-    /// The API server does not serve the kind of the owner, or a cluster-scoped object names an owner in a namespace. The
-    /// garbage collector leaves the object alone.
+    /// The API server does not serve the kind of the owner, or a cluster-scoped object names an
+    /// owner in a namespace. The garbage collector leaves the object alone.
     Unresolvable,
     /// loopwatch cannot know whether the owner exists. The prediction assumes that it does.
     Unknown,
@@ -58,8 +58,10 @@ impl Graph {
         silent: Vec<String>,
     ) -> Self {
         let key = |kind: KindFacts| ((kind.group.clone(), kind.kind.clone()), kind);
-        let mut graph = Self { kinds: kinds.into_iter().map(key).collect(), silent, ..Self::default() };
+        let mut graph =
+            Self { kinds: kinds.into_iter().map(key).collect(), silent, ..Self::default() };
         let mut by_uid: HashMap<String, u32> = HashMap::new();
+
         for node in nodes {
             let Ok(id) = u32::try_from(graph.nodes.len()) else { break };
             // Some kinds are served in two groups, and an object without a UID can own nothing.
@@ -67,6 +69,7 @@ impl Graph {
                 graph.nodes.push(node);
             }
         }
+
         graph.inward.resize(graph.nodes.len(), Vec::new());
         for id in graph.ids() {
             for reference in &graph.nodes[id.index()].owners {
@@ -74,10 +77,13 @@ impl Graph {
                 if let (Some(owner), Ok(number)) = (edge.owner, u32::try_from(graph.edges.len())) {
                     graph.inward[owner as usize].push(number);
                 }
+
                 graph.edges.push(edge);
             }
+
             graph.ends.push(u32::try_from(graph.edges.len()).unwrap_or(u32::MAX));
         }
+
         graph.contents = graph.find_contents();
         graph
     }
@@ -96,8 +102,12 @@ impl Graph {
     /// The position of an object.
     #[must_use]
     pub fn find(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<NodeId> {
-        let is =
-            |node: &Node| node.name == name && node.namespace == namespace && node.kind == kind && node.group == group;
+        let is = |node: &Node| {
+            node.name == name
+                && node.namespace == namespace
+                && node.kind == kind
+                && node.group == group
+        };
         self.ids().find(|id| is(self.node(*id)))
     }
 
@@ -108,10 +118,15 @@ impl Graph {
     }
 
     /// The owner references of an object, with the owner if it is in the graph.
-    pub fn owners(&self, id: NodeId) -> impl Iterator<Item = (&OwnerReference, Standing, Option<NodeId>)> {
+    pub fn owners(
+        &self,
+        id: NodeId,
+    ) -> impl Iterator<Item = (&OwnerReference, Standing, Option<NodeId>)> {
         let edges = self.references(id.0).map(|edge| &self.edges[edge as usize]);
         let references = self.nodes[id.index()].owners.iter();
-        references.zip(edges).map(|(reference, edge)| (reference, edge.standing, edge.owner.map(NodeId)))
+        references
+            .zip(edges)
+            .map(|(reference, edge)| (reference, edge.standing, edge.owner.map(NodeId)))
     }
 
     /// The number of objects.
@@ -144,14 +159,25 @@ impl Graph {
         finalizers.filter(|finalizer| !is_of_garbage_collector(finalizer))
     }
 
-    fn edge(&self, dependent: u32, reference: &OwnerReference, by_uid: &HashMap<String, u32>) -> Edge {
+    fn edge(
+        &self,
+        dependent: u32,
+        reference: &OwnerReference,
+        by_uid: &HashMap<String, u32>,
+    ) -> Edge {
         let owner = by_uid.get(&reference.uid).copied();
         let standing = self.standing(&self.nodes[dependent as usize], reference, owner);
         Edge { dependent, owner, standing, blocks: reference.blocks_deletion }
     }
 
-    fn standing(&self, dependent: &Node, reference: &OwnerReference, owner: Option<u32>) -> Standing {
-        let (group, version) = reference.api_version.split_once('/').unwrap_or(("", &reference.api_version));
+    fn standing(
+        &self,
+        dependent: &Node,
+        reference: &OwnerReference,
+        owner: Option<u32>,
+    ) -> Standing {
+        let (group, version) =
+            reference.api_version.split_once('/').unwrap_or(("", &reference.api_version));
         let Some(kind) = self.kind(group, &reference.kind) else {
             let silent = self.silent.iter().any(|silent| silent == group);
             return if silent { Standing::Unknown } else { Standing::Unresolvable };
@@ -159,10 +185,13 @@ impl Graph {
         if !kind.versions.iter().any(|served| served == version) {
             return Standing::Unresolvable;
         }
+
         if kind.namespaced && dependent.namespace.is_empty() {
             return Standing::Unresolvable;
         }
-        // The garbage collector looks for the owner by name in the namespace of the dependent, and compares its UID.
+
+        // The garbage collector looks for the owner by name in the namespace of the dependent, and
+        // compares its UID.
         let namespace = if kind.namespaced { &dependent.namespace } else { "" };
         match owner.map(|owner| &self.nodes[owner as usize]) {
             Some(owner) => {
@@ -187,26 +216,36 @@ impl Graph {
                 _ => {}
             }
         }
+
         let mut contents: HashMap<u32, Vec<u32>> = HashMap::new();
         if namespaces.is_empty() && definitions.is_empty() {
             return contents;
         }
+
         let definition_of: HashMap<(&str, &str), u32> = self
             .kinds
             .values()
             .filter_map(|facts| {
                 let name = format!("{}.{}", facts.resource, facts.group);
-                Some(((facts.group.as_str(), facts.kind.as_str()), *definitions.get(name.as_str())?))
+                Some((
+                    (facts.group.as_str(), facts.kind.as_str()),
+                    *definitions.get(name.as_str())?,
+                ))
             })
             .collect();
+
         for id in self.ids() {
             let Node { group, kind, namespace, .. } = self.node(id);
             let within = namespaces.get(namespace.as_str()).filter(|_| !namespace.is_empty());
             let defined_by = definition_of.get(&(group.as_str(), kind.as_str()));
-            for container in within.into_iter().chain(defined_by).filter(|container| **container != id.0) {
+
+            for container in
+                within.into_iter().chain(defined_by).filter(|container| **container != id.0)
+            {
                 contents.entry(*container).or_default().push(id.0);
             }
         }
+
         contents
     }
 }

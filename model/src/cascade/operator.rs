@@ -26,21 +26,32 @@ pub enum Claim {
     Possible,
 }
 
-/// Domains that many projects share. Their finalizers belong to a group only if the rest is also the same.
+/// Domains that many projects share. Their finalizers belong to a group only if the rest is also
+/// the same.
 const SHARED: &[&str] = &["k8s.io", "x-k8s.io", "kubernetes.io", "github.com", "github.io"];
 
-/// The relation of an operator to a finalizer of this object. `None` if another controller removes it.
-pub(super) fn claim(graph: &Graph, operator: &Operator, id: NodeId, finalizer: &str) -> Option<Claim> {
+/// The relation of an operator to a finalizer of this object. `None` if another controller removes
+/// it.
+pub(super) fn claim(
+    graph: &Graph,
+    operator: &Operator,
+    id: NodeId,
+    finalizer: &str,
+) -> Option<Claim> {
     if built_in(finalizer).is_some() {
         return None;
     }
-    // Old finalizers have no domain, or one before a dot instead of a slash: `finalizers.fluxcd.io`.
+
+    // Old finalizers have no domain, or one before a dot instead of a slash:
+    // `finalizers.fluxcd.io`.
     let domain = finalizer.split_once('/').map_or(finalizer, |(domain, _)| domain);
     if operator.primaries.iter().any(|(group, _)| is_related(domain, group)) {
         return Some(Claim::Domain);
     }
+
     let node = graph.node(id);
-    let primary = operator.primaries.iter().any(|(group, kind)| *group == node.group && *kind == node.kind);
+    let primary =
+        operator.primaries.iter().any(|(group, kind)| *group == node.group && *kind == node.kind);
     primary.then_some(Claim::Possible)
 }
 
@@ -54,27 +65,36 @@ pub(super) fn stranded(graph: &Graph, operator: &Operator) -> Vec<Stranded> {
             }
         }
     }
-    let stranded =
-        |((claim, finalizer), nodes): ((Claim, &str), _)| Stranded { finalizer: finalizer.to_owned(), claim, nodes };
+
+    let stranded = |((claim, finalizer), nodes): ((Claim, &str), _)| Stranded {
+        finalizer: finalizer.to_owned(),
+        claim,
+        nodes,
+    };
+
     found.into_iter().map(stranded).collect()
 }
 
-/// Whether a finalizer's domain and a group belong to one project: one contains the other, or both share a registered
-/// domain, such as `finalizers.fluxcd.io` and `kustomize.toolkit.fluxcd.io`.
+/// Whether a finalizer's domain and a group belong to one project: one contains the other, or both
+/// share a registered domain, such as `finalizers.fluxcd.io` and `kustomize.toolkit.fluxcd.io`.
 fn is_related(domain: &str, group: &str) -> bool {
     if group.is_empty() || SHARED.contains(&domain) || SHARED.contains(&group) {
         return domain == group && !group.is_empty();
     }
+
     let registered = |name: &str| {
-        let dots: Vec<usize> = name.rmatch_indices('.').map(|(position, _)| position).take(2).collect();
+        let dots: Vec<usize> =
+            name.rmatch_indices('.').map(|(position, _)| position).take(2).collect();
         match dots[..] {
             [] => None,
             [_] => Some(name.to_owned()),
             [_, second, ..] => name.get(second + 1..).map(str::to_owned),
         }
     };
-    let shares = registered(domain)
-        .is_some_and(|mine| registered(group).as_ref() == Some(&mine) && !SHARED.contains(&mine.as_str()));
+
+    let shares = registered(domain).is_some_and(|mine| {
+        registered(group).as_ref() == Some(&mine) && !SHARED.contains(&mine.as_str())
+    });
     shares || (domain.contains('.') && (is_within(domain, group) || is_within(group, domain)))
 }
 

@@ -33,8 +33,9 @@ pub struct Taken {
     pub because: Option<NodeId>,
     /// How far the deletion gets.
     pub fate: Fate,
-    /// Whether it depends on timing if the object is removed or stays in deletion: a dependent that cannot go blocks some
-    /// of its owners, and the order in which the garbage collector works decides which.
+    /// Whether it depends on timing if the object is removed or stays in deletion: a dependent that
+    /// cannot go blocks some of its owners, and the order in which the garbage collector works
+    /// decides which.
     pub depends_on_timing: bool,
 }
 
@@ -84,7 +85,8 @@ pub struct Blocker {
     pub node: NodeId,
     /// Its finalizers that a controller has to remove.
     pub finalizers: Vec<String>,
-    /// The objects that have to go first: blocking dependents, or the contents of a namespace or definition.
+    /// The objects that have to go first: blocking dependents, or the contents of a namespace or
+    /// definition.
     pub waits_for: Vec<NodeId>,
 }
 
@@ -93,7 +95,8 @@ pub struct Blocker {
 pub enum Step {
     /// Delete these objects of one kind, and wait until they are gone.
     Delete(Vec<NodeId>),
-    /// Wait until controllers have removed the finalizers of these objects, which are being deleted already.
+    /// Wait until controllers have removed the finalizers of these objects, which are being deleted
+    /// already.
     Wait(Vec<NodeId>),
     /// Delete the targets, except the definitions.
     Targets,
@@ -108,26 +111,40 @@ impl Graph {
     #[must_use]
     pub fn predict(&self, request: &Request) -> Prediction {
         let is_stranded = |id: NodeId, finalizer: &str| {
-            request.operator.as_ref().is_some_and(|operator| claim(self, operator, id, finalizer).is_some())
+            request
+                .operator
+                .as_ref()
+                .is_some_and(|operator| claim(self, operator, id, finalizer).is_some())
         };
+
         // Kubernetes removes its own finalizers by itself.
         let holds = |_: NodeId, finalizer: &str| built_in(finalizer).is_none();
         let before = Collector::new(self, holds).run(&[], request.cascade);
         let before_later = Collector::new(self, is_stranded).run(&[], request.cascade);
         let at_once = Collector::new(self, holds).run(&request.targets, request.cascade);
         let later = Collector::new(self, is_stranded).run(&request.targets, request.cascade);
-        // Objects that are being deleted already go without this deletion, and so does everything below them.
+
+        // Objects that are being deleted already go without this deletion, and so does everything
+        // below them.
         let is_new = |node: NodeId| {
             let goes_later = later.is_taken(node) && !before_later.is_taken(node);
-            !before.is_taken(node) && !self.node(node).deleting && (at_once.is_taken(node) || goes_later)
+            !before.is_taken(node)
+                && !self.node(node).deleting
+                && (at_once.is_taken(node) || goes_later)
         };
+
         let mut taken = self.taken(request, is_new, &at_once, &later);
         taken.sort_by_key(|taken| (taken.because.is_some(), taken.node));
-        let anyway = self.ids().filter(|id| before.is_taken(*id) && !request.targets.contains(id)).collect();
+
+        let anyway =
+            self.ids().filter(|id| before.is_taken(*id) && !request.targets.contains(id)).collect();
         let blockers = self.blockers(&taken, &at_once);
-        let stranded = request.operator.as_ref().map(|operator| stranded(self, operator)).unwrap_or_default();
+        let stranded =
+            request.operator.as_ref().map(|operator| stranded(self, operator)).unwrap_or_default();
         let kept = self.kept(&taken, &later);
-        let mut prediction = Prediction { taken, kept, anyway, blockers, stranded, steps: Vec::new() };
+        let mut prediction =
+            Prediction { taken, kept, anyway, blockers, stranded, steps: Vec::new() };
+
         prediction.steps = self.steps(request, &prediction);
         prediction
     }
@@ -146,32 +163,48 @@ impl Graph {
             if !is_target && !is_new(node) {
                 return None;
             }
+
             let fate = match (at_once.is_gone(node), at_once.is_taken(node)) {
                 (true, _) => Fate::Removed,
                 (false, true) => Fate::Terminating,
                 (false, false) => Fate::Waiting,
             };
-            let because = at_once.because(node).or_else(|| later.because(node)).filter(|_| !is_target);
-            // An object that goes without a known cause was a target of the deletion of its container.
-            let because = because.or_else(|| request.targets.first().copied().filter(|_| !is_target));
+            let because =
+                at_once.because(node).or_else(|| later.because(node)).filter(|_| !is_target);
+
+            // An object that goes without a known cause was a target of the deletion of its
+            // container.
+            let because =
+                because.or_else(|| request.targets.first().copied().filter(|_| !is_target));
             let depends_on_timing = fate != Fate::Waiting && order[node.index()];
             Some(Taken { node, because, fate, depends_on_timing })
         };
+
         self.ids().filter_map(taken).collect()
     }
 
     /// The objects that stop the deletion, and those that stop these.
     fn blockers(&self, taken: &[Taken], at_once: &Collector<'_>) -> Vec<Blocker> {
-        let mut open: Vec<NodeId> =
-            taken.iter().filter(|taken| taken.fate == Fate::Terminating).map(|taken| taken.node).collect();
+        let mut open: Vec<NodeId> = taken
+            .iter()
+            .filter(|taken| taken.fate == Fate::Terminating)
+            .map(|taken| taken.node)
+            .collect();
         let mut seen: BTreeSet<NodeId> = open.iter().copied().collect();
         let mut blockers = Vec::new();
+
         while let Some(node) = open.pop() {
             let waits_for: Vec<NodeId> = at_once.waits_for(node).collect();
-            let finalizers = self.own_finalizers(node.0).filter(|finalizer| built_in(finalizer).is_none());
-            blockers.push(Blocker { node, finalizers: finalizers.cloned().collect(), waits_for: waits_for.clone() });
+            let finalizers =
+                self.own_finalizers(node.0).filter(|finalizer| built_in(finalizer).is_none());
+            blockers.push(Blocker {
+                node,
+                finalizers: finalizers.cloned().collect(),
+                waits_for: waits_for.clone(),
+            });
             open.extend(waits_for.into_iter().filter(|other| seen.insert(*other)));
         }
+
         blockers.sort_by_key(|blocker| blocker.node);
         blockers
     }
@@ -189,20 +222,33 @@ impl Graph {
                 }
             }
         }
+
         kept.into_values().collect()
     }
 
-    fn reason(&self, node: NodeId, owner: NodeId, gone: &BTreeSet<NodeId>, later: &Collector<'_>) -> Reason {
-        let standings: Vec<_> = self.owners(node).map(|(_, standing, owner)| (standing, owner)).collect();
+    fn reason(
+        &self,
+        node: NodeId,
+        owner: NodeId,
+        gone: &BTreeSet<NodeId>,
+        later: &Collector<'_>,
+    ) -> Reason {
+        let standings: Vec<_> =
+            self.owners(node).map(|(_, standing, owner)| (standing, owner)).collect();
         let other = standings.iter().find_map(|(standing, other)| {
-            other.filter(|other| *standing == Standing::Found && !gone.contains(other) && !later.is_gone(*other))
+            other.filter(|other| {
+                *standing == Standing::Found && !gone.contains(other) && !later.is_gone(*other)
+            })
         });
         if standings.iter().any(|(standing, _)| *standing == Standing::Unresolvable) {
             return Reason::Unresolvable;
         }
+
         match other {
             Some(other) => Reason::OtherOwner(other),
-            None if standings.iter().any(|(standing, _)| *standing == Standing::Unknown) => Reason::UnknownOwner,
+            None if standings.iter().any(|(standing, _)| *standing == Standing::Unknown) => {
+                Reason::UnknownOwner
+            }
             None if later.has_lost(node, owner) => Reason::Orphaned,
             None if !later.is_gone(owner) => Reason::OwnerStays,
             None => Reason::NotCollected,
@@ -217,44 +263,64 @@ impl Graph {
         for blocker in prediction.blockers.iter().filter(|blocker| !blocker.finalizers.is_empty()) {
             first.insert(blocker.node);
         }
+
         // Finalizers that the operator only may remove do not call for the deletion of objects.
-        let claimed = prediction.stranded.iter().filter(|stranded| stranded.claim == super::Claim::Domain);
+        let claimed =
+            prediction.stranded.iter().filter(|stranded| stranded.claim == super::Claim::Domain);
         first.extend(claimed.flat_map(|stranded| &stranded.nodes).copied());
+
         // The operator also has to see the deletion of its other objects.
         if !definitions.is_empty() {
-            let instances = definitions.iter().filter_map(|definition| self.contents.get(&definition.0)).flatten();
+            let instances = definitions
+                .iter()
+                .filter_map(|definition| self.contents.get(&definition.0))
+                .flatten();
+
             first.extend(instances.map(|node| NodeId(*node)));
         }
+
         first.retain(|node| !request.targets.contains(node) && !self.is(*node, NAMESPACE));
         if first.is_empty() {
             return Vec::new();
         }
+
         let mut steps: Vec<Step> = Vec::new();
         let (waits, deletes): (Vec<NodeId>, Vec<NodeId>) =
             first.into_iter().partition(|node| self.node(*node).deleting);
         let mut kinds: BTreeMap<(usize, &str, &str), Vec<NodeId>> = BTreeMap::new();
+
         for id in deletes {
             let node = self.node(id);
             kinds.entry((self.rank(id, request), &node.group, &node.kind)).or_default().push(id);
         }
+
         steps.extend(kinds.into_values().map(Step::Delete));
         if !waits.is_empty() {
             steps.push(Step::Wait(waits));
         }
+
         if definitions.len() < request.targets.len() {
             steps.push(Step::Targets);
         }
+
         if !definitions.is_empty() {
             steps.push(Step::Definitions(definitions));
         }
+
         steps
     }
 
-    /// Objects of the operator come first: their deletion also deletes their dependents, in the order of the operator.
+    /// Objects of the operator come first: their deletion also deletes their dependents, in the
+    /// order of the operator.
     fn rank(&self, id: NodeId, request: &Request) -> usize {
         let node = self.node(id);
-        let is_primary = |(group, kind): &(String, String)| *group == node.group && *kind == node.kind;
-        let primary = request.operator.as_ref().is_some_and(|operator| operator.primaries.iter().any(is_primary));
+        let is_primary =
+            |(group, kind): &(String, String)| *group == node.group && *kind == node.kind;
+        let primary = request
+            .operator
+            .as_ref()
+            .is_some_and(|operator| operator.primaries.iter().any(is_primary));
+
         usize::from(!primary && request.cascade != Cascade::Foreground)
     }
 

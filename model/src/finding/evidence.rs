@@ -48,6 +48,7 @@ impl Evidence {
         if !text.is_empty() {
             self.0.insert(key, Value::Text(text));
         }
+
         self
     }
 
@@ -133,6 +134,7 @@ fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: u64) -> fmt::Result {
         }
         (number, unit) = (number / 1024.0, larger);
     }
+
     if unit == "B" { write!(f, "{bytes} B") } else { write!(f, "{number:.1} {unit}") }
 }
 

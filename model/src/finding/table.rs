@@ -1,4 +1,5 @@
-//! The one table of findings, and the types of its rows. A table is read row by row, so it may be longer than other files.
+//! The one table of findings, and the types of its rows. A table is read row by row, so it may be
+//! longer than other files.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,22 +17,23 @@ pub struct FindingInfo {
     pub severity: Severity,
     /// The kind of alert that it raises.
     pub alert: Alert,
-    /// One sentence that states the problem. Without the full stop, it is also the summary of the alert.
+    /// One sentence that states the problem. Without the full stop, it is also the summary of the
+    /// alert.
     pub meaning: &'static str,
     /// A similar case that is not this finding.
     pub near_miss: &'static str,
     /// The keys of its evidence, most important first.
     pub evidence: &'static [&'static str],
-    /// The settings with its thresholds, the deciding one first. Empty if it opens as soon as loopwatch sees the problem, or if
-    /// statistics decide.
+    /// The settings with its thresholds, the deciding one first. Empty if it opens as soon as
+    /// loopwatch sees the problem, or if statistics decide.
     pub settings: &'static [&'static str],
     /// The findings that can explain this one. If several of them are open, the first applies.
     pub explained_by: &'static [Explainer],
     /// The recommended action.
     pub advice: &'static str,
-    /// A command to run next, which changes nothing. The placeholders `{resource}`, `{in_namespace}`, `{kind}`,
-    /// `{group}` and `{name}` stand for parts of the subject. A command without `{name}` concerns a whole kind, or
-    /// loopwatch itself.
+    /// A command to run next, which changes nothing. The placeholders `{resource}`,
+    /// `{in_namespace}`, `{kind}`, `{group}` and `{name}` stand for parts of the subject. A command
+    /// without `{name}` concerns a whole kind, or loopwatch itself.
     pub command: &'static str,
 }
 
@@ -73,8 +75,9 @@ pub enum Explainer {
     Outage(FindingCode),
     /// This finding, on the controller of the object's kind, if it did not begin much later.
     Controller(FindingCode),
-    /// This finding about one worker, on the controller of the object's kind, if the object began to wait at about the same time,
-    /// also if somebody has deleted it since, or if no other worker has succeeded since.
+    /// This finding about one worker, on the controller of the object's kind, if the object began
+    /// to wait at about the same time, also if somebody has deleted it since, or if no other worker
+    /// has succeeded since.
     Worker(FindingCode),
 }
 

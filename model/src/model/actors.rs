@@ -11,8 +11,9 @@ pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer of a deletion that orphans the dependents.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// The finalizers of Kubernetes itself and the actors that remove them (kubernetes/api `core/v1/types.go`, apimachinery
-/// `meta/v1/types.go`, kubernetes `pkg/volume/util/finalizer.go`, cloud-provider `service/helpers/helper.go`).
+/// The finalizers of Kubernetes itself and the actors that remove them (kubernetes/api
+/// `core/v1/types.go`, apimachinery `meta/v1/types.go`, kubernetes `pkg/volume/util/finalizer.go`,
+/// cloud-provider `service/helpers/helper.go`).
 const BUILT_IN: &[(&str, &str)] = &[
     (FOREGROUND, "garbage collector, once all blocking dependents are gone"),
     (ORPHAN, "garbage collector"),
@@ -34,8 +35,8 @@ pub(crate) enum Actor {
     Remover(Arc<str>),
     /// The operator that serves this group, with its field manager if it is known.
     Operator { group: Arc<str>, manager: Option<Arc<str>> },
-    /// This field manager has added the finalizer and behaves like a controller. Equal generic names of other groups
-    /// stand for other programs.
+    /// This field manager has added the finalizer and behaves like a controller. Equal generic
+    /// names of other groups stand for other programs.
     Adder { manager: Arc<str>, group: Arc<str> },
     /// Nothing but the domain of the finalizer is known.
     Domain(Arc<str>),
@@ -78,7 +79,9 @@ impl Actor {
         Some(match self {
             Self::BuiltIn(_) | Self::Unknown => return None,
             Self::Remover(manager) => ControllerName { manager: Some(manager), domain: None },
-            Self::Operator { group, manager } => ControllerName { manager: manager.as_deref(), domain: Some(group) },
+            Self::Operator { group, manager } => {
+                ControllerName { manager: manager.as_deref(), domain: Some(group) }
+            }
             Self::Adder { manager, .. } => ControllerName { manager: Some(manager), domain: None },
             Self::Domain(domain) => ControllerName { manager: None, domain: Some(domain) },
         })
@@ -89,12 +92,16 @@ impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BuiltIn(actor) => f.write_str(actor),
-            Self::Remover(manager) => write!(f, "field manager {manager} (removed it from other objects)"),
+            Self::Remover(manager) => {
+                write!(f, "field manager {manager} (removed it from other objects)")
+            }
             Self::Operator { group, manager: Some(manager) } => {
                 write!(f, "field manager {manager} (operator of {group})")
             }
             Self::Operator { group, manager: None } => write!(f, "the operator of {group}"),
-            Self::Adder { manager, group } if controllers::is_generic(manager) && !group.is_empty() => {
+            Self::Adder { manager, group }
+                if controllers::is_generic(manager) && !group.is_empty() =>
+            {
                 write!(f, "field manager {manager} of {group} (added it)")
             }
             Self::Adder { manager, .. } => write!(f, "field manager {manager} (added it)"),
@@ -109,7 +116,8 @@ pub(crate) fn built_in(finalizer: &str) -> Option<&'static str> {
     BUILT_IN.iter().find(|(name, _)| *name == finalizer).map(|(_, actor)| *actor)
 }
 
-/// Returns whether the garbage collector removes a finalizer. Such a finalizer is no fault: it waits for other objects.
+/// Returns whether the garbage collector removes a finalizer. Such a finalizer is no fault: it
+/// waits for other objects.
 pub(crate) fn is_of_garbage_collector(finalizer: &str) -> bool {
     matches!(finalizer, FOREGROUND | ORPHAN)
 }
@@ -121,7 +129,8 @@ impl FinalizerWriters {
     pub(crate) fn remover(&self) -> Option<&Arc<str>> {
         let total: u32 = self.removed.iter().map(|(_, count)| count).sum();
         let most = self.removed.iter().max_by_key(|(_, count)| *count);
-        most.filter(|(_, count)| *count >= ENOUGH_REMOVALS && count * 2 > total).map(|(name, _)| name)
+        most.filter(|(_, count)| *count >= ENOUGH_REMOVALS && count * 2 > total)
+            .map(|(name, _)| name)
     }
 
     pub(crate) fn note_removal(&mut self, manager: &str) {

@@ -1,7 +1,7 @@
 //! The annotations of objects and namespaces that loopwatch reads.
 //!
-//! An annotation can only silence findings and set a deadline. The administrator of loopwatch decides about severities,
-//! so only the settings change them.
+//! An annotation can only silence findings and set a deadline. The administrator of loopwatch
+//! decides about severities, so only the settings change them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,12 @@ use crate::finding::{FINDINGS, FindingCode};
 use crate::settings::ALL_FINDINGS;
 use crate::time::Span;
 
-/// The annotation of an object or a namespace that names the findings to ignore: `all`, or a list with commas.
+/// The annotation of an object or a namespace that names the findings to ignore: `all`, or a list
+/// with commas.
 pub const IGNORE: &str = "loopwatch.dev/ignore";
 
-/// The annotation of an object or a namespace that sets the deadline of the object, or of all objects in the namespace.
+/// The annotation of an object or a namespace that sets the deadline of the object, or of all
+/// objects in the namespace.
 pub const DEADLINE: &str = "loopwatch.dev/deadline";
 
 /// The maximum length of a value that a problem quotes, in bytes.
@@ -34,7 +36,8 @@ enum Ignored {
     Some(BTreeSet<FindingCode>),
 }
 
-/// Returns the deadline that annotations set. The annotation of the object overrides that of its namespace.
+/// Returns the deadline that annotations set. The annotation of the object overrides that of its
+/// namespace.
 #[must_use]
 pub fn deadline(object: Option<&Annotated>, namespace: Option<&Annotated>) -> Option<Span> {
     [object, namespace].into_iter().flatten().find_map(|annotated| annotated.deadline)
@@ -50,18 +53,29 @@ impl Annotated {
         if ignore.is_none() && deadline.is_none() {
             return None;
         }
+
         let mut read = Self::default();
-        for name in ignore.into_iter().flat_map(|names| names.split(',')).map(str::trim).filter(|name| !name.is_empty())
+        for name in ignore
+            .into_iter()
+            .flat_map(|names| names.split(','))
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
         {
             read.ignore(name);
         }
+
         if let Some(text) = deadline {
             match Span::parse(text) {
                 Ok(span) if span > Span::ZERO => read.deadline = Some(span),
-                Ok(_) => read.problems.push(format!("{DEADLINE}: a deadline must be longer than zero")),
-                Err(_) => read.problems.push(format!("{DEADLINE}: {:?} is not a duration such as 30m", quoted(text))),
+                Ok(_) => {
+                    read.problems.push(format!("{DEADLINE}: a deadline must be longer than zero"))
+                }
+                Err(_) => read
+                    .problems
+                    .push(format!("{DEADLINE}: {:?} is not a duration such as 30m", quoted(text))),
             }
         }
+
         Some(Box::new(read))
     }
 
@@ -70,10 +84,13 @@ impl Annotated {
             self.ignored = Ignored::All;
             return;
         }
-        match (FINDINGS.iter().find(|info| info.name.eq_ignore_ascii_case(name)), &mut self.ignored) {
+        match (FINDINGS.iter().find(|info| info.name.eq_ignore_ascii_case(name)), &mut self.ignored)
+        {
             (Some(info), Ignored::Some(codes)) => _ = codes.insert(info.code),
             (Some(_), Ignored::All) => {}
-            (None, _) => self.problems.push(format!("{IGNORE}: there is no finding {:?}", quoted(name))),
+            (None, _) => {
+                self.problems.push(format!("{IGNORE}: there is no finding {:?}", quoted(name)))
+            }
         }
     }
 
@@ -104,12 +121,16 @@ mod tests {
     use super::*;
 
     fn annotated(name: &str, value: &str) -> Annotated {
-        *Annotated::read(&BTreeMap::from([(name.to_owned(), value.to_owned())])).expect("an annotation of loopwatch")
+        *Annotated::read(&BTreeMap::from([(name.to_owned(), value.to_owned())]))
+            .expect("an annotation of loopwatch")
     }
 
     #[test]
     fn other_annotations_mean_nothing() {
-        assert_eq!(Annotated::read(&BTreeMap::from([("example.io/paused".to_owned(), "true".to_owned())])), None);
+        assert_eq!(
+            Annotated::read(&BTreeMap::from([("example.io/paused".to_owned(), "true".to_owned())])),
+            None
+        );
     }
 
     #[test]
@@ -129,9 +150,14 @@ mod tests {
             (DEADLINE, "0s", "longer than zero"),
         ] {
             let read = annotated(name, value);
-            assert!(read.problems.len() == 1 && read.problems[0].contains(problem), "{value}: {:?}", read.problems);
+            assert!(
+                read.problems.len() == 1 && read.problems[0].contains(problem),
+                "{value}: {:?}",
+                read.problems
+            );
             assert!(!read.ignores(FindingCode::Overdue) && read.deadline.is_none(), "{value}");
         }
+
         let long = annotated(DEADLINE, &"ä".repeat(10_000));
         assert!(long.problems[0].len() < 200, "{}", long.problems[0].len());
     }

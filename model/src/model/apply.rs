@@ -1,4 +1,5 @@
-//! What one observation does, from its arrival to the end of the step. This is the only way to change the model.
+//! What one observation does, from its arrival to the end of the step. This is the only way to
+//! change the model.
 
 use super::Model;
 use super::timers::Timer;
@@ -8,8 +9,9 @@ use crate::time::Timestamp;
 // === impl Model ===
 
 impl Model {
-    /// Handles one observation. Timers that are due at or before `at` fire first, each at its due time. The model's
-    /// time never goes back: an `at` before the current time counts as the current time.
+    /// Handles one observation. Timers that are due at or before `at` fire first, each at its due
+    /// time. The model's time never goes back: an `at` before the current time counts as the
+    /// current time.
     pub fn apply(&mut self, at: Timestamp, observation: Observation) {
         if let Observation::ClockStepped { by_ms } = observation {
             // By the old setting, the step happened at `before`.
@@ -19,12 +21,15 @@ impl Model {
             self.now = self.now.max(before);
             self.clock_stepped(by_ms);
         }
+
         self.fire_timers(at);
         self.time_passes(at);
         self.now = self.now.max(at);
+
         if let Some(label) = source_label(&observation) {
             *self.observations.entry(label).or_default() += 1;
         }
+
         self.handle(observation);
         self.finish_step();
     }
@@ -55,6 +60,7 @@ impl Model {
                     self.findings_due();
                 }
             }
+
             self.finish_step();
         }
     }
@@ -64,7 +70,9 @@ impl Model {
         match observation {
             // Kinds, and the objects of their watches.
             Observation::KindsDiscovered(list) => self.kinds_discovered(&list),
-            Observation::ListBegan { watch, epoch } => self.with_watch(&watch, |model, n| model.list_began(n, epoch)),
+            Observation::ListBegan { watch, epoch } => {
+                self.with_watch(&watch, |model, n| model.list_began(n, epoch))
+            }
             Observation::Listed { watch, object } => {
                 self.with_watch(&watch, |model, n| model.object_seen(n, *object, false));
             }
@@ -95,10 +103,14 @@ impl Model {
             Observation::PermissionsReviewed(view) => self.permissions_reviewed(view),
             Observation::LeaseSeen(lease) => self.lease_seen(lease),
             Observation::LeaseGone { namespace, name } => self.lease_gone(namespace, name),
-            Observation::LeasesListed { namespace, names } => self.leases_listed(&namespace, &names),
+            Observation::LeasesListed { namespace, names } => {
+                self.leases_listed(&namespace, &names)
+            }
             Observation::OperatorSeen(view) => self.operator_seen(*view),
             Observation::MetricsScraped(view) => self.metrics_scraped(*view),
-            Observation::ScrapeFailed { instance, cause, detail } => self.scrape_failed(&instance, cause, &detail),
+            Observation::ScrapeFailed { instance, cause, detail } => {
+                self.scrape_failed(&instance, cause, &detail)
+            }
             Observation::ProcessSeen(view) => self.process_seen(*view),
             Observation::ProcessGone { instance } => self.process_gone(&instance),
 
@@ -111,13 +123,18 @@ impl Model {
             | Observation::SourceRestricted { source, .. }
             | Observation::SourceRecovered { source }
                 if self.has_ended(&source) => {}
-            Observation::SourceFailed { source, cause, detail } => self.source_failed(&source, cause, &detail),
+            Observation::SourceFailed { source, cause, detail } => {
+                self.source_failed(&source, cause, &detail)
+            }
             Observation::SourceOff { source, reason } => self.source_off(&source, reason),
             Observation::SourceRecovered { source } => self.source_recovered(&source),
-            Observation::SourceRestricted { source, reason } => self.source_restricted(&source, reason),
+            Observation::SourceRestricted { source, reason } => {
+                self.source_restricted(&source, reason)
+            }
             Observation::Restored(checkpoint) => self.restore(*checkpoint),
             Observation::SettingsChanged(settings) => self.settings_changed(*settings),
-            Observation::ClockStepped { .. } | Observation::Tick => {} // `apply` has handled the step
+            // `apply` has handled the step.
+            Observation::ClockStepped { .. } | Observation::Tick => {}
         }
     }
 
@@ -129,28 +146,41 @@ impl Model {
         }
     }
 
-    /// Handles an observation of a watch. Ignores it if the watch is not in the latest list of discovered watches.
+    /// Handles an observation of a watch. Ignores it if the watch is not in the latest list of
+    /// discovered watches.
     fn with_watch(&mut self, id: &WatchId, handle: impl FnOnce(&mut Self, u16)) {
-        let Some(number) = self.find_watch(id).filter(|number| self.watches[*number as usize].active) else { return };
+        let Some(number) =
+            self.find_watch(id).filter(|number| self.watches[*number as usize].active)
+        else {
+            return;
+        };
+
         self.sources.note_success(&SourceId::Watch(id.clone()), self.now);
         handle(self, number);
     }
 }
 
-/// Returns the `source` label of `loopwatch_observations_total`, or `None` for ticks, which are not counted.
+/// Returns the `source` label of `loopwatch_observations_total`, or `None` for ticks, which are not
+/// counted.
 const fn source_label(observation: &Observation) -> Option<&'static str> {
     Some(match observation {
         Observation::Restored(_) => "checkpoint",
         Observation::KindsDiscovered(_) | Observation::PermissionsReviewed(_) => "discovery",
-        Observation::ListBegan { .. } | Observation::Listed { .. } | Observation::ListEnded { .. } => "list",
-        Observation::Applied { .. } | Observation::Deleted { .. } | Observation::Progressed { .. } => "watch",
-        Observation::DefinitionSeen(_) | Observation::DefinitionGone(_) | Observation::DefinitionsListed(_) => {
-            "definitions"
-        }
-        Observation::LeaseSeen(_) | Observation::LeaseGone { .. } | Observation::LeasesListed { .. } => "lease",
-        Observation::NamespacesListed(_) | Observation::NamespaceSeen(_) | Observation::NamespaceGone(_) => {
-            "namespaces"
-        }
+        Observation::ListBegan { .. }
+        | Observation::Listed { .. }
+        | Observation::ListEnded { .. } => "list",
+        Observation::Applied { .. }
+        | Observation::Deleted { .. }
+        | Observation::Progressed { .. } => "watch",
+        Observation::DefinitionSeen(_)
+        | Observation::DefinitionGone(_)
+        | Observation::DefinitionsListed(_) => "definitions",
+        Observation::LeaseSeen(_)
+        | Observation::LeaseGone { .. }
+        | Observation::LeasesListed { .. } => "lease",
+        Observation::NamespacesListed(_)
+        | Observation::NamespaceSeen(_)
+        | Observation::NamespaceGone(_) => "namespaces",
         Observation::EventSeen { .. } => "events",
         Observation::OperatorSeen(_) => "pods",
         Observation::MetricsScraped(_) | Observation::ScrapeFailed { .. } => "metrics",

@@ -1,7 +1,8 @@
-//! Chains of deletions: an object waits for its dependents, these for theirs, and the last one is stuck.
+//! Chains of deletions: an object waits for its dependents, these for theirs, and the last one is
+//! stuck.
 //!
-//! The search follows the ownership graph. Dependents of objects that the model does not watch are read on demand, once an
-//! object above them is in doubt.
+//! The search follows the ownership graph. Dependents of objects that the model does not watch are
+//! read on demand, once an object above them is in doubt.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +16,8 @@ use crate::time::{Span, Timestamp};
 /// The last object of a chain, which blocks all others.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocker {
-    /// The last watched object of the chain, if there is one below the first. The model judges it, too, so a finding about it
-    /// explains one about the first.
+    /// The last watched object of the chain, if there is one below the first. The model judges it,
+    /// too, so a finding about it explains one about the first.
     pub(crate) watched: Option<Slot>,
     /// The last object, as `Kind namespace/name`.
     pub(crate) name: String,
@@ -46,8 +47,11 @@ struct Search {
 }
 
 /// The findings about a deletion that does not end.
-pub(crate) const STANDSTILL: [FindingCode; 3] =
-    [FindingCode::FinalizerOwnerAbsent, FindingCode::DeletionBlockedByDependent, FindingCode::FinalizerStuck];
+pub(crate) const STANDSTILL: [FindingCode; 3] = [
+    FindingCode::FinalizerOwnerAbsent,
+    FindingCode::DeletionBlockedByDependent,
+    FindingCode::FinalizerStuck,
+];
 
 /// The maximum number of objects in a chain.
 const MAX_DEPTH: usize = 8;
@@ -64,8 +68,8 @@ pub(crate) const READ_AGAIN: Span = Span::mins(10);
 // === impl Model ===
 
 impl Model {
-    /// Returns the object that blocks the deletion of this one, because it must be deleted first and waits for finalizers of
-    /// its own. `in_doubt` tells that objects may be read for that.
+    /// Returns the object that blocks the deletion of this one, because it must be deleted first
+    /// and waits for finalizers of its own. `in_doubt` tells that objects may be read for that.
     pub(crate) fn find_blocker(&mut self, slot: Slot, in_doubt: bool) -> Option<Blocker> {
         let record = self.store.get(slot)?;
         let mut search = Search {
@@ -78,12 +82,13 @@ impl Model {
             found: None,
             is_cycle: false,
         };
+
         self.search_below(&mut search, slot);
         search.found.filter(|_| !search.is_cycle)
     }
 
-    /// Marks the objects for a review that wait for this one to be deleted. `gone` tells that it has been, which is progress
-    /// for its owners.
+    /// Marks the objects for a review that wait for this one to be deleted. `gone` tells that it
+    /// has been, which is progress for its owners.
     pub(crate) fn review_waiting_owners(&mut self, slot: Slot, gone: bool) {
         let mut next = self.terminating_owners(slot);
         if gone {
@@ -94,17 +99,20 @@ impl Model {
                 }
             }
         }
+
         let mut seen = BTreeSet::new();
         while let Some(owner) = next.pop() {
             if seen.len() < MAX_VISITED && seen.insert(owner) {
                 next.extend(self.terminating_owners(owner));
             }
         }
+
         // Progress only delays what is not found yet, so the timers of those are early enough.
         let has_findings = |slot: &Slot| {
             let hot = self.store.get(*slot).and_then(|record| record.hot.as_ref());
             hot.is_some_and(|hot| STANDSTILL.iter().any(|code| hot.findings.contains(code)))
         };
+
         self.reviews.objects.extend(seen.into_iter().filter(|slot| !gone || has_findings(slot)));
     }
 
@@ -117,7 +125,9 @@ impl Model {
     pub(crate) fn review_owners_left(&mut self, slot: Slot, waiting: Vec<Slot>) {
         if !waiting.is_empty() {
             let owners = self.terminating_owners(slot);
-            self.reviews.objects.extend(waiting.into_iter().filter(|owner| !owners.contains(owner)));
+            self.reviews
+                .objects
+                .extend(waiting.into_iter().filter(|owner| !owners.contains(owner)));
         }
     }
 
@@ -132,31 +142,42 @@ impl Model {
         let waits_for_all = deletion.own_finalizers().next().is_some();
         let waits_for_collector = deletion.actors.iter().any(|(f, _)| **f == *FOREGROUND);
         let (uid, address) = (record.uid, self.record_address(record));
+
         if uid == store::NO_UID {
             return false; // nothing tells whose dependents these are
         }
+
         let in_doubt_at = deletion.stuck_at(self.settings.finalizer_stuck_after);
         let blocks = |model: &Self, child: Slot| {
             let mut owners = model.owners_of(child).iter().filter(|owner| owner.uid() == uid);
             waits_for_all || owners.any(|owner| owner.blocks_deletion)
         };
+
         // A dependent without finalizers is about to go.
-        let waits = |child: Slot| self.terminating(child).is_some_and(|(_, deletion)| !deletion.actors.is_empty());
+        let waits = |child: Slot| {
+            self.terminating(child).is_some_and(|(_, deletion)| !deletion.actors.is_empty())
+        };
         let children = self.children_of(uid).filter(|child| waits(*child) && blocks(self, *child));
-        // One that only waits for others is less likely to be the last one than one that waits for its own controller.
-        let is_collected =
-            |child: &Slot| self.terminating(*child).is_none_or(|(_, d)| d.own_finalizers().next().is_none());
+
+        // One that only waits for others is less likely to be the last one than one that waits for
+        // its own controller.
+        let is_collected = |child: &Slot| {
+            self.terminating(*child).is_none_or(|(_, d)| d.own_finalizers().next().is_none())
+        };
         let mut children: Vec<(bool, Slot)> =
             children.take(MAX_CHILDREN).map(|child| (is_collected(&child), child)).collect();
+
         children.sort_unstable();
         let mut leads = false;
         for (_, child) in children.into_iter().take(MAX_VISITED) {
             leads |= self.search_child(search, child);
         }
+
         if !leads && waits_for_collector && search.may_read {
             search.not_before = in_doubt_at;
             leads = self.search_unwatched(search, &address, uid);
         }
+
         leads
     }
 
@@ -165,20 +186,25 @@ impl Model {
         if child == search.first {
             search.is_cycle = true;
         }
+
         if search.is_full() || !search.visited.insert(record.uid) {
             return false;
         }
+
         search.chain.push(self.name_of(record));
         search.watched.push(child);
+
         let mut leads = self.search_below(search, child);
         if !leads
             && let Some((record, deletion)) = self.terminating(child)
             && deletion.own_finalizers().next().is_some()
         {
-            let finalizers = deletion.actors.iter().map(|(finalizer, _)| finalizer.to_string()).collect();
+            let finalizers =
+                deletion.actors.iter().map(|(finalizer, _)| finalizer.to_string()).collect();
             search.found(finalizers, deletion.actor_texts(), self.blocks_at(record, deletion));
             leads = true;
         }
+
         search.chain.pop();
         search.watched.pop();
         leads
@@ -187,23 +213,40 @@ impl Model {
     /// Looks at the dependents of an object that the model does not watch.
     fn search_unwatched(&mut self, search: &mut Search, owner: &ObjectAddress, uid: u128) -> bool {
         let not_before = self.now.shifted(-READ_AGAIN.0);
-        let Some(found) = self.dependents(search.first, owner, uid, not_before) else { return false };
+        let Some(found) = self.dependents(search.first, owner, uid, not_before) else {
+            return false;
+        };
         let mut leads = false;
+
         for dependent in found.iter() {
-            let Some(deleted) = dependent.object.deleted.filter(|_| blocks(dependent, uid)) else { continue };
+            let Some(deleted) = dependent.object.deleted.filter(|_| blocks(dependent, uid)) else {
+                continue;
+            };
             let child = store::uid_number(&dependent.object.uid);
             if self.find_uid(child).is_some() || search.is_full() || !search.visited.insert(child) {
                 continue;
             }
+
             let address = dependent.address();
             search.chain.push(address.to_string());
+
             let finalizers = &dependent.object.finalizers;
-            if finalizers.iter().any(|f| f == FOREGROUND) && self.search_unwatched(search, &address, child) {
+            if finalizers.iter().any(|f| f == FOREGROUND)
+                && self.search_unwatched(search, &address, child)
+            {
                 leads = true;
             } else if finalizers.iter().any(|f| !actors::is_of_garbage_collector(f)) {
                 let group = address.group.as_str().into();
-                let actor =
-                    |f: &String| super::finalizers::actor(&dependent.object, f, &group, None, &self.served_groups);
+                let actor = |f: &String| {
+                    super::finalizers::actor(
+                        &dependent.object,
+                        f,
+                        &group,
+                        None,
+                        &self.served_groups,
+                    )
+                };
+
                 let actors = finalizers.iter().map(|f| actor(f).to_string()).collect();
                 search.found(
                     finalizers.clone(),
@@ -212,8 +255,10 @@ impl Model {
                 );
                 leads = true;
             }
+
             search.chain.pop();
         }
+
         leads
     }
 
@@ -234,6 +279,7 @@ impl Search {
         if self.found.as_ref().is_some_and(|found| found.due <= due) {
             return;
         }
+
         let name = self.chain.last().cloned().unwrap_or_default();
         let (watched, chain) = (self.watched.last().copied(), self.chain.clone());
         self.found = Some(Blocker { watched, name, finalizers, actors, chain, due });
@@ -242,6 +288,11 @@ impl Search {
 
 /// Returns whether the garbage collector waits for a dependent before it deletes the owner.
 fn blocks(dependent: &Dependent, owner: u128) -> bool {
-    let mut owners = dependent.object.owners.iter().filter(|reference| store::uid_number(&reference.uid) == owner);
+    let mut owners = dependent
+        .object
+        .owners
+        .iter()
+        .filter(|reference| store::uid_number(&reference.uid) == owner);
+
     owners.any(|reference| reference.blocks_deletion)
 }

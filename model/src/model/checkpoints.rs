@@ -14,6 +14,7 @@ impl Model {
         let mut learned = self.restored_learning.clone();
         let kinds = self.kinds.iter().filter(|kind| !kind.learned.is_empty());
         learned.extend(kinds.map(|kind| (kind.name(), kind.learned.to_numbers())));
+
         let findings = self.open_findings.start_times();
         let silent = self.open_findings.silent(self.now);
         Checkpoint {
@@ -34,16 +35,22 @@ impl Model {
                 kind.learned = Learned::from_numbers(numbers);
             }
         }
+
         self.restored_learning = checkpoint.learned;
         self.references.restore_outputs(checkpoint.outputs);
         self.controllers.restore(checkpoint.leases);
         self.restore_finalizers(checkpoint.finalizers);
+
         let id = |id: &String| Some(FindingId(u64::from_str_radix(id, 16).ok()?));
-        let findings = checkpoint.findings.iter().filter_map(|(finding, since)| Some((id(finding)?, *since)));
+        let findings =
+            checkpoint.findings.iter().filter_map(|(finding, since)| Some((id(finding)?, *since)));
+
         // It takes a while to find the explanations again.
         let found_until = self.now.after(self.settings.deadline);
         let silent = checkpoint.silent.iter();
-        let silent = silent.filter_map(|(finding, until)| Some((id(finding)?, until.unwrap_or(found_until))));
+        let silent = silent
+            .filter_map(|(finding, until)| Some((id(finding)?, until.unwrap_or(found_until))));
+
         self.open_findings.restore(findings.collect(), silent.collect());
         let of_controllers = checkpoint.of_controllers.iter().filter_map(id);
         of_controllers.for_each(|id| self.open_findings.keep_until(id, found_until));

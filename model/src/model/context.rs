@@ -31,7 +31,8 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) blind: bool,
     /// The object's namespace is being deleted, so the operator can no longer do its work.
     pub(crate) namespace_deleted: bool,
-    /// Somebody has scaled the operator to zero, so nothing is expected of it (see `operator/stops.rs`).
+    /// Somebody has scaled the operator to zero, so nothing is expected of it (see
+    /// `operator/stops.rs`).
     pub(crate) operator_stopped: bool,
     /// The deadline that annotations set.
     pub(crate) annotated_deadline: Option<Span>,
@@ -61,7 +62,8 @@ pub(crate) struct Update<'a> {
     pub(crate) acknowledged_more: bool,
     /// The model did not know the object before.
     pub(crate) new: bool,
-    /// The version came from a watch event, so the change has just happened. A version from a list may be of any age.
+    /// The version came from a watch event, so the change has just happened. A version from a list
+    /// may be of any age.
     pub(crate) live: bool,
     pub(crate) spec_changed: bool,
     /// The status changed in more than timestamps and heartbeats.
@@ -72,8 +74,8 @@ pub(crate) struct Update<'a> {
     pub(crate) old_spec_hash: u64,
     /// When the object stopped being converged, according to its conditions.
     pub(crate) lost_at: Option<Timestamp>,
-    /// When the first of the conditions turned that show that the object is not converged, if all of them have times and
-    /// one of them decided the verdict.
+    /// When the first of the conditions turned that show that the object is not converged, if all
+    /// of them have times and one of them decided the verdict.
     pub(crate) all_lost_at: Option<Timestamp>,
     /// What a status that is about an earlier spec says about that one.
     pub(crate) about_earlier: Option<Verdict>,
@@ -108,6 +110,7 @@ impl Model {
         let operator_stopped = self.is_stopped_for(record.watch);
         let record = self.store.get_mut(slot)?;
         let watch = self.watches.get_mut(record.watch as usize)?;
+
         Some(ObjectContext {
             now: self.now,
             settings: &self.settings,
@@ -136,7 +139,8 @@ impl Model {
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
-    /// Returns how long the object may take to converge after its creation, or else after an update.
+    /// Returns how long the object may take to converge after its creation, or else after an
+    /// update.
     pub(crate) fn deadline(&self, creation: bool) -> (Span, DeadlineSource) {
         match self.annotated_deadline {
             Some(annotated) => (annotated, DeadlineSource::Configured),
@@ -159,11 +163,13 @@ impl ObjectContext<'_> {
         if self.record.state == state {
             return;
         }
+
         self.namespace.count_to(self.now, self.blind);
         let old = &mut self.namespace.totals.states[self.record.state as usize];
         *old = old.saturating_sub(1);
         self.namespace.totals.states[state as usize] += 1;
         self.record.state = state;
+
         let dated = self.record.flags.has(Flag::SinceDated) && since == self.record.since;
         self.record.flags.set(Flag::SinceDated, dated);
         self.record.since = since;

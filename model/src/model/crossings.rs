@@ -1,8 +1,9 @@
 //! References between namespaces, and the events when one appears or disappears.
 //!
-//! An event is the difference between two versions of an object. The first version that loopwatch sees of an object has
-//! no predecessor, so its references are no events, unless the object has just been created. Only references that cross
-//! namespaces are kept, because most objects have none.
+//! An event is the difference between two versions of an object. The first version that loopwatch
+//! sees of an object has no predecessor, so its references are no events, unless the object has
+//! just been created. Only references that cross namespaces are kept, because most objects have
+//! none.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -10,15 +11,17 @@ use super::Model;
 use super::intern::Symbol;
 use super::store::{self, Slot};
 use crate::observation::{ObjectView, Reference};
-use crate::reference::{ObjectName, ReferenceChange, ReferenceEvent, ReferenceEventId, ReferenceForm};
+use crate::reference::{
+    ObjectName, ReferenceChange, ReferenceEvent, ReferenceEventId, ReferenceForm,
+};
 use crate::time::Span;
 
 /// The maximum number of references between namespaces that are kept.
 pub(super) const MAX_CROSSINGS: usize = 20_000;
 /// The maximum number of events that are kept. Beyond it, the oldest are dropped.
 pub(super) const MAX_REFERENCE_EVENTS: usize = 10_000;
-/// How old an object may be when the watch shows it for the first time. An older one has just come into sight, with
-/// references that are no news: a child was adopted, for example.
+/// How old an object may be when the watch shows it for the first time. An older one has just come
+/// into sight, with references that are no news: a child was adopted, for example.
 const NEW_FOR: Span = Span::mins(1);
 /// The lint of an object whose further references the decoder has left out.
 const CUT: &str = "many_references";
@@ -30,9 +33,11 @@ const SPARE: usize = 8;
 /// The references between namespaces that objects hold.
 #[derive(Debug, Default)]
 pub(crate) struct Crossings {
-    /// The references, ordered by the slots of their objects. A tree or a table would need more memory for them.
+    /// The references, ordered by the slots of their objects. A tree or a table would need more
+    /// memory for them.
     held: Vec<Crossing>,
-    /// Objects of which not all references are known, because they did not fit or the decoder left some out.
+    /// Objects of which not all references are known, because they did not fit or the decoder left
+    /// some out.
     incomplete: BTreeSet<Slot>,
     /// Events since the last call of [`Model::reference_events`].
     events: VecDeque<ReferenceEvent>,
@@ -66,13 +71,17 @@ impl Crossings {
         let start = self.held.partition_point(|crossing| crossing.slot < slot);
         let count = self.held[start..].iter().take_while(|crossing| crossing.slot == slot).count();
         let more = new.len().saturating_sub(count);
+
         if self.held.capacity() - self.held.len() < more {
-            self.held.reserve_exact(more + self.held.len() / SPARE); // by itself, the vector would double
+            // By itself, the vector would double.
+            self.held.reserve_exact(more + self.held.len() / SPARE);
         }
+
         let old = self.held.splice(start..start + count, new).collect();
         if self.held.capacity() > 64 + 2 * self.held.len() {
             self.held.shrink_to(self.held.len() + self.held.len() / SPARE);
         }
+
         old
     }
 }
@@ -91,24 +100,30 @@ impl TargetName {
 // === impl Model ===
 
 impl Model {
-    /// Removes and returns the reference events since the last call. Only the newest 10,000 are kept.
+    /// Removes and returns the reference events since the last call. Only the newest 10,000 are
+    /// kept.
     pub fn reference_events(&mut self) -> Vec<ReferenceEvent> {
         std::mem::take(&mut self.crossings.events).into()
     }
 
-    /// Compares the references of a version of an object with those of the previous one. `comparable` says that the
-    /// difference is news: the previous version was read in the same way or, of a new object, that there was none.
+    /// Compares the references of a version of an object with those of the previous one.
+    /// `comparable` says that the difference is news: the previous version was read in the same way
+    /// or, of a new object, that there was none.
     pub(crate) fn update_crossings(&mut self, slot: Slot, view: &ObjectView, comparable: bool) {
         let own = &view.key.namespace;
+
         // An object without a namespace of its own can only refer to the namespaces of others.
-        let crosses = |r: &&Reference| !own.is_empty() && !r.namespace.is_empty() && r.namespace != *own;
+        let crosses =
+            |r: &&Reference| !own.is_empty() && !r.namespace.is_empty() && r.namespace != *own;
         let crossing: Vec<&Reference> = view.references.iter().filter(crosses).collect();
         let was_complete = !self.crossings.incomplete.remove(&slot);
         let old = self.crossings.replace(slot, Vec::new());
         let is_cut = view.lints.iter().any(|lint| lint == CUT);
+
         if crossing.is_empty() && old.is_empty() && !is_cut {
             return;
         }
+
         let new = if is_cut { None } else { self.crossings_of(slot, &crossing) };
         match &new {
             Some(new) if comparable && was_complete => {
@@ -116,6 +131,7 @@ impl Model {
                 for gone in old.iter().filter(|crossing| !new.contains(crossing)) {
                     self.announce_crossing(version, ReferenceChange::Disappeared, gone);
                 }
+
                 for came in new.iter().filter(|crossing| !old.contains(crossing)) {
                     self.announce_crossing(version, ReferenceChange::Appeared, came);
                 }
@@ -123,17 +139,20 @@ impl Model {
             Some(_) => {}
             None => _ = self.crossings.incomplete.insert(slot),
         }
+
         let new = new.unwrap_or_default();
         self.count_crossings(slot, old.len(), new.len());
         self.crossings.replace(slot, new);
         self.release_crossings(&old);
     }
 
-    /// Updates the number of references of the object's kind: the object had `old` of them and has `new` now.
+    /// Updates the number of references of the object's kind: the object had `old` of them and has
+    /// `new` now.
     fn count_crossings(&mut self, slot: Slot, old: usize, new: usize) {
         let Some(record) = self.store.get(slot) else { return };
         let totals = &mut self.kinds[self.watches[record.watch as usize].kind as usize].totals;
-        totals.cross_references = totals.cross_references.saturating_add(new as u64).saturating_sub(old as u64);
+        totals.cross_references =
+            totals.cross_references.saturating_add(new as u64).saturating_sub(old as u64);
     }
 
     /// Forgets the references of an object. If it was `deleted`, they have disappeared.
@@ -141,41 +160,48 @@ impl Model {
         self.crossings.incomplete.remove(&slot);
         let old = self.crossings.replace(slot, Vec::new());
         let version = self.store.get(slot).map_or(0, |record| record.version);
+
         for gone in old.iter().filter(|_| deleted) {
             self.announce_crossing(version, ReferenceChange::Disappeared, gone);
         }
+
         self.release_crossings(&old);
         self.count_crossings(slot, old.len(), 0);
     }
 
-    /// Returns whether the references of an object that the model does not know yet are news: it was created just now, or
-    /// while its watch could not see it.
+    /// Returns whether the references of an object that the model does not know yet are news: it
+    /// was created just now, or while its watch could not see it.
     pub(crate) fn is_new_object(&self, watch: u16, view: &ObjectView) -> bool {
         let unseen_since = self.watches[watch as usize].unseen_since(self.now);
         view.created.is_none_or(|created| created.after(NEW_FOR) >= unseen_since)
     }
 
-    /// Returns the references of an object in the form in which they are kept, or `None` if they do not all fit.
+    /// Returns the references of an object in the form in which they are kept, or `None` if they do
+    /// not all fit.
     fn crossings_of(&mut self, slot: Slot, references: &[&Reference]) -> Option<Vec<Crossing>> {
         if self.crossings.held.len() + references.len() > MAX_CROSSINGS {
             self.count_dropped("cross_references");
             return None;
         }
+
         let mut crossings: Vec<Crossing> = Vec::with_capacity(references.len());
         for reference in references {
             let Reference { slot: path, group, kind, namespace, .. } = reference;
             let place = self.acquire_text(&[group.as_str(), kind, namespace, path].join(SEPARATOR));
             let crossing = Crossing { slot, place, target: TargetName::of(reference) };
+
             if place == Symbol::default() {
                 self.release_crossings(&crossings);
                 return None;
             }
+
             if crossings.contains(&crossing) {
                 self.texts.release(place);
             } else {
                 crossings.push(crossing);
             }
         }
+
         Some(crossings)
     }
 
@@ -192,10 +218,13 @@ impl Model {
             TargetName::Named(name) => name.to_string(),
             TargetName::Unnamed(_) => String::new(),
         };
-        let number = self.store.get(crossing.slot).map(|record| self.watches[record.watch as usize].kind);
+
+        let number =
+            self.store.get(crossing.slot).map(|record| self.watches[record.watch as usize].kind);
         if let Some(number) = number {
             self.kinds[number as usize].totals.cross_reference_changes[change as usize] += 1;
         }
+
         let form = ReferenceForm::CrossNamespaceReference;
         let target = ObjectName { group, kind, namespace, name };
         self.push_reference_event(crossing.slot, version, (form, change), path, target);
@@ -218,12 +247,15 @@ impl Model {
             namespace: record.namespace.to_string(),
             name: record.name.to_string(),
         };
+
         let (id, at) = (ReferenceEventId(0), self.now);
-        let event = ReferenceEvent { id, at, change, form, source, path, target }.identified(&uid, version);
+        let event =
+            ReferenceEvent { id, at, change, form, source, path, target }.identified(&uid, version);
         if self.crossings.events.len() >= MAX_REFERENCE_EVENTS {
             self.crossings.events.pop_front();
             self.count_dropped("reference_events");
         }
+
         self.crossings.events.push_back(event);
     }
 }

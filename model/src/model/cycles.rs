@@ -17,20 +17,25 @@ const MAX_NAMED: usize = 10;
 // === impl Model ===
 
 impl Model {
-    /// Opens a finding if the owners of an object form a cycle that contains it. Its subject is the first object of the
-    /// cycle in the order of kinds, namespaces and names, so that each cycle has one finding.
+    /// Opens a finding if the owners of an object form a cycle that contains it. Its subject is the
+    /// first object of the cycle in the order of kinds, namespaces and names, so that each cycle
+    /// has one finding.
     pub(crate) fn find_cycle(&mut self, slot: Slot, writer: &str) {
         let Some(cycle) = self.cycle_of(slot) else { return };
-        let Some(first) = cycle.iter().copied().min_by_key(|slot| self.subject(*slot)) else { return };
+        let Some(first) = cycle.iter().copied().min_by_key(|slot| self.subject(*slot)) else {
+            return;
+        };
         let name = |slot: &Slot| {
             let record = self.store.get(*slot)?;
             Some(format!("{}/{}", self.kind_of(record.watch).kind, record.name))
         };
+
         let evidence = Evidence::new()
             .with("cycle", Value::Names(cycle.iter().take(MAX_NAMED).filter_map(name).collect()))
             .with("length", Value::count(cycle.len()))
             .text("writer", writer.to_owned());
         let hazard = Hazard::new(OwnerHazard::Cycle, self.subject(first), self.now, evidence);
+
         self.open_hazard(first, hazard);
     }
 
@@ -43,6 +48,7 @@ impl Model {
                 any = true;
             }
         }
+
         any
     }
 
@@ -55,20 +61,25 @@ impl Model {
                 let Some(next) = self.find_uid(owner.uid()) else { continue };
                 if next == slot {
                     let mut cycle = vec![at];
-                    while let Some(before) =
-                        cycle.last().filter(|last| **last != slot).and_then(|last| came_from.get(last))
+                    while let Some(before) = cycle
+                        .last()
+                        .filter(|last| **last != slot)
+                        .and_then(|last| came_from.get(last))
                     {
                         cycle.push(*before);
                     }
+
                     cycle.reverse();
                     return Some(cycle);
                 }
+
                 if came_from.len() < MAX_STEPS && !came_from.contains_key(&next) {
                     came_from.insert(next, at);
                     front.push_back(next);
                 }
             }
         }
+
         None
     }
 }

@@ -18,12 +18,14 @@ impl Model {
         if definition.status == StatusSchema::InBody && self.definitions.len() < MAX_DEFINITIONS {
             self.definitions.insert(definition.name.clone(), definition.clone());
         }
+
         self.review_definition(definition);
     }
 
     pub(super) fn definition_gone(&mut self, name: String) {
         self.definitions.remove(&name);
         self.forget_container(&Container::Definition(name.clone()));
+
         let subject = Subject::Definition { name };
         self.open_findings.clear(self.now, FindingCode::StatusSubresourceMissing, &subject);
     }
@@ -34,7 +36,9 @@ impl Model {
             Container::Namespace(_) => true,
             Container::Definition(name) => names.contains(name),
         });
-        let gone: Vec<String> = self.definitions.keys().filter(|name| !names.contains(name)).cloned().collect();
+        let gone: Vec<String> =
+            self.definitions.keys().filter(|name| !names.contains(name)).cloned().collect();
+
         gone.into_iter().for_each(|name| self.definition_gone(name));
     }
 
@@ -42,10 +46,16 @@ impl Model {
     pub(super) fn review_definition(&mut self, definition: DefinitionView) {
         let subject = Subject::Definition { name: definition.name };
         if definition.status == StatusSchema::InBody {
-            let evidence = Evidence::new().text("kind", definition.kind).text("group", definition.group);
-            // The creation time is the best evidence, because loopwatch does not see earlier versions of a definition.
+            let evidence =
+                Evidence::new().text("kind", definition.kind).text("group", definition.group);
+
+            // The creation time is the best evidence, because loopwatch does not see earlier
+            // versions of a definition.
             let (now, since) = (self.now, definition.created.unwrap_or(self.now).min(self.now));
-            self.raise(subject, Detection::new(now, FindingCode::StatusSubresourceMissing, since, now, || evidence));
+            self.raise(
+                subject,
+                Detection::new(now, FindingCode::StatusSubresourceMissing, since, now, || evidence),
+            );
         } else {
             self.open_findings.clear(self.now, FindingCode::StatusSubresourceMissing, &subject);
         }

@@ -1,8 +1,9 @@
 //! A detection: the conclusion of one detector about one subject.
 //!
-//! A detector is one function. It says since when a problem exists and when the problem becomes a finding, so the same
-//! threshold sets the timer and opens the finding. `detectors.rs` contains the detectors that look at a single object,
-//! `relations.rs` those that look at several objects at once.
+//! A detector is one function. It says since when a problem exists and when the problem becomes a
+//! finding, so the same threshold sets the timer and opens the finding. `detectors.rs` contains the
+//! detectors that look at a single object, `relations.rs` those that look at several objects at
+//! once.
 
 use crate::finding::{Confidence, Evidence, FindingCode, Subject};
 use crate::time::Timestamp;
@@ -13,21 +14,23 @@ pub(crate) struct Detection {
     pub(crate) code: FindingCode,
     /// When the problem began.
     pub(crate) since: Timestamp,
-    /// When the problem becomes a finding. If this is in the future, it sets the timer of the subject.
+    /// When the problem becomes a finding. If this is in the future, it sets the timer of the
+    /// subject.
     pub(crate) due: Timestamp,
     /// The evidence, which is empty before the problem is due.
     pub(crate) evidence: Evidence,
     /// The evidence does not justify a page, so the finding is at most a warning.
     pub(crate) weak: bool,
     pub(crate) confidence: Confidence,
-    /// The earliest start that a finding of an earlier run may give this one. A problem that began before it was another
-    /// one.
+    /// The earliest start that a finding of an earlier run may give this one. A problem that began
+    /// before it was another one.
     pub(crate) not_before: Option<Timestamp>,
     /// The object of which a finding may explain this one.
     pub(crate) blocker: Option<Subject>,
     /// Since when the object had waited for the operator when the problem began.
     pub(crate) waited_since: Option<Timestamp>,
-    /// Another program than the operator should solve the problem, so no finding about the operator explains it.
+    /// Another program than the operator should solve the problem, so no finding about the operator
+    /// explains it.
     pub(crate) foreign: bool,
 }
 

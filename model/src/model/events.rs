@@ -1,5 +1,6 @@
-//! Kubernetes Events about objects: counted by kind, type and reason, and the latest ones of each object for
-//! explanations. No verdict depends on them: anybody may write them, about any object, with any text.
+//! Kubernetes Events about objects: counted by kind, type and reason, and the latest ones of each
+//! object for explanations. No verdict depends on them: anybody may write them, about any object,
+//! with any text.
 
 mod reasons;
 
@@ -44,7 +45,8 @@ struct PastEvent {
     count: u64,
 }
 
-/// The maximum number of objects with Events. Beyond it, those without a new Event for longest are forgotten.
+/// The maximum number of objects with Events. Beyond it, those without a new Event for longest are
+/// forgotten.
 const MAX_OBJECTS: usize = 500;
 
 /// The maximum number of Events of one object. Beyond it, the oldest are forgotten.
@@ -64,10 +66,17 @@ impl Events {
         self.order.remove(&object.place);
         object.place = self.arrived;
         object.latest.retain(|past| *past.uid != *event.uid);
+
         if object.latest.len() >= MAX_PER_OBJECT {
-            let oldest = object.latest.iter().enumerate().min_by_key(|(_, past)| past.at).map(|(index, _)| index);
+            let oldest = object
+                .latest
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, past)| past.at)
+                .map(|(index, _)| index);
             oldest.map(|index| object.latest.remove(index));
         }
+
         object.latest.push(PastEvent {
             // Its writer's clock may be wrong.
             at: event.at.map_or(now, |at| at.min(now)),
@@ -78,6 +87,7 @@ impl Events {
             reporter: cut(event.reporter),
             count: event.count,
         });
+
         self.order.insert(self.arrived, key);
         if self.objects.len() > MAX_OBJECTS
             && let Some((_, longest_ago)) = self.order.pop_first()
@@ -87,7 +97,12 @@ impl Events {
     }
 
     /// Returns the latest Events about an object.
-    pub(crate) fn about(&self, kind: u16, namespace: &str, name: &str) -> impl Iterator<Item = ExplainedEvent> {
+    pub(crate) fn about(
+        &self,
+        kind: u16,
+        namespace: &str,
+        name: &str,
+    ) -> impl Iterator<Item = ExplainedEvent> {
         let key = (kind, ObjectKey { namespace: namespace.to_owned(), name: name.to_owned() });
         let latest = self.objects.get(&key).into_iter().flat_map(|object| &object.latest);
         latest.map(|past| ExplainedEvent {
@@ -107,17 +122,22 @@ impl Events {
 impl Model {
     /// Handles a Kubernetes Event about an object of a watched kind.
     pub(crate) fn event_seen(&mut self, watch: &WatchId, event: EventView) {
-        let Some(number) = self.find_watch(watch).filter(|number| self.watches[*number as usize].active) else {
+        let Some(number) =
+            self.find_watch(watch).filter(|number| self.watches[*number as usize].active)
+        else {
             return;
         };
+
         self.sources.note_success(&SourceId::Events, self.now);
         if event.uncounted {
             self.count_dropped("events");
         }
+
         let kind = self.watches[number as usize].kind;
         if event.added > 0 {
             self.count_event(kind, &event);
         }
+
         self.trace_event(number, kind, &event);
         self.events.add(self.now, kind, event);
     }
@@ -125,15 +145,22 @@ impl Model {
     fn count_event(&mut self, kind: u16, event: &EventView) {
         let limit = self.settings.limits.event_reasons;
         let counts = &mut self.kinds[kind as usize].totals.events;
-        let known = counts.keys().find(|known| *known.reason == *event.reason).map(|known| known.reason.clone());
-        let (is_word, is_known) = (is_word(&event.reason), known.is_some() || is_of_kubernetes(&event.reason));
+        let known = counts
+            .keys()
+            .find(|known| *known.reason == *event.reason)
+            .map(|known| known.reason.clone());
+        let (is_word, is_known) =
+            (is_word(&event.reason), known.is_some() || is_of_kubernetes(&event.reason));
+
         let left_out = is_word && !is_known && of_operator(counts) >= limit;
         let reason: Arc<str> = match known {
             Some(known) => known,
             None if is_word && !left_out => event.reason.as_str().into(),
             None => OTHER.into(),
         };
-        let count = counts.entry(EventReason { r#type: severity(&event.r#type), reason }).or_default();
+        let count =
+            counts.entry(EventReason { r#type: severity(&event.r#type), reason }).or_default();
+
         *count = count.saturating_add(event.added);
         if left_out {
             self.count_dropped("event_reasons");
@@ -144,7 +171,10 @@ impl Model {
 /// Returns the number of distinct reasons that are not those of Kubernetes itself.
 fn of_operator(counts: &BTreeMap<EventReason, u64>) -> usize {
     let reasons = counts.keys().map(|known| &*known.reason);
-    reasons.filter(|reason| !is_of_kubernetes(reason) && *reason != OTHER).collect::<BTreeSet<_>>().len()
+    reasons
+        .filter(|reason| !is_of_kubernetes(reason) && *reason != OTHER)
+        .collect::<BTreeSet<_>>()
+        .len()
 }
 
 /// Returns the type as a label value.

@@ -53,12 +53,21 @@ struct Tree<'a> {
 }
 
 /// Returns the owners of an object, with their owners below them.
-pub(crate) fn owners(model: &Model, findings: &FindingsByObject<'_>, slot: Slot) -> Vec<ExplainedNode> {
+pub(crate) fn owners(
+    model: &Model,
+    findings: &FindingsByObject<'_>,
+    slot: Slot,
+) -> Vec<ExplainedNode> {
     grow(model, findings, slot, Model::owners_beside).0
 }
 
-/// Returns the children of an object, with theirs below them, and the number of its children without room.
-pub(crate) fn children(model: &Model, findings: &FindingsByObject<'_>, slot: Slot) -> (Vec<ExplainedNode>, u64) {
+/// Returns the children of an object, with theirs below them, and the number of its children
+/// without room.
+pub(crate) fn children(
+    model: &Model,
+    findings: &FindingsByObject<'_>,
+    slot: Slot,
+) -> (Vec<ExplainedNode>, u64) {
     grow(model, findings, slot, Model::children_beside)
 }
 
@@ -69,39 +78,57 @@ fn grow(
     beside: fn(&Model, &Member) -> Vec<Relative>,
 ) -> (Vec<ExplainedNode>, u64) {
     let uid = model.store.get(root).map_or(store::NO_UID, |record| record.uid);
-    let mut tree = Tree { model, findings, nodes: Vec::new(), seen: BTreeSet::from([uid]), more: 0 };
+    let mut tree =
+        Tree { model, findings, nodes: Vec::new(), seen: BTreeSet::from([uid]), more: 0 };
     let mut open = VecDeque::from([(Member::Watched(root), None, 0)]);
+
     while let Some((member, above, level)) = open.pop_front() {
         let added = tree.add(beside(model, &member), above, level);
         open.extend(added.into_iter().map(|(member, index)| (member, Some(index), level + 1)));
     }
+
     tree.finish()
 }
 
 // === impl Tree ===
 
 impl Tree<'_> {
-    /// Adds the relatives of an object below it, as far as there is room. Returns those that may have relatives of their
-    /// own.
-    fn add(&mut self, mut relatives: Vec<Relative>, above: Option<usize>, level: usize) -> Vec<(Member, usize)> {
-        let room = if level < MAX_LEVELS { MAX_NODES.saturating_sub(self.nodes.len()).min(MAX_SIBLINGS) } else { 0 };
+    /// Adds the relatives of an object below it, as far as there is room. Returns those that may
+    /// have relatives of their own.
+    fn add(
+        &mut self,
+        mut relatives: Vec<Relative>,
+        above: Option<usize>,
+        level: usize,
+    ) -> Vec<(Member, usize)> {
+        let room = if level < MAX_LEVELS {
+            MAX_NODES.saturating_sub(self.nodes.len()).min(MAX_SIBLINGS)
+        } else {
+            0
+        };
         let more = relatives.len().saturating_sub(room) as u64;
         match above.and_then(|index| self.nodes.get_mut(index)) {
             Some(above) => above.node.more = more,
             None => self.more = more,
         }
+
         relatives.sort_by_key(|relative| relative.rank);
         relatives.truncate(room);
+
         let object = |member: &Member| match member {
-            Member::Watched(slot) => {
-                self.model.store.get(*slot).map(|record| self.model.explained_object(self.findings, record))
-            }
+            Member::Watched(slot) => self
+                .model
+                .store
+                .get(*slot)
+                .map(|record| self.model.explained_object(self.findings, record)),
             Member::Unwatched(object) => Some((**object).clone()),
         };
+
         let mut shown: Vec<(Relative, ExplainedObject)> = relatives
             .into_iter()
             .filter_map(|relative| object(&relative.member).map(|object| (relative, object)))
             .collect();
+
         shown.sort_by(|(a, x), (b, y)| {
             let key = |rank, object: &ExplainedObject| {
                 (rank, object.kind.clone(), object.namespace.clone(), object.name.clone())
@@ -115,15 +142,24 @@ impl Tree<'_> {
             if !repeated && uid != store::NO_UID {
                 added.push((member, self.nodes.len()));
             }
-            let node = ExplainedNode { object, blocks_owner_deletion, repeated, ..ExplainedNode::default() };
+
+            let node = ExplainedNode {
+                object,
+                blocks_owner_deletion,
+                repeated,
+                ..ExplainedNode::default()
+            };
+
             self.nodes.push(Growing { node, above });
         }
+
         added
     }
 
     /// Returns the top level of the tree, and the number of objects there without room.
     fn finish(mut self) -> (Vec<ExplainedNode>, u64) {
         let mut top = Vec::new();
+
         // Nodes come after those above them.
         while let Some(Growing { mut node, above }) = self.nodes.pop() {
             node.nodes.reverse();
@@ -132,6 +168,7 @@ impl Tree<'_> {
                 None => top.push(node),
             }
         }
+
         top.reverse();
         (top, self.more)
     }
@@ -148,12 +185,15 @@ impl Model {
                 Some(slot) => Member::Watched(slot),
                 None => Member::Unwatched(Box::new(self.unseen_owner(*slot, owner))),
             };
+
             Relative { member, uid, blocks_owner_deletion: owner.blocks_deletion, rank: 0 }
         };
+
         self.owners_of(*slot).iter().map(owner).collect()
     }
 
-    /// Returns an owner that the model does not see: it is gone, or of a kind or in a namespace that is not watched.
+    /// Returns an owner that the model does not see: it is gone, or of a kind or in a namespace
+    /// that is not watched.
     fn unseen_owner(&self, child: Slot, owner: &Owner) -> ExplainedObject {
         let (group, kind) = self.owner_kind(owner);
         let namespace = self.store.get(child).map_or("", |record| &record.namespace);
@@ -163,12 +203,23 @@ impl Model {
             namespace: namespace.to_owned(),
             name: self.owner_name(owner).to_owned(),
         };
+
         let is_gone = self.graph.departed(owner.uid()).is_some()
-            || [namespace, ""].into_iter().any(|namespace| self.is_known_absent(&address(namespace), owner.uid()));
+            || [namespace, ""]
+                .into_iter()
+                .any(|namespace| self.is_known_absent(&address(namespace), owner.uid()));
         let ObjectAddress { group, kind, name, .. } = address("");
         let state = if is_gone { "absent" } else { "not_visible" };
         let uid = if owner.uid() == store::NO_UID { String::new() } else { uid_text(owner.uid()) };
-        ExplainedObject { group, kind, name, uid, state: state.to_owned(), ..ExplainedObject::default() }
+
+        ExplainedObject {
+            group,
+            kind,
+            name,
+            uid,
+            state: state.to_owned(),
+            ..ExplainedObject::default()
+        }
     }
 
     fn children_beside(&self, member: &Member) -> Vec<Relative> {
@@ -179,25 +230,52 @@ impl Model {
             },
             Member::Unwatched(object) => (uid_number(&object.uid), address_of(object)),
         };
+
         if uid == store::NO_UID {
             return Vec::new();
         }
+
         let mut relatives: Vec<Relative> = Vec::new();
         for slot in self.children_of(uid) {
             let Some(record) = self.store.get(slot) else { continue };
-            let blocks = self.owners_of(slot).iter().any(|owner| owner.uid() == uid && owner.blocks_deletion);
+            let blocks = self
+                .owners_of(slot)
+                .iter()
+                .any(|owner| owner.uid() == uid && owner.blocks_deletion);
             let (member, rank) = (Member::Watched(slot), rank(record));
-            relatives.push(Relative { member, uid: record.uid, blocks_owner_deletion: blocks, rank });
+
+            relatives.push(Relative {
+                member,
+                uid: record.uid,
+                blocks_owner_deletion: blocks,
+                rank,
+            });
         }
+
         let read = self.known_dependents(&address, uid);
         let unwatched = read.iter().flat_map(|read| read.iter());
-        relatives.extend(unwatched.filter(|d| self.find_uid(uid_number(&d.object.uid)).is_none()).map(|dependent| {
-            let mut owners = dependent.object.owners.iter().filter(|owner| uid_number(&owner.uid) == uid);
-            let blocks_owner_deletion = owners.any(|owner| owner.blocks_deletion);
-            let member = Member::Unwatched(Box::new(self.unwatched_child(dependent)));
-            let rank = if dependent.object.deleted.is_some() { 1 } else { 4 };
-            Relative { member, uid: uid_number(&dependent.object.uid), blocks_owner_deletion, rank }
-        }));
+        relatives.extend(
+            unwatched.filter(|d| self.find_uid(uid_number(&d.object.uid)).is_none()).map(
+                |dependent| {
+                    let mut owners = dependent
+                        .object
+                        .owners
+                        .iter()
+                        .filter(|owner| uid_number(&owner.uid) == uid);
+                    let blocks_owner_deletion = owners.any(|owner| owner.blocks_deletion);
+                    let member = Member::Unwatched(Box::new(self.unwatched_child(dependent)));
+                    let rank = if dependent.object.deleted.is_some() { 1 } else { 4 };
+
+                    Relative {
+                        member,
+                        uid: uid_number(&dependent.object.uid),
+                        blocks_owner_deletion,
+                        rank,
+                    }
+                },
+            ),
+        );
+
         relatives
     }
 
@@ -205,10 +283,13 @@ impl Model {
     fn unwatched_child(&self, dependent: &Dependent) -> ExplainedObject {
         let Dependent { group, kind, object } = dependent;
         let finalizer = |name: &String| {
-            let actor = finalizers::actor(object, name, &group.as_str().into(), None, &self.served_groups);
+            let actor =
+                finalizers::actor(object, name, &group.as_str().into(), None, &self.served_groups);
             self.explained_finalizer(group, name, &actor, "")
         };
-        let state = if object.deleted.is_some() { ObjectState::Terminating } else { ObjectState::Unknown };
+        let state =
+            if object.deleted.is_some() { ObjectState::Terminating } else { ObjectState::Unknown };
+
         ExplainedObject {
             group: group.clone(),
             kind: kind.clone(),

@@ -1,7 +1,8 @@
 //! The ownership graph: objects by UID, and the children of each owner.
 //!
-//! An edge leads from a child to the UID of an owner, as for the garbage collector: an object that is deleted and created
-//! again has another UID. Owners that loopwatch does not watch have edges, too.
+//! An edge leads from a child to the UID of an owner, as for the garbage collector: an object that
+//! is deleted and created again has another UID. Owners that loopwatch does not watch have edges,
+//! too.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -23,8 +24,8 @@ pub(crate) struct Owner {
     pub(crate) kind: Symbol,
     /// `blockOwnerDeletion`.
     pub(crate) blocks_deletion: bool,
-    /// The name in the reference. It is left out while the model knows an object with this UID, kind and name, so a thin
-    /// pointer saves memory.
+    /// The name in the reference. It is left out while the model knows an object with this UID,
+    /// kind and name, so a thin pointer saves memory.
     name: Option<Box<Box<str>>>,
 }
 
@@ -71,7 +72,8 @@ const fn halves(uid: u128) -> [u64; 2] {
     [(uid >> 64) as u64, uid as u64]
 }
 
-/// Returns the fingerprint of a UID. Different UIDs with the same fingerprint are told apart by their edges.
+/// Returns the fingerprint of a UID. Different UIDs with the same fingerprint are told apart by
+/// their edges.
 const fn fingerprint(uid: u128) -> u64 {
     let [high, low] = halves(uid);
     high ^ low
@@ -87,7 +89,8 @@ impl Graph {
     }
 
     fn remove(&mut self, slot: Slot, uid: u128) {
-        if let Ok(entry) = self.by_uid.find_entry(self.hasher.hash_one(uid), |other| *other == slot) {
+        if let Ok(entry) = self.by_uid.find_entry(self.hasher.hash_one(uid), |other| *other == slot)
+        {
             entry.remove();
         }
     }
@@ -113,16 +116,15 @@ impl Graph {
 
 impl Departed {
     fn add(&mut self, now: Timestamp, uid: u128) {
-        while self
-            .order
-            .front()
-            .is_some_and(|(at, _)| now.since(*at) > REMEMBERED_FOR || self.order.len() >= MAX_DEPARTED)
-        {
+        while self.order.front().is_some_and(|(at, _)| {
+            now.since(*at) > REMEMBERED_FOR || self.order.len() >= MAX_DEPARTED
+        }) {
             let Some((at, old)) = self.order.pop_front() else { break };
             if self.at.get(&old) == Some(&at) {
                 self.at.remove(&old);
             }
         }
+
         self.at.insert(uid, now);
         self.order.push_back((now, uid));
     }
@@ -151,7 +153,12 @@ impl Model {
     /// Returns the name of an owner.
     pub(crate) fn owner_name<'a>(&'a self, owner: &'a Owner) -> &'a str {
         let known = || self.find_uid(owner.uid()).and_then(|slot| self.store.get(slot));
-        owner.name.as_deref().map(|name| &**name).or_else(|| known().map(|record| &*record.name)).unwrap_or_default()
+        owner
+            .name
+            .as_deref()
+            .map(|name| &**name)
+            .or_else(|| known().map(|record| &*record.name))
+            .unwrap_or_default()
     }
 
     /// Returns the group and the kind of an owner.
@@ -179,33 +186,41 @@ impl Model {
     /// Adds a new object to the graph. Its children are reviewed, because they have an owner now.
     pub(crate) fn add_to_graph(&mut self, slot: Slot) {
         self.review_logically_owned(slot);
-        let Some(uid) = self.store.get(slot).map(|record| record.uid).filter(|uid| *uid != store::NO_UID) else {
+        let Some(uid) =
+            self.store.get(slot).map(|record| record.uid).filter(|uid| *uid != store::NO_UID)
+        else {
             return;
         };
+
         self.graph.insert(&self.store, slot, uid);
         let children: Vec<Slot> = self.children_of(uid).collect();
         self.reviews.objects.extend(children);
     }
 
-    /// Removes an object from the graph. Its children are reviewed. `gone` tells that the object was deleted, and not only
-    /// lost from sight.
+    /// Removes an object from the graph. Its children are reviewed. `gone` tells that the object
+    /// was deleted, and not only lost from sight.
     pub(crate) fn remove_from_graph(&mut self, slot: Slot, gone: bool) {
         let Some(record) = self.store.get(slot) else { return };
         let (uid, name) = (record.uid, record.name.clone());
-        let children: Vec<Slot> = if uid == store::NO_UID { Vec::new() } else { self.children_of(uid).collect() };
+        let children: Vec<Slot> =
+            if uid == store::NO_UID { Vec::new() } else { self.children_of(uid).collect() };
+
         for child in &children {
             let owners = self.store.get_mut(*child).and_then(|record| record.owners.as_mut());
             for owner in owners.into_iter().flatten().filter(|owner| owner.uid() == uid) {
                 owner.name.get_or_insert_with(|| Box::new(name.clone()));
             }
         }
+
         self.set_owners(slot, None);
         if uid != store::NO_UID {
             self.graph.remove(slot, uid);
         }
+
         if gone && uid != store::NO_UID {
             self.graph.departed.add(self.now, uid);
         }
+
         self.reviews.objects.extend(children);
     }
 
@@ -214,6 +229,7 @@ impl Model {
         if let Some(record) = self.store.get_mut(slot) {
             record.flags.set(Flag::OwnersCut, view.lints.iter().any(|lint| lint == CUT));
         }
+
         let references = &view.owners;
         let old = self.owners_of(slot);
         let same = |(old, new): (&Owner, &OwnerReference)| {
@@ -223,19 +239,23 @@ impl Model {
                 && **self.texts.get(old.kind) == *kind
                 && old.blocks_deletion == new.blocks_deletion
         };
+
         if old.len() == references.len() && old.iter().zip(references).all(same) {
             return false;
         }
+
         let new: Vec<Owner> = references
             .iter()
             .map(|reference| {
                 let uid = store::uid_number(&reference.uid);
                 let kind = self.acquire_text(&kind_text(reference));
-                let name =
-                    (!self.is_known(uid, kind, &reference.name)).then(|| Box::new(reference.name.as_str().into()));
+                let name = (!self.is_known(uid, kind, &reference.name))
+                    .then(|| Box::new(reference.name.as_str().into()));
+
                 Owner { uid: halves(uid), kind, blocks_deletion: reference.blocks_deletion, name }
             })
             .collect();
+
         self.set_owners(slot, (!new.is_empty()).then(|| new.into()));
         true
     }
@@ -243,20 +263,26 @@ impl Model {
     /// Returns whether the model knows an object with this UID, kind and name.
     fn is_known(&self, uid: u128, kind: Symbol, name: &str) -> bool {
         let known = self.find_uid(uid).and_then(|slot| self.store.get(slot));
-        known.is_some_and(|record| *record.name == *name && self.kind_of(record.watch).name() == **self.texts.get(kind))
+        known.is_some_and(|record| {
+            *record.name == *name && self.kind_of(record.watch).name() == **self.texts.get(kind)
+        })
     }
 
     fn set_owners(&mut self, slot: Slot, owners: Option<Box<[Owner]>>) {
         let Some(record) = self.store.get_mut(slot) else { return };
         let number = self.watches[record.watch as usize].kind as usize;
         self.kinds[number].siblings.count(record.owners.as_deref(), owners.as_deref());
+
         let old = std::mem::replace(&mut record.owners, owners);
         for owner in old.iter().flatten() {
             self.texts.release(owner.kind);
             self.graph.children.remove(&(fingerprint(owner.uid()), slot));
         }
+
         let Some(record) = self.store.get(slot) else { return };
-        self.graph.children.extend(record.owners.iter().flatten().map(|owner| (fingerprint(owner.uid()), slot)));
+        self.graph
+            .children
+            .extend(record.owners.iter().flatten().map(|owner| (fingerprint(owner.uid()), slot)));
     }
 }
 

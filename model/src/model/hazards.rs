@@ -1,8 +1,9 @@
-//! Owner references that the garbage collector acts on or cannot follow, kept for long enough to be seen.
+//! Owner references that the garbage collector acts on or cannot follow, kept for long enough to be
+//! seen.
 //!
-//! The garbage collector deletes a child within seconds if none of its owners exists, so such a reference is mostly an
-//! event and not a state. Its finding stays open for `hazard_kept_for`, also after the child is gone, and says when that
-//! happened.
+//! The garbage collector deletes a child within seconds if none of its owners exists, so such a
+//! reference is mostly an event and not a state. Its finding stays open for `hazard_kept_for`, also
+//! after the child is gone, and says when that happened.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +59,12 @@ const CODES: [FindingCode; 5] = [
 // === impl Hazard ===
 
 impl Hazard {
-    pub(crate) fn new(reason: OwnerHazard, subject: Subject, since: Timestamp, evidence: Evidence) -> Self {
+    pub(crate) fn new(
+        reason: OwnerHazard,
+        subject: Subject,
+        since: Timestamp,
+        evidence: Evidence,
+    ) -> Self {
         Self {
             reason,
             slot: Slot::MAX,
@@ -84,7 +90,8 @@ impl Hazard {
             let evidence = evidence.with_some("collected_after", collected.map(Value::Span));
             if self.times > 1 { evidence.with("times", Value::Count(self.times)) } else { evidence }
         };
-        Detection::new(now, code(self.reason), self.since, now, evidence).suspected_if(self.suspected)
+        Detection::new(now, code(self.reason), self.since, now, evidence)
+            .suspected_if(self.suspected)
     }
 }
 
@@ -112,7 +119,10 @@ impl Hazards {
     }
 
     fn next(&self, kept_for: Span) -> Option<Timestamp> {
-        self.open.values().filter_map(|hazard| Some(hazard.since.after(kept_for).max(hazard.ended?))).min()
+        self.open
+            .values()
+            .filter_map(|hazard| Some(hazard.since.after(kept_for).max(hazard.ended?)))
+            .min()
     }
 }
 
@@ -123,6 +133,7 @@ impl Model {
     pub(crate) fn open_hazard(&mut self, slot: Slot, mut hazard: Hazard) {
         let id = hazard.id();
         hazard.slot = slot;
+
         let is_news = self.hazards.open.get(&id).is_none_or(|known| known.ended.is_some());
         if let Some(known) = self.hazards.open.get_mut(&id) {
             let repeated = known.ended.take().is_some();
@@ -130,9 +141,11 @@ impl Model {
                 known.times = known.times.saturating_add(1);
                 known.collected = false;
             }
+
             known.slot = slot;
             known.evidence = hazard.evidence;
             known.reason = hazard.reason;
+
             if repeated {
                 self.count_hazard(slot, hazard.reason);
             }
@@ -143,28 +156,43 @@ impl Model {
             self.count_hazard(slot, hazard.reason);
             self.hazards.open.insert(id, hazard);
         }
+
         if is_news {
             self.announce_owner(slot, id, ReferenceChange::Appeared);
         }
+
         self.report_hazard(id, Some(slot));
         self.set_hazards_timer();
     }
 
-    /// Ends the hazards of a child whose codes `ends` selects: its references have been corrected, or it is gone if
-    /// `collected`.
-    pub(crate) fn end_hazards(&mut self, subject: &Subject, collected: bool, ends: impl Fn(FindingCode) -> bool) {
+    /// Ends the hazards of a child whose codes `ends` selects: its references have been corrected,
+    /// or it is gone if `collected`.
+    pub(crate) fn end_hazards(
+        &mut self,
+        subject: &Subject,
+        collected: bool,
+        ends: impl Fn(FindingCode) -> bool,
+    ) {
         if self.hazards.open.is_empty() {
             return;
         }
+
         for code in CODES.iter().filter(|code| ends(**code)) {
             let id = FindingId::of(*code, subject);
-            let Some(hazard) = self.hazards.open.get_mut(&id).filter(|hazard| hazard.ended.is_none()) else { continue };
+            let Some(hazard) =
+                self.hazards.open.get_mut(&id).filter(|hazard| hazard.ended.is_none())
+            else {
+                continue;
+            };
+
             hazard.ended = Some(self.now);
             hazard.collected = collected;
+
             let slot = hazard.slot;
             self.announce_owner(slot, id, ReferenceChange::Disappeared);
             self.report_hazard(id, None);
         }
+
         self.set_hazards_timer();
     }
 
@@ -172,13 +200,17 @@ impl Model {
     pub(crate) fn hazards_due(&mut self) {
         self.hazards.due = None;
         let (now, kept_for) = (self.now, self.settings.hazard_kept_for);
-        let is_over = |hazard: &Hazard| hazard.ended.is_some() && hazard.since.after(kept_for) <= now;
-        let over: Vec<FindingId> = self.hazards.open.iter().filter(|(_, h)| is_over(h)).map(|(id, _)| *id).collect();
+        let is_over =
+            |hazard: &Hazard| hazard.ended.is_some() && hazard.since.after(kept_for) <= now;
+        let over: Vec<FindingId> =
+            self.hazards.open.iter().filter(|(_, h)| is_over(h)).map(|(id, _)| *id).collect();
+
         for id in over {
             if let Some(hazard) = self.hazards.open.remove(&id) {
                 self.open_findings.clear(now, code(hazard.reason), &hazard.subject);
             }
         }
+
         self.set_hazards_timer();
     }
 
@@ -188,11 +220,13 @@ impl Model {
         if self.hazards.open.len() >= MAX_HAZARDS {
             return self.count_dropped("owner_hazards");
         }
+
         let id = hazard.id();
         let times = self.hazards.open.get(&id).map_or(1, |known| known.times.saturating_add(1));
         let since = self.hazards.open.get(&id).map_or(hazard.since, |known| known.since);
         let hazard = Hazard { ended: Some(deleted), collected: true, times, since, ..hazard };
         let (subject, detection) = (hazard.subject.clone(), hazard.detection(self.now));
+
         self.hazards.open.insert(id, hazard);
         self.raise(subject, detection);
         self.set_hazards_timer();
@@ -203,11 +237,13 @@ impl Model {
         if self.hazards.open.is_empty() {
             return;
         }
+
         for code in CODES {
             if self.hazards.open.remove(&FindingId::of(code, subject)).is_some() {
                 self.open_findings.clear(self.now, code, subject);
             }
         }
+
         self.set_hazards_timer();
     }
 
@@ -225,7 +261,11 @@ impl Model {
 
     /// Returns the children with bad references now.
     pub(crate) fn current_hazards(&self) -> impl Iterator<Item = (Slot, OwnerHazard)> {
-        self.hazards.open.values().filter(|hazard| hazard.ended.is_none()).map(|hazard| (hazard.slot, hazard.reason))
+        self.hazards
+            .open
+            .values()
+            .filter(|hazard| hazard.ended.is_none())
+            .map(|hazard| (hazard.slot, hazard.reason))
     }
 
     /// Returns whether any hazard is open.
@@ -235,8 +275,14 @@ impl Model {
 
     /// Returns the objects with cycles that have not ended.
     pub(crate) fn open_cycles(&self) -> Vec<(Slot, Subject)> {
-        let is_cycle = |hazard: &&Hazard| hazard.reason == OwnerHazard::Cycle && hazard.ended.is_none();
-        self.hazards.open.values().filter(is_cycle).map(|hazard| (hazard.slot, hazard.subject.clone())).collect()
+        let is_cycle =
+            |hazard: &&Hazard| hazard.reason == OwnerHazard::Cycle && hazard.ended.is_none();
+        self.hazards
+            .open
+            .values()
+            .filter(is_cycle)
+            .map(|hazard| (hazard.slot, hazard.subject.clone()))
+            .collect()
     }
 
     fn report_hazard(&mut self, id: FindingId, slot: Option<Slot>) {
@@ -245,6 +291,7 @@ impl Model {
         if slot.is_some_and(|slot| self.is_silenced(slot, detection.code, &subject)) {
             return self.open_findings.clear(self.now, detection.code, &subject);
         }
+
         if slot.is_some() || self.open_findings.is_open(detection.code, &subject) {
             self.raise(subject, detection);
         }
@@ -252,13 +299,22 @@ impl Model {
 
     /// Announces that an owner reference to another namespace appeared or disappeared.
     fn announce_owner(&mut self, slot: Slot, id: FindingId, change: ReferenceChange) {
-        let Some(hazard) = self.hazards.open.get(&id).filter(|h| h.reason == OwnerHazard::CrossNamespace) else {
+        let Some(hazard) =
+            self.hazards.open.get(&id).filter(|h| h.reason == OwnerHazard::CrossNamespace)
+        else {
             return;
         };
         let Some(record) = self.store.get(slot) else { return };
         let (target, version) = (hazard.owner.clone(), record.version);
         let path = "metadata.ownerReferences[]".to_owned();
-        self.push_reference_event(slot, version, (ReferenceForm::CrossNamespaceOwner, change), path, target);
+
+        self.push_reference_event(
+            slot,
+            version,
+            (ReferenceForm::CrossNamespaceOwner, change),
+            path,
+            target,
+        );
     }
 
     fn count_hazard(&mut self, slot: Slot, reason: OwnerHazard) {
@@ -268,8 +324,12 @@ impl Model {
     }
 
     fn set_hazards_timer(&mut self) {
-        let due = self.hazards.next(self.settings.hazard_kept_for).map(|due| due.max(self.now.after(Span(1))));
+        let due = self
+            .hazards
+            .next(self.settings.hazard_kept_for)
+            .map(|due| due.max(self.now.after(Span(1))));
         let old = std::mem::replace(&mut self.hazards.due, due);
+
         self.timers.set(Timer::Hazards, old, due);
     }
 }

@@ -13,7 +13,9 @@ use super::store::Slot;
 use super::voices::Voices;
 use crate::observation::{Role, StatusSchema, WatchedKind};
 use crate::settings::Settings;
-use crate::snapshot::{DeadlineSource, EarlierRevisions, FinalizerTotals, KindTotals, NamespaceTotals};
+use crate::snapshot::{
+    DeadlineSource, EarlierRevisions, FinalizerTotals, KindTotals, NamespaceTotals,
+};
 use crate::time::{Span, Timestamp};
 
 pub(crate) use self::namespace::WatchNamespace;
@@ -42,7 +44,8 @@ pub(crate) struct Kind {
     /// What its owned objects have in common.
     pub(crate) siblings: Siblings,
     pub(crate) totals: KindTotals,
-    /// What they counted under earlier revisions of the operator; `None` before the first change of revision.
+    /// What they counted under earlier revisions of the operator; `None` before the first change of
+    /// revision.
     pub(crate) earlier: Option<Box<EarlierRevisions>>,
     /// Unconverged objects by the time at which they became so.
     pub(crate) unconverged: BTreeSet<(Timestamp, Slot)>,
@@ -55,7 +58,8 @@ pub(crate) struct Kind {
     pub(crate) acknowledged: Acknowledgements,
     /// When each controller that writes objects of the kind last did so, by the API server's clock.
     pub(crate) writers: Vec<(Arc<str>, Timestamp)>,
-    /// Objects that converged and now fail with the same spec, by the time at which they began to fail.
+    /// Objects that converged and now fail with the same spec, by the time at which they began to
+    /// fail.
     pub(crate) failing: BTreeSet<(Timestamp, Slot)>,
     /// When the number of failing objects reached the thresholds.
     pub(crate) failing_since: Option<Timestamp>,
@@ -65,12 +69,14 @@ pub(crate) struct Kind {
     pub(crate) malformed: BTreeSet<Slot>,
     /// The lints of their conditions.
     pub(crate) lints: BTreeSet<String>,
-    /// Totals of namespaces that no longer have a place in a watch, so that the counters never go back.
+    /// Totals of namespaces that no longer have a place in a watch, so that the counters never go
+    /// back.
     pub(crate) retired: BTreeMap<Arc<str>, NamespaceTotals>,
 }
 
-/// The objects that had converged when their watch ended or lost its permission, each by the fingerprint of its UID and
-/// its spec. The same watch or another one may see them again soon, and then knows that they had.
+/// The objects that had converged when their watch ended or lost its permission, each by the
+/// fingerprint of its UID and its spec. The same watch or another one may see them again soon, and
+/// then knows that they had.
 #[derive(Debug, Default)]
 pub(crate) struct Departed {
     /// When the last watch ended.
@@ -131,17 +137,23 @@ impl Kind {
             (None, Some((kind, group))) => (kind, Some(group)),
             (None, None) => (text, None),
         };
+
         kind.eq_ignore_ascii_case(&self.kind) && group.is_none_or(|group| *group == *self.group)
     }
 
     /// Returns the name in settings and checkpoints: `group/Kind`, or `Kind` for the core group.
     pub(crate) fn name(&self) -> String {
-        if self.group.is_empty() { self.kind.to_string() } else { format!("{}/{}", self.group, self.kind) }
+        if self.group.is_empty() {
+            self.kind.to_string()
+        } else {
+            format!("{}/{}", self.group, self.kind)
+        }
     }
 
-    /// Returns how long an object may take to converge after its creation, or else after an update, before a finding
-    /// opens, and where that deadline comes from. A learned deadline is three times the 95th percentile, at most one day
-    /// and never less than the default: the next spec change may be the first one of a slower sort.
+    /// Returns how long an object may take to converge after its creation, or else after an update,
+    /// before a finding opens, and where that deadline comes from. A learned deadline is three
+    /// times the 95th percentile, at most one day and never less than the default: the next spec
+    /// change may be the first one of a slower sort.
     pub(crate) fn deadline(&self, settings: &Settings, creation: bool) -> (Span, DeadlineSource) {
         let durations = if creation { &self.learned.creation } else { &self.learned.update };
         self.configured_or_learned(settings, durations)
@@ -158,55 +170,69 @@ impl Kind {
         if creation.0 > update.0 { creation } else { update }
     }
 
-    fn configured_or_learned(&self, settings: &Settings, durations: &Durations) -> (Span, DeadlineSource) {
+    fn configured_or_learned(
+        &self,
+        settings: &Settings,
+        durations: &Durations,
+    ) -> (Span, DeadlineSource) {
         if let Some(configured) = self.configured_deadline(settings) {
             return (configured, DeadlineSource::Configured);
         }
-        let enough = settings.learn_after > 0 && durations.samples() >= u64::from(settings.learn_after);
-        let learned = durations.p95().filter(|_| enough).map(|p95| Span(p95.0.saturating_mul(3)).min(Span::hours(24)));
+
+        let enough =
+            settings.learn_after > 0 && durations.samples() >= u64::from(settings.learn_after);
+        let learned = durations
+            .p95()
+            .filter(|_| enough)
+            .map(|p95| Span(p95.0.saturating_mul(3)).min(Span::hours(24)));
         match learned.filter(|learned| *learned > settings.deadline) {
             Some(learned) => (learned, DeadlineSource::Learned),
             None => (settings.deadline, DeadlineSource::Default),
         }
     }
 
-    /// Returns the deadline that the settings give this kind. As for `--watch`, the name may be in any case, and it may
-    /// be the plural.
+    /// Returns the deadline that the settings give this kind. As for `--watch`, the name may be in
+    /// any case, and it may be the plural.
     fn configured_deadline(&self, settings: &Settings) -> Option<Span> {
         let names_this = |name: &str| {
             let (group, kind) = name.rsplit_once('/').unwrap_or(("", name));
             *group == *self.group
-                && (kind.eq_ignore_ascii_case(&self.kind) || kind.eq_ignore_ascii_case(&self.resource))
+                && (kind.eq_ignore_ascii_case(&self.kind)
+                    || kind.eq_ignore_ascii_case(&self.resource))
         };
         settings.deadlines.iter().find(|(name, _)| names_this(name)).map(|(_, span)| *span)
     }
 
-    /// Returns the SLO deadline, after which an obligation counts as late. It is never learned, because a kind that
-    /// gets slower would relax its own objective.
+    /// Returns the SLO deadline, after which an obligation counts as late. It is never learned,
+    /// because a kind that gets slower would relax its own objective.
     pub(crate) fn slo_deadline(&self, settings: &Settings) -> Span {
         self.configured_deadline(settings).unwrap_or(settings.deadline)
     }
 
-    /// Returns whether each status write increments the generation, so that a higher generation may not mean a spec
-    /// change.
+    /// Returns whether each status write increments the generation, so that a higher generation may
+    /// not mean a spec change.
     pub(crate) fn generation_is_unreliable(&self) -> bool {
         self.status == StatusSchema::InBody
     }
 
-    /// Moves the totals of a finalizer for which no object waits to those of [`OTHER`]. Returns whether there is room now.
+    /// Moves the totals of a finalizer for which no object waits to those of [`OTHER`]. Returns
+    /// whether there is room now.
     pub(crate) fn retire_finalizer(&mut self) -> bool {
         let idle = |(name, waits): (&Arc<str>, &FinalizerWaits)| {
             (waits.waiting.is_empty() && **name != *OTHER).then(|| name.clone())
         };
-        let Some(retired) = self.finalizers.iter().find_map(idle).and_then(|name| self.finalizers.remove(&name)) else {
+        let Some(retired) =
+            self.finalizers.iter().find_map(idle).and_then(|name| self.finalizers.remove(&name))
+        else {
             return false;
         };
+
         self.finalizers.entry(OTHER.into()).or_default().totals.add(&retired.totals);
         true
     }
 
-    /// Moves all own instants by `by_ms` milliseconds. The waits for finalizers begin at deletion timestamps, which the
-    /// API server wrote.
+    /// Moves all own instants by `by_ms` milliseconds. The waits for finalizers begin at deletion
+    /// timestamps, which the API server wrote.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         // The records say which of their instants have moved.
         self.unconverged.clear();
@@ -250,12 +276,13 @@ impl Departed {
         if self.converged.len() >= MAX_DEPARTED {
             *self = Self { left: self.left, ..Self::default() };
         }
+
         self.converged.insert(spec);
         self.regressed.extend(regressed.map(|since| (spec, since)));
     }
 
-    /// Removes an object that has returned. Returns `None` if it is not known that it had converged, and otherwise since
-    /// when it had regressed before it departed.
+    /// Removes an object that has returned. Returns `None` if it is not known that it had
+    /// converged, and otherwise since when it had regressed before it departed.
     pub(crate) fn take(&mut self, spec: u64) -> Option<Option<Timestamp>> {
         self.converged.remove(&spec).then(|| self.regressed.remove(&spec))
     }

@@ -1,7 +1,7 @@
 //! Leader election leases.
 //!
-//! Operators write `renewTime` by their own clocks, so a lease is as old as the time since loopwatch saw `renewTime`
-//! change.
+//! Operators write `renewTime` by their own clocks, so a lease is as old as the time since
+//! loopwatch saw `renewTime` change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,17 +10,19 @@ use crate::observation::{LeaseView, PodView, SourceId};
 use crate::snapshot::LeaseRow;
 use crate::time::{Span, Timestamp};
 
-/// The maximum number of leases. An operator usually has one per controller, but the watched namespaces may contain
-/// others.
+/// The maximum number of leases. An operator usually has one per controller, but the watched
+/// namespaces may contain others.
 pub(super) const MAX_LEASES: usize = 1_000;
 
-/// The time without a renewal after which a lease has no holder. Replicas wait much shorter before they take over.
+/// The time without a renewal after which a lease has no holder. Replicas wait much shorter before
+/// they take over.
 const ABANDONED_AFTER: Span = Span::mins(5);
 
 /// What shows which replica of the operator leads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LeaderElection {
-    /// All leases, except those that nobody has renewed for long. A lease that its holder has released has none.
+    /// All leases, except those that nobody has renewed for long. A lease that its holder has
+    /// released has none.
     pub leases: Vec<LeaseView>,
     /// The operator has a Pod besides that of this process.
     pub stands_by: bool,
@@ -39,12 +41,16 @@ impl Model {
         self.sources.note_success(&SourceId::Lease, self.now);
         let renewed = self.leases.is_renewed_by(&lease);
         self.note_leader(&lease);
-        if self.controllers.lease_seen(self.now, &lease, renewed, self.settings.owner_absent_after) {
+
+        if self.controllers.lease_seen(self.now, &lease, renewed, self.settings.owner_absent_after)
+        {
             self.review_deletions();
         }
+
         if !self.leases.seen(self.now, lease) {
             self.count_dropped("leases");
         }
+
         self.operator_shows_life();
         self.note_other_leader();
         self.review_beginning();
@@ -70,7 +76,11 @@ impl Model {
         let stands_by = |pod: &PodView| !pod.own && pod.deleted.is_none();
         LeaderElection {
             leases: self.leases.held(self.now).map(|row| row.lease.clone()).collect(),
-            stands_by: self.operator.view.as_ref().is_some_and(|view| view.pods.iter().any(stands_by)),
+            stands_by: self
+                .operator
+                .view
+                .as_ref()
+                .is_some_and(|view| view.pods.iter().any(stands_by)),
         }
     }
 }
@@ -86,12 +96,14 @@ impl Leases {
         if known.is_none() && self.rows.len() >= MAX_LEASES {
             return false;
         }
+
         let seen_renewed_at = match known {
             Some(known) if known.lease.renewed == lease.renewed => known.seen_renewed_at,
             Some(_) => Some(now),
             // loopwatch did not see the last renewal, but the API server may have recorded it.
             None => Some(lease.written.map_or(now, |written| written.min(now))),
         };
+
         let seen_renewed_at = seen_renewed_at.filter(|_| lease.renewed.is_some());
         self.rows.insert(key, LeaseRow { lease, seen_renewed_at });
         true
@@ -127,21 +139,32 @@ impl Leases {
     }
 
     /// Returns the holders of the leases of one namespace.
-    pub(super) fn holders_in<'a>(&'a self, now: Timestamp, namespace: &'a str) -> impl Iterator<Item = &'a str> {
-        self.held(now).filter(move |row| row.lease.namespace == namespace).map(|row| row.lease.holder.as_str())
+    pub(super) fn holders_in<'a>(
+        &'a self,
+        now: Timestamp,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'a str> {
+        self.held(now)
+            .filter(move |row| row.lease.namespace == namespace)
+            .map(|row| row.lease.holder.as_str())
     }
 
     /// Returns the leases of one namespace.
-    pub(super) fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a LeaseView> {
+    pub(super) fn in_namespace<'a>(
+        &'a self,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'a LeaseView> {
         self.rows.values().map(|row| &row.lease).filter(move |lease| lease.namespace == namespace)
     }
 
-    /// Returns all leases, except those that nobody has renewed for long: a lease survives its holder.
+    /// Returns all leases, except those that nobody has renewed for long: a lease survives its
+    /// holder.
     pub(super) fn held(&self, now: Timestamp) -> impl Iterator<Item = &LeaseRow> {
         let is_abandoned = move |row: &LeaseRow| {
             let longest = row.lease.duration.unwrap_or_default().max(ABANDONED_AFTER);
             row.seen_renewed_at.is_some_and(|at| now.since(at) > longest)
         };
+
         self.rows.values().filter(move |row| !is_abandoned(row))
     }
 
@@ -160,7 +183,12 @@ mod tests {
 
     fn lease(name: &str, renewed: i64) -> LeaseView {
         let renewed = Some(Timestamp(renewed));
-        LeaseView { namespace: "op".to_owned(), name: name.to_owned(), renewed, ..LeaseView::default() }
+        LeaseView {
+            namespace: "op".to_owned(),
+            name: name.to_owned(),
+            renewed,
+            ..LeaseView::default()
+        }
     }
 
     fn at(seconds: i64) -> Timestamp {
@@ -169,7 +197,11 @@ mod tests {
 
     /// The ages of all leases at an instant, in seconds.
     fn ages(leases: &Leases, seconds: i64) -> Vec<i64> {
-        leases.rows().iter().filter_map(|row| Some(at(seconds).since(row.seen_renewed_at?).0 / 1000)).collect()
+        leases
+            .rows()
+            .iter()
+            .filter_map(|row| Some(at(seconds).since(row.seen_renewed_at?).0 / 1000))
+            .collect()
     }
 
     #[test]
@@ -179,7 +211,10 @@ mod tests {
         for skew in [-hour, 0, hour] {
             assert!(leases.seen(at(0), lease("a", START.0 + skew)));
             assert!(leases.seen(at(10), lease("a", START.0 + skew + 10_000)));
-            assert!(leases.seen(at(15), lease("a", START.0 + skew + 10_000)), "something else changed");
+            assert!(
+                leases.seen(at(15), lease("a", START.0 + skew + 10_000)),
+                "something else changed"
+            );
             assert_eq!(ages(&leases, 18), [8], "{skew}");
         }
     }
@@ -190,6 +225,7 @@ mod tests {
         for (name, written) in [("a", Some(at(-600))), ("b", None), ("c", Some(at(5)))] {
             assert!(leases.seen(at(0), LeaseView { written, ..lease(name, START.0) }));
         }
+
         assert!(leases.seen(at(0), LeaseView { renewed: None, ..lease("d", 0) }));
         assert_eq!(ages(&leases, 10), [610, 10, 10], "never renewed: no age");
     }
@@ -200,24 +236,34 @@ mod tests {
         for n in 0..MAX_LEASES {
             assert!(leases.seen(at(0), lease(&n.to_string(), 0)));
         }
+
         assert!(!leases.seen(at(0), lease("new", 0)), "the limit holds");
         assert!(leases.seen(at(0), lease("7", 1)), "a known lease needs no room");
+
         leases.gone("op".to_owned(), "7".to_owned());
         assert!(leases.seen(at(0), lease("new", 0)));
+
         leases.listed("elsewhere", &[]);
         assert_eq!(leases.rows().len(), MAX_LEASES);
+
         leases.listed("op", &["new".to_owned(), "not sent".to_owned()]);
-        assert_eq!(leases.rows().iter().map(|row| row.lease.name.as_str()).collect::<Vec<_>>(), ["new"]);
+        assert_eq!(
+            leases.rows().iter().map(|row| row.lease.name.as_str()).collect::<Vec<_>>(),
+            ["new"]
+        );
     }
 
     #[test]
     fn setting_the_clock_changes_no_age() {
         let mut leases = Leases::default();
         assert!(leases.seen(at(0), lease("a", 0)));
+
         for by_ms in [3_600_000, -7_200_000] {
             let before = ages(&leases, 30);
             leases.clock_stepped(by_ms);
+
             assert_eq!(ages(&leases, 30 + by_ms / 1000), before);
+
             leases.clock_stepped(-by_ms);
         }
     }
@@ -225,13 +271,26 @@ mod tests {
     #[test]
     fn a_lease_that_nobody_renews_for_long_has_no_holder() {
         let mut leases = Leases::default();
-        let held = |name: &str, duration| LeaseView { holder: name.to_owned(), duration, ..lease(name, START.0) };
-        for view in [held("usual", Some(Span::secs(15))), held("slow", Some(Span::hours(1))), held("plain", None)] {
+        let held = |name: &str, duration| LeaseView {
+            holder: name.to_owned(),
+            duration,
+            ..lease(name, START.0)
+        };
+        for view in [
+            held("usual", Some(Span::secs(15))),
+            held("slow", Some(Span::hours(1))),
+            held("plain", None),
+        ] {
             assert!(leases.seen(at(0), view));
         }
+
         // Without a time of renewal, nothing shows that nobody holds it.
         assert!(leases.seen(at(0), LeaseView { renewed: None, ..held("undated", None) }));
-        let holders = |seconds| leases.held(at(seconds)).map(|row| row.lease.holder.as_str()).collect::<Vec<_>>();
+
+        let holders = |seconds| {
+            leases.held(at(seconds)).map(|row| row.lease.holder.as_str()).collect::<Vec<_>>()
+        };
+
         assert_eq!(holders(300), ["plain", "slow", "undated", "usual"]);
         assert_eq!(holders(301), ["slow", "undated"]);
         assert_eq!(holders(3_601), ["undated"]);

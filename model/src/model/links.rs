@@ -1,5 +1,6 @@
-//! Owner references of one object, compared with what the model knows: whether the owner exists, in the right namespace
-//! and with the right UID. `doubts.rs` decides about owners that the model does not know.
+//! Owner references of one object, compared with what the model knows: whether the owner exists, in
+//! the right namespace and with the right UID. `doubts.rs` decides about owners that the model does
+//! not know.
 
 use super::Model;
 use super::graph::Owner;
@@ -28,15 +29,16 @@ enum Link {
     Bad(OwnerHazard),
     /// The model does not know the owner.
     Unknown,
-    /// The owner is none of the operator's objects, or the reference does not name it completely, so loopwatch does not
-    /// judge the reference.
+    /// The owner is none of the operator's objects, or the reference does not name it completely,
+    /// so loopwatch does not judge the reference.
     Foreign,
 }
 
 /// What the model knows about all owner references of one child.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    /// The garbage collector keeps the child: one of its owners exists, or may exist as far as loopwatch judges it.
+    /// The garbage collector keeps the child: one of its owners exists, or may exist as far as
+    /// loopwatch judges it.
     pub(crate) solid: bool,
     /// The references that are bad, whatever a read shows.
     pub(crate) bad: Vec<(OwnerHazard, OwnerFacts)>,
@@ -46,8 +48,8 @@ pub(crate) struct Links {
     pub(crate) foreign: Vec<OwnerFacts>,
 }
 
-/// The part of `owner_missing_after` for which the watch of the owners must have been able to see before an unknown
-/// owner can be a new problem.
+/// The part of `owner_missing_after` for which the watch of the owners must have been able to see
+/// before an unknown owner can be a new problem.
 const SETTLED_PART: i64 = 5;
 
 /// The time between two attempts while the watch of the owner cannot see.
@@ -73,6 +75,7 @@ impl Model {
                 }
             }
         }
+
         links
     }
 
@@ -81,10 +84,14 @@ impl Model {
         Some((kind, self.links(slot).unknown.into_iter().next()?))
     }
 
-    /// Returns whether a reference is complete and its kind one that the API server may lack. The core group is always there.
+    /// Returns whether a reference is complete and its kind one that the API server may lack. The
+    /// core group is always there.
     fn may_be_unserved(&self, owner: &Owner) -> bool {
         let (group, kind) = self.owner_kind(owner);
-        owner.uid() != NO_UID && !group.is_empty() && !kind.is_empty() && !self.owner_name(owner).is_empty()
+        owner.uid() != NO_UID
+            && !group.is_empty()
+            && !kind.is_empty()
+            && !self.owner_name(owner).is_empty()
     }
 
     fn link(&self, slot: Slot, owner: &Owner) -> Link {
@@ -93,6 +100,7 @@ impl Model {
         if kind.is_empty() || name.is_empty() {
             return Link::Foreign;
         }
+
         let known = self.find_uid(owner.uid()).and_then(|owner| self.store.get(owner));
         let Some(known) = known else {
             return if owner.uid() != NO_UID && self.is_of_operator(group, kind) {
@@ -101,6 +109,7 @@ impl Model {
                 Link::Foreign
             };
         };
+
         let actual = self.kind_of(known.watch);
         if (*actual.group == *group && *actual.kind != *kind) || name != &*known.name {
             Link::Bad(OwnerHazard::Mismatch)
@@ -113,17 +122,22 @@ impl Model {
         }
     }
 
-    /// Returns whether the kind of an owner is one of the operator's: a watched kind, or another one of the group of a
-    /// primary kind.
+    /// Returns whether the kind of an owner is one of the operator's: a watched kind, or another
+    /// one of the group of a primary kind.
     pub(crate) fn is_of_operator(&self, group: &str, kind: &str) -> bool {
         let is_primary = |role: Role| role == Role::Primary;
-        self.kinds.iter().any(|k| *k.group == *group && (*k.kind == *kind || (is_primary(k.role) && !group.is_empty())))
+        self.kinds.iter().any(|k| {
+            *k.group == *group && (*k.kind == *kind || (is_primary(k.role) && !group.is_empty()))
+        })
     }
 
     /// Returns the watches that would show the unknown owners of a child.
     pub(crate) fn owner_watches(&self, slot: Slot) -> impl Iterator<Item = &Watch> {
-        let namespace = self.store.get(slot).map(|record| record.namespace.clone()).unwrap_or_default();
-        let kinds: Vec<(&str, &str)> = self.owners_of(slot).iter().map(|owner| self.owner_kind(owner)).collect();
+        let namespace =
+            self.store.get(slot).map(|record| record.namespace.clone()).unwrap_or_default();
+        let kinds: Vec<(&str, &str)> =
+            self.owners_of(slot).iter().map(|owner| self.owner_kind(owner)).collect();
+
         self.watches.iter().filter(move |watch| {
             let kind = &self.kinds[watch.kind as usize];
             watch.active
@@ -133,12 +147,13 @@ impl Model {
         })
     }
 
-    /// Returns whether the watches of the owners have been able to see for long enough to tell a new problem from an old
-    /// one.
+    /// Returns whether the watches of the owners have been able to see for long enough to tell a
+    /// new problem from an old one.
     pub(crate) fn owners_seen_clearly(&self, slot: Slot) -> bool {
         let settled = Span(self.settings.owner_missing_after.0 / SETTLED_PART);
-        self.owner_watches(slot)
-            .all(|watch| watch.sight(self.now) == Sight::Clear && self.now.since(watch.regained) >= settled)
+        self.owner_watches(slot).all(|watch| {
+            watch.sight(self.now) == Sight::Clear && self.now.since(watch.regained) >= settled
+        })
     }
 
     /// Returns when to look again if a watch of the owners cannot see now.
@@ -148,6 +163,7 @@ impl Model {
             Sight::Grace(until) => Some(until),
             Sight::Lost => Some(self.now.after(LOOK_AGAIN)),
         };
+
         self.owner_watches(slot).filter_map(hidden).max()
     }
 
@@ -156,9 +172,14 @@ impl Model {
         let address = ObjectAddress {
             group: group.to_owned(),
             kind: kind.to_owned(),
-            namespace: self.store.get(slot).map(|record| record.namespace.to_string()).unwrap_or_default(),
+            namespace: self
+                .store
+                .get(slot)
+                .map(|record| record.namespace.to_string())
+                .unwrap_or_default(),
             name: self.owner_name(owner).to_owned(),
         };
+
         OwnerFacts { uid: owner.uid(), address }
     }
 
@@ -170,18 +191,34 @@ impl Model {
         ObjectName { group, kind, namespace, name }
     }
 
-    pub(crate) fn hazard_evidence(&self, reason: OwnerHazard, owner: &OwnerFacts, writer: &str) -> Evidence {
+    pub(crate) fn hazard_evidence(
+        &self,
+        reason: OwnerHazard,
+        owner: &OwnerFacts,
+        writer: &str,
+    ) -> Evidence {
         let OwnerFacts { uid, address } = owner;
-        let group = if reason == OwnerHazard::KindUnknown { format!(".{}", address.group) } else { String::new() };
+        let group = if reason == OwnerHazard::KindUnknown {
+            format!(".{}", address.group)
+        } else {
+            String::new()
+        };
         let evidence = Evidence::new()
-            .text("owner", format!("{}{}/{}", address.kind, group.trim_end_matches('.'), address.name))
+            .text(
+                "owner",
+                format!("{}{}/{}", address.kind, group.trim_end_matches('.'), address.name),
+            )
             .text("owner_uid", uid_text(*uid))
             .text("writer", writer.to_owned());
+
         match (reason, self.find_uid(*uid).and_then(|slot| self.store.get(slot))) {
-            (OwnerHazard::CrossNamespace, Some(known)) => evidence.text("owner_namespace", known.namespace.to_string()),
-            (OwnerHazard::KindUnknown | OwnerHazard::Mismatch | OwnerHazard::NamespacedOwner, _) => {
-                evidence.text("reason", reason.as_str())
+            (OwnerHazard::CrossNamespace, Some(known)) => {
+                evidence.text("owner_namespace", known.namespace.to_string())
             }
+            (
+                OwnerHazard::KindUnknown | OwnerHazard::Mismatch | OwnerHazard::NamespacedOwner,
+                _,
+            ) => evidence.text("reason", reason.as_str()),
             _ => evidence,
         }
     }

@@ -1,5 +1,5 @@
-//! Owners that annotations or labels name, because owner references cannot: in another namespace, or of a kind that the
-//! garbage collector should not follow.
+//! Owners that annotations or labels name, because owner references cannot: in another namespace,
+//! or of a kind that the garbage collector should not follow.
 
 use std::collections::BTreeMap;
 
@@ -35,37 +35,47 @@ pub(crate) enum Presence {
     Unwatched,
 }
 
-/// The annotations of operator-sdk's handler for owners (operator-lib, `handler/enqueue_annotation.go`).
+/// The annotations of operator-sdk's handler for owners (operator-lib,
+/// `handler/enqueue_annotation.go`).
 const SDK: (&str, &str) = ("operator-sdk/primary-resource", "operator-sdk/primary-resource-type");
 
 // === impl LogicalOwner ===
 
 impl LogicalOwner {
-    /// Returns the owner that the annotations name or, if they name none, the labels. `known` returns the group and the
-    /// kind of one of the operator's kinds by its name: an owner of any other kind is not judged.
+    /// Returns the owner that the annotations name or, if they name none, the labels. `known`
+    /// returns the group and the kind of one of the operator's kinds by its name: an owner of any
+    /// other kind is not judged.
     pub(crate) fn read(
         view: &ObjectView,
         settings: &Settings,
         known: impl Fn(&str) -> Option<(String, String)>,
     ) -> Option<Self> {
         let configured = &settings.owner_kind_annotation;
-        let names_owner = |key: &String| key.contains("wner") || key.contains("primary-resource") || key == configured;
+        let names_owner = |key: &String| {
+            key.contains("wner") || key.contains("primary-resource") || key == configured
+        };
         if !view.annotations.keys().chain(view.labels.keys()).any(names_owner) {
             return None;
         }
+
         let of_settings = || {
             let named = |key: &str| view.annotations.get(key).filter(|value| !value.is_empty());
             let (group, kind) = known(named(configured)?)?;
-            let (key, name) = (&settings.owner_name_annotation, named(&settings.owner_name_annotation)?);
-            let namespace = named(&settings.owner_namespace_annotation).unwrap_or(&view.key.namespace);
+            let (key, name) =
+                (&settings.owner_name_annotation, named(&settings.owner_name_annotation)?);
+            let namespace =
+                named(&settings.owner_namespace_annotation).unwrap_or(&view.key.namespace);
+
             Some(Self::new(group, kind, namespace, name, key))
         };
+
         let of_sdk = || {
             let (namespace, name) = view.annotations.get(SDK.0)?.split_once('/')?;
             let (group, kind) = known(view.annotations.get(SDK.1)?)?;
             Some(Self::new(group, kind, namespace, name, SDK.0))
         };
         let own = view.key.namespace.as_str();
+
         of_settings()
             .or_else(of_sdk)
             .or_else(|| Self::from_marks(&view.annotations, own, &known))
@@ -82,6 +92,7 @@ impl LogicalOwner {
             let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
             let words: String = name.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
             let parts = prefixes.entry(prefix).or_default();
+
             match words.to_ascii_lowercase().as_str() {
                 "ownerkind" => parts.kind = Some(value),
                 "ownerns" | "ownernamespace" => parts.namespace = Some(value),
@@ -89,6 +100,7 @@ impl LogicalOwner {
                 _ => {}
             }
         }
+
         prefixes.into_values().find_map(|parts| {
             let (group, kind) = known(parts.kind?)?;
             let (key, name) = parts.name?;

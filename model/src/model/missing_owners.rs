@@ -1,6 +1,7 @@
 //! Detects that the owner which annotations or labels of an object name does not exist.
 //!
-//! The watches of the object and of its owner are independent. If that of the owner cannot see, the review waits for it.
+//! The watches of the object and of its owner are independent. If that of the owner cannot see, the
+//! review waits for it.
 
 use super::Model;
 use super::detection::Detection;
@@ -18,19 +19,28 @@ use crate::time::Timestamp;
 impl Model {
     pub(crate) fn update_logical_owner(&mut self, slot: Slot, view: &ObjectView) {
         let known = |name: &str| {
-            let mut kinds = self.kinds.iter().filter(|kind| kind.role == Role::Primary && kind.is_named(name));
-            kinds.next().filter(|_| kinds.next().is_none()).map(|kind| (kind.group.to_string(), kind.kind.to_string()))
+            let mut kinds =
+                self.kinds.iter().filter(|kind| kind.role == Role::Primary && kind.is_named(name));
+            kinds
+                .next()
+                .filter(|_| kinds.next().is_none())
+                .map(|kind| (kind.group.to_string(), kind.kind.to_string()))
         };
-        let owner = LogicalOwner::read(view, &self.settings, known).and_then(|owner| self.with_scope(owner));
-        if owner.is_some() && !self.orphans.logical.contains_key(&slot) && self.orphans.logical.len() >= MAX_CANDIDATES
+
+        let owner = LogicalOwner::read(view, &self.settings, known)
+            .and_then(|owner| self.with_scope(owner));
+        if owner.is_some()
+            && !self.orphans.logical.contains_key(&slot)
+            && self.orphans.logical.len() >= MAX_CANDIDATES
         {
             return self.count_dropped("orphan_candidates");
         }
+
         self.orphans.set_logical(slot, owner);
     }
 
-    /// Returns an owner with the namespace that its kind has: none if it is cluster-scoped. Returns `None` if the namespace is
-    /// not known, as for the annotations of Cluster API on a Node.
+    /// Returns an owner with the namespace that its kind has: none if it is cluster-scoped. Returns
+    /// `None` if the namespace is not known, as for the annotations of Cluster API on a Node.
     fn with_scope(&self, mut owner: LogicalOwner) -> Option<LogicalOwner> {
         let address = &mut owner.address;
         let mut watches = self.watches_of(&address.group, &address.kind);
@@ -38,6 +48,7 @@ impl Model {
             address.namespace.clear();
             return Some(owner);
         }
+
         let mut watches = self.watches_of(&address.group, &address.kind);
         let is_unknown = address.namespace.is_empty() && watches.any(|(_, watch)| !watch.dumped);
         (!is_unknown).then_some(owner)
@@ -60,9 +71,11 @@ impl Model {
                 return None;
             }
         };
+
         let since = *self.orphans.logical.get_mut(&slot)?.missing_since.get_or_insert(now);
         let due = since.after(self.settings.orphan_after);
         let mut due = not_before.map_or(due, |at| due.max(at));
+
         if due <= now && !is_open {
             due = match self.existence(slot, &address, due.max(self.recently()), Urgency::Doubt) {
                 Some(Existence::Absent) => due,
@@ -70,18 +83,24 @@ impl Model {
                 Some(_) => now.after(TRY_AGAIN),
             };
         }
+
         self.missing_logical_owner(slot, due)
     }
 
     fn missing_logical_owner(&self, slot: Slot, due: Timestamp) -> Option<Detection> {
         let logical = self.orphans.logical.get(&slot)?;
-        let (since, named_by, address) = (logical.missing_since?, logical.owner.key.clone(), &logical.owner.address);
+        let (since, named_by, address) =
+            (logical.missing_since?, logical.owner.key.clone(), &logical.owner.address);
         let owner = match address.namespace.as_str() {
             "" => format!("{}/{}", address.kind, address.name),
             namespace => format!("{}/{} in namespace {namespace}", address.kind, address.name),
         };
+
         Some(Detection::new(self.now, FindingCode::LogicalOwnerMissing, since, due, || {
-            Evidence::new().text("owner", owner).text("named_by", named_by).with("missing_for", Value::Age(since))
+            Evidence::new()
+                .text("owner", owner)
+                .text("named_by", named_by)
+                .with("missing_for", Value::Age(since))
         }))
     }
 
@@ -93,9 +112,11 @@ impl Model {
             if !watch.missing.is_empty() {
                 return Presence::Unwatched;
             }
+
             if self.store.find(number, &address.namespace, &address.name).is_some() {
                 return Presence::Exists;
             }
+
             let earlier = if let Presence::Missing(earlier) = presence { earlier } else { None };
             presence = match watch.sight(self.now) {
                 Sight::Lost => return Presence::Hidden(number),
@@ -103,6 +124,7 @@ impl Model {
                 Sight::Clear => Presence::Missing(earlier),
             };
         }
+
         presence
     }
 }

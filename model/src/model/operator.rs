@@ -31,8 +31,8 @@ use self::trends::Trends;
 use super::Model;
 use crate::finding::{FindingCode, Subject};
 use crate::observation::{
-    Answer, Cause, Framework, InstanceName, MetricsView, OperatorView, PodView, ProcessView, ProfileKind, ProfileView,
-    SourceId,
+    Answer, Cause, Framework, InstanceName, MetricsView, OperatorView, PodView, ProcessView,
+    ProfileKind, ProfileView, SourceId,
 };
 use crate::time::{Span, Timestamp};
 use crate::trace::OperatorChange;
@@ -46,8 +46,8 @@ const MAX_RESTARTS: usize = 32;
 /// The difference from which on two start times are those of two processes. Frameworks round them.
 const SAME_START: Span = Span::secs(2);
 
-/// A process that started this long before a sign of life of the known one is the same: the clock of its node was set. The
-/// clocks of nodes differ by less.
+/// A process that started this long before a sign of life of the known one is the same: the clock
+/// of its node was set. The clocks of nodes differ by less.
 const CLOCKS_DIFFER: Span = Span::mins(5);
 
 /// All that is known about the operator.
@@ -110,9 +110,15 @@ impl Operator {
     /// Returns an instance, which it adds if necessary.
     fn instance(&mut self, now: Timestamp, name: &str) -> &mut Instance {
         if !self.instances.contains_key(name) && self.instances.len() >= MAX_INSTANCES {
-            let oldest = self.instances.iter().min_by_key(|(_, instance)| instance.seen).map(|(name, _)| name.clone());
+            let oldest = self
+                .instances
+                .iter()
+                .min_by_key(|(_, instance)| instance.seen)
+                .map(|(name, _)| name.clone());
+
             oldest.into_iter().for_each(|name| _ = self.instances.remove(&name));
         }
+
         let instance = self.instances.entry(name.to_owned()).or_default();
         instance.seen = now;
         instance
@@ -139,8 +145,9 @@ impl Operator {
 // === impl Instance ===
 
 impl Instance {
-    /// Notes when the process started that was seen now. `known` is when the same source last saw the process, and the start
-    /// that it showed then: the kernel and the metrics have different clocks. Returns whether it is another process.
+    /// Notes when the process started that was seen now. `known` is when the same source last saw
+    /// the process, and the start that it showed then: the kernel and the metrics have different
+    /// clocks. Returns whether it is another process.
     fn note_start(
         &mut self,
         now: Timestamp,
@@ -154,8 +161,10 @@ impl Instance {
             if self.restarts.len() >= MAX_RESTARTS {
                 self.restarts.pop_front();
             }
+
             self.restarts.push_back(now);
         }
+
         is_another
     }
 
@@ -164,11 +173,13 @@ impl Instance {
         shift(&mut self.seen);
         self.metrics.iter_mut().for_each(|(at, _)| shift(at));
         self.scrape_failure.iter_mut().for_each(|(at, _)| shift(at));
+
         // Start times in metrics are by the clock of their node, and stay.
         if let Some((at, process)) = &mut self.by_kernel {
             shift(at);
             process.started.iter_mut().for_each(shift);
         }
+
         let instants = [&mut self.started_by_kernel, &mut self.process_ended].into_iter().flatten();
         self.restarts.iter_mut().chain(instants).for_each(shift);
         self.history.clock_stepped(by_ms);
@@ -176,9 +187,15 @@ impl Instance {
     }
 }
 
-/// Returns whether a start time is that of a process that took the place of a known one, which was last `seen` then.
-fn is_successor(known: Option<Timestamp>, started: Option<Timestamp>, seen: Option<Timestamp>) -> bool {
-    let is_before = |seen: Timestamp| started.is_some_and(|started| started.after(CLOCKS_DIFFER) < seen);
+/// Returns whether a start time is that of a process that took the place of a known one, which was
+/// last `seen` then.
+fn is_successor(
+    known: Option<Timestamp>,
+    started: Option<Timestamp>,
+    seen: Option<Timestamp>,
+) -> bool {
+    let is_before =
+        |seen: Timestamp| started.is_some_and(|started| started.after(CLOCKS_DIFFER) < seen);
     is_later(started, known) && !seen.is_some_and(is_before)
 }
 
@@ -192,24 +209,31 @@ fn is_later(started: Option<Timestamp>, other: Option<Timestamp>) -> bool {
 impl Model {
     pub(super) fn operator_seen(&mut self, view: OperatorView) {
         let up = self.sources.up_since(&SourceId::Pods);
-        // A source that is off still says what the environment of loopwatch says, which is no success.
+
+        // A source that is off still says what the environment of loopwatch says, which is no
+        // success.
         if view.complete || view.pods.iter().any(|pod| !pod.phase.is_empty()) {
             self.sources.note_success(&SourceId::Pods, self.now);
         }
+
         if view.pods_left_out > 0 {
             self.count_dropped("operator_pods");
         }
+
         let was_running = self.operator.pods.running;
         let was_stopped = self.operator.pods.unwanted_since;
         let ends = self.operator.pods.update(self.now, &view, up, self.settings.restart_window);
         self.operator.view = Some(Arc::new(view));
         self.forget_trends(None);
         self.containers_ended(&ends);
-        ends.iter()
-            .for_each(|end| self.traces.operator_changed(end.finished.unwrap_or(self.now), OperatorChange::Stopped));
+        ends.iter().for_each(|end| {
+            self.traces.operator_changed(end.finished.unwrap_or(self.now), OperatorChange::Stopped)
+        });
+
         if was_running != self.operator.pods.running {
             self.review_deletions(); // their controller has stopped, or is back
         }
+
         self.review_stop(was_stopped);
         self.note_beginning();
         self.review_beginning();
@@ -226,6 +250,7 @@ impl Model {
         let known = earlier.as_ref().map(|(at, earlier)| (*at, &**earlier));
         let known_start = known.and_then(|(_, earlier)| earlier.process.started);
         let known_at = known.map(|(at, _)| at);
+
         // The kernel shows the same restart, if it shows the process at all.
         let restarted = if instance.started_by_kernel.is_none() {
             instance.note_start(now, (known_at, known_start), view.process.started)
@@ -233,16 +258,22 @@ impl Model {
             is_successor(known_start, view.process.started, known_at)
         };
         let panicked = instance.history.update(now, known, &view, restarted, &open, &self.settings);
+
         instance.scrape_failure = None;
         let name = view.instance.clone();
         instance.recent.scraped(now, &view);
         instance.metrics = Some((now, Arc::new(view)));
         instance.recent.process_seen(now, &instance.process());
+
         if panicked {
             self.operator_crashed(now, true);
         }
-        let metrics = self.operator.instances.values().filter_map(|instance| instance.metrics.as_ref());
-        let longest = metrics.map(|(_, view)| view.interval).filter(|interval| *interval > Span::ZERO).max();
+
+        let metrics =
+            self.operator.instances.values().filter_map(|instance| instance.metrics.as_ref());
+        let longest =
+            metrics.map(|(_, view)| view.interval).filter(|interval| *interval > Span::ZERO).max();
+
         self.sources.set_interval(&SourceId::Metrics, self.now, longest);
         self.sample_trends(&name);
         self.operator_heard();
@@ -251,7 +282,11 @@ impl Model {
     pub(super) fn scrape_failed(&mut self, instance: &str, cause: Cause, _detail: &str) {
         let now = self.now;
         let instance = self.operator.instance(now, instance);
-        let since = instance.scrape_failure.filter(|(_, known)| *known == cause).map_or(now, |(since, _)| since);
+        let since = instance
+            .scrape_failure
+            .filter(|(_, known)| *known == cause)
+            .map_or(now, |(since, _)| since);
+
         instance.scrape_failure = Some((since, cause));
         self.operator_heard();
     }
@@ -262,6 +297,7 @@ impl Model {
         let instance = self.operator.instance(now, &view.instance);
         let name = view.instance.clone();
         let seen = instance.by_kernel.as_ref().map(|(at, _)| *at);
+
         instance.note_start(now, (seen, instance.started_by_kernel), view.started);
         instance.started_by_kernel = view.started.or(instance.started_by_kernel);
         instance.process_ended = None;
@@ -278,12 +314,14 @@ impl Model {
         {
             instance.process_ended = Some(now);
         }
+
         self.operator_heard();
         self.forget_trends(Some(instance));
     }
 
     pub(super) fn profiled(&mut self, instance: &str, kind: ProfileKind, answer: Answer) {
-        // Any other answer leaves the source as it is, for example off because the operator serves no pprof.
+        // Any other answer leaves the source as it is, for example off because the operator serves
+        // no pprof.
         let Answer::Profiled(profile) = answer else { return };
         self.sources.note_success(&SourceId::Profiles, self.now);
         if let Some(known) = self.operator.instances.get_mut(instance) {
@@ -299,7 +337,8 @@ impl Model {
 
     /// Reviews the operator because of a sign of life, if it counts as gone.
     pub(crate) fn operator_shows_life(&mut self) {
-        self.reviews.operator |= self.operator.found.iter().any(|(code, _)| *code == FindingCode::OperatorDown);
+        self.reviews.operator |=
+            self.operator.found.iter().any(|(code, _)| *code == FindingCode::OperatorDown);
     }
 
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.

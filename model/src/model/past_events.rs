@@ -36,6 +36,7 @@ impl PastEvents {
             self.events.pop_front();
             self.forgotten += 1;
         }
+
         self.events.push_back(PastEvent {
             at: *at,
             change: *change,

@@ -1,8 +1,9 @@
 //! Reads of single objects that the model asks the sources for, and their answers.
 //!
-//! A detector that needs to know whether an object exists asks here. The first time, it gets no answer; when the answer
-//! arrives, the model reviews the object that the detector looked at. A source may drop a probe, so the model asks again
-//! when a detector still needs the answer after [`ASK_AGAIN`].
+//! A detector that needs to know whether an object exists asks here. The first time, it gets no
+//! answer; when the answer arrives, the model reviews the object that the detector looked at. A
+//! source may drop a probe, so the model asks again when a detector still needs the answer after
+//! [`ASK_AGAIN`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -72,10 +73,12 @@ pub(crate) struct ReadObject {
 /// The state of one read.
 #[derive(Debug, Default)]
 struct Read {
-    /// When a detector asked and has no answer yet, with the place in the queue unless a source has taken the probe.
+    /// When a detector asked and has no answer yet, with the place in the queue unless a source has
+    /// taken the probe.
     asked: Option<(Timestamp, Urgency, u64)>,
     answer: Option<(Timestamp, Existence)>,
-    /// The objects to review when the answer arrives. At most [`MAX_WAITING`]; others are reviewed by their timers.
+    /// The objects to review when the answer arrives. At most [`MAX_WAITING`]; others are reviewed
+    /// by their timers.
     waiting: BTreeSet<Slot>,
     /// A detector may need the answer for long.
     kept: bool,
@@ -96,14 +99,14 @@ const EVERY: [Span; 2] = [Span(100), Span::secs(1)];
 // === impl Reads ===
 
 impl Reads {
-    /// Forgets answers from before `before` that nobody waits for, and questions that a source took before then and never
-    /// answered.
+    /// Forgets answers from before `before` that nobody waits for, and questions that a source took
+    /// before then and never answered.
     fn forget(&mut self, before: Timestamp) {
         let Self { known, queue, .. } = self;
         known.retain(|probe, read| {
-            let is_asked = read
-                .asked
-                .is_some_and(|(at, urgency, number)| at >= before || queue.contains(&(urgency, number, probe.clone())));
+            let is_asked = read.asked.is_some_and(|(at, urgency, number)| {
+                at >= before || queue.contains(&(urgency, number, probe.clone()))
+            });
             is_asked || read.answer.as_ref().is_some_and(|(at, _)| *at >= before)
         });
     }
@@ -112,7 +115,11 @@ impl Reads {
     fn forget_brief(&mut self, before: Timestamp) {
         while let Some((_, probe)) = self.brief.pop_front_if(|(at, _)| *at < before) {
             let is_old = |read: &Read| read.answer.as_ref().is_none_or(|(at, _)| *at < before);
-            if self.known.get(&probe).is_some_and(|read| !read.kept && read.asked.is_none() && is_old(read)) {
+            if self
+                .known
+                .get(&probe)
+                .is_some_and(|read| !read.kept && read.asked.is_none() && is_old(read))
+            {
                 self.known.remove(&probe);
             }
         }
@@ -123,7 +130,9 @@ impl Reads {
         let mut taken = Vec::new();
         for urgency in [Urgency::Doubt, Urgency::Check] {
             let first = (urgency, 0, Probe::Count(WatchId::default()));
-            let Some(entry) = self.queue.range(first..).next().filter(|entry| entry.0 == urgency).cloned() else {
+            let Some(entry) =
+                self.queue.range(first..).next().filter(|entry| entry.0 == urgency).cloned()
+            else {
                 continue;
             };
             if self.next[urgency as usize] <= now {
@@ -132,6 +141,7 @@ impl Reads {
                 taken.push(entry.2);
             }
         }
+
         taken
     }
 
@@ -149,8 +159,10 @@ impl Reads {
 
     /// Moves all instants to the new setting of the clock.
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
-        let asked = self.known.values_mut().filter_map(|read| read.asked.as_mut()).map(|(at, ..)| at);
+        let asked =
+            self.known.values_mut().filter_map(|read| read.asked.as_mut()).map(|(at, ..)| at);
         asked.chain(&mut self.next).for_each(|at| *at = at.shifted(by_ms));
+
         let answered = self.known.values_mut().filter_map(|read| read.answer.as_mut());
         answered.for_each(|(at, _)| *at = at.shifted(by_ms));
         self.brief.iter_mut().for_each(|(at, _)| *at = at.shifted(by_ms));
@@ -160,8 +172,8 @@ impl Reads {
 // === impl Model ===
 
 impl Model {
-    /// Returns what a read of `address` at `not_before` or later has shown. If there was none, asks for one; `slot` is
-    /// reviewed when the answer arrives.
+    /// Returns what a read of `address` at `not_before` or later has shown. If there was none, asks
+    /// for one; `slot` is reviewed when the answer arrives.
     pub(crate) fn existence(
         &mut self,
         slot: Slot,
@@ -174,11 +186,12 @@ impl Model {
         if let Some(read) = self.reads.known.get_mut(&probe) {
             read.kept = true;
         }
+
         existence
     }
 
-    /// Like [`Model::existence`], for regular checks. The answer is forgotten a minute after it has arrived, unless
-    /// another detector needs it.
+    /// Like [`Model::existence`], for regular checks. The answer is forgotten a minute after it has
+    /// arrived, unless another detector needs it.
     pub(crate) fn brief_existence(
         &mut self,
         slot: Slot,
@@ -189,8 +202,8 @@ impl Model {
         self.answer(slot, &Probe::Read(address.clone()), not_before, Urgency::Check)
     }
 
-    /// Returns what a read of the dependents of an object at `not_before` or later has shown, for regular checks, like
-    /// [`Model::brief_existence`].
+    /// Returns what a read of the dependents of an object at `not_before` or later has shown, for
+    /// regular checks, like [`Model::brief_existence`].
     pub(crate) fn brief_dependents(
         &mut self,
         slot: Slot,
@@ -203,18 +216,25 @@ impl Model {
         self.answer(slot, &probe, not_before, Urgency::Check)
     }
 
-    fn answer(&mut self, slot: Slot, probe: &Probe, not_before: Timestamp, urgency: Urgency) -> Option<Existence> {
+    fn answer(
+        &mut self,
+        slot: Slot,
+        probe: &Probe,
+        not_before: Timestamp,
+        urgency: Urgency,
+    ) -> Option<Existence> {
         let answer = self.reads.known.get(probe).and_then(|read| read.answer.as_ref());
         if let Some((_, existence)) = answer.filter(|(at, _)| *at >= not_before) {
             return Some(existence.clone());
         }
+
         self.ask(slot, probe.clone(), urgency);
         None
     }
 
-    /// Returns the objects that name this one as an owner, as far as the last read has shown; `None` before the first
-    /// answer, and if nobody could read them. If the last read was before `not_before`, asks for another one; `slot` is
-    /// reviewed when its answer arrives.
+    /// Returns the objects that name this one as an owner, as far as the last read has shown;
+    /// `None` before the first answer, and if nobody could read them. If the last read was before
+    /// `not_before`, asks for another one; `slot` is reviewed when its answer arrives.
     pub(crate) fn dependents(
         &mut self,
         slot: Slot,
@@ -227,9 +247,11 @@ impl Model {
         if answer.as_ref().is_none_or(|(at, _)| *at < not_before) {
             self.ask(slot, probe.clone(), Urgency::Doubt);
         }
+
         if let Some(read) = self.reads.known.get_mut(&probe) {
             read.kept = true;
         }
+
         match answer {
             Some((_, Existence::Dependents(found))) => Some(found),
             _ => None,
@@ -244,19 +266,24 @@ impl Model {
                 return self.count_dropped("reads");
             }
         }
+
         let read = self.reads.known.entry(probe.clone()).or_default();
         if read.waiting.len() < MAX_WAITING {
             read.waiting.insert(slot);
         }
-        // A probe keeps its place in the queue. Otherwise, one that detectors ask for often would never be taken.
+
+        // A probe keeps its place in the queue. Otherwise, one that detectors ask for often would
+        // never be taken.
         let is_asked = read.asked.is_some_and(|(at, asked, number)| {
             let is_recent = now < at.after(ASK_AGAIN);
-            asked <= urgency && (is_recent || self.reads.queue.contains(&(asked, number, probe.clone())))
+            asked <= urgency
+                && (is_recent || self.reads.queue.contains(&(asked, number, probe.clone())))
         });
         if !is_asked {
             if let Some((_, asked, number)) = read.asked {
                 self.reads.queue.remove(&(asked, number, probe.clone()));
             }
+
             self.reads.last += 1;
             read.asked = Some((now, urgency, self.reads.last));
             self.reads.queue.insert((urgency, self.reads.last, probe));
@@ -271,16 +298,18 @@ impl Model {
             Answer::Absent => Existence::Absent,
             Answer::KindUnknown => Existence::KindUnknown,
             Answer::Dependents { found, .. } => Existence::Dependents(Arc::new(found.clone())),
-            Answer::Counted { .. } | Answer::Profiled(_) | Answer::Failed(Cause::Forbidden | Cause::Invalid) => {
-                Existence::Unreadable
-            }
+            Answer::Counted { .. }
+            | Answer::Profiled(_)
+            | Answer::Failed(Cause::Forbidden | Cause::Invalid) => Existence::Unreadable,
             Answer::Failed(_) => Existence::Failed,
         };
+
         // A recording may contain answers to questions that this model did not ask.
         let Some(read) = self.reads.known.get_mut(probe) else { return };
         if let Some((_, urgency, number)) = read.asked.take() {
             self.reads.queue.remove(&(urgency, number, probe.clone()));
         }
+
         read.answer = Some((self.now, existence));
         self.reviews.objects.append(&mut read.waiting);
         if !read.kept {
@@ -288,14 +317,16 @@ impl Model {
         }
     }
 
-    /// Removes and returns the reads that the sources should make now, and sets the timer of the next one.
+    /// Removes and returns the reads that the sources should make now, and sets the timer of the
+    /// next one.
     pub(crate) fn take_reads(&mut self) -> Vec<Probe> {
         let taken = self.reads.take(self.now);
         self.set_reads_timer();
         taken
     }
 
-    /// Returns whether the last read has shown that an object does not exist, or that another one has its name.
+    /// Returns whether the last read has shown that an object does not exist, or that another one
+    /// has its name.
     pub(crate) fn is_known_absent(&self, address: &ObjectAddress, uid: u128) -> bool {
         let read = self.reads.known.get(&Probe::Read(address.clone()));
         match read.and_then(|read| read.answer.as_ref()) {
@@ -306,16 +337,23 @@ impl Model {
     }
 
     /// Returns the dependents that the last read has shown.
-    pub(crate) fn known_dependents(&self, owner: &ObjectAddress, uid: u128) -> Option<Arc<Vec<Dependent>>> {
-        let read = self.reads.known.get(&Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) });
+    pub(crate) fn known_dependents(
+        &self,
+        owner: &ObjectAddress,
+        uid: u128,
+    ) -> Option<Arc<Vec<Dependent>>> {
+        let read = self
+            .reads
+            .known
+            .get(&Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) });
         match read.and_then(|read| read.answer.as_ref()) {
             Some((_, Existence::Dependents(found))) => Some(found.clone()),
             _ => None,
         }
     }
 
-    /// Removes and returns all probes, without a limit on their rate. For sources to which an answer costs nothing, such as
-    /// a dump.
+    /// Removes and returns all probes, without a limit on their rate. For sources to which an
+    /// answer costs nothing, such as a dump.
     pub fn all_probes(&mut self) -> Vec<Probe> {
         let mut probes = self.probes();
         probes.extend(self.reads.take_all());
@@ -386,10 +424,13 @@ mod tests {
         (0..3).for_each(|number| doubt(&mut model, number));
         model.apply(at(61), Observation::Tick);
         doubt(&mut model, 0);
+
         assert_eq!(model.take_reads(), [Probe::Read(address(0))]);
+
         // A source that took it and did not answer is asked again, after the others.
         model.apply(at(130), Observation::Tick);
         doubt(&mut model, 0);
+
         assert_eq!(model.reads.take_all(), [1, 2, 0].map(|number| Probe::Read(address(number))));
     }
 
@@ -397,13 +438,19 @@ mod tests {
     fn dependents_of_objects_in_doubt_are_not_forgotten_after_a_minute() {
         let mut model = Model::new(Settings::default());
         model.apply(START, Observation::Tick);
+
         let owner = address(0);
         assert_eq!(model.dependents(Slot::MAX, &owner, 7, START), None);
+
         let [probe] = model.take_reads().try_into().expect("one probe");
         model.apply(
             START,
-            Observation::Answered { probe, answer: Answer::Dependents { found: vec![], complete: true } },
+            Observation::Answered {
+                probe,
+                answer: Answer::Dependents { found: vec![], complete: true },
+            },
         );
+
         // Another detector asks something else.
         model.apply(at(120), Observation::Tick);
         assert_eq!(model.brief_existence(Slot::MAX, &address(1), at(120)), None);
@@ -416,9 +463,12 @@ mod tests {
         let mut model = Model::new(Settings::default());
         model.apply(START, Observation::Tick);
         (0..MAX_READS).for_each(|number| doubt(&mut model, number));
+
         assert_eq!(model.reads.take_all().len(), MAX_READS);
+
         model.apply(at(61), Observation::Tick);
         doubt(&mut model, MAX_READS);
+
         assert_eq!(model.reads.take_all(), [Probe::Read(address(MAX_READS))]);
     }
 }

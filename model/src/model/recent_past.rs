@@ -1,7 +1,8 @@
 //! The last hours: the number of findings and of objects by state, at regular intervals.
 //!
-//! A point shows the state at the end of an interval. The model takes it when time next advances beyond that instant, because
-//! until then nothing has changed. No timer is necessary, and the points do not depend on when ticks arrive.
+//! A point shows the state at the end of an interval. The model takes it when time next advances
+//! beyond that instant, because until then nothing has changed. No timer is necessary, and the
+//! points do not depend on when ticks arrive.
 
 use std::collections::VecDeque;
 
@@ -15,7 +16,8 @@ use crate::time::{Span, Timestamp};
 #[derive(Debug)]
 pub(crate) struct Points {
     points: VecDeque<PastPoint>,
-    /// The time between two points. It doubles when there is no more room, up to [`LONGEST`]; then the oldest points go.
+    /// The time between two points. It doubles when there is no more room, up to [`LONGEST`]; then
+    /// the oldest points go.
     every: Span,
     /// The instant of the next point; absent before the first observation.
     due: Option<Timestamp>,
@@ -45,16 +47,19 @@ impl Model {
         if at <= first {
             return;
         }
+
         // After a long silence, only the latest points have room.
         let missed = (at.since(first).0 / LONGEST.0).saturating_sub(PAST_POINTS as i64).max(0);
         let mut due = first.after(Span(missed * LONGEST.0));
         let (mut point, counted) = self.past_point();
         self.points.counted = counted;
+
         while due < at {
             self.points.push(PastPoint { at: due, ..point });
             (point.converged, point.convergence_seconds) = (0, None);
             due = due.after(self.points.every);
         }
+
         self.points.due = Some(due);
     }
 
@@ -65,6 +70,7 @@ impl Model {
         let past = self.open_findings.past();
         let mut events: Vec<_> = past.events().chain(self.operator_events()).collect();
         events.sort_by_key(|event| event.at);
+
         RecentPast {
             at: self.now,
             points: self.points.points.iter().copied().chain([present]).collect(),
@@ -80,22 +86,29 @@ impl Model {
             let severity = Severity::ALL.iter().position(|severity| *severity == finding.severity);
             severity.into_iter().for_each(|severity| point.findings[severity] += 1);
         }
+
         let is_primary = |kind: u16| self.kinds[usize::from(kind)].role == Role::Primary;
         for watch in self.watches.iter().filter(|watch| is_primary(watch.kind)) {
-            for (state, objects) in watch.namespaces.iter().flat_map(|n| n.totals.states.iter().enumerate()) {
-                let state = if watch.blind.is_some() { ObjectState::Unknown as usize } else { state };
+            for (state, objects) in
+                watch.namespaces.iter().flat_map(|n| n.totals.states.iter().enumerate())
+            {
+                let state =
+                    if watch.blind.is_some() { ObjectState::Unknown as usize } else { state };
                 point.states[state] = point.states[state].saturating_add(clamped(*objects));
             }
         }
+
         let mut all = Convergences::default();
         for kind in self.kinds.iter().filter(|kind| kind.role == Role::Primary) {
             all.count += kind.totals.convergence.count();
             all.seconds += kind.totals.convergence.sum();
         }
+
         let new = all.count.saturating_sub(self.points.counted.count);
         point.converged = clamped(new);
         point.convergence_seconds =
             (new > 0).then(|| ((all.seconds - self.points.counted.seconds) / new as f64) as f32);
+
         (point, all)
     }
 }
@@ -107,9 +120,11 @@ impl Points {
         if self.points.len() >= PAST_POINTS && self.every < LONGEST {
             self.thin_out();
         }
+
         if self.points.len() >= PAST_POINTS {
             self.points.pop_front();
         }
+
         self.points.push_back(point);
     }
 
@@ -122,6 +137,7 @@ impl Points {
                 None => first,
             });
         }
+
         self.every = Span(self.every.0 * 2);
     }
 
@@ -134,7 +150,12 @@ impl Points {
 
 impl Default for Points {
     fn default() -> Self {
-        Self { points: VecDeque::new(), every: SHORTEST, due: None, counted: Convergences::default() }
+        Self {
+            points: VecDeque::new(),
+            every: SHORTEST,
+            due: None,
+            counted: Convergences::default(),
+        }
     }
 }
 
@@ -142,7 +163,9 @@ impl Default for Points {
 fn merged(first: &PastPoint, second: &PastPoint) -> PastPoint {
     let sum = |point: &PastPoint| point.convergence_seconds.unwrap_or(0.0) * point.converged as f32;
     let converged = first.converged.saturating_add(second.converged);
-    let convergence_seconds = (converged > 0).then(|| (sum(first) + sum(second)) / converged as f32);
+    let convergence_seconds =
+        (converged > 0).then(|| (sum(first) + sum(second)) / converged as f32);
+
     PastPoint { converged, convergence_seconds, ..*second }
 }
 

@@ -1,8 +1,8 @@
 //! The references of primary objects whose target may be missing, and when to look for each target.
 //!
-//! A reference that appears is looked up soon, and one whose target is absent once a minute. All others are looked up in
-//! turn, each about every ten minutes. A target of a watched kind costs no request; all others together cost at most one
-//! per second.
+//! A reference that appears is looked up soon, and one whose target is absent once a minute. All
+//! others are looked up in turn, each about every ten minutes. A target of a watched kind costs no
+//! request; all others together cost at most one per second.
 
 mod table;
 
@@ -36,24 +36,33 @@ pub(crate) enum Lookup {
 // === impl Model ===
 
 impl Model {
-    /// Takes the references of a version of an object with a new spec. `live` tells that the spec changed just now.
+    /// Takes the references of a version of an object with a new spec. `live` tells that the spec
+    /// changed just now.
     pub(crate) fn update_references(&mut self, slot: Slot, view: &ObjectView, live: bool) {
         let Some(record) = self.store.get(slot) else { return };
         let kind = self.watches[record.watch as usize].kind;
         let is_primary = self.kinds[kind as usize].role == Role::Primary;
         let mut old = self.references.of(slot);
+
         if old.is_empty() && (view.references.is_empty() || !is_primary) {
             return;
         }
-        let (state, since) = if live { (State::New, seconds(self.now)) } else { (State::Unchecked, 0) };
-        for reference in view.references.iter().filter(|reference| is_primary && !reference.optional) {
+
+        let (state, since) =
+            if live { (State::New, seconds(self.now)) } else { (State::Unchecked, 0) };
+        for reference in
+            view.references.iter().filter(|reference| is_primary && !reference.optional)
+        {
             let Some(address) = self.address_of(reference, &view.key.namespace) else { continue };
             if self.is_output(kind, &reference.slot) {
                 continue;
             }
+
             let place = self.acquire_place(&address, &reference.slot);
             let same = |index: &Index| {
-                self.references.get(*index).is_some_and(|held| held.place == place && *held.name == *address.name)
+                self.references
+                    .get(*index)
+                    .is_some_and(|held| held.place == place && *held.name == *address.name)
             };
             if let Some(position) = old.iter().position(same) {
                 old.swap_remove(position);
@@ -62,6 +71,7 @@ impl Model {
                 self.add_reference(Held::new(slot, place, &address.name, state, since));
             }
         }
+
         old.into_iter().for_each(|index| self.remove_reference(index));
         self.set_references_timer();
     }
@@ -75,10 +85,12 @@ impl Model {
         if held.place == Symbol::default() {
             return; // too many texts, which is counted
         }
+
         if self.references.len() >= MAX_REFERENCES {
             self.texts.release(held.place);
             return self.count_dropped("references");
         }
+
         let is_new = held.state == State::New;
         let index = self.references.insert(held);
         if is_new {
@@ -99,10 +111,18 @@ impl Model {
 
     /// Remembers the field manager that writes the status of an object with references.
     pub(crate) fn note_writer(&mut self, slot: Slot, view: &ObjectView) {
-        let Some(writer) = writers::status_writer(view).filter(|_| !view.references.is_empty()) else { return };
+        let Some(writer) = writers::status_writer(view).filter(|_| !view.references.is_empty())
+        else {
+            return;
+        };
         let Some(record) = self.store.get(slot) else { return };
-        let known = self.references.writers.entry(self.watches[record.watch as usize].kind).or_default();
-        if known.len() < MAX_WRITERS && !known.contains(&writer.name) && writers::is_controller(view, &writer.name) {
+        let known =
+            self.references.writers.entry(self.watches[record.watch as usize].kind).or_default();
+
+        if known.len() < MAX_WRITERS
+            && !known.contains(&writer.name)
+            && writers::is_controller(view, &writer.name)
+        {
             known.insert(writer.name.clone());
         }
     }
@@ -119,18 +139,24 @@ impl Model {
     fn is_output(&self, kind: u16, path: &str) -> bool {
         let state = &self.kinds[kind as usize];
         is_known_output(&state.group, &state.kind, path)
-            || (!self.references.outputs.is_empty() && self.references.outputs.contains(&output(&state.name(), path)))
+            || (!self.references.outputs.is_empty()
+                && self.references.outputs.contains(&output(&state.name(), path)))
     }
 
-    /// Remembers that a field of a kind names objects that the operator creates, and forgets its references.
+    /// Remembers that a field of a kind names objects that the operator creates, and forgets its
+    /// references.
     pub(crate) fn learn_output(&mut self, kind: u16, path: &str) {
         if self.references.outputs.len() >= MAX_OUTPUTS {
             return self.count_dropped("outputs");
         }
+
         self.references.outputs.insert(output(&self.kinds[kind as usize].name(), path));
         for index in 0..self.references.end() {
             let Some(slot) = self.references.get(index).map(|held| held.slot) else { continue };
-            let of_kind = self.store.get(slot).is_some_and(|record| self.watches[record.watch as usize].kind == kind);
+            let of_kind = self
+                .store
+                .get(slot)
+                .is_some_and(|record| self.watches[record.watch as usize].kind == kind);
             if of_kind && self.target_of(index).is_some_and(|(_, of_path)| of_path == path) {
                 self.remove_reference(index);
                 self.reviews.objects.insert(slot);
@@ -138,8 +164,8 @@ impl Model {
         }
     }
 
-    /// Looks up all references that nobody has looked up yet, without regard to the rate of reads: for a dump, in which all
-    /// answers are at hand, and in which time does not pass.
+    /// Looks up all references that nobody has looked up yet, without regard to the rate of reads:
+    /// for a dump, in which all answers are at hand, and in which time does not pass.
     pub fn look_up_all_references(&mut self) {
         while self.references.unchecked > 0 {
             let Some(index) = self.references.take_round() else { break };
@@ -154,14 +180,16 @@ impl Model {
         let now = self.now;
         let round_is_due = self.references.round_due <= now;
         let (quota, every) = self.references.pace();
+
         if round_is_due {
             self.references.round_due = now.after(every);
         }
+
         let mut round = if round_is_due { quota } else { 0 };
         let mut round_first = std::mem::replace(&mut self.references.round_first, false);
         for _ in 0..MAX_STEP {
-            let from_round =
-                (round_first && round > 0) || self.references.queue.first().is_none_or(|(at, _)| *at > now);
+            let from_round = (round_first && round > 0)
+                || self.references.queue.first().is_none_or(|(at, _)| *at > now);
             let next = if !from_round {
                 self.references.take_queued(now)
             } else if round > 0 {
@@ -170,6 +198,7 @@ impl Model {
             } else {
                 None
             };
+
             let Some(index) = next else { break };
             round_first = false;
             if self.look_up(index) == Lookup::Asked {
@@ -178,6 +207,7 @@ impl Model {
                 break;
             }
         }
+
         self.set_references_timer();
     }
 
@@ -186,6 +216,7 @@ impl Model {
         let queued = references.queue.first().map(|(at, _)| *at);
         let round = (references.len() > 0).then_some(references.round_due);
         let due = queued.into_iter().chain(round).min().map(|due| due.max(references.next_ask));
+
         // A timer that is due now would fire again within the same step.
         let due = due.map(|due| due.max(self.now.after(Span(1))));
         let old = std::mem::replace(&mut self.references.due, due);

@@ -1,8 +1,9 @@
 //! The revision of the operator that is in charge, and what the totals counted under each.
 //!
-//! The totals count regardless of the revision. When another revision takes charge, the model notes what they have
-//! counted so far, so that their increase since then belongs to the new revision. It remembers one earlier revision:
-//! during a rollout, the lead may go back and forth between the two.
+//! The totals count regardless of the revision. When another revision takes charge, the model notes
+//! what they have counted so far, so that their increase since then belongs to the new revision. It
+//! remembers one earlier revision: during a rollout, the lead may go back and forth between the
+//! two.
 
 use std::collections::VecDeque;
 
@@ -19,7 +20,8 @@ pub(crate) struct Revisions {
     current: Revision,
     /// The label of the one before.
     previous: Option<String>,
-    /// When another one took charge, with the labels of the old and the new one; at most [`MAX_CHANGES`].
+    /// When another one took charge, with the labels of the old and the new one; at most
+    /// [`MAX_CHANGES`].
     changes: VecDeque<(Timestamp, String, String)>,
 }
 
@@ -43,9 +45,11 @@ impl Revisions {
         if old.is_empty() || old == new {
             return;
         }
+
         if self.changes.len() >= MAX_CHANGES {
             self.changes.pop_front();
         }
+
         self.changes.push_back((now, old.to_owned(), new.to_owned()));
     }
 }
@@ -55,18 +59,23 @@ impl Revisions {
 impl Model {
     /// Finds out which revision is in charge, after a change of the operator's Pods or leases.
     pub(super) fn review_revision(&mut self) {
-        let Some(revision) = self.revision_in_charge().filter(|revision| **revision != self.revisions.current) else {
+        let Some(revision) =
+            self.revision_in_charge().filter(|revision| **revision != self.revisions.current)
+        else {
             return;
         };
         let (new, old) = (revision.clone(), std::mem::take(&mut self.revisions.current));
+
         // Totals that counted before any revision was known belong to the first one.
         if old != Revision::default() && old.label() != new.label() {
             let returns = self.revisions.previous.as_deref() == Some(new.label());
             for number in 0..self.kinds.len() {
                 self.change_revision(number, returns);
             }
+
             self.revisions.previous = Some(old.label().to_owned());
         }
+
         self.revisions.note_change(self.now, old.label(), new.label());
         self.revisions.current = new;
     }
@@ -76,27 +85,36 @@ impl Model {
         self.revisions.current.label().to_owned()
     }
 
-    /// Returns the revision of the Pod that holds a lease. Without one that is known, it is the revision of the own Pod,
-    /// or else of the newest Pod that is ready.
+    /// Returns the revision of the Pod that holds a lease. Without one that is known, it is the
+    /// revision of the own Pod, or else of the newest Pod that is ready.
     fn revision_in_charge(&self) -> Option<&Revision> {
         let view = self.operator.view.as_ref()?;
         let holds = |pod: &&PodView| {
-            self.leases.holders_in(self.now, &view.namespace).any(|holder| pod_of_holder(holder) == pod.name)
+            self.leases
+                .holders_in(self.now, &view.namespace)
+                .any(|holder| pod_of_holder(holder) == pod.name)
         };
-        let is_ready =
-            |pod: &&PodView| pod.deleted.is_none() && pod.containers.first().is_some_and(|container| container.ready);
+        let is_ready = |pod: &&PodView| {
+            pod.deleted.is_none() && pod.containers.first().is_some_and(|container| container.ready)
+        };
+
         let pods = || view.pods.iter().filter(|pod| !pod.revision.label().is_empty());
         let pod = pods().find(holds).or_else(|| pods().find(|pod| pod.own));
-        pod.or_else(|| pods().filter(is_ready).max_by_key(|pod| pod.created)).map(|pod| &pod.revision)
+        pod.or_else(|| pods().filter(is_ready).max_by_key(|pod| pod.created))
+            .map(|pod| &pod.revision)
     }
 
     /// Attributes what a kind's totals count from now on to another revision.
     fn change_revision(&mut self, number: usize, returns: bool) {
-        let Some(kind) = self.kinds.get(number).filter(|kind| kind.role == Role::Primary) else { return };
+        let Some(kind) = self.kinds.get(number).filter(|kind| kind.role == Role::Primary) else {
+            return;
+        };
         let now = self.revision_totals(number, kind);
-        let EarlierRevisions { all, previous } = kind.earlier.as_deref().cloned().unwrap_or_default();
+        let EarlierRevisions { all, previous } =
+            kind.earlier.as_deref().cloned().unwrap_or_default();
         let current = now.less(&all);
         let all = if returns { now.less(&previous) } else { now };
+
         self.kinds[number].earlier = Some(Box::new(EarlierRevisions { all, previous: current }));
     }
 
@@ -105,7 +123,9 @@ impl Model {
         RevisionTotals {
             acknowledge: kind.totals.acknowledge.clone(),
             convergence: kind.totals.convergence.clone(),
-            obligations: namespaces.map(|(namespace, totals)| (namespace, totals.obligations)).collect(),
+            obligations: namespaces
+                .map(|(namespace, totals)| (namespace, totals.obligations))
+                .collect(),
         }
     }
 

@@ -9,35 +9,48 @@ use super::reading;
 use super::store::{HotRecord, Record, Slot, uid_text};
 use crate::finding::{Finding, FindingCode, Severity, Subject};
 use crate::snapshot::{
-    Cursor, DeletionRow, DeletionVerdict, FinalizerSummary, Health, KindSummary, MAX_DELETIONS, NamespaceTotals,
-    ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot, WatchSummary,
+    Cursor, DeletionRow, DeletionVerdict, FinalizerSummary, Health, KindSummary, MAX_DELETIONS,
+    NamespaceTotals, ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot,
+    WatchSummary,
 };
 use crate::time::Timestamp;
 
 // === impl Model ===
 
 impl Model {
-    /// Returns the output of the model now. The cost is proportional to the number of unhealthy objects, findings,
-    /// kinds and namespaces, not to the number of objects.
+    /// Returns the output of the model now. The cost is proportional to the number of unhealthy
+    /// objects, findings, kinds and namespaces, not to the number of objects.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let findings = self.shown_findings();
         let health = self.health(&findings);
         let limit = self.settings.limits.object_series;
         let mut slots: Vec<Slot> = self.unhealthy.iter().copied().collect();
-        slots.sort_by_key(|slot| self.store.get(*slot).map(|record| (badness(record), record.since, *slot)));
+
+        slots.sort_by_key(|slot| {
+            self.store.get(*slot).map(|record| (badness(record), record.since, *slot))
+        });
         Snapshot {
             at: self.now,
             kinds: self.shown_kinds(),
             teams: self.shown_teams(&health),
             health,
             findings,
-            unhealthy: slots.iter().take(limit).filter_map(|slot| self.store.get(*slot)).map(|r| self.row(r)).collect(),
+            unhealthy: slots
+                .iter()
+                .take(limit)
+                .filter_map(|slot| self.store.get(*slot))
+                .map(|r| self.row(r))
+                .collect(),
             unhealthy_dropped: slots.len().saturating_sub(limit) as u64,
             deletions: self.shown_deletions(),
             sources: self.sources.summaries(),
             permissions_missing: self.permissions_missing(),
-            left_out: self.permissions.values().flat_map(|view| view.left_out.iter().cloned()).collect(),
+            left_out: self
+                .permissions
+                .values()
+                .flat_map(|view| view.left_out.iter().cloned())
+                .collect(),
             leases: self.leases.rows(),
             operator: self.shown_operator(),
             trends: self.operator.trends.summaries(),
@@ -47,9 +60,14 @@ impl Model {
         }
     }
 
-    /// Calls `show` with at most `limit` objects, starting at `cursor`. Returns the cursor of the next object, or
-    /// `None` if there are no more.
-    pub fn visit(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(ObjectRef<'_>)) -> Option<Cursor> {
+    /// Calls `show` with at most `limit` objects, starting at `cursor`. Returns the cursor of the
+    /// next object, or `None` if there are no more.
+    pub fn visit(
+        &self,
+        cursor: Cursor,
+        limit: usize,
+        show: &mut dyn FnMut(ObjectRef<'_>),
+    ) -> Option<Cursor> {
         self.walk(cursor, limit, &mut |record| {
             show(self.shown(record));
             true
@@ -64,11 +82,12 @@ impl Model {
             rows.push(self.row(record));
             true
         });
+
         (rows, next)
     }
 
-    /// Visits at most `visits` objects, starting at `cursor`, until `room` of them are wanted. Returns a copy of these, and
-    /// the cursor of the next object to visit.
+    /// Visits at most `visits` objects, starting at `cursor`, until `room` of them are wanted.
+    /// Returns a copy of these, and the cursor of the next object to visit.
     #[must_use]
     pub fn select(
         &self,
@@ -84,6 +103,7 @@ impl Model {
             }
             rows.len() < room
         });
+
         (rows, next)
     }
 
@@ -94,7 +114,12 @@ impl Model {
     }
 
     /// Calls `show` with at most `limit` objects, until it returns false.
-    fn walk(&self, cursor: Cursor, limit: usize, show: &mut dyn FnMut(&Record) -> bool) -> Option<Cursor> {
+    fn walk(
+        &self,
+        cursor: Cursor,
+        limit: usize,
+        show: &mut dyn FnMut(&Record) -> bool,
+    ) -> Option<Cursor> {
         let (mut slot, mut shown, mut goes_on) = (cursor.0, 0, true);
         while slot < self.store.end() && shown < limit && goes_on {
             if let Some(record) = self.store.get(slot) {
@@ -103,6 +128,7 @@ impl Model {
             }
             slot += 1;
         }
+
         (slot < self.store.end()).then_some(Cursor(slot))
     }
 
@@ -111,10 +137,12 @@ impl Model {
         for finding in &mut findings {
             finding.evidence = std::mem::take(&mut finding.evidence).at(self.now);
         }
+
         findings.sort_by(|a, b| {
             let key = |f: &Finding| (f.severity, f.since, f.code);
             key(a).cmp(&key(b)).then_with(|| a.subject.cmp(&b.subject))
         });
+
         findings
     }
 
@@ -122,6 +150,7 @@ impl Model {
         let mut kinds: Vec<KindSummary> = Vec::new();
         let (mut dangling, mut soft_deleted) = (self.dangling_references(), self.soft_deletions());
         let stale = self.stale_configurations();
+
         for (number, kind) in self.kinds.iter().enumerate() {
             let of_kind = |watch: &&Watch| usize::from(watch.kind) == number && watch.active;
             let watches: Vec<&Watch> = self.watches.iter().filter(of_kind).collect();
@@ -134,6 +163,7 @@ impl Model {
                 kinds.push(summary);
             }
         }
+
         kinds.sort_by(|a, b| (&a.group, &a.kind).cmp(&(&b.group, &b.kind)));
         kinds
     }
@@ -154,30 +184,49 @@ impl Model {
             earlier: kind.earlier.clone(),
             owner_references: self.owner_references(number, kind),
             namespaces: self.namespaces(number, kind),
-            finalizers: kind.finalizers.iter().map(|(name, waits)| (name.clone(), self.finalizer(waits))).collect(),
+            finalizers: kind
+                .finalizers
+                .iter()
+                .map(|(name, waits)| (name.clone(), self.finalizer(waits)))
+                .collect(),
             dangling: BTreeMap::new(),
             soft_deleted: BTreeMap::new(),
             stale_configuration: 0,
         }
     }
 
-    /// Returns the number of a kind's owner references: those that exist and are in doubt, and by hazard the bad ones.
+    /// Returns the number of a kind's owner references: those that exist and are in doubt, and by
+    /// hazard the bad ones.
     fn owner_references(&self, number: usize, kind: &Kind) -> OwnerReferenceCounts {
         let of_kind = |slot: &Slot| {
             let record = self.store.get(*slot);
-            record.is_some_and(|record| usize::from(self.watches[record.watch as usize].kind) == number)
+            record.is_some_and(|record| {
+                usize::from(self.watches[record.watch as usize].kind) == number
+            })
         };
-        let mut counts = OwnerReferenceCounts { all: kind.siblings.references, ..OwnerReferenceCounts::default() };
+
+        let mut counts = OwnerReferenceCounts {
+            all: kind.siblings.references,
+            ..OwnerReferenceCounts::default()
+        };
+
         counts.unknown = self.doubts.children().filter(of_kind).count() as u64;
-        for reason in self.current_hazards().filter(|(slot, _)| of_kind(slot)).map(|(_, reason)| reason) {
+        for reason in
+            self.current_hazards().filter(|(slot, _)| of_kind(slot)).map(|(_, reason)| reason)
+        {
             counts.bad[reason as usize] += 1;
         }
+
         counts
     }
 
-    /// Returns the totals of a kind per namespace. Those of watches that are no longer discovered and of retired
-    /// namespaces are included, so that the counters never go back.
-    pub(super) fn namespaces(&self, number: usize, kind: &Kind) -> BTreeMap<Arc<str>, NamespaceTotals> {
+    /// Returns the totals of a kind per namespace. Those of watches that are no longer discovered
+    /// and of retired namespaces are included, so that the counters never go back.
+    pub(super) fn namespaces(
+        &self,
+        number: usize,
+        kind: &Kind,
+    ) -> BTreeMap<Arc<str>, NamespaceTotals> {
         let mut namespaces = kind.retired.clone();
         for watch in self.watches.iter().filter(|watch| usize::from(watch.kind) == number) {
             for namespace in &watch.namespaces {
@@ -185,15 +234,18 @@ impl Model {
                 namespaces.entry(namespace.name.clone()).or_default().add(&totals);
             }
         }
+
         namespaces
     }
 
-    /// Returns when the object that has been unconverged longest became so. Failed objects do not count, because the
-    /// operator has reported their failure.
+    /// Returns when the object that has been unconverged longest became so. Failed objects do not
+    /// count, because the operator has reported their failure.
     fn oldest_unconverged(&self, kind: &Kind) -> Option<Timestamp> {
         let waits = |state| matches!(state, ObjectState::Progressing | ObjectState::Overdue);
         let mut oldest_first = kind.unconverged.iter();
-        oldest_first.find(|(_, slot)| self.store.get(*slot).is_some_and(|r| waits(r.state))).map(|(since, _)| *since)
+        oldest_first
+            .find(|(_, slot)| self.store.get(*slot).is_some_and(|r| waits(r.state)))
+            .map(|(since, _)| *since)
     }
 
     fn finalizer(&self, waits: &FinalizerWaits) -> FinalizerSummary {
@@ -207,13 +259,16 @@ impl Model {
             let verdict = hot.map(deletion_verdict).unwrap_or_default();
             summary.waiting[verdict as usize] += 1;
         }
+
         summary
     }
 
     /// Returns the objects whose deletion has waited for finalizers longest.
     fn shown_deletions(&self) -> Vec<DeletionRow> {
         let waits = self.kinds.iter().flat_map(|kind| kind.finalizers.values());
-        // An object waits for each of its finalizers, so the oldest objects are among the first of each finalizer.
+
+        // An object waits for each of its finalizers, so the oldest objects are among the first of
+        // each finalizer.
         let oldest: BTreeSet<(Timestamp, Slot)> =
             waits.flat_map(|waits| waits.waiting.iter().take(MAX_DELETIONS).copied()).collect();
         let rows = oldest.into_iter().take(MAX_DELETIONS).filter_map(|(_, slot)| {
@@ -226,9 +281,14 @@ impl Model {
                 name: record.name.to_string(),
                 since: deletion.since,
                 verdict: record.hot.as_deref().map(deletion_verdict).unwrap_or_default(),
-                finalizers: deletion.actors.iter().map(|(name, actor)| (name.clone(), actor.to_string())).collect(),
+                finalizers: deletion
+                    .actors
+                    .iter()
+                    .map(|(name, actor)| (name.clone(), actor.to_string()))
+                    .collect(),
             })
         });
+
         rows.collect()
     }
 
@@ -241,6 +301,7 @@ impl Model {
                 if states.iter().all(|objects| *objects == 0) {
                     continue;
                 }
+
                 let overdue = states[ObjectState::Overdue as usize] > 0;
                 let failed = failing && states[ObjectState::Failed as usize] > 0;
                 let word = match (failed, overdue) {
@@ -249,19 +310,31 @@ impl Model {
                     (false, false) => Health::Healthy,
                 };
                 let entry = health.entry(namespace.name.to_string()).or_insert(Health::Healthy);
+
                 *entry = word.max(*entry);
             }
         }
-        for finding in findings.iter().filter(|finding| matches!(finding.subject, Subject::Object { .. })) {
-            let entry = health.entry(finding.subject.namespace().to_owned()).or_insert(Health::Healthy);
+
+        for finding in
+            findings.iter().filter(|finding| matches!(finding.subject, Subject::Object { .. }))
+        {
+            let entry =
+                health.entry(finding.subject.namespace().to_owned()).or_insert(Health::Healthy);
             *entry = Health::of(finding.severity).max(*entry);
         }
+
         // Objects stay Ready when their operator dies.
-        let is_of_operator =
-            |finding: &&Finding| matches!(finding.subject, Subject::Operator { .. } | Subject::Controller { .. });
-        if findings.iter().filter(is_of_operator).any(|finding| finding.severity == Severity::Critical) {
+        let is_of_operator = |finding: &&Finding| {
+            matches!(finding.subject, Subject::Operator { .. } | Subject::Controller { .. })
+        };
+        if findings
+            .iter()
+            .filter(is_of_operator)
+            .any(|finding| finding.severity == Severity::Critical)
+        {
             health.values_mut().for_each(|health| *health = Health::Failing);
         }
+
         health
     }
 
@@ -288,7 +361,11 @@ impl Model {
         let kind = self.kind_of(record.watch);
         let owners = record.owners.iter().flatten();
         let owner_text = |owner| format!("{}/{}", self.owner_kind(owner).1, self.owner_name(owner));
-        let waits = matches!(record.state, ObjectState::Progressing | ObjectState::Overdue | ObjectState::Failed);
+        let waits = matches!(
+            record.state,
+            ObjectState::Progressing | ObjectState::Overdue | ObjectState::Failed
+        );
+
         ObjectRow {
             group: kind.group.to_string(),
             kind: kind.kind.to_string(),
@@ -299,7 +376,10 @@ impl Model {
             reason: record.reason.as_str(),
             signal: self.signal_of(record),
             since: record.since,
-            unconverged_since: record.unconverged().filter(|_| waits).map(|unconverged| unconverged.since),
+            unconverged_since: record
+                .unconverged()
+                .filter(|_| waits)
+                .map(|unconverged| unconverged.since),
             generation: record.generation,
             observed_generation: (record.observed > 0).then_some(record.observed),
             created: record.created(),
@@ -325,9 +405,14 @@ impl Model {
         }
     }
 
-    /// Returns the state of an object: unknown while its watch is blind, because the stored state may be out of date.
+    /// Returns the state of an object: unknown while its watch is blind, because the stored state
+    /// may be out of date.
     pub(crate) fn state_of(&self, record: &Record) -> ObjectState {
-        if self.watches[record.watch as usize].blind.is_some() { ObjectState::Unknown } else { record.state }
+        if self.watches[record.watch as usize].blind.is_some() {
+            ObjectState::Unknown
+        } else {
+            record.state
+        }
     }
 }
 
@@ -349,6 +434,7 @@ pub(crate) fn deletion_verdict(hot: &HotRecord) -> DeletionVerdict {
         (FindingCode::FinalizerStuck, DeletionVerdict::Stuck),
         (FindingCode::CleanupSlow, DeletionVerdict::Slow),
     ];
+
     let found = verdicts.into_iter().find(|(code, _)| hot.findings.contains(code));
     found.map(|(_, verdict)| verdict).unwrap_or_default()
 }

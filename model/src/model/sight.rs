@@ -1,5 +1,5 @@
-//! What a watch can see now. Findings depend on it: while a watch is blind, no finding about its objects opens or
-//! closes.
+//! What a watch can see now. Findings depend on it: while a watch is blind, no finding about its
+//! objects opens or closes.
 //!
 //! ```text
 //!                 source fails, list begins                    grace is over
@@ -8,11 +8,12 @@
 //!                                      list ends
 //! ```
 //!
-//! The outage that blinded loopwatch has probably blinded the operator, too. After it, a problem that newly appears
-//! becomes a finding only after a grace as long as the blindness was, at most [`MAX_GRACE`]. Blindness that begins
-//! during a grace extends it only if it is longer than the one before, so a connection that breaks again and again hides
-//! nothing. The first list of a watch has no grace, unless its source failed before, or its permission was gone: the
-//! account is often that of the operator.
+//! The outage that blinded loopwatch has probably blinded the operator, too. After it, a problem
+//! that newly appears becomes a finding only after a grace as long as the blindness was, at most
+//! [`MAX_GRACE`]. Blindness that begins during a grace extends it only if it is longer than the one
+//! before, so a connection that breaks again and again hides nothing. The first list of a watch has
+//! no grace, unless its source failed before, or its permission was gone: the account is often that
+//! of the operator.
 
 use super::Model;
 use super::kinds::Watch;
@@ -44,8 +45,9 @@ impl Watch {
         }
     }
 
-    /// Returns since when what the watch shows now may have happened: since the beginning of the blindness, also in the
-    /// grace after it, because a watch that continues from its version shows the events of the blindness only then.
+    /// Returns since when what the watch shows now may have happened: since the beginning of the
+    /// blindness, also in the grace after it, because a watch that continues from its version shows
+    /// the events of the blindness only then.
     pub(crate) fn unseen_since(&self, now: Timestamp) -> Timestamp {
         match self.sight(now) {
             Sight::Lost => self.lost_since.unwrap_or(now),
@@ -62,8 +64,8 @@ impl Watch {
 // === impl Model ===
 
 impl Model {
-    /// Updates the sight of a watch after its source failed or recovered, or a list began or ended. If sight returns,
-    /// everything that would have changed meanwhile is reviewed.
+    /// Updates the sight of a watch after its source failed or recovered, or a list began or ended.
+    /// If sight returns, everything that would have changed meanwhile is reviewed.
     pub(crate) fn update_sight(&mut self, number: u16) {
         let now = self.now;
         let watch = &mut self.watches[number as usize];
@@ -71,12 +73,14 @@ impl Model {
             (false, None) => watch.lost_since = Some(now),
             (true, Some(since)) => {
                 watch.lost_since = None;
+
                 // The first list is no blindness, unless the source failed before.
                 let grace = now.since(since).min(MAX_GRACE);
                 let is_longer = since >= watch.grace_until || grace > watch.grace;
                 if (watch.seen_before || watch.failed_before) && is_longer {
                     (watch.grace, watch.grace_until) = (grace, now.after(grace));
                 }
+
                 (watch.lost, watch.regained) = (since, now);
                 (watch.seen_before, watch.failed_before) = (true, false);
                 self.reviews.objects.append(&mut watch.postponed);

@@ -14,10 +14,15 @@ pub(crate) const UNREADABLE_OBJECTS: &str = "unreadable_objects";
 impl Model {
     /// Counts a skipped object. Audits of its watch then tolerate a difference.
     pub(crate) fn object_skipped(&mut self, source: &SourceId, cause: Cause) {
-        self.count_dropped(if cause == Cause::TooLarge { OBJECT_BYTES } else { UNREADABLE_OBJECTS });
+        self.count_dropped(if cause == Cause::TooLarge {
+            OBJECT_BYTES
+        } else {
+            UNREADABLE_OBJECTS
+        });
         let SourceId::Watch(id) = source else { return };
         let Some(number) = self.find_watch(id) else { return };
         let watch = &mut self.watches[number as usize];
+
         watch.skipped = watch.skipped.saturating_add(1);
     }
 }
@@ -25,14 +30,15 @@ impl Model {
 // === impl Watch ===
 
 impl Watch {
-    /// Returns whether objects were removed, because the list that has just ended did not show them. A skipped object
-    /// has no name, so as many objects as were skipped may still exist, and the model keeps them as they were.
+    /// Returns whether objects were removed, because the list that has just ended did not show
+    /// them. A skipped object has no name, so as many objects as were skipped may still exist, and
+    /// the model keeps them as they were.
     pub(crate) fn has_removed_objects(&self) -> bool {
         self.totals.objects.saturating_sub(self.current) > u64::from(self.skipped)
     }
 
-    /// Returns the part of a difference between the object counts of the model and the API server that skipped objects
-    /// do not explain.
+    /// Returns the part of a difference between the object counts of the model and the API server
+    /// that skipped objects do not explain.
     pub(crate) fn unexplained(&self, difference: i64) -> i64 {
         let skipped = i64::from(self.skipped);
         difference - difference.clamp(-skipped, skipped)
@@ -46,6 +52,9 @@ mod tests {
     #[test]
     fn skipped_objects_explain_a_difference_up_to_their_number() {
         let watch = Watch { skipped: 2, ..Watch::default() };
-        assert_eq!([-3, -2, 0, 1, 2, 5].map(|difference| watch.unexplained(difference)), [-1, 0, 0, 0, 0, 3]);
+        assert_eq!(
+            [-3, -2, 0, 1, 2, 5].map(|difference| watch.unexplained(difference)),
+            [-1, 0, 0, 0, 0, 3]
+        );
     }
 }

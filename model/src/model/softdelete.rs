@@ -67,10 +67,12 @@ impl Model {
             self.soft_deleted.remove(&slot);
             return;
         }
+
         let known = self.soft_deleted.get(&slot).copied();
         if known.is_none() && self.soft_deleted.len() >= MAX_SOFT_DELETED {
             return self.count_dropped("soft_deleted");
         }
+
         let text = mark(&self.settings.soft_delete_time);
         let at = text.and_then(time).filter(|at| *at <= self.now);
         let first_seen = || match known.filter(|known| !known.dated) {
@@ -84,6 +86,7 @@ impl Model {
             dated: at.is_some(),
             malformed: text.is_some() && at.is_none(),
         };
+
         self.soft_deleted.insert(slot, soft_deleted);
     }
 
@@ -91,8 +94,12 @@ impl Model {
         if !self.open_findings.has_restored() {
             return None;
         }
+
         let created = self.store.get(slot)?.created();
-        let start = self.open_findings.restored_start(FindingCode::SoftDeleteLingering, &self.subject(slot));
+        let start = self
+            .open_findings
+            .restored_start(FindingCode::SoftDeleteLingering, &self.subject(slot));
+
         start.filter(|at| Some(*at) >= created)
     }
 
@@ -101,35 +108,50 @@ impl Model {
         let SoftDeleted { phase, since, dated, malformed } = *self.soft_deleted.get(&slot)?;
         let record = self.store.get(slot)?;
         let deleted = record.deletion().is_some();
+
         if deleted {
             return None; // it is being deleted for good
         }
+
         let created = record.created();
         let threshold = self.settings.soft_deleted_after;
-        let detection =
-            Detection::new(self.now, FindingCode::SoftDeleteLingering, since, since.after(threshold), || {
+        let detection = Detection::new(
+            self.now,
+            FindingCode::SoftDeleteLingering,
+            since,
+            since.after(threshold),
+            || {
                 let evidence = Evidence::new()
                     .text("phase", phase.as_str())
                     .text("marked_by", self.settings.soft_delete_enable.clone())
                     .with("marked_for", Value::Age(since))
                     .with("threshold", Value::Span(threshold));
-                let evidence = if dated { evidence.with("deleted_at", Value::Time(since)) } else { evidence };
+                let evidence =
+                    if dated { evidence.with("deleted_at", Value::Time(since)) } else { evidence };
                 let unusable = || format!("{} is not a past time", self.settings.soft_delete_time);
                 if malformed { evidence.text("problem", unusable()) } else { evidence }
-            });
+            },
+        );
+
         Some(detection.not_before(if dated { Some(since) } else { created }))
     }
 
-    /// Returns the objects that are marked as deleted, by kind and phase. Objects that no watch can see do not count.
-    pub(crate) fn soft_deletions(&self) -> BTreeMap<u16, BTreeMap<SoftDeletePhase, SoftDeleteSummary>> {
-        let mut kinds: BTreeMap<u16, BTreeMap<SoftDeletePhase, SoftDeleteSummary>> = BTreeMap::new();
+    /// Returns the objects that are marked as deleted, by kind and phase. Objects that no watch can
+    /// see do not count.
+    pub(crate) fn soft_deletions(
+        &self,
+    ) -> BTreeMap<u16, BTreeMap<SoftDeletePhase, SoftDeleteSummary>> {
+        let mut kinds: BTreeMap<u16, BTreeMap<SoftDeletePhase, SoftDeleteSummary>> =
+            BTreeMap::new();
         for (slot, marks) in &self.soft_deleted {
             let watch = self.store.get(*slot).map(|record| &self.watches[record.watch as usize]);
             let Some(watch) = watch.filter(|watch| watch.blind.is_none()) else { continue };
             let summary = kinds.entry(watch.kind).or_default().entry(marks.phase).or_default();
             summary.objects += 1;
-            summary.oldest = Some(summary.oldest.map_or(marks.since, |oldest| oldest.min(marks.since)));
+            summary.oldest =
+                Some(summary.oldest.map_or(marks.since, |oldest| oldest.min(marks.since)));
         }
+
         kinds
     }
 

@@ -1,6 +1,7 @@
 //! The state of sources, permissions and limits: everything that restricts what loopwatch can see.
 //!
-//! Once a watch has failed for `source_failing_after`, it is blind: its objects count as `unknown` until it recovers.
+//! Once a watch has failed for `source_failing_after`, it is blind: its objects count as `unknown`
+//! until it recovers.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +24,9 @@ use super::timers::{Timer, Timers};
 use super::traces::MAX_STEPS;
 use super::{MAX_INTERNED, Model};
 use crate::finding::{Evidence, FindingCode, Subject, Value};
-use crate::observation::{Cause, MAX_EVENTS, MAX_OBJECT_BYTES, MAX_PODS, Permission, PermissionsView, SourceId};
+use crate::observation::{
+    Cause, MAX_EVENTS, MAX_OBJECT_BYTES, MAX_PODS, Permission, PermissionsView, SourceId,
+};
 use crate::snapshot::SourceSummary;
 use crate::time::{Span, Timestamp};
 
@@ -56,7 +59,13 @@ impl Sources {
     /// Returns the number of a source, which it adds if necessary.
     fn number_of(&mut self, id: &SourceId, now: Timestamp) -> u16 {
         let position = self.list.iter().position(|source| source.id == *id).unwrap_or_else(|| {
-            let summary = SourceSummary { source: id.to_string(), up: true, since: now, ..SourceSummary::default() };
+            let summary = SourceSummary {
+                source: id.to_string(),
+                up: true,
+                since: now,
+                ..SourceSummary::default()
+            };
+
             let new = Source { id: id.clone(), active: true, summary, due: None };
             let full = self.list.len() >= MAX_SOURCES;
             match self.list.iter().position(|source| full && !source.active) {
@@ -70,6 +79,7 @@ impl Sources {
                 }
             }
         });
+
         self.list[position].active = true;
         self.list[position].summary.off = None;
         u16::try_from(position).unwrap_or(u16::MAX)
@@ -99,6 +109,7 @@ impl Sources {
         let source = &mut self.list[position];
         source.active = false;
         source.summary.up = true;
+
         let due = source.due.take();
         timers.set(Timer::Source(u16::try_from(position).unwrap_or(u16::MAX)), due, None);
         open_findings.clear(now, source_finding_code(id), &source_subject(id));
@@ -125,12 +136,14 @@ impl Sources {
 
     /// Returns whether the source fails because the API server answers with a server error.
     pub(crate) fn is_refused(&self, id: &SourceId) -> bool {
-        let failing = self.list.iter().find(|source| source.active && source.id == *id && !source.summary.up);
+        let failing =
+            self.list.iter().find(|source| source.active && source.id == *id && !source.summary.up);
         let latest = failing.and_then(|source| source.summary.latest.as_ref());
         latest.is_some_and(|(cause, _)| *cause == Cause::ServerError.as_str())
     }
 
-    /// Returns since when the source has not failed: since the beginning if it never has; `None` while it fails.
+    /// Returns since when the source has not failed: since the beginning if it never has; `None`
+    /// while it fails.
     pub(crate) fn up_since(&self, id: &SourceId) -> Option<Timestamp> {
         match self.list.iter().find(|source| source.active && source.id == *id) {
             Some(source) => source.summary.up.then_some(source.summary.since),
@@ -149,8 +162,8 @@ impl Sources {
 // === impl Model ===
 
 impl Model {
-    /// Returns whether the source is a watch that is no longer discovered: what it has sent before it ended does not
-    /// matter any more.
+    /// Returns whether the source is a watch that is no longer discovered: what it has sent before
+    /// it ended does not matter any more.
     pub(crate) fn has_ended(&self, id: &SourceId) -> bool {
         let SourceId::Watch(watch) = id else { return false };
         self.find_watch(watch).is_some_and(|number| !self.watches[number as usize].active)
@@ -163,14 +176,17 @@ impl Model {
         source.restricted = None;
         *source.failures.entry(cause.as_str()).or_default() += 1;
         source.latest = Some((cause.as_str(), detail.to_owned()));
+
         if source.up {
             source.up = false;
             source.since = now;
         }
+
         self.set_failing(id, true);
         if *id == SourceId::Lease {
             self.set_leases_visible(false);
         }
+
         self.reviews.operator = true;
         self.source_due(number);
     }
@@ -182,9 +198,11 @@ impl Model {
         let watch = &mut self.watches[number as usize];
         watch.failing = failing;
         watch.failed_before |= failing;
+
         if failing {
             self.stop_waiting(number);
         }
+
         self.update_sight(number);
     }
 
@@ -194,18 +212,22 @@ impl Model {
         let source = &mut self.sources.list[number as usize];
         source.summary.last_success = Some(now);
         source.summary.restricted = None;
+
         if !source.summary.up {
             source.summary.up = true;
             source.summary.since = now;
         }
+
         let due = source.due.take();
         self.timers.set(Timer::Source(number), due, None);
         self.open_findings.clear(self.now, source_finding_code(id), &source_subject(id));
         self.clear_blind(id);
         self.set_failing(id, false);
+
         if *id == SourceId::Lease {
             self.set_leases_visible(true);
         }
+
         self.reviews.operator = true;
     }
 
@@ -216,6 +238,7 @@ impl Model {
         let summary = &mut self.sources.list[number as usize].summary;
         summary.last_success = None;
         summary.off = Some(reason);
+
         if *id == SourceId::Lease {
             self.set_leases_visible(false);
         }
@@ -228,31 +251,39 @@ impl Model {
         self.sources.list[number as usize].summary.restricted = Some(reason);
     }
 
-    /// Opens the finding about a failing source if it has failed for long enough; otherwise sets its timer.
+    /// Opens the finding about a failing source if it has failed for long enough; otherwise sets
+    /// its timer.
     pub(crate) fn source_due(&mut self, number: u16) {
         let (now, after) = (self.now, self.settings.source_failing_after);
-        let Some(source) = self.sources.list.get_mut(number as usize).filter(|source| !source.summary.up) else {
+        let Some(source) =
+            self.sources.list.get_mut(number as usize).filter(|source| !source.summary.up)
+        else {
             return;
         };
+
         // An invalid configuration does not recover by itself, so there is nothing to wait for.
         let wait = if source.id == SourceId::Config { Span::ZERO } else { after };
         let finding_due = source.summary.since.after(wait);
         let due = (finding_due > now).then_some(finding_due);
         let old = std::mem::replace(&mut source.due, due);
+
         self.timers.set(Timer::Source(number), old, due);
         if due.is_some() {
             return;
         }
+
         let SourceSummary { since, last_success, latest, .. } = source.summary.clone();
         let (cause, detail) = latest.unwrap_or(("other", String::new()));
         let id = source.id.clone();
         let evidence = match (source_finding_code(&id), last_success) {
             (FindingCode::ConfigInvalid, _) => Evidence::new().text("problem", detail),
-            (_, Some(last)) => {
-                Evidence::new().text("cause", cause).text("detail", detail).with("last_success", Value::Time(last))
-            }
+            (_, Some(last)) => Evidence::new()
+                .text("cause", cause)
+                .text("detail", detail)
+                .with("last_success", Value::Time(last)),
             (_, None) => Evidence::new().text("cause", cause).text("detail", detail),
         };
+
         let evidence = evidence.with("failing_for", Value::Age(since));
         let detection = Detection::new(now, source_finding_code(&id), since, now, || evidence);
         self.raise(source_subject(&id), detection);
@@ -271,6 +302,7 @@ impl Model {
         let Some(number) = self.find_watch(watch) else { return };
         let now = self.now;
         let watch = &mut self.watches[number as usize];
+
         if watch.blind.is_none() {
             watch.namespaces.iter_mut().for_each(|namespace| namespace.count_to(now, false));
             watch.blind = Some(since);
@@ -282,6 +314,7 @@ impl Model {
         let Some(number) = self.find_watch(watch) else { return };
         let now = self.now;
         let watch = &mut self.watches[number as usize];
+
         if watch.blind.take().is_some() {
             watch.namespaces.iter_mut().for_each(|namespace| namespace.count_to(now, true));
         }
@@ -297,17 +330,25 @@ impl Model {
     pub(crate) fn permissions_missing(&self) -> Vec<(String, Permission)> {
         let mut missing = BTreeSet::new();
         for view in self.permissions.values() {
-            missing.extend(view.missing.iter().map(|permission| (view.namespace.clone(), permission.clone())));
+            missing.extend(
+                view.missing.iter().map(|permission| (view.namespace.clone(), permission.clone())),
+            );
         }
+
         for watch in self.watches.iter().filter(|watch| watch.active) {
             let kind = &self.kinds[watch.kind as usize];
             let namespace = watch.scope.namespace().unwrap_or_default().to_owned();
             missing.extend(watch.missing.iter().map(|verb| {
-                let permission =
-                    Permission { verb: verb.clone(), group: kind.group.to_string(), resource: kind.resource.clone() };
+                let permission = Permission {
+                    verb: verb.clone(),
+                    group: kind.group.to_string(),
+                    resource: kind.resource.clone(),
+                };
+
                 (namespace.clone(), permission)
             }));
         }
+
         missing.into_iter().collect()
     }
 
@@ -319,14 +360,20 @@ impl Model {
             .iter()
             .map(|(namespace, permission)| permission_subject(namespace, permission.to_string()))
             .collect();
-        self.open_findings.retain(self.now, FindingCode::PermissionMissing, |subject| subjects.contains(subject));
+
+        self.open_findings
+            .retain(self.now, FindingCode::PermissionMissing, |subject| subjects.contains(subject));
         for (namespace, permission) in missing {
             let subject = permission_subject(&namespace, permission.to_string());
             let resource = Permission { verb: String::new(), ..permission.clone() }.to_string();
-            let evidence = Evidence::new().text("verb", permission.verb).text("resource", resource.trim());
-            let detection = Detection::new(now, FindingCode::PermissionMissing, now, now, || evidence);
+            let evidence =
+                Evidence::new().text("verb", permission.verb).text("resource", resource.trim());
+            let detection =
+                Detection::new(now, FindingCode::PermissionMissing, now, now, || evidence);
+
             self.raise(subject, detection);
         }
+
         let excess: Vec<(Subject, Vec<String>)> = self
             .permissions
             .values()
@@ -338,11 +385,16 @@ impl Model {
                 )
             })
             .collect();
-        self.open_findings
-            .retain(self.now, FindingCode::PermissionExcess, |subject| excess.iter().any(|(s, _)| s == subject));
+
+        self.open_findings.retain(self.now, FindingCode::PermissionExcess, |subject| {
+            excess.iter().any(|(s, _)| s == subject)
+        });
         for (subject, permissions) in excess {
             let evidence = || Evidence::new().with("rights", Value::Names(permissions));
-            self.raise(subject, Detection::new(now, FindingCode::PermissionExcess, now, now, evidence));
+            self.raise(
+                subject,
+                Detection::new(now, FindingCode::PermissionExcess, now, now, evidence),
+            );
         }
     }
 
@@ -352,6 +404,7 @@ impl Model {
         let entry = self.dropped.entry(limit).or_default();
         entry.0 += 1;
         entry.1 = now;
+
         let count = i64::try_from(entry.0).unwrap_or(i64::MAX);
         let configured = match limit {
             "objects" => settings.objects,
@@ -384,9 +437,16 @@ impl Model {
             UNREADABLE_OBJECTS => 0,
             _ => MAX_INTERNED, // texts, condition sets and finalizer sets
         };
-        let evidence = Evidence::new().with("dropped", Value::Count(count)).with("bound", Value::count(configured));
+
+        let evidence = Evidence::new()
+            .with("dropped", Value::Count(count))
+            .with("bound", Value::count(configured));
         let subject = Subject::Limit { name: limit.to_owned() };
-        self.raise(subject.clone(), Detection::new(now, FindingCode::LimitReached, now, now, || evidence));
+
+        self.raise(
+            subject.clone(),
+            Detection::new(now, FindingCode::LimitReached, now, now, || evidence),
+        );
         self.open_findings.hold(FindingCode::LimitReached, &subject, now.after(LIMIT_REACHED_FOR));
         self.findings_due();
     }
@@ -401,9 +461,14 @@ impl Model {
             ("watches", self.watches_left_out),
             ("findings", self.open_findings.has_waiting()),
         ];
+
         for (limit, _) in left_out.into_iter().filter(|(_, left_out)| *left_out) {
             let subject = Subject::Limit { name: limit.to_owned() };
-            self.open_findings.hold(FindingCode::LimitReached, &subject, self.now.after(LIMIT_REACHED_FOR));
+            self.open_findings.hold(
+                FindingCode::LimitReached,
+                &subject,
+                self.now.after(LIMIT_REACHED_FOR),
+            );
         }
     }
 }

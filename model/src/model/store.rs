@@ -1,5 +1,5 @@
-//! The store of all objects: a small cold record for each, plus a hot part for the few that are unconverged, being
-//! deleted or have a history.
+//! The store of all objects: a small cold record for each, plus a hot part for the few that are
+//! unconverged, being deleted or have a history.
 //!
 //! Most objects of a large cluster are idle, so memory is dominated by the cold records.
 
@@ -11,7 +11,9 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-pub(crate) use self::hot::{Deletion, FinalizerChange, History, HotRecord, Obligation, Transitions, Unconverged};
+pub(crate) use self::hot::{
+    Deletion, FinalizerChange, History, HotRecord, Obligation, Transitions, Unconverged,
+};
 pub(crate) use self::ids::{NO_UID, uid_number, uid_text, version_number};
 pub(crate) use self::record::{Flag, Flags, Record};
 
@@ -21,7 +23,8 @@ pub(crate) type Slot = u32;
 /// All objects, by slot and by watch, namespace and name.
 #[derive(Debug)]
 pub(crate) struct Store {
-    /// Chunks rather than one vector: a vector that grows needs the old and the new allocation at the same time.
+    /// Chunks rather than one vector: a vector that grows needs the old and the new allocation at
+    /// the same time.
     chunks: Vec<Vec<Option<Record>>>,
     free: Vec<Slot>,
     index: HashTable<Slot>,
@@ -34,7 +37,12 @@ const CHUNK: usize = 1024;
 
 impl Store {
     pub(crate) fn new() -> Self {
-        Self { chunks: Vec::new(), free: Vec::new(), index: HashTable::new(), hasher: DefaultHashBuilder::default() }
+        Self {
+            chunks: Vec::new(),
+            free: Vec::new(),
+            index: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -58,8 +66,10 @@ impl Store {
     pub(crate) fn find(&self, watch: u16, namespace: &str, name: &str) -> Option<Slot> {
         let hash = self.hasher.hash_one((watch, namespace, name));
         let same = |slot: &Slot| {
-            self.get(*slot).is_some_and(|r| r.watch == watch && *r.name == *name && *r.namespace == *namespace)
+            self.get(*slot)
+                .is_some_and(|r| r.watch == watch && *r.name == *name && *r.namespace == *namespace)
         };
+
         self.index.find(hash, same).copied()
     }
 
@@ -72,11 +82,15 @@ impl Store {
             }
             None => self.append(record),
         };
+
         let Self { chunks, index, hasher, .. } = self;
-        index.insert_unique(hash, slot, |slot| match &chunks[*slot as usize / CHUNK][*slot as usize % CHUNK] {
-            Some(r) => hasher.hash_one((r.watch, &*r.namespace, &*r.name)),
-            None => 0, // unreachable: the index contains only slots that are in use
+        index.insert_unique(hash, slot, |slot| {
+            match &chunks[*slot as usize / CHUNK][*slot as usize % CHUNK] {
+                Some(r) => hasher.hash_one((r.watch, &*r.namespace, &*r.name)),
+                None => 0, // unreachable: the index contains only slots that are in use
+            }
         });
+
         slot
     }
 
@@ -85,6 +99,7 @@ impl Store {
         if let Ok(entry) = self.index.find_entry(hash, |other| *other == slot) {
             entry.remove();
         }
+
         self.free.push(slot);
         self.chunks[slot as usize / CHUNK][slot as usize % CHUNK].take()
     }
@@ -97,10 +112,12 @@ impl Store {
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
             self.chunks.push(Vec::with_capacity(CHUNK));
         }
+
         let slot = self.end();
         if let Some(chunk) = self.chunks.last_mut() {
             chunk.push(Some(record));
         }
+
         slot
     }
 

@@ -9,7 +9,8 @@ use crate::observation::{ObjectAddress, Reference, Scope};
 /// Kinds of the core group that the name of a field implies.
 const CORE: [&str; 4] = ["ConfigMap", "PersistentVolumeClaim", "Secret", "ServiceAccount"];
 
-/// Further kinds of Kubernetes, with their groups. A watched kind of the same name makes them ambiguous.
+/// Further kinds of Kubernetes, with their groups. A watched kind of the same name makes them
+/// ambiguous.
 const BUILT_IN: [(&str, &str); 16] = [
     ("", "Namespace"),
     ("", "Node"),
@@ -58,8 +59,8 @@ const OUTPUT_WORDS: [&str; 10] = [
     "outputconfigmap",
 ];
 
-/// Fields of well-known kinds that name an object which the operator creates: group, kind, last key of the path. Anonymized
-/// recordings keep only the last key.
+/// Fields of well-known kinds that name an object which the operator creates: group, kind, last key
+/// of the path. Anonymized recordings keep only the last key.
 const OUTPUTS: [(&str, &str, &str); 4] = [
     // The volume keeps the name of its claim when the claim is gone.
     ("", "PersistentVolume", "claimRef"),
@@ -91,24 +92,28 @@ pub(crate) fn is_known_output(group: &str, kind: &str, path: &str) -> bool {
 // === impl Model ===
 
 impl Model {
-    /// Returns the address of the object that a reference names, if that is certain. `own` is the namespace of the object
-    /// with the reference.
+    /// Returns the address of the object that a reference names, if that is certain. `own` is the
+    /// namespace of the object with the reference.
     pub(crate) fn address_of(&self, reference: &Reference, own: &str) -> Option<ObjectAddress> {
         let Reference { kind, name, namespace, .. } = reference;
         if kind.is_empty() || name.is_empty() {
             return None;
         }
+
         let group = self.group_of(reference)?;
-        let built_in = || BUILT_IN.iter().any(|(known, of_kind)| *known == group && of_kind == kind);
+        let built_in =
+            || BUILT_IN.iter().any(|(known, of_kind)| *known == group && of_kind == kind);
         let mut watches = self.watches_of(&group, kind);
         let cluster_scoped = CLUSTER_SCOPED.contains(&kind.as_str()) && built_in();
-        let namespace = match cluster_scoped || watches.any(|(_, watch)| watch.scope == Scope::Cluster) {
-            true => "",
-            false if namespace.is_empty() => own,
-            false => namespace,
-        };
-        // An object without a namespace does not say in which namespace its Secrets, or others with one, are. A dump does not
-        // show which kinds have namespaces.
+        let namespace =
+            match cluster_scoped || watches.any(|(_, watch)| watch.scope == Scope::Cluster) {
+                true => "",
+                false if namespace.is_empty() => own,
+                false => namespace,
+            };
+
+        // An object without a namespace does not say in which namespace its Secrets, or others with
+        // one, are. A dump does not show which kinds have namespaces.
         let is_core = group.is_empty() && CORE.contains(&kind.as_str());
         let is_namespaced = |watch: &Watch| watch.scope != Scope::Cluster && !watch.dumped;
         if namespace.is_empty()
@@ -117,7 +122,13 @@ impl Model {
         {
             return None;
         }
-        Some(ObjectAddress { group, kind: kind.clone(), namespace: namespace.to_owned(), name: name.clone() })
+
+        Some(ObjectAddress {
+            group,
+            kind: kind.clone(),
+            namespace: namespace.to_owned(),
+            name: name.clone(),
+        })
     }
 
     /// Returns the group of the object that a reference names, if that is certain.
@@ -126,9 +137,13 @@ impl Model {
         if !group.is_empty() || CORE.contains(&kind.as_str()) {
             return Some(group.clone());
         }
-        let built_in = BUILT_IN.iter().filter(|(_, of_kind)| of_kind == kind).map(|(group, _)| *group);
-        let watched = self.kinds.iter().filter(|known| *known.kind == **kind).map(|known| &*known.group);
+
+        let built_in =
+            BUILT_IN.iter().filter(|(_, of_kind)| of_kind == kind).map(|(group, _)| *group);
+        let watched =
+            self.kinds.iter().filter(|known| *known.kind == **kind).map(|known| &*known.group);
         let mut groups: Vec<&str> = built_in.chain(watched).collect();
+
         groups.sort_unstable();
         groups.dedup();
         match groups[..] {
@@ -138,10 +153,22 @@ impl Model {
     }
 
     /// Returns the active watches of a kind.
-    pub(crate) fn watches_of(&self, group: &str, kind: &str) -> impl Iterator<Item = (u16, &Watch)> + use<'_> {
-        let number = self.kinds.iter().position(|known| *known.group == *group && *known.kind == *kind);
-        let watches = self.watches.iter().enumerate().filter(move |(_, watch)| Some(usize::from(watch.kind)) == number);
-        watches.filter_map(|(n, watch)| Some((u16::try_from(n).ok()?, watch))).filter(|(_, watch)| watch.active)
+    pub(crate) fn watches_of(
+        &self,
+        group: &str,
+        kind: &str,
+    ) -> impl Iterator<Item = (u16, &Watch)> + use<'_> {
+        let number =
+            self.kinds.iter().position(|known| *known.group == *group && *known.kind == *kind);
+        let watches = self
+            .watches
+            .iter()
+            .enumerate()
+            .filter(move |(_, watch)| Some(usize::from(watch.kind)) == number);
+
+        watches
+            .filter_map(|(n, watch)| Some((u16::try_from(n).ok()?, watch)))
+            .filter(|(_, watch)| watch.active)
     }
 
     /// Returns what the watches show about an object.
@@ -152,9 +179,12 @@ impl Model {
             if !watch.missing.is_empty() || !watch.covers(namespace) {
                 continue;
             }
+
             let found = self.store.find(number, namespace, name);
+
             // A watch that leaves objects out cannot show that one is absent.
-            let is_complete = !watch.filtered && !watch.dumped && watch.excluded.is_empty() && watch.skipped == 0;
+            let is_complete =
+                !watch.filtered && !watch.dumped && watch.excluded.is_empty() && watch.skipped == 0;
             result = match (watch.sight(self.now), found) {
                 (Sight::Lost, _) => Watched::Blind,
                 (_, Some(slot)) => return Watched::Here(slot),
@@ -162,6 +192,7 @@ impl Model {
                 (_, None) => result,
             };
         }
+
         result
     }
 }

@@ -1,5 +1,5 @@
-//! The teams of namespaces, for the alerts about objects in them. The sources report the value of one label of each namespace,
-//! if the configuration names one.
+//! The teams of namespaces, for the alerts about objects in them. The sources report the value of
+//! one label of each namespace, if the configuration names one.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,8 @@ impl Model {
 
     /// Returns the teams of the namespaces that loopwatch shows: those with objects or findings.
     pub(super) fn shown_teams(&self, shown: &BTreeMap<String, Health>) -> BTreeMap<String, String> {
-        let team = |namespace: &String| Some((namespace.clone(), self.teams.get(namespace)?.clone()));
+        let team =
+            |namespace: &String| Some((namespace.clone(), self.teams.get(namespace)?.clone()));
         shown.keys().filter_map(team).collect()
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::time::Timestamp;
 
-/// The purpose of a timer. Timers that are due at the same instant fire in the order of the variants, then by number,
-/// so that replays are deterministic.
+/// The purpose of a timer. Timers that are due at the same instant fire in the order of the
+/// variants, then by number, so that replays are deterministic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
     /// The next review of an object, by its slot in the store.
@@ -48,9 +48,11 @@ impl Timers {
         if old == new {
             return;
         }
+
         if let Some(old) = old {
             self.queue.remove(&(old, timer));
         }
+
         if let Some(new) = new {
             self.queue.insert((new, timer));
         }

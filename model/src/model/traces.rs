@@ -1,7 +1,8 @@
 //! Gathers the traces of obligations and deletions while they are open.
 //!
-//! A trace ends with its obligation, and at the latest when its SLO deadline passes: a trace that nobody can read before the
-//! object converges would not help. The rest of the obligation is a trace of its own. If nobody wants traces, nothing is kept.
+//! A trace ends with its obligation, and at the latest when its SLO deadline passes: a trace that
+//! nobody can read before the object converges would not help. The rest of the obligation is a
+//! trace of its own. If nobody wants traces, nothing is kept.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash as _, Hasher as _};
@@ -13,7 +14,8 @@ use crate::reference::ObjectName;
 use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
 use crate::trace::{
-    Measured, OperatorChange, StepKind, Trace, TraceCause, TraceEvent, TraceKey, TraceLink, TracePart, TraceStep,
+    Measured, OperatorChange, StepKind, Trace, TraceCause, TraceEvent, TraceKey, TraceLink,
+    TracePart, TraceStep,
 };
 
 mod ends; // begins and ends traces
@@ -26,11 +28,12 @@ const CONTEXTS: [&str; 2] = ["tracing.k8s.io/traceparent", "traceparent"];
 /// The maximum number of steps of one trace.
 pub(super) const MAX_STEPS: usize = 128;
 
-/// The number of generations of owners above an object whose traces show it: from a Pod to the owner of its Deployment,
-/// and one more.
+/// The number of generations of owners above an object whose traces show it: from a Pod to the
+/// owner of its Deployment, and one more.
 const OWNERS: usize = 4;
 
-/// The maximum number of owners in one of these generations. Anybody may write owner references, also many and circular ones.
+/// The maximum number of owners in one of these generations. Anybody may write owner references,
+/// also many and circular ones.
 const MAX_OWNERS: usize = 64;
 
 /// The number of keys of ended traces that are remembered, of which the earliest make room.
@@ -52,8 +55,8 @@ pub(crate) struct Traces {
     bytes: usize,
     /// What happened to the operator last.
     changes: VecDeque<TraceEvent>,
-    /// Fingerprints of the keys of the last ended traces, in their order: no trace may end twice. An object that was out of
-    /// sight may come back with the obligation that it had.
+    /// Fingerprints of the keys of the last ended traces, in their order: no trace may end twice.
+    /// An object that was out of sight may come back with the obligation that it had.
     keys: (BTreeSet<u64>, VecDeque<u64>),
     /// A trace that has just begun.
     begun: Option<Slot>,
@@ -109,12 +112,14 @@ impl Traces {
 
     fn begin(&mut self, slot: Slot, trace: OpenTrace) {
         self.forget(slot);
+
         // The rest of a trace may last for ever, so it leaves room for others.
         let room = if trace.late { self.limit / 2 } else { self.limit };
         if self.bytes + trace.bytes > room {
             self.dropped.0 += 1;
             return;
         }
+
         self.bytes += trace.bytes;
         self.open.insert(slot, Box::new(trace));
     }
@@ -142,6 +147,7 @@ impl Traces {
         if trace.steps.len() >= MAX_STEPS || self.bytes + size > self.limit {
             return self.drop_step(slot);
         }
+
         trace.steps.push(step);
         trace.bytes += size;
         self.bytes += size;
@@ -159,9 +165,11 @@ impl Traces {
         if known.insert(key) {
             order.push_back(key);
         }
+
         if order.len() > MAX_KEYS {
             order.pop_front().map(|oldest| known.remove(&oldest));
         }
+
         self.bytes += size;
         self.ended.push((trace, size));
     }
@@ -170,6 +178,7 @@ impl Traces {
     pub(super) fn acknowledged(&mut self, slot: Slot, now: Timestamp, took: Option<Span>) {
         let Some(trace) = self.of_obligation(slot) else { return };
         trace.measured.acknowledged = took;
+
         let step = trace.steps.iter_mut().find(|step| step.kind == StepKind::Acknowledge);
         if let Some(step) = step {
             step.end = Some(now);
@@ -181,9 +190,11 @@ impl Traces {
         if !self.on {
             return;
         }
+
         if self.changes.len() >= MAX_CHANGES {
             self.changes.pop_front();
         }
+
         self.changes.push_back(TraceEvent { at, what });
     }
 
@@ -199,6 +210,7 @@ impl Traces {
                 step.end.iter_mut().for_each(shift);
             }
         }
+
         self.changes.iter_mut().for_each(|change| shift(&mut change.at));
         self.early.iter_mut().for_each(|early| shift(&mut early.seen));
     }
@@ -228,18 +240,27 @@ impl OpenTrace {
         TraceKey { uid: store::uid_text(uid), part: self.part, late: self.late }
     }
 
-    /// Ends the trace at `end`. Steps that began later, while loopwatch waited whether the object stays
-    /// converged, do not belong to it.
-    fn ended(self, uid: u128, object: ObjectName, end: Timestamp, outcome: Outcome, signal: String) -> Trace {
+    /// Ends the trace at `end`. Steps that began later, while loopwatch waited whether the object
+    /// stays converged, do not belong to it.
+    fn ended(
+        self,
+        uid: u128,
+        object: ObjectName,
+        end: Timestamp,
+        outcome: Outcome,
+        signal: String,
+    ) -> Trace {
         let key = self.key(uid);
         let end = end.max(self.start);
         let kept = self.steps.into_iter().filter(|step| step.start <= end || step.follows(end));
         let steps = kept.map(|step| TraceStep {
             start: step.start.min(end).max(self.start),
             end: step.end.unwrap_or(end).min(end).max(self.start),
-            unfinished: step.end.is_none_or(|at| at > end) && !matches!(step.kind, StepKind::Event { .. }),
+            unfinished: step.end.is_none_or(|at| at > end)
+                && !matches!(step.kind, StepKind::Event { .. }),
             kind: step.kind,
         });
+
         Trace {
             key,
             object,
@@ -274,6 +295,7 @@ impl OpenTrace {
             unfinished.map(|step| OpenStep { start: at.max(step.start), ..step.copy() }).collect();
         let bytes = size_of::<Self>() + steps.iter().map(OpenStep::size).sum::<usize>();
         let links = vec![TraceLink::Continues(self.key(uid))];
+
         Self { late: true, generation, steps, links, bytes, ..Self::new(part, cause, at, deadline) }
     }
 }
@@ -291,7 +313,8 @@ impl OpenStep {
 
     /// Whether it is an Event about the end of a trace: operators write Events after the status.
     fn follows(&self, end: Timestamp) -> bool {
-        matches!(self.kind, StepKind::Event { .. }) && self.start <= end.after(kube_events::AFTER_STATUS)
+        matches!(self.kind, StepKind::Event { .. })
+            && self.start <= end.after(kube_events::AFTER_STATUS)
     }
 
     /// The size of the step in memory, about.
@@ -299,7 +322,9 @@ impl OpenStep {
         let texts = match &self.kind {
             StepKind::Acknowledge => 0,
             StepKind::Condition { r#type, reason, .. } => r#type.len() + reason.len(),
-            StepKind::Child(name) => name.group.len() + name.kind.len() + name.namespace.len() + name.name.len(),
+            StepKind::Child(name) => {
+                name.group.len() + name.kind.len() + name.namespace.len() + name.name.len()
+            }
             StepKind::Finalizer(name) => name.len(),
             StepKind::Event { reason, reporter, .. } => reason.len() + reporter.len(),
         };
@@ -323,22 +348,33 @@ impl Model {
         let finish = |(mut trace, size): (Trace, usize)| {
             self.traces.bytes = self.traces.bytes.saturating_sub(size);
             trace.revision.clone_from(&revision);
-            let during = self.traces.changes.iter().filter(|change| (trace.start..=trace.end).contains(&change.at));
+
+            let during = self
+                .traces
+                .changes
+                .iter()
+                .filter(|change| (trace.start..=trace.end).contains(&change.at));
+
             trace.events = during.copied().collect();
             trace
         };
+
         ended.into_iter().map(finish).collect()
     }
 
-    /// Returns the key of an object's open trace, or else that of the trace of its current generation.
+    /// Returns the key of an object's open trace, or else that of the trace of its current
+    /// generation.
     pub(super) fn trace_of(&self, slot: Slot) -> Option<TraceKey> {
         let record = self.store.get(slot).filter(|_| self.traces.on)?;
         if let Some(open) = self.traces.open.get(&slot) {
             return Some(open.key(record.uid));
         }
+
         let kind = self.kind_of(record.watch);
-        let has_one = kind.role == Role::Primary && record.generation > 0 && !kind.generation_is_unreliable();
+        let has_one =
+            kind.role == Role::Primary && record.generation > 0 && !kind.generation_is_unreliable();
         let part = TracePart::Generation(record.generation);
+
         has_one.then(|| TraceKey { uid: store::uid_text(record.uid), part, late: false })
     }
 

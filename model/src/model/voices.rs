@@ -32,8 +32,8 @@ pub(crate) struct Voices {
     mute: u64,
     begun: u64,
     working: u64,
-    /// What silent objects were expected to say at the end of the last list; `None` before the end of the first. While
-    /// a list is read, the order of its objects must not matter.
+    /// What silent objects were expected to say at the end of the last list; `None` before the end
+    /// of the first. While a list is read, the order of its objects must not matter.
     pub(crate) listed: Option<Expected>,
 }
 
@@ -49,13 +49,21 @@ pub(crate) struct Expected {
 }
 
 /// What the status of an object says, and the verdict if its silence has no meaning; see
-/// [`Reading::fallback`](super::reading::Reading::fallback). Packed into a byte, because every object has one.
+/// [`Reading::fallback`](super::reading::Reading::fallback). Packed into a byte, because every
+/// object has one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Silence(u8);
 
 /// All voices. The first one is the default.
-const VOICES: [Voice; 7] =
-    [Voice::Other, Voice::Concluded, Voice::Told, Voice::Bare, Voice::Mute, Voice::Begun, Voice::Working];
+const VOICES: [Voice; 7] = [
+    Voice::Other,
+    Voice::Concluded,
+    Voice::Told,
+    Voice::Bare,
+    Voice::Mute,
+    Voice::Begun,
+    Voice::Working,
+];
 
 /// All verdicts.
 const VERDICTS: [Verdict; 6] = [
@@ -119,11 +127,12 @@ impl Voices {
         }
     }
 
-    /// Returns what silent objects are expected to say, because enough other objects of the kind say it.
+    /// Returns what silent objects are expected to say, because enough other objects of the kind
+    /// say it.
     ///
-    /// Operators that write conditions write them for every object. If all converged objects have conditions, it is
-    /// therefore enough that as many of them are converged as are mute. Other parts of a status may be absent for good,
-    /// so otherwise four times as many must be converged.
+    /// Operators that write conditions write them for every object. If all converged objects have
+    /// conditions, it is therefore enough that as many of them are converged as are mute. Other
+    /// parts of a status may be absent for good, so otherwise four times as many must be converged.
     pub(crate) fn expected(&self) -> Expected {
         let Self { concluded, told, bare, mute, begun, working, .. } = *self;
         let converged = concluded + told;
@@ -176,8 +185,15 @@ mod tests {
 
     #[test]
     fn a_byte_holds_every_voice_and_verdict() {
-        let voices =
-            [Voice::Concluded, Voice::Told, Voice::Bare, Voice::Mute, Voice::Begun, Voice::Working, Voice::Other];
+        let voices = [
+            Voice::Concluded,
+            Voice::Told,
+            Voice::Bare,
+            Voice::Mute,
+            Voice::Begun,
+            Voice::Working,
+            Voice::Other,
+        ];
         for voice in voices {
             is_in_the_list(voice);
             for verdict in VERDICTS {

@@ -1,7 +1,9 @@
-//! The workloads that primary objects own: which of them are not ready, and so what their owners wait for.
+//! The workloads that primary objects own: which of them are not ready, and so what their owners
+//! wait for.
 //!
-//! The state of an object of a child kind is only evidence. The operator's obligations are about its primary objects, so
-//! a child opens no obligation and no finding about convergence, and counts towards no total but that of its state.
+//! The state of an object of a child kind is only evidence. The operator's obligations are about
+//! its primary objects, so a child opens no obligation and no finding about convergence, and counts
+//! towards no total but that of its state.
 
 use super::Model;
 use super::context::ObjectContext;
@@ -14,7 +16,8 @@ use crate::observation::Role;
 use crate::snapshot::ObjectState;
 
 /// The findings whose evidence names the workloads that the object waits for.
-const NAME_WORKLOADS: [FindingCode; 3] = [FindingCode::Unacknowledged, FindingCode::Overdue, FindingCode::Regressed];
+const NAME_WORKLOADS: [FindingCode; 3] =
+    [FindingCode::Unacknowledged, FindingCode::Overdue, FindingCode::Regressed];
 
 /// The maximum number of workloads that one finding names.
 const MAX_NAMED: usize = 3;
@@ -26,10 +29,16 @@ const MAX_SEARCHED: usize = 10_000;
 
 impl Model {
     /// Adds the workloads that the object waits for to the evidence of a finding about it.
-    pub(crate) fn with_workloads(&self, slot: Slot, code: FindingCode, evidence: Evidence) -> Evidence {
+    pub(crate) fn with_workloads(
+        &self,
+        slot: Slot,
+        code: FindingCode,
+        evidence: Evidence,
+    ) -> Evidence {
         if !NAME_WORKLOADS.contains(&code) || self.unready_workloads.is_empty() {
             return evidence;
         }
+
         let names = self.waits_for(slot);
         if names.is_empty() { evidence } else { evidence.with("waits_for", Value::Names(names)) }
     }
@@ -47,10 +56,12 @@ impl Model {
                     _ if signal.is_empty() => state.as_str(),
                     _ => signal,
                 };
+
                 let text = format!("{}: {why}", self.record_address(record));
                 Some((state != ObjectState::Failed, text))
             })
             .collect();
+
         named.sort();
         named.into_iter().take(MAX_NAMED).map(|(_, text)| text).collect()
     }
@@ -58,18 +69,26 @@ impl Model {
     /// Returns the workloads that the object owns and that are not ready.
     fn unready_children(&self, owner: Slot) -> impl Iterator<Item = &Record> {
         let uid = self.store.get(owner).map_or(NO_UID, |record| record.uid);
-        let unready = self.children_of(uid).filter(|slot| self.unready_workloads.contains(slot)).take(MAX_SEARCHED);
+        let unready = self
+            .children_of(uid)
+            .filter(|slot| self.unready_workloads.contains(slot))
+            .take(MAX_SEARCHED);
+
         unready.filter_map(|slot| self.store.get(slot))
     }
 
     /// Notes whether an object that was reviewed is a workload that its owner waits for.
     pub(crate) fn note_workload(&mut self, slot: Slot) {
         let Some(record) = self.store.get(slot) else { return };
-        let rests = matches!(record.state, ObjectState::Converged | ObjectState::Finished | ObjectState::Unknown);
+        let rests = matches!(
+            record.state,
+            ObjectState::Converged | ObjectState::Finished | ObjectState::Unknown
+        );
         let waited_for = !rests && record.owners.is_some() && {
             let kind = self.kind_of(record.watch);
             reading::is_workload(&kind.group, &kind.kind)
         };
+
         if waited_for {
             self.unready_workloads.insert(slot);
         } else {
@@ -77,12 +96,14 @@ impl Model {
         }
     }
 
-    /// Marks the owners of a workload for a review if findings about them may name it. Called before and after each change
-    /// of the workload, which may have changed its owners, and before its removal.
+    /// Marks the owners of a workload for a review if findings about them may name it. Called
+    /// before and after each change of the workload, which may have changed its owners, and before
+    /// its removal.
     pub(crate) fn review_owners(&mut self, slot: Slot) {
         if self.unhealthy.is_empty() || !self.unready_workloads.contains(&slot) {
             return;
         }
+
         let owners = self.owners_of(slot).iter().filter_map(|owner| self.find_uid(owner.uid()));
         let owners: Vec<Slot> = owners.filter(|owner| self.unhealthy.contains(owner)).collect();
         self.reviews.objects.extend(owners);
@@ -103,8 +124,8 @@ impl ObjectContext<'_> {
         self.record.silence = Silence::default();
     }
 
-    /// Sets the phase and the conditions of a child, which no total of its kind counts. If its kind was a primary kind
-    /// before, nothing is expected of it any longer.
+    /// Sets the phase and the conditions of a child, which no total of its kind counts. If its kind
+    /// was a primary kind before, nothing is expected of it any longer.
     pub(crate) fn update_child(&mut self, phase: Symbol, conditions: Symbol) {
         self.uncount_phase_and_conditions();
         self.clear_unconverged();

@@ -1,9 +1,10 @@
 //! When the data of a ConfigMap or Secret was written, according to its metadata.
 //!
-//! loopwatch never reads the data. The managed fields show when a writer last changed something in its part of the object,
-//! which may be its data or its metadata. It was the data for certain if the writer has no part in the metadata, or if
-//! loopwatch has seen the versions before and after, with the same metadata. The type of a Secret never changes, and nothing
-//! changes the data after `immutable` was set.
+//! loopwatch never reads the data. The managed fields show when a writer last changed something in
+//! its part of the object, which may be its data or its metadata. It was the data for certain if
+//! the writer has no part in the metadata, or if loopwatch has seen the versions before and after,
+//! with the same metadata. The type of a Secret never changes, and nothing changes the data after
+//! `immutable` was set.
 
 use crate::observation::ObjectView;
 use crate::time::{Span, Timestamp};
@@ -15,7 +16,8 @@ pub(crate) struct Written {
     at: u32,
     /// When the data changed, in seconds; 0 if it may be as old as the object.
     pub(super) changed: u32,
-    /// Half of the fingerprint of the metadata, with [`CERTAIN`] set if it was the data for certain.
+    /// Half of the fingerprint of the metadata, with [`CERTAIN`] set if it was the data for
+    /// certain.
     marks: u32,
 }
 
@@ -35,7 +37,8 @@ pub(crate) struct DataWrite {
     marks_hash: u64,
 }
 
-/// The resolution of times in managed fields, doubled, because the creation of an object spans several instants.
+/// The resolution of times in managed fields, doubled, because the creation of an object spans
+/// several instants.
 const SAME_TIME: Span = Span::secs(2);
 
 // === impl Written ===
@@ -48,7 +51,12 @@ impl Written {
         let new = Self { at, changed: 0, marks: half(marks_hash) };
         let is_change = created.is_some_and(|created| written >= created.after(SAME_TIME));
         let same_metadata = |old: Self| new.marks != 0 && new.marks == old.marks & !CERTAIN;
-        let keep = |old: Self| Self { changed: old.changed, marks: new.marks | old.marks & CERTAIN, ..new };
+        let keep = |old: Self| Self {
+            changed: old.changed,
+            marks: new.marks | old.marks & CERTAIN,
+            ..new
+        };
+
         let certain = Self { changed: at, marks: new.marks | CERTAIN, ..new };
         match old {
             Some(old) if at <= old.at => Self { at: old.at, ..keep(old) },
@@ -61,9 +69,11 @@ impl Written {
         }
     }
 
-    /// Returns when the data last changed, and whether that is certain; `None` if it may be as old as the object.
+    /// Returns when the data last changed, and whether that is certain; `None` if it may be as old
+    /// as the object.
     pub(super) fn change(self) -> Option<(Timestamp, bool)> {
-        (self.changed > 0).then(|| (Timestamp(i64::from(self.changed) * 1000), self.marks & CERTAIN != 0))
+        (self.changed > 0)
+            .then(|| (Timestamp(i64::from(self.changed) * 1000), self.marks & CERTAIN != 0))
     }
 }
 
@@ -76,11 +86,14 @@ const fn half(hash: u64) -> u32 {
 // === impl DataWrite ===
 
 impl DataWrite {
-    /// Returns the last write of an object that may have been one of its data; `None` if it has no managed fields.
+    /// Returns the last write of an object that may have been one of its data; `None` if it has no
+    /// managed fields.
     pub(crate) fn of(view: &ObjectView) -> Option<Self> {
         let entries = view.managers.iter().filter(|manager| manager.owns.spec);
+
         // Of several entries of the same second, one may be about metadata.
-        let newest = entries.filter_map(|manager| Some((manager.time?, !manager.owns.only_data))).max();
+        let newest =
+            entries.filter_map(|manager| Some((manager.time?, !manager.owns.only_data))).max();
         let ObjectView { created, marks_hash, .. } = *view;
         newest.map(|(at, others)| Self { at, only_data: !others, created, marks_hash })
     }

@@ -27,7 +27,8 @@ pub struct EventView {
     pub reporter: String,
     /// How often it happened in all, as the Event says.
     pub count: u64,
-    /// How often it happened since loopwatch last saw the Event; 0 for an Event that is older than its watch.
+    /// How often it happened since loopwatch last saw the Event; 0 for an Event that is older than
+    /// its watch.
     #[serde(skip_serializing_if = "is_default")]
     pub added: u64,
     /// When it last happened, if the Event says so.

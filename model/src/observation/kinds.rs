@@ -8,8 +8,8 @@ use super::object::Condition;
 use super::omission::is_default;
 use crate::time::{Span, Timestamp};
 
-/// The name of a watch, that is, of one kind in one scope: `widgets.example.io` for the whole cluster,
-/// `widgets.example.io/team-a` for one namespace.
+/// The name of a watch, that is, of one kind in one scope: `widgets.example.io` for the whole
+/// cluster, `widgets.example.io/team-a` for one namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WatchId(pub std::sync::Arc<str>);
@@ -40,17 +40,17 @@ pub struct WatchedKind {
     /// Verbs that the API server denies. If there are any, loopwatch cannot watch this scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// Whether nothing shows that this operator serves the kind: its account may write all kinds, none of the sampled
-    /// objects has a status or a finalizer of this operator, and no lease names the kind's domain. Findings about such
-    /// a kind are only suspected.
+    /// Whether nothing shows that this operator serves the kind: its account may write all kinds,
+    /// none of the sampled objects has a status or a finalizer of this operator, and no lease names
+    /// the kind's domain. Findings about such a kind are only suspected.
     #[serde(default, skip_serializing_if = "is_default")]
     pub suspected: bool,
-    /// Whether the watch reports only the objects that belong to a primary kind. Their number then differs from that of
-    /// the API server, so audits do not apply.
+    /// Whether the watch reports only the objects that belong to a primary kind. Their number then
+    /// differs from that of the API server, so audits do not apply.
     #[serde(default, skip_serializing_if = "is_default")]
     pub filtered: bool,
-    /// Whether the watch reads only the metadata of the objects, so that their status is unknown. Recordings of older
-    /// versions leave it out, although they hold only the metadata of children.
+    /// Whether the watch reads only the metadata of the objects, so that their status is unknown.
+    /// Recordings of older versions leave it out, although they hold only the metadata of children.
     #[serde(default, skip_serializing_if = "is_default")]
     pub metadata_only: bool,
 }
@@ -85,7 +85,8 @@ pub enum Role {
 pub enum StatusSchema {
     /// Through the status subresource.
     Subresource,
-    /// In the schema, but without the subresource: each status write increments `metadata.generation`.
+    /// In the schema, but without the subresource: each status write increments
+    /// `metadata.generation`.
     InBody,
     /// The kind has no status.
     None,
@@ -109,8 +110,8 @@ pub enum Why {
     /// The account may create it.
     #[serde(rename = "create_right")]
     CreatePermission,
-    /// It is a custom resource, and `check`, `record --all`, an account that only reads, or an account that may write
-    /// all kinds watches all of these.
+    /// It is a custom resource, and `check`, `record --all`, an account that only reads, or an
+    /// account that may write all kinds watches all of these.
     HasStatus,
     /// The dump contains objects of it.
     #[serde(rename = "in_snapshot")]
@@ -135,7 +136,8 @@ pub struct DefinitionView {
     pub stored: Vec<String>,
     /// How the storage version reports status.
     pub status: StatusSchema,
-    /// Its conditions: `Established`, `NamesAccepted`, `NonStructuralSchema`, `Terminating` and others.
+    /// Its conditions: `Established`, `NamesAccepted`, `NonStructuralSchema`, `Terminating` and
+    /// others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// `metadata.creationTimestamp`; absent in recordings of older versions.
@@ -146,7 +148,8 @@ pub struct DefinitionView {
     pub deleted: Option<Timestamp>,
 }
 
-/// Returns whether an API group is one of Kubernetes itself. Any other group belongs to an operator.
+/// Returns whether an API group is one of Kubernetes itself. Any other group belongs to an
+/// operator.
 #[must_use]
 pub fn is_built_in_group(group: &str) -> bool {
     !group.contains('.') || group.ends_with(".k8s.io")
@@ -158,7 +161,8 @@ pub fn is_built_in_group(group: &str) -> bool {
 pub struct PermissionsView {
     /// Empty for the whole cluster.
     pub namespace: String,
-    /// Whether the API server could not list all rules, so that verbs that it did not list may still be allowed.
+    /// Whether the API server could not list all rules, so that verbs that it did not list may
+    /// still be allowed.
     pub incomplete: bool,
     /// Permissions that a source needs and the account does not have.
     pub missing: Vec<Permission>,
@@ -217,7 +221,8 @@ pub struct LeaseView {
     pub transitions: i64,
 }
 
-/// Returns the name of the Pod in the identity of a lease's holder: client-go appends `_` and a UUID.
+/// Returns the name of the Pod in the identity of a lease's holder: client-go appends `_` and a
+/// UUID.
 #[must_use]
 pub fn pod_of_holder(holder: &str) -> &str {
     holder.split('_').next().unwrap_or(holder)
@@ -234,6 +239,7 @@ impl WatchId {
             Scope::Namespace(namespace) => format!("{resource}{dot}{group}/{namespace}"),
             Scope::Cluster | Scope::AllNamespaces => format!("{resource}{dot}{group}"),
         };
+
         Self(id.into())
     }
 }

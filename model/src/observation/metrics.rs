@@ -6,8 +6,8 @@ use super::omission::is_default;
 use super::process::ProcessView;
 use crate::time::Span;
 
-/// One scrape of the operator's metrics, in one vocabulary for all frameworks. Signals that the framework does not offer
-/// are absent.
+/// One scrape of the operator's metrics, in one vocabulary for all frameworks. Signals that the
+/// framework does not offer are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MetricsView {
@@ -21,8 +21,8 @@ pub struct MetricsView {
     /// The number of controllers beyond that limit.
     #[serde(skip_serializing_if = "is_default")]
     pub controllers_left_out: u32,
-    /// Its requests to the API server since its start, by HTTP status code; `<error>` stands for requests without an
-    /// answer. At most [`MAX_CODES`].
+    /// Its requests to the API server since its start, by HTTP status code; `<error>` stands for
+    /// requests without an answer. At most [`MAX_CODES`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<(String, u64)>,
     /// Whether it leads.
@@ -35,8 +35,8 @@ pub struct MetricsView {
     /// The number of lines that loopwatch cannot use.
     #[serde(skip_serializing_if = "is_default")]
     pub lines_skipped: u64,
-    /// What is wrong with its metrics, for people: the first problem and its line. It quotes nothing. Empty if nothing is
-    /// wrong.
+    /// What is wrong with its metrics, for people: the first problem and its line. It quotes
+    /// nothing. Empty if nothing is wrong.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub problem: String,
     /// The number of bytes that it sent.
@@ -49,7 +49,9 @@ pub struct MetricsView {
 }
 
 /// A framework for operators.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Framework {
     /// controller-runtime (Go), also as part of Kubebuilder or the Operator SDK.
@@ -105,7 +107,8 @@ pub struct ControllerView {
     /// Number and total duration of waits in the queue, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_seconds: Option<Durations>,
-    /// The sum of the times for which all reconciles that have not ended have been running, in seconds.
+    /// The sum of the times for which all reconciles that have not ended have been running, in
+    /// seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unfinished_seconds: Option<f64>,
     /// The longest of these times, in seconds.

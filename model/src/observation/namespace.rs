@@ -17,7 +17,8 @@ pub struct NamespaceView {
     /// [`DEADLINE`](crate::model::annotated::DEADLINE).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// The value of the label that names its team; empty if loopwatch reads no such label, or the namespace has none.
+    /// The value of the label that names its team; empty if loopwatch reads no such label, or the
+    /// namespace has none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub team: String,
     /// `metadata.deletionTimestamp`.

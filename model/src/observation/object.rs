@@ -1,4 +1,5 @@
-//! The view of one object: the fields that the model reads or that later versions may need, never the whole body.
+//! The view of one object: the fields that the model reads or that later versions may need, never
+//! the whole body.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +18,8 @@ pub struct ObjectKey {
     pub name: String,
 }
 
-/// The fields of one object that the model reads. Recordings also keep some that it does not read yet: `grace`,
-/// `bytes`, `labels`, `name_hash`, `hashes.status`.
+/// The fields of one object that the model reads. Recordings also keep some that it does not read
+/// yet: `grace`, `bytes`, `labels`, `name_hash`, `hashes.status`.
 ///
 /// Any JSON object decodes: a field of the wrong type counts as absent and adds a word to `lints`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -29,7 +30,8 @@ pub struct ObjectView {
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: String,
-    /// `metadata.resourceVersion`. The model orders versions that are numbers and treats all others as opaque.
+    /// `metadata.resourceVersion`. The model orders versions that are numbers and treats all others
+    /// as opaque.
     pub version: String,
     /// `metadata.generation`; 0 if the kind has none.
     #[serde(skip_serializing_if = "is_default")]
@@ -49,18 +51,19 @@ pub struct ObjectView {
     /// `metadata.ownerReferences`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owners: Vec<OwnerReference>,
-    /// The annotations that the model may need: settings for loopwatch, owners, trace contexts, soft deletion. The
-    /// decoder selects them by name and cuts the values to 256 bytes.
+    /// The annotations that the model may need: settings for loopwatch, owners, trace contexts,
+    /// soft deletion. The decoder selects them by name and cuts the values to 256 bytes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     /// The labels that name an owner or a revision, selected by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Whether the object has no owner, but resembles objects of its kind that have one. Only dumps say so, because watches
-    /// hide all other objects without an owner from the model.
+    /// Whether the object has no owner, but resembles objects of its kind that have one. Only dumps
+    /// say so, because watches hide all other objects without an owner from the model.
     #[serde(skip_serializing_if = "is_default")]
     pub resembles_owned: bool,
-    /// `metadata.managedFields`, each entry's field tree reduced to the parts of the object that it owns.
+    /// `metadata.managedFields`, each entry's field tree reduced to the parts of the object that it
+    /// owns.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub managers: Vec<Manager>,
     /// The switch that pauses the object, if one is set.
@@ -71,25 +74,29 @@ pub struct ObjectView {
     /// `.status.observedGeneration`, as a number or numeric string; absent if it is not positive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Conditions from anywhere in the status, in document order, those of `.status.conditions` first.
+    /// Conditions from anywhere in the status, in document order, those of `.status.conditions`
+    /// first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Other scalars of spec and status that show the object's progress: phases, states, replica counts, flags such as
-    /// `ready`, error texts. The decoder selects them by name and limits their number.
+    /// Other scalars of spec and status that show the object's progress: phases, states, replica
+    /// counts, flags such as `ready`, error texts. The decoder selects them by name and limits
+    /// their number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Fact>,
     /// Fingerprint of `metadata.name`, which a [`Reference`] to this object has too.
     #[serde(with = "hex", skip_serializing_if = "is_default")]
     pub name_hash: u64,
-    /// References to other objects, found in the spec by the names of their fields, in document order.
+    /// References to other objects, found in the spec by the names of their fields, in document
+    /// order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<Reference>,
-    /// The ConfigMaps and Secrets that the Pods of a workload read only when they start, in document order. The decoder
-    /// reads them only for Deployments, StatefulSets and DaemonSets.
+    /// The ConfigMaps and Secrets that the Pods of a workload read only when they start, in
+    /// document order. The decoder reads them only for Deployments, StatefulSets and DaemonSets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub startup: Vec<StartupRead>,
-    /// Fingerprint of the metadata that a writer can change: labels, annotations, owners, finalizers. The decoder makes it
-    /// only for ConfigMaps and Secrets, whose managed fields show when data or metadata was written.
+    /// Fingerprint of the metadata that a writer can change: labels, annotations, owners,
+    /// finalizers. The decoder makes it only for ConfigMaps and Secrets, whose managed fields show
+    /// when data or metadata was written.
     #[serde(with = "hex", skip_serializing_if = "is_default")]
     pub marks_hash: u64,
     /// Fingerprints that show whether two versions differ.
@@ -126,8 +133,8 @@ pub struct OwnerReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Manager {
-    /// Name of the field manager. It defaults to the first part of the user agent, so different clients may share a
-    /// name.
+    /// Name of the field manager. It defaults to the first part of the user agent, so different
+    /// clients may share a name.
     pub name: String,
     /// `Apply` or `Update`.
     pub operation: ManagerOperation,
@@ -158,7 +165,8 @@ pub enum ManagerOperation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Owned {
-    /// Something under `.spec`, or under any other top-level field that is neither metadata nor status.
+    /// Something under `.spec`, or under any other top-level field that is neither metadata nor
+    /// status.
     #[serde(skip_serializing_if = "is_default")]
     pub spec: bool,
     /// Something under `.status`.
@@ -167,7 +175,8 @@ pub struct Owned {
     /// At least one finalizer.
     #[serde(skip_serializing_if = "is_default")]
     pub finalizers: bool,
-    /// Nothing but the data of a ConfigMap or a Secret, so that the time of the entry is when that was written.
+    /// Nothing but the data of a ConfigMap or a Secret, so that the time of the entry is when that
+    /// was written.
     #[serde(skip_serializing_if = "is_default")]
     pub only_data: bool,
 }
@@ -194,11 +203,13 @@ pub enum StatusShape {
     Malformed,
 }
 
-/// One condition. The decoder also reads forms that differ from the API conventions, such as a map keyed by type.
+/// One condition. The decoder also reads forms that differ from the API conventions, such as a map
+/// keyed by type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Condition {
-    /// The location below `.status` if it is not `conditions`: `parents[0]`, `listeners[2]`, `conditionStatus`.
+    /// The location below `.status` if it is not `conditions`: `parents[0]`, `listeners[2]`,
+    /// `conditionStatus`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub at: String,
     /// The condition's type.
@@ -208,7 +219,8 @@ pub struct Condition {
     /// Its reason, cut to 128 bytes.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Its message, cut to 256 bytes. It is evidence for people; the model interprets only well-known words in it.
+    /// Its message, cut to 256 bytes. It is evidence for people; the model interprets only
+    /// well-known words in it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Its `severity`, if the operator writes one.
@@ -223,7 +235,9 @@ pub struct Condition {
 }
 
 /// The status of a condition.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub enum ConditionStatus {
     /// `"True"`, `"true"` or `true`.
     True,
@@ -239,7 +253,8 @@ pub enum ConditionStatus {
 /// One scalar of spec or status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
-    /// Path with dots, and list positions in brackets: `status.health.status`, `status.instances[0].replicas`.
+    /// Path with dots, and list positions in brackets: `status.health.status`,
+    /// `status.instances[0].replicas`.
     pub path: String,
     /// The value at the path.
     pub value: FactValue,
@@ -257,8 +272,9 @@ pub enum FactValue {
     Text(String),
 }
 
-/// A reference to another object. It has the fingerprint of the object's name; the name itself only where the form of the
-/// field shows that it holds one, because other text of the spec may be secret.
+/// A reference to another object. It has the fingerprint of the object's name; the name itself only
+/// where the form of the field shows that it holds one, because other text of the spec may be
+/// secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reference {
@@ -276,7 +292,8 @@ pub struct Reference {
     /// Fingerprint of the object's name. It equals that object's [`ObjectView::name_hash`].
     #[serde(with = "hex")]
     pub name_hash: u64,
-    /// The object's name, if the form of the field shows that it holds the name of an object; else empty.
+    /// The object's name, if the form of the field shows that it holds the name of an object; else
+    /// empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Whether the spec says that the object may be absent.
@@ -284,8 +301,8 @@ pub struct Reference {
     pub optional: bool,
 }
 
-/// A ConfigMap or a Secret that Pods read only when they start: as environment variables, or as a volume that is mounted
-/// with a `subPath`. The kubelet updates all other volumes.
+/// A ConfigMap or a Secret that Pods read only when they start: as environment variables, or as a
+/// volume that is mounted with a `subPath`. The kubelet updates all other volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StartupRead {
@@ -299,8 +316,8 @@ pub struct StartupRead {
     pub whole: bool,
 }
 
-/// Keyed 64-bit fingerprints, serialized in hexadecimal. The key differs per recording, so that readers of a recording
-/// cannot test guesses of the values.
+/// Keyed 64-bit fingerprints, serialized in hexadecimal. The key differs per recording, so that
+/// readers of a recording cannot test guesses of the values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hashes {
@@ -310,8 +327,8 @@ pub struct Hashes {
     /// Fingerprint of the status.
     #[serde(with = "hex", skip_serializing_if = "is_default")]
     pub status: u64,
-    /// Fingerprint of the status without timestamps and heartbeats: it changes only if the meaning of the status
-    /// changes.
+    /// Fingerprint of the status without timestamps and heartbeats: it changes only if the meaning
+    /// of the status changes.
     #[serde(with = "hex", skip_serializing_if = "is_default")]
     pub settled: u64,
 }

@@ -11,8 +11,8 @@ use crate::time::Timestamp;
 pub struct OperatorView {
     /// The namespace of the operator.
     pub namespace: String,
-    /// The name of the workload that runs it, for example of its Deployment. Without the permission to read it, the name
-    /// of the Pod without the generated parts.
+    /// The name of the workload that runs it, for example of its Deployment. Without the permission
+    /// to read it, the name of the Pod without the generated parts.
     pub name: String,
     /// The workload; absent if the account may not read it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,8 @@ pub struct OperatorWorkload {
     /// Whether a rollout ends each old Pod before it starts the new one.
     #[serde(skip_serializing_if = "is_default")]
     pub recreates: bool,
-    /// Whether a rollout is under way. Pods that are not ready after a rollout, or that a rollout has given up, are none.
+    /// Whether a rollout is under way. Pods that are not ready after a rollout, or that a rollout
+    /// has given up, are none.
     #[serde(skip_serializing_if = "is_default")]
     pub rolling: bool,
 }
@@ -64,7 +65,8 @@ pub struct PodView {
     pub phase: String,
     /// The revision of the operator.
     pub revision: Revision,
-    /// The operator's own containers: neither loopwatch's nor those of a service mesh. The first one runs the operator.
+    /// The operator's own containers: neither loopwatch's nor those of a service mesh. The first
+    /// one runs the operator.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<ContainerView>,
 }
@@ -125,8 +127,8 @@ pub struct ContainerEnd {
     pub finished: Option<Timestamp>,
 }
 
-/// The name of an *instance*, which is one process of the operator: `namespace/pod`, or the address of its metrics if its
-/// Pod is not known.
+/// The name of an *instance*, which is one process of the operator: `namespace/pod`, or the address
+/// of its metrics if its Pod is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstanceName<'a>(pub &'a str);
 
@@ -160,7 +162,8 @@ impl<'a> InstanceName<'a> {
         self.0.split_once('/')
     }
 
-    /// Returns the value of the `operator_pod` label: the name of its Pod, or the address of its metrics.
+    /// Returns the value of the `operator_pod` label: the name of its Pod, or the address of its
+    /// metrics.
     #[must_use]
     pub fn label(self) -> &'a str {
         self.pod().map_or(self.0, |(_, pod)| pod)
@@ -170,10 +173,13 @@ impl<'a> InstanceName<'a> {
 // === impl Revision ===
 
 impl Revision {
-    /// Returns the value of the `operator_revision` label: the hash, or else the version or the image; empty if none is
-    /// known.
+    /// Returns the value of the `operator_revision` label: the hash, or else the version or the
+    /// image; empty if none is known.
     #[must_use]
     pub fn label(&self) -> &str {
-        [&self.hash, &self.version, &self.image].into_iter().find(|part| !part.is_empty()).map_or("", String::as_str)
+        [&self.hash, &self.version, &self.image]
+            .into_iter()
+            .find(|part| !part.is_empty())
+            .map_or("", String::as_str)
     }
 }

@@ -13,12 +13,12 @@ pub struct ProcessView {
     /// Its process number; absent if it comes from metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// When the process started. From the kernel, the time is by the clock of the observations and may differ by some
-    /// seconds after a clock step.
+    /// When the process started. From the kernel, the time is by the clock of the observations and
+    /// may differ by some seconds after a clock step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<Timestamp>,
-    /// When the process started, in hundredths of a second since the node booted; absent if it comes from metrics. No
-    /// clock step changes it: another number means another process.
+    /// When the process started, in hundredths of a second since the node booted; absent if it
+    /// comes from metrics. No clock step changes it: another number means another process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_ticks: Option<u64>,
     /// Its language runtime.
@@ -53,7 +53,8 @@ pub struct ProcessView {
     /// Garbage collections since its start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gc_cycles: Option<u64>,
-    /// The last garbage collection in which the runtime limited its own CPU time; 0 if there was none.
+    /// The last garbage collection in which the runtime limited its own CPU time; 0 if there was
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gc_limited_cycle: Option<u64>,
     /// Goroutines of Go; absent for other runtimes.
@@ -68,7 +69,8 @@ pub struct ProcessView {
     /// The maximum number of open file descriptors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_fds: Option<u64>,
-    /// The share of the last 60 s in which at least one task of the container waited for memory, in percent.
+    /// The share of the last 60 s in which at least one task of the container waited for memory, in
+    /// percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_pressure: Option<f64>,
     /// How often the kernel has killed a process of the container because of its memory limit.
@@ -77,7 +79,9 @@ pub struct ProcessView {
 }
 
 /// A language runtime.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Runtime {
     /// Go.

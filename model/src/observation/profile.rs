@@ -28,7 +28,9 @@ pub struct ProfileView {
 }
 
 /// A kind of profile.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum ProfileKind {
     /// Bytes of the heap in use, by the stack that allocated them.
@@ -124,12 +126,17 @@ impl ProfileKind {
 // === impl GrowingStack ===
 
 impl GrowingStack {
-    /// Returns the innermost function outside Go's runtime and standard library, which is the one to look at; the innermost
-    /// function if there is none.
+    /// Returns the innermost function outside Go's runtime and standard library, which is the one
+    /// to look at; the innermost function if there is none.
     #[must_use]
     pub fn culprit(&self) -> &str {
-        let package = |function: &str| function.split(['/', '.']).next().unwrap_or_default().to_owned();
-        let own = self.functions.iter().find(|function| !STANDARD_PACKAGES.contains(&package(function).as_str()));
+        let package =
+            |function: &str| function.split(['/', '.']).next().unwrap_or_default().to_owned();
+        let own = self
+            .functions
+            .iter()
+            .find(|function| !STANDARD_PACKAGES.contains(&package(function).as_str()));
+
         own.or(self.functions.first()).map_or("", String::as_str)
     }
 }
@@ -141,9 +148,18 @@ mod tests {
     #[test]
     fn the_culprit_is_the_innermost_function_of_the_program() {
         for (functions, expected) in [
-            (&["runtime.gopark", "runtime.chanrecv1", "main.waitForever", "main.watch"][..], "main.waitForever"),
-            (&["bytes.growSlice", "bytes.(*Buffer).Write", "github.com/a/b.(*C).D"], "github.com/a/b.(*C).D"),
-            (&["internal/poll.runtime_pollWait", "net.(*conn).Read"], "internal/poll.runtime_pollWait"),
+            (
+                &["runtime.gopark", "runtime.chanrecv1", "main.waitForever", "main.watch"][..],
+                "main.waitForever",
+            ),
+            (
+                &["bytes.growSlice", "bytes.(*Buffer).Write", "github.com/a/b.(*C).D"],
+                "github.com/a/b.(*C).D",
+            ),
+            (
+                &["internal/poll.runtime_pollWait", "net.(*conn).Read"],
+                "internal/poll.runtime_pollWait",
+            ),
             (&["runtime.gopark", "iot/device.Run"], "iot/device.Run"),
             (&[], ""),
         ] {

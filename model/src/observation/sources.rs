@@ -1,4 +1,5 @@
-//! Sources of observations, the causes of their failures, and the probes that the model may send to them.
+//! Sources of observations, the causes of their failures, and the probes that the model may send to
+//! them.
 
 use std::fmt;
 
@@ -18,12 +19,13 @@ pub enum SourceId {
     Discovery,
     /// The watch of one kind in one scope, or of the custom resource definitions.
     Watch(WatchId),
-    /// Counts of objects that the model asked for. It fails only if its task does: a count that fails is an
-    /// [`Answer::Failed`].
+    /// Counts of objects that the model asked for. It fails only if its task does: a count that
+    /// fails is an [`Answer::Failed`].
     Audit,
     /// The operator's leader election leases.
     Lease,
-    /// Objects that the model asked for. It fails only if its task does: a read that fails is an [`Answer::Failed`].
+    /// Objects that the model asked for. It fails only if its task does: a read that fails is an
+    /// [`Answer::Failed`].
     Reads,
     /// The annotations and deletions of namespaces.
     Namespaces,
@@ -80,7 +82,8 @@ pub enum Cause {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Probe {
-    /// How many objects does the API server have in the scope of this watch, and at which resource version?
+    /// How many objects does the API server have in the scope of this watch, and at which resource
+    /// version?
     Count(WatchId),
     /// Does this object exist, and what does its metadata say?
     Read(ObjectAddress),
@@ -100,7 +103,8 @@ pub enum Probe {
     },
 }
 
-/// The kind, namespace and name of an object. The sources find out which version and resource to read.
+/// The kind, namespace and name of an object. The sources find out which version and resource to
+/// read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ObjectAddress {
@@ -154,7 +158,8 @@ pub enum Answer {
     Dependents {
         /// The dependents that the sources found, at most [`MAX_DEPENDENTS`].
         found: Vec<Dependent>,
-        /// Whether these are all: every kind that may have dependents was readable, and there are no more.
+        /// Whether these are all: every kind that may have dependents was readable, and there are
+        /// no more.
         complete: bool,
     },
     /// Two profiles, compared.

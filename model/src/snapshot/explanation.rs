@@ -1,8 +1,9 @@
-//! One object with everything that is known about it: its status, its finalizers, its owners and its children.
+//! One object with everything that is known about it: its status, its finalizers, its owners and
+//! its children.
 //!
-//! The shapes are part of version 1 of the JSON API, so fields may be added but not removed or renamed. They can be read
-//! again, because `loopwatch explain --server` shows the explanation of another process. Words are texts, so that an older
-//! reader accepts those of a newer loopwatch.
+//! The shapes are part of version 1 of the JSON API, so fields may be added but not removed or
+//! renamed. They can be read again, because `loopwatch explain --server` shows the explanation of
+//! another process. Words are texts, so that an older reader accepts those of a newer loopwatch.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,8 @@ pub struct Explanation {
     pub generation: i64,
     /// Observed generation, if the status has one.
     pub observed_generation: Option<i64>,
-    /// What identifies the trace of its deletion or of its current generation, if traces are gathered.
+    /// What identifies the trace of its deletion or of its current generation, if traces are
+    /// gathered.
     #[serde(skip)]
     pub trace: Option<TraceKey>,
     /// The message of the status that decided the state; may be empty.
@@ -51,10 +53,11 @@ pub struct Explanation {
     pub more_children: u64,
     /// Recent changes of its phase, conditions and finalizers that loopwatch saw, in order.
     pub changes: Vec<ExplainedChange>,
-    /// The latest openings and closings of findings about it or its kind, and Kubernetes Events about it, in order.
+    /// The latest openings and closings of findings about it or its kind, and Kubernetes Events
+    /// about it, in order.
     pub timeline: Vec<ExplainedEvent>,
-    /// The open findings about it, about its kind, and those that explain them. Exporters write them in the shape of all
-    /// findings.
+    /// The open findings about it, about its kind, and those that explain them. Exporters write
+    /// them in the shape of all findings.
     #[serde(skip)]
     pub findings: Vec<Finding>,
 }
@@ -73,8 +76,8 @@ pub struct ExplainedObject {
     pub name: String,
     /// UID.
     pub uid: String,
-    /// State: a value of [`ObjectState`](crate::snapshot::ObjectState), `absent` for an owner that no longer exists, or
-    /// `not_visible` for one that loopwatch does not see.
+    /// State: a value of [`ObjectState`](crate::snapshot::ObjectState), `absent` for an owner that
+    /// no longer exists, or `not_visible` for one that loopwatch does not see.
     pub state: String,
     /// The rule that decided the state.
     pub reason: String,
@@ -99,9 +102,11 @@ pub struct ExplainedNode {
     /// The object.
     #[serde(flatten)]
     pub object: ExplainedObject,
-    /// Whether the deletion of the owner waits for the child in the foreground (`blockOwnerDeletion`).
+    /// Whether the deletion of the owner waits for the child in the foreground
+    /// (`blockOwnerDeletion`).
     pub blocks_owner_deletion: bool,
-    /// The object is in the tree already, so nothing is below it here. It has several owners, or the owners form a cycle.
+    /// The object is in the tree already, so nothing is below it here. It has several owners, or
+    /// the owners form a cycle.
     pub repeated: bool,
     /// The objects below it.
     pub nodes: Vec<ExplainedNode>,
@@ -123,7 +128,8 @@ pub struct ExplainedFinalizer {
     pub liveness: String,
     /// When the actor was last seen alive.
     pub last_seen: Option<Timestamp>,
-    /// A value of [`DeletionVerdict`](crate::snapshot::DeletionVerdict); empty unless the object is being deleted.
+    /// A value of [`DeletionVerdict`](crate::snapshot::DeletionVerdict); empty unless the object is
+    /// being deleted.
     pub verdict: String,
 }
 
@@ -133,7 +139,8 @@ pub struct ExplainedFinalizer {
 pub struct ExplainedObligation {
     /// When the object became unconverged.
     pub since: Timestamp,
-    /// When the current spec change opened the obligation; absent for an object that regressed without one.
+    /// When the current spec change opened the obligation; absent for an object that regressed
+    /// without one.
     pub opened: Option<Timestamp>,
     /// When a finding about a missed deadline opens.
     pub deadline: Option<Timestamp>,
@@ -195,7 +202,8 @@ pub struct ExplainedChange {
 pub struct ExplainedEvent {
     /// The time of the event.
     pub at: Timestamp,
-    /// `opened`, `closed`, `explained` by another finding, or `no_longer_explained`; `event` for a Kubernetes Event.
+    /// `opened`, `closed`, `explained` by another finding, or `no_longer_explained`; `event` for a
+    /// Kubernetes Event.
     pub change: String,
     /// The code of the finding, or the reason of the Event.
     pub code: String,

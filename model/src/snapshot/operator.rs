@@ -33,12 +33,13 @@ pub struct OperatorSummary {
 pub struct OperatorHealth {
     /// Whether it is there; absent if nothing shows it.
     pub up: Option<bool>,
-    /// How long it last needed after a fault of the API server until its queues were drained and its objects had converged.
+    /// How long it last needed after a fault of the API server until its queues were drained and
+    /// its objects had converged.
     pub recovery: Option<Span>,
     /// When the fault of the API server ended from which it recovers now.
     pub recovering_since: Option<Timestamp>,
-    /// When another replica was last seen to lead. This loopwatch, a sidecar, scrapes only its own one, so it may not see why
-    /// objects wait.
+    /// When another replica was last seen to lead. This loopwatch, a sidecar, scrapes only its own
+    /// one, so it may not see why objects wait.
     pub led_elsewhere: Option<Timestamp>,
 }
 

@@ -1,6 +1,7 @@
 //! The recent past: what people ask about first during an incident.
 //!
-//! The shapes are part of version 1 of the JSON API, so fields may be added but not removed or renamed.
+//! The shapes are part of version 1 of the JSON API, so fields may be added but not removed or
+//! renamed.
 
 use serde::Serialize;
 
@@ -21,7 +22,8 @@ pub struct RecentPast {
     pub forgotten: u64,
 }
 
-/// The maximum number of points of [`RecentPast`] before the present. In the end, they cover four hours.
+/// The maximum number of points of [`RecentPast`] before the present. In the end, they cover four
+/// hours.
 pub const PAST_POINTS: usize = 240;
 
 /// All primary kinds at one instant.
@@ -33,7 +35,8 @@ pub struct PastPoint {
     pub findings: [u32; Severity::ALL.len()],
     /// The number of objects of primary kinds, by [`ObjectState`] in its order.
     pub states: [u32; ObjectState::ALL.len()],
-    /// The number of spec changes that converged since the point before, and whose convergence was timed.
+    /// The number of spec changes that converged since the point before, and whose convergence was
+    /// timed.
     pub converged: u32,
     /// How long they took on average, in seconds; absent if there are none.
     pub convergence_seconds: Option<f32>,

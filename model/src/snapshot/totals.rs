@@ -1,5 +1,5 @@
-//! Totals: the model updates them as objects change, and a snapshot contains copies. To add a total, add a field here
-//! and the code that counts it.
+//! Totals: the model updates them as objects change, and a snapshot contains copies. To add a
+//! total, add a field here and the code that counts it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::histogram::{Histogram, LAG_BOUNDS};
 /// Totals of one kind over all namespaces.
 #[derive(Clone, Debug, Default)]
 pub struct KindTotals {
-    /// Time from a spec change to its acknowledgement, in seconds: until `observedGeneration` has caught up or, without
-    /// one, until a status write.
+    /// Time from a spec change to its acknowledgement, in seconds: until `observedGeneration` has
+    /// caught up or, without one, until a status write.
     pub acknowledge: Histogram,
     /// Time from a spec change to converged, in seconds.
     pub convergence: Histogram,
@@ -67,7 +67,8 @@ pub struct EventReason {
 pub struct NamespaceTotals {
     /// Number of objects now, by [`ObjectState`] in its order.
     pub states: [u64; ObjectState::ALL.len()],
-    /// Milliseconds that objects spent in each state since loopwatch started, by [`ObjectState`] in its order.
+    /// Milliseconds that objects spent in each state since loopwatch started, by [`ObjectState`] in
+    /// its order.
     pub state_ms: [u64; ObjectState::ALL.len()],
     /// Number of ended obligations, by [`Outcome`] in its order.
     pub obligations: [u64; Outcome::ALL.len()],
@@ -107,8 +108,8 @@ pub struct FinalizerTotals {
 pub struct WatchTotals {
     /// Objects held.
     pub objects: u64,
-    /// Objects held minus objects counted by the API server, at the last audit that compared the two at the same
-    /// resource version; absent before that.
+    /// Objects held minus objects counted by the API server, at the last audit that compared the
+    /// two at the same resource version; absent before that.
     pub audit_difference: Option<i64>,
     /// Delivery lag of watch events, measured by audits, in seconds.
     pub lag: Histogram,
@@ -142,7 +143,10 @@ impl RevisionTotals {
     pub fn less(&self, others: &Self) -> Self {
         let obligations = self.obligations.iter().map(|(namespace, counts)| {
             let others = others.obligations.get(namespace).copied().unwrap_or_default();
-            (namespace.clone(), std::array::from_fn(|outcome| counts[outcome].saturating_sub(others[outcome])))
+            (
+                namespace.clone(),
+                std::array::from_fn(|outcome| counts[outcome].saturating_sub(others[outcome])),
+            )
         });
         Self {
             acknowledge: self.acknowledge.less(&others.acknowledge),

@@ -1,16 +1,24 @@
-//! The last-minute rule: memory that will exceed its limit within hours if it goes on as in the last hour.
+//! The last-minute rule: memory that will exceed its limit within hours if it goes on as in the
+//! last hour.
 
 use super::window::{History, Scale};
 use crate::time::{Span, Timestamp};
 
-/// One hour, as in the alert rules of the kubernetes-mixin, whose `predict_linear` this rule follows.
-const HOUR: Scale =
-    Scale { window: Span::hours(1), bucket: Span::mins(1), horizon: Span::hours(4), stride: 1, kept: 61 };
+/// One hour, as in the alert rules of the kubernetes-mixin, whose `predict_linear` this rule
+/// follows.
+const HOUR: Scale = Scale {
+    window: Span::hours(1),
+    bucket: Span::mins(1),
+    horizon: Span::hours(4),
+    stride: 1,
+    kept: 61,
+};
 
 /// How many minutes in a row must forecast the same. A quarter of an hour outlasts a burst of work.
 const MINUTES: u8 = 15;
 
-/// The share of the limit that must be in use. Below it, the bursts of a healthy operator forecast the same.
+/// The share of the limit that must be in use. Below it, the bursts of a healthy operator forecast
+/// the same.
 const USED: f64 = 0.75;
 
 /// A straight line through the last hour of a signal.
@@ -31,7 +39,8 @@ impl Default for Forecast {
 }
 
 impl Forecast {
-    /// Adds a sample of memory. `capacity` is the value at which its limit is reached, if it is known.
+    /// Adds a sample of memory. `capacity` is the value at which its limit is reached, if it is
+    /// known.
     pub fn sample(&mut self, at: Timestamp, value: f64, capacity: Option<f64>) {
         #[expect(clippy::cast_possible_truncation, reason = "24 bits are precise enough")]
         let due = self.history.add(at, value as f32, f32::NAN);
@@ -42,11 +51,14 @@ impl Forecast {
         if !due {
             return;
         }
-        self.exhaustion = self.time_to(capacity).filter(|span| *span <= HOUR.horizon && value >= USED * capacity);
+
+        self.exhaustion =
+            self.time_to(capacity).filter(|span| *span <= HOUR.horizon && value >= USED * capacity);
         self.minutes = if self.exhaustion.is_some() { self.minutes.saturating_add(1) } else { 0 };
     }
 
-    /// Returns the time until the capacity is exhausted, if the forecast has said so for a quarter of an hour.
+    /// Returns the time until the capacity is exhausted, if the forecast has said so for a quarter
+    /// of an hour.
     #[must_use]
     pub fn exhaustion(&self) -> Option<Span> {
         self.exhaustion.filter(|_| self.minutes >= MINUTES)
@@ -63,21 +75,27 @@ impl Forecast {
         self.history.clock_stepped(by_ms);
     }
 
-    /// Returns when the least squares line through the last hour reaches the capacity; `None` if it falls.
+    /// Returns when the least squares line through the last hour reaches the capacity; `None` if it
+    /// falls.
     fn time_to(&self, capacity: f64) -> Option<Span> {
-        let points = || self.history.complete().map(|(x, bucket)| (f64::from(x), f64::from(bucket.value)));
-        let (n, x, y) = points().fold((0.0, 0.0, 0.0), |sum, point| (sum.0 + 1.0, sum.1 + point.0, sum.2 + point.1));
+        let points =
+            || self.history.complete().map(|(x, bucket)| (f64::from(x), f64::from(bucket.value)));
+        let (n, x, y) = points()
+            .fold((0.0, 0.0, 0.0), |sum, point| (sum.0 + 1.0, sum.1 + point.0, sum.2 + point.1));
         let (x, y) = (x / n, y / n);
         let (mut xx, mut xy, mut last) = (0.0, 0.0, 0.0);
+
         for point in points() {
             xx += (point.0 - x).powi(2);
             xy += (point.0 - x) * (point.1 - y);
             last = point.0;
         }
+
         let slope = xy / xx;
         let minutes = (capacity - (y + slope * (last - x))) / slope;
         #[expect(clippy::cast_possible_truncation, reason = "at most a year")]
         let span = || Span((minutes.clamp(0.0, 525_600.0) * 60_000.0) as i64);
+
         (slope > 0.0 && minutes.is_finite()).then(span)
     }
 }

@@ -1,23 +1,25 @@
 //! The gates that a rise must pass before it counts as a trend.
 //!
-//! A test for a trend is not enough: Mann and Kendall's alone finds one in every healthy process within a week. The gates
-//! carry the precision, above all the time to exhaustion and the comparison with the day before.
+//! A test for a trend is not enough: Mann and Kendall's alone finds one in every healthy process
+//! within a week. The gates carry the precision, above all the time to exhaustion and the
+//! comparison with the day before.
 
 use super::TrendConfig;
 use super::statistics::{Line, MAX_POINTS, Point, line, median, quantile};
 use super::window::History;
 use crate::time::Span;
 
-/// The statistic above which a rise is not chance: about one in a thousand. Machida (2013) shows that no such test
-/// suffices, because healthy processes have trends, too.
+/// The statistic above which a rise is not chance: about one in a thousand. Machida (2013) shows
+/// that no such test suffices, because healthy processes have trends, too.
 const SIGNIFICANT: f64 = 3.0;
 
-/// The share of the rise that one quarter of the window may contribute. A larger one is a step, not a trend. A steady rise
-/// contributes a third in each. With 0.65 here and 0.35 below, the hard fleet has twice as many
-/// false alarms.
+/// The share of the rise that one quarter of the window may contribute. A larger one is a step, not
+/// a trend. A steady rise contributes a third in each. With 0.65 here and 0.35 below, the hard
+/// fleet has twice as many false alarms.
 const STEP_SHARE: f64 = 0.6;
 
-/// The rise of the last quarter compared with that of the first: a lower one is a warm-up that saturates.
+/// The rise of the last quarter compared with that of the first: a lower one is a warm-up that
+/// saturates.
 const SATURATED_SHARE: f64 = 0.5;
 
 /// How many times the spread around the line a rise must be, as in the rule of three sigma.
@@ -26,10 +28,12 @@ const SPREADS: f64 = 3.0;
 /// The quantile of the time before the window that the end of the window must exceed.
 const HIGH_WATER: f64 = 0.99;
 
-/// How much of the time before the window is compared: a day, so that a daily wave has reached its height there.
+/// How much of the time before the window is compared: a day, so that a daily wave has reached its
+/// height there.
 const COMPARED: Span = Span::hours(24);
 
-/// With less history than this, the comparison says little, so the exhaustion must be nearer by [`HASTE`].
+/// With less history than this, the comparison says little, so the exhaustion must be nearer by
+/// [`HASTE`].
 const HISTORY: Span = Span::hours(4);
 const HASTE: f64 = 3.0;
 
@@ -58,27 +62,37 @@ pub(super) struct Bounds<'a> {
     pub(super) lowest: f64,
 }
 
-/// Returns what a full window shows after the covariate's share has been taken away, or `None` if too many of its buckets
-/// are empty. `long` holds the time before the window.
-pub(super) fn look(history: &History, long: &History, coefficient: f64, bounds: &Bounds<'_>) -> Option<Look> {
+/// Returns what a full window shows after the covariate's share has been taken away, or `None` if
+/// too many of its buckets are empty. `long` holds the time before the window.
+pub(super) fn look(
+    history: &History,
+    long: &History,
+    coefficient: f64,
+    bounds: &Bounds<'_>,
+) -> Option<Look> {
     let mut points = [Point::default(); MAX_POINTS];
     let count = history.window(coefficient, &mut points);
     let points = &points[..count];
+
     if count < history.scale().points() * 9 / 10 {
         return None;
     }
+
     let line = line(points)?;
     let hours = history.scale().bucket.seconds() / 3600.0;
     let slope = line.slope / hours;
     let quarters = quarters(points);
     let (begin, rise) = (quarters[0], quarters[3] - quarters[0]);
     let level = if coefficient > 0.0 { last_quarter(history) } else { quarters[3] };
-    let exhaustion = bounds.capacity.filter(|_| slope > 0.0).map(|capacity| (capacity - level).max(0.0) / slope);
+    let exhaustion =
+        bounds.capacity.filter(|_| slope > 0.0).map(|capacity| (capacity - level).max(0.0) / slope);
+
     let passed = line.significance > SIGNIFICANT
         && has_shape(&quarters)
         && is_material(rise, &line, bounds)
         && is_high_water(history, long, coefficient, points, &line)
         && exhausts_in_time(history, long, level, slope, bounds);
+
     Some(Look { slope, rise, begin, exhaustion, passed })
 }
 
@@ -92,6 +106,7 @@ fn quarters(points: &[Point]) -> [f64; 4] {
         values.iter_mut().zip(part).for_each(|(value, (_, y))| *value = *y);
         *median_of = median(values);
     }
+
     medians
 }
 
@@ -106,7 +121,8 @@ pub(super) fn last_quarter(history: &History) -> f64 {
 fn has_shape(quarters: &[f64; 4]) -> bool {
     let rise = quarters[3] - quarters[0];
     let steps = [quarters[1] - quarters[0], quarters[2] - quarters[1], quarters[3] - quarters[2]];
-    steps.iter().all(|step| *step >= 0.0 && *step <= STEP_SHARE * rise) && steps[2] >= SATURATED_SHARE * steps[0]
+    steps.iter().all(|step| *step >= 0.0 && *step <= STEP_SHARE * rise)
+        && steps[2] >= SATURATED_SHARE * steps[0]
 }
 
 /// The rise is large compared with the noise, and large enough to matter.
@@ -117,12 +133,23 @@ fn is_material(rise: f64, line: &Line, bounds: &Bounds<'_>) -> bool {
     rise >= least.max(SPREADS * line.spread)
 }
 
-/// The end of the window is higher than the day before it ever was. With little history, everything is.
-fn is_high_water(history: &History, long: &History, coefficient: f64, points: &[Point], line: &Line) -> bool {
-    let recent = points[points.len() - points.len() / 4..].iter().map(|(_, y)| *y).fold(f32::INFINITY, f32::min);
+/// The end of the window is higher than the day before it ever was. With little history, everything
+/// is.
+fn is_high_water(
+    history: &History,
+    long: &History,
+    coefficient: f64,
+    points: &[Point],
+    line: &Line,
+) -> bool {
+    let recent = points[points.len() - points.len() / 4..]
+        .iter()
+        .map(|(_, y)| *y)
+        .fold(f32::INFINITY, f32::min);
     let end = history.window_start();
     let mut earlier = [0_f32; 2 * MAX_POINTS];
     let mut count = 0;
+
     for (at, bucket) in long.complete_with_time() {
         let is_before = at.after(long.scale().bucket) <= end && end.since(at) <= COMPARED;
         if let Some(slot) = earlier.get_mut(count).filter(|_| is_before) {
@@ -130,18 +157,28 @@ fn is_high_water(history: &History, long: &History, coefficient: f64, points: &[
             count += 1;
         }
     }
-    count == 0 || f64::from(recent) > quantile(&mut earlier[..count], HIGH_WATER) + SPREADS * line.spread
+
+    count == 0
+        || f64::from(recent) > quantile(&mut earlier[..count], HIGH_WATER) + SPREADS * line.spread
 }
 
 /// The capacity will be exhausted within the horizon of the scale.
-fn exhausts_in_time(history: &History, long: &History, level: f64, slope: f64, bounds: &Bounds<'_>) -> bool {
+fn exhausts_in_time(
+    history: &History,
+    long: &History,
+    level: f64,
+    slope: f64,
+    bounds: &Bounds<'_>,
+) -> bool {
     if !bounds.config.must_exhaust {
         return true;
     }
+
     // Without a known limit, doubling counts as exhaustion.
     let remaining = bounds.capacity.map_or(level, |capacity| capacity - level);
     let horizon = history.scale().horizon.seconds() / 3600.0;
     let before = long.covered().0 - history.scale().window.0;
     let horizon = if before < HISTORY.0 { horizon / HASTE } else { horizon };
+
     remaining <= slope * horizon
 }

@@ -24,11 +24,16 @@ impl Probe {
         let begin = self.now;
         while self.now.since(begin).seconds() < hours * 3600.0 {
             self.now = self.now.after(Span::secs(30));
-            self.noise = self.noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.noise = self
+                .noise
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+
             let noise = (self.noise >> 40) as f64 / f64::from(1 << 24) - 0.5;
             let (value, objects) = value(self.now.since(begin).seconds() / 3600.0);
             self.trend.sample(self.now, value * MIB + noise * MIB, objects, Some(LIMIT));
         }
+
         self
     }
 
@@ -41,17 +46,25 @@ impl Probe {
 fn a_leak_is_unknown_then_suspected_then_confirmed() {
     let mut probe = Probe::new();
     assert_eq!(probe.feed(1.4, |t| 50.0 + 80.0 * t).state(), TrendState::Unknown);
+
     let mut states = Vec::new();
     for _ in 0..9 {
         let from = 50.0 + 80.0 * probe.now.since(Timestamp(0)).seconds() / 3600.0;
         let state = probe.feed(5.0 / 60.0, |t| from + 80.0 * t).state();
         states.extend((states.last() != Some(&state)).then_some(state));
     }
-    assert_eq!(states, [TrendState::Unknown, TrendState::Steady, TrendState::Suspected, TrendState::Confirmed]);
+
+    assert_eq!(
+        states,
+        [TrendState::Unknown, TrendState::Steady, TrendState::Suspected, TrendState::Confirmed]
+    );
+
     let verdict = probe.trend.verdict();
     let slope = verdict.slope.expect("a slope") / MIB;
+
     assert!((slope - 80.0).abs() < 2.0, "{slope}");
     assert_eq!(verdict.window, Span::hours(1));
+
     let exhaustion = verdict.exhaustion.expect("a limit").seconds() / 3600.0;
     assert!((exhaustion - 0.5).abs() < 0.2, "{exhaustion}");
     assert!(verdict.since.expect("a start").since(Timestamp(0)) < Span::mins(45), "{verdict:?}");
@@ -61,17 +74,22 @@ fn a_leak_is_unknown_then_suspected_then_confirmed() {
 fn a_warm_up_a_step_and_a_wave_are_steady() {
     let warm_up = |t: f64| 40.0 + 60.0 * (1.0 - (-t / 1.5).exp());
     assert_eq!(Probe::new().feed(24.0, warm_up).state(), TrendState::Steady);
+
     let step = |t: f64| if t > 8.0 { 120.0 } else { 60.0 };
     let mut probe = Probe::new();
     for _ in 0..20 {
         let from = probe.now.since(Timestamp(0)).seconds() / 3600.0;
         assert!(probe.feed(1.0, |t| step(from + t)).state() <= TrendState::Steady);
     }
+
     let wave = |t: f64| 60.0 + 15.0 * (std::f64::consts::TAU * t / 24.0).sin();
     let mut probe = Probe::new();
     for _ in 0..72 {
         let from = probe.now.since(Timestamp(0)).seconds() / 3600.0;
-        assert!(probe.feed(1.0, |t| wave(from + t)).state() <= TrendState::Steady, "after {from} h");
+        assert!(
+            probe.feed(1.0, |t| wave(from + t)).state() <= TrendState::Steady,
+            "after {from} h"
+        );
     }
 }
 
@@ -79,12 +97,21 @@ fn a_warm_up_a_step_and_a_wave_are_steady() {
 fn growth_with_the_objects_is_explained_and_growth_beside_them_is_not() {
     let objects = |t: f64| 1000.0 + 200.0 * t;
     let mut explained = Probe::new();
-    let state = explained.feed_with(8.0, |t| (20.0 + 0.1 * objects(t), Some(objects(t).round()))).state();
+    let state =
+        explained.feed_with(8.0, |t| (20.0 + 0.1 * objects(t), Some(objects(t).round()))).state();
+
     assert_eq!(state, TrendState::GrowthExplained);
+
     let verdict = explained.trend.verdict();
-    assert!((verdict.objects - 1200.0).abs() < 20.0 && verdict.explained > 80.0 * MIB, "{verdict:?}");
+    assert!(
+        (verdict.objects - 1200.0).abs() < 20.0 && verdict.explained > 80.0 * MIB,
+        "{verdict:?}"
+    );
+
     let mut leak = Probe::new();
-    let state = leak.feed_with(8.0, |t| (60.0 + 20.0 * t, Some((1000.0 + 2.0 * t).round()))).state();
+    let state =
+        leak.feed_with(8.0, |t| (60.0 + 20.0 * t, Some((1000.0 + 2.0 * t).round()))).state();
+
     assert_eq!(state, TrendState::Confirmed, "a few new objects do not account for a leak");
 }
 
@@ -92,11 +119,15 @@ fn growth_with_the_objects_is_explained_and_growth_beside_them_is_not() {
 fn a_gap_drops_the_window_and_another_process_everything() {
     let mut probe = Probe::new();
     assert_eq!(probe.feed(4.0, |t| 50.0 + 40.0 * t).state(), TrendState::Confirmed);
+
     let mut restarted = Probe { trend: probe.trend.clone(), ..probe };
     probe.now = probe.now.after(Span::mins(4));
+
     assert_eq!(probe.feed(0.1, |t| 212.0 + 40.0 * t).state(), TrendState::Confirmed, "a short gap");
+
     probe.now = probe.now.after(Span::hours(3));
     assert_eq!(probe.feed(0.1, |t| 200.0 + t).state(), TrendState::Unknown, "a long gap");
+
     restarted.trend.restart(restarted.now);
     assert_eq!(restarted.feed(1.0, |t| 50.0 + 30.0 * t).state(), TrendState::Unknown);
 }
@@ -108,12 +139,15 @@ fn a_step_of_the_clock_loses_nothing() {
     for probe in [&mut still, &mut stepped] {
         probe.feed(2.0, |t| 50.0 + 40.0 * t);
     }
+
     let by = -7_200_123;
     stepped.now = stepped.now.shifted(by);
     stepped.trend.clock_stepped(by);
+
     for probe in [&mut still, &mut stepped] {
         probe.feed(2.0, |t| 130.0 + 40.0 * t);
     }
+
     let (still, stepped) = (still.trend.verdict(), stepped.trend.verdict());
     assert_eq!(still.state, TrendState::Confirmed);
     assert_eq!((stepped.state, stepped.slope), (still.state, still.slope));
@@ -136,8 +170,10 @@ fn tasks_and_descriptors_need_no_capacity() {
             let at = Timestamp(0).after(Span::mins(minute));
             trend.sample(at, (100.0 + rise * minute as f64 / 60.0).round(), None, None);
         }
+
         trend.verdict().state
     };
+
     assert_eq!(watch(TrendConfig::TASKS, 60.0), TrendState::Confirmed);
     assert_eq!(watch(TrendConfig::TASKS, 5.0), TrendState::Steady);
     assert_eq!(watch(TrendConfig::DESCRIPTORS, 20.0), TrendState::Confirmed);
@@ -161,9 +197,11 @@ fn no_input_makes_it_panic_or_alarm() {
         trend.sample(at, pick(3), Some(pick(5)), (step % 3 == 0).then(|| pick(2)));
         trend.clock_stepped(if step % 5_000 == 0 { i64::MAX } else { 0 });
     }
+
     for at in [i64::MAX, i64::MIN, 0] {
         trend.sample(Timestamp(at), 1.0, None, None);
     }
+
     assert!(trend.verdict().state < TrendState::Suspected);
 }
 
@@ -175,9 +213,12 @@ fn the_last_minute_rule_needs_a_quarter_of_an_hour_and_most_of_the_limit() {
             let used = begin * MIB + per_hour * MIB * minute as f64 / 60.0;
             forecast.sample(Timestamp(0).after(Span::mins(minute)), used, Some(LIMIT));
         }
+
         forecast.exhaustion()
     };
+
     assert_eq!(watch(70, 140.0, 60.0), None, "too early");
+
     let span = watch(90, 140.0, 60.0).expect("a forecast").seconds() / 3600.0;
     assert!((span - 0.45).abs() < 0.1, "{span}");
     assert_eq!(watch(90, 90.0, 60.0), None, "most of the limit is free");

@@ -55,7 +55,14 @@ impl Scale {
 
 impl History {
     pub(super) fn new(scale: &'static Scale) -> Self {
-        Self { scale, buckets: vec![EMPTY; scale.kept].into(), first: 0, len: 0, newest: 0, shift: 0 }
+        Self {
+            scale,
+            buckets: vec![EMPTY; scale.kept].into(),
+            first: 0,
+            len: 0,
+            newest: 0,
+            shift: 0,
+        }
     }
 
     pub(super) fn scale(&self) -> &'static Scale {
@@ -71,14 +78,16 @@ impl History {
         self.shift = self.shift.saturating_add(by_ms);
     }
 
-    /// Adds a sample. Returns whether the window should be evaluated, because buckets were completed. A gap of more than
-    /// a twelfth of the window drops all that came before it, because nobody knows what happened meanwhile.
+    /// Adds a sample. Returns whether the window should be evaluated, because buckets were
+    /// completed. A gap of more than a twelfth of the window drops all that came before it, because
+    /// nobody knows what happened meanwhile.
     pub(super) fn add(&mut self, at: Timestamp, value: f32, covariate: f32) -> bool {
         let number = at.0.saturating_sub(self.shift).div_euclid(self.scale.bucket.0);
         let step = if self.len == 0 { 0 } else { number.saturating_sub(self.newest) };
         if step < 0 {
             return false;
         }
+
         let dropped = step * self.scale.bucket.0 > self.scale.window.0 / 12 + self.scale.bucket.0;
         if self.len == 0 || dropped {
             self.clear();
@@ -86,45 +95,56 @@ impl History {
             self.push(Bucket { value, covariate });
             return false;
         }
+
         if step == 0 {
             let newest = self.newest_mut();
             newest.value = newest.value.min(value);
             newest.covariate = covariate;
             return false;
         }
+
         for _ in 1..step {
             self.push(EMPTY);
         }
+
         self.push(Bucket { value, covariate });
         let stride = self.scale.stride;
         let due = number.div_euclid(stride) != self.newest.div_euclid(stride);
         self.newest = number;
+
         due
     }
 
     /// Returns the complete buckets, oldest first, each with its position.
     pub(super) fn complete(&self) -> impl Iterator<Item = (f32, Bucket)> + Clone {
         let complete = self.len.saturating_sub(1);
-        (0..complete).map(|index| (f32::from(index), self.at(index))).filter(|(_, bucket)| !bucket.value.is_nan())
+        (0..complete)
+            .map(|index| (f32::from(index), self.at(index)))
+            .filter(|(_, bucket)| !bucket.value.is_nan())
     }
 
-    /// Returns the position of the first bucket of the window, or `None` if the window is not full yet. The buckets before
-    /// it are the time before the window.
+    /// Returns the position of the first bucket of the window, or `None` if the window is not full
+    /// yet. The buckets before it are the time before the window.
     pub(super) fn window_begin(&self) -> Option<f32> {
         let begin = usize::from(self.len).checked_sub(1 + self.scale.points())?;
         Some(f32::from(u16::try_from(begin).unwrap_or(u16::MAX)))
     }
 
-    /// Writes the points of the window to `points`, each value reduced by the covariate's share, and returns their number.
+    /// Writes the points of the window to `points`, each value reduced by the covariate's share,
+    /// and returns their number.
     pub(super) fn window(&self, coefficient: f64, points: &mut [Point]) -> usize {
         let begin = self.window_begin().unwrap_or(f32::INFINITY);
-        let buckets =
-            self.complete().filter(|(x, _)| *x >= begin).map(|(x, bucket)| (x - begin, bucket.less(coefficient)));
+        let buckets = self
+            .complete()
+            .filter(|(x, _)| *x >= begin)
+            .map(|(x, bucket)| (x - begin, bucket.less(coefficient)));
         let mut count = 0;
+
         for (point, bucket) in points.iter_mut().zip(buckets) {
             *point = bucket;
             count += 1;
         }
+
         count
     }
 
@@ -141,9 +161,17 @@ impl History {
     /// Returns by how much the covariate has risen over the window; zero if it is not known.
     pub(super) fn covariate_rise(&self) -> f64 {
         let begin = self.window_begin().unwrap_or(f32::INFINITY);
-        let mut window = self.complete().filter(|(x, _)| *x >= begin).map(|(_, bucket)| f64::from(bucket.covariate));
+        let mut window = self
+            .complete()
+            .filter(|(x, _)| *x >= begin)
+            .map(|(_, bucket)| f64::from(bucket.covariate));
         let (first, last) = (window.next(), window.last());
-        first.zip(last).map(|(first, last)| last - first).filter(|rise| rise.is_finite()).unwrap_or_default()
+
+        first
+            .zip(last)
+            .map(|(first, last)| last - first)
+            .filter(|rise| rise.is_finite())
+            .unwrap_or_default()
     }
 
     /// Returns whether the covariate of every complete bucket is known.
@@ -159,7 +187,9 @@ impl History {
     #[expect(clippy::cast_possible_truncation, reason = "a whole number of at most three digits")]
     fn time_of(&self, position: f32) -> Timestamp {
         let back = i64::from(self.len) - 1 - position as i64;
-        Timestamp((self.newest - back).saturating_mul(self.scale.bucket.0).saturating_add(self.shift))
+        Timestamp(
+            (self.newest - back).saturating_mul(self.scale.bucket.0).saturating_add(self.shift),
+        )
     }
 
     fn at(&self, index: u16) -> Bucket {
@@ -178,6 +208,7 @@ impl History {
         } else {
             self.first = (self.first + 1) % u16::try_from(self.buckets.len()).unwrap_or(u16::MAX);
         }
+
         *self.newest_mut() = bucket;
     }
 }

@@ -1,10 +1,11 @@
-//! A small cluster behind the model: objects with owners in several kinds, and an API server that answers reads.
+//! A small cluster behind the model: objects with owners in several kinds, and an API server that
+//! answers reads.
 
 use std::collections::BTreeMap;
 
 use loopwatch_model::observation::{
-    Answer, Cause, ObjectAddress, ObjectKey, ObjectView, Observation, OwnerReference, Probe, Role, Scope, WatchId,
-    WatchedKind,
+    Answer, Cause, ObjectAddress, ObjectKey, ObjectView, Observation, OwnerReference, Probe, Role,
+    Scope, WatchId, WatchedKind,
 };
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
@@ -43,7 +44,12 @@ pub fn config_maps() -> WatchedKind {
 
 pub fn address(kind: &str, namespace: &str, name: &str) -> ObjectAddress {
     let group = if kind == "ConfigMap" { "" } else { "example.io" };
-    ObjectAddress { group: group.into(), kind: kind.into(), namespace: namespace.into(), name: name.into() }
+    ObjectAddress {
+        group: group.into(),
+        kind: kind.into(),
+        namespace: namespace.into(),
+        name: name.into(),
+    }
 }
 
 impl Cluster {
@@ -62,6 +68,7 @@ impl Cluster {
     pub fn unlisted(settings: Settings) -> Self {
         let mut lab = Lab::unsynced(settings);
         lab.discover(&[kind(), config_maps()]);
+
         let (objects, unknown_kinds) = Default::default();
         Self { lab, objects, unknown_kinds, reads_fail: None, uids: 0, reads: 0 }
     }
@@ -74,9 +81,15 @@ impl Cluster {
     /// Lists these kinds.
     pub fn list_kinds(&mut self, kinds: &[WatchedKind]) {
         for watched in kinds {
-            let views = self.objects.iter().filter(|(at, _)| at.kind == watched.kind).map(|(_, v)| v.clone()).collect();
+            let views = self
+                .objects
+                .iter()
+                .filter(|(at, _)| at.kind == watched.kind)
+                .map(|(_, v)| v.clone())
+                .collect();
             self.lab.list_in(&watched.watch, views);
         }
+
         self.answer();
     }
 
@@ -92,6 +105,7 @@ impl Cluster {
             managers: vec![spec_writer("widget-operator", "", self.lab.now)],
             ..ObjectView::default()
         };
+
         self.objects.insert(at.clone(), view.clone());
         view
     }
@@ -108,6 +122,7 @@ impl Cluster {
         self.lab.version += 1;
         let Some(view) = self.objects.get_mut(at) else { return };
         view.version = self.lab.version.to_string();
+
         let view = view.clone();
         self.lab.apply_to(&watch_of(at), view);
         self.answer();
@@ -130,6 +145,7 @@ impl Cluster {
     pub fn delete(&mut self, at: &ObjectAddress) {
         self.delete_unseen(at);
         self.lab.version += 1;
+
         let key = ObjectKey { namespace: at.namespace.clone(), name: at.name.clone() };
         let version = self.lab.version.to_string();
         self.lab.observe(Observation::Deleted { watch: watch_of(at), key, version });
@@ -162,12 +178,14 @@ impl Cluster {
         for probe in self.lab.model.probes() {
             let Probe::Read(at) = &probe else { continue };
             self.reads += 1;
+
             let answer = match (self.objects.get(at), self.reads_fail) {
                 (_, Some(cause)) => Answer::Failed(cause),
                 _ if self.unknown_kinds.contains(&at.kind) => Answer::KindUnknown,
                 (Some(view), None) => Answer::Found(Box::new(view.clone())),
                 (None, None) => Answer::Absent,
             };
+
             self.lab.observe(Observation::Answered { probe, answer });
         }
     }

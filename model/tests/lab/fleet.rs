@@ -1,10 +1,10 @@
-//! A synthetic fleet: the memory of operators over days, healthy ones and those that leak. The same seed gives the same
-//! histories.
+//! A synthetic fleet: the memory of operators over days, healthy ones and those that leak. The same
+//! seed gives the same histories.
 //!
-//! A pod has 512 MiB. Its live heap consists of a base that fills during the warm-up, a daily wave, correlated noise and
-//! lasting steps. The collector measures the live heap when the heap has doubled (`GOGC=100`) or after two minutes;
-//! between two collections the heap grows, so resident memory is a sawtooth. The pod is killed when resident memory
-//! exceeds the limit.
+//! A pod has 512 MiB. Its live heap consists of a base that fills during the warm-up, a daily wave,
+//! correlated noise and lasting steps. The collector measures the live heap when the heap has
+//! doubled (`GOGC=100`) or after two minutes; between two collections the heap grows, so resident
+//! memory is a sawtooth. The pod is killed when resident memory exceeds the limit.
 
 use std::f64::consts::TAU;
 
@@ -98,23 +98,34 @@ impl Pod {
     pub fn new(seed: u64, load: Load) -> Self {
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         (0..16).for_each(|_| _ = dice.roll(2));
+
         let mut between = |low: f64, high: f64| low + (high - low) * uniform(&mut dice);
         let base = MIB * between(40_f64.ln(), 120_f64.ln()).exp();
         let other = MIB * between(20.0, 40.0);
         let warm_up = (between(0.1, 0.4), between((1.0 / 30.0_f64).ln(), 3_f64.ln()).exp());
-        let wave = (if load.full_wave { load.wave } else { between(0.0, load.wave) }, between(0.0, 24.0));
+        let wave =
+            (if load.full_wave { load.wave } else { between(0.0, load.wave) }, between(0.0, 24.0));
         let noise = (between(0.01, 0.04) * base, between(5.0, 60.0) / 60.0, 0.0);
         let leak_begin = between(0.0, 12.0);
+
         let objects = between(50_f64.ln(), 2000_f64.ln()).exp().round();
         let cached = between(0.2, 0.5) * base / objects;
         let allocates = MIB * between(0.2, 3.0);
         let mut bursts = Vec::new();
+
         for day in 0..7 {
             for half in 0..2 {
                 let begin = f64::from(day) * 24.0 + f64::from(half) * 12.0 + between(0.0, 6.0);
-                bursts.push([begin, between(1.0, 3.0), between(1.0, 4.0), between(1.0, 3.0), between(0.3, 1.0)]);
+                bursts.push([
+                    begin,
+                    between(1.0, 3.0),
+                    between(1.0, 4.0),
+                    between(1.0, 3.0),
+                    between(0.3, 1.0),
+                ]);
             }
         }
+
         bursts.retain(|_| load.bursts);
         let (heap, live) = (base * 0.5, base * 0.5);
         Self {
@@ -151,6 +162,7 @@ impl Pod {
             let t = self.hours - begin;
             height * (t / up).min((up + hold + down - t) / down).clamp(0.0, 1.0)
         });
+
         (self.objects * (1.0 + added.sum::<f64>())).round()
     }
 
@@ -161,6 +173,7 @@ impl Pod {
         let wave = self.wave.0 * 0.5 * (1.0 + (TAU * (self.hours + self.wave.1) / 24.0).sin());
         let objects = self.cached * (self.objects_now() - self.objects);
         let jitter = 0.01 * self.base * normal(&mut self.dice);
+
         self.base * (warm + wave) + self.noise.2 + self.steps + objects + self.leaked + jitter
     }
 
@@ -168,12 +181,15 @@ impl Pod {
         self.hours += STEP;
         let (deviation, constant, noise) = self.noise;
         let decay = (-STEP / constant).exp();
-        self.noise.2 = noise * decay + deviation * (1.0 - decay * decay).sqrt() * normal(&mut self.dice);
+        self.noise.2 =
+            noise * decay + deviation * (1.0 - decay * decay).sqrt() * normal(&mut self.dice);
+
         if uniform(&mut self.dice) < STEP / 48.0 {
             let size = self.base * (0.03 + 0.12 * uniform(&mut self.dice));
             // Steps come and go, so that they do not add up to a leak.
             self.steps += if self.steps > 0.0 { -size } else { size };
         }
+
         if self.hours > self.leak_begin {
             let daily = 1.0 + 0.3 * (TAU * (self.hours + self.wave.1) / 24.0).sin();
             self.leaked += self.load.leak * MIB * STEP * daily;
@@ -188,21 +204,32 @@ impl Iterator for Pod {
         if self.dead {
             return None;
         }
+
         self.advance();
         self.heap += self.allocates * 30.0 * (0.7 + 0.6 * uniform(&mut self.dice));
+
         let goal = 2.0 * self.live;
         let high = self.heap.min(goal);
         if self.heap >= goal || self.hours - self.collected > 2.0 / 60.0 {
             self.live = self.alive().max(MIB);
             (self.heap, self.collected) = (self.live, self.hours);
         }
+
         // The runtime returns memory to the system only slowly.
         self.kept = high.max(self.kept * (-STEP * 6.0).exp()).max(self.heap);
         let resident = self.other + self.kept;
         self.dead = resident >= LIMIT;
+
         let at = instant(self.hours);
         let capacity = (LIMIT - self.other) / 2.0;
-        Some(Reading { at, live: self.live, resident, objects: self.objects_now(), capacity, killed: self.dead })
+        Some(Reading {
+            at,
+            live: self.live,
+            resident,
+            objects: self.objects_now(),
+            capacity,
+            killed: self.dead,
+        })
     }
 }
 

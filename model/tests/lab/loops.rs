@@ -42,6 +42,7 @@ impl Loop {
             longest_running_seconds: Some(0.0),
             ..ControllerView::default()
         };
+
         let mut new = Self { lab: Lab::with(settings), view };
         new.run(20, |_| {});
         new.lab.assert_no_findings();
@@ -68,7 +69,12 @@ pub fn add(counter: &mut Option<u64>, by: u64) {
 }
 
 /// Scrapes requests to the API server, by status code, every ten seconds.
-pub fn requests(lab: &mut Lab, seconds: i64, counts: &mut Vec<(String, u64)>, per_scrape: &[(&str, u64)]) {
+pub fn requests(
+    lab: &mut Lab,
+    seconds: i64,
+    counts: &mut Vec<(String, u64)>,
+    per_scrape: &[(&str, u64)],
+) {
     for _ in 0..seconds / 10 {
         lab.advance(Span::secs(10));
         for (code, by) in per_scrape {
@@ -77,6 +83,7 @@ pub fn requests(lab: &mut Lab, seconds: i64, counts: &mut Vec<(String, u64)>, pe
                 None => counts.push(((*code).to_owned(), *by)),
             }
         }
+
         let requests = counts.clone();
         lab.scraped(MetricsView { instance: INSTANCE.into(), requests, ..MetricsView::default() });
     }
@@ -105,5 +112,6 @@ pub fn is_flooded(view: &mut ControllerView) {
 }
 
 pub fn never_begins(view: &mut ControllerView) {
-    (view.succeeded, view.failed, view.workers_busy, view.queue_depth) = (Some(0), Some(0), Some(0), Some(2));
+    (view.succeeded, view.failed, view.workers_busy, view.queue_depth) =
+        (Some(0), Some(0), Some(0), Some(2));
 }

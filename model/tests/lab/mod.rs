@@ -19,8 +19,8 @@ use std::cell::RefCell;
 use loopwatch_model::finding::{Finding, Severity};
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{
-    Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ObjectKey, ObjectView, Observation, Owned, Role,
-    Scope, StatusSchema, StatusShape, WatchId, WatchedKind, Why,
+    Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ObjectKey, ObjectView,
+    Observation, Owned, Role, Scope, StatusSchema, StatusShape, WatchId, WatchedKind, Why,
 };
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{ObjectState, Outcome, Snapshot};
@@ -89,7 +89,9 @@ impl Lab {
     }
 
     pub fn observe(&mut self, observation: Observation) {
-        LOG.with_borrow_mut(|log| log.iter_mut().for_each(|log| log.push((self.now, observation.clone()))));
+        LOG.with_borrow_mut(|log| {
+            log.iter_mut().for_each(|log| log.push((self.now, observation.clone())))
+        });
         self.model.apply(self.now, observation);
     }
 
@@ -102,13 +104,19 @@ impl Lab {
         self.epoch += 1;
         let epoch = self.epoch;
         self.observe(Observation::ListBegan { watch: watch(), epoch });
+
         for object in objects {
             self.version += 1;
             let object = Box::new(object.view(self.version));
             self.observe(Observation::Listed { watch: watch(), object });
         }
+
         self.version += 1;
-        self.observe(Observation::ListEnded { watch: watch(), epoch, version: self.version.to_string() });
+        self.observe(Observation::ListEnded {
+            watch: watch(),
+            epoch,
+            version: self.version.to_string(),
+        });
     }
 
     pub fn apply(&mut self, widget: &Widget) {
@@ -119,7 +127,11 @@ impl Lab {
 
     pub fn delete(&mut self, widget: &Widget) {
         self.version += 1;
-        self.observe(Observation::Deleted { watch: watch(), key: widget.key(), version: self.version.to_string() });
+        self.observe(Observation::Deleted {
+            watch: watch(),
+            key: widget.key(),
+            version: self.version.to_string(),
+        });
     }
 
     /// Creates a widget that converges after one second, and advances past `settle`.
@@ -129,6 +141,7 @@ impl Lab {
         self.advance(Span::secs(1));
         self.apply(widget.ready());
         self.advance(Span::mins(1));
+
         widget
     }
 
@@ -136,9 +149,17 @@ impl Lab {
     pub fn snapshot(&self) -> Snapshot {
         let snapshot = self.model.snapshot();
         for finding in &snapshot.findings {
-            let unlisted = finding.evidence.0.keys().find(|key| !finding.info().evidence.contains(key));
-            assert_eq!(unlisted, None, "the table of findings lacks evidence of {}", finding.code.name());
+            let unlisted =
+                finding.evidence.0.keys().find(|key| !finding.info().evidence.contains(key));
+
+            assert_eq!(
+                unlisted,
+                None,
+                "the table of findings lacks evidence of {}",
+                finding.code.name()
+            );
         }
+
         snapshot
     }
 
@@ -152,19 +173,30 @@ impl Lab {
     /// Returns the findings that alert, with their severity.
     pub fn alerting(&self) -> Vec<(String, Severity)> {
         let snapshot = self.snapshot();
-        let alerting = |finding: &&Finding| finding.alerts_at(self.now) && finding.severity != Severity::Info;
-        snapshot.findings.iter().filter(alerting).map(|f| (f.code.name().to_owned(), f.severity)).collect()
+        let alerting =
+            |finding: &&Finding| finding.alerts_at(self.now) && finding.severity != Severity::Info;
+        snapshot
+            .findings
+            .iter()
+            .filter(alerting)
+            .map(|f| (f.code.name().to_owned(), f.severity))
+            .collect()
     }
 
     /// Returns all open findings, each as `Code subject`.
     pub fn findings(&self) -> Vec<String> {
-        self.snapshot().findings.iter().map(|f| format!("{} {}", f.code.name(), f.subject)).collect()
+        self.snapshot()
+            .findings
+            .iter()
+            .map(|f| format!("{} {}", f.code.name(), f.subject))
+            .collect()
     }
 
     /// Returns the summary of the only open finding.
     pub fn evidence(&self) -> String {
         let findings = self.snapshot().findings;
         assert_eq!(findings.len(), 1, "{:?}", self.findings());
+
         findings[0].summary()
     }
 
@@ -262,10 +294,12 @@ impl Widget {
         if name == "Ready" {
             self.conditions.retain(|(other, ..)| other != "Stalled");
         }
+
         match self.conditions.iter_mut().find(|(other, ..)| other == name) {
             Some(condition) => *condition = (name.into(), status, reason.into()),
             None => self.conditions.push((name.into(), status, reason.into())),
         }
+
         self
     }
 
@@ -289,8 +323,11 @@ impl Widget {
             changed: self.changed,
             ..Condition::default()
         });
-        let phase = (!self.phase.is_empty())
-            .then(|| Fact { path: "status.phase".into(), value: FactValue::Text(self.phase.clone()) });
+
+        let phase = (!self.phase.is_empty()).then(|| Fact {
+            path: "status.phase".into(),
+            value: FactValue::Text(self.phase.clone()),
+        });
         let filled = self.status_writes > 0;
         let settled = if filled { self.status_writes.wrapping_mul(0x9e37_79b9) ^ 0x55 } else { 0 };
         let user = Manager {
@@ -299,14 +336,20 @@ impl Widget {
             owns: Owned { spec: true, ..Owned::default() },
             ..Manager::default()
         };
+
         let operator = Manager {
             name: "widget-operator".into(),
             subresource: "status".into(),
             time: self.status_written,
-            owns: Owned { status: true, finalizers: !self.finalizers.is_empty(), ..Owned::default() },
+            owns: Owned {
+                status: true,
+                finalizers: !self.finalizers.is_empty(),
+                ..Owned::default()
+            },
             finalizers: self.finalizers.clone(),
             ..Manager::default()
         };
+
         ObjectView {
             key: self.key(),
             uid: format!("00000000-0000-4000-8000-{:012x}", self.uid & 0xffff_ffff_ffff),
@@ -316,7 +359,9 @@ impl Widget {
             deleted: self.deleted,
             finalizers: self.finalizers.clone(),
             managers: if filled { vec![user, operator] } else { vec![user] },
-            paused: self.paused.then(|| loopwatch_model::observation::Pause { by: "spec.suspend".into() }),
+            paused: self
+                .paused
+                .then(|| loopwatch_model::observation::Pause { by: "spec.suspend".into() }),
             status: if filled { StatusShape::Filled } else { StatusShape::Absent },
             observed_generation: self.observed,
             conditions: conditions.collect(),

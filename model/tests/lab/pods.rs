@@ -1,8 +1,8 @@
 //! The operator beside the objects: its Pods, its lease and its metrics.
 
 use loopwatch_model::observation::{
-    Cause, ContainerEnd, ContainerView, ControllerView, Framework, LeaseView, MetricsView, Observation, OperatorView,
-    OperatorWorkload, PodView, Revision,
+    Cause, ContainerEnd, ContainerView, ControllerView, Framework, LeaseView, MetricsView,
+    Observation, OperatorView, OperatorWorkload, PodView, Revision,
 };
 use loopwatch_model::time::{Span, Timestamp};
 
@@ -29,7 +29,11 @@ impl Op {
     pub fn running(lab: &Lab) -> Self {
         let started = lab.ago(Span::hours(1));
         let pod = pod(POD, started);
-        let workload = OperatorWorkload { kind: "Deployment".into(), replicas: 1, ..OperatorWorkload::default() };
+        let workload = OperatorWorkload {
+            kind: "Deployment".into(),
+            replicas: 1,
+            ..OperatorWorkload::default()
+        };
         let view = OperatorView {
             namespace: "ops".into(),
             name: OPERATOR.into(),
@@ -38,6 +42,7 @@ impl Op {
             complete: true,
             ..OperatorView::default()
         };
+
         Self { view, exit_code: 2 }
     }
 
@@ -49,10 +54,12 @@ impl Op {
         lab.converged("web");
         lab.run_with_lease(POD, 10);
         lab.assert_no_findings();
+
         (lab, op)
     }
 
-    /// Returns a lab with an operator of which loopwatch sees no Pods, but a lease, and its metrics.
+    /// Returns a lab with an operator of which loopwatch sees no Pods, but a lease, and its
+    /// metrics.
     pub fn with_lab_without_pods() -> Lab {
         let mut lab = Lab::new();
         let mut op = Self::running(&lab);
@@ -62,6 +69,7 @@ impl Op {
         lab.converged("web");
         lab.run_with_lease(POD, 10);
         lab.scrape(INSTANCE, ControllerView::default());
+
         lab.assert_no_findings();
         lab
     }
@@ -85,6 +93,7 @@ impl Op {
         let container = self.container();
         let started = container.running_since.take();
         let end = ContainerEnd { reason: reason.into(), exit_code, started, finished: Some(now) };
+
         (container.ended, container.ready) = (Some(end), false);
         container.waiting = "CrashLoopBackOff".into();
         self.seen(lab);
@@ -108,6 +117,7 @@ impl Op {
             self.restart(lab);
             lab.advance(Span::secs(20));
         }
+
         self.crash(lab, reason);
     }
 }
@@ -121,6 +131,7 @@ pub fn pod(name: &str, started: Timestamp) -> PodView {
         memory_limit: Some(128 << 20),
         ..ContainerView::default()
     };
+
     let hash = name.rsplit('-').nth(1).unwrap_or_default().to_owned();
     PodView {
         name: name.into(),
@@ -139,7 +150,8 @@ impl Lab {
         self.renewed_ago(holder, None, Span::ZERO);
     }
 
-    /// loopwatch sees the operator's lease, which the holder renewed some time ago, and had acquired some time before that.
+    /// loopwatch sees the operator's lease, which the holder renewed some time ago, and had
+    /// acquired some time before that.
     pub fn renewed_ago(&mut self, holder: &str, led: Option<Span>, ago: Span) {
         let renewed = self.ago(ago);
         let lease = LeaseView {
@@ -152,6 +164,7 @@ impl Lab {
             duration: Some(Span::secs(15)),
             ..LeaseView::default()
         };
+
         self.observe(Observation::LeaseSeen(lease));
         let names = vec!["6ab5f5a3.example.io".to_owned()];
         self.observe(Observation::LeasesListed { namespace: "ops".into(), names });
@@ -181,6 +194,10 @@ impl Lab {
     }
 
     pub fn scrape_fails(&mut self, instance: &str, cause: Cause) {
-        self.observe(Observation::ScrapeFailed { instance: instance.into(), cause, detail: String::new() });
+        self.observe(Observation::ScrapeFailed {
+            instance: instance.into(),
+            cause,
+            detail: String::new(),
+        });
     }
 }

@@ -1,9 +1,11 @@
-//! Further steps of the fixture: sources that fail, lists, restarts and steps of the clock; and questions about findings.
+//! Further steps of the fixture: sources that fail, lists, restarts and steps of the clock; and
+//! questions about findings.
 
 use loopwatch_model::finding::{Change, Finding};
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{
-    Answer, Cause, Manager, ObjectView, Observation, Owned, Probe, Scope, SourceId, WatchId, WatchedKind,
+    Answer, Cause, Manager, ObjectView, Observation, Owned, Probe, Scope, SourceId, WatchId,
+    WatchedKind,
 };
 use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::snapshot::{KindSummary, ObjectRow};
@@ -34,7 +36,8 @@ pub fn forbidden(kind: WatchedKind) -> WatchedKind {
     WatchedKind { missing: vec!["list".into()], ..kind }
 }
 
-/// Returns the managed fields entry of a client that wrote the spec through a subresource, or directly if it is empty.
+/// Returns the managed fields entry of a client that wrote the spec through a subresource, or
+/// directly if it is empty.
 pub fn spec_writer(name: &str, subresource: &str, time: Timestamp) -> Manager {
     Manager {
         name: name.into(),
@@ -53,11 +56,14 @@ impl Lab {
         lab.advance(Span::hours(1));
         lab.apply(web.waiting());
         lab.advance(Span::mins(20));
+
         assert!(lab.has("Regressed"));
+
         (lab, web)
     }
 
-    /// Returns a lab with a widget that has not recovered since its bad spec was reverted 20 minutes ago, and that widget.
+    /// Returns a lab with a widget that has not recovered since its bad spec was reverted 20
+    /// minutes ago, and that widget.
     pub fn unrecovered() -> (Self, Widget) {
         let mut lab = Self::new();
         let mut pg = lab.converged("pg");
@@ -67,8 +73,10 @@ impl Lab {
         lab.advance(Span::mins(1));
         lab.apply(pg.spec(1, lab.now));
         lab.apply(pg.failed("PrimaryNotStarting"));
+
         lab.advance(Span::mins(20));
         assert_eq!(lab.findings(), ["NeverRecovered Widget team-a/pg"]);
+
         (lab, pg)
     }
 
@@ -98,7 +106,11 @@ impl Lab {
 
     pub fn fail_watch(&mut self, watch: &WatchId) {
         let source = SourceId::Watch(watch.clone());
-        self.observe(Observation::SourceFailed { source, cause: Cause::Connection, detail: "refused".into() });
+        self.observe(Observation::SourceFailed {
+            source,
+            cause: Cause::Connection,
+            detail: "refused".into(),
+        });
     }
 
     /// The watch works again, and goes on from the version that it had reached.
@@ -140,6 +152,7 @@ impl Lab {
         for view in views {
             self.listed(watch, view);
         }
+
         self.end_list(watch);
     }
 
@@ -171,6 +184,7 @@ impl Lab {
         let mut again = Self { model, now: self.now, version: self.version, epoch: 0 };
         again.observe(Observation::Restored(Box::new(self.model.checkpoint())));
         again.discover(&[kind()]);
+
         again
     }
 
@@ -199,7 +213,8 @@ impl Lab {
 
     /// Returns an open finding with this code.
     pub fn finding(&self, code: &str) -> Finding {
-        let found = self.snapshot().findings.into_iter().find(|finding| finding.code.name() == code);
+        let found =
+            self.snapshot().findings.into_iter().find(|finding| finding.code.name() == code);
         found.unwrap_or_else(|| panic!("no finding {code}: {:?}", self.findings()))
     }
 
@@ -209,7 +224,14 @@ impl Lab {
 
     /// Returns the findings that opened or closed since the last call, each as `Code subject`.
     pub fn changes(&mut self) -> Vec<String> {
-        let events = self.model.finding_events().into_iter().filter(|event| event.change != Change::Explained);
-        events.map(|e| format!("{:?} {} {}", e.change, e.finding.code.name(), e.finding.subject)).collect()
+        let events = self
+            .model
+            .finding_events()
+            .into_iter()
+            .filter(|event| event.change != Change::Explained);
+
+        events
+            .map(|e| format!("{:?} {} {}", e.change, e.finding.code.name(), e.finding.subject))
+            .collect()
     }
 }

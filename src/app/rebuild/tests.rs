@@ -29,7 +29,10 @@ struct Run {
 
 fn flags() -> Flags {
     let command = clap::Command::new("loopwatch").subcommand(keys().name("run"));
-    let matches = with_file(command, &File::default()).try_get_matches_from(["loopwatch", "run"]).expect("valid");
+    let matches = with_file(command, &File::default())
+        .try_get_matches_from(["loopwatch", "run"])
+        .expect("valid");
+
     Flags::from_arg_matches(matches.subcommand().expect("run").1).expect("valid")
 }
 
@@ -38,14 +41,16 @@ fn flags() -> Flags {
 impl Run {
     /// Starts everything, and waits until the first lists are complete and a checkpoint is taken.
     async fn start() -> Self {
-        let world = World::new(&[WIDGET]).allow("", &["list", "watch"], "example.io", &["widgets"]).allow(
-            "",
-            &["update"],
-            "example.io",
-            &["widgets/status"],
-        );
+        let world = World::new(&[WIDGET])
+            .allow("", &["list", "watch"], "example.io", &["widgets"])
+            .allow("", &["update"], "example.io", &["widgets/status"]);
         let model: SharedModel = Arc::new(StdMutex::new(Model::new(Settings::default())));
-        let exporter = Arc::new(Exporter::new(model.clone(), Arc::new(SelfMetrics::new()), ExportOptions::default()));
+        let exporter = Arc::new(Exporter::new(
+            model.clone(),
+            Arc::new(SelfMetrics::new()),
+            ExportOptions::default(),
+        ));
+
         let (connections, stop) = (Arc::new(Semaphore::new(100)), CancellationToken::new());
         let (permits, cluster) = (connections.clone(), world.clone());
         let connect: Connect = Arc::new(move |_| {
@@ -55,16 +60,31 @@ impl Run {
                 Ok(cluster)
             })
         });
-        let options = SourceOptions { lease: LeaseSelection::Off, ..SourceOptions::new(HashKey([0; 16])) };
+
+        let options =
+            SourceOptions { lease: LeaseSelection::Off, ..SourceOptions::new(HashKey([0; 16])) };
         let (problems, Flags { cluster, profiles, .. }) = (vec!["a problem".to_owned()], flags());
-        let (effective, receiver) =
-            watch::channel(Effective { cluster, profiles, settings: Settings::default(), problems });
-        let core = Core::new(model.clone(), exporter.clone(), Connection { connect, options }, receiver, None);
+        let (effective, receiver) = watch::channel(Effective {
+            cluster,
+            profiles,
+            settings: Settings::default(),
+            problems,
+        });
+
+        let core = Core::new(
+            model.clone(),
+            exporter.clone(),
+            Connection { connect, options },
+            receiver,
+            None,
+        );
+
         let feed = core.feed().clone();
         let task = tokio::spawn(keep_running(core, stop.clone()));
         let run = Self { world, model, exporter, feed, effective, connections, stop, task };
         sleep(CHECKPOINT_EVERY + Duration::from_secs(5)).await;
         run.assert_works();
+
         run
     }
 
@@ -74,13 +94,22 @@ impl Run {
 
     fn source(&self, name: &str) -> SourceSummary {
         let sources = self.snapshot().sources;
-        sources.iter().find(|source| source.source == name).cloned().unwrap_or_else(|| panic!("{name}: {sources:?}"))
+        sources
+            .iter()
+            .find(|source| source.source == name)
+            .cloned()
+            .unwrap_or_else(|| panic!("{name}: {sources:?}"))
     }
 
     fn assert_works(&self) {
         let snapshot = self.snapshot();
-        let synced: Vec<bool> =
-            snapshot.kinds.iter().flat_map(|kind| &kind.watches).map(|watch| watch.synced).collect();
+        let synced: Vec<bool> = snapshot
+            .kinds
+            .iter()
+            .flat_map(|kind| &kind.watches)
+            .map(|watch| watch.synced)
+            .collect();
+
         assert_eq!(synced, [true]);
         assert!(self.source("discovery").up && self.source("watch/widgets.example.io").up);
         assert!(!self.source("config").up, "the invalid configuration is still reported");
@@ -103,17 +132,25 @@ async fn a_panicked_model_is_rebuilt_from_the_checkpoint_and_lists_anew() {
     run.connections.forget_permits(100);
     PANICS.set(1);
     sleep(Duration::from_secs(2)).await;
+
     // The pump works again, but the sources have no connection yet.
     assert_eq!((run.rebuilds("model"), run.rebuilds("sources")), (1, 0));
     assert!(!run.model.is_poisoned());
     assert_eq!(run.snapshot().observations.get("checkpoint"), Some(&1), "it is restored");
+
     let discovery = run.source("discovery");
     assert!(!discovery.up);
-    assert!(discovery.latest.as_ref().is_some_and(|(_, detail)| detail.contains("injected")), "{discovery:?}");
+    assert!(
+        discovery.latest.as_ref().is_some_and(|(_, detail)| detail.contains("injected")),
+        "{discovery:?}"
+    );
+
     run.connections.add_permits(1);
     sleep(Duration::from_secs(2)).await;
     run.assert_works();
+
     assert!(run.exporter.is_alive());
+
     run.end().await;
 }
 
@@ -123,14 +160,18 @@ async fn a_panicked_supervisor_is_rebuilt_and_the_model_stays() {
     run.connections.forget_permits(100);
     run.world.change(|state| state.poisoned = Some("selfsubjectrulesreviews".to_owned()));
     sleep(Duration::from_secs(400)).await; // until the next poll
+
     assert_eq!((run.rebuilds("model"), run.rebuilds("sources")), (0, 1));
     assert!(!run.source("discovery").up && !run.source("watch/widgets.example.io").up);
     assert_eq!(run.snapshot().kinds.len(), 1, "the model stays");
+
     run.world.change(|state| state.poisoned = None);
     run.connections.add_permits(1);
     sleep(Duration::from_secs(2)).await;
     run.assert_works();
+
     assert_eq!(run.snapshot().observations.get("checkpoint"), None, "there is nothing to restore");
+
     run.end().await;
 }
 
@@ -139,18 +180,26 @@ async fn three_failed_rebuilds_fail_the_liveness_probe_until_one_lasts() {
     let run = Run::start().await;
     PANICS.set(3);
     sleep(Duration::from_secs(30)).await;
+
     assert_eq!((run.rebuilds("model"), run.exporter.is_alive()), (3, true));
+
     run.assert_works();
     PANICS.set(1);
     sleep(Duration::from_secs(30)).await;
+
     assert_eq!((run.rebuilds("model"), run.exporter.is_alive()), (4, false));
+
     sleep(LASTING).await;
     run.assert_works();
+
     assert!(run.exporter.is_alive());
+
     // The next failure is not one of many.
     PANICS.set(1);
     sleep(Duration::from_secs(2)).await;
+
     assert_eq!((run.rebuilds("model"), run.exporter.is_alive()), (5, true));
+
     run.end().await;
 }
 
@@ -159,8 +208,10 @@ async fn sources_that_panic_again_and_again_fail_the_liveness_probe() {
     let run = Run::start().await;
     run.world.change(|state| state.poisoned = Some("selfsubjectrulesreviews".to_owned()));
     sleep(Duration::from_secs(400)).await;
+
     assert!(run.rebuilds("sources") >= 4);
     assert!(!run.exporter.is_alive());
+
     run.end().await;
 }
 
@@ -180,10 +231,18 @@ async fn sources_that_end_at_once_when_loopwatch_stops_are_not_rebuilt() {
         run.connections.forget_permits(100);
         PANICS.set(1);
         sleep(Duration::from_secs(2)).await;
-        // The sources wait for a connection, which they give up together with the task that supervises them.
+
+        // The sources wait for a connection, which they give up together with the task that
+        // supervises them.
         let metrics = run.exporter.clone();
         run.end().await;
-        let rebuilds = metrics.metrics().rebuilds.get_or_create_owned(&RebuildLabels { part: "sources" }).get();
+
+        let rebuilds = metrics
+            .metrics()
+            .rebuilds
+            .get_or_create_owned(&RebuildLabels { part: "sources" })
+            .get();
+
         assert_eq!(rebuilds, 0);
     }
 }
@@ -197,10 +256,13 @@ async fn settings_that_a_panicked_model_has_not_seen_are_in_effect_after_its_reb
         effective.settings.clone_from(&changed);
         false
     });
+
     let observation = Observation::SettingsChanged(Box::new(changed));
     run.feed.send(observation).await.expect("the pump runs");
     sleep(Duration::from_secs(5)).await;
+
     assert_eq!((run.rebuilds("model"), lock(&run.model).settings().learn_after), (1, 77));
+
     run.assert_works();
     run.end().await;
 }
@@ -208,9 +270,12 @@ async fn settings_that_a_panicked_model_has_not_seen_are_in_effect_after_its_reb
 #[tokio::test(start_paused = true)]
 async fn watches_that_a_changed_configuration_ends_are_blind_until_they_list_again() {
     let run = Run::start().await;
-    run.effective.send_modify(|effective| effective.cluster.kubeconfig = Some("/does/not/exist".into()));
+    run.effective
+        .send_modify(|effective| effective.cluster.kubeconfig = Some("/does/not/exist".into()));
     sleep(Duration::from_secs(5)).await;
+
     assert!(!run.source("discovery").up, "there is no connection");
     assert!(!run.source("watch/widgets.example.io").up);
+
     run.end().await;
 }

@@ -40,10 +40,12 @@ pub(super) fn read(
     let model = Mutex::new(model);
     let object = app::runtime()?.block_on(explain::find(&model, question))?;
     let mut explanation = model.explain(&object).context("the object has disappeared")?;
+
     // The model keeps neither reasons and messages nor managers.
     if let Some(view) = last_view(path, at, object) {
         explanation.add_view(&view);
     }
+
     Ok((explanation, not_visible))
 }
 
@@ -56,10 +58,14 @@ fn last_view(path: &Path, at: Option<Timestamp>, object: ObjectAddress) -> Optio
         until.for_each(|line| last.see(line.saw));
     } else {
         let key = app::hash_key();
-        let dump = Dump::read(path, DecodeOptions { key: &key, annotations: &[], extra: Extra::None }).ok()?;
+        let dump =
+            Dump::read(path, DecodeOptions { key: &key, annotations: &[], extra: Extra::None })
+                .ok()?;
         let index = dump.index();
+
         dump.observations(&index).into_iter().for_each(|observation| last.see(observation));
     }
+
     last.view
 }
 
@@ -70,11 +76,14 @@ impl LastView {
         let ObjectAddress { group, kind, namespace, name } = &self.object;
         match observation {
             Observation::KindsDiscovered(kinds) => {
-                let of_kind = kinds.into_iter().filter(|other| other.group == *group && other.kind == *kind);
+                let of_kind =
+                    kinds.into_iter().filter(|other| other.group == *group && other.kind == *kind);
                 self.watches = of_kind.map(|kind| kind.watch).collect();
             }
             Observation::Listed { watch, object } | Observation::Applied { watch, object }
-                if object.key.name == *name && object.key.namespace == *namespace && self.watches.contains(&watch) =>
+                if object.key.name == *name
+                    && object.key.namespace == *namespace
+                    && self.watches.contains(&watch) =>
             {
                 self.view = Some(*object);
             }

@@ -41,24 +41,35 @@ const LONGEST_ERROR: usize = 1_000;
 
 /// Returns the JSON about the object.
 pub(super) async fn ask(server: &ServerUrl, question: &ObjectQuestion) -> anyhow::Result<String> {
-    // rustls does not choose between two linked providers. An error means that one is already installed.
+    // rustls does not choose between two linked providers. An error means that one is already
+    // installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut config = Config::new(server.0.clone());
     config.connect_timeout = Some(WITHIN.0);
     config.default_retry = false;
-    let client = Client::try_from(config).map_err(|error| anyhow::anyhow!(Failure::client(&error).detail))?;
-    let request = Request::get(path(question)).header(ACCEPT, "application/json").body(Body::empty())?;
+
+    let client = Client::try_from(config)
+        .map_err(|error| anyhow::anyhow!(Failure::client(&error).detail))?;
+    let request =
+        Request::get(path(question)).header(ACCEPT, "application/json").body(Body::empty())?;
     let answer = async {
-        let response = client.send(request).await.map_err(|error| unreachable(server, Failure::client(&error)))?;
+        let response = client
+            .send(request)
+            .await
+            .map_err(|error| unreachable(server, Failure::client(&error)))?;
         let (head, body) = response.into_parts();
         let body = Limited::new(body, LARGEST).collect().await;
-        let body = body.map_err(|error| anyhow::anyhow!("cannot read the answer: {error}"))?.to_bytes();
+        let body =
+            body.map_err(|error| anyhow::anyhow!("cannot read the answer: {error}"))?.to_bytes();
+
         anyhow::Ok((head.status, String::from_utf8_lossy(&body).into_owned()))
     };
+
     let (status, body) = timeout(WITHIN.1, answer)
         .await
         .unwrap_or_else(|_| Err(anyhow::anyhow!("no answer within {} s", WITHIN.1.as_secs())))
         .with_context(|| format!("cannot ask loopwatch at {server}"))?;
+
     answer_of(server, status, body)
 }
 
@@ -79,17 +90,26 @@ fn answer_of(server: &ServerUrl, status: StatusCode, body: String) -> anyhow::Re
             "{server} refuses requests that come from another host or through a proxy; use `kubectl port-forward`, or run \
              loopwatch with --expose-ui"
         ),
-        (StatusCode::NOT_FOUND, None) => bail!("{server} is no loopwatch, or one without `explain`"),
+        (StatusCode::NOT_FOUND, None) => {
+            bail!("{server} is no loopwatch, or one without `explain`")
+        }
         (status, None) => bail!("{server} answered with HTTP {}", status.as_u16()),
     }
 }
 
 fn path(question: &ObjectQuestion) -> String {
     let ObjectQuestion { group, kind, namespace, name } = question;
-    let mut path = format!("/api/v1/explain?kind={}&name={}&group={}", encode(kind), encode(name), encode(group));
+    let mut path = format!(
+        "/api/v1/explain?kind={}&name={}&group={}",
+        encode(kind),
+        encode(name),
+        encode(group)
+    );
+
     if let Some(namespace) = namespace {
         path.push_str(&format!("&namespace={}", encode(namespace)));
     }
+
     path
 }
 
@@ -99,18 +119,28 @@ impl FromStr for ServerUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || "expected http:// or https:// with a host, for example http://127.0.0.1:9917".to_owned();
+        let expected = || {
+            "expected http:// or https:// with a host, for example http://127.0.0.1:9917".to_owned()
+        };
         let uri: Uri = text.parse().map_err(|_| expected())?;
-        let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) else { return Err(expected()) };
+        let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) else {
+            return Err(expected());
+        };
+
         if authority.as_str().contains('@') {
             return Err("the URL must not contain a user or a password".to_owned());
         }
-        if authority.as_str() != authority.host() && authority.port_u16().is_none_or(|port| port == 0) {
+
+        if authority.as_str() != authority.host()
+            && authority.port_u16().is_none_or(|port| port == 0)
+        {
             return Err("the port must be a number from 1 to 65535".to_owned());
         }
+
         if uri.query().is_some() {
             return Err("the URL must not have a query".to_owned());
         }
+
         match scheme {
             scheme if *scheme == Scheme::HTTPS => Ok(Self(uri)),
             // The names of tenants' objects must not cross a network unencrypted.
@@ -135,10 +165,15 @@ mod tests {
 
     #[test]
     fn only_https_and_this_host_are_accepted() {
-        for url in ["http://127.0.0.1:9917", "http://localhost:80/", "http://[::1]:1", "https://loopwatch.example.io/x"]
-        {
+        for url in [
+            "http://127.0.0.1:9917",
+            "http://localhost:80/",
+            "http://[::1]:1",
+            "https://loopwatch.example.io/x",
+        ] {
             assert!(url.parse::<ServerUrl>().is_ok(), "{url}");
         }
+
         for (url, expected) in [
             ("widget", "expected http://"),
             ("127.0.0.1:9917", "expected http://"),
@@ -157,8 +192,12 @@ mod tests {
 
     #[test]
     fn names_are_encoded() {
-        let question =
-            ObjectQuestion { kind: "a&b".to_owned(), name: "x/../y z".to_owned(), ..ObjectQuestion::default() };
+        let question = ObjectQuestion {
+            kind: "a&b".to_owned(),
+            name: "x/../y z".to_owned(),
+            ..ObjectQuestion::default()
+        };
+
         assert_eq!(path(&question), "/api/v1/explain?kind=a%26b&name=x%2F..%2Fy%20z&group=");
     }
 
@@ -177,10 +216,14 @@ mod tests {
         ] {
             let status = StatusCode::from_u16(status).expect("a status");
             let error = answer_of(&server, status, body.to_owned()).expect_err(body).to_string();
+
             assert!(error.contains(expected), "{error}");
         }
+
         let long = format!("{{\"error\":\"{}\"}}", "x".repeat(1 << 20));
-        let error = answer_of(&server, StatusCode::NOT_FOUND, long).expect_err("an error").to_string();
+        let error =
+            answer_of(&server, StatusCode::NOT_FOUND, long).expect_err("an error").to_string();
+
         assert!(error.len() < 2_000, "{}", error.len());
         assert!(answer_of(&server, StatusCode::OK, "{}".to_owned()).is_ok());
     }

@@ -9,6 +9,7 @@ fn config(text: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("config.yaml");
     std::fs::write(&path, text).expect("written");
+
     let argument = format!("--config={}", path.display());
     (folder, argument)
 }
@@ -25,6 +26,7 @@ fn a_usage_error_is_one_line_that_names_the_problem() {
     ] {
         let arguments = arguments(line);
         let error = one_line(&parse(&arguments).expect_err(line), &arguments);
+
         assert!(error.contains(expected) && !error.contains('\n'), "{line:?} gave {error:?}");
     }
 }
@@ -43,8 +45,12 @@ fn an_invalid_url_is_not_quoted_because_any_part_of_it_may_be_secret() {
         for flag in ["alertmanager", "notify", "otlp"] {
             let arguments = arguments(&format!("loopwatch run --{flag} {url}"));
             let Parsed { problems, .. } = parse(&arguments).expect("run always starts");
+
             assert_eq!(problems.len(), 1, "{problems:?}");
-            assert!(problems[0].contains(&format!("--{flag}")) && !problems[0].contains("S3CRET"), "{problems:?}");
+            assert!(
+                problems[0].contains(&format!("--{flag}")) && !problems[0].contains("S3CRET"),
+                "{problems:?}"
+            );
         }
     }
 }
@@ -67,20 +73,30 @@ fn the_value_of_an_unknown_flag_is_not_quoted_because_it_may_be_secret() {
         };
         let Parsed { problems, .. } = parse(&line("run")).expect("run always starts");
         let shown = problems.join("; ");
+
         assert!(shown.contains(named) && !shown.contains("S3CRET"), "{given:?}: {shown}");
+
         let error = one_line(&parse(&line("check")).expect_err("an unknown flag"), &line("check"));
         assert!(error.contains("'-") && !error.contains("S3CRET"), "{given:?}: {error}");
     }
-    let Parsed { problems, .. } = parse(&arguments("loopwatch run --expose-ui word")).expect("run always starts");
+
+    let Parsed { problems, .. } =
+        parse(&arguments("loopwatch run --expose-ui word")).expect("run always starts");
+
     assert!(problems[0].contains("'word'"), "the value of no flag: {problems:?}");
 }
 
 #[test]
 fn addresses_of_metrics_beyond_the_limit_are_a_problem() {
-    for (count, problem) in [(50, None), (53, Some("--scrape: 53 addresses; loopwatch reads only the first 50"))] {
-        let urls: Vec<String> = (1..=count).map(|port| format!("http://127.0.0.1:{port}")).collect();
+    for (count, problem) in
+        [(50, None), (53, Some("--scrape: 53 addresses; loopwatch reads only the first 50"))]
+    {
+        let urls: Vec<String> =
+            (1..=count).map(|port| format!("http://127.0.0.1:{port}")).collect();
         let line = format!("run --scrape {}", urls.join(","));
-        let Parsed { problems, .. } = parse(&arguments(&format!("loopwatch {line}"))).expect("valid");
+        let Parsed { problems, .. } =
+            parse(&arguments(&format!("loopwatch {line}"))).expect("valid");
+
         assert_eq!(problems, Vec::from_iter(problem.map(str::to_owned)));
     }
 }
@@ -90,8 +106,10 @@ fn speed_is_a_number() {
     for line in ["demo --speed NaN", "replay x --serve --speed nan"] {
         let arguments = arguments(&format!("loopwatch {line}"));
         let error = one_line(&parse(&arguments).expect_err(line), &arguments);
+
         assert!(error.contains("expected a positive number"), "{error}");
     }
+
     assert!(parse(&arguments("loopwatch demo --speed 1e3")).is_ok());
 }
 
@@ -99,32 +117,59 @@ fn speed_is_a_number() {
 fn run_starts_without_its_invalid_flags() {
     let line = "loopwatch run --no-such-flag --watch apps/v1 --listen nowhere --expose-ui";
     let Parsed { cli, problems, .. } = parse(&arguments(line)).expect("run always starts");
+
     assert!(matches!(cli.command, Command::Run(_)));
     assert_eq!(problems.len(), 3, "{problems:?}");
     assert!(parse(&arguments("loopwatch run --strict --no-such-flag")).is_err());
-    for line in ["run -w apps/v1", "run -wapps/v1", "run extra", "run --deadline", "run --listen --expose-ui"] {
-        let Parsed { cli, problems, .. } = parse(&arguments(&format!("loopwatch {line}"))).expect(line);
+
+    for line in [
+        "run -w apps/v1",
+        "run -wapps/v1",
+        "run extra",
+        "run --deadline",
+        "run --listen --expose-ui",
+    ] {
+        let Parsed { cli, problems, .. } =
+            parse(&arguments(&format!("loopwatch {line}"))).expect(line);
+
         assert_eq!(problems.len(), 1, "{line}: {problems:?}");
+
         let Command::Run(args) = cli.command else { panic!("{line}") };
         assert_eq!(args.flags.serve.expose_ui, line.contains("expose-ui"), "{line}");
     }
-    for line in ["run --max-watches 7 run", "--bogus run --max-watches 7", "--context x run --max-watches 7"] {
-        let Parsed { cli, problems, .. } = parse(&arguments(&format!("loopwatch {line}"))).expect(line);
+
+    for line in [
+        "run --max-watches 7 run",
+        "--bogus run --max-watches 7",
+        "--context x run --max-watches 7",
+    ] {
+        let Parsed { cli, problems, .. } =
+            parse(&arguments(&format!("loopwatch {line}"))).expect(line);
+
         assert_eq!(problems.len(), 1, "{line}: {problems:?}");
+
         let Command::Run(args) = cli.command else { panic!("{line}") };
         assert_eq!(args.flags.cluster.max_watches, 7, "{line}");
     }
+
     for line in ["run --deadline -5m", "run -zw a/B"] {
-        let Parsed { cli, problems, .. } = parse(&arguments(&format!("loopwatch {line}"))).expect(line);
+        let Parsed { cli, problems, .. } =
+            parse(&arguments(&format!("loopwatch {line}"))).expect(line);
+
         assert!(matches!(cli.command, Command::Run(_)));
         assert_eq!(problems.len(), 2, "{line}: {problems:?}");
     }
-    assert!(parse(&arguments("loopwatch chekc --context run")).is_err(), "another command stays an error");
+
+    assert!(
+        parse(&arguments("loopwatch chekc --context run")).is_err(),
+        "another command stays an error"
+    );
 }
 
 #[test]
 fn run_starts_with_arguments_that_are_no_flags() {
     use std::os::unix::ffi::OsStringExt as _;
+
     let text = |text: &str| OsString::from(text);
     let bytes = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
     for (given, problem) in [
@@ -141,8 +186,10 @@ fn run_starts_with_arguments_that_are_no_flags() {
         let mut line = arguments("loopwatch run");
         line.extend(given);
         line.push("--expose-ui".into());
+
         let Parsed { cli, problems, .. } = parse(&line).expect("run always starts");
         assert!(problems[0].contains(problem), "{line:?}: {problems:?}");
+
         let Command::Run(args) = cli.command else { panic!("{line:?}") };
         assert!(args.flags.serve.expose_ui, "{line:?}");
     }
@@ -164,27 +211,39 @@ fn flags_override_the_file_and_the_file_overrides_defaults() {
     let line = format!("loopwatch run {config} --max-watches 8 -n z");
     let Parsed { cli, settings, problems, .. } = parse(&arguments(&line)).expect("valid");
     let Command::Run(args) = cli.command else { panic!("run") };
+
     assert_eq!(problems, Vec::<String>::new());
+
     let (cluster, serve) = (&args.flags.cluster, &args.flags.serve);
-    assert_eq!((cluster.max_watches, &cluster.namespace[..], cluster.watch.len()), (8, &["z".to_owned()][..], 2));
+    assert_eq!(
+        (cluster.max_watches, &cluster.namespace[..], cluster.watch.len()),
+        (8, &["z".to_owned()][..], 2)
+    );
     assert_eq!((serve.listen.map(|listen| listen.port()), serve.expose_ui), (Some(1), true));
     assert_eq!(args.flags.state_dir, Some("/state".into()));
     assert_eq!(serve.object_series, crate::export::prometheus::ObjectSeries::All);
+
     assert_eq!(settings.limits.object_series, 9);
     assert_eq!(cluster.context.as_deref(), Some("file"));
+
     let Parsed { cli, .. } = parse(&arguments("loopwatch run")).expect("valid");
     let Command::Run(args) = cli.command else { panic!("run") };
+
     assert_eq!(args.flags.cluster.max_watches, crate::sources::options::DEFAULT_MAX_WATCHES);
 }
 
 #[test]
 fn deadlines_of_file_and_flags_are_merged() {
-    let (_folder, config) = config("deadline: [5m, a.io/A=1m, a.io/B=2m]\nsettings: {deadline: 3m}\n");
+    let (_folder, config) =
+        config("deadline: [5m, a.io/A=1m, a.io/B=2m]\nsettings: {deadline: 3m}\n");
     let line = format!("loopwatch run {config} --deadline a.io/B=3m");
     let Parsed { cli, mut settings, .. } = parse(&arguments(&line)).expect("valid");
     let Command::Run(args) = cli.command else { panic!("run") };
+
     args.flags.apply(&mut settings);
-    let shown: Vec<String> = settings.deadlines.iter().map(|(kind, span)| format!("{kind} {span}")).collect();
+    let shown: Vec<String> =
+        settings.deadlines.iter().map(|(kind, span)| format!("{kind} {span}")).collect();
+
     assert_eq!(
         (settings.deadline.to_string().as_str(), &shown[..]),
         ("5m", &["a.io/A 1m".to_owned(), "a.io/B 3m".to_owned()][..])
@@ -197,22 +256,31 @@ fn run_reads_the_default_file_if_it_exists_and_the_user_names_none() {
     let default = folder.path().join("config.yaml");
     let parsed = |line: &str| parse_with(&arguments(line), &default).expect("valid");
     let missing = parsed("loopwatch run");
+
     assert_eq!((missing.file.as_deref(), missing.problems.len()), (Some(default.as_path()), 0));
+
     std::fs::write(&default, "settings: {settle: 3s}\n").expect("written");
     assert_eq!(parsed("loopwatch run").settings.settle.to_string(), "3s");
     assert_eq!(parsed("loopwatch check").settings, Settings::default(), "run only");
+
     let (_folder, named) = config("settings: {settle: 4s}\n");
     assert_eq!(parsed(&format!("loopwatch run {named}")).settings.settle.to_string(), "4s");
     assert!(parsed("loopwatch run --config /does/not/exist").problems[0].contains("cannot read"));
+
     std::fs::write(&default, "settings: {settle: soon}\n").expect("written");
     assert!(!parsed("loopwatch run").file_is_valid);
-    assert!(parsed(&format!("loopwatch run {named} --no-such-flag")).file_is_valid, "only the flag is invalid");
+    assert!(
+        parsed(&format!("loopwatch run {named} --no-such-flag")).file_is_valid,
+        "only the flag is invalid"
+    );
 }
 
 #[test]
 fn a_file_may_set_flags_that_the_command_does_not_take() {
     let (_folder, config) = config("kubeconfig: /k\noperator: a/b\nlisten: 127.0.0.1:1\n");
     let line = format!("loopwatch check {config} --snapshot dump.yaml");
-    let Parsed { problems, .. } = parse(&arguments(&line)).expect("a dump conflicts with flags, not with the file");
+    let Parsed { problems, .. } =
+        parse(&arguments(&line)).expect("a dump conflicts with flags, not with the file");
+
     assert_eq!(problems, Vec::<String>::new());
 }

@@ -60,8 +60,10 @@ impl Paced<'_> {
             let stop = app::stop_signal();
             let exporter = app::exporter(model.clone(), self.serve);
             let speed = self.speed.clamp(SPEEDS.0, SPEEDS.1);
-            let played = Played { model, exporter: exporter.clone(), judge: self.judge, speed, on_event };
+            let played =
+                Played { model, exporter: exporter.clone(), judge: self.judge, speed, on_event };
             let playing = tokio::spawn(played.play(self.recording, self.until));
+
             timeline::serve(self.serve.listen, exporter, stop).await?;
             playing.abort();
             Ok(())
@@ -96,7 +98,8 @@ impl Pace {
 
     /// How long it takes until an instant of the recording has come; `None` if it has.
     fn wait_for(&self, at: Timestamp) -> Option<Duration> {
-        let due = Duration::try_from_secs_f64(at.since(self.first).seconds() / self.speed).unwrap_or(Duration::MAX);
+        let due = Duration::try_from_secs_f64(at.since(self.first).seconds() / self.speed)
+            .unwrap_or(Duration::MAX);
         due.checked_sub(self.start.elapsed()).filter(|wait| !wait.is_zero())
     }
 }
@@ -104,32 +107,42 @@ impl Pace {
 // === impl Played ===
 
 impl Played {
-    /// Applies the recording up to `until` or to its end. Time advances also between observations, so that the ages on the
-    /// page grow.
+    /// Applies the recording up to `until` or to its end. Time advances also between observations,
+    /// so that the ages on the page grow.
     async fn play(mut self, mut recording: Recording, until: Option<Timestamp>) {
         let mut input = RecordingInput::new(&recording.header().recorded_by);
         input.speed = Some(self.speed);
+
         let (mut now, mut pace) = (None, None);
         while let Some(mut line) = recording.next() {
             if let Some(judge) = &self.judge {
                 override_settings(&mut line.saw, judge, app::lock(&self.model).settings());
             }
+
             let stops = until.is_some_and(|until| until < line.at);
             let next = until.map_or(line.at, |until| until.min(line.at));
             input.begins.get_or_insert(next);
-            let pace = pace.get_or_insert_with(|| Pace { start: Instant::now(), first: next, speed: self.speed });
+
+            let pace = pace.get_or_insert_with(|| Pace {
+                start: Instant::now(),
+                first: next,
+                speed: self.speed,
+            });
             while let Some(wait) = pace.wait_for(next) {
                 let at = pace.now().min(next);
                 self.apply(at, Observation::Tick);
                 self.show(&mut input, &recording, at);
                 tokio::time::sleep(wait.min(STEP)).await;
             }
+
             if stops {
                 break;
             }
+
             self.apply(line.at, line.saw);
             now = Some(line.at);
         }
+
         input.speed = None;
         if let Some(at) = until.or(now) {
             self.show(&mut input, &recording, at);
@@ -141,6 +154,7 @@ impl Played {
         model.apply(at, observation);
         model.probes(); // the recording contains the answers
         model.reference_events(); // they went to the webhook of their time
+
         let events = model.finding_events();
         drop(model);
         events.iter().for_each(|event| (self.on_event)(event));

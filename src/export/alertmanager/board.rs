@@ -1,5 +1,5 @@
-//! Which alerts fire: one per finding, severity, group, kind and target namespace, as in `alerts/findings.rules.yaml`, with the
-//! team of the namespace.
+//! Which alerts fire: one per finding, severity, group, kind and target namespace, as in
+//! `alerts/findings.rules.yaml`, with the team of the namespace.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,8 @@ struct Key {
 #[derive(Debug)]
 struct Firing {
     since: Timestamp,
-    /// The number of affected objects and the names of the worst. If they change, the alert is posted again at once.
+    /// The number of affected objects and the names of the worst. If they change, the alert is
+    /// posted again at once.
     shown: (usize, Vec<String>),
     annotations: Pairs,
 }
@@ -72,11 +73,12 @@ const REPEAT: Span = Span::secs(60);
 /// How long an alert fires without another posting. Prometheus allows four repetitions.
 const LIFETIME: Span = Span::mins(5);
 
-/// How long a cleared alert is repeated, so that an Alertmanager that was away learns of it, as Prometheus does.
+/// How long a cleared alert is repeated, so that an Alertmanager that was away learns of it, as
+/// Prometheus does.
 const REMEMBERED: Span = Span::mins(15);
 
-/// How long after its last sign another replica still leads. One that takes over must repeat the alerts of the leader before it,
-/// with the same labels, before they end.
+/// How long after its last sign another replica still leads. One that takes over must repeat the
+/// alerts of the leader before it, with the same labels, before they end.
 const LEADS: Span = Span::mins(1);
 
 /// The maximum number of alerts that fire.
@@ -112,34 +114,46 @@ impl Board {
         self.firing.len()
     }
 
-    /// Takes the findings of a snapshot. Returns the number of new alerts for which there is no room.
+    /// Takes the findings of a snapshot. Returns the number of new alerts for which there is no
+    /// room.
     pub(super) fn update(&mut self, snapshot: &Snapshot) -> u64 {
         let now = snapshot.at;
         if self.is_relisting(snapshot) {
             self.now = self.now.max(Some(now)); // nothing has set the time of a new model yet
             return 0;
         }
+
         if self.now.is_none() {
             self.started = now;
         }
+
         self.now = Some(now);
         let groups = groups(snapshot);
         self.clear_others(now, &groups);
+
         let mut dropped = 0;
         for (key, group) in groups {
             let known = self.firing.get(&key);
             let is_due = known.is_some() || group.is_due(now);
-            if !is_due && (now.since(self.started) >= LIFETIME || self.waiting.len() >= MAX_ALERTS) {
+            if !is_due && (now.since(self.started) >= LIFETIME || self.waiting.len() >= MAX_ALERTS)
+            {
                 continue;
             }
-            let room = if key.severity == Severity::Critical { MAX_ALERTS } else { MAX_ALERTS - FOR_CRITICAL };
+
+            let room = if key.severity == Severity::Critical {
+                MAX_ALERTS
+            } else {
+                MAX_ALERTS - FOR_CRITICAL
+            };
             if known.is_none() && self.firing.len() >= room {
                 dropped += 1;
                 continue;
             }
+
             let since = known.map_or_else(|| group.since().min(now), |known| known.since);
             let shown = group.shown();
             self.changed |= is_due && known.is_none_or(|known| known.shown != shown);
+
             let annotations = group.annotations(now, &key, &self.links);
             let alert = Firing { since, shown, annotations };
             if is_due {
@@ -149,32 +163,38 @@ impl Board {
                 self.waiting.insert(key, alert);
             }
         }
+
         dropped
     }
 
-    /// Returns whether a rebuilt model does not know yet which alerts still fire. A list that does not complete while alerts
-    /// live keeps none of them alive.
+    /// Returns whether a rebuilt model does not know yet which alerts still fire. A list that does
+    /// not complete while alerts live keeps none of them alive.
     fn is_relisting(&mut self, snapshot: &Snapshot) -> bool {
         let observations = snapshot.observations.values().sum();
         if observations < std::mem::replace(&mut self.observations, observations) {
             self.relisting = self.now;
         }
-        let lasts = |since: &Timestamp| snapshot.at.since(*since) < LIFETIME && is_incomplete(snapshot);
+
+        let lasts =
+            |since: &Timestamp| snapshot.at.since(*since) < LIFETIME && is_incomplete(snapshot);
         self.relisting = self.relisting.filter(lasts);
         self.relisting.is_some()
     }
 
     /// Clears the alerts without findings, and forgets what does not fire yet.
     fn clear_others(&mut self, now: Timestamp, groups: &BTreeMap<Key, Group<'_>>) {
-        let (firing, waiting) = (std::mem::take(&mut self.firing), std::mem::take(&mut self.waiting));
+        let (firing, waiting) =
+            (std::mem::take(&mut self.firing), std::mem::take(&mut self.waiting));
         let (firing, others) = firing.into_iter().partition(|(key, _)| groups.contains_key(key));
         self.firing = firing;
+
         let ended = waiting.into_iter().filter(|(key, _)| !groups.contains_key(key));
         for (key, alert) in BTreeMap::into_iter(others).chain(ended) {
             self.changed = true;
             let Firing { since, annotations, .. } = alert;
             self.cleared.insert(key, Cleared { since, at: now, annotations });
         }
+
         // A clock that was ahead must not keep them until that time comes again.
         self.cleared.values_mut().for_each(|cleared| cleared.at = cleared.at.min(now));
         self.cleared.retain(|_, cleared| now.since(cleared.at) < REMEMBERED);
@@ -190,9 +210,12 @@ impl Board {
         if !is_due && !self.changed {
             return None;
         }
+
         (self.posted, self.changed) = (Some(now), false);
         let lives_until = now.after(LIFETIME);
-        // A clock that was set back must not make an alert begin after its end, which Alertmanager rejects.
+
+        // A clock that was set back must not make an alert begin after its end, which Alertmanager
+        // rejects.
         let firing = self.firing.iter().map(|(key, Firing { since, annotations, .. })| {
             Alert::new(self.labels_of(key), annotations.clone(), (*since).min(now), lives_until)
         });
@@ -200,7 +223,9 @@ impl Board {
             let at = (*at).min(now);
             Alert::new(self.labels_of(key), annotations.clone(), (*since).min(at), at)
         });
-        let heartbeat = Alert::new(self.heartbeat(), heartbeat_text(), self.started.min(now), lives_until);
+        let heartbeat =
+            Alert::new(self.heartbeat(), heartbeat_text(), self.started.min(now), lives_until);
+
         Some(Posting::of(std::iter::once(heartbeat).chain(firing).chain(cleared)))
     }
 
@@ -217,11 +242,12 @@ impl Board {
             ("target_namespace", namespace),
             ("team", team),
         ];
+
         self.with_user_labels(&own)
     }
 
-    /// Returns the labels of the alert that always fires, so that somebody notices if loopwatch or the way to the
-    /// Alertmanager is gone.
+    /// Returns the labels of the alert that always fires, so that somebody notices if loopwatch or
+    /// the way to the Alertmanager is gone.
     fn heartbeat(&self) -> Pairs {
         self.with_user_labels(&[("alertname", "LoopwatchWatchdog"), ("severity", "none")])
     }
@@ -265,20 +291,32 @@ impl Group<'_> {
     fn annotations(&self, now: Timestamp, key: &Key, links: &Links) -> Pairs {
         let (info, worst) = (key.code.info(), self.worst());
         let place = if key.namespace.is_empty() { "the cluster" } else { &key.namespace };
-        let mut text = format!("{} in {place}: {} affected.\n{}", key.kind, self.0.len(), info.advice);
+        let mut text =
+            format!("{} in {place}: {} affected.\n{}", key.kind, self.0.len(), info.advice);
         let named = worst.iter().filter(|finding| !finding.subject.name().is_empty());
-        let named: Vec<String> =
-            named.map(|finding| format!("{} ({})", finding.subject.name(), now.since(finding.since))).collect();
+        let named: Vec<String> = named
+            .map(|finding| format!("{} ({})", finding.subject.name(), now.since(finding.since)))
+            .collect();
+
         if !named.is_empty() {
             text.push_str(&format!("\nLongest: {}.", named.join(", ")));
         }
+
         if let Some(first) = worst.first() {
-            text.push_str(&format!("\n{}: {}.\nNext: {}", first.subject, first.summary(), first.command()));
+            text.push_str(&format!(
+                "\n{}: {}.\nNext: {}",
+                first.subject,
+                first.summary(),
+                first.command()
+            ));
         }
+
         let summary = format!("{}: {}", info.name, info.meaning.trim_end_matches('.'));
-        let given = [("summary", summary), ("description", text), ("runbook_url", runbook(info.name))];
+        let given =
+            [("summary", summary), ("description", text), ("runbook_url", runbook(info.name))];
         let links = [(PAGE, links.page(&self.0)), ("dashboard_url", links.dashboard(&self.0))];
         let links = links.into_iter().filter_map(|(name, link)| Some((name, link?)));
+
         given.into_iter().chain(links).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
@@ -302,8 +340,10 @@ fn groups(snapshot: &Snapshot) -> BTreeMap<Key, Group<'_>> {
             team: snapshot.teams.get(subject.namespace()).cloned().unwrap_or_default(),
             is_cause_unknown: is_cause_elsewhere(finding, snapshot, LEADS),
         };
+
         groups.entry(key).or_default().0.push(finding);
     }
+
     groups
 }
 
@@ -318,7 +358,11 @@ fn is_incomplete(snapshot: &Snapshot) -> bool {
 fn heartbeat_text() -> Pairs {
     let text = "This alert always fires. Route it to a service that notifies you when it stops: then loopwatch, its cluster \
                 or the way to this Alertmanager is gone.";
-    [("summary".to_owned(), "loopwatch runs".to_owned()), ("description".to_owned(), text.to_owned())].into()
+    [
+        ("summary".to_owned(), "loopwatch runs".to_owned()),
+        ("description".to_owned(), text.to_owned()),
+    ]
+    .into()
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ pub(crate) struct AlertLabel {
 }
 
 /// The labels that loopwatch sets itself.
-const RESERVED: [&str; 6] = ["alertname", "finding", "group", "kind", "severity", "target_namespace"];
+const RESERVED: [&str; 6] =
+    ["alertname", "finding", "group", "kind", "severity", "target_namespace"];
 
 // === impl AlertLabel ===
 
@@ -24,18 +25,28 @@ impl FromStr for AlertLabel {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE, for example cluster=production")?;
+        let (name, value) =
+            text.split_once('=').ok_or("expected NAME=VALUE, for example cluster=production")?;
         let mut characters = name.chars();
         let begins = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
-        if !begins || !characters.all(|c| c.is_ascii_alphanumeric() || c == '_') || name.starts_with("__") {
-            return Err(format!("{name:?} is no name of a label: expected letters, digits and underscores"));
+
+        if !begins
+            || !characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
+            || name.starts_with("__")
+        {
+            return Err(format!(
+                "{name:?} is no name of a label: expected letters, digits and underscores"
+            ));
         }
+
         if RESERVED.contains(&name) {
             return Err(format!("loopwatch sets the label {name} itself"));
         }
+
         if value.is_empty() {
             return Err(format!("the value of {name} is empty, so the label would not exist"));
         }
+
         Ok(Self { name: name.to_owned(), value: value.to_owned() })
     }
 }

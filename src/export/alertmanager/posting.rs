@@ -35,9 +35,14 @@ const BATCH: usize = 64;
 // === impl Alert ===
 
 impl Alert {
-    /// An object may say that its problem began before our era. Alertmanager cannot read such a time, and would reject the whole
-    /// request.
-    pub(super) fn new(labels: Pairs, annotations: Pairs, starts_at: Timestamp, ends_at: Timestamp) -> Self {
+    /// An object may say that its problem began before our era. Alertmanager cannot read such a
+    /// time, and would reject the whole request.
+    pub(super) fn new(
+        labels: Pairs,
+        annotations: Pairs,
+        starts_at: Timestamp,
+        ends_at: Timestamp,
+    ) -> Self {
         let generator_url = annotations.get(PAGE).cloned();
         Self { labels, annotations, starts_at: starts_at.max(Timestamp(0)), ends_at, generator_url }
     }
@@ -48,8 +53,10 @@ impl Alert {
 impl Posting {
     pub(super) fn of(alerts: impl Iterator<Item = Alert>) -> Self {
         let alerts: Vec<Alert> = alerts.collect();
+
         // Texts and times always serialise.
-        let bodies = alerts.chunks(BATCH).map(|batch| serde_json::to_vec(batch).unwrap_or_default());
+        let bodies =
+            alerts.chunks(BATCH).map(|batch| serde_json::to_vec(batch).unwrap_or_default());
         Self { bodies: bodies.collect() }
     }
 }

@@ -1,5 +1,5 @@
-//! The task that posts to one URL. Its host may stand for several Alertmanagers: those of a cluster share silences, but
-//! each must learn of each alert.
+//! The task that posts to one URL. Its host may stand for several Alertmanagers: those of a cluster
+//! share silences, but each must learn of each alert.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -48,13 +48,15 @@ struct Instance {
 /// Time for one request, with the connection and the head of the response.
 const REQUEST: Duration = Duration::from_secs(10);
 
-/// Time for all requests of one posting to one Alertmanager. The others behind the same URL wait for it.
+/// Time for all requests of one posting to one Alertmanager. The others behind the same URL wait
+/// for it.
 const ROUND: Duration = Duration::from_secs(30);
 
 /// Time to look up the addresses of a name.
 const LOOKUP: Duration = Duration::from_secs(5);
 
-/// The part of this time for which the known addresses wait: shorter than a stop of the process takes.
+/// The part of this time for which the known addresses wait: shorter than a stop of the process
+/// takes.
 const KNOWN_WAIT: Duration = Duration::from_secs(1);
 
 /// The maximum number of Alertmanagers behind one URL.
@@ -85,12 +87,13 @@ impl Receiver {
             shown,
             problems: Problems::default(),
         };
+
         [OK, REJECTED, FAILED].into_iter().for_each(|result| receiver.count(result, 0));
         receiver
     }
 
-    /// Posts the newest posting until each instance has accepted it, and waits for the next one. Ends with the sender of the
-    /// postings, after one attempt to post the last one.
+    /// Posts the newest posting until each instance has accepted it, and waits for the next one.
+    /// Ends with the sender of the postings, after one attempt to post the last one.
     pub(super) async fn run(mut self, mut postings: watch::Receiver<Arc<Posting>>) {
         while postings.changed().await.is_ok() {
             self.instances.values_mut().for_each(|instance| instance.done = false);
@@ -99,9 +102,11 @@ impl Receiver {
                 let posting = postings.borrow_and_update().clone();
                 let is_last = postings.has_changed().is_err();
                 let Some(retry_after) = self.post(&posting).await else { break };
+
                 if is_last {
                     return;
                 }
+
                 let wait = backoff.wait(retry_after);
                 tokio::select! {
                     () = sleep(wait) => {}
@@ -116,8 +121,8 @@ impl Receiver {
         }
     }
 
-    /// Posts to the instances that have not accepted the posting yet. Returns `None` if all have, or else the wait that one
-    /// of them asks for.
+    /// Posts to the instances that have not accepted the posting yet. Returns `None` if all have,
+    /// or else the wait that one of them asks for.
     async fn post(&mut self, posting: &Posting) -> Option<Option<Duration>> {
         let mut looking = pin!(self.look_up());
         let mut results = Vec::new();
@@ -128,6 +133,7 @@ impl Receiver {
                 looking.await
             }
         };
+
         let mut problems = Vec::new();
         match looked_up {
             Ok(found) => self.adopt(found),
@@ -136,8 +142,10 @@ impl Receiver {
                 problems.push(format!("cannot look up the host: {problem}"));
             }
         }
+
         let tried: Vec<SocketAddr> = results.iter().map(|(address, _)| *address).collect();
         results.extend(self.post_to(posting, |address| !tried.contains(address)).await);
+
         let mut retry = self.instances.is_empty().then_some(None);
         for (address, answers) in results {
             let mut problem = None;
@@ -155,13 +163,16 @@ impl Receiver {
                     }
                 }
             }
+
             problems.extend(problem);
         }
+
         // All in one line: two problems that take turns would make two lines at each posting.
         match problems.is_empty() {
             true => self.report_success(),
             false => self.report(&problems.join("; ")),
         }
+
         retry
     }
 
@@ -171,7 +182,11 @@ impl Receiver {
         posting: &Posting,
         among: impl Fn(&SocketAddr) -> bool,
     ) -> Vec<(SocketAddr, Vec<Answer>)> {
-        let waiting = self.instances.iter_mut().filter(|(address, instance)| !instance.done && among(address));
+        let waiting = self
+            .instances
+            .iter_mut()
+            .filter(|(address, instance)| !instance.done && among(address));
+
         join_all(waiting.map(|(address, instance)| instance.post(*address, posting, ROUND))).await
     }
 
@@ -181,16 +196,20 @@ impl Receiver {
         let default = if self.uri.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
         let port = self.uri.port_u16().unwrap_or(default);
         let lookups = self.lookups.clone();
+
         async move {
             if let Ok(address) = host.parse::<IpAddr>() {
                 return Ok(vec![(address, port).into()]);
             }
+
             let found = timeout(LOOKUP, lookups.addresses(&host)).await;
             let found = found.map_err(|_| format!("no answer within {} s", LOOKUP.as_secs()))?;
             let mut found = of_one_family(found.map_err(|error| error.to_string())?);
+
             if found.is_empty() {
                 return Err("the name has no address".to_owned());
             }
+
             found.iter_mut().for_each(|address| address.set_port(port));
             Ok(found)
         }
@@ -201,12 +220,15 @@ impl Receiver {
         let left_out = found.len().saturating_sub(MAX_INSTANCES);
         found.truncate(MAX_INSTANCES);
         self.metrics.addresses_dropped.inc_by(left_out as u64);
+
         if left_out > 0 && self.left_out == 0 {
             warn!(
                 alertmanager = self.shown,
-                left_out, "the host has more than {MAX_INSTANCES} addresses; the others get no alerts"
+                left_out,
+                "the host has more than {MAX_INSTANCES} addresses; the others get no alerts"
             );
         }
+
         self.left_out = left_out;
         self.instances.retain(|address, _| found.contains(address));
         for address in found {
@@ -242,12 +264,15 @@ impl Receiver {
     }
 }
 
-/// Returns the addresses of IPv4, or of IPv6 if there are no others: with both, each Alertmanager has one of each.
+/// Returns the addresses of IPv4, or of IPv6 if there are no others: with both, each Alertmanager
+/// has one of each.
 fn of_one_family(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
-    let (four, six): (Vec<SocketAddr>, Vec<SocketAddr>) = addresses.into_iter().partition(SocketAddr::is_ipv4);
+    let (four, six): (Vec<SocketAddr>, Vec<SocketAddr>) =
+        addresses.into_iter().partition(SocketAddr::is_ipv4);
     let mut all = if four.is_empty() { six } else { four };
     all.sort();
     all.dedup();
+
     all
 }
 
@@ -255,23 +280,33 @@ fn of_one_family(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 
 impl Instance {
     /// Posts all bodies, and stops at the first that should be repeated, or when `round` is over.
-    async fn post(&mut self, address: SocketAddr, posting: &Posting, round: Duration) -> (SocketAddr, Vec<Answer>) {
+    async fn post(
+        &mut self,
+        address: SocketAddr,
+        posting: &Posting,
+        round: Duration,
+    ) -> (SocketAddr, Vec<Answer>) {
         let began = Instant::now();
         let mut answers = Vec::new();
         for (posted, body) in posting.bodies.iter().enumerate() {
             if posted > 0 && began.elapsed() >= round {
-                // No number that changes with each posting, which would be another problem for the log.
-                let problem = format!("too slow: it did not take all requests within {} s", round.as_secs());
+                // No number that changes with each posting, which would be another problem for the
+                // log.
+                let problem =
+                    format!("too slow: it did not take all requests within {} s", round.as_secs());
                 answers.push(Answer::Failed { problem, retry_after: None });
                 return (address, answers);
             }
+
             let answer = self.poster.post(body).await;
             let fails = matches!(answer, Answer::Failed { .. });
             answers.push(answer);
+
             if fails {
                 return (address, answers);
             }
         }
+
         self.done = true;
         (address, answers)
     }

@@ -8,7 +8,8 @@ use http::uri::PathAndQuery;
 
 use crate::sources::peer::http_url;
 
-/// The URL to which alerts are posted. An Alertmanager behind a proxy may have a prefix before its API.
+/// The URL to which alerts are posted. An Alertmanager behind a proxy may have a prefix before its
+/// API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AlertmanagerUrl(Uri);
 
@@ -33,6 +34,7 @@ impl FromStr for AlertmanagerUrl {
         if path.is_some_and(|path| path.query().is_some()) {
             return Err("the URL of an Alertmanager has no query".to_owned());
         }
+
         let prefix = path.map_or("", PathAndQuery::path).trim_end_matches('/');
         let path = format!("{}{API}", prefix.strip_suffix(API).unwrap_or(prefix));
         parts.path_and_query = Some(path.parse().map_err(|_| "the path is invalid".to_owned())?);
@@ -60,7 +62,9 @@ mod tests {
             ("https://monitoring/alertmanager/", "https://monitoring/alertmanager/api/v2/alerts"),
             ("http://[::1]:9093/api/v2/alerts", "http://[::1]:9093/api/v2/alerts"),
         ] {
-            let url: AlertmanagerUrl = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            let url: AlertmanagerUrl =
+                text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+
             assert_eq!(url.uri().to_string(), uri);
         }
     }

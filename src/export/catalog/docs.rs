@@ -17,6 +17,7 @@ pub fn markdown() -> String {
                 "\n## {section}\n\n| Metric | Type | Unit | Labels | Meaning | Stability |\n|---|---|---|---|---|---|\n"
             );
         }
+
         let labels: Vec<_> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
         let _ = writeln!(
             page,
@@ -29,6 +30,7 @@ pub fn markdown() -> String {
             metric.stability.as_str(),
         );
     }
+
     page
 }
 
@@ -64,13 +66,33 @@ mod tests {
         for metric in CATALOG.iter().map(|row| &row.metric) {
             let name = metric.name;
             assert!(seen.insert(metric.family_name()), "{name}: the family is listed twice");
-            assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'), "{name}");
-            assert!(name.starts_with("loopwatch_") || name.starts_with("process_"), "{name}: no prefix");
-            assert_eq!(name.ends_with("_total"), metric.kind == MetricType::Counter, "{name}: _total is for counters");
-            assert_eq!(name.ends_with("_info"), metric.kind == MetricType::Info, "{name}: _info is for info metrics");
+            assert!(
+                name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'),
+                "{name}"
+            );
+            assert!(
+                name.starts_with("loopwatch_") || name.starts_with("process_"),
+                "{name}: no prefix"
+            );
+
+            assert_eq!(
+                name.ends_with("_total"),
+                metric.kind == MetricType::Counter,
+                "{name}: _total is for counters"
+            );
+            assert_eq!(
+                name.ends_with("_info"),
+                metric.kind == MetricType::Info,
+                "{name}: _info is for info metrics"
+            );
+
             for reserved in ["_count", "_sum", "_bucket", "_created"] {
-                assert!(!name.ends_with(reserved), "{name}: {reserved} is reserved for histograms and counters");
+                assert!(
+                    !name.ends_with(reserved),
+                    "{name}: {reserved} is reserved for histograms and counters"
+                );
             }
+
             assert!(metric.help.ends_with('.'), "{name}: the help is a sentence");
             assert!(!metric.help.contains(['\n', '\\', '"', '|']), "{name}: the help is plain");
         }
@@ -79,15 +101,28 @@ mod tests {
     #[test]
     fn labels_have_one_order_and_do_not_clash_with_target_labels() {
         const IDENTITY: [&str; 4] = ["group", "kind", "target_namespace", "name"];
-        const TARGET: [&str; 8] = ["instance", "job", "service", "type_", "env", "cluster", "pod", "namespace"];
+
+        const TARGET: [&str; 8] =
+            ["instance", "job", "service", "type_", "env", "cluster", "pod", "namespace"];
+
         for metric in CATALOG.iter().map(|row| &row.metric) {
-            let positions: Vec<_> =
-                metric.labels.iter().map(|label| IDENTITY.iter().position(|i| i == label).unwrap_or(4)).collect();
+            let positions: Vec<_> = metric
+                .labels
+                .iter()
+                .map(|label| IDENTITY.iter().position(|i| i == label).unwrap_or(4))
+                .collect();
+
             assert!(positions.is_sorted(), "{}: {:?}", metric.name, metric.labels);
+
             let different: BTreeSet<_> = metric.labels.iter().collect();
             assert_eq!(different.len(), metric.labels.len(), "{}: a duplicate label", metric.name);
+
             for label in metric.labels {
-                assert!(!TARGET.contains(label) && *label != "le" && *label != "uid", "{}: {label}", metric.name);
+                assert!(
+                    !TARGET.contains(label) && *label != "le" && *label != "uid",
+                    "{}: {label}",
+                    metric.name
+                );
             }
         }
     }

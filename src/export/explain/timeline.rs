@@ -37,16 +37,23 @@ pub(crate) enum EntrySort {
 pub(crate) fn entries(explanation: &Explanation) -> Vec<Entry> {
     let mut entries: Vec<Entry> = explanation.timeline.iter().map(found).collect();
     entries.extend(explanation.changes.iter().map(changed));
-    entries.extend(milestones(explanation).into_iter().filter_map(|(at, text)| Some(change(at?, text))));
+    entries.extend(
+        milestones(explanation).into_iter().filter_map(|(at, text)| Some(change(at?, text))),
+    );
+
     for condition in &explanation.conditions {
         let Some(at) = condition.changed else { continue };
-        let is_known =
-            |seen: &ExplainedChange| seen.at == at && seen.part == "condition" && seen.name == condition.r#type;
+        let is_known = |seen: &ExplainedChange| {
+            seen.at == at && seen.part == "condition" && seen.name == condition.r#type
+        };
         if !explanation.changes.iter().any(is_known) {
-            entries
-                .push(change(at, format!("condition {} became {}", condition.r#type, capitalised(&condition.status))));
+            entries.push(change(
+                at,
+                format!("condition {} became {}", condition.r#type, capitalised(&condition.status)),
+            ));
         }
     }
+
     entries.sort();
     entries.dedup();
     entries
@@ -59,8 +66,14 @@ fn milestones(explanation: &Explanation) -> [(Option<Timestamp>, String); 6] {
     [
         (object.created, "created".to_owned()),
         (obligation.and_then(|obligation| obligation.opened), "the spec changed".to_owned()),
-        (obligation.and_then(|obligation| obligation.acknowledged), "the operator acknowledged the spec".to_owned()),
-        (obligation.and_then(|obligation| obligation.regressed_since), "stopped being converged".to_owned()),
+        (
+            obligation.and_then(|obligation| obligation.acknowledged),
+            "the operator acknowledged the spec".to_owned(),
+        ),
+        (
+            obligation.and_then(|obligation| obligation.regressed_since),
+            "stopped being converged".to_owned(),
+        ),
         (object.terminating_since, "the deletion began".to_owned()),
         // The beginning of a deletion has an entry of its own.
         (
@@ -77,13 +90,16 @@ fn found(event: &ExplainedEvent) -> Entry {
         let by = if reporter.is_empty() { String::new() } else { format!(" by {reporter}") };
         let message = if message.is_empty() { String::new() } else { format!(": {message}") };
         let text = format!("Event {code} ({severity}{often}){by}{message}");
+
         return Entry { at: *at, sort: EntrySort::Event, text };
     }
+
     let sort = match change.as_str() {
         "opened" => EntrySort::Opened,
         "closed" => EntrySort::Closed,
         _ => EntrySort::Explained,
     };
+
     Entry { at: *at, sort, text: format!("{code} {}", change.replace('_', " ")) }
 }
 
@@ -94,6 +110,7 @@ fn changed(seen: &ExplainedChange) -> Entry {
         _ if value.is_empty() => format!("{part} {name} changed"),
         _ => format!("{part} {name} {value}"),
     };
+
     change(*at, text)
 }
 
@@ -125,7 +142,10 @@ mod tests {
         let mut explanation = sample::explanation();
         let opened = explanation.timeline[0].at;
         explanation.changes[0].at = opened;
-        let texts: Vec<String> = entries(&explanation).into_iter().map(|entry| entry.text).collect();
+
+        let texts: Vec<String> =
+            entries(&explanation).into_iter().map(|entry| entry.text).collect();
+
         assert_eq!(
             texts,
             [
@@ -144,10 +164,19 @@ mod tests {
     fn a_change_that_loopwatch_saw_is_not_told_twice() {
         let mut explanation = sample::explanation();
         let at = explanation.conditions[0].changed.expect("a time");
-        let seen = ExplainedChange { at, part: "condition".to_owned(), name: "Ready".to_owned(), value: String::new() };
+        let seen = ExplainedChange {
+            at,
+            part: "condition".to_owned(),
+            name: "Ready".to_owned(),
+            value: String::new(),
+        };
+
         explanation.changes = vec![seen];
-        let texts: Vec<String> = entries(&explanation).into_iter().map(|entry| entry.text).collect();
-        let about: Vec<&String> = texts.iter().filter(|text| text.starts_with("condition")).collect();
+        let texts: Vec<String> =
+            entries(&explanation).into_iter().map(|entry| entry.text).collect();
+        let about: Vec<&String> =
+            texts.iter().filter(|text| text.starts_with("condition")).collect();
+
         assert_eq!(about, ["condition Ready changed"]);
     }
 }

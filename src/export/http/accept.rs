@@ -1,5 +1,5 @@
-//! Serves connections. Every client in the cluster can reach this port, but `axum::serve` limits neither the number of
-//! connections nor the time that a request may take to arrive.
+//! Serves connections. Every client in the cluster can reach this port, but `axum::serve` limits
+//! neither the number of connections nor the time that a request may take to arrive.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -28,18 +28,25 @@ use crate::export::exporter::Exporter;
 pub(super) struct ServerLimits {
     /// Concurrent connections. Scrapers and probes need a handful; a browser opens six.
     pub connections: usize,
-    /// Concurrent connections of one peer address, which several clients may share behind a proxy or a gateway.
+    /// Concurrent connections of one peer address, which several clients may share behind a proxy
+    /// or a gateway.
     pub per_peer: usize,
     /// Time for a request head to arrive, and for a connection to be idle.
     pub request_head: Duration,
-    /// Lifetime of a connection, longer than any scrape. It disconnects clients that have stopped reading.
+    /// Lifetime of a connection, longer than any scrape. It disconnects clients that have stopped
+    /// reading.
     pub lifetime: Duration,
-    /// Time for responses in progress to complete at shutdown or at the end of a connection's lifetime.
+    /// Time for responses in progress to complete at shutdown or at the end of a connection's
+    /// lifetime.
     pub grace: Duration,
 }
 
 /// Serves `exporter` on `listener` until `shutdown` completes.
-pub(crate) async fn serve(listener: TcpListener, exporter: Arc<Exporter>, shutdown: impl Future<Output = ()>) {
+pub(crate) async fn serve(
+    listener: TcpListener,
+    exporter: Arc<Exporter>,
+    shutdown: impl Future<Output = ()>,
+) {
     serve_with(listener, exporter, ServerLimits::default(), shutdown).await;
 }
 
@@ -54,6 +61,7 @@ pub(super) async fn serve_with(
     let (stop, stopping) = watch::channel(false);
     let mut connections = Connections::new(limits.connections, limits.per_peer);
     let mut shutdown = pin!(shutdown);
+
     loop {
         let (stream, peer) = tokio::select! {
             () = &mut shutdown => break,
@@ -62,11 +70,14 @@ pub(super) async fn serve_with(
         };
         if connections.make_room(peer.ip()) {
             let (router, stopping) = (router.clone(), stopping.clone());
-            connections.spawn(peer.ip(), |activity| connection(activity, stream, peer, router, limits, stopping));
+            connections.spawn(peer.ip(), |activity| {
+                connection(activity, stream, peer, router, limits, stopping)
+            });
         } else {
             debug!(%peer, "connection refused: this peer has too many, and all of them are busy");
         }
     }
+
     drop(listener);
     let _ = stop.send(true);
     if timeout(limits.grace, async { while connections.ended().await {} }).await.is_err() {
@@ -78,9 +89,12 @@ pub(super) async fn serve_with(
 async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => return (stream, SocketAddr::new(peer.ip().to_canonical(), peer.port())),
+            Ok((stream, peer)) => {
+                return (stream, SocketAddr::new(peer.ip().to_canonical(), peer.port()));
+            }
             Err(error) => {
-                // Most likely the process is out of file descriptors, which is temporary. Pauses to avoid a busy loop.
+                // Most likely the process is out of file descriptors, which is temporary. Pauses to
+                // avoid a busy loop.
                 warn!(%error, "failed to accept a connection");
                 sleep(Duration::from_millis(100)).await;
             }
@@ -103,6 +117,7 @@ async fn connection(
         let response = router.clone().oneshot(request.map(Body::new));
         async move { response.await.map(|response| response.map(|body| busy.during(body))) }
     });
+
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.request_head)
@@ -114,6 +129,7 @@ async fn connection(
         _ = stopping.wait_for(|stop| *stop) => None,
         () = sleep(limits.lifetime) => None,
     };
+
     let ended = match ended {
         Some(ended) => Ok(ended),
         None => {
@@ -121,6 +137,7 @@ async fn connection(
             timeout(limits.grace, serving).await
         }
     };
+
     match ended {
         Ok(Ok(())) => {}
         Ok(Err(error)) => debug!(%peer, error = %ErrorChain(&error), "connection ended"),
@@ -139,6 +156,7 @@ impl std::fmt::Display for ErrorChain<'_> {
             write!(f, ": {error}")?;
             source = error.source();
         }
+
         Ok(())
     }
 }

@@ -25,8 +25,9 @@ const MAX_LIMIT: usize = 1000;
 /// Maximum number of objects visited under one lock of the model.
 const BATCH: usize = 1024;
 
-/// Maximum number of objects visited for one response, so that a filter without matches does not visit a million
-/// objects. A response that reaches it has fewer objects than `limit`, and a continue token.
+/// Maximum number of objects visited for one response, so that a filter without matches does not
+/// visit a million objects. A response that reaches it has fewer objects than `limit`, and a
+/// continue token.
 const MAX_VISITED: usize = 100 * BATCH;
 
 /// Longest search. loopwatch compares each of its words with many names.
@@ -56,22 +57,31 @@ pub(super) async fn findings(
     };
     let mut snapshot = exporter.view.snapshot();
     let total = snapshot.findings.len();
+
     if !token.is_empty() {
-        let Some((since, id)) = token.split_once('/').and_then(|(since, id)| Some((since.parse().ok()?, id))) else {
+        let Some((since, id)) =
+            token.split_once('/').and_then(|(since, id)| Some((since.parse().ok()?, id)))
+        else {
             return error(StatusCode::BAD_REQUEST, &invalid_token(&token));
         };
+
         // The newest come last, so that findings that open meanwhile come on a later page.
-        snapshot.findings.retain(|finding| (finding.since.0, finding.id.to_string().as_str()) > (since, id));
+        snapshot
+            .findings
+            .retain(|finding| (finding.since.0, finding.id.to_string().as_str()) > (since, id));
     }
+
     let mut next = None;
     if limit.is_some() || !token.is_empty() {
         snapshot.findings.sort_by_cached_key(|finding| (finding.since, finding.id.to_string()));
         let room = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
         let has_more = snapshot.findings.len() > room;
         snapshot.findings.truncate(room);
+
         let last = snapshot.findings.last().filter(|_| has_more);
         next = last.map(|finding| format!("{}/{}", finding.since.0, finding.id));
     }
+
     Json(json::findings(&snapshot, total, next)).into_response()
 }
 
@@ -83,8 +93,8 @@ pub(super) async fn timeline(State(exporter): State<Arc<Exporter>>) -> Response 
     Json(json::timeline(&exporter.view.recent_past())).into_response()
 }
 
-/// Query parameters of `/api/v1/objects`. An empty parameter does not filter; `core` stands for the empty group name, and
-/// `kind` may be `group/Kind`, too.
+/// Query parameters of `/api/v1/objects`. An empty parameter does not filter; `core` stands for the
+/// empty group name, and `kind` may be `group/Kind`, too.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ObjectQuery {
@@ -95,8 +105,8 @@ pub(super) struct ObjectQuery {
     state: String,
     /// Words of which each must be part of the group, the kind, the namespace or the name.
     search: String,
-    /// `state`, `age` or `name`, with `-` before it for the reversed order. Without it, the order does not mean anything, and
-    /// the answer needs fewer visits.
+    /// `state`, `age` or `name`, with `-` before it for the reversed order. Without it, the order
+    /// does not mean anything, and the answer needs fewer visits.
     sort: String,
     limit: Option<usize>,
     /// What the answer for the page before it said.
@@ -126,9 +136,11 @@ async fn listed(
         let next = page.rows.last().filter(|_| page.has_next).map(|row| Place::of(row).to_string());
         return Ok((page.rows, next));
     }
+
     if !query.before.is_empty() {
         return Err("the parameter before needs the parameter sort".to_owned());
     }
+
     let (filter, cursor) = (query.filter()?, query.cursor()?);
     let (rows, next) = gather(exporter, &filter, cursor, query.limit()).await;
     Ok((rows, next.map(|cursor| cursor.0.to_string())))
@@ -152,10 +164,12 @@ pub(super) async fn sorted(exporter: &Exporter, query: ObjectQuery) -> Result<So
     };
     let (filter, beside) = (query.filter()?, query.beside()?);
     let page = order::page(&*exporter.view, &filter, order, &beside, query.limit()).await;
+
     Ok(SortedList { filter, order, page })
 }
 
-/// Longest parameter of `/api/v1/explain`: a kind with its version and group. loopwatch compares each with many names.
+/// Longest parameter of `/api/v1/explain`: a kind with its version and group. loopwatch compares
+/// each with many names.
 const LONGEST_NAME: usize = 512;
 
 /// Query parameters of `/api/v1/explain`. Without `namespace`, the name must be unique.
@@ -177,6 +191,7 @@ pub(super) async fn explain(
         Err((status, problem)) => return error(status, &problem),
     };
     let not_visible = explain::blind_spots(&exporter.view.snapshot(), &exporter.input());
+
     Json(json::explain(&explanation, exporter.trace_id(&explanation), &not_visible)).into_response()
 }
 
@@ -193,37 +208,51 @@ pub(super) async fn explained(
     if kind.is_empty() || name.is_empty() {
         return refuse("the parameters kind and name are necessary");
     }
+
     if [&group, &kind, &namespace, &name].into_iter().any(|text| text.len() > LONGEST_NAME) {
         return refuse("a parameter is longer than any name");
     }
+
     let namespace = (!namespace.is_empty()).then_some(namespace);
     let question = ObjectQuestion { group, kind, namespace, name };
     explain::explain(&*exporter.view, &question).await.map_err(|problem| {
         let status = match problem {
-            LookupError::SeveralKinds { .. } | LookupError::SeveralObjects { .. } => StatusCode::BAD_REQUEST,
+            LookupError::SeveralKinds { .. } | LookupError::SeveralObjects { .. } => {
+                StatusCode::BAD_REQUEST
+            }
             LookupError::NoKind { .. } | LookupError::NoObject { .. } => StatusCode::NOT_FOUND,
         };
         (status, problem.to_string())
     })
 }
 
-/// Collects up to `limit` matching rows, starting at the cursor. The returned cursor is `None` after the last object.
-async fn gather(exporter: &Exporter, filter: &Filter, from: Cursor, limit: usize) -> (Vec<ObjectRow>, Option<Cursor>) {
+/// Collects up to `limit` matching rows, starting at the cursor. The returned cursor is `None`
+/// after the last object.
+async fn gather(
+    exporter: &Exporter,
+    filter: &Filter,
+    from: Cursor,
+    limit: usize,
+) -> (Vec<ObjectRow>, Option<Cursor>) {
     let (mut rows, mut next, mut visited) = (Vec::new(), Some(from), 0);
     while let Some(cursor) = next
         && rows.len() < limit
         && visited < MAX_VISITED
     {
-        let (found, after) = exporter.view.select(cursor, BATCH, limit - rows.len(), &|object| filter.selects(object));
+        let (found, after) = exporter
+            .view
+            .select(cursor, BATCH, limit - rows.len(), &|object| filter.selects(object));
         rows.extend(found);
         next = after;
         visited += BATCH;
         tokio::task::yield_now().await;
     }
+
     (rows, next)
 }
 
-/// Counts and a checksum, to compare instances: instances with the same observations return the same values.
+/// Counts and a checksum, to compare instances: instances with the same observations return the
+/// same values.
 pub(super) async fn debug(State(exporter): State<Arc<Exporter>>) -> Response {
     let snapshot = exporter.view.snapshot();
     let (mut objects, mut checksum, mut next) = (0_u64, 0_u64, Some(Cursor::default()));
@@ -242,6 +271,7 @@ pub(super) async fn debug(State(exporter): State<Arc<Exporter>>) -> Response {
         });
         tokio::task::yield_now().await;
     }
+
     Json(json!({
         "version": json::VERSION,
         "at": snapshot.at,
@@ -259,7 +289,9 @@ pub(super) async fn debug(State(exporter): State<Arc<Exporter>>) -> Response {
 /// FNV-1a over `parts`.
 fn fingerprint(parts: &[&str]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0xff]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 fn error(status: StatusCode, problem: &str) -> Response {
@@ -271,14 +303,17 @@ fn error(status: StatusCode, problem: &str) -> Response {
 impl ObjectQuery {
     fn filter(&self) -> Result<Filter, String> {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        let group = given(&self.group).map(|group| if group == "core" { String::new() } else { group });
+        let group =
+            given(&self.group).map(|group| if group == "core" { String::new() } else { group });
         let (group, kind) = match self.kind.split_once('/') {
             Some((group, kind)) => (Some(group.to_owned()), kind),
             None => (group, self.kind.as_str()),
         };
+
         if self.search.len() > LONGEST_SEARCH {
             return Err(format!("the search is longer than {LONGEST_SEARCH} bytes"));
         }
+
         Ok(Filter {
             group,
             kind: given(kind),
@@ -318,6 +353,9 @@ fn invalid_token(token: &str) -> String {
 fn parse_state(text: &str) -> Result<ObjectState, String> {
     let names = ObjectState::ALL.iter().map(|state| state.as_str());
     ObjectState::ALL.iter().copied().find(|state| state.as_str() == text).ok_or_else(|| {
-        format!("{text:?} is not a valid state; expected one of {}", names.collect::<Vec<_>>().join(", "))
+        format!(
+            "{text:?} is not a valid state; expected one of {}",
+            names.collect::<Vec<_>>().join(", ")
+        )
     })
 }

@@ -1,5 +1,6 @@
-//! The open connections. They are limited in number, in all and per peer, and a new one takes the place of the one that
-//! has been idle longest: neither idle nor slow clients keep a probe of the kubelet out.
+//! The open connections. They are limited in number, in all and per peer, and a new one takes the
+//! place of the one that has been idle longest: neither idle nor slow clients keep a probe of the
+//! kubelet out.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -60,21 +61,26 @@ impl Connections {
         self.open.len()
     }
 
-    /// Makes room for a connection from `peer`. Returns false if the peer has too many connections and all of them are
-    /// busy.
+    /// Makes room for a connection from `peer`. Returns false if the peer has too many connections
+    /// and all of them are busy.
     pub(super) fn make_room(&mut self, peer: IpAddr) -> bool {
         if self.count(peer) >= self.limit_per_peer {
             let Some(idle) = self.longest_idle(|open| open.peer == peer) else { return false };
             self.close(idle);
         }
+
         if self.open.len() >= self.limit {
-            // Takes from the peers with most connections: the one that is idle longest, or else the oldest. If many
-            // peers have one each, this spares new connections, whose request has yet to arrive.
+            // Takes from the peers with most connections: the one that is idle longest, or else the
+            // oldest. If many peers have one each, this spares new connections, whose request has
+            // yet to arrive.
             let most = self.open.iter().map(|open| self.count(open.peer)).max().unwrap_or(0);
             let is_greedy = |open: &Connection| self.count(open.peer) == most;
-            let victim = self.longest_idle(is_greedy).or_else(|| self.open.iter().position(is_greedy));
+            let victim =
+                self.longest_idle(is_greedy).or_else(|| self.open.iter().position(is_greedy));
+
             victim.into_iter().for_each(|victim| self.close(victim));
         }
+
         true
     }
 
@@ -96,6 +102,7 @@ impl Connections {
             Some(Err(error)) => error.id(),
             None => return false,
         };
+
         self.open.retain(|open| open.id() != id);
         true
     }
@@ -107,7 +114,8 @@ impl Connections {
     /// The position of the connection that has been idle longest, among those that `may` close.
     fn longest_idle(&self, may: impl Fn(&Connection) -> bool) -> Option<usize> {
         let open = self.open.iter().enumerate().filter(|(_, open)| may(open));
-        let idle = open.filter_map(|(position, open)| Some((open.activity.idle_since()?, position)));
+        let idle =
+            open.filter_map(|(position, open)| Some((open.activity.idle_since()?, position)));
         idle.min().map(|(_, position)| position)
     }
 
@@ -199,6 +207,7 @@ mod tests {
                 std::future::pending()
             });
         });
+
         activity
     }
 
@@ -211,15 +220,20 @@ mod tests {
         let mut connections = Connections::new(10, 2);
         let first = connect(&mut connections, 1).expect("room");
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
+
         let second = connect(&mut connections, 1).expect("room");
         let busy = first.busy();
+
         assert!(connect(&mut connections, 1).is_some(), "the second one is idle");
         assert!(connections.ended().await, "it ended");
         assert!(second.idle_since().is_some() && connections.len() == 2);
+
         let also = connections.open[1].activity.clone();
         let too = also.busy();
+
         assert!(connect(&mut connections, 1).is_none(), "all connections of this peer are busy");
         assert!(connect(&mut connections, 2).is_some(), "another peer has room");
+
         drop((busy, too));
         assert!(connect(&mut connections, 1).is_some(), "both are idle again");
     }
@@ -227,8 +241,10 @@ mod tests {
     #[tokio::test]
     async fn a_full_server_takes_from_the_peer_with_most_connections() {
         let mut connections = Connections::new(4, 3);
-        let busy: Vec<_> = (0..3).filter_map(|_| connect(&mut connections, 1)).map(|a| a.busy()).collect();
+        let busy: Vec<_> =
+            (0..3).filter_map(|_| connect(&mut connections, 1)).map(|a| a.busy()).collect();
         connect(&mut connections, 2).expect("room");
+
         assert!(connect(&mut connections, 3).is_some());
         assert_eq!([1, 2, 3].map(|peer| open(&connections, peer)), [2, 1, 1], "{}", busy.len());
     }
@@ -240,11 +256,13 @@ mod tests {
             connect(&mut connections, from).expect("room");
             tokio::time::advance(std::time::Duration::from_secs(1)).await;
         }
+
         connect(&mut connections, 9).expect("room"); // a probe, whose request has yet to arrive
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
         for from in 5..=7 {
             connect(&mut connections, from).expect("room");
         }
+
         assert_eq!([1, 2, 3, 4, 9].map(|peer| open(&connections, peer)), [0, 0, 0, 0, 1]);
     }
 }

@@ -1,9 +1,10 @@
 //! Access control.
 //!
-//! A sidecar shares the network of its Pod, so a loopback peer is a container of the same Pod or a user with permission
-//! to port-forward to it. The proxy of a service mesh is such a container, too, but forwards requests of other hosts: it
-//! connects from another address of the loopback network, such as 127.0.0.6, or adds headers. Any web page can make a
-//! browser on that host send requests here (DNS rebinding), so the `Host` header must name a loopback address too.
+//! A sidecar shares the network of its Pod, so a loopback peer is a container of the same Pod or a
+//! user with permission to port-forward to it. The proxy of a service mesh is such a container,
+//! too, but forwards requests of other hosts: it connects from another address of the loopback
+//! network, such as 127.0.0.6, or adds headers. Any web page can make a browser on that host send
+//! requests here (DNS rebinding), so the `Host` header must name a loopback address too.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -20,13 +21,18 @@ use crate::export::exporter::Exporter;
 pub(super) struct Peer(pub(super) SocketAddr);
 
 /// Headers that proxies add.
-const FORWARDING: &[&str] = &["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip"];
+const FORWARDING: &[&str] =
+    &["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip"];
 
 /// Prefixes of headers that proxies add: in general, Envoy (Istio, Consul, Kuma) and Linkerd.
 const FORWARDING_PREFIXES: &[&str] = &["x-forwarded-", "x-original-forwarded-", "x-envoy-", "l5d-"];
 
 /// Refuses requests unless client and `Host` header are both loopback.
-pub(super) async fn local_only(State(exporter): State<Arc<Exporter>>, request: Request, next: Next) -> Response {
+pub(super) async fn local_only(
+    State(exporter): State<Arc<Exporter>>,
+    request: Request,
+    next: Next,
+) -> Response {
     if exporter.options().expose_ui {
         return next.run(request).await;
     }
@@ -56,16 +62,26 @@ async fn on_loopback(request: Request, next: Next, advice: &'static str) -> Resp
     if !peer.is_some_and(is_loopback) || is_forwarded(&request) {
         return refuse(advice);
     }
+
     if !requests_loopback(&request) {
-        return refuse("This path requires a loopback host name such as localhost, to prevent DNS rebinding.\n");
+        return refuse(
+            "This path requires a loopback host name such as localhost, to prevent DNS rebinding.\n",
+        );
     }
+
     next.run(request).await
 }
 
 /// The request line and each `Host` header can name the host; all of them must be loopback.
 fn requests_loopback(request: &Request) -> bool {
-    let headers = request.headers().get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
-    let mut hosts = headers.chain(request.uri().authority().map(|authority| authority.as_str())).peekable();
+    let headers = request
+        .headers()
+        .get_all(header::HOST)
+        .iter()
+        .map(|host| host.to_str().unwrap_or_default());
+    let mut hosts =
+        headers.chain(request.uri().authority().map(|authority| authority.as_str())).peekable();
+
     hosts.peek().is_some() && hosts.all(names_loopback)
 }
 
@@ -75,13 +91,17 @@ fn refuse(why: &'static str) -> Response {
 
 /// Whether the address is exactly 127.0.0.1 or ::1, or 127.0.0.1 as an IPv6 address.
 fn is_loopback(address: IpAddr) -> bool {
-    [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)].contains(&address.to_canonical())
+    [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)]
+        .contains(&address.to_canonical())
 }
 
 /// Whether a proxy has added headers that name another client.
 fn is_forwarded(request: &Request) -> bool {
-    let by_proxy =
-        |name: &str| FORWARDING.contains(&name) || FORWARDING_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    let by_proxy = |name: &str| {
+        FORWARDING.contains(&name)
+            || FORWARDING_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    };
+
     request.headers().keys().any(|name| by_proxy(name.as_str()))
 }
 
@@ -103,9 +123,12 @@ mod tests {
 
     #[test]
     fn only_loopback_hosts_pass() {
-        for host in ["localhost", "LOCALHOST:9917", "127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:9917"] {
+        for host in
+            ["localhost", "LOCALHOST:9917", "127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:9917"]
+        {
             assert!(names_loopback(host), "{host}");
         }
+
         for host in [
             "",
             "evil.example",

@@ -6,11 +6,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 
-/// Connections that wait in the kernel until loopwatch accepts them. It accepts at once, so this covers bursts.
+/// Connections that wait in the kernel until loopwatch accepts them. It accepts at once, so this
+/// covers bursts.
 const BACKLOG: i32 = 1024;
 
-/// Listens on an address. `[::]` includes IPv4, whatever the system's default (`net.ipv6.bindv6only`), and becomes
-/// `0.0.0.0` where IPv6 is disabled.
+/// Listens on an address. `[::]` includes IPv4, whatever the system's default
+/// (`net.ipv6.bindv6only`), and becomes `0.0.0.0` where IPv6 is disabled.
 ///
 /// # Errors
 /// If the address is not available.
@@ -18,12 +19,18 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     bind_with(address, open)
 }
 
-fn bind_with(address: SocketAddr, open: impl Fn(SocketAddr) -> io::Result<Socket>) -> io::Result<TcpListener> {
+fn bind_with(
+    address: SocketAddr,
+    open: impl Fn(SocketAddr) -> io::Result<Socket>,
+) -> io::Result<TcpListener> {
     let any_ipv6 = address.is_ipv6() && address.ip().is_unspecified();
     let socket = match open(address) {
-        Err(error) if any_ipv6 && lacks_ipv6(&error) => open((Ipv4Addr::UNSPECIFIED, address.port()).into()),
+        Err(error) if any_ipv6 && lacks_ipv6(&error) => {
+            open((Ipv4Addr::UNSPECIFIED, address.port()).into())
+        }
         opened => opened,
     }?;
+
     TcpListener::from_std(socket.into())
 }
 
@@ -32,10 +39,13 @@ fn open(address: SocketAddr) -> io::Result<Socket> {
     if address.is_ipv6() {
         socket.set_only_v6(!address.ip().is_unspecified())?;
     }
-    socket.set_reuse_address(true)?; // a restart must not wait for the connections of the previous process
+
+    // A restart must not wait for the connections of the previous process.
+    socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
+
     Ok(socket)
 }
 
@@ -43,6 +53,7 @@ fn open(address: SocketAddr) -> io::Result<Socket> {
 fn lacks_ipv6(error: &io::Error) -> bool {
     // EAFNOSUPPORT: the kernel has no IPv6. Rust has no kind for it.
     const NO_FAMILY: &[i32] = if cfg!(target_os = "linux") { &[97] } else { &[47] };
+
     error.kind() == io::ErrorKind::AddrNotAvailable
         || error.raw_os_error().is_some_and(|code| NO_FAMILY.contains(&code))
 }
@@ -60,11 +71,17 @@ mod tests {
     async fn one_port_serves_both_families() {
         let listener = bind("[::]:0".parse().expect("an address")).expect("a free port");
         let port = listener.local_addr().expect("an address").port();
+
         assert!(connects("127.0.0.1", port).await, "IPv4");
+
         if std::net::TcpListener::bind("[::1]:0").is_ok() {
             assert!(connects("[::1]", port).await, "IPv6");
         }
-        assert_eq!(bind(([0, 0, 0, 0], port).into()).map(drop).map_err(|e| e.kind()), Err(io::ErrorKind::AddrInUse));
+
+        assert_eq!(
+            bind(([0, 0, 0, 0], port).into()).map(drop).map_err(|e| e.kind()),
+            Err(io::ErrorKind::AddrInUse)
+        );
     }
 
     #[tokio::test]
@@ -75,8 +92,10 @@ mod tests {
                 Some(error) if address.is_ipv6() => Err(error),
                 _ => open(address),
             };
-            let listener = bind_with("[::]:0".parse().expect("an address"), without).expect("a free port");
+            let listener =
+                bind_with("[::]:0".parse().expect("an address"), without).expect("a free port");
             let address = listener.local_addr().expect("an address");
+
             assert!(address.is_ipv4() && connects("127.0.0.1", address.port()).await, "{address}");
         }
     }
@@ -85,8 +104,14 @@ mod tests {
     async fn an_address_of_one_family_serves_only_it() {
         let listener = bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
         let port = listener.local_addr().expect("an address").port();
+
         assert!(connects("127.0.0.1", port).await && !connects("[::1]", port).await);
+
         let taken = bind(([127, 0, 0, 1], port).into()).map(drop).map_err(|error| error.kind());
-        assert_eq!(taken, Err(io::ErrorKind::AddrInUse), "another process has the port; there is no fallback");
+        assert_eq!(
+            taken,
+            Err(io::ErrorKind::AddrInUse),
+            "another process has the port; there is no fallback"
+        );
     }
 }

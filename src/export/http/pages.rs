@@ -12,7 +12,8 @@ use super::api::{self, ExplainQuery, ObjectQuery, SortedList};
 use crate::export::exporter::Exporter;
 use crate::export::page;
 
-/// Query parameters of the overview. Others have no effect, because other programs may add some to a link.
+/// Query parameters of the overview. Others have no effect, because other programs may add some to
+/// a link.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct OverviewQuery {
@@ -41,6 +42,7 @@ pub(super) async fn object(
     };
     let snapshot = exporter.view.snapshot();
     let trace_id = exporter.trace_id(&explanation);
+
     html(StatusCode::OK, page::render_object(&snapshot, &explanation, &trace_id, &exporter.input()))
 }
 
@@ -58,7 +60,8 @@ pub(super) async fn objects(
     match api::sorted(&exporter, query).await {
         Ok(SortedList { filter, order, page: objects }) => {
             let search = raw.unwrap_or_default();
-            let table = page::ObjectTable { filter: &filter, query: &search, order, objects: &objects };
+            let table =
+                page::ObjectTable { filter: &filter, query: &search, order, objects: &objects };
             html(StatusCode::OK, page::render_objects(&snapshot, &table, &exporter.input()))
         }
         Err(problem) => problem_page(StatusCode::BAD_REQUEST, &problem),
@@ -79,5 +82,6 @@ fn problem_page(status: StatusCode, problem: &str) -> Response {
 }
 
 fn html(status: StatusCode, page: String) -> Response {
-    (status, [(header::CONTENT_SECURITY_POLICY, page::CONTENT_SECURITY_POLICY)], Html(page)).into_response()
+    (status, [(header::CONTENT_SECURITY_POLICY, page::CONTENT_SECURITY_POLICY)], Html(page))
+        .into_response()
 }

@@ -1,4 +1,5 @@
-//! `/metrics`, streamed: memory is proportional to a chunk, and a client that stops reading does not block the others.
+//! `/metrics`, streamed: memory is proportional to a chunk, and a client that stops reading does
+//! not block the others.
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -24,28 +25,34 @@ const QUEUE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time for a client to read one chunk.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A part of the body; `None` marks its end. A body without this mark ends with an error, so that scrapers reject a
-/// truncated exposition.
+/// A part of the body; `None` marks its end. A body without this mark ends with an error, so that
+/// scrapers reject a truncated exposition.
 type BodyPart = Option<Bytes>;
 
 pub(super) async fn metrics(State(exporter): State<Arc<Exporter>>, headers: HeaderMap) -> Response {
-    let Ok(Ok(turn)) = timeout(QUEUE_TIMEOUT, exporter.renders.clone().acquire_owned()).await else {
+    let Ok(Ok(turn)) = timeout(QUEUE_TIMEOUT, exporter.renders.clone().acquire_owned()).await
+    else {
         let busy = "too many concurrent scrapes; retry later\n";
-        return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], busy).into_response();
+        return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], busy)
+            .into_response();
     };
+
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let format = negotiate::format(text(header::ACCEPT));
     let gzip = negotiate::gzip(text(header::ACCEPT_ENCODING));
 
     let (sender, receiver) = mpsc::channel(2);
     tokio::spawn(produce(exporter, turn, format, gzip, sender));
+
     let mut response = body(receiver).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(format.content_type()));
     headers.insert(header::VARY, header::HeaderValue::from_static("accept, accept-encoding"));
+
     if gzip {
         headers.insert(header::CONTENT_ENCODING, header::HeaderValue::from_static("gzip"));
     }
+
     response
 }
 
@@ -60,15 +67,18 @@ async fn produce(
     let began = Instant::now();
     let mut render = exporter.render(format);
     let mut encoder = Encoder::new(gzip);
+
     loop {
         let (bytes, last) = encoder.next(&mut render);
         if !bytes.is_empty() && !send(&parts, Some(bytes)).await {
             return;
         }
+
         if last {
             break;
         }
     }
+
     if send(&parts, None).await {
         exporter.metrics.render_seconds.observe(began.elapsed().as_secs_f64());
     }
@@ -99,7 +109,8 @@ enum Encoder {
 
 impl Encoder {
     fn new(gzip: bool) -> Self {
-        // Level 1 is eight times as fast as the default level 6, and compresses by a factor of 15 instead of 24.
+        // Level 1 is eight times as fast as the default level 6, and compresses by a factor of 15
+        // instead of 24.
         if gzip { Self::Gzip(GzEncoder::new(Vec::new(), Compression::fast())) } else { Self::Plain }
     }
 

@@ -25,15 +25,22 @@ fn exporter(view: Sample, options: ExportOptions) -> Arc<Exporter> {
 }
 
 /// Sends one request from `peer` and reads the response.
-async fn request_from(exporter: &Arc<Exporter>, peer: &str, host: &str, path: &str) -> (StatusCode, String) {
+async fn request_from(
+    exporter: &Arc<Exporter>,
+    peer: &str,
+    host: &str,
+    path: &str,
+) -> (StatusCode, String) {
     let mut request = Request::get(path).body(Body::empty()).expect("a request");
     if !host.is_empty() {
         for host in host.split(' ') {
             request.headers_mut().append("host", host.parse().expect("a header"));
         }
     }
+
     let address: SocketAddr = peer.parse().expect("an address");
     request.extensions_mut().insert(Peer(address));
+
     let response = router(exporter.clone()).oneshot(request).await.expect("routers do not fail");
     let status = response.status();
     let body = response.into_body().collect().await.expect("a whole body").to_bytes();
@@ -72,18 +79,28 @@ async fn remote_clients_can_reach_only_metrics_and_probes() {
         ("10.1.2.3:5000", "loopwatch:9917", "/nowhere", 404),
     ] {
         let (status, body) = request_from(&exporter, peer, host, path).await;
-        assert_eq!(status.as_u16(), expected, "{peer} {host:?} {path}: {}", &body[..body.len().min(200)]);
+        assert_eq!(
+            status.as_u16(),
+            expected,
+            "{peer} {host:?} {path}: {}",
+            &body[..body.len().min(200)]
+        );
     }
+
     let (_, body) = request_from(&exporter, "10.1.2.3:5000", "localhost", "/").await;
     assert!(body.contains("kubectl port-forward"), "{body}");
+
     let (_, body) = get(&exporter, "/nowhere").await;
     assert!(body.contains("/api/v1/objects"), "{body}");
 }
 
 #[tokio::test]
 async fn expose_ui_opens_all_paths_to_remote_clients() {
-    let exporter = exporter(sample(), ExportOptions { expose_ui: true, ..ExportOptions::default() });
-    let (status, _) = request_from(&exporter, "10.1.2.3:5000", "loopwatch.example", "/api/v1/findings").await;
+    let exporter =
+        exporter(sample(), ExportOptions { expose_ui: true, ..ExportOptions::default() });
+    let (status, _) =
+        request_from(&exporter, "10.1.2.3:5000", "loopwatch.example", "/api/v1/findings").await;
+
     assert_eq!(status, 200);
 }
 
@@ -91,7 +108,9 @@ async fn expose_ui_opens_all_paths_to_remote_clients() {
 async fn readyz_waits_for_watches_that_can_sync() {
     let mut view = sample();
     view.snapshot.kinds[2].watches[0].synced = true;
+
     assert_eq!(get(&exporter(view, ExportOptions::default()), "/readyz").await.0, 200);
+
     let (status, body) = get(&exporter(sample(), ExportOptions::default()), "/readyz").await;
     assert_eq!((status.as_u16(), body.as_str()), (503, "waiting for: pods\n"));
     assert_eq!(get(&exporter(empty(), ExportOptions::default()), "/readyz").await.0, 503);
@@ -114,8 +133,10 @@ async fn probes_need_no_snapshot() {
 async fn liveness_fails_only_if_loopwatch_cannot_recover() {
     let exporter = exporter(empty(), ExportOptions::default());
     assert_eq!(get(&exporter, "/livez").await.0, 200);
+
     exporter.set_alive(false);
     assert_eq!(get(&exporter, "/livez").await.0, 503);
+
     exporter.set_alive(true);
     assert_eq!(get(&exporter, "/livez").await.0, 200);
 }
@@ -129,9 +150,20 @@ async fn a_poisoned_mutex_does_not_stop_the_exporter() {
         panic!("while the model is locked");
     })
     .join();
+
     assert!(model.is_poisoned());
-    let exporter = Arc::new(Exporter::new(model, Arc::new(SelfMetrics::new()), ExportOptions::default()));
-    for path in ["/metrics", "/livez", "/", "/api/v1/status", "/api/v1/findings", "/api/v1/objects", "/debug/model"] {
+
+    let exporter =
+        Arc::new(Exporter::new(model, Arc::new(SelfMetrics::new()), ExportOptions::default()));
+    for path in [
+        "/metrics",
+        "/livez",
+        "/",
+        "/api/v1/status",
+        "/api/v1/findings",
+        "/api/v1/objects",
+        "/debug/model",
+    ] {
         assert_eq!(get(&exporter, path).await.0, 200, "{path}");
     }
 }
@@ -142,9 +174,15 @@ async fn requests_are_counted_by_documented_path() {
     for index in 0..1000 {
         get(&exporter, &format!("/hostile-{index}")).await;
     }
+
     get(&exporter, "/livez").await;
     let (_, body) = get(&exporter, "/metrics").await;
-    let counts: Vec<_> = body.lines().filter(|line| line.starts_with("loopwatch_http_requests_total{")).collect();
+    let counts: Vec<_> =
+        body.lines().filter(|line| line.starts_with("loopwatch_http_requests_total{")).collect();
+
     assert!(counts.len() <= 3, "{counts:?}"); // may include this scrape
-    assert!(body.contains("loopwatch_http_requests_total{path=\"other\",code=\"404\"} 1000\n"), "{counts:?}");
+    assert!(
+        body.contains("loopwatch_http_requests_total{path=\"other\",code=\"404\"} 1000\n"),
+        "{counts:?}"
+    );
 }

@@ -64,7 +64,9 @@ impl<'a> InstanceView<'a> {
             framework: metrics.map(|metrics| metrics.framework),
             leading: metrics.and_then(|metrics| metrics.leading),
             scraped: instance.metrics.as_ref().map(|(at, _)| *at),
-            scrape_failing: instance.scrape_failure.map(|(since, cause)| ScrapeFailure { since, cause }),
+            scrape_failing: instance
+                .scrape_failure
+                .map(|(since, cause)| ScrapeFailure { since, cause }),
             controllers: metrics.map_or(&[], |metrics| &metrics.controllers),
             controllers_left_out: metrics.map_or(0, |metrics| metrics.controllers_left_out),
             lines_skipped: metrics.map_or(0, |metrics| metrics.lines_skipped),

@@ -24,7 +24,15 @@ pub(super) struct Notification<'a> {
 impl<'a> Notification<'a> {
     pub(super) fn of(event: &'a ReferenceEvent) -> Self {
         let ReferenceEvent { id, at, source, target, path, .. } = event;
-        Self { version: 1, id: id.to_string(), event: event.name(), source, target, path, time: at.to_string() }
+        Self {
+            version: 1,
+            id: id.to_string(),
+            event: event.name(),
+            source,
+            target,
+            path,
+            time: at.to_string(),
+        }
     }
 
     pub(super) fn to_json(&self) -> Vec<u8> {

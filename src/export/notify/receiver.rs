@@ -52,7 +52,10 @@ impl Reply {
 impl Requests {
     pub(crate) fn all(&self) -> Vec<(String, String)> {
         let requests = self.0.lock().expect("no panic");
-        requests.iter().map(|(head, body)| (head.clone(), String::from_utf8_lossy(body).into_owned())).collect()
+        requests
+            .iter()
+            .map(|(head, body)| (head.clone(), String::from_utf8_lossy(body).into_owned()))
+            .collect()
     }
 
     /// The bodies.
@@ -77,6 +80,7 @@ impl Receiver {
                 tokio::spawn(serve(stream, replies.clone(), seen.clone()));
             }
         });
+
         Self { url, requests, serving }
     }
 
@@ -99,17 +103,20 @@ pub(crate) async fn eventually(is_so: impl Fn() -> bool) {
     standing_still(done).await;
 }
 
-/// Waits for a future. If the clock of the test is paused, it stands still meanwhile: tokio moves it only when there is nothing else
-/// to do. Then no timer can be the reason why something happens, however slow the machine is. Fails after a minute.
+/// Waits for a future. If the clock of the test is paused, it stands still meanwhile: tokio moves
+/// it only when there is nothing else to do. Then no timer can be the reason why something happens,
+/// however slow the machine is. Fails after a minute.
 pub(crate) async fn standing_still<T>(future: impl Future<Output = T>) -> T {
     let began = std::time::Instant::now();
     let busy = async {
         loop {
             std::thread::park_timeout(Duration::from_millis(1)); // leaves the processor to others
             assert!(began.elapsed() < Duration::from_secs(60), "nothing happens any more");
+
             tokio::task::yield_now().await;
         }
     };
+
     tokio::select! {
         biased;
         done = future => done,
@@ -125,14 +132,20 @@ async fn serve(mut stream: TcpStream, replies: Arc<Mutex<VecDeque<Reply>>>, requ
         let written = match reply {
             Reply::Response(status, headers, body) => {
                 let length = body.len();
-                let text = format!("HTTP/1.1 {status} x\r\ncontent-length: {length}\r\n{headers}\r\n{body}");
+                let text = format!(
+                    "HTTP/1.1 {status} x\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+                );
+
                 stream.write_all(text.as_bytes()).await
             }
             Reply::Hang => std::future::pending().await,
             Reply::Close => return,
-            Reply::TrickleBody => trickle(&mut stream, "HTTP/1.1 200 x\r\ncontent-length: 1000000\r\n\r\n").await,
+            Reply::TrickleBody => {
+                trickle(&mut stream, "HTTP/1.1 200 x\r\ncontent-length: 1000000\r\n\r\n").await
+            }
             Reply::TrickleHead => trickle(&mut stream, "").await,
         };
+
         if written.is_err() {
             return;
         }
@@ -156,12 +169,19 @@ async fn read(stream: &mut TcpStream) -> Option<Request> {
             Ok(length) if length > 0 => bytes.extend_from_slice(&chunk[..length]),
             _ => return None,
         }
+
         if !bytes[0].is_ascii_alphabetic() {
             return None; // the handshake of TLS
         }
+
         let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
-        let (head, body) = (String::from_utf8_lossy(&bytes[..end]).to_lowercase(), &bytes[end + 4..]);
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or("0", str::trim);
+        let (head, body) =
+            (String::from_utf8_lossy(&bytes[..end]).to_lowercase(), &bytes[end + 4..]);
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .map_or("0", str::trim);
+
         if body.len() >= length.parse().expect("a length") {
             return Some((head, body.to_vec()));
         }

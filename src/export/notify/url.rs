@@ -59,6 +59,7 @@ mod tests {
         ] {
             let url: WebhookUrl = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(url.uri().to_string(), uri);
+
             let shown = format!("{url} {url:?}");
             assert!(!shown.contains("S3CRET") && !shown.contains("events"), "{shown}");
         }
@@ -81,7 +82,10 @@ mod tests {
             ("http://operator:0/S3CRET", "the port must be"),
         ] {
             let error = text.parse::<WebhookUrl>().expect_err(text);
-            assert!(error.contains(expected) && !error.contains("S3CRET") && !error.contains('\n'), "{text}: {error}");
+            assert!(
+                error.contains(expected) && !error.contains("S3CRET") && !error.contains('\n'),
+                "{text}: {error}"
+            );
         }
     }
 }

@@ -20,6 +20,7 @@ fn many(count: usize) -> Sample {
             }
         })
         .collect();
+
     view
 }
 
@@ -33,27 +34,36 @@ async fn pages_show_each_object_once_forwards_and_backwards_in_every_order() {
     for text in ["state", "-state", "age", "-age", "name", "-name"] {
         let order = SortOrder::parse(text).expect("an order");
         assert_eq!(order.to_string(), text);
+
         let mut expected = view.rows.clone();
         expected.sort_by(|a, b| order.of_row(a).cmp(&order.of_row(b)));
         if order.reversed {
             expected.reverse();
         }
+
         let (mut shown, mut pages, mut beside) = (Vec::new(), Vec::new(), Beside::Start);
         loop {
             let page = page(&view, &Filter::default(), order, &beside, 400).await;
             assert_eq!((page.matching, page.has_previous), (2_500, !shown.is_empty()));
+
             shown.extend(page.rows.clone());
-            let last = Place::parse(&Place::of(page.rows.last().expect("objects")).to_string()).expect("a place");
+            let last = Place::parse(&Place::of(page.rows.last().expect("objects")).to_string())
+                .expect("a place");
             pages.push(page.rows);
+
             if !page.has_next {
                 break;
             }
+
             beside = Beside::After(last);
         }
+
         assert_eq!(names(&shown), names(&expected), "{text}");
+
         for index in (1..pages.len()).rev() {
             let before = Beside::Before(Place::of(&pages[index][0]));
             let page = page(&view, &Filter::default(), order, &before, 400).await;
+
             assert_eq!(names(&page.rows), names(&pages[index - 1]), "{text}, page {index}");
             assert_eq!((page.has_previous, page.has_next), (index > 1, true));
         }
@@ -66,19 +76,34 @@ async fn the_worst_objects_come_first_and_the_filter_counts() {
     let filter = Filter { namespace: Some("team-1".to_owned()), ..Filter::default() };
     let found = page(&view, &filter, SortOrder::default(), &Beside::Start, 10).await;
     let matching = view.rows.iter().filter(|row| row.namespace == "team-1").count();
+
     assert_eq!((found.rows[0].state, found.matching), (ObjectState::Failed, matching as u64));
+
     // An object that is gone is still a place.
     let gone = Place::parse("failed/0/team-0//Widget/example.io").expect("a place");
     let from_gone = page(&view, &filter, SortOrder::default(), &Beside::After(gone), 10).await;
+
     assert_eq!(names(&from_gone.rows), names(&found.rows));
 }
 
 #[test]
 fn a_wrong_place_or_order_is_rejected() {
-    for text in ["", "failed", "failed/x/a/b/c/d", "broken/1/a/b/c/d", "failed/1/a/b/c", "failed/1/a/b/c/d/e"] {
+    for text in [
+        "",
+        "failed",
+        "failed/x/a/b/c/d",
+        "broken/1/a/b/c/d",
+        "failed/1/a/b/c",
+        "failed/1/a/b/c/d/e",
+    ] {
         assert_eq!(Place::parse(text), None, "{text}");
     }
+
     for text in ["", "-", "size", "--name"] {
-        assert!(SortOrder::parse(text).is_err_and(|error| error.contains("expected state, age or name")), "{text}");
+        assert!(
+            SortOrder::parse(text)
+                .is_err_and(|error| error.contains("expected state, age or name")),
+            "{text}"
+        );
     }
 }

@@ -10,8 +10,8 @@ use super::link::{Link, ObjectName};
 use super::{Age, Escaped, Number, UtcTime};
 use crate::export::summary::{self, Findings, Group};
 
-/// Maximum number of findings shown per code. The page links to the API for the rest, because thousands of them would
-/// slow the browser down.
+/// Maximum number of findings shown per code. The page links to the API for the rest, because
+/// thousands of them would slow the browser down.
 const SHOWN: usize = 100;
 
 /// Writes the findings. `sees_all` means that there are no blind spots.
@@ -20,14 +20,20 @@ pub(super) fn write(page: &mut String, snapshot: &Snapshot, sees_all: bool) {
     let (info, urgent): (Vec<_>, Vec<_>) =
         findings.groups().into_iter().partition(|group| group.severity == Severity::Info);
     page.push_str("<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2>");
+
     if urgent.is_empty() {
         let text = match (summary::overall(snapshot), sees_all) {
-            ("unknown", _) => "No critical findings or warnings, but loopwatch cannot see any objects.",
+            ("unknown", _) => {
+                "No critical findings or warnings, but loopwatch cannot see any objects."
+            }
             (_, true) => "No critical findings or warnings.",
-            (_, false) => "No critical findings or warnings in the resources that loopwatch can see.",
+            (_, false) => {
+                "No critical findings or warnings in the resources that loopwatch can see."
+            }
         };
         let _ = write!(page, "<p class=\"empty\">{text}</p>");
     }
+
     cards(page, snapshot.at, &urgent, &findings, Labels::Short);
     if !info.is_empty() {
         let count = findings.count(Severity::Info);
@@ -37,9 +43,11 @@ pub(super) fn write(page: &mut String, snapshot: &Snapshot, sees_all: bool) {
             Number(count as u64),
             if count == 1 { "" } else { "s" }
         );
+
         cards(page, snapshot.at, &info, &findings, Labels::Short);
         page.push_str("</details>");
     }
+
     page.push_str("</section>");
 }
 
@@ -53,16 +61,29 @@ pub(super) enum Labels {
 }
 
 /// Writes a card for each group. `findings` are all that are open.
-pub(super) fn cards(page: &mut String, at: Timestamp, groups: &[Group<'_>], findings: &Findings<'_>, labels: Labels) {
+pub(super) fn cards(
+    page: &mut String,
+    at: Timestamp,
+    groups: &[Group<'_>],
+    findings: &Findings<'_>,
+    labels: Labels,
+) {
     page.push_str("<div class=\"cards\">");
     for group in groups {
         card(page, at, group, findings, labels);
     }
+
     page.push_str("</div>");
 }
 
 /// One card per code, so that a hundred objects with the same finding show its advice once.
-fn card(page: &mut String, at: Timestamp, group: &Group<'_>, findings: &Findings<'_>, labels: Labels) {
+fn card(
+    page: &mut String,
+    at: Timestamp,
+    group: &Group<'_>,
+    findings: &Findings<'_>,
+    labels: Labels,
+) {
     let info = group.code.info();
     let (name, severity) = (info.name, group.severity.as_str());
     let _ = write!(
@@ -76,6 +97,7 @@ fn card(page: &mut String, at: Timestamp, group: &Group<'_>, findings: &Findings
         },
         Escaped(info.meaning)
     );
+
     for (index, finding) in group.findings.iter().take(SHOWN).enumerate() {
         // The first finding is expanded; the others take one line each.
         details(page, at, finding, index == 0);
@@ -83,14 +105,19 @@ fn card(page: &mut String, at: Timestamp, group: &Group<'_>, findings: &Findings
             let (code, about) = (root.info().name, subject(&root.subject));
             let _ = write!(page, "<p>Explained by <b>{code}</b> of {about}.</p>");
         }
+
         explained(page, at, findings.explained_by(finding), finding);
         page.push_str("</details>");
     }
+
     if let Some(more) = group.findings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         let more = Number(more as u64);
-        let _ =
-            write!(page, "<p class=\"more\">and {more} more: <a href=\"api/v1/findings\">all findings as JSON</a></p>");
+        let _ = write!(
+            page,
+            "<p class=\"more\">and {more} more: <a href=\"api/v1/findings\">all findings as JSON</a></p>"
+        );
     }
+
     let _ = write!(
         page,
         "<p class=\"advice\">{} <a href=\"{}\" rel=\"noreferrer\">Runbook</a></p></article>",
@@ -101,7 +128,8 @@ fn card(page: &mut String, at: Timestamp, group: &Group<'_>, findings: &Findings
 
 /// Begins the details of a finding.
 fn details(page: &mut String, at: Timestamp, finding: &Finding, open: bool) {
-    let suspected = if finding.confidence == Confidence::Suspected { " <i>suspected</i>" } else { "" };
+    let suspected =
+        if finding.confidence == Confidence::Suspected { " <i>suspected</i>" } else { "" };
     let _ = write!(
         page,
         "<details class=\"one\" data-key=\"f-{id}\" data-find{open}><summary><span class=\"subject\">{subject}</span>{suspected} \
@@ -111,6 +139,7 @@ fn details(page: &mut String, at: Timestamp, finding: &Finding, open: bool) {
         subject = subject(&finding.subject),
         age = Age(at, finding.since),
     );
+
     evidence(page, at, finding);
     command(page, &finding.command());
 }
@@ -119,15 +148,20 @@ fn evidence(page: &mut String, at: Timestamp, finding: &Finding) {
     if finding.evidence.0.is_empty() {
         return;
     }
+
     page.push_str("<dl>");
     for (key, value) in summary::evidence_values(finding) {
         let _ = write!(page, "<div><dt>{}</dt><dd>", Escaped(&key));
         let _ = match value {
-            Value::Time(time) => write!(page, "{} ago <small>{}</small>", Age(at, *time), UtcTime(*time)),
+            Value::Time(time) => {
+                write!(page, "{} ago <small>{}</small>", Age(at, *time), UtcTime(*time))
+            }
             value => write!(page, "{}", Escaped(&value.to_string())),
         };
+
         page.push_str("</dd></div>");
     }
+
     page.push_str("</dl>");
 }
 
@@ -144,6 +178,7 @@ fn explained(page: &mut String, at: Timestamp, explained: &[&Finding], root: &Fi
     if explained.is_empty() {
         return;
     }
+
     let _ = write!(
         page,
         "<details data-key=\"e-{}\"><summary>explains {} other finding{}</summary><ul>",
@@ -151,6 +186,7 @@ fn explained(page: &mut String, at: Timestamp, explained: &[&Finding], root: &Fi
         Number(explained.len() as u64),
         if explained.len() == 1 { "" } else { "s" }
     );
+
     for finding in explained.iter().take(SHOWN) {
         let _ = write!(
             page,
@@ -162,6 +198,7 @@ fn explained(page: &mut String, at: Timestamp, explained: &[&Finding], root: &Fi
             summary = Escaped(&finding.summary()),
         );
     }
+
     page.push_str("</ul></details>");
 }
 
@@ -171,7 +208,9 @@ pub(super) fn subject(subject: &Subject) -> String {
         Subject::Object { group, kind, namespace, name } => {
             Link(ObjectName { group, kind, namespace, name }).to_string()
         }
-        Subject::Kind { kind, .. } => format!("<span class=\"kind\">{}</span> all objects", Escaped(kind)),
+        Subject::Kind { kind, .. } => {
+            format!("<span class=\"kind\">{}</span> all objects", Escaped(kind))
+        }
         other => format!("<bdi>{}</bdi>", Escaped(&other.to_string())),
     }
 }

@@ -1,5 +1,5 @@
-//! Names of objects, and links to the page of each. All links are relative, so that they also work behind a proxy that
-//! adds a prefix to the path.
+//! Names of objects, and links to the page of each. All links are relative, so that they also work
+//! behind a proxy that adds a prefix to the path.
 
 use std::fmt;
 
@@ -39,8 +39,16 @@ impl ObjectName<'_> {
     /// The path of the object's page: `object?group=…&kind=…&namespace=…&name=…`.
     pub(crate) fn path(&self) -> String {
         let Self { group, kind, namespace, name } = *self;
-        let parameters = [("group", group_parameter(group)), ("kind", kind), ("namespace", namespace), ("name", name)];
-        form_urlencoded::Serializer::for_suffix("object?".to_owned(), "object?".len()).extend_pairs(parameters).finish()
+        let parameters = [
+            ("group", group_parameter(group)),
+            ("kind", kind),
+            ("namespace", namespace),
+            ("name", name),
+        ];
+
+        form_urlencoded::Serializer::for_suffix("object?".to_owned(), "object?".len())
+            .extend_pairs(parameters)
+            .finish()
     }
 }
 
@@ -61,6 +69,7 @@ impl fmt::Display for Plain<'_> {
         if !namespace.is_empty() {
             write!(f, "<span class=\"ns\">{}/</span>", Escaped(namespace))?;
         }
+
         write!(f, "{}</bdi>", Escaped(name))
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use loopwatch_model::snapshot::{
-    ExplainedFinalizer, ExplainedNode, ExplainedObject, ExplainedWriter, Explanation, Health, Snapshot,
+    ExplainedFinalizer, ExplainedNode, ExplainedObject, ExplainedWriter, Explanation, Health,
+    Snapshot,
 };
 use loopwatch_model::time::Timestamp;
 
@@ -31,8 +32,12 @@ pub(super) fn write(
         page,
         "obligation",
         "Obligation",
-        explanation.obligation.iter().flat_map(|obligation| report::explain::obligation(explanation.at, obligation)),
+        explanation
+            .obligation
+            .iter()
+            .flat_map(|obligation| report::explain::obligation(explanation.at, obligation)),
     );
+
     open_findings(page, snapshot, explanation);
     conditions(page, explanation);
     finalizers(page, explanation);
@@ -67,8 +72,10 @@ fn trail(page: &mut String, object: &ExplainedObject) {
 
 fn headline(page: &mut String, explanation: &Explanation, trace_id: &str) {
     let Explanation { at, object, .. } = explanation;
-    let own =
-        explanation.findings.iter().filter(|finding| object.findings.iter().any(|code| code == finding.info().name));
+    let own = explanation
+        .findings
+        .iter()
+        .filter(|finding| object.findings.iter().any(|code| code == finding.info().name));
     let found = own.map(|finding| Health::of(finding.severity)).max().unwrap_or(Health::Healthy);
     let health = match (object.state.as_str(), found) {
         ("failed", _) | (_, Health::Failing) => "failing",
@@ -76,6 +83,7 @@ fn headline(page: &mut String, explanation: &Explanation, trace_id: &str) {
         ("converged" | "finished", Health::Healthy) => "healthy",
         (_, Health::Healthy) => "unknown",
     };
+
     let _ = write!(
         page,
         "<section class=\"headline {health}\" aria-label=\"Object\"><h1 class=\"title\">{}</h1>",
@@ -83,17 +91,21 @@ fn headline(page: &mut String, explanation: &Explanation, trace_id: &str) {
     );
     let state = Escaped(&object.state);
     let _ = write!(page, "<p><span class=\"state {state}\">{state}</span>");
+
     if let Some(since) = object.terminating_since.or(object.since) {
         let _ = write!(page, " for {}", Age(*at, since));
     }
+
     let why = summary::why(&object.signal, &object.reason);
     if !why.is_empty() {
         let _ = write!(page, ": {}", Escaped(why));
     }
+
     page.push_str("</p>");
     if !explanation.message.is_empty() {
         let _ = write!(page, "<p class=\"message\">{}</p>", Escaped(&explanation.message));
     }
+
     facts(page, explanation, trace_id);
     let json = name_of(object).path().replacen("object?", "api/v1/explain?", 1);
     let _ = write!(
@@ -107,30 +119,42 @@ fn headline(page: &mut String, explanation: &Explanation, trace_id: &str) {
 fn facts(page: &mut String, explanation: &Explanation, trace_id: &str) {
     let Explanation { at, object, generation, observed_generation, .. } = explanation;
     page.push_str("<dl class=\"facts\">");
+
     let mut fact = |name: &str, value: &str| {
         let _ = write!(page, "<div><dt>{name}</dt><dd>{value}</dd></div>");
     };
     if let Some(created) = object.created {
         fact("created", &format!("{} ago", Age(*at, created)));
     }
+
     match (generation, observed_generation) {
         (0, None) => {}
-        (generation, None) => fact("generation", &format!("{generation} <small>not reported by the status</small>")),
-        (generation, Some(observed)) => fact("generation", &format!("{generation} <small>observed {observed}</small>")),
+        (generation, None) => {
+            fact("generation", &format!("{generation} <small>not reported by the status</small>"))
+        }
+        (generation, Some(observed)) => {
+            fact("generation", &format!("{generation} <small>observed {observed}</small>"))
+        }
     }
+
     if !explanation.phase.is_empty() {
-        let since = explanation.phase_since.map(|since| format!(" <small>for {}</small>", Age(*at, since)));
+        let since =
+            explanation.phase_since.map(|since| format!(" <small>for {}</small>", Age(*at, since)));
         fact("phase", &format!("{}{}", Escaped(&explanation.phase), since.unwrap_or_default()));
     }
+
     if let Some(seconds) = explanation.last_convergence_seconds {
         fact("last convergence", &format!("{} s", Number(seconds.into())));
     }
+
     if !object.uid.is_empty() {
         fact("UID", &Escaped(&object.uid).to_string());
     }
+
     if !trace_id.is_empty() {
         fact("trace", &format!("<code class=\"trace\">{}</code>", Escaped(trace_id)));
     }
+
     page.push_str("</dl>");
 }
 
@@ -140,11 +164,13 @@ fn list(page: &mut String, id: &str, title: &str, sentences: impl Iterator<Item 
     if sentences.peek().is_none() {
         return;
     }
+
     section(page, id, title);
     page.push_str("<ul class=\"panel\">");
     for sentence in sentences {
         let _ = write!(page, "<li>{}</li>", Escaped(&summary::capitalised(&sentence)));
     }
+
     page.push_str("</ul></section>");
 }
 
@@ -162,6 +188,7 @@ fn table(page: &mut String, id: &str, title: &str, columns: &[&str]) {
     for column in columns {
         let _ = write!(page, "<th scope=\"col\">{column}</th>");
     }
+
     page.push_str("</tr></thead><tbody>");
 }
 
@@ -170,8 +197,15 @@ fn open_findings(page: &mut String, snapshot: &Snapshot, explanation: &Explanati
     if explanation.findings.is_empty() {
         page.push_str("<p class=\"panel\">No open findings about this object or its kind.</p>");
     }
+
     let all = Findings::of(snapshot);
-    findings::cards(page, explanation.at, &summary::grouped(&explanation.findings), &all, Labels::WithRoots);
+    findings::cards(
+        page,
+        explanation.at,
+        &summary::grouped(&explanation.findings),
+        &all,
+        Labels::WithRoots,
+    );
     page.push_str("</section>");
 }
 
@@ -179,9 +213,12 @@ fn conditions(page: &mut String, explanation: &Explanation) {
     if explanation.conditions.is_empty() {
         return;
     }
+
     table(page, "conditions", "Conditions", &["Condition", "Status", "For", "Reason and message"]);
     for condition in &explanation.conditions {
-        let age = condition.changed.map_or_else(|| "–".to_owned(), |since| Age(explanation.at, since).to_string());
+        let age = condition
+            .changed
+            .map_or_else(|| "–".to_owned(), |since| Age(explanation.at, since).to_string());
         let _ = write!(
             page,
             "<tr data-find><th scope=\"row\"><bdi>{}</bdi></th><td>{}</td><td class=\"num\">{age}</td><td>{} <small>{}</small></td></tr>",
@@ -191,6 +228,7 @@ fn conditions(page: &mut String, explanation: &Explanation) {
             Escaped(&condition.message),
         );
     }
+
     page.push_str("</tbody></table></div></section>");
 }
 
@@ -199,8 +237,14 @@ fn finalizers(page: &mut String, explanation: &Explanation) {
     if object.finalizers.is_empty() && object.terminating_since.is_none() {
         return;
     }
+
     let title = if object.terminating_since.is_some() { "Deletion" } else { "Finalizers" };
-    table(page, "finalizers", title, &["Finalizer", "To be removed by", "Last sign of life", "Verdict"]);
+    table(
+        page,
+        "finalizers",
+        title,
+        &["Finalizer", "To be removed by", "Last sign of life", "Verdict"],
+    );
     for ExplainedFinalizer { name, actor, liveness, last_seen, verdict, .. } in &object.finalizers {
         let known = !matches!(actor.as_str(), "" | "unknown");
         let life = match (liveness.as_str(), last_seen) {
@@ -216,10 +260,16 @@ fn finalizers(page: &mut String, explanation: &Explanation) {
             Escaped(&if verdict.is_empty() { "–".to_owned() } else { verdict.replace('_', " ") }),
         );
     }
+
     page.push_str("</tbody></table></div>");
     if let Some(last) = explanation.deletion_progress {
-        let _ = write!(page, "<p class=\"more\">The deletion last made progress {} ago.</p>", Age(*at, last));
+        let _ = write!(
+            page,
+            "<p class=\"more\">The deletion last made progress {} ago.</p>",
+            Age(*at, last)
+        );
     }
+
     page.push_str("</section>");
 }
 
@@ -244,35 +294,58 @@ fn tree(page: &mut String, at: Timestamp, nodes: &[ExplainedNode], more: u64) {
         let object = &node.object;
         let state = Escaped(&object.state);
         page.push_str("<li data-find>");
+
         let _ = match object.state.as_str() {
-            "absent" => write!(page, "{} <span class=\"state failed\">does not exist</span>", Plain(name_of(object))),
+            "absent" => write!(
+                page,
+                "{} <span class=\"state failed\">does not exist</span>",
+                Plain(name_of(object))
+            ),
             "not_visible" => {
-                write!(page, "{} <span class=\"state unknown\">not visible to loopwatch</span>", Plain(name_of(object)))
+                write!(
+                    page,
+                    "{} <span class=\"state unknown\">not visible to loopwatch</span>",
+                    Plain(name_of(object))
+                )
             }
             // A ConfigMap has no status.
-            "unknown" if object.reason == "NothingToJudge" => write!(page, "{}", Link(name_of(object))),
-            _ => write!(page, "{} <span class=\"state {state}\">{state}</span>", Link(name_of(object))),
+            "unknown" if object.reason == "NothingToJudge" => {
+                write!(page, "{}", Link(name_of(object)))
+            }
+            _ => write!(
+                page,
+                "{} <span class=\"state {state}\">{state}</span>",
+                Link(name_of(object))
+            ),
         };
+
         if let Some(since) = object.terminating_since {
             let _ = write!(page, " for {}", Age(at, since));
         }
+
         if !matches!(object.state.as_str(), "converged" | "finished") && !object.signal.is_empty() {
             let _ = write!(page, " <small>{}</small>", Escaped(&object.signal));
         }
+
         for code in &object.findings {
             let _ = write!(page, " <span class=\"tag\">{}</span>", Escaped(code));
         }
+
         if node.repeated {
             page.push_str(" <small>repeated</small>");
         }
+
         if !node.nodes.is_empty() || node.more > 0 {
             tree(page, at, &node.nodes, node.more);
         }
+
         page.push_str("</li>");
     }
+
     if more > 0 {
         let _ = write!(page, "<li><small>and {} more</small></li>", Number(more));
     }
+
     page.push_str("</ul>");
 }
 
@@ -281,6 +354,7 @@ fn entries(page: &mut String, explanation: &Explanation) {
     if entries.is_empty() {
         return;
     }
+
     section(page, "timeline", "Timeline");
     page.push_str(
         "<p class=\"lead\">Changes of the object, and findings that opened and closed, the newest first. loopwatch knows only \
@@ -296,10 +370,12 @@ fn entries(page: &mut String, explanation: &Explanation) {
             sort = entry.sort,
         );
     }
+
     page.push_str("</ol>");
     if let Some(more) = entries.len().checked_sub(ENTRIES).filter(|more| *more > 0) {
         let _ = write!(page, "<p class=\"more\">and {} earlier</p>", Number(more as u64));
     }
+
     page.push_str("</section>");
 }
 
@@ -307,16 +383,19 @@ fn writers(page: &mut String, explanation: &Explanation) {
     if explanation.writers.is_empty() {
         return;
     }
+
     table(page, "writers", "Written by", &["Field manager", "Parts", "Last write"]);
     for ExplainedWriter { manager, parts, at } in &explanation.writers {
         let parts = if parts.is_empty() { "metadata".to_owned() } else { parts.join(", ") };
-        let age = at.map_or_else(|| "–".to_owned(), |at| format!("{} ago", Age(explanation.at, at)));
+        let age =
+            at.map_or_else(|| "–".to_owned(), |at| format!("{} ago", Age(explanation.at, at)));
         let (manager, parts) = (Escaped(manager), Escaped(&parts));
         let _ = write!(
             page,
             "<tr><th scope=\"row\"><bdi>{manager}</bdi></th><td>{parts}</td><td class=\"num\">{age}</td></tr>"
         );
     }
+
     page.push_str("</tbody></table></div></section>");
 }
 

@@ -1,5 +1,5 @@
-//! The table of objects: a form with filters, one page of sorted objects, and links to the pages beside it. It needs no
-//! script; with one, the table follows the form while the user types.
+//! The table of objects: a form with filters, one page of sorted objects, and links to the pages
+//! beside it. It needs no script; with one, the table follows the form while the user types.
 
 use std::fmt::Write as _;
 
@@ -26,8 +26,12 @@ pub(crate) struct ObjectTable<'a> {
 }
 
 /// The columns, each with the order that a click on its heading gives.
-const COLUMNS: [(&str, Option<SortKey>); 4] =
-    [("Object", Some(SortKey::Name)), ("State", Some(SortKey::State)), ("For", Some(SortKey::Age)), ("Reason", None)];
+const COLUMNS: [(&str, Option<SortKey>); 4] = [
+    ("Object", Some(SortKey::Name)),
+    ("State", Some(SortKey::State)),
+    ("For", Some(SortKey::Age)),
+    ("Reason", None),
+];
 
 /// Maximum number of kinds to choose from.
 const KINDS: usize = 500;
@@ -47,7 +51,9 @@ pub(super) fn write(page: &mut String, snapshot: &Snapshot, table: &ObjectTable<
 
 /// How many objects there are. The overview counts only those of primary kinds.
 fn lead(page: &mut String, snapshot: &Snapshot) {
-    let count = |role: Role| snapshot.kinds.iter().filter(|kind| kind.role == role).flat_map(KindSummary::states).sum();
+    let count = |role: Role| {
+        snapshot.kinds.iter().filter(|kind| kind.role == role).flat_map(KindSummary::states).sum()
+    };
     let (primary, children): (u64, u64) = (count(Role::Primary), count(Role::Child));
     let objects = primary + children;
     let _ = write!(
@@ -58,6 +64,7 @@ fn lead(page: &mut String, snapshot: &Snapshot) {
         Number(snapshot.kinds.len() as u64),
         if snapshot.kinds.len() == 1 { "" } else { "s" },
     );
+
     if children > 0 {
         let _ = write!(
             page,
@@ -66,6 +73,7 @@ fn lead(page: &mut String, snapshot: &Snapshot) {
             Number(children)
         );
     }
+
     page.push_str(".</p>");
 }
 
@@ -80,8 +88,10 @@ fn form(page: &mut String, snapshot: &Snapshot, table: &ObjectTable<'_>) {
          <label>Kind<select name=\"kind\"><option value=\"\">all</option>",
         Escaped(&parameter(table.query, "search"))
     );
+
     for known in snapshot.kinds.iter().take(KINDS) {
-        let is_chosen = kind.as_ref() == Some(&known.kind) && group.as_ref().is_none_or(|group| *group == known.group);
+        let is_chosen = kind.as_ref() == Some(&known.kind)
+            && group.as_ref().is_none_or(|group| *group == known.group);
         let _ = write!(
             page,
             "<option value=\"{}\"{}>{}{}{}</option>",
@@ -92,23 +102,30 @@ fn form(page: &mut String, snapshot: &Snapshot, table: &ObjectTable<'_>) {
             Escaped(&known.group),
         );
     }
-    page.push_str("</select></label><label>State<select name=\"state\"><option value=\"\">all</option>");
+
+    page.push_str(
+        "</select></label><label>State<select name=\"state\"><option value=\"\">all</option>",
+    );
     for known in ObjectState::ALL {
         let chosen = if *state == Some(*known) { " selected" } else { "" };
         let _ = write!(page, "<option{chosen}>{}</option>", known.as_str());
     }
+
     let _ = write!(
         page,
         "</select></label><label>Namespace<input name=\"namespace\" value=\"{}\" placeholder=\"all\" autocomplete=\"off\" \
          autocapitalize=\"none\" spellcheck=\"false\"></label>",
         Escaped(namespace.as_deref().unwrap_or_default())
     );
+
     if let Some(name) = name {
         let _ = write!(page, "<input type=\"hidden\" name=\"name\" value=\"{}\">", Escaped(name));
     }
+
     if table.order != SortOrder::default() {
         let _ = write!(page, "<input type=\"hidden\" name=\"sort\" value=\"{}\">", table.order);
     }
+
     page.push_str("<button type=\"submit\">Show</button></form>");
 }
 
@@ -119,6 +136,7 @@ fn rows(page: &mut String, snapshot: &Snapshot, table: &ObjectTable<'_>) {
     for (title, key) in COLUMNS {
         heading(page, table, title, key);
     }
+
     page.push_str("</tr></thead><tbody>");
     for row in &table.objects.rows {
         let state = row.state.as_str();
@@ -132,10 +150,12 @@ fn rows(page: &mut String, snapshot: &Snapshot, table: &ObjectTable<'_>) {
             Escaped(summary::why(&row.signal, row.reason)),
         );
     }
+
     page.push_str("</tbody></table></div>");
 }
 
-/// The heading of a column: a link that sorts by it, and reverses the order if the table is already sorted by it.
+/// The heading of a column: a link that sorts by it, and reverses the order if the table is already
+/// sorted by it.
 fn heading(page: &mut String, table: &ObjectTable<'_>, title: &str, key: Option<SortKey>) {
     let Some(key) = key else {
         let _ = write!(page, "<th scope=\"col\">{title}</th>");
@@ -148,8 +168,13 @@ fn heading(page: &mut String, table: &ObjectTable<'_>, title: &str, key: Option<
         (true, false) => (" aria-sort=\"ascending\"", " <span aria-hidden=\"true\">▲</span>"),
         (true, true) => (" aria-sort=\"descending\"", " <span aria-hidden=\"true\">▼</span>"),
     };
+
     let link = target("objects?", table.query, &[("sort", &order.to_string())]);
-    let _ = write!(page, "<th scope=\"col\"{sorted}><a href=\"{}\">{title}{arrow}</a></th>", Escaped(&link));
+    let _ = write!(
+        page,
+        "<th scope=\"col\"{sorted}><a href=\"{}\">{title}{arrow}</a></th>",
+        Escaped(&link)
+    );
 }
 
 /// What the table shows, and the links to the pages beside it, to the first one, and to the JSON.
@@ -162,30 +187,42 @@ fn turn(page: &mut String, table: &ObjectTable<'_>) {
         (count, all) if count == all => format!("{} {objects}.", Number(all)),
         (count, all) => format!("{} of {} {objects}.", Number(count), Number(all)),
     };
-    let _ = write!(page, "<p class=\"more\" role=\"status\">{text}</p><nav class=\"turn\" aria-label=\"Pages\">");
+
+    let _ = write!(
+        page,
+        "<p class=\"more\" role=\"status\">{text}</p><nav class=\"turn\" aria-label=\"Pages\">"
+    );
     let mut link = |name: &str, rel: &str, place: &[(&str, &str)]| {
         let target = target("objects?", table.query, place);
         let _ = write!(page, "<a href=\"{}\"{rel}>{name}</a>", Escaped(&target));
     };
+
     // The objects before a place may be gone.
     if *has_previous || (rows.is_empty() && *matching > 0) {
         link("First page", "", &[]);
     }
+
     if let Some(first) = rows.first().filter(|_| *has_previous) {
         link("Previous page", " rel=\"prev\"", &[("before", &Place::of(first).to_string())]);
     }
+
     if let Some(last) = rows.last().filter(|_| *has_next) {
         link("Next page", " rel=\"next\"", &[("continue", &Place::of(last).to_string())]);
     }
+
     let json = target("api/v1/objects?", table.query, &[("sort", &table.order.to_string())]);
     let _ = write!(page, "<a href=\"{}\">as JSON</a></nav>", Escaped(&json));
 }
 
 /// The same query with other parameters, for the first page if these do not name another one.
 fn target(path: &str, query: &str, others: &[(&str, &str)]) -> String {
-    let is_kept = |key: &str| !["continue", "before"].contains(&key) && others.iter().all(|(other, _)| *other != key);
-    let kept = form_urlencoded::parse(query.as_bytes()).filter(|(key, value)| is_kept(key) && !value.is_empty());
+    let is_kept = |key: &str| {
+        !["continue", "before"].contains(&key) && others.iter().all(|(other, _)| *other != key)
+    };
+    let kept = form_urlencoded::parse(query.as_bytes())
+        .filter(|(key, value)| is_kept(key) && !value.is_empty());
     let mut target = Serializer::for_suffix(path.to_owned(), path.len());
+
     target.extend_pairs(kept).extend_pairs(others);
     target.finish()
 }

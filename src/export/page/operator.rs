@@ -23,7 +23,11 @@ struct Signal {
 /// The charts, in the order of the page.
 const CHARTS: [Signal; 5] = [
     Signal { title: |_| "Reconciles", value: |point| point.reconciles.map(f64::from), text: rate },
-    Signal { title: |_| "Failed reconciles", value: |point| point.failures.map(f64::from), text: rate },
+    Signal {
+        title: |_| "Failed reconciles",
+        value: |point| point.failures.map(f64::from),
+        text: rate,
+    },
     Signal { title: |_| "Queue", value: |point| point.queue_depth.map(f64::from), text: count },
     Signal {
         title: |process| if process.live_heap.is_some() { "Live heap" } else { "Memory" },
@@ -43,6 +47,7 @@ pub(super) fn operator(page: &mut String, snapshot: &Snapshot) {
     if instances.is_empty() {
         return;
     }
+
     page.push_str(
         "<section aria-labelledby=\"operator\"><h2 id=\"operator\">The operator</h2><p class=\"lead\">The charts show the last \
          hour. The tables count reconciles since the start of the process.</p>",
@@ -50,6 +55,7 @@ pub(super) fn operator(page: &mut String, snapshot: &Snapshot) {
     for instance in instances.iter().take(SHOWN.0) {
         instance_card(page, snapshot, instance);
     }
+
     if let Some(more) = instances.len().checked_sub(SHOWN.0).filter(|more| *more > 0) {
         let _ = write!(
             page,
@@ -57,6 +63,7 @@ pub(super) fn operator(page: &mut String, snapshot: &Snapshot) {
             Number(more as u64)
         );
     }
+
     page.push_str("</section>");
 }
 
@@ -67,27 +74,41 @@ fn instance_card(page: &mut String, snapshot: &Snapshot, instance: &InstanceSumm
         key = Escaped(&instance.name)
     );
     let metrics = instance.metrics.as_ref().map(|(_, metrics)| metrics);
-    if let Some(framework) = metrics.map(|metrics| metrics.framework).filter(|it| *it != Framework::Unknown) {
+    if let Some(framework) =
+        metrics.map(|metrics| metrics.framework).filter(|it| *it != Framework::Unknown)
+    {
         let _ = write!(page, " <small>{}</small>", framework.as_str());
     }
+
     if metrics.and_then(|metrics| metrics.leading) == Some(false) {
         page.push_str(" <small>does not lead</small>");
     }
+
     page.push_str("</h3>");
     if let Some((since, cause)) = instance.scrape_failure {
         let age = Age(snapshot.at, since);
-        let _ = write!(page, "<p class=\"lead\">Scrapes of its metrics have failed for {age} ({cause}).</p>");
+        let _ = write!(
+            page,
+            "<p class=\"lead\">Scrapes of its metrics have failed for {age} ({cause}).</p>"
+        );
     }
+
     if let Some(metrics) = metrics.filter(|metrics| !metrics.problem.is_empty()) {
         let (problem, skipped) = (Escaped(&metrics.problem), Number(metrics.lines_skipped));
-        let _ = write!(page, "<p>loopwatch cannot read all of its metrics: {problem}; lines skipped: {skipped}.</p>");
+        let _ = write!(
+            page,
+            "<p>loopwatch cannot read all of its metrics: {problem}; lines skipped: {skipped}.</p>"
+        );
     }
+
     page.push_str("<ul class=\"charts\">");
     CHARTS.iter().for_each(|shown| chart(page, shown, instance));
     page.push_str("</ul>");
+
     if let Some(metrics) = metrics.filter(|metrics| !metrics.controllers.is_empty()) {
         controllers(page, &metrics.controllers);
     }
+
     page.push_str("</article>");
 }
 
@@ -96,7 +117,10 @@ fn chart(page: &mut String, signal: &Signal, instance: &InstanceSummary) {
     let times: Vec<Timestamp> = instance.recent.iter().map(|point| point.at).collect();
     let lines = vec![Line { name: "", values: instance.recent.iter().map(signal.value).collect() }];
     let title = (signal.title)(&instance.process);
-    chart::write(page, &Chart { title, period: "the last hour", times: &times, lines, text: signal.text });
+    chart::write(
+        page,
+        &Chart { title, period: "the last hour", times: &times, lines, text: signal.text },
+    );
 }
 
 fn controllers(page: &mut String, controllers: &[ControllerView]) {
@@ -106,13 +130,19 @@ fn controllers(page: &mut String, controllers: &[ControllerView]) {
          <th scope=\"col\">Reconciles</th><th scope=\"col\">Failed</th><th scope=\"col\">Longest running</th></tr></thead><tbody>",
     );
     for controller in controllers.iter().take(SHOWN.1) {
-        let number = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), |value| Number(value).to_string());
-        let reconciles = controller.succeeded.into_iter().chain(controller.failed).reduce(u64::saturating_add);
+        let number = |value: Option<u64>| {
+            value.map_or_else(|| "–".to_owned(), |value| Number(value).to_string())
+        };
+        let reconciles =
+            controller.succeeded.into_iter().chain(controller.failed).reduce(u64::saturating_add);
         let workers = match (controller.workers_busy, controller.workers_max) {
             (Some(busy), Some(max)) => format!("{} of {}", Number(busy), Number(max)),
             (busy, _) => number(busy),
         };
-        let longest = controller.longest_running_seconds.map_or_else(|| "–".to_owned(), |age| format!("{age:.0} s"));
+
+        let longest = controller
+            .longest_running_seconds
+            .map_or_else(|| "–".to_owned(), |age| format!("{age:.0} s"));
         let _ = write!(
             page,
             "<tr><td><bdi>{}</bdi></td><td class=\"num\">{}</td><td class=\"num\">{workers}</td><td class=\"num\">{}</td>\
@@ -123,6 +153,7 @@ fn controllers(page: &mut String, controllers: &[ControllerView]) {
             number(controller.failed),
         );
     }
+
     page.push_str("</tbody></table></div>");
 }
 
@@ -141,7 +172,11 @@ fn to_f64(value: u64) -> f64 {
     value as f64
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "only converts back what was a count")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "only converts back what was a count"
+)]
 fn to_u64(value: f64) -> u64 {
     value.round() as u64
 }

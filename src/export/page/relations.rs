@@ -17,6 +17,7 @@ pub(super) fn deletions(page: &mut String, snapshot: &Snapshot) {
     if snapshot.deletions.is_empty() {
         return;
     }
+
     let blockers = blockers(snapshot);
     page.push_str(
         "<section aria-labelledby=\"deletions\"><h2 id=\"deletions\">Deletions</h2><p class=\"lead\">These objects are being \
@@ -25,8 +26,14 @@ pub(super) fn deletions(page: &mut String, snapshot: &Snapshot) {
          <th scope=\"col\">Verdict</th><th scope=\"col\">Finalizers</th></tr></thead><tbody>",
     );
     for row in &snapshot.deletions {
-        deletion(page, snapshot, row, blockers.get(&(&*row.group, &*row.kind, &*row.namespace, &*row.name)).copied());
+        deletion(
+            page,
+            snapshot,
+            row,
+            blockers.get(&(&*row.group, &*row.kind, &*row.namespace, &*row.name)).copied(),
+        );
     }
+
     page.push_str("</tbody></table></div>");
     if let Some(more) = more(snapshot) {
         let _ = write!(
@@ -35,14 +42,21 @@ pub(super) fn deletions(page: &mut String, snapshot: &Snapshot) {
             Number(more)
         );
     }
+
     page.push_str("</section>");
 }
 
 /// The number of terminating objects that the list leaves out.
 fn more(snapshot: &Snapshot) -> Option<u64> {
     use loopwatch_model::snapshot::{MAX_DELETIONS, ObjectState};
-    let terminating = snapshot.kinds.iter().map(|kind| kind.states()[ObjectState::Terminating as usize]).sum::<u64>();
+
+    let terminating = snapshot
+        .kinds
+        .iter()
+        .map(|kind| kind.states()[ObjectState::Terminating as usize])
+        .sum::<u64>();
     let full = snapshot.deletions.len() >= MAX_DELETIONS;
+
     terminating.checked_sub(MAX_DELETIONS as u64).filter(|more| full && *more > 0)
 }
 
@@ -54,36 +68,58 @@ fn deletion(page: &mut String, snapshot: &Snapshot, row: &DeletionRow, blocker: 
         DeletionVerdict::OwnerAbsent => ("failed", "controller absent"),
         DeletionVerdict::BlockedByDependent => ("overdue", "blocked"),
     };
+
     let _ = write!(
         page,
         "<tr data-key=\"d-{key}\" data-find><td>{link}</td><td class=\"num\">{age}</td><td><span class=\"state {class}\">{verdict}</span></td><td>",
         key = Escaped(&format!("{}/{}/{}/{}", row.group, row.kind, row.namespace, row.name)),
-        link = Link(ObjectName { group: &row.group, kind: &row.kind, namespace: &row.namespace, name: &row.name }),
+        link = Link(ObjectName {
+            group: &row.group,
+            kind: &row.kind,
+            namespace: &row.namespace,
+            name: &row.name
+        }),
         age = Age(snapshot.at, row.since),
     );
+
     if let Some(blocker) = blocker {
         let _ = write!(page, "<p>blocked by <bdi>{}</bdi></p>", Escaped(blocker));
     }
+
     page.push_str("<ul class=\"waits\">");
     for (finalizer, actor) in row.finalizers.iter().take(SHOWN) {
         let by = if actor == "unknown" { "actor " } else { "to be removed by " };
-        let _ = write!(page, "<li><bdi>{}</bdi> <small>{by}{}</small></li>", Escaped(finalizer), Escaped(actor));
+        let _ = write!(
+            page,
+            "<li><bdi>{}</bdi> <small>{by}{}</small></li>",
+            Escaped(finalizer),
+            Escaped(actor)
+        );
     }
+
     if let Some(more) = row.finalizers.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         let _ = write!(page, "<li>and {} more</li>", Number(more as u64));
     }
+
     page.push_str("</ul></td></tr>");
 }
 
-/// The objects that block deletions, by group, kind, namespace and name of the objects that wait for them.
+/// The objects that block deletions, by group, kind, namespace and name of the objects that wait
+/// for them.
 fn blockers(snapshot: &Snapshot) -> BTreeMap<(&str, &str, &str, &str), &str> {
-    let blocked = snapshot.findings.iter().filter(|finding| finding.code == FindingCode::DeletionBlockedByDependent);
-    let named = blocked.filter_map(|finding| match (&finding.subject, text(&finding.evidence, "blocker")?) {
-        (Subject::Object { group, kind, namespace, name }, blocker) => {
-            Some(((&**group, &**kind, &**namespace, &**name), blocker))
+    let blocked = snapshot
+        .findings
+        .iter()
+        .filter(|finding| finding.code == FindingCode::DeletionBlockedByDependent);
+    let named = blocked.filter_map(|finding| {
+        match (&finding.subject, text(&finding.evidence, "blocker")?) {
+            (Subject::Object { group, kind, namespace, name }, blocker) => {
+                Some(((&**group, &**kind, &**namespace, &**name), blocker))
+            }
+            _ => None,
         }
-        _ => None,
     });
+
     named.collect()
 }
 
@@ -100,12 +136,23 @@ pub(super) fn ownership_and_references(page: &mut String, snapshot: &Snapshot) {
     let rows: Vec<_> = snapshot
         .kinds
         .iter()
-        .map(|kind| (kind, cells(snapshot, kind, orphans.get(&(&*kind.group, &*kind.kind)).copied().unwrap_or(0))))
+        .map(|kind| {
+            (
+                kind,
+                cells(
+                    snapshot,
+                    kind,
+                    orphans.get(&(&*kind.group, &*kind.kind)).copied().unwrap_or(0),
+                ),
+            )
+        })
         .filter(|(_, cells)| cells.iter().any(|cell| !cell.is_empty()))
         .collect();
+
     if rows.is_empty() {
         return;
     }
+
     page.push_str(
         "<section aria-labelledby=\"relations\"><h2 id=\"relations\">Ownership and references</h2><div class=\"scroll\" \
          tabindex=\"0\" role=\"region\" aria-labelledby=\"relations\"><table><thead><tr><th scope=\"col\">Kind</th>\
@@ -119,15 +166,19 @@ pub(super) fn ownership_and_references(page: &mut String, snapshot: &Snapshot) {
             group = Escaped(if kind.group.is_empty() { "core" } else { &kind.group }),
             name = Escaped(&kind.kind),
         );
+
         for cell in cells {
             let _ = write!(page, "<td>{}</td>", Escaped(if cell.is_empty() { "–" } else { cell }));
         }
+
         page.push_str("</tr>");
     }
+
     page.push_str("</tbody></table></div>");
     if let Some(more) = rows.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         let _ = write!(page, "<p class=\"more\">and {} more kinds</p>", Number(more as u64));
     }
+
     page.push_str("</section>");
 }
 
@@ -135,16 +186,23 @@ pub(super) fn ownership_and_references(page: &mut String, snapshot: &Snapshot) {
 fn cells(snapshot: &Snapshot, kind: &KindSummary, orphans: u64) -> [String; 4] {
     let counts = &kind.owner_references;
     let bad = OwnerHazard::ALL.iter().zip(counts.bad).filter(|(_, count)| *count > 0);
-    let mut bad: Vec<String> = bad.map(|(reason, count)| format!("{} {}", Number(count), words(*reason))).collect();
+    let mut bad: Vec<String> =
+        bad.map(|(reason, count)| format!("{} {}", Number(count), words(*reason))).collect();
     let seen: u64 = kind.totals.hazards.iter().sum();
+
     if seen > 0 {
         bad.push(format!("{} seen since loopwatch started", Number(seen)));
     }
-    let dangling = kind.dangling.iter().map(|(target, count)| format!("{} to {target}", Number(*count)));
+
+    let dangling =
+        kind.dangling.iter().map(|(target, count)| format!("{} to {target}", Number(*count)));
     let deleted = kind.soft_deleted.iter().map(|(phase, marked)| {
-        let oldest = marked.oldest.map_or_else(String::new, |at| format!(", oldest for {}", snapshot.at.since(at)));
+        let oldest = marked
+            .oldest
+            .map_or_else(String::new, |at| format!(", oldest for {}", snapshot.at.since(at)));
         format!("{} in phase {}{oldest}", Number(marked.objects), phase.as_str())
     });
+
     [
         bad.join(", "),
         if orphans > 0 { Number(orphans).to_string() } else { String::new() },
@@ -168,9 +226,11 @@ const fn words(reason: OwnerHazard) -> &'static str {
 /// The number of confirmed orphans, by group and kind.
 fn orphans(snapshot: &Snapshot) -> BTreeMap<(&str, &str), u64> {
     let mut counts = BTreeMap::new();
-    let confirmed = snapshot.findings.iter().filter(|finding| finding.confidence == Confidence::Confirmed);
+    let confirmed =
+        snapshot.findings.iter().filter(|finding| finding.confidence == Confidence::Confirmed);
     for finding in confirmed.filter(|finding| finding.code == FindingCode::Orphan) {
         *counts.entry((finding.subject.group(), finding.subject.kind())).or_default() += 1;
     }
+
     counts
 }

@@ -16,18 +16,23 @@ pub(super) fn kinds(page: &mut String, snapshot: &Snapshot) {
     if snapshot.kinds.is_empty() {
         return;
     }
+
     let mut kinds: Vec<_> = snapshot.kinds.iter().collect();
     kinds.sort_by_key(|kind| kind.role == Role::Child); // stable: primary kinds come first
-    let (used, unused): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|kind| kind.states().iter().any(|n| *n > 0));
+
+    let (used, unused): (Vec<_>, Vec<_>) =
+        kinds.into_iter().partition(|kind| kind.states().iter().any(|n| *n > 0));
     page.push_str("<section aria-labelledby=\"kinds\"><h2 id=\"kinds\">Kinds</h2>");
     if snapshot.kinds.iter().any(|kind| kind.role == Role::Child) {
         page.push_str(
             "<p class=\"lead\">The kinds whose status the operator writes and, as child kinds, those that it creates for them.</p>",
         );
     }
+
     kind_cards(page, snapshot, &used);
     if !unused.is_empty() {
-        // Collapsed: an operator with many kinds would otherwise fill the screen with cards that show no objects.
+        // Collapsed: an operator with many kinds would otherwise fill the screen with cards that
+        // show no objects.
         let _ = write!(
             page,
             "<details data-key=\"unused-kinds\"{}><summary>{} kind{} without objects</summary>",
@@ -35,9 +40,11 @@ pub(super) fn kinds(page: &mut String, snapshot: &Snapshot) {
             Number(unused.len() as u64),
             if unused.len() == 1 { "" } else { "s" }
         );
+
         kind_cards(page, snapshot, &unused);
         page.push_str("</details>");
     }
+
     page.push_str("</section>");
 }
 
@@ -46,6 +53,7 @@ fn kind_cards(page: &mut String, snapshot: &Snapshot, kinds: &[&KindSummary]) {
     for kind in kinds {
         kind_card(page, snapshot, kind);
     }
+
     page.push_str("</div>");
 }
 
@@ -63,11 +71,13 @@ fn kind_card(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
         name = Escaped(&kind.kind),
         list = Escaped(&list),
     );
+
     bar(page, &states);
     page.push_str("<ul class=\"states\">");
     for (state, count) in ObjectState::ALL.iter().zip(states).filter(|(_, count)| *count > 0) {
         let is_usual = *state == ObjectState::Unknown && has_no_status(snapshot, kind);
-        let (state, why) = (state.as_str(), if is_usual { " <small>no status to judge</small>" } else { "" });
+        let (state, why) =
+            (state.as_str(), if is_usual { " <small>no status to judge</small>" } else { "" });
         let _ = write!(
             page,
             "<li class=\"{state}\"><b>{}</b> <a href=\"{}&amp;state={state}\">{state}</a>{why}</li>",
@@ -75,18 +85,23 @@ fn kind_card(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
             Escaped(&list)
         );
     }
+
     page.push_str("</ul>");
     if kind.role == Role::Primary {
         convergence(page, snapshot, kind);
     }
+
     page.push_str("</article>");
 }
 
-/// Whether loopwatch sees the objects of a child kind, and none of them has a status that says anything, such as ConfigMaps.
+/// Whether loopwatch sees the objects of a child kind, and none of them has a status that says
+/// anything, such as ConfigMaps.
 fn has_no_status(snapshot: &Snapshot, kind: &KindSummary) -> bool {
     let sees = |watch: &WatchSummary| watch.synced && !summary::is_down(snapshot, &watch.watch);
     let unknown = kind.states()[ObjectState::Unknown as usize];
-    kind.role == Role::Child && kind.states().iter().sum::<u64>() == unknown && kind.watches.iter().all(sees)
+    kind.role == Role::Child
+        && kind.states().iter().sum::<u64>() == unknown
+        && kind.watches.iter().all(sees)
 }
 
 /// The deadline of a kind, and how long its objects take to converge.
@@ -97,8 +112,10 @@ fn convergence(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
         kind.deadline,
         kind.deadline_source.as_str()
     );
+
     let latency = |q| {
-        summary::quantile(&kind.totals.convergence, q).map_or("more than a day".to_owned(), |span| span.to_string())
+        summary::quantile(&kind.totals.convergence, q)
+            .map_or("more than a day".to_owned(), |span| span.to_string())
     };
     let _ = match kind.totals.convergence.count() {
         0 => write!(page, "<div><dt>median convergence</dt><dd>no data yet</dd></div>"),
@@ -112,16 +129,23 @@ fn convergence(page: &mut String, snapshot: &Snapshot, kind: &KindSummary) {
             latency(0.9)
         ),
     };
+
     if let Some(oldest) = kind.oldest_unconverged {
-        let _ = write!(page, "<div><dt>oldest unconverged</dt><dd>{}</dd></div>", Age(snapshot.at, oldest));
+        let _ = write!(
+            page,
+            "<div><dt>oldest unconverged</dt><dd>{}</dd></div>",
+            Age(snapshot.at, oldest)
+        );
     }
+
     page.push_str("</dl>");
 }
 
-/// A stacked bar of states, in thousandths of its width. Each part has a minimum width, so that one failed object among
-/// ten thousand stays visible.
+/// A stacked bar of states, in thousandths of its width. Each part has a minimum width, so that one
+/// failed object among ten thousand stays visible.
 fn bar(page: &mut String, states: &[u64; ObjectState::ALL.len()]) {
     const MIN_WIDTH: u64 = 12;
+
     let total: u64 = states.iter().sum();
     let parts = states.iter().filter(|count| **count > 0).count() as u64;
     let label: Vec<_> = ObjectState::ALL
@@ -130,6 +154,7 @@ fn bar(page: &mut String, states: &[u64; ObjectState::ALL.len()]) {
         .filter(|(_, n)| **n > 0)
         .map(|(s, n)| format!("{n} {}", s.as_str()))
         .collect();
+
     let _ = write!(
         page,
         "<svg class=\"bar\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">",
@@ -137,11 +162,20 @@ fn bar(page: &mut String, states: &[u64; ObjectState::ALL.len()]) {
     );
     let shared = 1000_u64.saturating_sub(parts * MIN_WIDTH);
     let mut x = 0;
+
     for (state, count) in ObjectState::ALL.iter().zip(states).filter(|(_, count)| **count > 0) {
-        let width = MIN_WIDTH + u64::try_from(u128::from(shared) * u128::from(*count) / u128::from(total)).unwrap_or(0);
-        let _ = write!(page, "<rect class=\"{}\" x=\"{x}\" width=\"{width}\" height=\"10\"/>", state.as_str());
+        let width = MIN_WIDTH
+            + u64::try_from(u128::from(shared) * u128::from(*count) / u128::from(total))
+                .unwrap_or(0);
+        let _ = write!(
+            page,
+            "<rect class=\"{}\" x=\"{x}\" width=\"{width}\" height=\"10\"/>",
+            state.as_str()
+        );
+
         x += width;
     }
+
     page.push_str("</svg>");
 }
 
@@ -149,6 +183,7 @@ pub(super) fn unhealthy_objects(page: &mut String, snapshot: &Snapshot) {
     if snapshot.unhealthy.is_empty() {
         return;
     }
+
     page.push_str(
         "<section aria-labelledby=\"objects\"><h2 id=\"objects\">Unhealthy objects</h2><div class=\"scroll\" tabindex=\"0\" \
          role=\"region\" aria-labelledby=\"objects\"><table class=\"stacked\"><thead><tr><th scope=\"col\">Object</th><th scope=\"col\">State</th>\
@@ -166,6 +201,7 @@ pub(super) fn unhealthy_objects(page: &mut String, snapshot: &Snapshot) {
             reason = Escaped(summary::why(&row.signal, row.reason)),
         );
     }
+
     page.push_str("</tbody></table></div>");
     let more = snapshot.unhealthy.len().saturating_sub(SHOWN) as u64 + snapshot.unhealthy_dropped;
     if more > 0 {
@@ -176,6 +212,7 @@ pub(super) fn unhealthy_objects(page: &mut String, snapshot: &Snapshot) {
             Number(more)
         );
     }
+
     page.push_str("</section>");
 }
 
@@ -188,13 +225,20 @@ pub(super) fn blind_spots(page: &mut String, spots: &[BlindSpot]) {
     if spots.is_empty() {
         return;
     }
+
     page.push_str(
         "<section aria-labelledby=\"blind\"><h2 id=\"blind\">Not visible</h2><p class=\"lead\">loopwatch cannot see \
          or use the following, and does not report problems with it.</p><ul class=\"spots\">",
     );
     for spot in spots.iter().take(SHOWN) {
-        let _ = write!(page, "<li data-find><b>{}</b><span>{}</span></li>", Escaped(&spot.what), Escaped(&spot.why));
+        let _ = write!(
+            page,
+            "<li data-find><b>{}</b><span>{}</span></li>",
+            Escaped(&spot.what),
+            Escaped(&spot.why)
+        );
     }
+
     page.push_str("</ul></section>");
 }
 
@@ -202,6 +246,7 @@ pub(super) fn sources(page: &mut String, snapshot: &Snapshot) {
     if snapshot.sources.is_empty() {
         return;
     }
+
     page.push_str(
         "<section aria-labelledby=\"sources\"><h2 id=\"sources\">Sources</h2>\
          <p class=\"lead\">Where loopwatch gets its data. While a source fails, no finding about its objects opens or closes.</p><div class=\"scroll\" tabindex=\"0\" \
@@ -214,17 +259,30 @@ pub(super) fn sources(page: &mut String, snapshot: &Snapshot) {
             (None, true) => ("up", "up"),
             (None, false) => ("down", "failing"),
         };
-        let last_success = source.last_success.map_or("never".to_owned(), |at| format!("{} ago", Age(snapshot.at, at)));
-        let failures: Vec<_> =
-            source.failures.iter().map(|(cause, count)| format!("{}: {count}", cause.replace('_', " "))).collect();
+        let last_success = source
+            .last_success
+            .map_or("never".to_owned(), |at| format!("{} ago", Age(snapshot.at, at)));
+
+        let failures: Vec<_> = source
+            .failures
+            .iter()
+            .map(|(cause, count)| format!("{}: {count}", cause.replace('_', " ")))
+            .collect();
         let _ = write!(
             page,
             "<tr data-key=\"s-{name}\"><td><bdi>{name}</bdi></td><td><span class=\"state {class}\">{state}</span></td>\
              <td class=\"num\">{}</td><td class=\"num\">{last_success}</td><td>{}</td></tr>",
             Age(snapshot.at, source.since),
-            Escaped(source.off.as_deref().or(source.restricted.as_deref()).unwrap_or(&failures.join(", "))),
+            Escaped(
+                source
+                    .off
+                    .as_deref()
+                    .or(source.restricted.as_deref())
+                    .unwrap_or(&failures.join(", "))
+            ),
             name = Escaped(&source.source),
         );
     }
+
     page.push_str("</tbody></table></div></section>");
 }

@@ -27,12 +27,14 @@ fn the_page_is_complete_without_javascript() {
     ] {
         assert!(page.contains(expected), "{expected:?} is missing");
     }
+
     assert!(!page.contains("{{"), "a placeholder was left");
 }
 
 #[test]
 fn empty_and_healthy_snapshots_have_their_own_texts() {
     assert!(render(&empty().snapshot).contains("No watch is up and synced."));
+
     let page = render(&healthy().snapshot);
     assert!(page.contains("<h1><span class=\"dot\" aria-hidden=\"true\"></span>Healthy</h1>"));
     assert!(page.contains("No critical findings or warnings.") && !page.contains("Not visible"));
@@ -46,20 +48,34 @@ fn a_recording_says_whether_it_still_plays() {
         let input = Input { recording: Some(recording.clone()), dump: None };
         super::render(&healthy().snapshot, &RecentPast::default(), &input, "")
     };
+
     assert!(!at(&recording).contains("class=\"recording\""), "it has not begun");
+
     (recording.begins, recording.shows) = (Some(Timestamp(0)), Some(Timestamp(90_000)));
     recording.speed = Some(2.5);
+
     let page = at(&recording);
-    assert!(page.contains("data-every=\"1000\"><b>A recording plays</b> at 2.5 times") && page.contains(" 1m30s have"));
+    assert!(
+        page.contains("data-every=\"1000\"><b>A recording plays</b> at 2.5 times")
+            && page.contains(" 1m30s have")
+    );
+
     recording.speed = None;
     let page = at(&recording);
-    assert!(page.contains("<b>The recording has ended.</b>") && page.contains("1m30s after it began"), "{page}");
+
+    assert!(
+        page.contains("<b>The recording has ended.</b>") && page.contains("1m30s after it began"),
+        "{page}"
+    );
     assert!(!page.contains("data-every") && !render(&healthy().snapshot).contains("recording"));
+
     // The other pages say so, too.
     let input = Input { recording: Some(recording), dump: None };
     let (filter, objects) = (Default::default(), Default::default());
-    let table = ObjectTable { filter: &filter, query: "", order: Default::default(), objects: &objects };
+    let table =
+        ObjectTable { filter: &filter, query: "", order: Default::default(), objects: &objects };
     let object = render_object(&healthy().snapshot, &Default::default(), "", &input);
+
     for page in [render_objects(&healthy().snapshot, &table, &input), object] {
         assert!(page.contains("<b>The recording has ended.</b>"), "{page}");
     }
@@ -69,17 +85,24 @@ fn a_recording_says_whether_it_still_plays() {
 fn deletions_show_finalizers_actors_and_what_blocks_them() {
     let mut view = sample();
     let page = render(&view.snapshot);
+
     assert!(page.contains("<span class=\"state failed\">stuck</span>"));
-    assert!(page.contains("<bdi>db.example.io/volume-cleanup</bdi> <small>to be removed by field manager db-operator"));
+    assert!(page.contains(
+        "<bdi>db.example.io/volume-cleanup</bdi> <small>to be removed by field manager db-operator"
+    ));
     assert!(!page.contains("blocked by"));
 
     let row = &mut view.snapshot.deletions[1];
-    (row.verdict, row.finalizers[0].1) = (DeletionVerdict::BlockedByDependent, "unknown".to_owned());
+    (row.verdict, row.finalizers[0].1) =
+        (DeletionVerdict::BlockedByDependent, "unknown".to_owned());
+
     let mut finding = view.snapshot.findings[2].clone();
     assert_eq!(finding.subject.name(), row.name);
+
     finding.code = FindingCode::DeletionBlockedByDependent;
     finding.evidence = Evidence::new().text("blocker", "PersistentVolumeClaim team-b/data-0");
     view.snapshot.findings.push(finding);
+
     let page = render(&view.snapshot);
     assert!(page.contains("<span class=\"state overdue\">blocked</span>"));
     assert!(page.contains("<p>blocked by <bdi>PersistentVolumeClaim team-b/data-0</bdi></p>"));
@@ -88,8 +111,10 @@ fn deletions_show_finalizers_actors_and_what_blocks_them() {
 
     let row = view.snapshot.deletions[0].clone();
     view.snapshot.deletions = vec![row; MAX_DELETIONS];
+
     let numbers = view.snapshot.kinds[0].namespaces.values_mut().next().expect("one");
     numbers.states[ObjectState::Terminating as usize] = 1200;
+
     let page = render(&view.snapshot);
     assert!(page.contains("and 1,101 more: <a href=\"objects?state=terminating\">"), "with a Pod");
 }
@@ -98,33 +123,54 @@ fn deletions_show_finalizers_actors_and_what_blocks_them() {
 fn the_operator_has_charts_with_gaps_and_a_table_of_its_controllers() {
     let mut view = sample();
     let page = render(&view.snapshot);
+
     assert!(
         page.contains("<h3><bdi>db-system/db-operator-7c9d5f6b8d-x2x4v</bdi> <small>controller-runtime</small></h3>")
     );
-    assert!(page.contains("aria-label=\"Live heap in the last hour: between 100.0 MiB and 129.8 MiB\""), "{page}");
+    assert!(
+        page.contains("aria-label=\"Live heap in the last hour: between 100.0 MiB and 129.8 MiB\""),
+        "{page}"
+    );
     assert_eq!(page.matches("<polyline").count(), 10, "five signals, and each has a gap");
-    assert!(page.contains("<td class=\"num\">1 of 4</td><td class=\"num\">48,228</td><td class=\"num\">17</td>"));
+
+    assert!(page.contains(
+        "<td class=\"num\">1 of 4</td><td class=\"num\">48,228</td><td class=\"num\">17</td>"
+    ));
 
     assert!(!page.contains("lines skipped"), "all of its metrics were read");
+
     if let Some((_, metrics)) = &mut view.snapshot.operator.instances[0].metrics {
         let metrics = std::sync::Arc::make_mut(metrics);
-        (metrics.problem, metrics.lines_skipped) = ("line 7: the value is not a number".to_owned(), 12);
+        (metrics.problem, metrics.lines_skipped) =
+            ("line 7: the value is not a number".to_owned(), 12);
     }
+
     let problem = "loopwatch cannot read all of its metrics: line 7: the value is not a number; lines skipped: 12.";
     assert!(render(&view.snapshot).contains(problem));
 
     let instance = &mut view.snapshot.operator.instances[0];
     (instance.process.live_heap, instance.process.goroutines) = (None, None);
     instance.recent.iter_mut().for_each(|point| point.reconciles = Some(1.0 / 30.0));
+
     let page = render(&view.snapshot);
-    assert!(page.contains("<span>Memory</span>") && page.contains("<span>Threads</span>"), "{page}");
-    assert!(page.contains("<span>Reconciles</span><b>2.0/min</b>"), "an idle operator still reconciles: {page}");
+    assert!(
+        page.contains("<span>Memory</span>") && page.contains("<span>Threads</span>"),
+        "{page}"
+    );
+    assert!(
+        page.contains("<span>Reconciles</span><b>2.0/min</b>"),
+        "an idle operator still reconciles: {page}"
+    );
 
     let instance = &mut view.snapshot.operator.instances[0];
     (instance.metrics, instance.recent) = (None, Vec::new());
     instance.scrape_failure = Some((view.snapshot.at, Cause::Refused));
+
     let page = render(&view.snapshot);
-    assert!(page.contains("Scrapes of its metrics have failed for <time") && page.contains(" (refused).</p>"));
+    assert!(
+        page.contains("Scrapes of its metrics have failed for <time")
+            && page.contains(" (refused).</p>")
+    );
     assert!(!page.contains("<polyline"));
 
     view.snapshot.operator.instances.clear();
@@ -142,9 +188,11 @@ fn ownership_and_references_are_counted_per_kind() {
         namespace: "team-a".to_owned(),
         name: "lost".to_owned(),
     };
+
     let mut suspected = orphan.clone();
     suspected.confidence = Confidence::Suspected;
     view.snapshot.findings.extend([orphan, suspected]);
+
     let page = render(&view.snapshot);
     for row in [
         "Database <small>db.example.io</small></th><td>–</td><td>–</td><td>1 to ConfigMap, 2 to Secret</td>\
@@ -153,34 +201,47 @@ fn ownership_and_references_are_counted_per_kind() {
     ] {
         assert!(page.contains(row), "{row} is missing");
     }
+
     assert!(!page.contains("data-key=\"r-db.example.io/Backup\""), "a kind without problems");
 }
 
 #[test]
 fn hostile_names_are_escaped() {
-    const EVIL: &str = "</article><script>alert(1)</script><img src=x onerror=alert(1)>\"'&{{main}}\u{202e}\u{7}";
+    const EVIL: &str =
+        "</article><script>alert(1)</script><img src=x onerror=alert(1)>\"'&{{main}}\u{202e}\u{7}";
+
     let mut view = sample();
     for row in &mut view.snapshot.unhealthy {
         (row.name, row.signal, row.kind) = (EVIL.to_owned(), EVIL.to_owned(), EVIL.to_owned());
     }
+
     for kind in &mut view.snapshot.kinds {
         (kind.kind, kind.group) = (EVIL.to_owned(), EVIL.to_owned());
     }
+
     for row in &mut view.snapshot.deletions {
-        (row.name, row.kind, row.finalizers) = (EVIL.to_owned(), EVIL.to_owned(), vec![(EVIL.into(), EVIL.to_owned())]);
+        (row.name, row.kind, row.finalizers) =
+            (EVIL.to_owned(), EVIL.to_owned(), vec![(EVIL.into(), EVIL.to_owned())]);
     }
+
     for source in &mut view.snapshot.sources {
         (source.source, source.latest) = (EVIL.to_owned(), Some(("forbidden", EVIL.to_owned())));
     }
+
     for finding in &mut view.snapshot.findings {
         let subject = loopwatch_model::finding::Subject::Source { name: EVIL.to_owned() };
         finding.subject = subject;
         finding.evidence = loopwatch_model::finding::Evidence::new().text("detail", EVIL);
     }
+
     let page = render(&view.snapshot);
     assert!(
-        !page.contains("<script>") && !page.contains("<img") && !page.contains("\u{202e}") && !page.contains('\u{7}')
+        !page.contains("<script>")
+            && !page.contains("<img")
+            && !page.contains("\u{202e}")
+            && !page.contains('\u{7}')
     );
+
     let inline = ["onclick", "onerror=alert(1)>", "style=\"", "javascript:"];
     assert!(inline.iter().all(|word| !page.contains(word)), "inline script or style");
 }
@@ -189,11 +250,17 @@ fn hostile_names_are_escaped() {
 fn a_source_that_cannot_read_everything_is_up_and_says_so() {
     let mut view = sample();
     let source = &mut view.snapshot.sources[0];
-    (source.source, source.restricted) = ("process".to_owned(), Some("cgroup: permission <denied>".to_owned()));
+    (source.source, source.restricted) =
+        ("process".to_owned(), Some("cgroup: permission <denied>".to_owned()));
+
     let page = render(&view.snapshot);
     let row = page.split("<tr data-key=\"s-process\">").nth(1).expect("the row");
     let row = row.split("</tr>").next().unwrap_or_default();
-    assert!(row.contains(">up</span>") && row.contains("cgroup: permission &lt;denied&gt;"), "{row}");
+
+    assert!(
+        row.contains(">up</span>") && row.contains("cgroup: permission &lt;denied&gt;"),
+        "{row}"
+    );
 }
 
 #[test]
@@ -201,8 +268,12 @@ fn the_smallest_part_of_a_bar_stays_visible() {
     let mut view = sample();
     let numbers = view.snapshot.kinds[0].namespaces.values_mut().next().expect("one");
     numbers.states = [u64::from(u32::MAX), 0, 1, 0, 0, 0, 0, 0];
+
     let page = render(&view.snapshot);
-    assert!(page.contains("<rect class=\"overdue\" x=\"") && page.contains("width=\"12\" height=\"10\"/>"));
+    assert!(
+        page.contains("<rect class=\"overdue\" x=\"")
+            && page.contains("width=\"12\" height=\"10\"/>")
+    );
 }
 
 #[test]

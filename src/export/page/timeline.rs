@@ -27,10 +27,12 @@ pub(super) fn write(page: &mut String, past: &RecentPast) {
     if past.points.len() < 2 && past.events.is_empty() {
         return;
     }
+
     page.push_str("<section aria-labelledby=\"timeline\"><h2 id=\"timeline\">Timeline</h2>");
     if past.points.len() > 1 {
         charts(page, &past.points, last.at.since(first.at), !past.events.is_empty());
     }
+
     events(page, past);
     page.push_str("</section>");
 }
@@ -38,17 +40,26 @@ pub(super) fn write(page: &mut String, past: &RecentPast) {
 fn charts(page: &mut String, points: &[PastPoint], covered: Span, above_list: bool) {
     let times: Vec<Timestamp> = points.iter().map(|point| point.at).collect();
     let period = format!("the last {covered}");
-    let line =
-        |name, value: &dyn Fn(&PastPoint) -> Option<f64>| Line { name, values: points.iter().map(value).collect() };
+    let line = |name, value: &dyn Fn(&PastPoint) -> Option<f64>| Line {
+        name,
+        values: points.iter().map(value).collect(),
+    };
     let sum = |point: &PastPoint| Some(f64::from(point.findings.iter().sum::<u32>()));
     let findings = vec![line("", &sum)];
-    let states =
-        STATES.iter().map(|state| line(state.as_str(), &|point| Some(f64::from(point.states[*state as usize]))));
-    let states: Vec<Line<'_>> = states.filter(|line| line.values.iter().flatten().any(|value| *value > 0.0)).collect();
+
+    let states = STATES
+        .iter()
+        .map(|state| line(state.as_str(), &|point| Some(f64::from(point.states[*state as usize]))));
+    let states: Vec<Line<'_>> =
+        states.filter(|line| line.values.iter().flatten().any(|value| *value > 0.0)).collect();
     let took = vec![line("", &|point| point.convergence_seconds.map(f64::from))];
     let converged = vec![line("", &|point| Some(f64::from(point.converged)))];
     let list = if above_list { " Below them is what happened, the newest first." } else { "" };
-    let _ = write!(page, "<p class=\"lead\">The charts show {period}.{list}</p><ul class=\"charts instance\">");
+
+    let _ = write!(
+        page,
+        "<p class=\"lead\">The charts show {period}.{list}</p><ul class=\"charts instance\">"
+    );
     for (title, lines, text) in [
         ("Open findings", findings, count as fn(f64) -> String),
         ("Objects not converged", states, count),
@@ -57,6 +68,7 @@ fn charts(page: &mut String, points: &[PastPoint], covered: Span, above_list: bo
     ] {
         chart::write(page, &Chart { title, period: &period, times: &times, lines, text });
     }
+
     page.push_str("</ul>");
 }
 
@@ -64,10 +76,12 @@ fn events(page: &mut String, past: &RecentPast) {
     if past.events.is_empty() {
         return;
     }
+
     page.push_str("<ol class=\"timeline\" aria-label=\"Timeline, the newest entry first\">");
     for event in past.events.iter().rev().take(SHOWN) {
         entry(page, past.at, event);
     }
+
     page.push_str("</ol>");
     let more = past.events.len().saturating_sub(SHOWN) as u64 + past.forgotten;
     if more > 0 {
@@ -80,7 +94,8 @@ fn events(page: &mut String, past: &RecentPast) {
 }
 
 fn entry(page: &mut String, now: Timestamp, event: &PastEvent) {
-    let when = format!("{} <span class=\"age\">{} ago</span>", UtcTime(event.at), Age(now, event.at));
+    let when =
+        format!("{} <span class=\"age\">{} ago</span>", UtcTime(event.at), Age(now, event.at));
     let _ = match &event.what {
         Happening::Finding { change, code, subject: about, .. } => write!(
             page,

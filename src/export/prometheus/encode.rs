@@ -1,4 +1,5 @@
-//! Headings and samples as text. Names, types, units and labels come from the metric's row in the catalog.
+//! Headings and samples as text. Names, types, units and labels come from the metric's row in the
+//! catalog.
 
 use std::fmt::Write as _;
 
@@ -17,7 +18,8 @@ pub enum TextFormat {
     OpenMetrics,
 }
 
-/// The output of one metric. The heading comes with the first sample, so that a metric without samples writes nothing.
+/// The output of one metric. The heading comes with the first sample, so that a metric without
+/// samples writes nothing.
 pub(crate) struct Samples<'a> {
     out: &'a mut String,
     metric: &'static Metric,
@@ -56,10 +58,22 @@ impl TextFormat {
 // === impl Samples ===
 
 impl<'a> Samples<'a> {
-    /// The output of `metric`. `headed` says whether its heading has been written; the caller keeps it between calls.
-    pub(super) fn new(out: &'a mut String, metric: &'static Metric, format: TextFormat, headed: &'a mut bool) -> Self {
+    /// The output of `metric`. `headed` says whether its heading has been written; the caller keeps
+    /// it between calls.
+    pub(super) fn new(
+        out: &'a mut String,
+        metric: &'static Metric,
+        format: TextFormat,
+        headed: &'a mut bool,
+    ) -> Self {
         let opener = |(index, name)| format!("{}{name}=\"", if index == 0 { "{" } else { "\"," });
-        Self { out, metric, label_prefixes: metric.labels.iter().enumerate().map(opener).collect(), format, headed }
+        Self {
+            out,
+            metric,
+            label_prefixes: metric.labels.iter().enumerate().map(opener).collect(),
+            format,
+            headed,
+        }
     }
 
     /// Writes one sample; `labels` are values in the order of the catalog.
@@ -68,7 +82,12 @@ impl<'a> Samples<'a> {
     }
 
     /// Writes one sample with an exemplar, if there is one.
-    pub(crate) fn put_with(&mut self, labels: &[&str], value: impl Into<SampleValue>, exemplar: Option<Exemplar>) {
+    pub(crate) fn put_with(
+        &mut self,
+        labels: &[&str],
+        value: impl Into<SampleValue>,
+        exemplar: Option<Exemplar>,
+    ) {
         self.head();
         self.sample("", labels, None, value.into(), exemplar);
     }
@@ -94,8 +113,15 @@ impl<'a> Samples<'a> {
     ) {
         self.head();
         for (position, (bound, count)) in histogram.buckets().enumerate() {
-            self.sample("_bucket", labels, Some(bound), SampleValue::Count(count), exemplar(position));
+            self.sample(
+                "_bucket",
+                labels,
+                Some(bound),
+                SampleValue::Count(count),
+                exemplar(position),
+            );
         }
+
         self.sample("_sum", labels, None, SampleValue::Real(histogram.sum()), None);
         self.sample("_count", labels, None, SampleValue::Count(histogram.count()), None);
     }
@@ -129,24 +155,34 @@ impl<'a> Samples<'a> {
         self.out.push_str(suffix);
         self.labels(labels, bound);
         value.write(self.out);
+
         if let Some(exemplar) = exemplar.filter(|_| self.format == TextFormat::OpenMetrics) {
             let Exemplar { trace_id, span_id, value, at } = exemplar;
-            let _ = write!(self.out, " # {{trace_id=\"{trace_id}\",span_id=\"{span_id}\"}} {value} ");
+            let _ =
+                write!(self.out, " # {{trace_id=\"{trace_id}\",span_id=\"{span_id}\"}} {value} ");
             SampleValue::from(at).write(self.out);
         }
+
         self.out.push('\n');
     }
 
     fn labels(&mut self, values: &[&str], bound: Option<f64>) {
-        debug_assert_eq!(values.len(), self.metric.labels.len(), "{}: labels as in the catalog", self.metric.name);
+        debug_assert_eq!(
+            values.len(),
+            self.metric.labels.len(),
+            "{}: labels as in the catalog",
+            self.metric.name
+        );
         for (opener, value) in self.label_prefixes.iter().zip(values) {
             self.out.push_str(opener);
             escape_into(self.out, value);
         }
+
         if let Some(bound) = bound {
             self.out.push_str(if values.is_empty() { "{le=\"" } else { "\",le=\"" });
             bound_into(self.out, bound);
         }
+
         self.out.push_str(if values.is_empty() && bound.is_none() { " " } else { "\"} " });
     }
 
@@ -159,8 +195,9 @@ impl<'a> Samples<'a> {
 
 /// Writes the lines that introduce a metric.
 ///
-/// In OpenMetrics, the name omits `_total` for counters and `_info` for info metrics. In text 0.0.4, it is the name of
-/// the samples. Prometheus rejects the whole scrape if the format does not have the type.
+/// In OpenMetrics, the name omits `_total` for counters and `_info` for info metrics. In text
+/// 0.0.4, it is the name of the samples. Prometheus rejects the whole scrape if the format does not
+/// have the type.
 fn heading_into(out: &mut String, metric: &Metric, format: TextFormat) {
     let (name, kind) = match (format, metric.kind) {
         (TextFormat::OpenMetrics, kind) => (metric.family_name(), kind),
@@ -168,6 +205,7 @@ fn heading_into(out: &mut String, metric: &Metric, format: TextFormat) {
         (TextFormat::Text004, kind) => (metric.name, kind),
     };
     let _ = write!(out, "# HELP {name} ");
+
     escape_help_into(out, metric.help, format);
     let _ = write!(out, "\n# TYPE {name} {}\n", kind.as_str());
     if let (TextFormat::OpenMetrics, Some(unit)) = (format, metric.unit()) {
@@ -177,12 +215,14 @@ fn heading_into(out: &mut String, metric: &Metric, format: TextFormat) {
 
 /// Writes a label value: escapes backslash, quote and line feed, and copies the rest.
 fn escape_into(out: &mut String, value: &str) {
-    // Hardly any value contains one of these characters. Without an early exit, the compiler vectorises the loop.
+    // Hardly any value contains one of these characters. Without an early exit, the compiler
+    // vectorises the loop.
     let escape = value.bytes().fold(false, |any, byte| any | matches!(byte, b'\\' | b'"' | b'\n'));
     if !escape {
         out.push_str(value);
         return;
     }
+
     for character in value.chars() {
         match character {
             '\\' => out.push_str("\\\\"),
@@ -205,8 +245,8 @@ fn escape_help_into(out: &mut String, help: &str, format: TextFormat) {
     }
 }
 
-/// Writes the bound of a bucket the same way in both formats (`1.0`, never `1`): otherwise every bucket would become a
-/// new series when a scraper switches formats.
+/// Writes the bound of a bucket the same way in both formats (`1.0`, never `1`): otherwise every
+/// bucket would become a new series when a scraper switches formats.
 fn bound_into(out: &mut String, bound: f64) {
     if bound == f64::INFINITY {
         out.push_str("+Inf");
@@ -235,6 +275,7 @@ impl SampleValue {
                 out.push_str(if ms < 0 { "-" } else { "" });
                 let (seconds, rest) = (ms.unsigned_abs() / 1000, ms.unsigned_abs() % 1000);
                 digits_into(out, seconds, 1);
+
                 if rest > 0 {
                     out.push('.');
                     digits_into(out, rest, 3);
@@ -244,10 +285,11 @@ impl SampleValue {
     }
 }
 
-/// Writes a number with at least `least` digits. The formatting of the standard library costs more than the rest of a
-/// sample.
+/// Writes a number with at least `least` digits. The formatting of the standard library costs more
+/// than the rest of a sample.
 fn digits_into(out: &mut String, mut number: u64, least: usize) {
     const MOST: usize = 20; // digits of the largest u64
+
     let mut digits = [b'0'; MOST];
     let mut start = MOST;
     while number > 0 || MOST - start < least {
@@ -255,6 +297,7 @@ fn digits_into(out: &mut String, mut number: u64, least: usize) {
         digits[start] = b'0' + (number % 10) as u8;
         number /= 10;
     }
+
     out.push_str(std::str::from_utf8(&digits[start..]).unwrap_or_default()); // they are ASCII
 }
 
@@ -293,17 +336,37 @@ mod tests {
     use super::*;
     use crate::export::metric::Stability;
 
-    static SECONDS: Metric =
-        metric("loopwatch_object_seconds_total", MetricType::Counter, &["group", "kind", "target_namespace", "state"]);
-    static BUILD: Metric = metric("loopwatch_build_info", MetricType::Info, &["version", "revision"]);
+    static SECONDS: Metric = metric(
+        "loopwatch_object_seconds_total",
+        MetricType::Counter,
+        &["group", "kind", "target_namespace", "state"],
+    );
+    static BUILD: Metric =
+        metric("loopwatch_build_info", MetricType::Info, &["version", "revision"]);
     static UP: Metric = metric("loopwatch_source_up", MetricType::Gauge, &["source"]);
-    static CONVERGENCE: Metric = metric("loopwatch_convergence_seconds", MetricType::Histogram, &["group", "kind"]);
+    static CONVERGENCE: Metric =
+        metric("loopwatch_convergence_seconds", MetricType::Histogram, &["group", "kind"]);
 
-    const fn metric(name: &'static str, kind: MetricType, labels: &'static [&'static str]) -> Metric {
-        Metric { name, kind, labels, help: "A sentence.", stability: Stability::Stable, section: "" }
+    const fn metric(
+        name: &'static str,
+        kind: MetricType,
+        labels: &'static [&'static str],
+    ) -> Metric {
+        Metric {
+            name,
+            kind,
+            labels,
+            help: "A sentence.",
+            stability: Stability::Stable,
+            section: "",
+        }
     }
 
-    fn written(metric: &'static Metric, format: TextFormat, write: impl FnOnce(&mut Samples<'_>)) -> String {
+    fn written(
+        metric: &'static Metric,
+        format: TextFormat,
+        write: impl FnOnce(&mut Samples<'_>),
+    ) -> String {
         let (mut out, mut headed) = (String::new(), false);
         write(&mut Samples::new(&mut out, metric, format, &mut headed));
         out
@@ -311,8 +374,11 @@ mod tests {
 
     #[test]
     fn a_counter_has_the_name_of_its_family_in_openmetrics_only() {
-        let write = |format| written(&SECONDS, format, |samples| samples.put(&["g", "K", "ns", "failed"], 1.5_f64));
+        let write = |format| {
+            written(&SECONDS, format, |samples| samples.put(&["g", "K", "ns", "failed"], 1.5_f64))
+        };
         let help = SECONDS.help;
+
         assert_eq!(
             write(TextFormat::Text004),
             format!(
@@ -335,7 +401,10 @@ mod tests {
         let write = |format| written(&BUILD, format, |samples| samples.put(&["1", "r"], 1_u64));
         assert!(write(TextFormat::Text004).contains("# TYPE loopwatch_build_info gauge\n"));
         assert!(write(TextFormat::OpenMetrics).contains("# TYPE loopwatch_build info\n"));
-        assert!(write(TextFormat::OpenMetrics).contains("\nloopwatch_build_info{version=\"1\",revision=\"r\"} 1\n"));
+        assert!(
+            write(TextFormat::OpenMetrics)
+                .contains("\nloopwatch_build_info{version=\"1\",revision=\"r\"} 1\n")
+        );
     }
 
     #[test]
@@ -343,7 +412,11 @@ mod tests {
         let text = written(&UP, TextFormat::Text004, |samples| {
             samples.put(&["a\"} 1\nevil{x=\"\\"], 0_u64);
         });
-        assert!(text.ends_with("\nloopwatch_source_up{source=\"a\\\"} 1\\nevil{x=\\\"\\\\\"} 0\n"), "{text}");
+
+        assert!(
+            text.ends_with("\nloopwatch_source_up{source=\"a\\\"} 1\\nevil{x=\\\"\\\\\"} 0\n"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -366,6 +439,7 @@ mod tests {
         ] {
             let mut out = String::new();
             number.write(&mut out);
+
             assert_eq!(out, text);
         }
     }
@@ -374,14 +448,31 @@ mod tests {
     fn buckets_are_the_same_in_both_formats() {
         let mut histogram = Histogram::default();
         histogram.observe(Span::secs(3));
+
         let bodies = [TextFormat::Text004, TextFormat::OpenMetrics].map(|format| {
-            let text = written(&CONVERGENCE, format, |samples| samples.histogram(&["", "Pod"], &histogram));
-            text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
+            let text = written(&CONVERGENCE, format, |samples| {
+                samples.histogram(&["", "Pod"], &histogram)
+            });
+            text.lines()
+                .filter(|line| !line.starts_with('#'))
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
         });
+
         assert_eq!(bodies[0], bodies[1]);
-        assert_eq!(bodies[0][0], "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"1.0\"} 0");
-        assert_eq!(bodies[0][2], "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"5.0\"} 1");
-        assert_eq!(bodies[0][14], "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"+Inf\"} 1");
+        assert_eq!(
+            bodies[0][0],
+            "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"1.0\"} 0"
+        );
+        assert_eq!(
+            bodies[0][2],
+            "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"5.0\"} 1"
+        );
+
+        assert_eq!(
+            bodies[0][14],
+            "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"+Inf\"} 1"
+        );
         assert_eq!(
             bodies[0][15..],
             [
@@ -395,20 +486,34 @@ mod tests {
     fn exemplars_are_only_in_openmetrics() {
         let mut histogram = Histogram::default();
         histogram.observe(Span::secs(3));
+
         let exemplar = |bucket| {
             let (trace_id, span_id) = ("0a".repeat(16), "0b".repeat(8));
-            (bucket == 2).then_some(Exemplar { trace_id, span_id, value: 3.5, at: Timestamp(1_767_225_600_250) })
+            (bucket == 2).then_some(Exemplar {
+                trace_id,
+                span_id,
+                value: 3.5,
+                at: Timestamp(1_767_225_600_250),
+            })
         };
+
         let write = |format| {
-            written(&CONVERGENCE, format, |samples| samples.histogram_with(&["", "Pod"], &histogram, exemplar))
+            written(&CONVERGENCE, format, |samples| {
+                samples.histogram_with(&["", "Pod"], &histogram, exemplar)
+            })
         };
         let expected = "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"5.0\"} 1 \
                         # {trace_id=\"0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a\",span_id=\"0b0b0b0b0b0b0b0b\"} 3.5 1767225600.250\n";
         let text = write(TextFormat::OpenMetrics);
+
         assert!(text.contains(expected), "{text}");
         assert_eq!(text.matches(" # {").count(), 1);
-        let without_unit: String = text.split_inclusive('\n').filter(|line| !line.starts_with("# UNIT")).collect();
-        let parsed = openmetrics_parser::openmetrics::parse_openmetrics(&format!("{without_unit}# EOF\n"));
+
+        let without_unit: String =
+            text.split_inclusive('\n').filter(|line| !line.starts_with("# UNIT")).collect();
+        let parsed =
+            openmetrics_parser::openmetrics::parse_openmetrics(&format!("{without_unit}# EOF\n"));
+
         assert!(parsed.is_ok(), "{:?}", parsed.err());
         assert!(!write(TextFormat::Text004).contains(" # {"));
     }

@@ -10,15 +10,19 @@ pub fn format(accept: Option<&str>) -> TextFormat {
         let mut parts = range.split(';').map(str::trim);
         let media_type = parts.next().unwrap_or_default().to_ascii_lowercase();
         let (mut weight, mut version) = (1000, None);
+
         for part in parts {
             match part.split_once('=') {
-                Some((name, value)) if name.trim().eq_ignore_ascii_case("q") => weight = quality(value),
+                Some((name, value)) if name.trim().eq_ignore_ascii_case("q") => {
+                    weight = quality(value)
+                }
                 Some((name, value)) if name.trim().eq_ignore_ascii_case("version") => {
                     version = Some(value.trim().trim_matches('"'));
                 }
                 _ => {} // charset, escaping: the output suits all values
             }
         }
+
         let format = match (media_type.as_str(), version) {
             ("application/openmetrics-text", None | Some("1.0.0")) => TextFormat::OpenMetrics,
             ("text/plain", None | Some("0.0.4")) | ("text/*" | "*/*", _) => TextFormat::Text004,
@@ -28,6 +32,7 @@ pub fn format(accept: Option<&str>) -> TextFormat {
             best = (weight, format); // the first of equal weights wins
         }
     }
+
     best.1
 }
 
@@ -59,10 +64,16 @@ mod tests {
             (None, TextFormat::Text004),
             (Some(""), TextFormat::Text004),
             (Some("*/*"), TextFormat::Text004),
-            (Some("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"), TextFormat::Text004),
+            (
+                Some("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"),
+                TextFormat::Text004,
+            ),
             (Some("text/plain;version=0.0.4"), TextFormat::Text004),
             (Some("application/openmetrics-text"), TextFormat::OpenMetrics),
-            (Some("APPLICATION/OpenMetrics-Text; Version=\"1.0.0\"; charset=utf-8"), TextFormat::OpenMetrics),
+            (
+                Some("APPLICATION/OpenMetrics-Text; Version=\"1.0.0\"; charset=utf-8"),
+                TextFormat::OpenMetrics,
+            ),
             (Some("application/openmetrics-text;version=0.0.1"), TextFormat::Text004),
             // Prometheus 2.42
             (

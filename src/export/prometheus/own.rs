@@ -1,6 +1,8 @@
-//! Metrics of loopwatch itself: `prometheus-client` counts them and writes their samples, the catalog their headings.
+//! Metrics of loopwatch itself: `prometheus-client` counts them and writes their samples, the
+//! catalog their headings.
 //!
-//! The library writes OpenMetrics only. Except for exemplars, its samples are valid in both formats.
+//! The library writes OpenMetrics only. Except for exemplars, its samples are valid in both
+//! formats.
 
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::registry::{self, Registry};
@@ -15,11 +17,13 @@ impl Samples<'_> {
     pub(crate) fn registry_metric<M: registry::Metric + Clone>(&mut self, counted: &M) {
         let text = openmetrics(self.metric().family_name(), counted);
         let mut lines: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
-        // The library keeps label sets in a hash map, so their order is random. Histograms have no labels, and their
-        // buckets must keep their order.
+
+        // The library keeps label sets in a hash map, so their order is random. Histograms have no
+        // labels, and their buckets must keep their order.
         if self.metric().kind != MetricType::Histogram {
             lines.sort_unstable();
         }
+
         for line in lines {
             self.line(match self.format() {
                 TextFormat::OpenMetrics => line,
@@ -33,8 +37,11 @@ impl Samples<'_> {
 fn openmetrics<M: registry::Metric + Clone>(name: &str, counted: &M) -> String {
     let mut registry = Registry::default();
     registry.register(name, "", counted.clone());
+
     let mut text = String::new();
-    // Writing to a string does not fail. If the metric fails to encode itself, the text before it is still valid.
+
+    // Writing to a string does not fail. If the metric fails to encode itself, the text before it
+    // is still valid.
     let _ = encode_registry(&mut text, &registry);
     text
 }
@@ -51,6 +58,7 @@ fn without_exemplar(line: &str) -> &str {
             _ => {}
         }
     }
+
     line
 }
 

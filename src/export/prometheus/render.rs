@@ -1,4 +1,5 @@
-//! The whole exposition, in chunks: its memory depends on the size of a chunk, not on the number of objects.
+//! The whole exposition, in chunks: its memory depends on the size of a chunk, not on the number of
+//! objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +12,8 @@ use crate::export::catalog::{CATALOG, CatalogRow};
 use crate::export::view::View;
 use crate::telemetry::{Readings, SelfMetrics};
 
-/// The size at which a chunk ends: large enough that the overhead per chunk does not matter, small enough for a socket
-/// buffer and a processor cache.
+/// The size at which a chunk ends: large enough that the overhead per chunk does not matter, small
+/// enough for a socket buffer and a processor cache.
 pub const CHUNK: usize = 64 * 1024;
 
 /// Objects written under one lock: about one chunk, in well under a millisecond.
@@ -50,7 +51,8 @@ struct Position {
 // === impl Render ===
 
 impl Render {
-    /// Starts an exposition of the state of `view`. Series beyond `limit` per family are added to `series_dropped`.
+    /// Starts an exposition of the state of `view`. Series beyond `limit` per family are added to
+    /// `series_dropped`.
     #[must_use]
     pub fn new(
         view: Arc<dyn View>,
@@ -62,11 +64,21 @@ impl Render {
     ) -> Self {
         let snapshot = view.snapshot();
         let over = |count: usize| count.saturating_sub(limit) as u64;
+
         // Findings have two families with such series, unhealthy objects have one.
-        let here = 2 * over(snapshot.findings.len()) + over(snapshot.unhealthy.len()) + snapshot.unhealthy_dropped;
+        let here = 2 * over(snapshot.findings.len())
+            + over(snapshot.unhealthy.len())
+            + snapshot.unhealthy_dropped;
         let before = series_dropped.fetch_add(here, Ordering::Relaxed);
         let series_dropped = before.saturating_add(here);
-        let shown = Exposition { snapshot, object_series: limit, series_dropped, metrics, readings: Readings::now() };
+        let shown = Exposition {
+            snapshot,
+            object_series: limit,
+            series_dropped,
+            metrics,
+            readings: Readings::now(),
+        };
+
         Self { view, shown, format, objects, position: Position::default() }
     }
 
@@ -76,6 +88,7 @@ impl Render {
         while out.len() < CHUNK && !self.position.ended {
             self.step(&mut out);
         }
+
         (!out.is_empty()).then_some(out)
     }
 
@@ -86,6 +99,7 @@ impl Render {
         while !self.position.ended {
             self.step(&mut out);
         }
+
         out
     }
 
@@ -113,14 +127,17 @@ impl Render {
                 return position.kind >= shown.snapshot.kinds.len();
             }
             WriteSamples::Object(write) if *objects == ObjectSeries::All => {
-                match view.visit(position.cursor, PAGE, &mut |object| write(&object, &mut samples)) {
+                match view.visit(position.cursor, PAGE, &mut |object| write(&object, &mut samples))
+                {
                     Some(next) => position.cursor = next,
                     None => return true,
                 }
+
                 return false;
             }
             WriteSamples::Object(_) => {}
         }
+
         true
     }
 

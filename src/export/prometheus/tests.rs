@@ -51,10 +51,12 @@ fn each_sign_that_the_operator_is_gone_has_a_series() {
     let exposition = |signs: &[DownSign]| {
         let mut view = sample();
         view.snapshot.operator.down_signs = signs.to_vec();
+
         let text = render(view, TextFormat::Text004, ObjectSeries::Unhealthy, 500);
         let lines = text.lines().filter(|line| line.starts_with("loopwatch_operator_down_info"));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
+
     assert_eq!(exposition(&[]), Vec::<String>::new());
     assert_eq!(
         exposition(&[DownSign::NoPodRuns, DownSign::ProcessEnded]),
@@ -69,11 +71,18 @@ fn each_sign_that_the_operator_is_gone_has_a_series() {
 fn an_independent_parser_reads_openmetrics() {
     for view in [sample(), empty()] {
         let text = render(view, TextFormat::OpenMetrics, ObjectSeries::All, 500);
+
         // The parser rejects units of histograms, although examples in the specification have them.
-        let histograms: Vec<_> = metrics().filter(|metric| metric.kind == MetricType::Histogram).collect();
-        let is_histogram = |line: &str| histograms.iter().any(|metric| line.split(' ').nth(2) == Some(metric.name));
-        let text: String =
-            text.split_inclusive('\n').filter(|line| !line.starts_with("# UNIT") || !is_histogram(line)).collect();
+        let histograms: Vec<_> =
+            metrics().filter(|metric| metric.kind == MetricType::Histogram).collect();
+        let is_histogram = |line: &str| {
+            histograms.iter().any(|metric| line.split(' ').nth(2) == Some(metric.name))
+        };
+        let text: String = text
+            .split_inclusive('\n')
+            .filter(|line| !line.starts_with("# UNIT") || !is_histogram(line))
+            .collect();
+
         if let Err(error) = openmetrics_parser::openmetrics::parse_openmetrics(&text) {
             panic!("{error}");
         }
@@ -86,6 +95,7 @@ fn an_independent_parser_reads_the_older_format() {
     if let Err(error) = openmetrics_parser::prometheus::parse_prometheus(&text) {
         panic!("{error}");
     }
+
     assert!(!text.contains("# UNIT") && !text.contains("# EOF") && !text.contains(" info\n"));
 }
 
@@ -101,10 +111,13 @@ fn promtool_accepts_the_exposition() {
     else {
         return;
     };
+
     let text = render(sample(), TextFormat::Text004, ObjectSeries::All, 500);
     child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("promtool reads");
+
     let output = child.wait_with_output().expect("promtool ends");
     let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+
     assert!(output.status.success(), "{said}");
 }
 
@@ -112,7 +125,11 @@ fn promtool_accepts_the_exposition() {
 fn both_formats_hold_the_same_samples() {
     let samples = |format| {
         let text = render(sample(), format, ObjectSeries::All, 500);
-        stable(&text).lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
+        stable(&text)
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     assert_eq!(samples(TextFormat::Text004), samples(TextFormat::OpenMetrics));
 }
@@ -121,16 +138,30 @@ fn both_formats_hold_the_same_samples() {
 fn chunks_add_up_to_the_whole() {
     let mut view = sample();
     let row = view.rows[0].clone();
-    view.rows = (0..5000).map(|index| ObjectRow { name: format!("object-{index}"), ..row.clone() }).collect();
+    view.rows = (0..5000)
+        .map(|index| ObjectRow { name: format!("object-{index}"), ..row.clone() })
+        .collect();
+
     let view = Arc::new(view);
     let metrics = Arc::new(SelfMetrics::new());
     let dropped = AtomicU64::new(0);
-    let new = || Render::new(view.clone(), metrics.clone(), TextFormat::OpenMetrics, ObjectSeries::All, 500, &dropped);
+    let new = || {
+        Render::new(
+            view.clone(),
+            metrics.clone(),
+            TextFormat::OpenMetrics,
+            ObjectSeries::All,
+            500,
+            &dropped,
+        )
+    };
+
     let (mut render, mut text, mut largest) = (new(), String::new(), 0);
     while let Some(chunk) = render.next_chunk() {
         largest = largest.max(chunk.len());
         text.push_str(&chunk);
     }
+
     assert!(text.len() > 5_000_000 && text.ends_with("# EOF\n"), "{}", text.len());
     assert!(largest < 512 * 1024, "{largest}");
     assert!(stable(&text) == stable(&new().into_text()), "the same text");
@@ -140,11 +171,16 @@ fn chunks_add_up_to_the_whole() {
 fn the_limit_holds_for_a_hundred_thousand_unhealthy_objects() {
     let mut view = sample();
     let row = view.snapshot.unhealthy[0].clone();
-    view.snapshot.unhealthy =
-        (0..100_000).map(|index| ObjectRow { name: format!("hostile-{index}"), ..row.clone() }).collect();
+    view.snapshot.unhealthy = (0..100_000)
+        .map(|index| ObjectRow { name: format!("hostile-{index}"), ..row.clone() })
+        .collect();
     view.snapshot.unhealthy_dropped = 7;
+
     let text = render(view, TextFormat::Text004, ObjectSeries::Unhealthy, 500);
-    let series = text.lines().filter(|line| line.starts_with("loopwatch_object_unconverged_timestamp_seconds{"));
+    let series = text
+        .lines()
+        .filter(|line| line.starts_with("loopwatch_object_unconverged_timestamp_seconds{"));
+
     assert_eq!(series.count(), 500);
     assert!(text.contains("loopwatch_dropped_total{limit=\"object_series\"} 99507\n"), "counted");
 }
@@ -153,6 +189,7 @@ fn the_limit_holds_for_a_hundred_thousand_unhealthy_objects() {
 fn an_empty_model_has_no_series() {
     let text = stable(&render(empty(), TextFormat::Text004, ObjectSeries::All, 500));
     let samples: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+
     assert_eq!(samples, ["loopwatch_dropped_total{limit=\"object_series\"} 0"]);
 }
 
@@ -164,34 +201,52 @@ fn families_are_in_the_order_of_the_catalog() {
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
         .map(|(name, _)| metrics().position(|metric| metric.name == name).expect("listed"))
         .collect();
-    assert!(written.is_sorted() && written.windows(2).all(|pair| pair[0] != pair[1]), "{written:?}");
+
+    assert!(
+        written.is_sorted() && written.windows(2).all(|pair| pair[0] != pair[1]),
+        "{written:?}"
+    );
+
     let counters = metrics().filter(|metric| metric.kind == MetricType::Counter).count();
     assert!(counters > 5);
 }
 
-/// Samples that `prometheus-client` writes follow the type of the metric in the code, not the type in the catalog.
+/// Samples that `prometheus-client` writes follow the type of the metric in the code, not the type
+/// in the catalog.
 #[test]
 fn samples_have_the_names_of_their_catalog_rows() {
     let text = render(sample(), TextFormat::Text004, ObjectSeries::All, 500);
     let mut row = None;
     for line in text.lines().filter(|line| !line.starts_with("# HELP")) {
-        if let Some((name, _)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+        if let Some((name, _)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '))
+        {
             row = metrics().find(|metric| metric.name == name);
             continue;
         }
+
         let row = row.expect("a row of the catalog");
         let suffix = line[..line.find(['{', ' ']).expect("a value")].strip_prefix(row.name);
         match row.kind {
-            MetricType::Histogram => assert!(matches!(suffix, Some("_bucket" | "_sum" | "_count")), "{line}"),
-            MetricType::Counter | MetricType::Gauge | MetricType::Info => assert_eq!(suffix, Some(""), "{line}"),
+            MetricType::Histogram => {
+                assert!(matches!(suffix, Some("_bucket" | "_sum" | "_count")), "{line}")
+            }
+            MetricType::Counter | MetricType::Gauge | MetricType::Info => {
+                assert_eq!(suffix, Some(""), "{line}")
+            }
         }
     }
-    for own in ["loopwatch_http_requests_total{", "loopwatch_render_seconds_count ", "loopwatch_channel_depth "] {
+
+    for own in [
+        "loopwatch_http_requests_total{",
+        "loopwatch_render_seconds_count ",
+        "loopwatch_channel_depth ",
+    ] {
         assert!(text.contains(&format!("\n{own}")), "{own}");
     }
 }
 
-/// Any text that an API server or an attacker can send, with many quotes, line ends and replacement characters.
+/// Any text that an API server or an attacker can send, with many quotes, line ends and replacement
+/// characters.
 fn hostile() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
@@ -270,8 +325,10 @@ fn labels(line: &str) -> std::collections::BTreeMap<String, String> {
                 (_, other) => value.push(other),
             }
         };
+
         labels.insert(name.trim_start_matches(',').to_owned(), value);
         rest = &after[end + 1..];
     }
+
     labels
 }

@@ -27,9 +27,11 @@ fn for_terminal(explained: &Explained, style: Style) -> String {
     let first = format!("{}  ", paint(&word, ink(explained), style.colours));
     let indent = " ".repeat(word.chars().count() + 2);
     let mut out = wrap_item(&parts::headline(&explained.explanation), &first, &indent, style.width);
+
     for line in parts::introduction(explained) {
         out.push_str(&wrap_item(&line, &indent, &indent, style.width));
     }
+
     for Part { title, lines } in parts::all(explained) {
         let _ = writeln!(out, "\n{}", paint(title, Ink::Strong, style.colours));
         for line in lines {
@@ -41,31 +43,44 @@ fn for_terminal(explained: &Explained, style: Style) -> String {
             }
         }
     }
+
     out
 }
 
 fn as_markdown(explained: &Explained) -> String {
     let word = parts::word(&explained.explanation).to_lowercase();
     let headline = parts::headline(&explained.explanation);
-    let mut out = format!("## loopwatch explain: {}\n\n{}.\n", markdown::text(&word), markdown::text(&headline));
+    let mut out = format!(
+        "## loopwatch explain: {}\n\n{}.\n",
+        markdown::text(&word),
+        markdown::text(&headline)
+    );
+
     for line in parts::introduction(explained) {
         let _ = write!(out, "\n{}\n", markdown::text(&line));
     }
+
     for Part { title, lines } in parts::all(explained) {
         let _ = writeln!(out, "\n### {title}\n");
         for line in lines {
             let _ = writeln!(out, "{}- {}", "  ".repeat(line.depth), markdown::text(&line.text));
             if let Some(command) = line.command {
                 // A longer fence than any run of backticks inside.
-                let _ = writeln!(out, "   ````sh\n   {}\n   ````", plain(&command).replace("````", "` ` ` `"));
+                let _ = writeln!(
+                    out,
+                    "   ````sh\n   {}\n   ````",
+                    plain(&command).replace("````", "` ` ` `")
+                );
             }
         }
     }
+
     out
 }
 
 fn ink(explained: &Explained) -> Ink {
-    let has = |severity: &str| explained.findings.iter().any(|finding| finding.severity == severity);
+    let has =
+        |severity: &str| explained.findings.iter().any(|finding| finding.severity == severity);
     match explained.explanation.object.state.as_str() {
         _ if has("critical") => Ink::Critical,
         _ if has("warning") => Ink::Warning,
@@ -82,7 +97,11 @@ fn object_name(object: &ExplainedObject) -> String {
 
 /// `team-a/web`, or `web` for a cluster-scoped object.
 fn place(object: &ExplainedObject) -> String {
-    if object.namespace.is_empty() { object.name.clone() } else { format!("{}/{}", object.namespace, object.name) }
+    if object.namespace.is_empty() {
+        object.name.clone()
+    } else {
+        format!("{}/{}", object.namespace, object.name)
+    }
 }
 
 /// `3d4h`: the time since an instant, or until it.

@@ -42,7 +42,9 @@ pub(crate) fn text(forecast: &Forecast<'_>, style: Style) -> String {
 /// The report as JSON, on one line.
 #[must_use]
 pub(crate) fn json(forecast: &Forecast<'_>) -> String {
-    let mut text = serde_json::to_string(&shape::ForecastResponse::of(forecast)).unwrap_or_default(); // plain data cannot fail
+    let mut text =
+        // Plain data cannot fail.
+        serde_json::to_string(&shape::ForecastResponse::of(forecast)).unwrap_or_default();
     text.push('\n');
     text
 }
@@ -55,10 +57,17 @@ fn for_terminal(forecast: &Forecast<'_>, style: Style) -> String {
     let first = format!("{}  ", paint(word, ink, style.colours));
     let mut out = wrap_item(&forecast.headline(), &first, &" ".repeat(word.len() + 2), style.width);
     let _ = writeln!(out, "\n{}", paint("Deleted", Ink::Strong, style.colours));
+
     for line in tree::lines(forecast) {
         let (branch, label) = (line.branches(), plain(&line.label));
-        out.push_str(&wrap_item(&label, &format!("  {branch}"), &format!("  {}", line.continuation()), style.width));
+        out.push_str(&wrap_item(
+            &label,
+            &format!("  {branch}"),
+            &format!("  {}", line.continuation()),
+            style.width,
+        ));
     }
+
     for Section { title, lead, items, more } in sections::all(forecast) {
         let _ = writeln!(out, "\n{}", paint(title, Ink::Strong, style.colours));
         out.push_str(&wrap(lead, "  ", style.width));
@@ -70,37 +79,49 @@ fn for_terminal(forecast: &Forecast<'_>, style: Style) -> String {
                 let _ = writeln!(out, "     $ {}", plain(command));
             }
         }
+
         if more > 0 {
             let _ = writeln!(out, "  … and {more} more; -o json lists them");
         }
     }
+
     out
 }
 
 fn as_markdown(forecast: &Forecast<'_>) -> String {
     let word = if forecast.is_clear() { "clear" } else { "blocked" };
-    let mut out =
-        format!("## loopwatch what-if: {word}\n\n{}.\n\n### Deleted\n\n", markdown::text(&forecast.headline()));
+    let mut out = format!(
+        "## loopwatch what-if: {word}\n\n{}.\n\n### Deleted\n\n",
+        markdown::text(&forecast.headline())
+    );
     for line in tree::lines(forecast) {
         let _ = writeln!(out, "{}- {}", "  ".repeat(line.depth()), markdown::text(&line.label));
     }
+
     for Section { title, lead, items, more } in sections::all(forecast) {
         let _ = writeln!(out, "\n### {title}\n");
         if !lead.is_empty() {
             let _ = writeln!(out, "{}\n", markdown::text(lead));
         }
+
         for item in &items {
             let bullet = if item.is_step { "1." } else { "-" };
             let _ = writeln!(out, "{bullet} {}", markdown::text(&item.text));
             for command in &item.commands {
                 // A longer fence than any run of backticks inside.
-                let _ = writeln!(out, "   ````sh\n   {}\n   ````", plain(command).replace("````", "` ` ` `"));
+                let _ = writeln!(
+                    out,
+                    "   ````sh\n   {}\n   ````",
+                    plain(command).replace("````", "` ` ` `")
+                );
             }
         }
+
         if more > 0 {
             let _ = writeln!(out, "- … and {more} more");
         }
     }
+
     out
 }
 
@@ -118,14 +139,18 @@ impl Forecast<'_> {
         !self.left_out.is_empty()
     }
 
-    /// `deleting Widget.example.io team-a/web with --cascade=background deletes 6 objects: 4 at once, …`.
+    /// `deleting Widget.example.io team-a/web with --cascade=background deletes 6 objects: 4 at
+    /// once, …`.
     fn headline(&self) -> String {
         let count = |fate| self.prediction.taken.iter().filter(|taken| taken.fate == fate).count();
-        let (removed, terminating, waiting) = (count(Fate::Removed), count(Fate::Terminating), count(Fate::Waiting));
+        let (removed, terminating, waiting) =
+            (count(Fate::Removed), count(Fate::Terminating), count(Fate::Waiting));
         let total = removed + terminating + waiting;
         let least = if self.is_lower_limit() { "at least " } else { "" };
         let s = if total == 1 { "" } else { "s" };
-        let mut text = format!("{} deletes {least}{} object{s}", self.action(), Number(total as u64));
+        let mut text =
+            format!("{} deletes {least}{} object{s}", self.action(), Number(total as u64));
+
         let parts = [(removed, "at once"), (terminating, "left in deletion"), (waiting, "later")];
         let parts: Vec<String> = parts
             .into_iter()
@@ -137,6 +162,7 @@ impl Forecast<'_> {
         } else if terminating > 0 {
             text.push_str(" and leaves it in deletion");
         }
+
         text
     }
 
@@ -144,7 +170,11 @@ impl Forecast<'_> {
         match (self.operator, self.request.targets.first()) {
             (Some(operator), _) => format!("uninstalling {operator}"),
             (None, Some(target)) => {
-                format!("deleting {} with --cascade={}", self.object(*target), self.request.cascade.as_str())
+                format!(
+                    "deleting {} with --cascade={}",
+                    self.object(*target),
+                    self.request.cascade.as_str()
+                )
             }
             (None, None) => "deleting nothing".to_owned(),
         }
@@ -164,14 +194,20 @@ impl Forecast<'_> {
     /// `team-a/web`, or `web` for a cluster-scoped object.
     fn place(&self, id: NodeId) -> String {
         let node = self.graph.node(id);
-        if node.namespace.is_empty() { node.name.clone() } else { format!("{}/{}", node.namespace, node.name) }
+        if node.namespace.is_empty() {
+            node.name.clone()
+        } else {
+            format!("{}/{}", node.namespace, node.name)
+        }
     }
 
     /// `team-a/a, team-a/b and 7 more`.
     fn places(&self, ids: &[NodeId], most: usize) -> String {
         let shown: Vec<String> = ids.iter().take(most).map(|id| self.place(*id)).collect();
         let more = ids.len().saturating_sub(most);
-        let rest = if more > 0 { format!(" and {} more", Number(more as u64)) } else { String::new() };
+        let rest =
+            if more > 0 { format!(" and {} more", Number(more as u64)) } else { String::new() };
+
         format!("{}{rest}", shown.join(", "))
     }
 }

@@ -1,5 +1,5 @@
-//! Columns, wrapped lines and colours. Names and messages come from tenants, so this file replaces all characters that
-//! control a terminal.
+//! Columns, wrapped lines and colours. Names and messages come from tenants, so this file replaces
+//! all characters that control a terminal.
 
 use crate::export::summary;
 
@@ -67,17 +67,21 @@ pub(super) fn wrap_item(text: &str, first: &str, indent: &str, width: usize) -> 
             lines.push_str(&format!("{before}{line}\n"));
             (line, length) = (String::new(), 0);
         }
+
         if length > 0 {
             line.push(' ');
             length += 1;
         }
+
         line.push_str(word);
         length += word_length;
     }
+
     if length > 0 {
         let before = if lines.is_empty() { first } else { indent };
         lines.push_str(&format!("{before}{line}\n"));
     }
+
     lines
 }
 
@@ -106,14 +110,23 @@ impl Table {
         for (number, row) in self.rows.iter().enumerate() {
             let mut line = String::from(" ");
             for (column, cell) in row.iter().enumerate() {
-                let space = widths.get(column).copied().unwrap_or(0).saturating_sub(cell.chars().count());
-                let (before, after) = if self.numbers.contains(&column) { (space, 0) } else { (0, space) };
+                let space =
+                    widths.get(column).copied().unwrap_or(0).saturating_sub(cell.chars().count());
+                let (before, after) =
+                    if self.numbers.contains(&column) { (space, 0) } else { (0, space) };
+
                 line.push_str(&format!(" {:before$}{cell}{:after$} ", "", ""));
             }
+
             let line = line.trim_end();
-            text.push_str(&if number == 0 { paint(line, Ink::Faint, colours) } else { line.to_owned() });
+            text.push_str(&if number == 0 {
+                paint(line, Ink::Faint, colours)
+            } else {
+                line.to_owned()
+            });
             text.push('\n');
         }
+
         text
     }
 
@@ -125,6 +138,7 @@ impl Table {
                 *width = cell.chars().count().max(*width);
             }
         }
+
         widths
     }
 }
@@ -136,6 +150,7 @@ mod tests {
     #[test]
     fn lines_wrap_at_words_and_long_words_get_their_own_line() {
         assert_eq!(wrap("one two three four five", "  ", 22), "  one two three four\n  five\n");
+
         let long = "x".repeat(50);
         assert_eq!(wrap(&format!("a {long} b"), "", 20), format!("a\n{long}\nb\n"));
         assert_eq!(wrap("", "  ", 20), "");

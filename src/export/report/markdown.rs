@@ -7,8 +7,8 @@ use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot};
 
 use super::layout::plain;
 use super::{
-    SHOWN, Style, evidence, headline, kind_name, lasting, object_name, omitted_kinds, shown_kinds, states_in_use,
-    without_finding,
+    SHOWN, Style, evidence, headline, kind_name, lasting, object_name, omitted_kinds, shown_kinds,
+    states_in_use, without_finding,
 };
 use crate::export::summary::{self, BlindSpot, Findings};
 
@@ -20,21 +20,31 @@ pub(super) fn write(
     blind_spots: &[BlindSpot],
     style: Style,
 ) -> String {
-    let mut out = format!("## loopwatch: {}\n\n{}.\n", summary::overall(snapshot), headline(snapshot));
+    let mut out =
+        format!("## loopwatch: {}\n\n{}.\n", summary::overall(snapshot), headline(snapshot));
     findings(&mut out, snapshot);
     kinds(&mut out, snapshot, rows.is_some(), style);
+
     match rows {
-        Some(rows) => objects(&mut out, snapshot, "All objects", &rows.iter().collect::<Vec<_>>(), usize::MAX),
-        None => {
-            objects(&mut out, snapshot, "Failed or overdue without a finding", &without_finding(snapshot), 2 * SHOWN)
+        Some(rows) => {
+            objects(&mut out, snapshot, "All objects", &rows.iter().collect::<Vec<_>>(), usize::MAX)
         }
+        None => objects(
+            &mut out,
+            snapshot,
+            "Failed or overdue without a finding",
+            &without_finding(snapshot),
+            2 * SHOWN,
+        ),
     }
+
     if !blind_spots.is_empty() {
         out.push_str("\n### Not visible to loopwatch\n\n");
         for spot in blind_spots {
             let _ = writeln!(out, "- {}: {}", text(&spot.what), text(&spot.why));
         }
     }
+
     out
 }
 
@@ -42,20 +52,35 @@ fn findings(out: &mut String, snapshot: &Snapshot) {
     let found = Findings::of(snapshot);
     for group in found.groups() {
         let info = group.code.info();
-        let _ = write!(out, "\n### {}: {}\n\n{}\n\n", group.severity.as_str(), info.name, info.meaning);
+        let _ =
+            write!(out, "\n### {}: {}\n\n{}\n\n", group.severity.as_str(), info.name, info.meaning);
         for finding in group.findings.iter().take(SHOWN) {
-            let suspected = if finding.confidence == Confidence::Suspected { ", suspected" } else { "" };
-            let (subject, lasting) = (text(&finding.subject.to_string()), lasting(snapshot, finding));
+            let suspected =
+                if finding.confidence == Confidence::Suspected { ", suspected" } else { "" };
+            let (subject, lasting) =
+                (text(&finding.subject.to_string()), lasting(snapshot, finding));
             let _ = write!(out, "- **{subject}**{lasting}{suspected}");
             let evidence = evidence(finding);
-            let _ = if evidence.is_empty() { writeln!(out) } else { writeln!(out, " – {}", text(&evidence)) };
+            let _ = if evidence.is_empty() {
+                writeln!(out)
+            } else {
+                writeln!(out, " – {}", text(&evidence))
+            };
+
             for other in found.explained_by(finding).iter().take(SHOWN) {
-                let _ = writeln!(out, "  - explains {} of {}", other.info().name, text(&other.subject.to_string()));
+                let _ = writeln!(
+                    out,
+                    "  - explains {} of {}",
+                    other.info().name,
+                    text(&other.subject.to_string())
+                );
             }
         }
+
         if group.findings.len() > SHOWN {
             let _ = writeln!(out, "- … and {} more", group.findings.len() - SHOWN);
         }
+
         let _ = writeln!(out, "\n{}", info.advice);
         if let Some(first) = group.findings.first() {
             // A longer fence than any run of backticks inside.
@@ -69,11 +94,13 @@ fn kinds(out: &mut String, snapshot: &Snapshot, all: bool, style: Style) {
     if snapshot.kinds.is_empty() {
         return;
     }
+
     out.push_str("\n### Kinds\n");
     let kinds = shown_kinds(snapshot, all);
     if !kinds.is_empty() {
         kind_table(out, &kinds, &states_in_use(snapshot));
     }
+
     if let Some(omitted) = omitted_kinds(snapshot, all, style) {
         let _ = writeln!(out, "\n{omitted}");
     }
@@ -84,15 +111,24 @@ fn kind_table(out: &mut String, kinds: &[&KindSummary], states: &[ObjectState]) 
     for state in states {
         let _ = write!(out, " {} |", state.as_str());
     }
+
     out.push_str(" Deadline |\n|---|---:|");
     out.push_str(&"---:|".repeat(states.len()));
     out.push_str("---|\n");
+
     for kind in kinds {
         let counts = kind.states();
-        let _ = write!(out, "| {} | {} |", text(&kind_name(&kind.group, &kind.kind)), counts.iter().sum::<u64>());
+        let _ = write!(
+            out,
+            "| {} | {} |",
+            text(&kind_name(&kind.group, &kind.kind)),
+            counts.iter().sum::<u64>()
+        );
+
         for state in states {
             let _ = write!(out, " {} |", counts[*state as usize]);
         }
+
         let _ = writeln!(out, " {} ({}) |", kind.deadline, kind.deadline_source.as_str());
     }
 }
@@ -101,7 +137,11 @@ fn objects(out: &mut String, snapshot: &Snapshot, title: &str, rows: &[&ObjectRo
     if rows.is_empty() {
         return;
     }
-    let _ = write!(out, "\n### {title}\n\n| State | For | Kind | Object | Reason |\n|---|---|---|---|---|\n");
+
+    let _ = write!(
+        out,
+        "\n### {title}\n\n| State | For | Kind | Object | Reason |\n|---|---|---|---|---|\n"
+    );
     for row in rows.iter().take(shown) {
         let _ = writeln!(
             out,
@@ -113,6 +153,7 @@ fn objects(out: &mut String, snapshot: &Snapshot, title: &str, rows: &[&ObjectRo
             text(summary::why(&row.signal, row.reason)),
         );
     }
+
     if rows.len() > shown {
         let _ = writeln!(out, "\n… and {} more", rows.len() - shown);
     }
@@ -134,5 +175,6 @@ pub(super) fn text(raw: &str) -> String {
             other => safe.push(other),
         }
     }
+
     safe
 }

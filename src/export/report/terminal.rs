@@ -7,8 +7,8 @@ use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot};
 
 use super::layout::{Ink, Table, paint, plain, wrap, wrap_item};
 use super::{
-    SHOWN, Style, evidence, headline, kind_name, lasting, object_name, omitted_kinds, shown_kinds, states_in_use,
-    without_finding,
+    SHOWN, Style, evidence, headline, kind_name, lasting, object_name, omitted_kinds, shown_kinds,
+    states_in_use, without_finding,
 };
 use crate::export::summary::{self, BlindSpot, Findings, Group};
 
@@ -28,13 +28,16 @@ pub(super) fn write(
         "healthy" => Ink::Good,
         _ => Ink::Strong,
     };
+
     let indent = " ".repeat(word.len() + 2);
     let first = format!("{}  ", paint(&word.to_uppercase(), ink, style.colours));
     out.push_str(&wrap_item(&headline(snapshot), &first, &indent, style.width));
+
     let found = Findings::of(snapshot);
     for group in found.groups() {
         findings(&mut out, snapshot, &group, &found, style);
     }
+
     kinds(&mut out, snapshot, rows.is_some(), style);
     match rows {
         Some(rows) => objects(&mut out, snapshot, "All objects", rows.iter(), rows.len(), style),
@@ -51,11 +54,18 @@ pub(super) fn write(
             );
         }
     }
+
     not_visible(&mut out, blind_spots, style);
     out
 }
 
-fn findings(out: &mut String, snapshot: &Snapshot, group: &Group<'_>, found: &Findings<'_>, style: Style) {
+fn findings(
+    out: &mut String,
+    snapshot: &Snapshot,
+    group: &Group<'_>,
+    found: &Findings<'_>,
+    style: Style,
+) {
     let info = group.code.info();
     let ink = match group.severity {
         Severity::Critical => Ink::Critical,
@@ -64,29 +74,40 @@ fn findings(out: &mut String, snapshot: &Snapshot, group: &Group<'_>, found: &Fi
     };
     let severity = paint(&group.severity.as_str().to_uppercase(), ink, style.colours);
     let name = paint(info.name, Ink::Strong, style.colours);
+
     let _ = writeln!(out, "\n{severity}  {name}");
     out.push_str(&wrap(info.meaning, "  ", style.width));
     for finding in group.findings.iter().take(SHOWN) {
         let lasting = lasting(snapshot, finding);
         let gap = if lasting.is_empty() { "" } else { " " };
         let subject = paint(&plain(&finding.subject.to_string()), Ink::Strong, style.colours);
-        let suspected = if finding.confidence == Confidence::Suspected { ", suspected" } else { "" };
+        let suspected =
+            if finding.confidence == Confidence::Suspected { ", suspected" } else { "" };
         let _ = writeln!(out, "  - {subject}{gap}{lasting}{suspected}");
+
         out.push_str(&wrap(&evidence(finding), "      ", style.width));
         let because = found.explained_by(finding);
         for other in because.iter().take(SHOWN) {
-            let line =
-                format!("explains {} of {},{}", other.info().name, other.subject, super::lasting(snapshot, other));
+            let line = format!(
+                "explains {} of {},{}",
+                other.info().name,
+                other.subject,
+                super::lasting(snapshot, other)
+            );
+
             let line = line.trim_end_matches(',');
             out.push_str(&wrap(line, "      ", style.width));
         }
+
         if because.len() > SHOWN {
             let _ = writeln!(out, "      explains {} more", because.len() - SHOWN);
         }
     }
+
     if group.findings.len() > SHOWN {
         let _ = writeln!(out, "  … and {} more; -o json lists them", group.findings.len() - SHOWN);
     }
+
     out.push_str(&wrap(info.advice, "  ", style.width));
     if let Some(first) = group.findings.first() {
         // The command is never wrapped, because people copy it.
@@ -98,11 +119,13 @@ fn kinds(out: &mut String, snapshot: &Snapshot, all: bool, style: Style) {
     if snapshot.kinds.is_empty() {
         return;
     }
+
     title(out, "Kinds", style);
     let kinds = shown_kinds(snapshot, all);
     if !kinds.is_empty() {
         kind_table(out, &kinds, &states_in_use(snapshot), style);
     }
+
     if let Some(omitted) = omitted_kinds(snapshot, all, style) {
         let _ = writeln!(out, "  {omitted}");
     }
@@ -112,10 +135,12 @@ fn kind_table(out: &mut String, kinds: &[&KindSummary], states: &[ObjectState], 
     let mut heading = vec!["KIND".to_owned(), "OBJECTS".to_owned()];
     heading.extend(states.iter().map(|state| state.as_str().to_uppercase()));
     heading.push("DEADLINE".to_owned());
+
     let mut table = Table::new(heading, 1..states.len() + 2);
     for kind in kinds {
         let counts = kind.states();
-        let mut cells = vec![kind_name(&kind.group, &kind.kind), counts.iter().sum::<u64>().to_string()];
+        let mut cells =
+            vec![kind_name(&kind.group, &kind.kind), counts.iter().sum::<u64>().to_string()];
         cells.extend(states.iter().map(|state| match counts[*state as usize] {
             0 => "·".to_owned(),
             count => count.to_string(),
@@ -123,18 +148,27 @@ fn kind_table(out: &mut String, kinds: &[&KindSummary], states: &[ObjectState], 
         cells.push(format!("{} ({})", kind.deadline, kind.deadline_source.as_str()));
         table.row(cells);
     }
+
     if table.width() <= style.width {
         out.push_str(&table.text(style.colours));
         return;
     }
+
     // The table is too wide for the terminal, so each kind becomes a list item.
     for kind in kinds {
         let counts = kind.states();
         let used = states.iter().filter(|state| counts[**state as usize] > 0);
-        let words: Vec<_> = used.map(|state| format!("{} {}", counts[*state as usize], state.as_str())).collect();
+        let words: Vec<_> =
+            used.map(|state| format!("{} {}", counts[*state as usize], state.as_str())).collect();
         let (name, deadline) = (kind_name(&kind.group, &kind.kind), kind.deadline);
         let words = if words.is_empty() { "no objects".to_owned() } else { words.join(", ") };
-        out.push_str(&wrap_item(&format!("{name}: {words}; deadline {deadline}"), "  - ", "    ", style.width));
+
+        out.push_str(&wrap_item(
+            &format!("{name}: {words}; deadline {deadline}"),
+            "  - ",
+            "    ",
+            style.width,
+        ));
     }
 }
 
@@ -149,9 +183,11 @@ fn objects<'a>(
     if count == 0 {
         return;
     }
+
     let heading = ["STATE", "FOR", "KIND", "OBJECT", "REASON"].map(str::to_owned).to_vec();
     let mut table = Table::new(heading, 1..2);
     let mut shown = 0;
+
     for row in rows {
         table.row(vec![
             row.state.as_str().to_owned(),
@@ -162,6 +198,7 @@ fn objects<'a>(
         ]);
         shown += 1;
     }
+
     title(out, name, style);
     out.push_str(&table.text(style.colours));
     if count > shown {
@@ -174,10 +211,17 @@ fn not_visible(out: &mut String, spots: &[BlindSpot], style: Style) {
     if spots.is_empty() {
         return;
     }
+
     title(out, "Not visible to loopwatch", style);
     for spot in spots.iter().take(4 * SHOWN) {
-        out.push_str(&wrap_item(&format!("{}: {}", spot.what, spot.why), "  - ", "    ", style.width));
+        out.push_str(&wrap_item(
+            &format!("{}: {}", spot.what, spot.why),
+            "  - ",
+            "    ",
+            style.width,
+        ));
     }
+
     if spots.len() > 4 * SHOWN {
         let _ = writeln!(out, "  … and {} more; -o json lists them", spots.len() - 4 * SHOWN);
     }

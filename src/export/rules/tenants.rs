@@ -1,5 +1,5 @@
-//! `alerts/tenants/tenants.rules.yaml`: alerts for tenants. Their label `namespace` is the namespace of the objects, so that an
-//! `AlertmanagerConfig` in that namespace receives them.
+//! `alerts/tenants/tenants.rules.yaml`: alerts for tenants. Their label `namespace` is the
+//! namespace of the objects, so that an `AlertmanagerConfig` in that namespace receives them.
 
 use loopwatch_model::finding::{FINDINGS, FindingInfo, Severity};
 
@@ -8,7 +8,8 @@ use super::{WAITS, rule, selector};
 /// The name of the alert.
 const TENANT: &str = "LoopwatchTenantFinding";
 
-/// The areas of the findings about objects. The others are about the operator and loopwatch, which tenants cannot repair.
+/// The areas of the findings about objects. The others are about the operator and loopwatch, which
+/// tenants cannot repair.
 const AREAS: [&str; 4] = ["deletion", "ownership", "references", "convergence"];
 
 const HEAD: &str = r#"# Generated from model/src/finding/table.rs by `UPDATE=1 cargo test --lib`; do not edit.
@@ -57,11 +58,13 @@ const EXPR: &str = r#"label_replace(
 /// The file.
 #[must_use]
 pub(super) fn tenants() -> String {
-    let findings: Vec<&FindingInfo> = FINDINGS.iter().filter(|info| AREAS.contains(&info.area)).collect();
+    let findings: Vec<&FindingInfo> =
+        FINDINGS.iter().filter(|info| AREAS.contains(&info.area)).collect();
     let selector = selector(&findings, &[Severity::Critical, Severity::Warning]);
     let selector = selector.replacen('{', "{target_namespace!=\"\",", 1);
     let severity = "'{{ $labels.severity }}'\n          audience: tenant";
     let rule = rule((TENANT, WAITS[1]), &findings, "<tenants>", severity, "{{ $labels.finding }}");
+
     // The series in annotations have the namespace of the operator.
     let rule = rule.replace(PLAIN, EXPR).replace("$labels.namespace", "$labels.operator_namespace");
     format!("{}{rule}", HEAD.replace("<selector>", &selector))
@@ -75,6 +78,7 @@ mod tests {
     fn the_rules_for_tenants_are_generated_from_the_table() {
         let text = tenants();
         assert!(text.contains(EXPR), "the template of rules has changed");
+
         crate::export::golden::check("alerts/tenants/tenants.rules.yaml", &text);
     }
 }

@@ -1,8 +1,8 @@
 //! A hand-made explanation of an object that cannot be deleted.
 
 use loopwatch_model::snapshot::{
-    ExplainedChange, ExplainedCondition, ExplainedEvent, ExplainedFinalizer, ExplainedNode, ExplainedObject,
-    ExplainedObligation, ExplainedWriter, Explanation,
+    ExplainedChange, ExplainedCondition, ExplainedEvent, ExplainedFinalizer, ExplainedNode,
+    ExplainedObject, ExplainedObligation, ExplainedWriter, Explanation,
 };
 use loopwatch_model::time::Span;
 
@@ -41,21 +41,29 @@ fn finalizer(name: &str, actor: &str, known_by: &str, verdict: &str) -> Explaine
 pub(crate) fn explanation() -> Explanation {
     let mut database = object(GROUP, "Database", "orders-legacy", "terminating");
     database.terminating_since = Some(ago(Span::hours(76)));
+
     let actor = "field manager db-operator (removed it from other objects)";
     let mut cleanup = finalizer("db.example.io/volume-cleanup", actor, "removed_before", "stuck");
     (cleanup.liveness, cleanup.last_seen) = ("alive".to_owned(), Some(ago(Span::secs(4))));
+
     let collector = "garbage collector, once all blocking dependents are gone";
-    database.finalizers = vec![cleanup, finalizer("foregroundDeletion", collector, "built_in", "stuck")];
+    database.finalizers =
+        vec![cleanup, finalizer("foregroundDeletion", collector, "built_in", "stuck")];
     database.findings = vec!["FinalizerStuck".to_owned()];
 
     let mut claim = object("", "PersistentVolumeClaim", "data-orders-0", "terminating");
     claim.terminating_since = Some(ago(Span::hours(76)));
+
     let protection = "kube-controller-manager, once no Pod uses the claim";
     claim.finalizers = vec![finalizer("kubernetes.io/pvc-protection", protection, "built_in", "")];
-    let pods = (0..6).map(|n| node(object("", "Pod", &format!("orders-{n}"), "converged"), Vec::new()));
+
+    let pods =
+        (0..6).map(|n| node(object("", "Pod", &format!("orders-{n}"), "converged"), Vec::new()));
     let mut set = node(object("apps", "StatefulSet", "orders", "progressing"), pods.collect());
-    (set.object.signal, set.blocks_owner_deletion, set.more) = ("Replicas: 5 of 6 ready".to_owned(), true, 3);
+    (set.object.signal, set.blocks_owner_deletion, set.more) =
+        ("Replicas: 5 of 6 ready".to_owned(), true, 3);
     set.nodes.insert(0, node(claim, Vec::new()));
+
     let config = node(object("", "ConfigMap", "orders-settings", "unknown"), Vec::new());
     let fleet = node(object("fleet.example.io", "Fleet", "eu", "converged"), Vec::new());
     let gone = node(object("db.example.io", "Plan", "large", "absent"), Vec::new());
@@ -119,6 +127,9 @@ pub(crate) fn explanation() -> Explanation {
                 reporter: "database-operator".to_owned(),
             },
         ],
-        findings: findings().into_iter().filter(|finding| finding.subject.name() == "orders-legacy").collect(),
+        findings: findings()
+            .into_iter()
+            .filter(|finding| finding.subject.name() == "orders-legacy")
+            .collect(),
     }
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use loopwatch_model::observation::{
-    ContainerView, ControllerView, Durations, Framework, MetricsView, OperatorView, OperatorWorkload, PodView,
-    ProcessView, Revision, Runtime,
+    ContainerView, ControllerView, Durations, Framework, MetricsView, OperatorView,
+    OperatorWorkload, PodView, ProcessView, Revision, Runtime,
 };
-use loopwatch_model::snapshot::{InstanceSummary, OperatorHealth, OperatorSummary, RECENT_POINTS, RecentPoint};
+use loopwatch_model::snapshot::{
+    InstanceSummary, OperatorHealth, OperatorSummary, RECENT_POINTS, RecentPoint,
+};
 use loopwatch_model::time::Span;
 
 use super::ago;
@@ -29,6 +31,7 @@ pub(super) fn operator() -> OperatorSummary {
         memory_limit: Some(512 << 20),
         ..ContainerView::default()
     };
+
     let pod = PodView {
         name: POD.to_owned(),
         uid: "1b671a64-40d5-491e-99b0-da01ff1f3341".to_owned(),
@@ -39,21 +42,31 @@ pub(super) fn operator() -> OperatorSummary {
         containers: vec![container],
         ..PodView::default()
     };
+
     let view = OperatorView {
         namespace: NAMESPACE.to_owned(),
         name: "db-operator".to_owned(),
-        workload: Some(OperatorWorkload { kind: "Deployment".to_owned(), replicas: 1, ..OperatorWorkload::default() }),
+        workload: Some(OperatorWorkload {
+            kind: "Deployment".to_owned(),
+            replicas: 1,
+            ..OperatorWorkload::default()
+        }),
         pods: vec![pod],
         complete: true,
         ..OperatorView::default()
     };
+
     let name = format!("{NAMESPACE}/{POD}");
     let process = process(&name);
     let metrics = MetricsView {
         instance: name.clone(),
         framework: Framework::ControllerRuntime,
         controllers: vec![controller("backup", 41, 9), controller("database", 48_211, 17)],
-        requests: vec![("200".to_owned(), 120_411), ("409".to_owned(), 12), ("<error>".to_owned(), 3)],
+        requests: vec![
+            ("200".to_owned(), 120_411),
+            ("409".to_owned(), 12),
+            ("<error>".to_owned(), 3),
+        ],
         leading: Some(true),
         process: process.clone(),
         series: 1_840,
@@ -61,10 +74,17 @@ pub(super) fn operator() -> OperatorSummary {
         took: Span(12),
         ..MetricsView::default()
     };
+
     let metrics = Some((ago(Span::secs(4)), Arc::new(metrics)));
-    let instance = InstanceSummary { name, metrics, scrape_failure: None, process, recent: recent() };
-    let health =
-        OperatorHealth { up: Some(true), recovery: Some(Span::secs(95)), recovering_since: None, led_elsewhere: None };
+    let instance =
+        InstanceSummary { name, metrics, scrape_failure: None, process, recent: recent() };
+    let health = OperatorHealth {
+        up: Some(true),
+        recovery: Some(Span::secs(95)),
+        recovering_since: None,
+        led_elsewhere: None,
+    };
+
     OperatorSummary {
         revision: view.pods[0].revision.clone(),
         view: Some(Arc::new(view)),

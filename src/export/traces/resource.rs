@@ -9,11 +9,14 @@ use crate::telemetry::VERSION;
 /// The attribute with the UID of the namespace `kube-system`.
 const CLUSTER: &str = "k8s.cluster.uid";
 
-/// Returns the resource. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override what loopwatch knows.
+/// Returns the resource. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override what loopwatch
+/// knows.
 pub(super) fn describe(pod: Option<&str>) -> Resource {
-    let own = [KeyValue::new("service.name", "loopwatch"), KeyValue::new("service.version", VERSION)];
+    let own =
+        [KeyValue::new("service.name", "loopwatch"), KeyValue::new("service.version", VERSION)];
     let pod = pod.map(|pod| KeyValue::new("k8s.pod.name", pod.to_owned()));
     let named = std::env::var("OTEL_SERVICE_NAME").ok().filter(|name| !name.is_empty());
+
     Resource::builder_empty()
         .with_attributes(own.into_iter().chain(pod))
         .with_detector(Box::new(EnvResourceDetector::new()))

@@ -1,11 +1,13 @@
-//! Which traces to send: all of those that somebody looks for, and a part of the rest. Traces are kept or dropped as a whole.
+//! Which traces to send: all of those that somebody looks for, and a part of the rest. Traces are
+//! kept or dropped as a whole.
 
 use std::collections::BTreeMap;
 
 use loopwatch_model::trace::Trace;
 use opentelemetry::trace::TraceId;
 
-/// The part of the traces that nobody looks for that is sent, as the limit of the last eight bytes of their IDs.
+/// The part of the traces that nobody looks for that is sent, as the limit of the last eight bytes
+/// of their IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling(u64);
 
@@ -22,9 +24,12 @@ impl Sampling {
     /// All traces.
     pub const ALL: Self = Self(u64::MAX);
 
-    /// Reads the variables; `None` means that no traces are wanted. Adds a problem for each invalid one, which then has no
-    /// effect.
-    pub(crate) fn of(variables: &BTreeMap<&str, String>, problems: &mut Vec<String>) -> Option<Self> {
+    /// Reads the variables; `None` means that no traces are wanted. Adds a problem for each invalid
+    /// one, which then has no effect.
+    pub(crate) fn of(
+        variables: &BTreeMap<&str, String>,
+        problems: &mut Vec<String>,
+    ) -> Option<Self> {
         let sampler = variables.get(SAMPLER).map_or("parentbased_always_on", String::as_str);
         match sampler {
             "always_on" | "parentbased_always_on" => Some(Self::ALL),
@@ -41,10 +46,15 @@ impl Sampling {
     fn ratio(variables: &BTreeMap<&str, String>, problems: &mut Vec<String>) -> Self {
         let Some(text) = variables.get(SAMPLER_ARG) else { return Self::ALL };
         match text.parse::<f64>() {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "it saturates"
+            )]
             Ok(ratio) if (0.0..=1.0).contains(&ratio) => Self((ratio * u64::MAX as f64) as u64),
             _ => {
-                problems.push(format!("{SAMPLER_ARG}: expected a number from 0 to 1, not {text:?}"));
+                problems
+                    .push(format!("{SAMPLER_ARG}: expected a number from 0 to 1, not {text:?}"));
                 Self::ALL
             }
         }

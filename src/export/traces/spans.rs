@@ -1,8 +1,8 @@
 //! Turns a trace of the model into spans of OpenTelemetry.
 //!
-//! Names of spans come from kinds and types, never from the names of objects, so that backends can group by them.
-//! OpenTelemetry has no attributes for custom resources: `k8s.object.*` are those of the collector's receiver for
-//! Kubernetes Events, and everything else begins with `loopwatch.`.
+//! Names of spans come from kinds and types, never from the names of objects, so that backends can
+//! group by them. OpenTelemetry has no attributes for custom resources: `k8s.object.*` are those of
+//! the collector's receiver for Kubernetes Events, and everything else begins with `loopwatch.`.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
@@ -11,7 +11,9 @@ use loopwatch_model::observation::ConditionStatus;
 use loopwatch_model::reference::ObjectName;
 use loopwatch_model::snapshot::Outcome;
 use loopwatch_model::time::Timestamp;
-use loopwatch_model::trace::{OperatorChange, StepKind, Trace, TraceCause, TraceKey, TraceLink, TraceStep};
+use loopwatch_model::trace::{
+    OperatorChange, StepKind, Trace, TraceCause, TraceKey, TraceLink, TraceStep,
+};
 use opentelemetry::trace::{Event, Link, SpanId, SpanKind, Status};
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
@@ -31,7 +33,10 @@ pub(super) struct Spans {
 
 impl Spans {
     pub(super) fn new(cluster: String) -> Self {
-        Self { scope: InstrumentationScope::builder("loopwatch").with_version(VERSION).build(), cluster }
+        Self {
+            scope: InstrumentationScope::builder("loopwatch").with_version(VERSION).build(),
+            cluster,
+        }
     }
 
     /// Returns the IDs of a trace.
@@ -49,7 +54,10 @@ impl Spans {
         let ids = self.ids(trace);
         let mut spans = Vec::with_capacity(1 + trace.steps.len());
         spans.push(self.root(trace, &ids));
-        spans.extend(trace.steps.iter().enumerate().map(|(at, step)| self.step(trace, step, &ids, at)));
+        spans.extend(
+            trace.steps.iter().enumerate().map(|(at, step)| self.step(trace, step, &ids, at)),
+        );
+
         spans
     }
 
@@ -62,21 +70,31 @@ impl Spans {
             KeyValue::new("loopwatch.outcome", trace.outcome.as_str()),
             KeyValue::new("loopwatch.deadline_seconds", trace.deadline.seconds()),
         ]);
+
         if trace.generation > 0 {
             attributes.push(KeyValue::new("loopwatch.generation", trace.generation));
         }
+
         if !trace.revision.is_empty() {
             attributes.push(KeyValue::new("loopwatch.operator_revision", trace.revision.clone()));
         }
+
         if trace.dropped > 0 {
             attributes.push(KeyValue::new("loopwatch.dropped_steps", i64::from(trace.dropped)));
         }
+
         SpanData {
             events: events(trace),
             links: self.links(trace),
             status: status(trace),
             attributes,
-            ..self.span(format!("{verb} {}", trace.object.kind), trace.start, trace.end, ids, ids.root)
+            ..self.span(
+                format!("{verb} {}", trace.object.kind),
+                trace.start,
+                trace.end,
+                ids,
+                ids.root,
+            )
         }
     }
 
@@ -92,7 +110,9 @@ impl Spans {
                 ],
             ),
             StepKind::Child(name) => (format!("child {}", name.kind).into(), object(name)),
-            StepKind::Finalizer(name) => ("finalizer".into(), vec![KeyValue::new("loopwatch.finalizer", name.clone())]),
+            StepKind::Finalizer(name) => {
+                ("finalizer".into(), vec![KeyValue::new("loopwatch.finalizer", name.clone())])
+            }
             StepKind::Event { r#type, reason, reporter, count } => (
                 format!("event {reason}").into(),
                 vec![
@@ -103,11 +123,16 @@ impl Spans {
                 ],
             ),
         };
+
         if step.unfinished {
             attributes.push(KeyValue::new("loopwatch.unfinished", true));
         }
-        let pending = step.unfinished && trace.is_failure() && !matches!(step.kind, StepKind::Condition { .. });
+
+        let pending = step.unfinished
+            && trace.is_failure()
+            && !matches!(step.kind, StepKind::Condition { .. });
         let status = if pending { Status::error("not done") } else { Status::Unset };
+
         SpanData {
             parent_span_id: ids.root,
             attributes,
@@ -152,6 +177,7 @@ impl Spans {
             };
             Some(Link::new(context, vec![KeyValue::new("loopwatch.link", relation)], 0))
         }));
+
         links
     }
 }
@@ -163,7 +189,11 @@ fn status(trace: &Trace) -> Status {
         Outcome::Rejected => "failed",
         _ => return Status::Unset,
     };
-    if trace.signal.is_empty() { Status::error(what) } else { Status::error(format!("{what}: {}", trace.signal)) }
+    if trace.signal.is_empty() {
+        Status::error(what)
+    } else {
+        Status::error(format!("{what}: {}", trace.signal))
+    }
 }
 
 fn events(trace: &Trace) -> SpanEvents {
@@ -173,23 +203,29 @@ fn events(trace: &Trace) -> SpanEvents {
             OperatorChange::LeaderChanged => "leader changed",
             OperatorChange::Stopped => "operator container ended",
         };
+
         Event::new(name, system_time(event.at), Vec::new(), 0)
     }));
+
     if trace.outcome == Outcome::Late {
         events.events.push(Event::new("deadline exceeded", system_time(trace.end), Vec::new(), 0));
     }
+
     events
 }
 
 fn object(name: &ObjectName) -> Vec<KeyValue> {
     let ObjectName { group, kind, namespace, name } = name;
-    let mut attributes =
-        vec![KeyValue::new("k8s.object.kind", kind.clone()), KeyValue::new("k8s.object.name", name.clone())];
+    let mut attributes = vec![
+        KeyValue::new("k8s.object.kind", kind.clone()),
+        KeyValue::new("k8s.object.name", name.clone()),
+    ];
     for (key, value) in [("k8s.namespace.name", namespace), ("loopwatch.object.group", group)] {
         if !value.is_empty() {
             attributes.push(KeyValue::new(key, value.clone()));
         }
     }
+
     attributes
 }
 

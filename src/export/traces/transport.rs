@@ -1,4 +1,5 @@
-//! Carries the requests of the OTLP exporter over loopwatch's own HTTP client, and keeps what became of the last one.
+//! Carries the requests of the OTLP exporter over loopwatch's own HTTP client, and keeps what
+//! became of the last one.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex as SyncMutex};
@@ -63,7 +64,12 @@ impl Transport {
     pub(super) fn new(target: &Target) -> Self {
         let peer = Mutex::new(Peer::new(target.url.uri(), target.ca_file.clone()));
         let answer = SyncMutex::default();
-        Self(Arc::new(Shared { token_file: target.token_file.clone(), within: target.within, peer, answer }))
+        Self(Arc::new(Shared {
+            token_file: target.token_file.clone(),
+            within: target.within,
+            peer,
+            answer,
+        }))
     }
 
     /// Returns what became of the last request, once.
@@ -75,6 +81,7 @@ impl Transport {
         if let Some(file) = &self.0.token_file {
             request.headers_mut().insert(header::AUTHORIZATION, authorization(file).await?);
         }
+
         let mut peer = self.0.peer.lock().await;
         let http = peer.client().await?.ready().await.map_err(|error| layers(&*error))?;
         let response = http.call(request.map(Full::new)).await.map_err(|error| layers(&*error))?;
@@ -82,11 +89,13 @@ impl Transport {
         let body = match timeout(BODY_WITHIN, Limited::new(body, MAX_BODY).collect()).await {
             Ok(Ok(body)) => body.to_bytes(),
             _ => {
-                // The status says what became of the spans, and only a connection without a rest can serve the next request.
+                // The status says what became of the spans, and only a connection without a rest
+                // can serve the next request.
                 peer.disconnect();
                 Bytes::new()
             }
         };
+
         Ok(Response::from_parts(head, body))
     }
 }
@@ -107,10 +116,12 @@ impl HttpClient for Transport {
                 Err(format!("no response within {} s", self.0.within.as_secs_f32()))
             }
         };
+
         let answer = match &sent {
             Ok(response) => Answer::of(response.status(), response.headers(), response.body()),
             Err(problem) => Answer::Failed { problem: problem.clone(), retry_after: None },
         };
+
         *lock(&self.0.answer) = Some(answer);
         sent.map_err(HttpError::from)
     }
@@ -124,6 +135,7 @@ impl Answer {
         if status.is_success() {
             return Self::of_success(headers, body);
         }
+
         let problem = format!("HTTP {}", status.as_u16());
         match status.as_u16() {
             429 | 502 | 503 | 504 => Self::Failed { problem, retry_after: retry_after(headers) },
@@ -131,16 +143,19 @@ impl Answer {
         }
     }
 
-    /// Another server than a collector may respond with a page, which means that the spans are lost. Any other body that is not
-    /// of OTLP says nothing.
+    /// Another server than a collector may respond with a page, which means that the spans are
+    /// lost. Any other body that is not of OTLP says nothing.
     fn of_success(headers: &HeaderMap, body: &Bytes) -> Self {
         if is_page(headers) {
             return Self::Refused(A_PAGE.to_owned());
         }
+
         let response = ExportTraceServiceResponse::decode(body.clone()).unwrap_or_default();
         let partial = response.partial_success.unwrap_or_default();
         let rejected = u64::try_from(partial.rejected_spans).unwrap_or(0);
-        let message = partial.error_message.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE).collect();
+        let message =
+            partial.error_message.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE).collect();
+
         Self::Accepted { rejected, message }
     }
 }

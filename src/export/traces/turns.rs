@@ -1,9 +1,10 @@
 //! Which replica sends a trace, so that each trace arrives once, even while the leader changes.
 //!
-//! All replicas see the same traces and the same lease. A trace that has ended therefore waits in each of them until the lease
-//! is renewed the next time, and the replica whose Pod has renewed it sends the trace: if the leader dies, the next one has
-//! all traces that ended since the last renewal. If nobody takes the lease, the replica that led last sends them. Without a
-//! lease, nothing waits.
+//! All replicas see the same traces and the same lease. A trace that has ended therefore waits in
+//! each of them until the lease is renewed the next time, and the replica whose Pod has renewed it
+//! sends the trace: if the leader dies, the next one has all traces that ended since the last
+//! renewal. If nobody takes the lease, the replica that led last sends them. Without a lease,
+//! nothing waits.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -54,10 +55,12 @@ pub(super) struct Decided {
     pub(super) others: usize,
 }
 
-/// The maximum number of spans that wait, which need about two megabytes. Beyond it, the oldest traces no longer wait.
+/// The maximum number of spans that wait, which need about two megabytes. Beyond it, the oldest
+/// traces no longer wait.
 const MAX_SPANS: usize = 8_192;
 
-/// How long a replica that has just started waits for the leases: it does not know yet whether somebody leads.
+/// How long a replica that has just started waits for the leases: it does not know yet whether
+/// somebody leads.
 const START: Duration = Duration::from_secs(10);
 
 /// The usual duration of a lease.
@@ -88,47 +91,68 @@ impl Turns {
 
     /// Takes traces that have ended, and returns those whose sender is decided.
     pub(super) fn decide(&mut self, traces: Vec<Trace>, election: &LeaderElection) -> Decided {
-        let holders: Vec<String> = election.leases.iter().map(|lease| lease.holder.clone()).collect();
+        let holders: Vec<String> =
+            election.leases.iter().map(|lease| lease.holder.clone()).collect();
         let leads = self.leadership.leads(&holders);
         self.stands_by = election.stands_by;
-        let mut held = election.leases.iter().filter(|lease| self.leadership.concerns(&lease.holder)).peekable();
-        let (is_held, mut renewals, mut duration) = (held.peek().is_some(), Vec::new(), Duration::ZERO);
+
+        let mut held = election
+            .leases
+            .iter()
+            .filter(|lease| self.leadership.concerns(&lease.holder))
+            .peekable();
+        let (is_held, mut renewals, mut duration) =
+            (held.peek().is_some(), Vec::new(), Duration::ZERO);
         for LeaseView { name, renewed, duration: lasts, .. } in held {
             renewals.push((name.clone(), *renewed));
-            let lasts = lasts.and_then(|lasts| u64::try_from(lasts.0).ok()).map(Duration::from_millis);
+            let lasts =
+                lasts.and_then(|lasts| u64::try_from(lasts.0).ok()).map(Duration::from_millis);
             duration = duration.max(lasts.unwrap_or(LEASE));
         }
+
         if is_held {
             self.patience = duration + TAKE_OVER;
         }
+
         if is_held || !self.leadership.elects() {
             self.leads = leads;
         }
-        let waits = self.leadership.elects() || (self.leadership.is_in_pod() && self.started.elapsed() < START);
+
+        let waits = self.leadership.elects()
+            || (self.leadership.is_in_pod() && self.started.elapsed() < START);
         let mut decided = Decided::default();
         let is_decided = |first: &Waiting, patience: Duration| {
             !waits || (is_held && first.renewals != renewals) || first.since.elapsed() > patience
         };
+
         while self.waiting.front().is_some_and(|first| is_decided(first, self.patience)) {
             self.release(&mut decided);
         }
+
         for trace in traces {
             self.spans += spans_in(&trace);
-            self.waiting.push_back(Waiting { trace, renewals: renewals.clone(), since: Instant::now() });
+            self.waiting.push_back(Waiting {
+                trace,
+                renewals: renewals.clone(),
+                since: Instant::now(),
+            });
             while !waits && self.is_waiting() || self.spans > MAX_SPANS {
                 self.release(&mut decided);
             }
         }
+
         decided
     }
 
-    /// Decides about what still waits when the process stops: the replica that takes over has it, too, if there is one.
+    /// Decides about what still waits when the process stops: the replica that takes over has it,
+    /// too, if there is one.
     pub(super) fn close(&mut self) -> Decided {
         self.leads &= !self.stands_by;
         let mut decided = Decided::default();
         while self.is_waiting() {
             self.release(&mut decided);
         }
+
         decided
     }
 
@@ -158,12 +182,23 @@ mod tests {
     fn lease(holder: &str, renewed: i64) -> LeaderElection {
         let (renewed, duration) = (Some(Timestamp(renewed)), Some(Span::secs(15)));
         let holder = if holder.is_empty() { String::new() } else { format!("{holder}_1") };
-        let lease = LeaseView { name: "operator".into(), holder, renewed, duration, ..LeaseView::default() };
+        let lease = LeaseView {
+            name: "operator".into(),
+            holder,
+            renewed,
+            duration,
+            ..LeaseView::default()
+        };
+
         LeaderElection { leases: vec![lease], stands_by: true }
     }
 
     /// The generations of the traces that this replica sends, and the number of traces of others.
-    fn decide(turns: &mut Turns, generations: &[i64], election: &LeaderElection) -> (Vec<i64>, usize) {
+    fn decide(
+        turns: &mut Turns,
+        generations: &[i64],
+        election: &LeaderElection,
+    ) -> (Vec<i64>, usize) {
         let decided = turns.decide(generations.iter().copied().map(trace).collect(), election);
         (decided.own.iter().map(|trace| trace.generation).collect(), decided.others / 2)
     }
@@ -175,8 +210,10 @@ mod tests {
             [decide(&mut one, generations, election), decide(&mut two, generations, election)]
         };
         let nothing = || (vec![], 0);
+
         assert_eq!(both(&[1], &lease(ONE, 10)), [nothing(), nothing()], "until the next renewal");
         assert_eq!(both(&[2], &lease(ONE, 12)), [(vec![1], 0), (vec![], 1)]);
+
         // The leader dies. Its sidecar lives, and sees the same.
         assert_eq!(both(&[3], &lease(ONE, 12)), [nothing(), nothing()]);
         assert_eq!(both(&[4], &lease("", 13)), [nothing(), nothing()], "nobody leads");
@@ -188,10 +225,13 @@ mod tests {
     async fn nothing_waits_without_a_lease_or_outside_a_pod() {
         let none = LeaderElection::default();
         assert_eq!(decide(&mut Turns::new(None), &[1], &lease(ONE, 1)), (vec![1], 0));
+
         let mut turns = Turns::new(Some(ONE.to_owned()));
         assert_eq!(decide(&mut turns, &[1], &none), (vec![], 0), "the leases may not be known yet");
+
         advance(START).await;
         assert_eq!(decide(&mut turns, &[2], &none), (vec![1, 2], 0));
+
         // A replica beside one that leads.
         let mut turns = Turns::new(Some(ONE.to_owned()));
         assert_eq!(decide(&mut turns, &[1], &none), (vec![], 0));
@@ -204,28 +244,42 @@ mod tests {
         for turns in [&mut one, &mut two] {
             assert_eq!(decide(turns, &[1], &lease(ONE, 1)), (vec![], 0));
         }
+
         advance(LEASE + TAKE_OVER).await;
         assert_eq!(decide(&mut one, &[], &lease(ONE, 1)), (vec![], 0), "a near miss");
+
         advance(Duration::from_secs(1)).await;
-        assert_eq!(decide(&mut one, &[], &lease(ONE, 1)), (vec![1], 0), "the operator is down, and its sidecar is not");
+        assert_eq!(
+            decide(&mut one, &[], &lease(ONE, 1)),
+            (vec![1], 0),
+            "the operator is down, and its sidecar is not"
+        );
         assert_eq!(decide(&mut two, &[], &lease(ONE, 1)), (vec![], 1));
     }
 
-    /// An operator that fails releases its lease, and the kubelet may wait for minutes before it starts the operator again.
+    /// An operator that fails releases its lease, and the kubelet may wait for minutes before it
+    /// starts the operator again.
     #[tokio::test(start_paused = true)]
     async fn the_last_leader_sends_what_waits_if_nobody_takes_a_released_lease() {
         let [mut one, mut two] = [ONE, TWO].map(|pod| Turns::new(Some(pod.to_owned())));
         let mut both = |generations: &[i64], holder: &str| {
-            [decide(&mut one, generations, &lease(holder, 1)), decide(&mut two, generations, &lease(holder, 1))]
+            [
+                decide(&mut one, generations, &lease(holder, 1)),
+                decide(&mut two, generations, &lease(holder, 1)),
+            ]
         };
+
         let nothing = || (vec![], 0);
         assert_eq!(both(&[1], ONE), [nothing(), nothing()]);
         assert_eq!(both(&[2], ""), [nothing(), nothing()], "another replica may take over");
+
         advance(LEASE + TAKE_OVER + Duration::from_secs(1)).await;
         assert_eq!(both(&[], ""), [(vec![1, 2], 0), (vec![], 2)]);
+
         // The only replica stops after its operator.
         let mut turns = Turns::new(Some(ONE.to_owned()));
         assert_eq!(decide(&mut turns, &[1], &lease(ONE, 1)), (vec![], 0));
+
         let released = LeaderElection { stands_by: false, ..lease("", 1) };
         assert_eq!(decide(&mut turns, &[2], &released), (vec![], 0));
         assert_eq!(turns.close().own.len(), 2);
@@ -236,6 +290,7 @@ mod tests {
         for (stands_by, expected) in [(false, 1), (true, 0)] {
             let mut turns = Turns::new(Some(ONE.to_owned()));
             let election = LeaderElection { stands_by, ..lease(ONE, 1) };
+
             assert_eq!(decide(&mut turns, &[1], &election), (vec![], 0));
             assert_eq!(turns.close().own.len(), expected);
             assert!(!turns.is_waiting() && turns.spans == 0);
@@ -247,7 +302,9 @@ mod tests {
         let mut turns = Turns::new(Some(ONE.to_owned()));
         let many: Vec<i64> = (0..5_000).collect();
         let (own, others) = decide(&mut turns, &many, &lease(ONE, 1));
+
         assert_eq!((own.len(), others), (5_000 - MAX_SPANS / 2, 0), "the oldest do not wait");
+
         let mut turns = Turns::new(Some(TWO.to_owned()));
         assert_eq!(decide(&mut turns, &many, &lease(ONE, 1)), (vec![], 5_000 - MAX_SPANS / 2));
     }

@@ -19,18 +19,26 @@ impl Pseudonyms {
         checkpoint.silent.clear();
         checkpoint.of_controllers.clear();
         checkpoint.outputs = self.outputs(&checkpoint.outputs);
+
         let leases = std::mem::take(&mut checkpoint.leases).into_iter().map(|(key, lease)| {
             let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
             let key = format!("{}/{}", self.namespace(namespace), self.name("lease", name));
             (key, SeenLease { holder: self.name("holder", &lease.holder), ..lease })
         });
+
         checkpoint.leases = leases.collect();
         checkpoint
     }
 
     /// The start times of findings, under the IDs that the findings get in a replay.
-    pub(in crate::recording) fn findings(&self, findings: &[Finding]) -> BTreeMap<String, Timestamp> {
-        findings.iter().map(|f| (FindingId::of(f.code, &self.subject(&f.subject)).to_string(), f.since)).collect()
+    pub(in crate::recording) fn findings(
+        &self,
+        findings: &[Finding],
+    ) -> BTreeMap<String, Timestamp> {
+        findings
+            .iter()
+            .map(|f| (FindingId::of(f.code, &self.subject(&f.subject)).to_string(), f.since))
+            .collect()
     }
 
     /// The findings that do not alert, of a checkpoint, under the same IDs.
@@ -65,9 +73,10 @@ impl Pseudonyms {
             Subject::Permission { namespace, permission } => {
                 Subject::Permission { namespace: self.namespace(&namespace), permission }
             }
-            Subject::Operator { namespace, name } => {
-                Subject::Operator { namespace: self.namespace(&namespace), name: self.name("object", &name) }
-            }
+            Subject::Operator { namespace, name } => Subject::Operator {
+                namespace: self.namespace(&namespace),
+                name: self.name("object", &name),
+            },
             other @ (Subject::Kind { .. }
             | Subject::Definition { .. }
             | Subject::Controller { .. }

@@ -62,7 +62,10 @@ impl Pseudonyms {
             facts: facts.into_iter().map(|fact| self.fact(fact)).collect(),
             name_hash, // its key is in no file
             references: references.into_iter().map(|reference| self.reference(reference)).collect(),
-            startup: startup.into_iter().map(|r| StartupRead { name: self.name("object", &r.name), ..r }).collect(),
+            startup: startup
+                .into_iter()
+                .map(|r| StartupRead { name: self.name("object", &r.name), ..r })
+                .collect(),
             marks_hash,
             hashes,
             bytes,
@@ -77,7 +80,16 @@ impl Pseudonyms {
     }
 
     pub(super) fn condition(&self, condition: Condition) -> Condition {
-        let Condition { at, r#type, status, reason, message, severity, observed_generation, changed } = condition;
+        let Condition {
+            at,
+            r#type,
+            status,
+            reason,
+            message,
+            severity,
+            observed_generation,
+            changed,
+        } = condition;
         Condition {
             at: self.path(&at),
             r#type: self.condition_type(&r#type),
@@ -96,6 +108,7 @@ impl Pseudonyms {
             FactValue::Text(text) => FactValue::Text(self.value(&text)),
             other @ (FactValue::Flag(_) | FactValue::Number(_)) => other,
         };
+
         Fact { path: self.path(&path), value }
     }
 
@@ -103,15 +116,21 @@ impl Pseudonyms {
     fn pause(&self, by: &str) -> String {
         match by.split_once(' ') {
             Some((what, key)) => {
-                format!("{what} {}", key.split('/').map(|part| self.words(part)).collect::<Vec<_>>().join("/"))
+                format!(
+                    "{what} {}",
+                    key.split('/').map(|part| self.words(part)).collect::<Vec<_>>().join("/")
+                )
             }
             None => self.path(by),
         }
     }
 
-    /// Returns the annotations with pseudonyms. Those for loopwatch stay if they are valid; invalid ones may contain any
-    /// text.
-    pub(super) fn annotations(&self, mut annotations: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    /// Returns the annotations with pseudonyms. Those for loopwatch stay if they are valid; invalid
+    /// ones may contain any text.
+    pub(super) fn annotations(
+        &self,
+        mut annotations: BTreeMap<String, String>,
+    ) -> BTreeMap<String, String> {
         if Annotated::read(&annotations).is_none_or(|annotated| !annotated.problems.is_empty()) {
             annotations.retain(|key, _| !key.starts_with("loopwatch.dev/"));
         }
@@ -123,10 +142,12 @@ impl Pseudonyms {
             let value = self.mark(&key, &value);
             (key, value)
         };
+
         marks.into_iter().map(mark).collect()
     }
 
-    /// Returns the value of an annotation or a label. All values are names, unless their key and their form say otherwise.
+    /// Returns the value of an annotation or a label. All values are names, unless their key and
+    /// their form say otherwise.
     pub(super) fn mark(&self, key: &str, value: &str) -> String {
         let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
         let name = name.to_ascii_lowercase().replace('_', "-");
@@ -135,6 +156,7 @@ impl Pseudonyms {
             || (prefix == "soft-delete" && matches!(value, "canary" | "stable"))
             || (!name.contains("owner") && is_switch(value))
             || is_nobody(&name, value);
+
         if kept {
             value.to_owned()
         } else if name == "component" {
@@ -152,22 +174,29 @@ impl Pseudonyms {
 
     fn reference(&self, reference: Reference) -> Reference {
         let Reference { slot, group, kind, namespace, name_hash, name, optional } = reference;
-        let (slot, namespace, name) = (self.slot(&slot), self.namespace(&namespace), self.name("object", &name));
+        let (slot, namespace, name) =
+            (self.slot(&slot), self.namespace(&namespace), self.name("object", &name));
         let kind = self.kind_name(kind);
+
         Reference { slot, group, kind, namespace, name_hash, name, optional }
     }
 
-    /// Returns the path of a reference. Keys between the first and the last may be names that the user chose.
+    /// Returns the path of a reference. Keys between the first and the last may be names that the
+    /// user chose.
     pub(super) fn slot(&self, slot: &str) -> String {
         let last = slot.split('.').count().saturating_sub(1);
         let part = |(position, part): (usize, &str)| match part.trim_end_matches("[]") {
-            key if position > 0 && position < last => format!("{}{}", self.name("key", key), &part[key.len()..]),
+            key if position > 0 && position < last => {
+                format!("{}{}", self.name("key", key), &part[key.len()..])
+            }
             _ => part.to_owned(),
         };
+
         slot.split('.').enumerate().map(part).collect::<Vec<_>>().join(".")
     }
 
-    /// Returns the kind in a reference. A spec may hold any text there, so only what has the form of a kind stays.
+    /// Returns the kind in a reference. A spec may hold any text there, so only what has the form
+    /// of a kind stays.
     pub(super) fn kind_name(&self, kind: String) -> String {
         let is_kind = kind.starts_with(|first: char| first.is_ascii_uppercase())
             && kind.chars().all(|character| character.is_ascii_alphanumeric());
@@ -178,11 +207,14 @@ impl Pseudonyms {
 /// Whether the value of an annotation or label switches something on or off.
 fn is_switch(value: &str) -> bool {
     let value = value.to_ascii_lowercase();
-    matches!(value.as_str(), "true" | "false" | "yes" | "no" | "on" | "off" | "0" | "1" | "enabled" | "disabled")
+    matches!(
+        value.as_str(),
+        "true" | "false" | "yes" | "no" | "on" | "off" | "0" | "1" | "enabled" | "disabled"
+    )
 }
 
-/// Whether the value of an annotation or label of this name is a time, a hash, a number, a trace or a kind, as the name
-/// says. Anybody can write any text under any name.
+/// Whether the value of an annotation or label of this name is a time, a hash, a number, a trace or
+/// a kind, as the name says. Anybody can write any text under any name.
 fn is_nobody(name: &str, value: &str) -> bool {
     let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
     let is = |accepts: fn(char) -> bool| !value.is_empty() && value.chars().all(accepts);
@@ -190,12 +222,18 @@ fn is_nobody(name: &str, value: &str) -> bool {
         // Operators also write seconds since 1970.
         Timestamp::parse(value).is_some() || (value.len() == 10 && is(|c| c.is_ascii_digit()))
     } else if ends(&["hash"]) {
-        // So Kubernetes encodes hashes. A StatefulSet puts its name before one, and a word has vowels.
-        is(|c| "bcdfghjklmnpqrstvwxz0123456789".contains(c)) && value.contains(|c: char| c.is_ascii_digit())
+        // So Kubernetes encodes hashes. A StatefulSet puts its name before one, and a word has
+        // vowels.
+        is(|c| "bcdfghjklmnpqrstvwxz0123456789".contains(c))
+            && value.contains(|c: char| c.is_ascii_digit())
     } else if ends(&["traceparent", "spancontext"]) {
-        value.replace("traceparent", "").chars().all(|c| c.is_ascii_hexdigit() || "-{}:\" ".contains(c))
+        value
+            .replace("traceparent", "")
+            .chars()
+            .all(|c| c.is_ascii_hexdigit() || "-{}:\" ".contains(c))
     } else if ends(&["kind", "gvk", "primary-resource-type"]) {
-        is(|c| c.is_ascii_alphanumeric() || "./,= ".contains(c)) && value.contains(|c: char| c.is_ascii_uppercase())
+        is(|c| c.is_ascii_alphanumeric() || "./,= ".contains(c))
+            && value.contains(|c: char| c.is_ascii_uppercase())
     } else {
         name == "revision" && is(|c| c.is_ascii_digit())
     }

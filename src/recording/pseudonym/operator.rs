@@ -1,8 +1,9 @@
-//! The operator itself. Names of controllers, functions and reasons belong to its program; those of its Pods, its
-//! namespace and its images to the user.
+//! The operator itself. Names of controllers, functions and reasons belong to its program; those of
+//! its Pods, its namespace and its images to the user.
 
 use loopwatch_model::observation::{
-    ContainerView, InstanceName, MetricsView, OperatorView, PodView, ProcessView, ProfileView, Revision,
+    ContainerView, InstanceName, MetricsView, OperatorView, PodView, ProcessView, ProfileView,
+    Revision,
 };
 
 use super::Pseudonyms;
@@ -21,13 +22,17 @@ impl Pseudonyms {
         let PodView { name, uid, own, created, deleted, phase, revision, containers } = pod;
         let (name, uid) = (self.name("object", &name), self.uid(&uid));
         let Revision { hash, version, image } = revision;
-        let revision = Revision { hash, version: self.value(&version), image: self.name("image", &image) };
-        let containers = containers.into_iter().map(|container| self.container(container)).collect();
+        let revision =
+            Revision { hash, version: self.value(&version), image: self.name("image", &image) };
+        let containers =
+            containers.into_iter().map(|container| self.container(container)).collect();
+
         PodView { name, uid, own, created, deleted, phase, revision, containers }
     }
 
     fn container(&self, container: ContainerView) -> ContainerView {
-        let ContainerView { name, ready, running_since, waiting, restarts, ended, memory_limit } = container;
+        let ContainerView { name, ready, running_since, waiting, restarts, ended, memory_limit } =
+            container;
         let name = self.name("container", &name);
         ContainerView { name, ready, running_since, waiting, restarts, ended, memory_limit }
     }
@@ -50,7 +55,9 @@ impl Pseudonyms {
     /// Returns the name of an instance: `namespace/pod`, or an address.
     pub(super) fn instance(&self, instance: &str) -> String {
         match InstanceName(instance).pod() {
-            Some((namespace, pod)) => format!("{}/{}", self.namespace(namespace), self.name("object", pod)),
+            Some((namespace, pod)) => {
+                format!("{}/{}", self.namespace(namespace), self.name("object", pod))
+            }
             None => self.name("address", instance),
         }
     }

@@ -1,8 +1,9 @@
-//! What surrounds objects: their kinds and watches, namespaces, leases, Events, permissions, and reads of single objects.
+//! What surrounds objects: their kinds and watches, namespaces, leases, Events, permissions, and
+//! reads of single objects.
 
 use loopwatch_model::observation::{
-    Answer, DefinitionView, Dependent, EventView, LeaseView, NamespaceView, ObjectAddress, ObjectKey, PermissionsView,
-    Probe, Scope, SourceId, WatchId, WatchedKind,
+    Answer, DefinitionView, Dependent, EventView, LeaseView, NamespaceView, ObjectAddress,
+    ObjectKey, PermissionsView, Probe, Scope, SourceId, WatchId, WatchedKind,
 };
 
 use super::Pseudonyms;
@@ -26,11 +27,13 @@ impl Pseudonyms {
             metadata_only,
             missing,
         } = kind;
+
         let scope = match scope {
             Scope::Namespace(namespace) => Scope::Namespace(self.namespace(&namespace)),
             other @ (Scope::Cluster | Scope::AllNamespaces) => other,
         };
         let watch = self.watch(&watch);
+
         WatchedKind {
             watch,
             group,
@@ -50,7 +53,9 @@ impl Pseudonyms {
 
     pub(super) fn watch(&self, watch: &WatchId) -> WatchId {
         match watch.0.split_once('/') {
-            Some((resource, namespace)) => WatchId(format!("{resource}/{}", self.namespace(namespace)).into()),
+            Some((resource, namespace)) => {
+                WatchId(format!("{resource}/{}", self.namespace(namespace)).into())
+            }
             None => watch.clone(),
         }
     }
@@ -63,35 +68,62 @@ impl Pseudonyms {
     }
 
     pub(super) fn definition(&self, definition: DefinitionView) -> DefinitionView {
-        let conditions = definition.conditions.into_iter().map(|condition| self.condition(condition)).collect();
+        let conditions =
+            definition.conditions.into_iter().map(|condition| self.condition(condition)).collect();
         DefinitionView { conditions, ..definition }
     }
 
     pub(super) fn namespace_view(&self, namespace: NamespaceView) -> NamespaceView {
         let NamespaceView { name, annotations, team, deleted, conditions } = namespace;
-        let conditions = conditions.into_iter().map(|condition| self.condition(condition)).collect();
+        let conditions =
+            conditions.into_iter().map(|condition| self.condition(condition)).collect();
         let (name, annotations) = (self.namespace(&name), self.annotations(annotations));
+
         NamespaceView { name, annotations, team: self.name("label", &team), deleted, conditions }
     }
 
     pub(super) fn permissions(&self, view: PermissionsView) -> PermissionsView {
         let PermissionsView { namespace, incomplete, missing, excess, left_out } = view;
         let namespace = self.namespace(&namespace);
+
         // `left_out` contains only counts and the names of kinds.
         PermissionsView { namespace, incomplete, missing, excess, left_out }
     }
 
     pub(super) fn lease(&self, lease: LeaseView) -> LeaseView {
-        let LeaseView { namespace, name, holder, acquired, renewed, written, duration, transitions } = lease;
+        let LeaseView {
+            namespace,
+            name,
+            holder,
+            acquired,
+            renewed,
+            written,
+            duration,
+            transitions,
+        } = lease;
+
         let (namespace, name) = (self.namespace(&namespace), self.name("lease", &name));
         let holder = self.name("holder", &holder);
         LeaseView { namespace, name, holder, acquired, renewed, written, duration, transitions }
     }
 
     pub(super) fn event(&self, event: EventView) -> EventView {
-        let EventView { uid, about, r#type, reason, message, reporter, count, added, at, uncounted } = event;
+        let EventView {
+            uid,
+            about,
+            r#type,
+            reason,
+            message,
+            reporter,
+            count,
+            added,
+            at,
+            uncounted,
+        } = event;
+
         let (uid, about) = (self.uid(&uid), self.object_key(about));
-        let (reason, message, reporter) = (self.value(&reason), self.prose(&message), self.words(&reporter));
+        let (reason, message, reporter) =
+            (self.value(&reason), self.prose(&message), self.words(&reporter));
         EventView { uid, about, r#type, reason, message, reporter, count, added, at, uncounted }
     }
 
@@ -99,8 +131,12 @@ impl Pseudonyms {
         match probe {
             Probe::Count(watch) => Probe::Count(self.watch(&watch)),
             Probe::Read(address) => Probe::Read(self.address(address)),
-            Probe::Dependents { owner, uid } => Probe::Dependents { owner: self.address(owner), uid },
-            Probe::Profile { instance, kind } => Probe::Profile { instance: self.instance(&instance), kind },
+            Probe::Dependents { owner, uid } => {
+                Probe::Dependents { owner: self.address(owner), uid }
+            }
+            Probe::Profile { instance, kind } => {
+                Probe::Profile { instance: self.instance(&instance), kind }
+            }
         }
     }
 
@@ -112,7 +148,9 @@ impl Pseudonyms {
                 Answer::Dependents { found: found.into_iter().map(dependent).collect(), complete }
             }
             Answer::Profiled(profile) => Answer::Profiled(Box::new(self.profile(*profile))),
-            Answer::Counted { .. } | Answer::Absent | Answer::KindUnknown | Answer::Failed(_) => answer,
+            Answer::Counted { .. } | Answer::Absent | Answer::KindUnknown | Answer::Failed(_) => {
+                answer
+            }
         }
     }
 

@@ -3,7 +3,9 @@ use std::path::Path;
 use loopwatch_model::checkpoint::{Checkpoint, SeenLease};
 use loopwatch_model::model::Model;
 use loopwatch_model::model::reading;
-use loopwatch_model::observation::{NamespaceView, ObjectView, Reference, Role, StartupRead, WatchId};
+use loopwatch_model::observation::{
+    NamespaceView, ObjectView, Reference, Role, StartupRead, WatchId,
+};
 use loopwatch_model::snapshot::Snapshot;
 use serde_json::value::RawValue;
 
@@ -19,11 +21,15 @@ fn equal_names_get_equal_pseudonyms() {
     let key = ObjectKey { namespace: "team-a".into(), name: "payroll".into() };
     let object = ObjectView { key: key.clone(), ..Default::default() };
     let watch = WatchId("widgets.example.io/team-a".into());
-    let applied = pseudonyms.anonymize(Observation::Applied { watch: watch.clone(), object: Box::new(object) });
+    let applied = pseudonyms
+        .anonymize(Observation::Applied { watch: watch.clone(), object: Box::new(object) });
     let deleted = pseudonyms.anonymize(Observation::Deleted { watch, key, version: "5".into() });
-    let (Observation::Applied { object, .. }, Observation::Deleted { key, .. }) = (applied, deleted) else {
+    let (Observation::Applied { object, .. }, Observation::Deleted { key, .. }) =
+        (applied, deleted)
+    else {
         unreachable!("the variants stay")
     };
+
     assert_eq!(object.key, key);
     assert_ne!(Pseudonyms::new([8; 16]).object_key(key.clone()), key, "the key matters");
 }
@@ -62,9 +68,11 @@ fn no_name_remains_anywhere() {
         r#"{"namespace_seen":{"name":"payroll","annotations":{"loopwatch.dev/ignore":"payroll"},"deleted":"2026-01-01T00:00:00Z",
             "conditions":[{"type":"NamespaceContentRemaining","reason":"SomeResourcesRemain","message":"payroll acme"}]}}"#,
     ];
+
     let pseudonyms = Pseudonyms::new(KEY);
     for line in lines {
-        let observation = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let observation =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         let text = serde_json::to_string(&pseudonyms.anonymize(observation)).expect("serialisable");
         for secret in ["payroll", "acme", "1f0b1b5e", "b741de2a"] {
             assert!(!text.to_ascii_lowercase().contains(secret), "{secret}: {text}");
@@ -75,13 +83,20 @@ fn no_name_remains_anywhere() {
 #[test]
 fn the_usual_words_of_a_status_remain() {
     let pseudonyms = Pseudonyms::new(KEY);
-    for kept in
-        ["Running", "status.instances[0].readyReplicas", "1/3", "HTTP_404", "v1beta1.conditions", "CrashLoopBackOff"]
-    {
+    for kept in [
+        "Running",
+        "status.instances[0].readyReplicas",
+        "1/3",
+        "HTTP_404",
+        "v1beta1.conditions",
+        "CrashLoopBackOff",
+    ] {
         assert_eq!(pseudonyms.path(kept), kept);
     }
+
     assert_eq!(pseudonyms.prose("pod payroll-7 is pending"), "pod x-7 is pending");
     assert_eq!(pseudonyms.value("2026-01-01T00:00:00Z"), "2026-01-01T00:00:00Z");
+
     for (text, begin, end) in [
         ("PayrollReady", "X", "Ready"),
         ("acme-payroll-12-failed", "x", "-failed"),
@@ -89,8 +104,13 @@ fn the_usual_words_of_a_status_remain() {
         ("x7", "x", ""),
     ] {
         let replaced = pseudonyms.words(text);
-        let letters = replaced.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end)).expect(&replaced);
-        assert!(letters.len() == 16 && letters.bytes().all(|byte| LETTERS.contains(&byte)), "{text}: {replaced}");
+        let letters =
+            replaced.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end)).expect(&replaced);
+
+        assert!(
+            letters.len() == 16 && letters.bytes().all(|byte| LETTERS.contains(&byte)),
+            "{text}: {replaced}"
+        );
     }
 }
 
@@ -100,9 +120,13 @@ fn a_checkpoint_names_its_leases_as_the_observations_do() {
     let seen = SeenLease { holder: "payroll-1-2_x".into(), ..SeenLease::default() };
     let leases = [("acme/payroll".to_owned(), seen)].into();
     let restored = Observation::Restored(Box::new(Checkpoint { leases, ..Checkpoint::default() }));
-    let Observation::Restored(checkpoint) = pseudonyms.anonymize(restored) else { unreachable!("the variant stays") };
+    let Observation::Restored(checkpoint) = pseudonyms.anonymize(restored) else {
+        unreachable!("the variant stays")
+    };
     let text = format!("{checkpoint:?}");
+
     assert!(!text.contains("payroll") && !text.contains("acme"), "{text}");
+
     let key = format!("{}/{}", pseudonyms.namespace("acme"), pseudonyms.name("lease", "payroll"));
     assert!(checkpoint.leases.contains_key(&key), "{text}");
 }
@@ -110,7 +134,9 @@ fn a_checkpoint_names_its_leases_as_the_observations_do() {
 #[test]
 fn pseudonyms_do_not_collide() {
     let pseudonyms = Pseudonyms::new(KEY);
-    let names: BTreeSet<String> = (0..200_000).map(|number| pseudonyms.name("object", &number.to_string())).collect();
+    let names: BTreeSet<String> =
+        (0..200_000).map(|number| pseudonyms.name("object", &number.to_string())).collect();
+
     assert_eq!(names.len(), 200_000);
 }
 
@@ -122,17 +148,21 @@ fn statuses_are_read_alike_with_pseudonyms() {
         #[serde(borrow)]
         object: &'a RawValue,
     }
+
     let (pseudonyms, mut wrong) = (Pseudonyms::new(KEY), Vec::new());
     for line in include_str!("../../../tests/dialects.jsonl").lines() {
         let case: DialectCase<'_> = serde_json::from_str(line).expect("a case");
-        let (of, object) = object_with_type(case.object.get().as_bytes(), &HashKey(KEY)).expect("an object");
+        let (of, object) =
+            object_with_type(case.object.get().as_bytes(), &HashKey(KEY)).expect("an object");
         let group = of.api_version.split_once('/').map_or("", |(group, _)| group);
         let plain = reading::read(group, &of.kind, &object);
         let anonymous = reading::read(group, &of.kind, &pseudonyms.object(object));
+
         if (plain.verdict, plain.reason) != (anonymous.verdict, anonymous.reason) {
             wrong.push(format!("{}: {plain:?}, {anonymous:?}", case.object));
         }
     }
+
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
@@ -140,31 +170,49 @@ fn statuses_are_read_alike_with_pseudonyms() {
 fn replays_come_to_the_same_conclusions_with_pseudonyms() {
     let conclusions = |snapshot: &Snapshot| {
         let primary = snapshot.kinds.iter().filter(|kind| kind.role == Role::Primary);
-        let kinds: Vec<_> = primary.map(|kind| format!("{} {:?}", kind.kind, kind.states())).collect();
-        let mut findings: Vec<_> = snapshot.findings.iter().map(|f| format!("{} {}", f.code.name(), f.since)).collect();
+        let kinds: Vec<_> =
+            primary.map(|kind| format!("{} {:?}", kind.kind, kind.states())).collect();
+        let mut findings: Vec<_> =
+            snapshot.findings.iter().map(|f| format!("{} {}", f.code.name(), f.since)).collect();
+
         findings.sort();
         (kinds, findings)
     };
+
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
     let pseudonyms = Pseudonyms::new(KEY);
     let mut compared = 0;
-    for file in std::fs::read_dir(folder).expect("the scenarios").map(|entry| entry.expect("an entry").path()) {
+
+    for file in std::fs::read_dir(folder)
+        .expect("the scenarios")
+        .map(|entry| entry.expect("an entry").path())
+    {
         let Ok(recording) = Recording::open(&file) else { continue };
         let settings = recording.header().settings.clone();
         let (mut plain, mut anonymous) = (Model::new(settings.clone()), Model::new(settings));
+
         for line in recording {
             anonymous.apply(line.at, pseudonyms.anonymize(line.saw.clone()));
             plain.apply(line.at, line.saw);
         }
-        assert_eq!(conclusions(&anonymous.snapshot()), conclusions(&plain.snapshot()), "{}", file.display());
+
+        assert_eq!(
+            conclusions(&anonymous.snapshot()),
+            conclusions(&plain.snapshot()),
+            "{}",
+            file.display()
+        );
+
         compared += 1;
     }
+
     assert!(compared > 10, "{compared} recordings");
 }
 
 #[test]
 fn settings_and_namespaces_reveal_no_names() {
     use loopwatch_model::settings::{FindingRule, Selector};
+
     let pseudonyms = Pseudonyms::new([7; 16]);
     let seen = |value: &str| {
         let annotations = [("loopwatch.dev/ignore".to_owned(), value.to_owned())].into();
@@ -175,30 +223,38 @@ fn settings_and_namespaces_reveal_no_names() {
             ..NamespaceView::default()
         }))
     };
+
     let include = vec!["team-a".to_owned(), "team-*".to_owned(), "*".to_owned()];
     let namespaces = Selector { include, exclude: vec!["team-b".to_owned()] };
     let rule = FindingRule { namespaces, enabled: Some(false), ..FindingRule::default() };
-    let settings = Settings { findings: [("all".to_owned(), vec![rule])].into(), ..Settings::default() };
+    let settings =
+        Settings { findings: [("all".to_owned(), vec![rule])].into(), ..Settings::default() };
     let changed = pseudonyms.anonymize(Observation::SettingsChanged(Box::new(settings)));
     let gone = pseudonyms.anonymize(Observation::NamespaceGone("team-a".into()));
     let listed = pseudonyms.anonymize(Observation::NamespacesListed(vec![NamespaceView {
         name: "team-b".into(),
         ..NamespaceView::default()
     }]));
-    let text = serde_json::to_string(&[seen("all"), seen("team-c"), changed, gone, listed]).expect("JSON");
+
+    let text =
+        serde_json::to_string(&[seen("all"), seen("team-c"), changed, gone, listed]).expect("JSON");
+
     assert!(!text.contains("team-") && text.contains(r#""loopwatch.dev/ignore":"all""#), "{text}");
 }
 
 #[test]
 fn marks_and_references_name_nobody() {
     let pseudonyms = Pseudonyms::new([7; 16]);
-    let text = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let text = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+    };
     let reference = Reference {
         slot: "spec.users.payroll.passwordSecretRef".into(),
         namespace: "team-a".into(),
         name: "payroll".into(),
         ..Reference::default()
     };
+
     let object = pseudonyms.object(ObjectView {
         key: ObjectKey { namespace: "team-a".into(), name: "payroll".into() },
         annotations: text(&[
@@ -209,11 +265,15 @@ fn marks_and_references_name_nobody() {
             ("operator-sdk/primary-resource", "team-a/payroll"),
             ("argocd.argoproj.io/tracking-id", "payroll:apps/Deployment:team-a/payroll"),
         ]),
-        labels: text(&[("app.kubernetes.io/instance", "payroll"), ("app.kubernetes.io/managed-by", "Helm")]),
+        labels: text(&[
+            ("app.kubernetes.io/instance", "payroll"),
+            ("app.kubernetes.io/managed-by", "Helm"),
+        ]),
         references: vec![reference],
         startup: vec![StartupRead { name: "payroll".into(), ..StartupRead::default() }],
         ..ObjectView::default()
     });
+
     let json = serde_json::to_string(&object).expect("serialisable");
     assert!(!json.contains("payroll") && !json.contains("team-a"), "{json}");
     assert_eq!(object.annotations["loopwatch.dev/ignore"], "Overdue");
@@ -222,22 +282,33 @@ fn marks_and_references_name_nobody() {
     assert_eq!(object.annotations["example.org/owner-kind"], "Shop");
     assert_eq!(object.labels["app.kubernetes.io/instance"], object.key.name);
     assert_eq!(object.labels["app.kubernetes.io/managed-by"], "Helm");
+
     assert_eq!(object.references[0].namespace, object.key.namespace);
     assert_eq!(object.references[0].name, object.key.name);
     assert_eq!(object.startup[0].name, object.key.name);
-    assert!(object.references[0].slot.ends_with(".passwordSecretRef"), "{}", object.references[0].slot);
+    assert!(
+        object.references[0].slot.ends_with(".passwordSecretRef"),
+        "{}",
+        object.references[0].slot
+    );
 }
 
 #[test]
 fn outputs_in_a_checkpoint_name_nobody_and_still_match_references() {
     let pseudonyms = Pseudonyms::new([7; 16]);
     let path = "spec.users.payroll.passwordSecretRef";
-    let checkpoint = Checkpoint { outputs: vec![format!("example.io/Shop {path}")], ..Checkpoint::default() };
-    let Observation::Restored(checkpoint) = pseudonyms.anonymize(Observation::Restored(Box::new(checkpoint))) else {
+    let checkpoint =
+        Checkpoint { outputs: vec![format!("example.io/Shop {path}")], ..Checkpoint::default() };
+    let Observation::Restored(checkpoint) =
+        pseudonyms.anonymize(Observation::Restored(Box::new(checkpoint)))
+    else {
         panic!("a checkpoint stays one");
     };
+
     let reference = Reference { slot: path.into(), ..Reference::default() };
-    let object = pseudonyms.object(ObjectView { references: vec![reference], ..ObjectView::default() });
+    let object =
+        pseudonyms.object(ObjectView { references: vec![reference], ..ObjectView::default() });
+
     assert_eq!(checkpoint.outputs, [format!("example.io/Shop {}", object.references[0].slot)]);
     assert!(!checkpoint.outputs[0].contains("payroll"));
 }
@@ -267,8 +338,14 @@ fn values_of_marks_stay_only_in_the_usual_form() {
         ("app.kubernetes.io/component", "controller", "payroll-db"),
     ] {
         assert!(kept.is_empty() || pseudonyms.mark(key, kept) == kept, "{key}: {kept}");
+
         let other = pseudonyms.mark(key, replaced);
         assert!(!other.contains("payroll") && !other.contains("acme"), "{key}: {other}");
     }
-    assert_eq!(pseudonyms.mark("controller-uid", "1f0b"), pseudonyms.uid("1f0b"), "references to UIDs still match");
+
+    assert_eq!(
+        pseudonyms.mark("controller-uid", "1f0b"),
+        pseudonyms.uid("1f0b"),
+        "references to UIDs still match"
+    );
 }

@@ -1,8 +1,9 @@
 //! Pseudonyms inside of texts: reasons, phases, paths, messages.
 //!
-//! The model reads the words of a status, so a text cannot be replaced as a whole. The common words of a status stay
-//! (`vocabulary.txt`), because they name nobody; everything between them is replaced. The endings `-ing` and `-ed`
-//! stay, too, because the model also reads them from words that it does not know.
+//! The model reads the words of a status, so a text cannot be replaced as a whole. The common words
+//! of a status stay (`vocabulary.txt`), because they name nobody; everything between them is
+//! replaced. The endings `-ing` and `-ed` stay, too, because the model also reads them from words
+//! that it does not know.
 
 use std::collections::BTreeSet;
 
@@ -40,8 +41,8 @@ pub(super) fn vocabulary() -> BTreeSet<&'static str> {
 // === impl Pseudonyms ===
 
 impl Pseudonyms {
-    /// Replaces the unknown words of a name in `CamelCase` or with separators: `PayrollReady` keeps `Ready`. Adjacent
-    /// unknown words get one pseudonym.
+    /// Replaces the unknown words of a name in `CamelCase` or with separators: `PayrollReady` keeps
+    /// `Ready`. Adjacent unknown words get one pseudonym.
     pub(super) fn words(&self, text: &str) -> String {
         let parts = self.parts(text);
         let (mut shown, mut at) = (String::with_capacity(text.len() + 16), 0);
@@ -52,6 +53,7 @@ impl Pseudonyms {
                 at += 1;
                 continue;
             }
+
             let unknown: String = parts[at..at + length].iter().map(|part| part.text()).collect();
             let upper = unknown.starts_with(|first: char| first.is_uppercase());
             shown.push(if upper { 'X' } else { 'x' });
@@ -59,6 +61,7 @@ impl Pseudonyms {
             shown.push_str(ending(&unknown));
             at += length;
         }
+
         shown
     }
 
@@ -69,6 +72,7 @@ impl Pseudonyms {
             Part::Unknown(word) => format!("x{}", ending(word)),
             part => part.text().to_owned(),
         };
+
         self.parts(read).iter().map(shown).collect()
     }
 
@@ -90,13 +94,14 @@ impl Pseudonyms {
             if key.bytes().all(|byte| byte.is_ascii_digit()) {
                 return format!("{key}{separator}"); // a position in a list
             }
+
             self.words(key) + separator
         })
         .collect()
     }
 
-    /// The type of a condition. In the usual form it is a constant of the operator; any other form may be the key of a
-    /// map.
+    /// The type of a condition. In the usual form it is a constant of the operator; any other form
+    /// may be the key of a map.
     pub(super) fn condition_type(&self, text: &str) -> String {
         let constant = text.starts_with(|first: char| first.is_ascii_uppercase())
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -114,19 +119,25 @@ impl Pseudonyms {
             let between = rest.find(is_part_of_word).unwrap_or(rest.len());
             let (separator, after) = rest.split_at(between);
             parts.push(Part::Between(separator));
+
             let (word, after) = after.split_at(end_of_word(after));
             if !word.is_empty() {
                 parts.push(self.part(word));
             }
+
             rest = after;
         }
+
         parts
     }
 
     fn part<'a>(&self, word: &'a str) -> Part<'a> {
-        let digits = |text: &str| !text.is_empty() && text.len() <= DIGITS && text.bytes().all(|b| b.is_ascii_digit());
+        let digits = |text: &str| {
+            !text.is_empty() && text.len() <= DIGITS && text.bytes().all(|b| b.is_ascii_digit())
+        };
         let lower = word.to_ascii_lowercase();
         let version = |text: &str| text.split(['a', 'b']).next().is_some_and(digits);
+
         if self.vocabulary.contains(lower.replace('\'', "").as_str()) {
             Part::Known(word)
         } else if digits(word) {
@@ -144,21 +155,25 @@ impl Pseudonyms {
 impl<'a> Part<'a> {
     fn text(self) -> &'a str {
         match self {
-            Self::Known(text) | Self::Number(text) | Self::Unknown(text) | Self::Between(text) => text,
+            Self::Known(text) | Self::Number(text) | Self::Unknown(text) | Self::Between(text) => {
+                text
+            }
         }
     }
 }
 
-/// The number of parts at the beginning that share one pseudonym: from an unknown word, or a number before one, to the
-/// last unknown word or number before a known one.
+/// The number of parts at the beginning that share one pseudonym: from an unknown word, or a number
+/// before one, to the last unknown word or number before a known one.
 fn run(parts: &[Part<'_>]) -> usize {
     let ends = |part: &Part<'_>| matches!(part, Part::Known(_));
     let before_known = parts.iter().position(ends).unwrap_or(parts.len());
     let parts = &parts[..before_known];
     let has_unknown = parts.iter().any(|part| matches!(part, Part::Unknown(_)));
+
     if !has_unknown || matches!(parts.first(), Some(Part::Between(_)) | None) {
         return 0;
     }
+
     parts.iter().rposition(|part| !matches!(part, Part::Between(_))).map_or(0, |last| last + 1)
 }
 
@@ -171,14 +186,18 @@ fn is_version(text: &str) -> bool {
 /// The ending of a word that the model reads: a participle.
 fn ending(word: &str) -> &'static str {
     let lower = word.to_ascii_lowercase();
-    ["ing", "ed"].into_iter().find(|ending| lower.len() > 4 && lower.ends_with(ending)).unwrap_or_default()
+    ["ing", "ed"]
+        .into_iter()
+        .find(|ending| lower.len() > 4 && lower.ends_with(ending))
+        .unwrap_or_default()
 }
 
 fn is_part_of_word(character: char) -> bool {
     character.is_ascii_alphanumeric() || !character.is_ascii() || character == '\''
 }
 
-/// The end of the word at the beginning of a text, where the model, too, splits words: `pod|Ready`, `API|Server`.
+/// The end of the word at the beginning of a text, where the model, too, splits words: `pod|Ready`,
+/// `API|Server`.
 fn end_of_word(text: &str) -> usize {
     let bytes = text.as_bytes();
     let within = text.find(|character| !is_part_of_word(character)).unwrap_or(text.len());
@@ -189,5 +208,6 @@ fn end_of_word(text: &str) -> usize {
                 || before.is_ascii_digit()
                 || (before.is_ascii_uppercase() && after.is_ascii_lowercase()))
     };
+
     (1..within).find(boundary).unwrap_or(within)
 }

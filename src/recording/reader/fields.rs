@@ -1,8 +1,8 @@
 //! Finds the fields of a recording that this program does not know.
 //!
-//! serde ignores unknown fields. The keys that a re-serialised line lacks would not show them either, because fields
-//! with their default value are left out. So this module tests each path once per recording: a field is unknown if the
-//! reader accepts a value of any type for it.
+//! serde ignores unknown fields. The keys that a re-serialised line lacks would not show them
+//! either, because fields with their default value are left out. So this module tests each path
+//! once per recording: a field is unknown if the reader accepts a value of any type for it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -10,11 +10,12 @@ use std::hash::{BuildHasherDefault, Hasher};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Number of distinct paths to test. Lists of labels make new paths, and each test costs several parses of a line.
+/// Number of distinct paths to test. Lists of labels make new paths, and each test costs several
+/// parses of a line.
 const MAX_PATHS: usize = 10_000;
 
-/// Bytes to parse for all tests. An ordinary recording needs a few MB; a line with thousands of unknown fields would need
-/// hours.
+/// Bytes to parse for all tests. An ordinary recording needs a few MB; a line with thousands of
+/// unknown fields would need hours.
 const MAX_PARSED: usize = 64 << 20;
 
 /// Values of all types, for tests.
@@ -117,16 +118,19 @@ impl UnknownFields {
                         level.key = line.get(at + 1..end - 1).unwrap_or_default();
                         level.here = below(level.path, level.key);
                         expects_key = false;
+
                         if self.is_unknown::<T>(line, &levels) {
                             at = end_of_value(line, end);
                             continue;
                         }
                     }
+
                     at = end;
                     continue;
                 }
                 _ => {}
             }
+
             at += 1;
         }
     }
@@ -144,21 +148,24 @@ impl UnknownFields {
                 unknown
             }
         };
+
         if unknown {
             let name = name_of(levels);
             let full = self.counts.len() >= MAX_NAMES && !self.counts.contains_key(&name);
             *self.counts.entry(if full { OTHERS.to_owned() } else { name }).or_default() += 1;
         }
+
         unknown
     }
 
-    /// Whether the current object is a map: the reader checks the type of a value under a key that no struct has. One
-    /// test then answers for all keys, of which there may be thousands.
+    /// Whether the current object is a map: the reader checks the type of a value under a key that
+    /// no struct has. One test then answers for all keys, of which there may be thousands.
     fn is_in_map<T: DeserializeOwned>(&mut self, line: &[u8], levels: &[Level<'_>]) -> bool {
         let path = levels.last().map_or(START, |level| level.path);
         if let Some(is_map) = self.maps.get(&path) {
             return *is_map;
         }
+
         let is_map = self.may_parse(line) && !accepts_anything::<T>(line, levels, NO_FIELD);
         self.maps.insert(path, is_map);
         is_map
@@ -171,6 +178,7 @@ impl UnknownFields {
         if may {
             self.parsed = parsed;
         }
+
         may
     }
 }
@@ -187,6 +195,7 @@ fn accepts_anything<T: DeserializeOwned>(line: &[u8], levels: &[Level<'_>], key:
             _ => None,
         });
         let Some(Value::Object(fields)) = object else { return false };
+
         fields.insert(key.to_owned(), value());
         serde_json::from_value::<T>(changed).is_ok()
     })
@@ -197,9 +206,11 @@ fn key_of(levels: &[Level<'_>]) -> String {
     levels.last().map_or_else(String::new, |level| key_text(level.key))
 }
 
-/// The path of the current position, without positions in lists: `saw.applied.object.owners.colour`.
+/// The path of the current position, without positions in lists:
+/// `saw.applied.object.owners.colour`.
 fn name_of(levels: &[Level<'_>]) -> String {
-    let keys: Vec<String> = levels.iter().filter(|level| level.is_object).map(|level| key_text(level.key)).collect();
+    let keys: Vec<String> =
+        levels.iter().filter(|level| level.is_object).map(|level| key_text(level.key)).collect();
     keys.join(".")
 }
 
@@ -223,8 +234,10 @@ fn end_of_string(line: &[u8], at: usize) -> usize {
         if line[end - 1] == b'"' {
             return end;
         }
+
         end += 1; // the escaped character
     }
+
     line.len()
 }
 
@@ -242,8 +255,10 @@ fn end_of_value(line: &[u8], mut at: usize) -> usize {
             b'}' | b']' => depth -= 1,
             _ => {}
         }
+
         at += 1;
     }
+
     at
 }
 
@@ -256,8 +271,10 @@ mod tests {
         let mut fields = UnknownFields::default();
         for line in lines {
             assert!(serde_json::from_str::<RecordedObservation>(line).is_ok(), "{line}");
+
             fields.count::<RecordedObservation>(line.as_bytes());
         }
+
         fields.counts.into_iter().collect()
     }
 
@@ -267,6 +284,7 @@ mod tests {
             "colour":{"name":"\"}","deep":[1,{"uid":2}]},"owners":[{"kind":"A"},{"kind":"B","co\u006cour":1}],
             "conditions":[{"type":"Ready","mood":null}],"status":"filled","hashes":{"taste":"x"}}}},"by":"me"}"#;
         let path = |name: &str| (name.to_owned(), 2);
+
         assert_eq!(
             unknown(&[line, line]),
             [
@@ -293,22 +311,27 @@ mod tests {
 
     #[test]
     fn the_names_are_limited() {
-        let keys: Vec<String> = (0..2 * MAX_NAMES).map(|number| format!("\"key{number}\":0")).collect();
+        let keys: Vec<String> =
+            (0..2 * MAX_NAMES).map(|number| format!("\"key{number}\":0")).collect();
         let line = format!(r#"{{"at":"2026-01-01T00:00:00Z","saw":"tick",{}}}"#, keys.join(","));
         let counted = unknown(&[&line]);
+
         assert_eq!(counted.len(), MAX_NAMES + 1);
         assert_eq!(counted.iter().map(|(_, count)| count).sum::<u64>(), 2 * MAX_NAMES as u64);
     }
 
-    /// A checkpoint has one key for each open finding, and `run` reads it before it serves anything.
+    /// A checkpoint has one key for each open finding, and `run` reads it before it serves
+    /// anything.
     #[test]
     fn a_map_with_many_keys_is_read_quickly() {
-        let findings: Vec<String> = (0..2_000).map(|id| format!(r#""{id:016x}":"2026-01-01T00:00:00Z""#)).collect();
+        let findings: Vec<String> =
+            (0..2_000).map(|id| format!(r#""{id:016x}":"2026-01-01T00:00:00Z""#)).collect();
         let line = format!(
             r#"{{"at":"2026-01-01T00:00:00Z","saw":{{"restored":{{"findings":{{{}}},"mood":1}}}}}}"#,
             findings.join(",")
         );
         let (mut fields, began) = (UnknownFields::default(), std::time::Instant::now());
+
         fields.count::<RecordedObservation>(line.as_bytes());
         assert_eq!(fields.counts().keys().collect::<Vec<_>>(), ["saw.restored.mood"]);
         assert!(began.elapsed() < std::time::Duration::from_secs(2), "{:?}", began.elapsed());

@@ -1,5 +1,5 @@
-//! Reads the header of a recording. A setting that this program does not know, or whose value it cannot read, is left
-//! out and named: a recording of a newer or older version must stay readable.
+//! Reads the header of a recording. A setting that this program does not know, or whose value it
+//! cannot read, is left out and named: a recording of a newer or older version must stay readable.
 
 use loopwatch_model::settings::Settings;
 use serde_json::{Map, Value};
@@ -18,6 +18,7 @@ pub(super) fn read(line: &[u8]) -> Result<(RecordingHeader, Vec<String>), serde_
         None => Settings::default(),
     };
     let known = ["loopwatch_recording", "recorded_by"];
+
     unread.extend(fields.keys().filter(|field| !known.contains(&field.as_str())).cloned());
     fields.insert("settings".to_owned(), serde_json::to_value(settings)?);
     Ok((serde_json::from_value(Value::Object(fields))?, unread))
@@ -30,30 +31,38 @@ fn settings(recorded: Value, unread: &mut Vec<String>) -> Settings {
     serde_json::from_value(all).unwrap_or_default()
 }
 
-/// Replaces the value at `pointer` by the recorded one: as a whole if possible, otherwise field by field.
+/// Replaces the value at `pointer` by the recorded one: as a whole if possible, otherwise field by
+/// field.
 fn overlay(all: &mut Value, pointer: &str, recorded: Value, unread: &mut Vec<String>) {
     let mut changed = all.clone();
     let replaced = changed.pointer_mut(pointer).map(|place| *place = recorded.clone());
-    if let (Some(()), Ok(settings)) = (replaced, serde_json::from_value::<Settings>(changed.clone())) {
+    if let (Some(()), Ok(settings)) =
+        (replaced, serde_json::from_value::<Settings>(changed.clone()))
+    {
         // serde accepts fields that it does not know; they are missing from the settings.
         let kept = serde_json::to_value(settings).unwrap_or_default();
         missing(&recorded, kept.pointer(pointer), &name_of(pointer), unread);
         *all = changed;
         return;
     }
+
     let place = all.pointer_mut(pointer);
     let (Value::Object(fields), Some(Value::Object(known))) = (recorded, place) else {
         return unread.push(name_of(pointer));
     };
-    let missing: Vec<String> = fields.keys().filter(|field| !known.contains_key(*field)).cloned().collect();
+    let missing: Vec<String> =
+        fields.keys().filter(|field| !known.contains_key(*field)).cloned().collect();
+
     for (field, value) in fields {
         let below = format!("{pointer}/{}", field.replace('~', "~0").replace('/', "~1"));
+
         // A map, such as the deadlines, has no entries by default.
         if missing.contains(&field)
             && let Some(Value::Object(entries)) = all.pointer_mut(pointer)
         {
             entries.insert(field.clone(), Value::Null);
         }
+
         overlay(all, &below, value, unread);
         if serde_json::from_value::<Settings>(all.clone()).is_err()
             && let Some(Value::Object(entries)) = all.pointer_mut(pointer)
@@ -95,23 +104,37 @@ mod tests {
             r#"{"loopwatch_recording":1,"mood":"good","settings":{"settle":"3s","moon":{"phase":"full"},"learn_after":"never",
                "limits":{"objects":7,"stars":8},"deadlines":{"a.io/A":"5m","a.io/B":"soon"}}}"#,
         );
+
         assert_eq!(
             unread,
-            ["settings.deadlines.a.io/B", "settings.learn_after", "settings.limits.stars", "settings.moon", "mood"]
+            [
+                "settings.deadlines.a.io/B",
+                "settings.learn_after",
+                "settings.limits.stars",
+                "settings.moon",
+                "mood"
+            ]
         );
+
         let settings = header.settings;
         assert_eq!((settings.settle, settings.limits.objects), (Span::secs(3), 7));
-        assert_eq!(settings.deadlines.into_iter().collect::<Vec<_>>(), [("a.io/A".to_owned(), Span::mins(5))]);
+        assert_eq!(
+            settings.deadlines.into_iter().collect::<Vec<_>>(),
+            [("a.io/A".to_owned(), Span::mins(5))]
+        );
         assert_eq!(settings.learn_after, Settings::default().learn_after);
     }
 
     #[test]
     fn complete_headers_are_read_unchanged() {
         let settings = Settings { settle: Span::secs(7), ..Settings::default() };
-        let header = RecordingHeader { loopwatch_recording: 1, recorded_by: "test".to_owned(), settings };
+        let header =
+            RecordingHeader { loopwatch_recording: 1, recorded_by: "test".to_owned(), settings };
         let line = serde_json::to_vec(&header).expect("plain data");
+
         assert_eq!(read(&line).expect("a header"), (header, Vec::new()));
         assert_eq!(read_text(r#"{"loopwatch_recording":1,"settings":null}"#).1, ["settings"]);
+
         for other in ["[]", "{}", "1", r#"{"loopwatch_recording":"one"}"#] {
             assert!(read(other.as_bytes()).is_err(), "{other}");
         }

@@ -1,8 +1,9 @@
 //! Which objects without a primary owner look like the operator's own.
 //!
-//! An operator that forgets an owner reference, or loses one, leaves an object behind that nobody deletes. Such an object
-//! resembles its siblings that do have an owner: the same field manager wrote its spec, or it has the same labels. An
-//! object may also name its owner in annotations or labels.
+//! An operator that forgets an owner reference, or loses one, leaves an object behind that nobody
+//! deletes. Such an object resembles its siblings that do have an owner: the same field manager
+//! wrote its spec, or it has the same labels. An object may also name its owner in annotations or
+//! labels.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
@@ -27,10 +28,11 @@ pub(crate) struct Evidence {
 const MANAGERS: [&str; 4] = ["managed-by", "created-by", "owned-by", "part-of"];
 
 /// Annotations and labels that name the kind of an owner.
-const OWNER_KINDS: [&str; 4] = ["owner-kind", "owner-gvk", "primary-resource-type", "olm.owner.kind"];
+const OWNER_KINDS: [&str; 4] =
+    ["owner-kind", "owner-gvk", "primary-resource-type", "olm.owner.kind"];
 
-/// How further field managers and values of labels begin that belong to people, to tools that deploy manifests, and to
-/// Kubernetes itself.
+/// How further field managers and values of labels begin that belong to people, to tools that
+/// deploy manifests, and to Kubernetes itself.
 const OTHERS: [&str; 10] =
     ["ansible", "argo", "k9s", "kapp", "kube-", "kubelet", "mozilla", "olm", "rancher", "skaffold"];
 
@@ -46,7 +48,8 @@ const DEPLOYED: [&str; 5] = [
     "helm.toolkit.fluxcd.io/name",
 ];
 
-/// Owned objects with the same ownership labels from which on these labels mark the operator's objects.
+/// Owned objects with the same ownership labels from which on these labels mark the operator's
+/// objects.
 const SIBLINGS: u32 = 20;
 /// Limit on field managers and on sets of labels.
 const MOST: usize = 256;
@@ -65,6 +68,7 @@ impl Evidence {
                 None => {}
             }
         }
+
         if let Some(labels) = ownership_labels(object, hasher)
             && (self.labels.len() < MOST || self.labels.contains_key(&labels))
         {
@@ -79,35 +83,47 @@ impl Evidence {
         if object.owners.is_empty() && siblings >= Some(&SIBLINGS) {
             return true;
         }
+
         // Another controller may have written to single objects of the operator.
         let is_common = |number: &u32| *number >= self.owned.div_ceil(2);
-        writers(object)
-            .any(|name| self.writers.get(name).is_some_and(is_common) && (!is_generic(name) || siblings.is_some()))
+        writers(object).any(|name| {
+            self.writers.get(name).is_some_and(is_common)
+                && (!is_generic(name) || siblings.is_some())
+        })
     }
 }
 
-/// Whether an object without a primary owner may be one of the operator, depending on what its siblings have in common.
+/// Whether an object without a primary owner may be one of the operator, depending on what its
+/// siblings have in common.
 pub(crate) fn is_candidate(object: &ObjectView) -> bool {
     let has_marks = || object.labels.keys().any(|key| is_one_of(key, &MANAGERS));
     (writers(object).next().is_some() || (object.owners.is_empty() && has_marks()))
-        && !DEPLOYED.iter().any(|key| object.annotations.contains_key(*key) || object.labels.contains_key(*key))
+        && !DEPLOYED
+            .iter()
+            .any(|key| object.annotations.contains_key(*key) || object.labels.contains_key(*key))
 }
 
-/// Whether annotations or labels of the object name an owner of a primary kind. `configured` are further annotations that
-/// may name its kind.
+/// Whether annotations or labels of the object name an owner of a primary kind. `configured` are
+/// further annotations that may name its kind.
 pub(super) fn names_owner(object: &ObjectView, owners: &Owners, configured: &[String]) -> bool {
     let mut marks = object.annotations.iter().chain(&object.labels);
-    marks.any(|(key, value)| (is_one_of(key, &OWNER_KINDS) || configured.contains(key)) && owners.name(value))
+    marks.any(|(key, value)| {
+        (is_one_of(key, &OWNER_KINDS) || configured.contains(key)) && owners.name(value)
+    })
 }
 
 /// The field managers that wrote the spec, without those that do not belong to an operator.
 fn writers(object: &ObjectView) -> impl Iterator<Item = &str> {
-    let wrote = object.managers.iter().filter(|manager| manager.owns.spec && manager.subresource.is_empty());
+    let wrote = object
+        .managers
+        .iter()
+        .filter(|manager| manager.owns.spec && manager.subresource.is_empty());
+
     wrote.map(|manager| manager.name.as_str()).filter(|name| !is_other(name))
 }
 
-/// The fingerprint of the ownership labels: all their keys, and the values of those that name the operator. `None` if no
-/// label names it.
+/// The fingerprint of the ownership labels: all their keys, and the values of those that name the
+/// operator. `None` if no label names it.
 fn ownership_labels(object: &ObjectView, hasher: &RandomState) -> Option<u64> {
     let mut found: Vec<(&str, &str)> = Vec::new();
     let mut is_named = false;
@@ -116,12 +132,14 @@ fn ownership_labels(object: &ObjectView, hasher: &RandomState) -> Option<u64> {
             if is_other(value) {
                 return None;
             }
+
             is_named = true;
             found.push((key, value));
         } else if is_one_of(key, &OWNERSHIP) {
             found.push((key, ""));
         }
     }
+
     is_named.then(|| hasher.hash_one(found))
 }
 
@@ -132,11 +150,16 @@ fn is_one_of(key: &str, words: &[&str]) -> bool {
 }
 
 fn is_other(name: &str) -> bool {
-    let begins = |word: &&'static str| name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+    let begins = |word: &&'static str| {
+        name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
+    };
     CLIENT_MANAGERS.iter().chain(&OTHERS).any(begins)
 }
 
 /// Whether many operators share the name of a field manager.
 fn is_generic(name: &str) -> bool {
-    GENERIC_MANAGERS.iter().chain(&[OPENAPI_GENERATOR]).any(|generic| name.eq_ignore_ascii_case(generic))
+    GENERIC_MANAGERS
+        .iter()
+        .chain(&[OPENAPI_GENERATOR])
+        .any(|generic| name.eq_ignore_ascii_case(generic))
 }

@@ -1,22 +1,25 @@
 //! Estimates the clock of the API server from the `Date` headers of its responses.
 //!
-//! **What a response says.** The server wrote `date`, the beginning of the second it was in, after loopwatch had sent
-//! the request and before the response arrived. So the *offset*, the server's time minus the monotonic time, lies
-//! between `date - received` and `date + 1 s - sent`, whatever the latency was. The width of this interval is one
-//! second plus the latency.
+//! **What a response says.** The server wrote `date`, the beginning of the second it was in, after
+//! loopwatch had sent the request and before the response arrived. So the *offset*, the server's
+//! time minus the monotonic time, lies between `date - received` and `date + 1 s - sent`, whatever
+//! the latency was. The width of this interval is one second plus the latency.
 //!
-//! **The estimate.** A target stays where it is while responses agree with it, and otherwise moves to the nearest end
-//! of the interval. With one server, it thus ends within all intervals, whose intersection soon is about as wide as the
-//! latency, and it follows the drift of the clocks. With several servers that differ by some seconds, it stays between
-//! them. The first response sets it. Until then, the wall clock of the node counts.
+//! **The estimate.** A target stays where it is while responses agree with it, and otherwise moves
+//! to the nearest end of the interval. With one server, it thus ends within all intervals, whose
+//! intersection soon is about as wide as the latency, and it follows the drift of the clocks. With
+//! several servers that differ by some seconds, it stays between them. The first response sets it.
+//! Until then, the wall clock of the node counts.
 //!
-//! **The reading.** The offset in use follows the target by at most 10 ms per second. So the clock never runs backwards
-//! and its durations are right within 1 %, whatever the responses say. A difference of 5 s is gone after 500 s.
+//! **The reading.** The offset in use follows the target by at most 10 ms per second. So the clock
+//! never runs backwards and its durations are right within 1 %, whatever the responses say. A
+//! difference of 5 s is gone after 500 s.
 //!
-//! **Jumps.** A response further than 10 s from the reading does not move the target, because API servers that differ
-//! by so much are broken. If nothing but such responses arrive for 30 s, at least three of them, and they agree with
-//! one another within 10 s, then the reading is wrong and jumps to them: the machine was suspended, which stops the
-//! monotonic clock, or the clock of the servers was set. [`super::ServerClock`] announces the jump.
+//! **Jumps.** A response further than 10 s from the reading does not move the target, because API
+//! servers that differ by so much are broken. If nothing but such responses arrive for 30 s, at
+//! least three of them, and they agree with one another within 10 s, then the reading is wrong and
+//! jumps to them: the machine was suspended, which stops the monotonic clock, or the clock of the
+//! servers was set. [`super::ServerClock`] announces the jump.
 
 use std::time::Duration;
 
@@ -54,11 +57,12 @@ struct Interval {
 
 /// Microseconds per second.
 const SECOND: i64 = 1_000_000;
-/// The time in which the offset may change by one unit of time: 10 ms per second. Much faster than clocks drift, which
-/// is at most 0.5 ms per second, and slow enough to leave durations right within 1 %.
+/// The time in which the offset may change by one unit of time: 10 ms per second. Much faster than
+/// clocks drift, which is at most 0.5 ms per second, and slow enough to leave durations right
+/// within 1 %.
 const SLEW: i64 = 100;
-/// The difference from the wall clock at which the first response makes the clock jump. A node with a synchronized
-/// clock differs by less, and needs no jump.
+/// The difference from the wall clock at which the first response makes the clock jump. A node with
+/// a synchronized clock differs by less, and needs no jump.
 const FIRST_JUMP: i64 = SECOND / 2;
 /// The difference at which later responses contradict the reading.
 const JUMP: i64 = 10 * SECOND;
@@ -81,12 +85,15 @@ impl Anchor {
         micros(steady) + self.offset_at(steady)
     }
 
-    /// Takes the `Date` of a response into account. Returns by how much the clock jumps; 0 almost always.
+    /// Takes the `Date` of a response into account. Returns by how much the clock jumps; 0 almost
+    /// always.
     pub(super) fn hear(&mut self, date: Timestamp, sent: Duration, received: Duration) -> i64 {
         let date = date.0.saturating_mul(1000);
-        let possible = Interval { low: date - micros(received), high: date + SECOND - micros(sent) };
+        let possible =
+            Interval { low: date - micros(received), high: date + SECOND - micros(sent) };
         self.offset = self.offset_at(received);
         self.since = self.since.max(received);
+
         let differs_by = (possible.nearest(self.offset) - self.offset).abs();
         if differs_by < if self.heard { JUMP } else { FIRST_JUMP } {
             self.heard = true;
@@ -94,19 +101,34 @@ impl Anchor {
             self.target = possible.nearest(self.target);
             return 0;
         }
+
         let dissent = match self.dissent {
             Some(dissent) if (possible.nearest(dissent.offset) - dissent.offset).abs() < JUMP => {
-                Dissent { offset: possible.nearest(dissent.offset), responses: dissent.responses + 1, ..dissent }
+                Dissent {
+                    offset: possible.nearest(dissent.offset),
+                    responses: dissent.responses + 1,
+                    ..dissent
+                }
             }
             _ => Dissent { offset: possible.middle(), since: received, responses: 1 },
         };
-        let is_sustained = dissent.responses >= JUMP_RESPONSES && received.saturating_sub(dissent.since) >= JUMP_AFTER;
+
+        let is_sustained = dissent.responses >= JUMP_RESPONSES
+            && received.saturating_sub(dissent.since) >= JUMP_AFTER;
         if self.heard && !is_sustained {
             self.dissent = Some(dissent);
             return 0;
         }
+
         let jump = dissent.offset - self.offset;
-        *self = Self { offset: dissent.offset, target: dissent.offset, since: self.since, heard: true, dissent: None };
+        *self = Self {
+            offset: dissent.offset,
+            target: dissent.offset,
+            since: self.since,
+            heard: true,
+            dissent: None,
+        };
+
         jump
     }
 
@@ -166,10 +188,12 @@ mod tests {
             self.anchor.offset_at(at(self.steady)) - TRUE
         }
 
-        /// Lets time pass and checks that the clock does not run backwards, nor more than 1 % fast or slow.
+        /// Lets time pass and checks that the clock does not run backwards, nor more than 1 % fast
+        /// or slow.
         fn pass(&mut self, span: i64) {
             let before = self.anchor.micros(at(self.steady));
             self.steady += span;
+
             let passed = self.anchor.micros(at(self.steady)) - before;
             assert!((passed - span).abs() <= span / SLEW + 1, "{passed} in {span}");
             assert!(passed >= 0);
@@ -180,11 +204,19 @@ mod tests {
             self.pass(exchange.pause);
             let sent = self.steady;
             self.pass(exchange.out);
+
             let date = (self.steady + TRUE + server_error).div_euclid(SECOND) * 1000;
             self.pass(exchange.back);
+
             let before = self.anchor.micros(at(self.steady));
             let jump = self.anchor.hear(Timestamp(date), at(sent), at(self.steady));
-            assert_eq!(self.anchor.micros(at(self.steady)) - before, jump, "only a jump changes the reading at once");
+
+            assert_eq!(
+                self.anchor.micros(at(self.steady)) - before,
+                jump,
+                "only a jump changes the reading at once"
+            );
+
             jump
         }
     }
@@ -194,7 +226,11 @@ mod tests {
     }
 
     fn exchange() -> impl Strategy<Value = Exchange> {
-        (0..20 * SECOND, 0..200 * MS, 0..200 * MS).prop_map(|(pause, out, back)| Exchange { pause, out, back })
+        (0..20 * SECOND, 0..200 * MS, 0..200 * MS).prop_map(|(pause, out, back)| Exchange {
+            pause,
+            out,
+            back,
+        })
     }
 
     fn exchanges() -> impl Strategy<Value = Vec<Exchange>> {
@@ -202,8 +238,8 @@ mod tests {
     }
 
     proptest! {
-        /// The true offset lies within every interval, so the target is at most one second and the latency away from
-        /// it, and the reading arrives there at its pace.
+        /// The true offset lies within every interval, so the target is at most one second and the
+        /// latency away from it, and the reading arrives there at its pace.
         #[test]
         fn one_server_is_followed_within_a_second(wall_error in -9 * SECOND..9 * SECOND, heard in exchanges()) {
             let mut rig = Rig::new(wall_error);
@@ -216,7 +252,8 @@ mod tests {
             }
         }
 
-        /// Servers that differ from one another never make the clock jump, and it stays between them.
+        /// Servers that differ from one another never make the clock jump, and it stays between
+        /// them.
         #[test]
         fn servers_that_differ_do_not_disturb(
             spread in 0..9 * SECOND,
@@ -231,7 +268,8 @@ mod tests {
             }
         }
 
-        /// A machine wakes up, or the clock of the server is set: the clock jumps once, within a minute of responses.
+        /// A machine wakes up, or the clock of the server is set: the clock jumps once, within a
+        /// minute of responses.
         #[test]
         fn a_lasting_difference_makes_it_jump_once(
             hours in prop_oneof![-48_i64..=-1, 1_i64..=48],
@@ -270,7 +308,9 @@ mod tests {
 
     #[test]
     fn the_first_response_sets_it_and_a_synchronized_node_needs_no_jump() {
-        for (wall_error, jumps) in [(3600 * SECOND, true), (-2 * SECOND, true), (0, false), (300 * MS, false)] {
+        for (wall_error, jumps) in
+            [(3600 * SECOND, true), (-2 * SECOND, true), (0, false), (300 * MS, false)]
+        {
             let mut rig = Rig::new(wall_error);
             assert_eq!(rig.hear(SOON, 0) != 0, jumps, "{wall_error}");
             assert!(rig.error().abs() <= SECOND, "{wall_error}");
@@ -281,6 +321,7 @@ mod tests {
     fn many_responses_narrow_the_estimate() {
         let mut rig = Rig::new(-400 * MS);
         (0..300).for_each(|_| assert_eq!(rig.hear(SOON, 0), 0));
+
         assert!(rig.error().abs() <= 100 * MS, "{}", rig.error());
     }
 
@@ -288,12 +329,15 @@ mod tests {
     fn a_few_seconds_are_approached_slowly() {
         let mut rig = Rig::new(0);
         rig.hear(SOON, 0);
+
         let error = rig.error();
         for n in 1..=30 {
             assert_eq!(rig.hear(SOON, 8 * SECOND), 0);
+
             let moved = rig.error() - error;
             assert!(moved <= n * 10_102 * MS / SLEW, "{moved}");
         }
+
         (0..60).for_each(|_| assert_eq!(rig.hear(SOON, 8 * SECOND), 0));
         assert!((rig.error() - 8 * SECOND).abs() <= SECOND, "{}", rig.error());
     }
@@ -304,6 +348,7 @@ mod tests {
         for n in 0..100 {
             assert_eq!(rig.hear(SOON, if n % 4 == 0 { 0 } else { 3600 * SECOND }), 0);
         }
+
         assert!(rig.error().abs() <= SECOND);
     }
 
@@ -311,8 +356,12 @@ mod tests {
     fn servers_that_differ_set_it_after_a_suspension() {
         let mut rig = Rig::new(0);
         rig.hear(SOON, 0);
-        let jumps: Vec<i64> =
-            (0..8).map(|n| rig.hear(SOON, 7200 * SECOND + n % 2 * 4 * SECOND)).filter(|jump| *jump != 0).collect();
+
+        let jumps: Vec<i64> = (0..8)
+            .map(|n| rig.hear(SOON, 7200 * SECOND + n % 2 * 4 * SECOND))
+            .filter(|jump| *jump != 0)
+            .collect();
+
         assert_eq!(jumps.len(), 1);
         assert!((7199 * SECOND..=7206 * SECOND).contains(&jumps[0]), "{}", jumps[0]);
     }
@@ -322,7 +371,11 @@ mod tests {
         let mut rig = Rig::new(0);
         for (out, back) in [(0, 5), (5, 0), (0, 30), (30, 0)] {
             let jump = rig.hear(Exchange { pause: 0, out: out * SECOND, back: back * SECOND }, 0);
-            assert_eq!((jump, rig.anchor.target, rig.error() / MS), (0, rig.anchor.offset, 0), "{out} s, {back} s");
+            assert_eq!(
+                (jump, rig.anchor.target, rig.error() / MS),
+                (0, rig.anchor.offset, 0),
+                "{out} s, {back} s"
+            );
         }
     }
 }

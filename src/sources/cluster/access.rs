@@ -1,4 +1,5 @@
-//! How to reach a cluster: finds the kubeconfig or the service account of the Pod, and names what is wrong with it.
+//! How to reach a cluster: finds the kubeconfig or the service account of the Pod, and names what
+//! is wrong with it.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -10,14 +11,16 @@ use loopwatch_model::observation::Cause;
 use super::{files, proxy};
 use crate::sources::failure::{Failure, first_line};
 
-/// How to reach a cluster. By default, loopwatch finds it as `kubectl` does, or as any program in a Pod.
+/// How to reach a cluster. By default, loopwatch finds it as `kubectl` does, or as any program in a
+/// Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Access {
     /// A kubeconfig file. Default: `KUBECONFIG`, `~/.kube/config`, or the Pod's service account.
     pub kubeconfig: Option<PathBuf>,
     /// A context of the kubeconfig.
     pub context: Option<String>,
-    /// The operator whose service account to impersonate. The account in use needs the permission to do so.
+    /// The operator whose service account to impersonate. The account in use needs the permission
+    /// to do so.
     pub operator: Option<OperatorName>,
 }
 
@@ -71,7 +74,9 @@ pub(crate) enum ConnectError {
         failure: Failure,
     },
     /// The named operator does not exist, or the account may not read it.
-    #[error("cannot act as the operator {namespace}/{name}: {failure}; --operator expects NAMESPACE/DEPLOYMENT")]
+    #[error(
+        "cannot act as the operator {namespace}/{name}: {failure}; --operator expects NAMESPACE/DEPLOYMENT"
+    )]
     Operator {
         /// Its namespace.
         namespace: String,
@@ -87,8 +92,8 @@ pub(crate) const IN_CLUSTER_HOST: &str = "KUBERNETES_SERVICE_HOST";
 /// The port of the API server, beside that.
 pub(crate) const IN_CLUSTER_PORT: &str = "KUBERNETES_SERVICE_PORT";
 
-/// Finds the configuration: the named kubeconfig, a default one, or the Pod; returns whether it is the Pod's. A broken
-/// kubeconfig is an error, even in a Pod.
+/// Finds the configuration: the named kubeconfig, a default one, or the Pod; returns whether it is
+/// the Pod's. A broken kubeconfig is an error, even in a Pod.
 pub(super) async fn load(access: &Access) -> Result<(Config, bool), ConnectError> {
     let named = access.kubeconfig.clone();
     let from_env = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty());
@@ -100,17 +105,21 @@ pub(super) async fn load(access: &Access) -> Result<(Config, bool), ConnectError
         (None, None, Some(file)) => file.display().to_string(),
         (None, None, None) => "~/.kube/config".to_owned(),
     };
+
     if named.is_none() && from_env.is_none() && !in_home && access.context.is_none() {
         if std::env::var_os(IN_CLUSTER_HOST).is_none() {
             return Err(ConnectError::NothingFound { looked: file });
         }
         return Config::incluster().map(|config| (config, true)).map_err(ConnectError::InCluster);
     }
-    let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
+
+    let options =
+        KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
     let refuse = |files: &[PathBuf]| match files::problem(files) {
         Some(reason) => Err(ConnectError::Kubeconfig { file: file.clone(), reason }),
         None => Ok(()),
     };
+
     refuse(&files::kubeconfigs(named.as_deref(), from_env.as_deref(), home.as_deref()))?;
     let read = match &named {
         Some(file) => Kubeconfig::read_from(file),
@@ -122,18 +131,24 @@ pub(super) async fn load(access: &Access) -> Result<(Config, bool), ConnectError
             KubeconfigError::ReadConfig(error, _) => first_line(&error),
             error => first_line(&error),
         };
+
         ConnectError::Kubeconfig { file: file.clone(), reason }
     };
+
     let kubeconfig = read.map_err(wrong)?;
     refuse(&files::named_by(&kubeconfig, options.context.as_deref()))?;
+
     let proxy = proxy::of_kubeconfig(&kubeconfig, options.context.as_deref());
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(wrong)?;
     proxy::set(&mut config, proxy.as_deref());
-    // As with kubectl, a login plugin is interactive only at a terminal. Otherwise its error output, which may contain
-    // credentials, would become part of the log.
-    if let Some(plugin) = config.auth_info.exec.as_mut().filter(|_| !std::io::stdin().is_terminal()) {
+
+    // As with kubectl, a login plugin is interactive only at a terminal. Otherwise its error
+    // output, which may contain credentials, would become part of the log.
+    if let Some(plugin) = config.auth_info.exec.as_mut().filter(|_| !std::io::stdin().is_terminal())
+    {
         plugin.interactive_mode = Some(ExecInteractiveMode::Never);
     }
+
     Ok((config, false))
 }
 

@@ -1,8 +1,9 @@
 //! Connections that read in batches.
 //!
-//! The kernel wakes the process for every packet of a connection that is registered with the runtime, even while nobody
-//! wants to read from it. A wake-up costs more than reading several packets. A connection whose reader asked for it
-//! therefore leaves the runtime's registry while data keeps arriving, and reads when a timer fires:
+//! The kernel wakes the process for every packet of a connection that is registered with the
+//! runtime, even while nobody wants to read from it. A wake-up costs more than reading several
+//! packets. A connection whose reader asked for it therefore leaves the runtime's registry while
+//! data keeps arriving, and reads when a timer fires:
 //!
 //! ```text
 //!                    two reads in a moment
@@ -33,16 +34,16 @@ use crate::sources::wakeups;
 pub(super) type GatheringConnector =
     MapResponse<HttpConnector<Lookups>, fn(TokioIo<TcpStream>) -> TokioIo<GatheringStream>>;
 
-/// How long a connection gathers data before each read. The reader of a response sets it; the next request on the same
-/// connection resets it to zero. A response brings it along as an extension.
+/// How long a connection gathers data before each read. The reader of a response sets it; the next
+/// request on the same connection resets it to zero. A response brings it along as an extension.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GatherTime(Arc<AtomicU32>);
 
 /// A TCP connection that can gather.
 #[derive(Debug)]
 pub(super) struct GatheringStream {
-    /// The socket, while the runtime waits for its packets. If neither this nor `gathering` is set, the connection has
-    /// failed.
+    /// The socket, while the runtime waits for its packets. If neither this nor `gathering` is set,
+    /// the connection has failed.
     registered: Option<TcpStream>,
     gathering: Option<Gathering>,
     gather_time: GatherTime,
@@ -67,9 +68,9 @@ struct Gathering {
 /// Longest time between two reads after which a connection begins to gather.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// Bytes that may arrive while a connection gathers: three quarters of the window with which Linux opens a connection. A
-/// full window makes the API server wait, so that the stream no longer shows how fast it could be, and the API server
-/// closes the streams of slow clients.
+/// Bytes that may arrive while a connection gathers: three quarters of the window with which Linux
+/// opens a connection. A full window makes the API server wait, so that the stream no longer shows
+/// how fast it could be, and the API server closes the streams of slow clients.
 const GATHERED_BYTES: usize = 48 << 10;
 
 /// The connector of a cluster.
@@ -82,7 +83,8 @@ pub(super) fn connector() -> GatheringConnector {
 // === impl GatherTime ===
 
 impl GatherTime {
-    /// Sets the time, in whole milliseconds. Zero means that the connection reads each packet at once.
+    /// Sets the time, in whole milliseconds. Zero means that the connection reads each packet at
+    /// once.
     pub(crate) fn set(&self, time: Duration) {
         self.0.store(u32::try_from(time.as_millis()).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
@@ -109,6 +111,7 @@ impl GatheringStream {
     fn emptied(&mut self) -> Duration {
         let (now, bytes) = (Instant::now(), std::mem::take(&mut self.bytes));
         let before = self.emptied_at.replace(now);
+
         // A single change causes no additional wake-up.
         let within = before.map_or(Duration::MAX, |before| now - before);
         if self.gathering.is_none() && within > MOMENT {
@@ -119,7 +122,8 @@ impl GatheringStream {
     }
 
     fn begin_to_gather(&mut self, wait: Duration) {
-        // Deregistering fails only if the runtime's registry is broken. The next call then reports a lost connection.
+        // Deregistering fails only if the runtime's registry is broken. The next call then reports
+        // a lost connection.
         let socket = self.registered.take().and_then(|socket| socket.into_std().ok());
         self.gathering = socket.map(|socket| {
             let timer = Box::pin(tokio::time::sleep_until(wakeups::after(wait)));
@@ -142,6 +146,7 @@ impl GatheringStream {
         if let Some(Gathering { reader: Some(reader), .. }) = &self.gathering {
             reader.wake_by_ref(); // the timer will not fire
         }
+
         self.register()
     }
 }
@@ -154,16 +159,19 @@ impl Gathering {
     }
 }
 
-/// Whether the server has closed a connection, and everything before the end is read. If the end became known only after
-/// the wait, the next request would use the dead connection.
+/// Whether the server has closed a connection, and everything before the end is read. If the end
+/// became known only after the wait, the next request would use the dead connection.
 fn is_closed(socket: &std::net::TcpStream) -> bool {
     match socket.peek(&mut [0]) {
         Ok(read) => read == 0,
-        Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+        Err(error) => {
+            !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+        }
     }
 }
 
-/// The time to gather, given the bytes that arrived within the time before. A fast stream gathers for a shorter time.
+/// The time to gather, given the bytes that arrived within the time before. A fast stream gathers
+/// for a shorter time.
 fn gathers_for(gather: Duration, bytes: usize, within: Duration) -> Duration {
     let within = within.clamp(Duration::from_millis(1), Duration::from_secs(1));
     gather.min(within.mul_f64(GATHERED_BYTES as f64 / bytes.max(1) as f64))
@@ -176,11 +184,13 @@ impl AsyncRead for GatheringStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        while let Some(Gathering { socket, timer, reader, is_closed: closed }) = &mut this.gathering {
+        while let Some(Gathering { socket, timer, reader, is_closed: closed }) = &mut this.gathering
+        {
             if !*closed && timer.as_mut().poll(context).is_pending() {
                 *reader = Some(context.waker().clone());
                 return Poll::Pending;
             }
+
             let space = buffer.initialize_unfilled();
             match socket.read(space) {
                 Ok(read) => {
@@ -188,10 +198,12 @@ impl AsyncRead for GatheringStream {
                     *closed |= emptied && is_closed(socket);
                     buffer.advance(read);
                     this.bytes += read;
+
                     if emptied {
                         let wait = this.emptied();
                         this.gathering.iter_mut().for_each(|gathering| gathering.wait(wait));
                     }
+
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -199,8 +211,10 @@ impl AsyncRead for GatheringStream {
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
+
         let before = buffer.filled().len();
         ready!(this.register()?.poll_read(context, buffer))?;
+
         let read = buffer.filled().len() - before;
         this.bytes += read;
         if 0 < read && buffer.remaining() > 0 {
@@ -209,12 +223,17 @@ impl AsyncRead for GatheringStream {
                 this.begin_to_gather(wait);
             }
         }
+
         Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for GatheringStream {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.register_to_write()?.poll_write(context, bytes)
     }
 

@@ -20,13 +20,16 @@ pub(crate) const JSON: &str = "application/json";
 /// Events of a watch with the objects reduced to their metadata.
 pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 /// A list of objects reduced to their metadata.
-pub(crate) const LIST_METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+pub(crate) const LIST_METADATA: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// Time to wait for the response to begin. The API server itself gives up after 60 s.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// Time to wait for the end of a document: a proxy that sends a byte now and then must not hold up a source.
+/// Time to wait for the end of a document: a proxy that sends a byte now and then must not hold up
+/// a source.
 const DOCUMENT_WITHIN: Duration = Duration::from_secs(120);
-/// Largest response, in bytes. Aggregated discovery of a cluster with thousands of kinds takes 5 MB.
+/// Largest response, in bytes. Aggregated discovery of a cluster with thousands of kinds takes 5
+/// MB.
 const LARGEST_DOCUMENT: usize = 32 << 20;
 /// Largest body of an error, in bytes.
 const LARGEST_ERROR: usize = 64 << 10;
@@ -40,14 +43,22 @@ impl Cluster {
     }
 
     /// Sends a GET for a stream. Returns its body, and the handle on its connection.
-    pub(crate) async fn open_stream(&self, path: &str, accept: &'static str) -> Result<(Body, GatherTime), Failure> {
+    pub(crate) async fn open_stream(
+        &self,
+        path: &str,
+        accept: &'static str,
+    ) -> Result<(Body, GatherTime), Failure> {
         let mut answer = self.send(Method::GET, path, accept, Body::empty(), None).await?;
         let gather_time = answer.extensions_mut().remove().unwrap_or_default();
         Ok((answer.into_body(), gather_time))
     }
 
     /// Reads one document.
-    pub(crate) async fn get_json<T: DeserializeOwned>(&self, path: &str, accept: &'static str) -> Result<T, Failure> {
+    pub(crate) async fn get_json<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        accept: &'static str,
+    ) -> Result<T, Failure> {
         self.get_json_within(path, accept, LARGEST_DOCUMENT).await
     }
 
@@ -90,10 +101,16 @@ impl Cluster {
     }
 
     /// Creates a review, which changes nothing in the cluster. loopwatch sends no other POST.
-    pub(crate) async fn review<R: Serialize + DeserializeOwned>(&self, path: &str, review: &R) -> Result<R, Failure> {
-        let body = serde_json::to_vec(review).map_err(|e| Failure::new(Cause::Other, e.to_string()))?;
+    pub(crate) async fn review<R: Serialize + DeserializeOwned>(
+        &self,
+        path: &str,
+        review: &R,
+    ) -> Result<R, Failure> {
+        let body =
+            serde_json::to_vec(review).map_err(|e| Failure::new(Cause::Other, e.to_string()))?;
         let mut answer = self.send(Method::POST, path, JSON, Body::from(body), None).await?;
         let bytes = collect(answer.body_mut(), LARGEST_DOCUMENT).await?;
+
         decode(path, &bytes)
     }
 
@@ -106,28 +123,36 @@ impl Cluster {
         tag: Option<&HeaderValue>,
     ) -> Result<Response<Body>, Failure> {
         let mut request = Request::new(body);
-        *request.uri_mut() = path.parse().map_err(|e| Failure::new(Cause::Invalid, format!("{path}: {e}")))?;
+        *request.uri_mut() =
+            path.parse().map_err(|e| Failure::new(Cause::Invalid, format!("{path}: {e}")))?;
         request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static(accept));
+
         if method == Method::POST {
             request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
         }
+
         if let Some(tag) = tag {
             request.headers_mut().insert(header::IF_NONE_MATCH, tag.clone());
         }
+
         if let Some(account) = &self.acting_as {
-            impersonate(request.headers_mut(), account)
-                .map_err(|e| Failure::new(Cause::Invalid, format!("the service account of the operator: {e}")))?;
+            impersonate(request.headers_mut(), account).map_err(|e| {
+                Failure::new(Cause::Invalid, format!("the service account of the operator: {e}"))
+            })?;
         }
+
         *request.method_mut() = method;
         let sent = self.clock.steady();
         let mut answer = match timeout(ANSWER_WITHIN, self.client.send(request)).await {
             Ok(answer) => answer.map_err(|error| Failure::client(&error))?,
             Err(_) => return Err(Failure::timeout(path, ANSWER_WITHIN)),
         };
+
         self.clock.hear(answer.status(), answer.headers(), sent);
         if answer.status().is_success() {
             return Ok(answer);
         }
+
         // The body holds the reason. If reading it fails as well, the status alone is enough.
         let error = collect(answer.body_mut(), LARGEST_ERROR).await.unwrap_or_default();
         Err(Failure::http(answer.status(), answer.headers(), &error))
@@ -135,12 +160,17 @@ impl Cluster {
 }
 
 /// Adds the headers of an impersonated service account and of its groups.
-fn impersonate(headers: &mut HeaderMap, account: &ServiceAccount) -> Result<(), InvalidHeaderValue> {
+fn impersonate(
+    headers: &mut HeaderMap,
+    account: &ServiceAccount,
+) -> Result<(), InvalidHeaderValue> {
     let ServiceAccount { namespace, name } = account;
-    headers.insert("impersonate-user", format!("system:serviceaccount:{namespace}:{name}").parse()?);
+    headers
+        .insert("impersonate-user", format!("system:serviceaccount:{namespace}:{name}").parse()?);
     headers.append("impersonate-group", HeaderValue::from_static("system:serviceaccounts"));
     headers.append("impersonate-group", format!("system:serviceaccounts:{namespace}").parse()?);
     headers.append("impersonate-group", HeaderValue::from_static("system:authenticated"));
+
     Ok(())
 }
 
@@ -149,7 +179,9 @@ pub(crate) type Chunk = Result<Option<Bytes>, Failure>;
 
 /// The next chunk of a body, within a time.
 pub(crate) async fn next_chunk(body: &mut Body, within: Duration) -> Chunk {
-    timeout(within, chunk(body)).await.unwrap_or_else(|_| Err(Failure::timeout("reading the response", within)))
+    timeout(within, chunk(body))
+        .await
+        .unwrap_or_else(|_| Err(Failure::timeout("reading the response", within)))
 }
 
 /// The next chunk of a body.
@@ -160,6 +192,7 @@ pub(crate) async fn chunk(body: &mut Body) -> Chunk {
             return Ok(Some(data));
         }
     }
+
     Ok(None)
 }
 
@@ -172,15 +205,21 @@ async fn collect_chunks(body: &mut Body, limit: usize) -> Result<Vec<u8>, Failur
     let mut bytes = Vec::new();
     while let Some(chunk) = next_chunk(body, ANSWER_WITHIN).await? {
         if bytes.len() + chunk.len() > limit {
-            return Err(Failure::new(Cause::TooLarge, format!("the response is larger than {limit} bytes")));
+            return Err(Failure::new(
+                Cause::TooLarge,
+                format!("the response is larger than {limit} bytes"),
+            ));
         }
+
         bytes.extend_from_slice(&chunk);
     }
+
     Ok(bytes)
 }
 
 fn decode<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(bytes).map_err(|e| Failure::new(Cause::Undecodable, format!("{path}: {e}")))
+    serde_json::from_slice(bytes)
+        .map_err(|e| Failure::new(Cause::Undecodable, format!("{path}: {e}")))
 }
 
 /// Percent-encodes a name or token for a path or query.
@@ -188,10 +227,13 @@ pub(crate) fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => encoded.push(char::from(byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                encoded.push(char::from(byte))
+            }
             _ => encoded.push_str(&format!("%{byte:02X}")),
         }
     }
+
     encoded
 }
 
@@ -204,10 +246,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_document_that_trickles_in_is_given_up() {
-        let trickle = (0..1_000).flat_map(|_| [Piece::Text(" ".to_owned()), Piece::Pause(ANSWER_WITHIN / 2)]);
+        let trickle =
+            (0..1_000).flat_map(|_| [Piece::Text(" ".to_owned()), Piece::Pause(ANSWER_WITHIN / 2)]);
         let script = Script::new([Reply::Streamed(trickle.collect())]);
         let began = Instant::now();
         let read = script.cluster().get_json::<serde_json::Value>("/version", JSON).await;
+
         assert_eq!(read.map_err(|failure| failure.cause), Err(Cause::Timeout));
         assert!(began.elapsed() <= DOCUMENT_WITHIN, "{:?}", began.elapsed());
     }

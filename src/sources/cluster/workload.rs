@@ -1,4 +1,5 @@
-//! The operator's Deployment or StatefulSet: its service account and the namespaces that it watches.
+//! The operator's Deployment or StatefulSet: its service account and the namespaces that it
+//! watches.
 
 use std::collections::BTreeMap;
 
@@ -56,12 +57,14 @@ const VARIABLES: [&str; 3] = ["WATCH_NAMESPACE", "WATCH_NAMESPACES", "NAMESPACES
 /// Annotation of the Operator Lifecycle Manager that lists the namespaces to watch.
 const ANNOTATION: &str = "olm.targetNamespaces";
 
-/// The name of the Deployment or StatefulSet of a Pod: `operator` for `operator-7c9d5b8f6-x2x4z` and `operator-0`.
+/// The name of the Deployment or StatefulSet of a Pod: `operator` for `operator-7c9d5b8f6-x2x4z`
+/// and `operator-0`.
 pub(crate) fn of_pod(pod: &str) -> Option<String> {
     let (rest, last) = pod.rsplit_once('-')?;
     if last.chars().all(|c| c.is_ascii_digit()) {
         return Some(rest.to_owned());
     }
+
     let is_hash = |text: &str| text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     let (deployment, hash) = rest.rsplit_once('-')?;
     (last.len() == 5 && is_hash(last) && is_hash(hash)).then(|| deployment.to_owned())
@@ -81,14 +84,23 @@ impl PodTemplate {
     /// The namespaces that the operator watches. Empty if it watches all, or does not specify them.
     pub(super) fn watched_namespaces(&self) -> Vec<String> {
         let variables = self.spec.containers.iter().flat_map(|container| &container.env);
-        let said = variables.filter(|variable| VARIABLES.contains(&variable.name.as_str())).map(|v| v.value.as_str());
+        let said = variables
+            .filter(|variable| VARIABLES.contains(&variable.name.as_str()))
+            .map(|v| v.value.as_str());
         let annotated = self.metadata.annotations.get(ANNOTATION).map(String::as_str);
-        let mut watched_namespaces: Vec<String> =
-            said.chain(annotated).flat_map(|list| list.split(',')).map(|name| name.trim().to_owned()).collect();
-        let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        let mut watched_namespaces: Vec<String> = said
+            .chain(annotated)
+            .flat_map(|list| list.split(','))
+            .map(|name| name.trim().to_owned())
+            .collect();
+
+        let is_name = |name: &str| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+        };
         watched_namespaces.retain(|name| is_name(name));
         watched_namespaces.sort();
         watched_namespaces.dedup();
+
         watched_namespaces
     }
 }
@@ -111,14 +123,21 @@ mod tests {
 
     #[test]
     fn a_deployment_names_its_account_and_namespaces() {
-        let read = |json: &str| serde_json::from_str::<Workload>(json).expect("a workload").spec.template;
+        let read =
+            |json: &str| serde_json::from_str::<Workload>(json).expect("a workload").spec.template;
         let plain = read(r#"{"spec":{"template":{"spec":{"containers":[{"image":"x"}]}}}}"#);
+
         assert_eq!((plain.account(), plain.watched_namespaces()), ("default", vec![]));
+
         let told = read(
             r#"{"spec":{"template":{"metadata":{"annotations":{"olm.targetNamespaces":"b"}},
                 "spec":{"serviceAccountName":"m","containers":[{"env":[{"name":"WATCH_NAMESPACE","value":"b, a,"},
                 {"name":"POD","valueFrom":{}}]}]}}}}"#,
         );
-        assert_eq!((told.account(), told.watched_namespaces()), ("m", vec!["a".to_owned(), "b".to_owned()]));
+
+        assert_eq!(
+            (told.account(), told.watched_namespaces()),
+            ("m", vec!["a".to_owned(), "b".to_owned()])
+        );
     }
 }

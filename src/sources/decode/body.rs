@@ -1,4 +1,5 @@
-//! Walks the spec and the status once, for fingerprints, switches, references, conditions and facts.
+//! Walks the spec and the status once, for fingerprints, switches, references, conditions and
+//! facts.
 
 use std::fmt::Write as _;
 
@@ -76,13 +77,18 @@ impl<'de> AnyShape<'de> for SpecBody<'_, '_> {
         let Self { walk, parent } = self;
         let (hasher, mut sum, mut key) = (walk.hasher, FingerprintSum::default(), String::new());
         let end = walk.path.len();
+
         loop {
             let seed = |text: &str| {
                 key.clear();
                 key.push_str(words::cut(text, MAX_PATH));
                 (hasher.text(text), SpecKey::of(text), pause::may_pause(text), Slot::of(text))
             };
-            let Some((hash, spec_key, may_pause, slot)) = entries.next_key_seed(MapKey(seed))? else { break };
+            let Some((hash, spec_key, may_pause, slot)) = entries.next_key_seed(MapKey(seed))?
+            else {
+                break;
+            };
+
             walk.push_key(&key);
             let value = entries.next_value_seed(Visit(SpecValue {
                 walk: &mut *walk,
@@ -92,9 +98,11 @@ impl<'de> AnyShape<'de> for SpecBody<'_, '_> {
                 may_pause,
                 slot,
             }))?;
+
             walk.path.truncate(end);
             sum.entry(&hasher, hash, value);
         }
+
         Ok(sum.map(&hasher))
     }
 }
@@ -116,23 +124,30 @@ impl<'de> AnyShape<'de> for SpecValue<'_, '_> {
         {
             walk.switches.add(SwitchSource::Field, &walk.path);
         }
+
         let kept = match scalar {
             Scalar::Whole(_) => spec_key.names_count,
             Scalar::Flag(_) => spec_key.names_wanted_state || may_pause,
-            // Keeps only single words, such as a desired state: other text of the spec may be secret.
+            // Keeps only single words, such as a desired state: other text of the spec may be
+            // secret.
             Scalar::Text(text) => {
-                (spec_key.names_wanted_state || may_pause || (parent == Some("updateStrategy") && key == "type"))
+                (spec_key.names_wanted_state
+                    || may_pause
+                    || (parent == Some("updateStrategy") && key == "type"))
                     && text.len() <= 32
                     && text.bytes().all(|b| b.is_ascii_alphabetic())
             }
             _ => false,
         };
+
         if kept {
             walk.keep(parent.is_some(), scalar);
         }
+
         if let (Some(slot), Scalar::Text(name)) = (slot, scalar) {
             references::keep_name(walk, slot, name);
         }
+
         scalar.hash(&walk.hasher, false)
     }
 
@@ -140,16 +155,20 @@ impl<'de> AnyShape<'de> for SpecValue<'_, '_> {
         let (hasher, end) = (self.walk.hasher, self.walk.path.len());
         let (mut sum, mut empty) = (FingerprintSum::default(), true);
         self.walk.path.push_str("[]");
+
         loop {
             let item = SpecTree { walk: &mut *self.walk, depth: 2, slot: self.slot };
             let Some(item) = items.next_element_seed(Visit(item))? else { break };
             sum.item(&hasher, item, true);
             empty = false;
         }
+
         self.walk.path.truncate(end);
-        if empty && self.may_pause && pause::field_pauses(self.parent, self.key, SwitchValue::Empty) {
+        if empty && self.may_pause && pause::field_pauses(self.parent, self.key, SwitchValue::Empty)
+        {
             self.walk.switches.add(SwitchSource::Field, &self.walk.path);
         }
+
         Ok(sum.list(&hasher))
     }
 
@@ -159,7 +178,11 @@ impl<'de> AnyShape<'de> for SpecValue<'_, '_> {
                 SpecBody { walk: self.walk, parent: Some(self.key) }.map(entries)
             }
             // No known switch is deeper than `updateStrategy.rollingUpdate.paused`.
-            Some(parent) if self.slot.is_none() && !parent.contains('.') && pause::holds_switches(parent) => {
+            Some(parent)
+                if self.slot.is_none()
+                    && !parent.contains('.')
+                    && pause::holds_switches(parent) =>
+            {
                 let parent = format!("{parent}.{}", self.key);
                 SpecBody { walk: self.walk, parent: Some(&parent) }.map(entries)
             }
@@ -177,6 +200,7 @@ impl<'de> AnyShape<'de> for StatusBody<'_, '_> {
         if matches!(scalar, Scalar::Null) {
             return Fingerprints::default();
         }
+
         self.0.view.status = StatusShape::Malformed;
         self.0.lints.add(Lint::Status);
         scalar.hash(&self.0.hasher, false)
@@ -191,12 +215,20 @@ impl<'de> AnyShape<'de> for StatusBody<'_, '_> {
     fn map<A: MapAccess<'de>>(self, entries: A) -> Result<Fingerprints, A::Error> {
         let walk = self.0;
         walk.view.status = StatusShape::Empty;
-        let value = StatusValue { walk: &mut *walk, depth: 0, key: StatusKey::default() }.map(entries)?;
+
+        let value =
+            StatusValue { walk: &mut *walk, depth: 0, key: StatusKey::default() }.map(entries)?;
+
         // A zero may be a fact: no replica is wanted, a flag is not set.
         let is_fact = || walk.view.facts.iter().any(|fact| fact.path.starts_with("status"));
-        if !walk.nonzero && walk.view.conditions.is_empty() && walk.view.observed_generation.is_none() && !is_fact() {
+        if !walk.nonzero
+            && walk.view.conditions.is_empty()
+            && walk.view.observed_generation.is_none()
+            && !is_fact()
+        {
             walk.view.status = StatusShape::Empty;
         }
+
         Ok(value)
     }
 }
@@ -205,7 +237,8 @@ impl<'de> AnyShape<'de> for StatusBody<'_, '_> {
 
 impl StatusKey {
     fn of(key: &str, hash: u64, depth: u8) -> Self {
-        let conditions = key.len() >= 10 && key.as_bytes()[key.len() - 10..].eq_ignore_ascii_case(b"conditions");
+        let conditions =
+            key.len() >= 10 && key.as_bytes()[key.len() - 10..].eq_ignore_ascii_case(b"conditions");
         Self {
             hash,
             reports_state: words::reports_state(key) || (depth == 0 && words::is_revision(key)),
@@ -225,10 +258,16 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
 
     fn scalar(self, scalar: Scalar<'_>) -> Fingerprints {
         let Self { walk, depth, key } = self;
-        walk.nonzero |= !matches!(scalar, Scalar::Null | Scalar::Flag(false) | Scalar::Whole(0) | Scalar::Text(""));
-        if (key.reports_state && !key.volatile) || (key.milestone_time && matches!(scalar, Scalar::Text(_))) {
+        walk.nonzero |= !matches!(
+            scalar,
+            Scalar::Null | Scalar::Flag(false) | Scalar::Whole(0) | Scalar::Text("")
+        );
+        if (key.reports_state && !key.volatile)
+            || (key.milestone_time && matches!(scalar, Scalar::Text(_)))
+        {
             walk.keep(depth > 1, scalar);
         }
+
         if key.generation {
             let number = match scalar {
                 Scalar::Whole(number) => Some(number),
@@ -236,14 +275,18 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
                 Scalar::Null => return scalar.hash(&walk.hasher, false),
                 _ => None,
             };
+
             if number.is_none() {
                 walk.lints.add(Lint::ObservedGeneration);
             }
-            // Zero or less means that the operator never set the field. Of two fields, the usual name wins.
+
+            // Zero or less means that the operator never set the field. Of two fields, the usual
+            // name wins.
             if walk.view.observed_generation.is_none() || walk.path == "status.observedGeneration" {
                 walk.view.observed_generation = number.filter(|number| *number > 0);
             }
         }
+
         scalar.hash(&walk.hasher, key.volatile)
     }
 
@@ -252,21 +295,30 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
         if key.generation {
             walk.lints.add(Lint::ObservedGeneration);
         }
+
         let (hasher, mut sum, end) = (walk.hasher, FingerprintSum::default(), walk.path.len());
         for position in 0.. {
             let item = if depth < FACT_DEPTH && position < FACT_POSITIONS {
                 let _ = write!(walk.path, "[{position}]"); // writing to a String cannot fail
                 let reports_state = key.lists_errors;
-                let key = StatusKey { volatile: key.volatile, reports_state, ..StatusKey::default() };
-                items.next_element_seed(Visit(StatusValue { walk: &mut *walk, depth: depth + 1, key }))?
+                let key =
+                    StatusKey { volatile: key.volatile, reports_state, ..StatusKey::default() };
+
+                items.next_element_seed(Visit(StatusValue {
+                    walk: &mut *walk,
+                    depth: depth + 1,
+                    key,
+                }))?
             } else {
                 walk.nonzero = true;
                 items.next_element_seed(Opaque::status(&hasher, depth + 1, key.volatile))?
             };
+
             walk.path.truncate(end);
             let Some(item) = item else { break };
             sum.item(&hasher, item, true);
         }
+
         Ok(sum.list(&hasher))
     }
 
@@ -277,9 +329,11 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
             walk.nonzero = true;
             return Opaque::status(&hasher, depth, key.volatile).0.map(entries);
         }
+
         if key.generation {
             walk.lints.add(Lint::ObservedGeneration);
         }
+
         loop {
             let seed = |text: &str| {
                 walk.push_key(text);
@@ -289,14 +343,20 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
             let value = if key.conditions {
                 entries.next_value_seed(Visit(ConditionsValue { walk: &mut *walk, parent: end }))?
             } else {
-                entries.next_value_seed(Visit(StatusValue { walk: &mut *walk, depth: depth + 1, key }))?
+                entries.next_value_seed(Visit(StatusValue {
+                    walk: &mut *walk,
+                    depth: depth + 1,
+                    key,
+                }))?
             };
+
             walk.path.truncate(end);
             sum.entry(&hasher, key.hash, value);
             if depth == 0 {
                 walk.view.status = StatusShape::Filled;
             }
         }
+
         Ok(sum.map(&hasher))
     }
 }

@@ -26,8 +26,9 @@ pub(super) struct ConditionsValue<'a, 'w> {
 struct ConditionEntry<'h> {
     hasher: &'h Hasher,
     lints: &'h mut Lints,
-    /// Whether the entry is in `.status.conditions`, where anything but a condition is malformed. Elsewhere, the key
-    /// may mean something else, so only an entry with a type and a status is judged.
+    /// Whether the entry is in `.status.conditions`, where anything but a condition is malformed.
+    /// Elsewhere, the key may mean something else, so only an entry with a type and a status is
+    /// judged.
     own: bool,
     /// The type, if it is the key of a map.
     keyed: Option<String>,
@@ -55,13 +56,16 @@ impl ConditionsValue<'_, '_> {
     fn place(&self) -> String {
         let path = self.walk.path.as_str();
         let key = path.get(self.parent + 1..).unwrap_or_default();
-        let place = if key == "conditions" { path.get(..self.parent).unwrap_or_default() } else { path };
+        let place =
+            if key == "conditions" { path.get(..self.parent).unwrap_or_default() } else { path };
         let place = place.strip_prefix("status").unwrap_or(place);
+
         cut(place.strip_prefix('.').unwrap_or(place), MAX_NAME).to_owned()
     }
 }
 
-/// Keeps the number of conditions if it is zero: the operator writes conditions, but has not written one yet.
+/// Keeps the number of conditions if it is zero: the operator writes conditions, but has not
+/// written one yet.
 fn keep_none(walk: &mut Walk<'_>, place: &str) {
     if place.is_empty() {
         walk.keep(false, Scalar::Whole(0));
@@ -72,10 +76,12 @@ fn keep(walk: &mut Walk<'_>, place: &str, condition: Option<Condition>) {
     let Some(condition) = condition else { return };
     let kept = &mut walk.view.conditions;
     let nested = || kept.iter().filter(|condition| !condition.at.is_empty()).count();
+
     if kept.len() >= MAX_ITEMS || (!place.is_empty() && nested() >= MAX_NESTED) {
         walk.lints.add(Lint::ManyConditions);
         return;
     }
+
     walk.view.conditions.push(Condition { at: place.to_owned(), ..condition });
 }
 
@@ -89,6 +95,7 @@ impl<'de> AnyShape<'de> for ConditionsValue<'_, '_> {
         } else if place.is_empty() {
             walk.lints.add(Lint::Conditions);
         }
+
         scalar.hash(&walk.hasher, false)
     }
 
@@ -96,23 +103,29 @@ impl<'de> AnyShape<'de> for ConditionsValue<'_, '_> {
         let (place, walk) = (self.place(), self.walk);
         let (hasher, own, mut sum) = (walk.hasher, place.is_empty(), FingerprintSum::default());
         let mut empty = true;
+
         loop {
-            let entry = ConditionEntry { hasher: &hasher, lints: &mut *walk.lints, own, keyed: None };
+            let entry =
+                ConditionEntry { hasher: &hasher, lints: &mut *walk.lints, own, keyed: None };
             let Some((pair, condition)) = items.next_element_seed(Visit(entry))? else { break };
             empty = false;
+
             // The order of conditions has no meaning.
             sum.item(&hasher, pair, false);
             keep(walk, &place, condition);
         }
+
         if empty {
             keep_none(walk, &place);
         }
+
         Ok(sum.list(&hasher))
     }
 
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Fingerprints, A::Error> {
         let (place, walk) = (self.place(), self.walk);
         let (hasher, own, mut sum) = (walk.hasher, place.is_empty(), FingerprintSum::default());
+
         // Some operators write a single condition instead of a list.
         let mut single = Condition::default();
         let seed = |key: &str| (hasher.text(key), cut(key, MAX_NAME).to_owned());
@@ -125,7 +138,13 @@ impl<'de> AnyShape<'de> for ConditionsValue<'_, '_> {
                     single.status = status(value).unwrap_or_default();
                 }))?,
                 _ => {
-                    let entry = ConditionEntry { hasher: &hasher, lints: &mut *walk.lints, own, keyed: Some(key) };
+                    let entry = ConditionEntry {
+                        hasher: &hasher,
+                        lints: &mut *walk.lints,
+                        own,
+                        keyed: Some(key),
+                    };
+
                     let (pair, condition) = entries.next_value_seed(Visit(entry))?;
                     keep(walk, &place, condition);
                     pair
@@ -133,9 +152,11 @@ impl<'de> AnyShape<'de> for ConditionsValue<'_, '_> {
             };
             sum.entry(&hasher, hash, pair);
         }
+
         if !single.r#type.is_empty() {
             keep(walk, &place, Some(single));
         }
+
         Ok(sum.map(&hasher))
     }
 }
@@ -167,7 +188,9 @@ impl<'de> AnyShape<'de> for ConditionEntry<'_> {
     fn scalar(self, scalar: Scalar<'_>) -> Self::Out {
         let pair = scalar.hash(self.hasher, false);
         match (self.keyed, status(scalar)) {
-            (Some(r#type), Some(status)) => (pair, Some(Condition { r#type, status, ..Condition::default() })),
+            (Some(r#type), Some(status)) => {
+                (pair, Some(Condition { r#type, status, ..Condition::default() }))
+            }
             _ => {
                 if self.own {
                     self.lints.add(Lint::Condition);
@@ -189,22 +212,27 @@ impl<'de> AnyShape<'de> for ConditionEntry<'_> {
         let (mut sum, mut condition) = (FingerprintSum::default(), Condition::default());
         let (mut found, mut has_status) = (Lints::default(), false);
         let seed = |key: &str| (hasher.text(key), ConditionField::of(key), words::is_volatile(key));
+
         while let Some((hash, name, volatile)) = entries.next_key_seed(MapKey(seed))? {
             has_status |= name == ConditionField::Status;
             let see = |value: Scalar<'_>| fill(&mut condition, &mut found, name, value);
             let pair = entries.next_value_seed(Opaque::new(hasher, 4, volatile, see))?;
             sum.entry(hasher, hash, pair);
         }
+
         if let Some(keyed) = keyed.filter(|_| condition.r#type.is_empty()) {
             condition.r#type = keyed;
         }
+
         let typed = !condition.r#type.is_empty();
         if !typed {
             found.add(Lint::ConditionType);
         }
+
         if own || (typed && has_status) {
             lints.merge(found);
         }
+
         Ok((sum.map(hasher), Some(condition).filter(|_| typed)))
     }
 }
@@ -232,6 +260,7 @@ fn fill(condition: &mut Condition, lints: &mut Lints, field: ConditionField, val
             if number.is_none() {
                 lints.add(Lint::Condition);
             }
+
             condition.observed_generation = number.filter(|number| *number > 0);
         }
         ConditionField::Changed | ConditionField::Updated => match value {
@@ -269,7 +298,9 @@ fn status(value: Scalar<'_>) -> Option<ConditionStatus> {
         Scalar::Flag(false) => Some(ConditionStatus::False),
         Scalar::Text(text) if text.eq_ignore_ascii_case("true") => Some(ConditionStatus::True),
         Scalar::Text(text) if text.eq_ignore_ascii_case("false") => Some(ConditionStatus::False),
-        Scalar::Text(text) if text.eq_ignore_ascii_case("unknown") => Some(ConditionStatus::Unknown),
+        Scalar::Text(text) if text.eq_ignore_ascii_case("unknown") => {
+            Some(ConditionStatus::Unknown)
+        }
         _ => None,
     }
 }

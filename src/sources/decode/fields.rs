@@ -1,4 +1,5 @@
-//! Single fields of metadata: each reads one value of the expected type, and adds a lint for any other type.
+//! Single fields of metadata: each reads one value of the expected type, and adds a lint for any
+//! other type.
 
 use loopwatch_model::time::Timestamp;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
@@ -14,11 +15,16 @@ pub(super) fn name_text(text: &str, lints: &mut Lints) -> String {
     if kept.len() < text.len() {
         lints.add(Lint::LongName);
     }
+
     kept.to_owned()
 }
 
 /// Reads a name, empty if absent; adds the lint if the value is not text.
-pub(super) fn text<'de, A: MapAccess<'de>>(entries: &mut A, lints: &mut Lints, lint: Lint) -> Result<String, A::Error> {
+pub(super) fn text<'de, A: MapAccess<'de>>(
+    entries: &mut A,
+    lints: &mut Lints,
+    lint: Lint,
+) -> Result<String, A::Error> {
     Ok(match entries.next_value_seed(TextField::new(|text: &str| name_text(text, lints)))? {
         FieldValue::Is(text) => text,
         FieldValue::Absent => String::new(),
@@ -62,7 +68,11 @@ pub(super) fn time<'de, A: MapAccess<'de>>(
 }
 
 /// Reads a boolean, false if absent; adds the lint if the value is of another type.
-pub(super) fn flag<'de, A: MapAccess<'de>>(entries: &mut A, lints: &mut Lints, lint: Lint) -> Result<bool, A::Error> {
+pub(super) fn flag<'de, A: MapAccess<'de>>(
+    entries: &mut A,
+    lints: &mut Lints,
+    lint: Lint,
+) -> Result<bool, A::Error> {
     Ok(match entries.next_value_seed(Visit(BoolField))? {
         FieldValue::Is(value) => value,
         FieldValue::Absent => false,
@@ -74,7 +84,11 @@ pub(super) fn flag<'de, A: MapAccess<'de>>(entries: &mut A, lints: &mut Lints, l
 }
 
 /// Skips the rest of a list that exceeds its limit, and adds the lint.
-pub(super) fn skip_rest<'de, A: SeqAccess<'de>>(items: &mut A, lints: &mut Lints, lint: Lint) -> Result<(), A::Error> {
+pub(super) fn skip_rest<'de, A: SeqAccess<'de>>(
+    items: &mut A,
+    lints: &mut Lints,
+    lint: Lint,
+) -> Result<(), A::Error> {
     while items.next_element::<IgnoredAny>()?.is_some() {
         lints.add(lint);
     }

@@ -1,8 +1,8 @@
 //! Fingerprints of trees that the decoder never builds.
 //!
-//! SipHash-1-3 hashes every text under the secret key, so nobody without the key can confirm a guessed value. A keyed
-//! multiply-fold combines the results: in order for a list, and as a sum over the entries for a map, so that the order
-//! of keys does not matter.
+//! SipHash-1-3 hashes every text under the secret key, so nobody without the key can confirm a
+//! guessed value. A keyed multiply-fold combines the results: in order for a list, and as a sum
+//! over the entries for a map, so that the order of keys does not matter.
 
 use siphasher::sip::SipHasher13;
 
@@ -104,22 +104,33 @@ impl FingerprintSum {
         }
     }
 
-    /// Adds a list's item. If not `ordered`, the order of items does not change the settled fingerprint.
+    /// Adds a list's item. If not `ordered`, the order of items does not change the settled
+    /// fingerprint.
     pub(super) fn item(&mut self, hasher: &Hasher, value: Fingerprints, ordered: bool) {
         self.count += 1;
         self.full = hasher.mix(self.full, value.full);
         if let Some(settled) = value.settled {
-            self.settled = if ordered { hasher.mix(self.settled, settled) } else { self.settled.wrapping_add(settled) };
+            self.settled = if ordered {
+                hasher.mix(self.settled, settled)
+            } else {
+                self.settled.wrapping_add(settled)
+            };
         }
     }
 
     /// The fingerprint of the map.
     pub(super) fn map(self, hasher: &Hasher) -> Fingerprints {
-        Fingerprints { full: hasher.mix(MAP ^ self.count, self.full), settled: Some(hasher.mix(MAP, self.settled)) }
+        Fingerprints {
+            full: hasher.mix(MAP ^ self.count, self.full),
+            settled: Some(hasher.mix(MAP, self.settled)),
+        }
     }
 
     /// The fingerprint of the list.
     pub(super) fn list(self, hasher: &Hasher) -> Fingerprints {
-        Fingerprints { full: hasher.mix(LIST ^ self.count, self.full), settled: Some(hasher.mix(LIST, self.settled)) }
+        Fingerprints {
+            full: hasher.mix(LIST ^ self.count, self.full),
+            settled: Some(hasher.mix(LIST, self.settled)),
+        }
     }
 }

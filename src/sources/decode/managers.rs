@@ -30,6 +30,7 @@ impl<'de> AnyShape<'de> for ManagedFields<'_> {
                 Some(manager) => view.managers.extend(manager),
             }
         }
+
         skip_rest(&mut items, lints, Lint::ManyManagers)
     }
 }
@@ -57,6 +58,7 @@ impl<'de> AnyShape<'de> for ManagerEntry<'_> {
             "fieldsV1" => 5,
             _ => 0,
         };
+
         while let Some(key) = entries.next_key_seed(MapKey(seed))? {
             match key {
                 1 => manager.name = text(&mut entries, lints, lint)?,
@@ -69,11 +71,17 @@ impl<'de> AnyShape<'de> for ManagerEntry<'_> {
                 4 => manager.time = time(&mut entries, lints, lint)?,
                 5 => {
                     let (owns, finalizers) = (&mut manager.owns, &mut manager.finalizers);
-                    entries.next_value_seed(Visit(FieldTree { at: FieldTreeLevel::Top, owns, finalizers, lints }))?;
+                    entries.next_value_seed(Visit(FieldTree {
+                        at: FieldTreeLevel::Top,
+                        owns,
+                        finalizers,
+                        lints,
+                    }))?;
                 }
                 _ => drop(entries.next_value::<IgnoredAny>()?),
             }
         }
+
         Ok(Some(manager))
     }
 }
@@ -113,9 +121,11 @@ impl<'de> AnyShape<'de> for FieldTree<'_> {
                     None
                 }
                 (FieldTreeLevel::Top, other) => {
-                    owns.spec |= other.starts_with("f:") && !matches!(other, "f:apiVersion" | "f:immutable" | "f:kind");
+                    owns.spec |= other.starts_with("f:")
+                        && !matches!(other, "f:apiVersion" | "f:immutable" | "f:kind");
                     let is_data = matches!(other, "f:data" | "f:binaryData");
                     (data, others) = (data || is_data, others || !is_data);
+
                     None
                 }
                 (FieldTreeLevel::Finalizers, key) => {
@@ -126,6 +136,7 @@ impl<'de> AnyShape<'de> for FieldTree<'_> {
                             finalizers.push(cut(name, MAX_NAME).to_owned());
                         }
                     }
+
                     None
                 }
                 (FieldTreeLevel::Metadata, _) => None,

@@ -1,7 +1,7 @@
 //! The annotations and labels that the view keeps.
 //!
-//! Most are known by the last part of their name, because every operator has a prefix of its own. Values of all others
-//! may be large or secret.
+//! Most are known by the last part of their name, because every operator has a prefix of its own.
+//! Values of all others may be large or secret.
 
 use super::lint::Lint;
 use super::switches::SwitchSource;
@@ -13,8 +13,8 @@ pub(super) enum Marks {
     Labels,
 }
 
-/// Names of annotations that the view keeps with any prefix. Words are separated by `-`, and also match `_` and
-/// CamelCase.
+/// Names of annotations that the view keeps with any prefix. Words are separated by `-`, and also
+/// match `_` and CamelCase.
 const ANNOTATIONS: [&str; 11] = [
     // owners outside of owner references
     "owner",
@@ -33,7 +33,8 @@ const ANNOTATIONS: [&str; 11] = [
     "restarted-at",
 ];
 
-/// Names of labels that name what an object belongs to, outside of owner references. The view keeps them with any prefix.
+/// Names of labels that name what an object belongs to, outside of owner references. The view keeps
+/// them with any prefix.
 pub(crate) const OWNERSHIP: [&str; 17] = [
     "owner",
     "owner-kind",
@@ -67,15 +68,21 @@ impl Marks {
             Self::Annotations => [&ANNOTATIONS, &[]],
             Self::Labels => [&OWNERSHIP, &REVISIONS],
         };
-        self.keeps_with_prefix(prefix, name) || names.into_iter().flatten().any(|known| same_words(name, known))
+
+        self.keeps_with_prefix(prefix, name)
+            || names.into_iter().flatten().any(|known| same_words(name, known))
     }
 
     /// Whether the name means an owner, a trace or a switch only with this prefix.
     fn keeps_with_prefix(self, prefix: &str, name: &str) -> bool {
         match (self, prefix) {
             (Self::Annotations, "loopwatch.dev" | "soft-delete") => true,
-            (Self::Annotations, "operator-sdk") => matches!(name, "primary-resource" | "primary-resource-type"),
-            (Self::Annotations, "meta.helm.sh") => matches!(name, "release-name" | "release-namespace"),
+            (Self::Annotations, "operator-sdk") => {
+                matches!(name, "primary-resource" | "primary-resource-type")
+            }
+            (Self::Annotations, "meta.helm.sh") => {
+                matches!(name, "release-name" | "release-namespace")
+            }
             (Self::Annotations, "argocd.argoproj.io") => name == "tracking-id",
             (Self::Annotations, "config.k8s.io") => name == "owning-inventory",
             (Self::Annotations, "deployment.kubernetes.io") => name == "revision",
@@ -84,7 +91,9 @@ impl Marks {
             (Self::Labels, "kustomize.toolkit.fluxcd.io" | "helm.toolkit.fluxcd.io") => {
                 matches!(name, "name" | "namespace")
             }
-            (Self::Labels, "") => matches!(name, "olm.owner" | "olm.owner.kind" | "olm.owner.namespace"),
+            (Self::Labels, "") => {
+                matches!(name, "olm.owner" | "olm.owner.kind" | "olm.owner.namespace")
+            }
             _ => false,
         }
     }
@@ -106,7 +115,8 @@ impl Marks {
     }
 }
 
-/// Whether a name has the words of `known`, which are in lower case and separated by `-`. Without an allocation.
+/// Whether a name has the words of `known`, which are in lower case and separated by `-`. Without
+/// an allocation.
 pub(crate) fn same_words(name: &str, known: &str) -> bool {
     let (mut rest, mut last_lower) = (name.bytes().peekable(), false);
     for expected in known.bytes() {
@@ -118,12 +128,15 @@ pub(crate) fn same_words(name: &str, known: &str) -> bool {
             (_, Some(byte)) => byte.eq_ignore_ascii_case(&expected),
             (_, None) => false,
         };
+
         if !matches {
             return false;
         }
+
         last_lower = next.is_some_and(|byte| byte.is_ascii_lowercase());
         rest.next();
     }
+
     rest.next().is_none()
 }
 
@@ -149,6 +162,7 @@ mod tests {
         ] {
             assert!(Marks::Annotations.keeps(key), "{key}");
         }
+
         for key in [
             "kubectl.kubernetes.io/last-applied-configuration",
             "example.org/owner-team-mail",
@@ -159,6 +173,7 @@ mod tests {
         ] {
             assert!(!Marks::Annotations.keeps(key), "{key}");
         }
+
         for key in [
             "app.kubernetes.io/instance",
             "app.kubernetes.io/managed-by",
@@ -171,7 +186,10 @@ mod tests {
         ] {
             assert!(Marks::Labels.keeps(key), "{key}");
         }
-        for key in ["name", "team", "example.org/name", "app.kubernetes.io/version", "helm.sh/chart"] {
+
+        for key in
+            ["name", "team", "example.org/name", "app.kubernetes.io/version", "helm.sh/chart"]
+        {
             assert!(!Marks::Labels.keeps(key), "{key}");
         }
     }

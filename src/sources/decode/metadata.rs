@@ -1,4 +1,5 @@
-//! `.metadata`: identity, times, owners, finalizers, managers, pause switches, and some annotations and labels.
+//! `.metadata`: identity, times, owners, finalizers, managers, pause switches, and some annotations
+//! and labels.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,8 @@ pub(super) struct MetadataBody<'w> {
 /// The fingerprints of annotations and labels.
 type MarkSum<'w> = (&'w Hasher, &'w mut FingerprintSum);
 
-/// The annotation in which `kubectl apply` keeps a copy of the object, so that it changes with the data.
+/// The annotation in which `kubectl apply` keeps a copy of the object, so that it changes with the
+/// data.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The fields of `.metadata`.
@@ -91,35 +93,63 @@ impl<'de> AnyShape<'de> for MetadataBody<'_> {
 }
 
 impl MetadataBody<'_> {
-    fn field<'de, A: MapAccess<'de>>(&mut self, name: MetadataField, entries: &mut A) -> Result<(), A::Error> {
+    fn field<'de, A: MapAccess<'de>>(
+        &mut self,
+        name: MetadataField,
+        entries: &mut A,
+    ) -> Result<(), A::Error> {
         let (view, lints) = (&mut *self.view, &mut *self.lints);
         match name {
             MetadataField::Name => view.key.name = text(entries, lints, Lint::Name)?,
             MetadataField::Namespace => view.key.namespace = text(entries, lints, Lint::Name)?,
             MetadataField::Uid => view.uid = text(entries, lints, Lint::Uid)?,
             MetadataField::Version => view.version = text(entries, lints, Lint::Version)?,
-            MetadataField::Generation => view.generation = whole(entries, lints, Lint::Generation)?.unwrap_or(0).max(0),
+            MetadataField::Generation => {
+                view.generation = whole(entries, lints, Lint::Generation)?.unwrap_or(0).max(0)
+            }
             MetadataField::Grace => {
                 let seconds = whole(entries, lints, Lint::Grace)?;
                 view.grace = seconds.map(|seconds| Span(seconds.max(0).saturating_mul(1000)));
             }
             MetadataField::Created => view.created = time(entries, lints, Lint::Created)?,
             MetadataField::Deleted => view.deleted = time(entries, lints, Lint::Deleted)?,
-            MetadataField::Finalizers => entries.next_value_seed(Visit(Finalizers { view, lints }))?,
-            MetadataField::Owners => entries.next_value_seed(Visit(OwnerReferences { view, lints }))?,
-            MetadataField::Managers => entries.next_value_seed(Visit(ManagedFields { view, lints }))?,
+            MetadataField::Finalizers => {
+                entries.next_value_seed(Visit(Finalizers { view, lints }))?
+            }
+            MetadataField::Owners => {
+                entries.next_value_seed(Visit(OwnerReferences { view, lints }))?
+            }
+            MetadataField::Managers => {
+                entries.next_value_seed(Visit(ManagedFields { view, lints }))?
+            }
             MetadataField::Annotations => {
-                let (marks, kept, more) = (Marks::Annotations, &mut view.annotations, self.annotations);
+                let (marks, kept, more) =
+                    (Marks::Annotations, &mut view.annotations, self.annotations);
                 let sum = self.marks.as_mut().map(|(hasher, sum)| (*hasher, &mut **sum));
-                entries.next_value_seed(Visit(MarkMap { marks, kept, more, lints, switches: self.switches, sum }))?;
+                entries.next_value_seed(Visit(MarkMap {
+                    marks,
+                    kept,
+                    more,
+                    lints,
+                    switches: self.switches,
+                    sum,
+                }))?;
             }
             MetadataField::Labels => {
                 let (marks, kept, more) = (Marks::Labels, &mut view.labels, &[][..]);
                 let sum = self.marks.as_mut().map(|(hasher, sum)| (*hasher, &mut **sum));
-                entries.next_value_seed(Visit(MarkMap { marks, kept, more, lints, switches: self.switches, sum }))?;
+                entries.next_value_seed(Visit(MarkMap {
+                    marks,
+                    kept,
+                    more,
+                    lints,
+                    switches: self.switches,
+                    sum,
+                }))?;
             }
             MetadataField::Other => drop(entries.next_value::<IgnoredAny>()?),
         }
+
         Ok(())
     }
 }
@@ -149,9 +179,13 @@ impl<'de> AnyShape<'de> for MarkMap<'_> {
         let seed = |key: &str| {
             let keeps = marks.keeps(key) || more.iter().any(|further| further == key);
             let may_pause = pause::may_pause(key);
-            let hash = hasher.filter(|_| key != LAST_APPLIED).map(|hasher| hasher.mix(marks as u64, hasher.text(key)));
+            let hash = hasher
+                .filter(|_| key != LAST_APPLIED)
+                .map(|hasher| hasher.mix(marks as u64, hasher.text(key)));
+
             ((keeps || may_pause).then(|| (cut(key, MAX_NAME).to_owned(), keeps, may_pause)), hash)
         };
+
         while let Some((key, hash)) = entries.next_key_seed(MapKey(seed))? {
             // Skips all other values unread: the last applied configuration can be large.
             let Some((key, keeps, may_pause)) = key else {
@@ -163,14 +197,20 @@ impl<'de> AnyShape<'de> for MarkMap<'_> {
                 } else {
                     entries.next_value::<IgnoredAny>()?;
                 }
+
                 continue;
             };
+
             let read = |value: &str| {
                 if let (Some(key), Some((hasher, sum))) = (hash, &mut sum) {
                     sum.entry(hasher, key, Fingerprints::stable(hasher.text(value)));
                 }
-                (may_pause && pause::mark_pauses(&key, value), keeps.then(|| cut(value, MAX_MARK).to_owned()))
+                (
+                    may_pause && pause::mark_pauses(&key, value),
+                    keeps.then(|| cut(value, MAX_MARK).to_owned()),
+                )
             };
+
             let (pauses, value) = match entries.next_value_seed(TextField::new(read))? {
                 FieldValue::Is(read) => read,
                 FieldValue::Absent => continue,
@@ -179,24 +219,36 @@ impl<'de> AnyShape<'de> for MarkMap<'_> {
                     continue;
                 }
             };
+
             if pauses {
                 switches.add(marks.switch_source(), &key);
             }
+
             match value {
                 Some(_) if kept.len() >= MAX_ITEMS => lints.add(marks.lint()),
                 Some(value) => drop(kept.insert(key, value)),
                 None => {}
             }
         }
+
         Ok(())
     }
 }
 
 /// Adds the fingerprints of the rest of the metadata that a writer can change.
-pub(super) fn add_owners_and_finalizers(view: &ObjectView, hasher: &Hasher, sum: &mut FingerprintSum) {
+pub(super) fn add_owners_and_finalizers(
+    view: &ObjectView,
+    hasher: &Hasher,
+    sum: &mut FingerprintSum,
+) {
     for owner in &view.owners {
-        sum.entry(hasher, hasher.text("owner"), Fingerprints::stable(hasher.text(&format!("{owner:?}"))));
+        sum.entry(
+            hasher,
+            hasher.text("owner"),
+            Fingerprints::stable(hasher.text(&format!("{owner:?}"))),
+        );
     }
+
     for finalizer in &view.finalizers {
         sum.entry(hasher, hasher.text("finalizer"), Fingerprints::stable(hasher.text(finalizer)));
     }
@@ -224,6 +276,7 @@ impl<'de> AnyShape<'de> for Finalizers<'_> {
                 Some(FieldValue::Absent | FieldValue::Wrong) => lints.add(Lint::Finalizers),
             }
         }
+
         skip_rest(&mut items, lints, Lint::ManyFinalizers)
     }
 }
@@ -249,6 +302,7 @@ impl<'de> AnyShape<'de> for OwnerReferences<'_> {
                 Some(owner) => view.owners.extend(owner),
             }
         }
+
         skip_rest(&mut items, lints, Lint::ManyOwners)
     }
 }
@@ -277,6 +331,7 @@ impl<'de> AnyShape<'de> for OwnerEntry<'_> {
             "blockOwnerDeletion" => 6,
             _ => 0,
         };
+
         while let Some(key) = entries.next_key_seed(MapKey(seed))? {
             match key {
                 1 => owner.api_version = text(&mut entries, lints, lint)?,
@@ -288,6 +343,7 @@ impl<'de> AnyShape<'de> for OwnerEntry<'_> {
                 _ => drop(entries.next_value::<IgnoredAny>()?),
             }
         }
+
         Ok(Some(owner))
     }
 }

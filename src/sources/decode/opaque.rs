@@ -74,20 +74,29 @@ impl<'de, F: FnOnce(Scalar<'_>)> AnyShape<'de> for Opaque<'_, F> {
 
     fn scalar(self, scalar: Scalar<'_>) -> Fingerprints {
         (self.see)(scalar);
-        if self.skips_volatile { scalar.hash(self.hasher, self.volatile) } else { scalar.hash_all(self.hasher) }
+        if self.skips_volatile {
+            scalar.hash(self.hasher, self.volatile)
+        } else {
+            scalar.hash_all(self.hasher)
+        }
     }
 
     fn list<A: SeqAccess<'de>>(self, mut items: A) -> Result<Fingerprints, A::Error> {
         (self.see)(Scalar::Tree);
         let Self { hasher, depth, volatile, skips_volatile, .. } = self;
         let mut sum = FingerprintSum::default();
+
         if depth >= MAX_DEPTH {
             while items.next_element::<IgnoredAny>()?.is_some() {}
             return Ok(sum.list(hasher));
         }
-        while let Some(item) = items.next_element_seed(Opaque::below(hasher, depth, volatile, skips_volatile))? {
+
+        while let Some(item) =
+            items.next_element_seed(Opaque::below(hasher, depth, volatile, skips_volatile))?
+        {
             sum.item(hasher, item, true);
         }
+
         Ok(sum.list(hasher))
     }
 
@@ -95,15 +104,19 @@ impl<'de, F: FnOnce(Scalar<'_>)> AnyShape<'de> for Opaque<'_, F> {
         (self.see)(Scalar::Tree);
         let Self { hasher, depth, skips_volatile, .. } = self;
         let mut sum = FingerprintSum::default();
+
         if depth >= MAX_DEPTH {
             while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
             return Ok(sum.map(hasher));
         }
+
         let seed = |key: &str| (hasher.text(key), skips_volatile && is_volatile(key));
         while let Some((key, volatile)) = entries.next_key_seed(MapKey(seed))? {
-            let value = entries.next_value_seed(Opaque::below(hasher, depth, volatile, skips_volatile))?;
+            let value =
+                entries.next_value_seed(Opaque::below(hasher, depth, volatile, skips_volatile))?;
             sum.entry(hasher, key, value);
         }
+
         Ok(sum.map(hasher))
     }
 }

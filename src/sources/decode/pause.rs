@@ -25,10 +25,12 @@ const PAUSED_STATES: [&str; 8] =
     ["suspended", "paused", "stopped", "halted", "hibernated", "suspend", "pause", "hibernate"];
 
 /// Words for the work of an operator.
-const WORK: [&str; 6] = ["reconcile", "reconciliation", "reconciler", "orchestration", "sync", "rollout"];
+const WORK: [&str; 6] =
+    ["reconcile", "reconciliation", "reconciler", "orchestration", "sync", "rollout"];
 
 /// Prefixes of annotations that pause a deployment tool, but not the operator of the object.
-const DEPLOYMENT_TOOLS: [&str; 3] = ["kustomize.toolkit.fluxcd.io/", "kubectl.kubernetes.io/", "helm.sh/"];
+const DEPLOYMENT_TOOLS: [&str; 3] =
+    ["kustomize.toolkit.fluxcd.io/", "kubectl.kubernetes.io/", "helm.sh/"];
 
 /// The value of a possible switch.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +45,7 @@ pub(super) fn field_pauses(parent: Option<&str>, key: &str, value: SwitchValue<'
     if !parent.is_none_or(holds_switches) {
         return false; // concerns child objects or one part: backups, metrics, a single step
     }
+
     let words = split_words(key);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let switch = match value {
@@ -52,21 +55,28 @@ pub(super) fn field_pauses(parent: Option<&str>, key: &str, value: SwitchValue<'
         SwitchValue::Text(text) => return wanted_state_pauses(parent, &words, text),
         SwitchValue::Empty => return parent.is_none() && words == ["management", "policies"],
     };
+
     match (words.as_slice(), switch) {
         ([word], true) if PAUSES.contains(word) => true,
         (["active" | "managed" | "running" | "enabled"], false) => parent.is_none(),
-        (["enabled"], true) => parent.is_some_and(|parent| matches!(parent, "hibernation" | "suspension" | "pause")),
+        (["enabled"], true) => {
+            parent.is_some_and(|parent| matches!(parent, "hibernation" | "suspension" | "pause"))
+        }
         (["suspend" | "pause" | "skip" | "stop", work], true) => WORK.contains(work),
         ([first, .., last], true) => {
-            // `reconciliationPaused` is a state; `pauseOnFailure` or `autoSuspended` is only a possibility.
-            !matches!(*first, "if" | "when" | "on" | "allow" | "can" | "auto" | "keep" | "not" | "delete")
-                && matches!(*last, "paused" | "suspended" | "stopped" | "halted" | "hibernated")
+            // `reconciliationPaused` is a state; `pauseOnFailure` or `autoSuspended` is only a
+            // possibility.
+            !matches!(
+                *first,
+                "if" | "when" | "on" | "allow" | "can" | "auto" | "keep" | "not" | "delete"
+            ) && matches!(*last, "paused" | "suspended" | "stopped" | "halted" | "hibernated")
         }
         _ => false,
     }
 }
 
-/// Whether a map in the spec holds switches for the whole object: `clusterOperation`, `updateStrategy`, `job`.
+/// Whether a map in the spec holds switches for the whole object: `clusterOperation`,
+/// `updateStrategy`, `job`.
 pub(super) fn holds_switches(parent: &str) -> bool {
     words::has_word(parent, |word| {
         matches!(
@@ -89,14 +99,17 @@ pub(super) fn holds_switches(parent: &str) -> bool {
     })
 }
 
-/// Whether a desired state pauses: `job.state: suspended`, `stopPolicy: Hold`, `status: PipelineRunPending`.
+/// Whether a desired state pauses: `job.state: suspended`, `stopPolicy: Hold`, `status:
+/// PipelineRunPending`.
 fn wanted_state_pauses(parent: Option<&str>, words: &[&str], text: &str) -> bool {
     let wish = split_words(text);
     let last = wish.last().map_or("", String::as_str);
     match words {
         ["stop", "policy"] => !matches!(last, "" | "none"),
         [.., "status"] if parent.is_none() && last == "pending" => true,
-        [.., "state" | "status" | "mode"] | ["run", "strategy"] => wish.len() == 1 && PAUSED_STATES.contains(&last),
+        [.., "state" | "status" | "mode"] | ["run", "strategy"] => {
+            wish.len() == 1 && PAUSED_STATES.contains(&last)
+        }
         _ => false,
     }
 }
@@ -106,28 +119,41 @@ pub(super) fn mark_pauses(name: &str, value: &str) -> bool {
     if DEPLOYMENT_TOOLS.iter().any(|prefix| name.starts_with(prefix)) {
         return false;
     }
+
     let words = split_words(name.rsplit_once('/').map_or(name, |(_, name)| name));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let value = value.trim().to_ascii_lowercase();
     let on = matches!(value.as_str(), "" | "true" | "on" | "yes" | "1" | "enabled");
-    let off = matches!(value.as_str(), "false" | "off" | "no" | "0" | "disabled" | "none" | "never");
+    let off =
+        matches!(value.as_str(), "false" | "off" | "no" | "0" | "disabled" | "none" | "never");
+
     match words.as_slice() {
         [.., "managed"] | [.., "reconcile" | "reconciliation" | "loop"] if !negated(&words) => {
-            matches!(value.as_str(), "false" | "off" | "no" | "disabled" | "disable" | "skip" | "skipped" | "paused")
+            matches!(
+                value.as_str(),
+                "false" | "off" | "no" | "disabled" | "disable" | "skip" | "skipped" | "paused"
+            )
         }
         [.., "reconcile", "policy"] => value == "skip",
         // `paused-replicas` pauses with any value, even "0".
         ["paused", .., "replicas"] => true,
         // The value may be free text, such as a reason.
         [.., "paused" | "detached" | "unmanaged"] => !off,
-        [.., "reconcile" | "reconciliation" | "orchestration" | "skipped" | "pause" | "suspend" | "suspended"]
+        [
+            ..,
+            "reconcile" | "reconciliation" | "orchestration" | "skipped" | "pause" | "suspend"
+            | "suspended",
+        ]
         | [.., "hibernation" | "hibernate" | "stopped" | "shutdown"]
-        | ["reconcile" | "reconciliation" | "syncset" | "paused" | "pause", ..] => on && pauses(&words),
+        | ["reconcile" | "reconciliation" | "syncset" | "paused" | "pause", ..] => {
+            on && pauses(&words)
+        }
         _ => false,
     }
 }
 
-/// Whether a name may be a switch. A cheap test before splitting names into words: almost no annotation is a switch.
+/// Whether a name may be a switch. A cheap test before splitting names into words: almost no
+/// annotation is a switch.
 pub(super) fn may_pause(name: &str) -> bool {
     let bytes = name.as_bytes();
     (0..bytes.len()).any(|i| {
@@ -140,18 +166,23 @@ pub(super) fn may_pause(name: &str) -> bool {
             b'd' => &[b"detach"],
             _ => &[],
         };
-        stems.iter().any(|stem| bytes.get(i..i + stem.len()).is_some_and(|part| part.eq_ignore_ascii_case(stem)))
+        stems.iter().any(|stem| {
+            bytes.get(i..i + stem.len()).is_some_and(|part| part.eq_ignore_ascii_case(stem))
+        })
     })
 }
 
 fn negated(words: &[&str]) -> bool {
-    words
-        .iter()
-        .any(|word| matches!(*word, "skip" | "not" | "pause" | "paused" | "suspend" | "disable" | "stop" | "no"))
+    words.iter().any(|word| {
+        matches!(*word, "skip" | "not" | "pause" | "paused" | "suspend" | "disable" | "stop" | "no")
+    })
 }
 
 fn pauses(words: &[&str]) -> bool {
-    negated(words) || words.iter().any(|word| PAUSES.contains(word) || matches!(*word, "skipped" | "hibernation"))
+    negated(words)
+        || words
+            .iter()
+            .any(|word| PAUSES.contains(word) || matches!(*word, "skipped" | "hibernation"))
 }
 
 #[cfg(test)]
@@ -179,6 +210,7 @@ mod tests {
         ] {
             assert!(field_pauses(parent, key, value), "{parent:?} {key} {value:?}");
         }
+
         for (parent, key, value) in [
             (None, "suspend", SwitchValue::Flag(false)),
             (None, "pauseOnFailure", SwitchValue::Flag(true)),
@@ -224,6 +256,7 @@ mod tests {
         ] {
             assert!(mark_pauses(name, value), "{name}={value}");
         }
+
         for (name, value) in [
             ("crossplane.io/paused", "false"),
             ("app.kubernetes.io/managed-by", "Helm"),

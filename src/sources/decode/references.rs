@@ -1,7 +1,7 @@
 //! References to other objects in the spec, found by the names of their fields.
 //!
-//! Kubernetes has no convention for references, but nearly all take one of two forms: a map with a `name` under a key
-//! such as `issuerRef`, or a name under a key such as `secretName`.
+//! Kubernetes has no convention for references, but nearly all take one of two forms: a map with a
+//! `name` under a key such as `issuerRef`, or a name under a key such as `secretName`.
 
 use loopwatch_model::observation::Reference;
 use serde::de::{MapAccess, SeqAccess};
@@ -16,7 +16,8 @@ use super::words::cut;
 
 /// Maximum number of references of one object.
 const MAX_REFERENCES: usize = 32;
-/// Depth from which the decoder looks for no references: below the environment of a container in a nested template.
+/// Depth from which the decoder looks for no references: below the environment of a container in a
+/// nested template.
 const MAX_REFERENCE_DEPTH: u8 = 16;
 
 /// A key that may hold a reference.
@@ -25,7 +26,8 @@ pub(super) struct Slot {
     target: Target,
     /// Whether a text under the key is a name. A map with a `name` always is a reference.
     takes_name: bool,
-    /// What shows that the value holds the name of an object, so that the view may keep the name itself.
+    /// What shows that the value holds the name of an object, so that the view may keep the name
+    /// itself.
     proof: Proof,
 }
 
@@ -36,8 +38,8 @@ enum Proof {
     Key,
     /// The key of a map with a `name`: `secretRef`.
     Map,
-    /// A map that has no other fields than a reference: it would describe an object to create, and no reference, with
-    /// `data` or `create`, for example.
+    /// A map that has no other fields than a reference: it would describe an object to create, and
+    /// no reference, with `data` or `create`, for example.
     PlainMap,
 }
 
@@ -94,17 +96,21 @@ fn keep(walk: &mut Walk<'_>, slot: Slot, mut reference: Reference) {
     if walk.path.len() > MAX_PATH {
         return;
     }
+
     if reference.kind.is_empty() {
         reference.kind = slot.target.kind(&walk.path);
     }
+
     reference.slot.clone_from(&walk.path);
     if walk.view.references.contains(&reference) {
         return;
     }
+
     if walk.view.references.len() >= MAX_REFERENCES {
         walk.lints.add(Lint::ManyReferences);
         return;
     }
+
     walk.view.references.push(reference);
 }
 
@@ -116,9 +122,9 @@ fn of_reference(key: &str) -> bool {
 /// Whether a text can be the name of an object. RBAC also allows colons.
 fn is_name(text: &str) -> bool {
     (1..=253).contains(&text.len())
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.' | b':'))
+        && text.bytes().all(|byte| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.' | b':')
+        })
 }
 
 // === impl Slot ===
@@ -131,6 +137,7 @@ impl Slot {
             b'f' | b'e' | b's' | b't' | b'p' => {}
             _ => return None,
         }
+
         let names = [
             ("ecretName", Target::Secret),
             ("onfigMapName", Target::ConfigMap),
@@ -139,14 +146,17 @@ impl Slot {
             ("laimName", Target::PersistentVolumeClaim),
             ("ClassName", Target::Class),
         ];
+
         if let Some((_, target)) = names.iter().find(|(end, _)| key.ends_with(end)) {
             return slot(*target, true, Proof::Key);
         }
+
         let singular = key.strip_suffix('s').unwrap_or(key);
         if let Some(stem) = ["Ref", "Reference"].iter().find_map(|end| singular.strip_suffix(end)) {
             let target = Target::of_stem(stem);
             return slot(target, target != Target::Any, Proof::Map);
         }
+
         match Target::of_stem(singular) {
             Target::Any => None,
             // A list of names; a single text may be the secret itself.
@@ -158,9 +168,11 @@ impl Slot {
 // === impl Target ===
 
 impl Target {
-    /// The kind that the words before `Ref` name: `passwordSecret`, `secretKey`, `writeConnectionSecretTo`.
+    /// The kind that the words before `Ref` name: `passwordSecret`, `secretKey`,
+    /// `writeConnectionSecretTo`.
     fn of_stem(stem: &str) -> Self {
-        let stem = ["Key", "To", "Name"].iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem);
+        let stem =
+            ["Key", "To", "Name"].iter().find_map(|end| stem.strip_suffix(end)).unwrap_or(stem);
         let kinds = [
             ("ecret", Self::Secret),
             ("onfigMap", Self::ConfigMap),
@@ -168,6 +180,7 @@ impl Target {
             ("erviceAccount", Self::ServiceAccount),
             ("olumeClaim", Self::PersistentVolumeClaim),
         ];
+
         kinds.iter().find(|(end, _)| stem.ends_with(end)).map_or(Self::Any, |(_, target)| *target)
     }
 
@@ -207,6 +220,7 @@ impl<'de> AnyShape<'de> for SpecTree<'_, '_> {
         if depth >= MAX_REFERENCE_DEPTH {
             return Opaque::spec(&walk.hasher, depth).0.list(items);
         }
+
         let (hasher, mut sum, end) = (walk.hasher, FingerprintSum::default(), walk.path.len());
         walk.path.push_str("[]");
         loop {
@@ -214,6 +228,7 @@ impl<'de> AnyShape<'de> for SpecTree<'_, '_> {
             let Some(item) = items.next_element_seed(Visit(item))? else { break };
             sum.item(&hasher, item, true);
         }
+
         walk.path.truncate(end);
         Ok(sum.list(&hasher))
     }
@@ -223,6 +238,7 @@ impl<'de> AnyShape<'de> for SpecTree<'_, '_> {
         if depth >= MAX_REFERENCE_DEPTH {
             return Opaque::spec(&walk.hasher, depth).0.map(entries);
         }
+
         let (hasher, mut sum, end) = (walk.hasher, FingerprintSum::default(), walk.path.len());
         let (mut reference, mut named, mut plain) = (Reference::default(), false, true);
         loop {
@@ -231,23 +247,39 @@ impl<'de> AnyShape<'de> for SpecTree<'_, '_> {
                 let field = slot.and_then(|_| ReferenceField::of(key));
                 (hasher.text(key), Slot::of(key), field, field.is_some() || of_reference(key))
             };
-            let Some((hash, below, field, expected)) = entries.next_key_seed(MapKey(seed))? else { break };
+            let Some((hash, below, field, expected)) = entries.next_key_seed(MapKey(seed))? else {
+                break;
+            };
+
             plain &= expected;
             let value = if let Some(field) = field {
                 let (reference, named, depth) = (&mut reference, &mut named, depth + 1);
-                entries.next_value_seed(Visit(FieldOfReference { hasher: &hasher, depth, reference, named, field }))?
+                entries.next_value_seed(Visit(FieldOfReference {
+                    hasher: &hasher,
+                    depth,
+                    reference,
+                    named,
+                    field,
+                }))?
             } else {
-                entries.next_value_seed(Visit(SpecTree { walk: &mut *walk, depth: depth + 1, slot: below }))?
+                entries.next_value_seed(Visit(SpecTree {
+                    walk: &mut *walk,
+                    depth: depth + 1,
+                    slot: below,
+                }))?
             };
+
             walk.path.truncate(end);
             sum.entry(&hasher, hash, value);
         }
+
         if let Some(slot) = slot.filter(|_| named) {
             if slot.proof == Proof::PlainMap && !plain {
                 reference.name.clear();
             }
             keep(walk, slot, reference);
         }
+
         Ok(sum.map(&hasher))
     }
 }
@@ -284,8 +316,12 @@ impl<'de> AnyShape<'de> for FieldOfReference<'_> {
             (ReferenceField::Namespace, Scalar::Text(namespace)) if is_name(namespace) => {
                 namespace.clone_into(&mut reference.namespace);
             }
-            (ReferenceField::Kind, Scalar::Text(kind)) => cut(kind, MAX_NAME).clone_into(&mut reference.kind),
-            (ReferenceField::Group, Scalar::Text(group)) => cut(group, MAX_NAME).clone_into(&mut reference.group),
+            (ReferenceField::Kind, Scalar::Text(kind)) => {
+                cut(kind, MAX_NAME).clone_into(&mut reference.kind)
+            }
+            (ReferenceField::Group, Scalar::Text(group)) => {
+                cut(group, MAX_NAME).clone_into(&mut reference.group)
+            }
             (ReferenceField::ApiVersion, Scalar::Text(version)) => {
                 let group = version.split_once('/').map_or("", |(group, _)| group);
                 cut(group, MAX_NAME).clone_into(&mut reference.group);
@@ -293,6 +329,7 @@ impl<'de> AnyShape<'de> for FieldOfReference<'_> {
             (ReferenceField::Optional, Scalar::Flag(optional)) => reference.optional = optional,
             _ => {}
         }
+
         scalar.hash_all(hasher)
     }
 
@@ -311,7 +348,9 @@ mod tests {
 
     #[test]
     fn keys_of_references_are_known_by_their_ends() {
-        let kind = |key: &str| Slot::of(key).map(|slot| (slot.target.kind(&format!("spec.{key}")), slot.takes_name));
+        let kind = |key: &str| {
+            Slot::of(key).map(|slot| (slot.target.kind(&format!("spec.{key}")), slot.takes_name))
+        };
         for (key, expected, takes_name) in [
             ("issuerRef", "", false),
             ("parentRefs", "", false),
@@ -333,8 +372,19 @@ mod tests {
         ] {
             assert_eq!(kind(key), Some((expected.to_owned(), takes_name)), "{key}");
         }
-        for key in ["name", "replicas", "preference", "host", "template", "hostname", "commonName", "href", "steps", ""]
-        {
+
+        for key in [
+            "name",
+            "replicas",
+            "preference",
+            "host",
+            "template",
+            "hostname",
+            "commonName",
+            "href",
+            "steps",
+            "",
+        ] {
             assert_eq!(kind(key), None, "{key}");
         }
     }

@@ -1,8 +1,8 @@
 //! Visitors that accept a value of any shape.
 //!
-//! A serde visitor refuses unexpected values, and one refusal would lose the whole object. An [`AnyShape`] accepts
-//! every value: it reads the lists and maps that it has methods for, and passes all other values to
-//! [`AnyShape::scalar`].
+//! A serde visitor refuses unexpected values, and one refusal would lose the whole object. An
+//! [`AnyShape`] accepts every value: it reads the lists and maps that it has methods for, and
+//! passes all other values to [`AnyShape::scalar`].
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -120,7 +120,10 @@ impl<'de, S: AnyShape<'de>> Visitor<'de> for Visit<S> {
         deserializer.deserialize_any(self)
     }
 
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Out, D::Error> {
+    fn visit_newtype_struct<D: Deserializer<'de>>(
+        self,
+        deserializer: D,
+    ) -> Result<S::Out, D::Error> {
         deserializer.deserialize_any(self)
     }
 
@@ -194,7 +197,9 @@ impl AnyShape<'_> for IntegerField {
             Scalar::Null => FieldValue::Absent,
             Scalar::Whole(value) => FieldValue::Is(value),
             // YAML and some serializers write 3.0 for 3.
-            Scalar::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => FieldValue::Is(value as i64),
+            Scalar::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => {
+                FieldValue::Is(value as i64)
+            }
             Scalar::Text(value) => match value.trim() {
                 "" => FieldValue::Absent,
                 text => text.parse().map_or(FieldValue::Wrong, FieldValue::Is),

@@ -21,7 +21,8 @@ pub(super) struct Switches(Option<(SwitchSource, String)>);
 
 impl Switches {
     pub(super) fn add(&mut self, source: SwitchSource, name: &str) {
-        let better = self.0.as_ref().is_none_or(|(best, kept)| (source, name) < (*best, kept.as_str()));
+        let better =
+            self.0.as_ref().is_none_or(|(best, kept)| (source, name) < (*best, kept.as_str()));
         if better {
             self.0 = Some((source, name.to_owned()));
         }

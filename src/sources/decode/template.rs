@@ -1,7 +1,8 @@
-//! The Pod template of a workload: the ConfigMaps and Secrets that its Pods read only when they start.
+//! The Pod template of a workload: the ConfigMaps and Secrets that its Pods read only when they
+//! start.
 //!
-//! This is a pass of its own, because it relates volumes to the mounts in the containers, and because only workloads need
-//! it. The API server has checked their form.
+//! This is a pass of its own, because it relates volumes to the mounts in the containers, and
+//! because only workloads need it. The API server has checked their form.
 
 use std::collections::BTreeSet;
 
@@ -113,31 +114,48 @@ struct Reads(Vec<StartupRead>);
 /// Reads what the Pods of a workload read only when they start. Nothing if the text is no workload.
 pub(super) fn startup_reads(json: &[u8]) -> Vec<StartupRead> {
     let workload: Workload = serde_json::from_slice(json).unwrap_or_default();
-    let pod = workload.spec.and_then(|spec| spec.template).and_then(|template| template.spec).unwrap_or_default();
+    let pod = workload
+        .spec
+        .and_then(|spec| spec.template)
+        .and_then(|template| template.spec)
+        .unwrap_or_default();
     let containers = || pod.containers.iter().chain(&pod.init_containers).flatten();
     let mut reads = Reads::default();
+
     for source in containers().flat_map(|container| container.env_from.iter().flatten()) {
         reads.add(false, source.config_map_ref.as_ref(), true);
         reads.add(true, source.secret_ref.as_ref(), true);
     }
+
     let variables = containers().flat_map(|container| container.env.iter().flatten());
     for source in variables.filter_map(|variable| variable.value_from.as_ref()) {
         reads.add(false, source.config_map_key_ref.as_ref(), false);
         reads.add(true, source.secret_key_ref.as_ref(), false);
     }
+
     let is_set = |path: &Option<String>| path.as_ref().is_some_and(|path| !path.is_empty());
     let mounts = containers().flat_map(|container| container.volume_mounts.iter().flatten());
     let fixed = mounts.filter(|mount| is_set(&mount.sub_path) || is_set(&mount.sub_path_expr));
     let fixed: BTreeSet<&String> = fixed.filter_map(|mount| mount.name.as_ref()).collect();
     let volumes = pod.volumes.iter().flatten();
-    for volume in volumes.filter(|volume| volume.name.as_ref().is_some_and(|name| fixed.contains(name))) {
+
+    for volume in
+        volumes.filter(|volume| volume.name.as_ref().is_some_and(|name| fixed.contains(name)))
+    {
         reads.add(false, volume.config_map.as_ref(), false);
-        reads.add_name(true, volume.secret.as_ref().and_then(|secret| secret.secret_name.as_ref()), false);
-        for source in volume.projected.iter().filter_map(|projected| projected.sources.as_ref()).flatten() {
+        reads.add_name(
+            true,
+            volume.secret.as_ref().and_then(|secret| secret.secret_name.as_ref()),
+            false,
+        );
+        for source in
+            volume.projected.iter().filter_map(|projected| projected.sources.as_ref()).flatten()
+        {
             reads.add(false, source.config_map.as_ref(), false);
             reads.add(true, source.secret.as_ref(), false);
         }
     }
+
     reads.0
 }
 
@@ -150,7 +168,9 @@ impl Reads {
 
     fn add_name(&mut self, secret: bool, name: Option<&String>, whole: bool) {
         let Some(name) = name.filter(|name| (1..=MAX_NAME).contains(&name.len())) else { return };
-        if let Some(known) = self.0.iter_mut().find(|read| read.secret == secret && read.name == *name) {
+        if let Some(known) =
+            self.0.iter_mut().find(|read| read.secret == secret && read.name == *name)
+        {
             known.whole |= whole;
         } else if self.0.len() < MAX_ITEMS {
             self.0.push(StartupRead { secret, name: name.clone(), whole });
@@ -166,11 +186,13 @@ mod tests {
 
     /// What Pods of a template read when they start: `Secret name`, with `*` for all keys.
     fn reads(pod: &Value) -> Vec<String> {
-        let json = json!({"metadata": {"name": "n"}, "spec": {"template": {"spec": pod}}}).to_string();
+        let json =
+            json!({"metadata": {"name": "n"}, "spec": {"template": {"spec": pod}}}).to_string();
         let show = |read: StartupRead| {
             let kind = if read.secret { "Secret" } else { "ConfigMap" };
             format!("{kind} {}{}", read.name, if read.whole { " *" } else { "" })
         };
+
         startup_reads(json.as_bytes()).into_iter().map(show).collect()
     }
 
@@ -207,6 +229,7 @@ mod tests {
                 ]}},
             ],
         });
+
         let expected = [
             "ConfigMap all-keys *",
             "Secret token *",
@@ -217,18 +240,29 @@ mod tests {
             "ConfigMap projected",
             "Secret projected",
         ];
+
         assert_eq!(reads(&pod), expected);
     }
 
     #[test]
     fn odd_templates_show_nothing_and_long_ones_are_cut() {
-        for odd in [json!(null), json!("text"), json!({"containers": null, "volumes": null}), json!({"containers": 7})]
-        {
+        for odd in [
+            json!(null),
+            json!("text"),
+            json!({"containers": null, "volumes": null}),
+            json!({"containers": 7}),
+        ] {
             assert_eq!(reads(&odd), [""; 0], "{odd}");
         }
-        let nameless = json!({"containers": [{"envFrom": [{"secretRef": {}}, {"secretRef": {"name": ""}}]}]});
+
+        let nameless =
+            json!({"containers": [{"envFrom": [{"secretRef": {}}, {"secretRef": {"name": ""}}]}]});
+
         assert_eq!(reads(&nameless), [""; 0]);
-        let many: Vec<Value> = (0..200).map(|n| json!({"secretRef": {"name": format!("s-{n}")}})).collect();
+
+        let many: Vec<Value> =
+            (0..200).map(|n| json!({"secretRef": {"name": format!("s-{n}")}})).collect();
+
         assert_eq!(reads(&json!({"containers": [{"envFrom": many}]})).len(), MAX_ITEMS);
     }
 }

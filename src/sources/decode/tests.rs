@@ -49,19 +49,31 @@ fn the_view_keeps_only_fields_that_the_model_needs() {
             }],
         },
     }));
+
     assert_eq!((view.key.namespace.as_str(), view.key.name.as_str()), ("ns", "n"));
     assert_eq!((view.uid.as_str(), view.version.as_str(), view.generation), ("u", "17", 2));
     assert_eq!(view.created, Timestamp::parse("2026-01-01T00:00:00Z"));
     assert_eq!(view.deleted, Timestamp::parse("2026-01-02T00:00:00Z"));
     assert_eq!(view.grace, Some(Span::secs(30)));
     assert_eq!(view.finalizers, ["a.io/f", "b.io/f"]);
-    assert!(view.owners[0].controller && view.owners[0].blocks_deletion && view.owners[0].uid == "ou");
+    assert!(
+        view.owners[0].controller && view.owners[0].blocks_deletion && view.owners[0].uid == "ou"
+    );
+
     let [applier, operator] = &view.managers[..] else { panic!("two managers") };
     assert_eq!(applier.operation, ManagerOperation::Apply);
     assert!(applier.owns.spec && !applier.owns.status && !applier.owns.finalizers, "{applier:?}");
-    assert!(!operator.owns.spec && operator.owns.status && operator.owns.finalizers, "{operator:?}");
-    assert_eq!((operator.finalizers[0].as_str(), operator.subresource.as_str()), ("a.io/f", "status"));
+    assert!(
+        !operator.owns.spec && operator.owns.status && operator.owns.finalizers,
+        "{operator:?}"
+    );
+    assert_eq!(
+        (operator.finalizers[0].as_str(), operator.subresource.as_str()),
+        ("a.io/f", "status")
+    );
+
     assert_eq!((view.status, view.observed_generation), (StatusShape::Filled, Some(2)));
+
     let condition = &view.conditions[0];
     assert_eq!((condition.r#type.as_str(), condition.status), ("Ready", ConditionStatus::True));
     assert_eq!((condition.reason.as_str(), condition.message.as_str()), ("AllGood", "fine"));
@@ -70,6 +82,7 @@ fn the_view_keeps_only_fields_that_the_model_needs() {
     assert_eq!(view.fact("spec.replicas"), Some(&FactValue::Number(3)));
     assert_eq!(view.fact("status.readyReplicas"), Some(&FactValue::Number(3)));
     assert!(view.lints.is_empty() && view.paused.is_none() && view.bytes > 1000);
+
     let kept = serde_json::to_string(&view).expect("a view is JSON");
     for secret in ["hunter2", "example.org/", "last-applied", "https"] {
         assert!(!kept.contains(secret), "{secret} in {kept}");
@@ -87,26 +100,40 @@ fn annotations_and_labels_are_kept_by_name() {
         "labels": {"app.kubernetes.io/instance": "shop", "team": "payments", "pod-template-hash": "66b6c48dd5"},
         "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "o", "uid": "ou", "controller": true}],
     });
+
     let object = view(&json!({"metadata": metadata, "spec": {}, "status": {}}));
-    let keys = |marks: &std::collections::BTreeMap<String, String>| marks.keys().cloned().collect::<Vec<_>>().join(" ");
+    let keys = |marks: &std::collections::BTreeMap<String, String>| {
+        marks.keys().cloned().collect::<Vec<_>>().join(" ")
+    };
+
     assert_eq!(keys(&object.annotations), "example.org/owner-name loopwatch.dev/ignore");
     assert_eq!(object.annotations["example.org/owner-name"].len(), MAX_MARK);
     assert_eq!(keys(&object.labels), "app.kubernetes.io/instance pod-template-hash");
     assert!(object.paused.is_some(), "a switch is found beside them");
 
-    let partial = view(&json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata}));
+    let partial = view(
+        &json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata}),
+    );
+
     assert_eq!((&partial.annotations, &partial.labels), (&object.annotations, &object.labels));
     assert_eq!((&partial.owners, partial.name_hash), (&object.owners, object.name_hash));
-    assert_eq!((partial.owners[0].api_version.as_str(), partial.owners[0].controller), ("apps/v1", true));
+    assert_eq!(
+        (partial.owners[0].api_version.as_str(), partial.owners[0].controller),
+        ("apps/v1", true)
+    );
 }
 
 #[test]
 fn of_configuration_the_metadata_has_a_fingerprint_and_entries_of_data_alone_are_marked() {
     let hash_of = |object: &Value, extra| {
-        let decoded =
-            super::object(object.to_string().as_bytes(), DecodeOptions { key: &KEY, annotations: &[], extra });
+        let decoded = super::object(
+            object.to_string().as_bytes(),
+            DecodeOptions { key: &KEY, annotations: &[], extra },
+        );
+
         decoded.expect("an object").marks_hash
     };
+
     let metadata = json!({"name": "n", "uid": "u", "resourceVersion": "1", "labels": {"a": "1", "b": "2"},
         "annotations": {"c": "3"}, "finalizers": ["x/y"], "ownerReferences": [{"kind": "Shop", "name": "o", "uid": "1"}]});
     let with = |key: &str, value: Value| {
@@ -115,8 +142,10 @@ fn of_configuration_the_metadata_has_a_fingerprint_and_entries_of_data_alone_are
         json!({"metadata": metadata})
     };
     let hash = hash_of(&with("name", json!("n")), Extra::Marks);
+
     assert_ne!(hash, 0);
     assert_eq!(hash_of(&with("name", json!("n")), Extra::None), 0);
+
     let last_applied = json!({"c": "3", "kubectl.kubernetes.io/last-applied-configuration": "{}"});
     for (key, same) in [
         ("resourceVersion", json!("2")),
@@ -126,6 +155,7 @@ fn of_configuration_the_metadata_has_a_fingerprint_and_entries_of_data_alone_are
     ] {
         assert_eq!(hash_of(&with(key, same), Extra::Marks), hash, "{key}");
     }
+
     for (key, other) in [
         ("labels", json!({"a": "1", "b": "3"})),
         ("labels", json!({"a": "1", "b": "2", "c": "3"})),
@@ -136,6 +166,7 @@ fn of_configuration_the_metadata_has_a_fingerprint_and_entries_of_data_alone_are
     ] {
         assert_ne!(hash_of(&with(key, other), Extra::Marks), hash, "{key}");
     }
+
     for (tree, spec, only_data) in [
         (json!({"f:data": {".": {}, "f:a": {}}}), true, true),
         (json!({"f:data": {}, "f:binaryData": {}}), true, true),
@@ -145,25 +176,41 @@ fn of_configuration_the_metadata_has_a_fingerprint_and_entries_of_data_alone_are
         (json!({"f:data": {}, "f:status": {}}), true, false),
         (json!({"f:immutable": {}}), false, false),
     ] {
-        let view = view(&json!({"metadata": {"name": "n", "managedFields": [{"manager": "m", "fieldsV1": tree}]}}));
-        assert_eq!((view.managers[0].owns.spec, view.managers[0].owns.only_data), (spec, only_data), "{tree}");
+        let view = view(
+            &json!({"metadata": {"name": "n", "managedFields": [{"manager": "m", "fieldsV1": tree}]}}),
+        );
+
+        assert_eq!(
+            (view.managers[0].owns.spec, view.managers[0].owns.only_data),
+            (spec, only_data),
+            "{tree}"
+        );
     }
 }
 
 #[test]
 fn annotations_that_the_options_name_are_kept() {
-    let annotations = json!({"example.io/trash": "yes", "example.io/other": "x", "soft-delete/enable": "true"});
+    let annotations =
+        json!({"example.io/trash": "yes", "example.io/other": "x", "soft-delete/enable": "true"});
     let labels = json!({"example.io/trash": "label"});
     let object = json!({"metadata": {"name": "n", "annotations": annotations, "labels": labels}});
     let kept = |annotations: &[String]| {
-        let decoded =
-            super::object(object.to_string().as_bytes(), DecodeOptions { key: &KEY, annotations, extra: Extra::None });
+        let decoded = super::object(
+            object.to_string().as_bytes(),
+            DecodeOptions { key: &KEY, annotations, extra: Extra::None },
+        );
         let view = decoded.expect("an object");
+
         (view.annotations.into_keys().collect::<Vec<_>>(), view.labels.len())
     };
+
     assert_eq!(kept(&[]), (vec!["soft-delete/enable".to_owned()], 0));
+
     let named = ["example.io/trash".to_owned()];
-    assert_eq!(kept(&named), (vec!["example.io/trash".to_owned(), "soft-delete/enable".to_owned()], 0));
+    assert_eq!(
+        kept(&named),
+        (vec!["example.io/trash".to_owned(), "soft-delete/enable".to_owned()], 0)
+    );
 }
 
 #[test]
@@ -181,13 +228,19 @@ fn switches_are_found_and_the_most_specific_one_is_kept() {
         ),
         (json!({"metadata": {"name": "n"}, "spec": {"backup": {"suspend": true}}}), None),
         (json!({"metadata": {"name": "n"}, "spec": {"template": {"paused": true}}}), None),
-        (json!({"metadata": {"name": "n"}, "spec": {"managementPolicies": []}}), Some("spec.managementPolicies")),
+        (
+            json!({"metadata": {"name": "n"}, "spec": {"managementPolicies": []}}),
+            Some("spec.managementPolicies"),
+        ),
         (json!({"metadata": {"name": "n"}, "spec": {"managementPolicies": ["*"]}}), None),
         (
             json!({"metadata": {"name": "n", "annotations": {"b.io/paused": "true", "a.io/paused": "true"}}}),
             Some("annotation a.io/paused"),
         ),
-        (json!({"metadata": {"name": "n", "labels": {"do_not_reconcile": "true"}}}), Some("label do_not_reconcile")),
+        (
+            json!({"metadata": {"name": "n", "labels": {"do_not_reconcile": "true"}}}),
+            Some("label do_not_reconcile"),
+        ),
         (
             json!({"metadata": {"name": "n", "annotations": {"b.io/paused": "true"}}, "spec": {"paused": true}}),
             Some("spec.paused"),
@@ -199,18 +252,25 @@ fn switches_are_found_and_the_most_specific_one_is_kept() {
 
 #[test]
 fn hashes_depend_on_content_and_secret_but_not_on_the_order_of_keys() {
-    let read = |text: &str, key: u8| object(text.as_bytes(), &HashKey([key; 16])).expect("an object").hashes;
+    let read = |text: &str, key: u8| {
+        object(text.as_bytes(), &HashKey([key; 16])).expect("an object").hashes
+    };
     let one = r#"{"metadata":{"name":"n"},"spec":{"a":1,"b":[1,2]},"status":{"x":1,"y":2}}"#;
     let other = r#"{"status":{"y":2,"x":1},"spec":{"b":[1,2],"a":1},"metadata":{"name":"other","generation":9}}"#;
+
     assert_eq!(read(one, 1), read(other, 1));
     assert_ne!(read(one, 1).spec, read(one, 2).spec);
     assert_ne!(read(one, 1).spec, read(&one.replace("[1,2]", "[2,1]"), 1).spec);
+
     // Data outside the spec counts as spec: a ConfigMap has nothing else.
     let map = |value| {
         of(&json!({}), &json!({})).hashes.spec
             ^ view(&json!({"metadata": {"name": "n"}, "data": {"k": value}})).hashes.spec
     };
+
     assert_ne!(map("a"), map("b"));
-    // The value must not change between versions of this program: recordings and checkpoints contain it.
+
+    // The value must not change between versions of this program: recordings and checkpoints
+    // contain it.
     assert_eq!(format!("{:016x}", read(one, 1).spec), "1261ff2a8f860364");
 }

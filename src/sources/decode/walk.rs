@@ -9,7 +9,8 @@ use super::switches::Switches;
 use super::words;
 use super::{MAX_FACT, MAX_ITEMS};
 
-/// Maximum number of facts below the fields of the status, so that they leave room for those fields.
+/// Maximum number of facts below the fields of the status, so that they leave room for those
+/// fields.
 const MAX_NESTED_FACTS: usize = 40;
 
 /// Longest path of a fact, in bytes.
@@ -25,7 +26,8 @@ pub(super) struct Walk<'w> {
     pub(super) path: String,
     /// Number of facts below the fields of the status.
     pub(super) nested: usize,
-    /// Whether the status has a value that is not the zero value of its type, or is too deep for the walk.
+    /// Whether the status has a value that is not the zero value of its type, or is too deep for
+    /// the walk.
     pub(super) nonzero: bool,
 }
 
@@ -40,13 +42,16 @@ impl Walk<'_> {
             Scalar::Text(value) => FactValue::Text(words::cut(value, MAX_FACT).to_owned()),
             Scalar::Null | Scalar::Float(_) | Scalar::Tree => return,
         };
+
         if self.view.facts.len() >= MAX_ITEMS || (nested && self.nested >= MAX_NESTED_FACTS) {
             self.lints.add(Lint::ManyFacts);
             return;
         }
+
         if self.path.len() > MAX_PATH {
             return;
         }
+
         self.nested += usize::from(nested);
         self.view.facts.push(Fact { path: self.path.clone(), value });
     }

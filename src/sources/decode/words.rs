@@ -2,19 +2,22 @@
 //!
 //! Keys are CamelCase, snake_case or kebab-case, but use the same words.
 
-/// A word in lower case, without an allocation. Words that do not fit are cut, because no table contains them.
+/// A word in lower case, without an allocation. Words that do not fit are cut, because no table
+/// contains them.
 struct LowercaseWord {
     bytes: [u8; 24],
     length: usize,
 }
 
-/// Whether a scalar of the status under this key reports progress: a phase, a count, a verdict, an error.
+/// Whether a scalar of the status under this key reports progress: a phase, a count, a verdict, an
+/// error.
 pub(super) fn reports_state(key: &str) -> bool {
     last_word_reports_state(LowercaseWord::new(last_word(key)).as_str())
         || first_word_reports_state(LowercaseWord::new(first_word(key)).as_str())
 }
 
-/// Whether a field of the status itself under this key names the revision of its replicas, as in a StatefulSet.
+/// Whether a field of the status itself under this key names the revision of its replicas, as in a
+/// StatefulSet.
 pub(super) fn is_revision(key: &str) -> bool {
     matches!(key, "currentRevision" | "updateRevision")
 }
@@ -24,7 +27,8 @@ pub(super) fn lists_errors(key: &str) -> bool {
     matches!(LowercaseWord::new(last_word(key)).as_str(), "errors" | "problems" | "failures")
 }
 
-/// Whether a time of the status under this key marks the start or end of a run, or a schedule that fired.
+/// Whether a time of the status under this key marks the start or end of a run, or a schedule that
+/// fired.
 pub(super) fn is_milestone_time(key: &str) -> bool {
     let first = LowercaseWord::new(first_word(key));
     match LowercaseWord::new(last_word(key)).as_str() {
@@ -65,19 +69,25 @@ pub(super) fn has_word(key: &str, meant: impl Fn(&str) -> bool) -> bool {
         if meant(LowercaseWord::new(word).as_str()) {
             return true;
         }
+
         // Skips at least a separator, which is ASCII.
         rest = &rest[word.len().max(1)..];
     }
+
     false
 }
 
-/// Whether a number of the status under this key is the generation that the operator has seen. Others, such as
-/// `nodeClassObservedGeneration`, belong to another object.
+/// Whether a number of the status under this key is the generation that the operator has seen.
+/// Others, such as `nodeClassObservedGeneration`, belong to another object.
 pub(super) fn is_observed_generation(key: &str) -> bool {
-    const SEEN: [&str; 7] = ["observed", "evaluated", "reconciled", "handled", "processed", "applied", "synced"];
+    const SEEN: [&str; 7] =
+        ["observed", "evaluated", "reconciled", "handled", "processed", "applied", "synced"];
+
     let Some(seen) = key.strip_suffix("Generation") else { return false };
     seen == "observed"
-        || seen.strip_prefix("last").is_some_and(|seen| SEEN.iter().any(|word| seen.eq_ignore_ascii_case(word)))
+        || seen
+            .strip_prefix("last")
+            .is_some_and(|seen| SEEN.iter().any(|word| seen.eq_ignore_ascii_case(word)))
 }
 
 /// Whether the value under this key changes without a change of state: a time, a heartbeat.
@@ -85,9 +95,8 @@ pub(super) fn is_volatile(key: &str) -> bool {
     let last = LowercaseWord::new(last_word(key));
     match last.as_str() {
         "time" | "timestamp" | "heartbeat" | "at" => true,
-        "checked" | "updated" | "seen" | "synced" | "probed" | "resync" | "refreshed" | "evaluated" => {
-            first_word(key).eq_ignore_ascii_case("last")
-        }
+        "checked" | "updated" | "seen" | "synced" | "probed" | "resync" | "refreshed"
+        | "evaluated" => first_word(key).eq_ignore_ascii_case("last"),
         _ => false,
     }
 }
@@ -118,9 +127,11 @@ pub(super) fn split_words(key: &str) -> Vec<String> {
         if !word.is_empty() {
             words.push(word.to_ascii_lowercase());
         }
+
         // Skips a separator, which is ASCII, or a word, which ends on a character boundary.
         rest = if word.is_empty() { &rest[end..] } else { &rest[word.len()..] };
     }
+
     words
 }
 
@@ -157,10 +168,13 @@ fn first_word_reports_state(word: &str) -> bool {
 fn last_word(key: &str) -> &str {
     let bytes = key.as_bytes();
     for i in (1..bytes.len()).rev() {
-        if is_separator(bytes[i - 1]) || (bytes[i].is_ascii_uppercase() && !bytes[i - 1].is_ascii_uppercase()) {
+        if is_separator(bytes[i - 1])
+            || (bytes[i].is_ascii_uppercase() && !bytes[i - 1].is_ascii_uppercase())
+        {
             return key.get(i..).unwrap_or(key);
         }
     }
+
     key
 }
 
@@ -168,10 +182,13 @@ fn last_word(key: &str) -> &str {
 fn first_word(key: &str) -> &str {
     let bytes = key.as_bytes();
     for i in 0..bytes.len() {
-        if is_separator(bytes[i]) || (i > 0 && bytes[i].is_ascii_uppercase() && !bytes[i - 1].is_ascii_uppercase()) {
+        if is_separator(bytes[i])
+            || (i > 0 && bytes[i].is_ascii_uppercase() && !bytes[i - 1].is_ascii_uppercase())
+        {
             return key.get(..i).unwrap_or(key);
         }
     }
+
     key
 }
 
@@ -198,6 +215,7 @@ impl SpecKey {
                 | "partition"
                 | "completions"
         );
+
         let names_wanted_state = matches!(
             last.as_str(),
             "state"
@@ -211,6 +229,7 @@ impl SpecKey {
                 | "enabled"
                 | "disabled"
         );
+
         Self { names_count, names_wanted_state }
     }
 }
@@ -251,9 +270,17 @@ mod tests {
 
     #[test]
     fn keys_report_state_by_their_words() {
-        for key in ["phase", "updateStatus", "PostgresClusterStatus", "readyReplicas", "numberReady", "failureReason"] {
+        for key in [
+            "phase",
+            "updateStatus",
+            "PostgresClusterStatus",
+            "readyReplicas",
+            "numberReady",
+            "failureReason",
+        ] {
             assert!(reports_state(key), "{key}");
         }
+
         for key in ["name", "url", "statusText", "certificate", "podIP", "readerEndpoint"] {
             assert!(!reports_state(key), "{key}");
         }
@@ -261,13 +288,19 @@ mod tests {
 
     #[test]
     fn heartbeats_are_volatile() {
-        for key in ["lastTransitionTime", "lastChecked", "observedAt", "reconciledAt", "lastHeartBeatTime"] {
+        for key in
+            ["lastTransitionTime", "lastChecked", "observedAt", "reconciledAt", "lastHeartBeatTime"]
+        {
             assert!(is_volatile(key), "{key}");
         }
+
         for key in ["updated", "format", "lastOperation", "checked", "time_zone"] {
             assert!(!is_volatile(key), "{key}");
         }
-        assert!(is_timestamp("2026-01-01T00:00:00Z") && is_timestamp("2025-07-24 19:54:15 +0000 UTC"));
+
+        assert!(
+            is_timestamp("2026-01-01T00:00:00Z") && is_timestamp("2025-07-24 19:54:15 +0000 UTC")
+        );
         assert!(!is_timestamp("2026-01-01") && !is_timestamp("v1.2.3-4-gabcdef0123456"));
     }
 

@@ -1,4 +1,5 @@
-//! The kinds that the API server serves, from aggregated discovery, or from requests per group on older servers.
+//! The kinds that the API server serves, from aggregated discovery, or from requests per group on
+//! older servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -178,12 +179,14 @@ impl ApiResources {
                 api_resources.add_version(cluster, "", &version).await?;
             }
         }
+
         let (groups, tag) = cluster.get_tagged::<DiscoveryDocument>("/apis", AGGREGATED).await?;
         api_resources.tag = tag;
         if groups.kind == "APIGroupDiscoveryList" {
             api_resources.add_aggregated(groups);
             return Ok(api_resources);
         }
+
         for group in groups.groups {
             let ApiGroupDocument { name, versions, preferred_version } = group;
             let others = versions.into_iter().filter(|v| v.version != preferred_version.version);
@@ -191,10 +194,12 @@ impl ApiResources {
                 api_resources.add_version(cluster, &name, &version.version).await?;
             }
         }
+
         Ok(api_resources)
     }
 
-    /// Whether the served kinds have changed. The check is cheap with ETags; without them, it always returns false.
+    /// Whether the served kinds have changed. The check is cheap with ETags; without them, it
+    /// always returns false.
     pub(crate) async fn is_outdated(&self, cluster: &Cluster) -> Result<bool, Failure> {
         Ok(self.tag.is_some() && !self.has_current_tag(cluster).await?)
     }
@@ -204,7 +209,8 @@ impl ApiResources {
         Ok(self.unknown.is_empty() && self.has_current_tag(cluster).await?)
     }
 
-    /// Whether reading the kinds again would certainly give the same result, even if groups are missing in it.
+    /// Whether reading the kinds again would certainly give the same result, even if groups are
+    /// missing in it.
     pub(crate) async fn has_current_tag(&self, cluster: &Cluster) -> Result<bool, Failure> {
         match &self.tag {
             Some(tag) => cluster.is_unchanged("/apis", AGGREGATED, tag).await,
@@ -232,10 +238,16 @@ impl ApiResources {
         self.tag.is_some()
     }
 
-    /// The kind of this group and name. If several resources have the kind, one that can be watched.
+    /// The kind of this group and name. If several resources have the kind, one that can be
+    /// watched.
     pub(crate) fn find_kind(&self, group: &str, kind: &str) -> Option<&ApiKind> {
         let first = (group.to_owned(), String::new());
-        let in_group = self.kinds.range(first..).map(|(_, known)| known).take_while(|known| known.group == group);
+        let in_group = self
+            .kinds
+            .range(first..)
+            .map(|(_, known)| known)
+            .take_while(|known| known.group == group);
+
         in_group.filter(|known| known.kind == kind).max_by_key(|known| known.watchable)
     }
 
@@ -250,13 +262,16 @@ impl ApiResources {
     }
 
     fn add_aggregated(&mut self, document: DiscoveryDocument) {
-        for AggregatedGroup { metadata: ObjectMetadata { name: group, .. }, versions } in document.items {
+        for AggregatedGroup { metadata: ObjectMetadata { name: group, .. }, versions } in
+            document.items
+        {
             for AggregatedVersion { version, resources, freshness } in versions {
                 if freshness == "Stale" {
                     self.unknown.insert(group.clone());
                 }
                 for resource in resources {
-                    let AggregatedResource { response_kind, scope, verbs, subresources, .. } = resource;
+                    let AggregatedResource { response_kind, scope, verbs, subresources, .. } =
+                        resource;
                     self.add(ApiKind {
                         group: group.clone(),
                         version: version.clone(),
@@ -275,9 +290,19 @@ impl ApiResources {
         }
     }
 
-    /// Adds one group and version from an API server without aggregated discovery. A failing group affects no other.
-    async fn add_version(&mut self, cluster: &Cluster, group: &str, version: &str) -> Result<(), Failure> {
-        let path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    /// Adds one group and version from an API server without aggregated discovery. A failing group
+    /// affects no other.
+    async fn add_version(
+        &mut self,
+        cluster: &Cluster,
+        group: &str,
+        version: &str,
+    ) -> Result<(), Failure> {
+        let path = if group.is_empty() {
+            format!("/api/{version}")
+        } else {
+            format!("/apis/{group}/{version}")
+        };
         let document: DiscoveryDocument = match cluster.get_json(&path, JSON).await {
             Ok(document) => document,
             Err(failure) if failure.status.is_some() => {
@@ -286,9 +311,12 @@ impl ApiResources {
             }
             Err(failure) => return Err(failure),
         };
+
         let with_status: BTreeSet<&str> =
             document.resources.iter().filter_map(|r| r.name.strip_suffix("/status")).collect();
-        for ApiResourceDocument { name, kind, singular_name, short_names, namespaced, verbs } in &document.resources {
+        for ApiResourceDocument { name, kind, singular_name, short_names, namespaced, verbs } in
+            &document.resources
+        {
             if name.contains('/') {
                 continue;
             }
@@ -306,6 +334,7 @@ impl ApiResources {
                 has_status: with_status.contains(name.as_str()),
             });
         }
+
         Ok(())
     }
 
@@ -316,10 +345,12 @@ impl ApiResources {
             return;
         };
         let mut versions = std::mem::take(&mut known.versions);
+
         versions.extend(kind.versions.iter().cloned());
         if !known.watchable && kind.watchable {
             *known = kind;
         }
+
         known.versions = versions;
     }
 }
@@ -365,7 +396,8 @@ mod tests {
     use crate::sources::fake::{Reply, Script};
 
     async fn kinds(documents: &[&str]) -> Vec<String> {
-        let replies = documents.iter().map(|document| Reply::Response(200, vec![], (*document).to_owned()));
+        let replies =
+            documents.iter().map(|document| Reply::Response(200, vec![], (*document).to_owned()));
         let api_resources = ApiResources::read(&Script::new(replies).cluster()).await;
         api_resources.expect("readable").kinds().map(ToString::to_string).collect()
     }
@@ -378,13 +410,17 @@ mod tests {
             {"metadata":{"name":"c.io"},"versions":[{"version":"v1","resources":null}]},
             {"metadata":{"name":"a.io"},"versions":[{"version":"v1","resources":[{"resource":"ws",
                 "responseKind":{"kind":"W"},"verbs":null,"subresources":null}]}]}]}"#;
+
         assert_eq!(kinds(&[core, groups]).await, ["a.io/W"]);
+
         let (core, groups) = (
             r#"{"versions":null}"#,
             r#"{"groups":[{"name":"a.io","preferredVersion":{"version":"v1"},
             "versions":null},{"name":"b.io","preferredVersion":{"version":"v1"}}]}"#,
         );
-        let (empty, one) = (r#"{"resources":null}"#, r#"{"resources":[{"name":"ws","kind":"W","verbs":null}]}"#);
+        let (empty, one) =
+            (r#"{"resources":null}"#, r#"{"resources":[{"name":"ws","kind":"W","verbs":null}]}"#);
+
         assert_eq!(kinds(&[core, groups, one, empty]).await, ["a.io/W"]);
     }
 }

@@ -1,10 +1,12 @@
 //! Which child kinds are worth a watch, and in which scopes, according to samples.
 //!
-//! The permission to create Pods makes neither all Pods of a cluster children of the operator's objects nor a watch of
-//! all Pods cheap. A round samples a few objects of each child kind: at the start of its list, where the last round
-//! stopped, and in namespaces of primary objects. A kind earns its watch by an object that belongs to a primary object.
-//! The watch then covers the whole scope if that has few foreign objects, and otherwise only the namespaces with
-//! children. Rounds repeat, ever more rarely, until each kind is watched; a new primary object brings the next forward.
+//! The permission to create Pods makes neither all Pods of a cluster children of the operator's
+//! objects nor a watch of all Pods cheap. A round samples a few objects of each child kind: at the
+//! start of its list, where the last round stopped, and in namespaces of primary objects. A kind
+//! earns its watch by an object that belongs to a primary object. The watch then covers the whole
+//! scope if that has few foreign objects, and otherwise only the namespaces with children. Rounds
+//! repeat, ever more rarely, until each kind is watched; a new primary object brings the next
+//! forward.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -66,7 +68,8 @@ const MOST_NAMESPACES: usize = 500;
 const NAMESPACES_PER_ROUND: usize = 3;
 /// Limit on single namespaces in which a child kind of the whole cluster is watched.
 const MOST_SCOPES: usize = 8;
-/// Foreign objects for which a watch is too costly: their metadata is about 2 MB, transferred with every list.
+/// Foreign objects for which a watch is too costly: their metadata is about 2 MB, transferred with
+/// every list.
 const FOREIGN_OBJECTS: u64 = 1_000;
 /// Foreign objects for which a watch of whole objects is too costly: they are about 1 to 2 MB.
 const FOREIGN_WHOLE_OBJECTS: u64 = 200;
@@ -78,8 +81,8 @@ const AFTER_NEW_PRIMARY: Duration = Duration::from_secs(5);
 // === impl ChildKinds ===
 
 impl ChildKinds {
-    /// When the next round is due. A new primary object brings it forward, but not by much after many rounds in vain:
-    /// an operator may create primary objects all the time.
+    /// When the next round is due. A new primary object brings it forward, but not by much after
+    /// many rounds in vain: an operator may create primary objects all the time.
     pub(super) fn due(&self, new_primary: Option<Instant>) -> Option<Instant> {
         let last = self.last?;
         let early = new_primary.map(|at| (at + AFTER_NEW_PRIMARY).max(last + self.wait / 8));
@@ -87,8 +90,8 @@ impl ChildKinds {
         Some(early.map_or(regular, |early| early.min(regular)))
     }
 
-    /// Takes a round. `primaries` and `candidates` are watches that the account may open; `new` holds namespaces with
-    /// new primary objects. Returns whether the watched scopes have changed.
+    /// Takes a round. `primaries` and `candidates` are watches that the account may open; `new`
+    /// holds namespaces with new primary objects. Returns whether the watched scopes have changed.
     pub(super) async fn round(
         &mut self,
         cluster: &Cluster,
@@ -97,35 +100,45 @@ impl ChildKinds {
         candidates: &[&WatchedKind],
         new: BTreeSet<String>,
     ) -> bool {
-        let owners: Owners = primaries.iter().map(|kind| (kind.group.as_str(), kind.kind.as_str())).collect();
+        let owners: Owners =
+            primaries.iter().map(|kind| (kind.group.as_str(), kind.kind.as_str())).collect();
         self.anywhere = primaries.iter().any(|kind| kind.scope == Scope::Cluster);
+
         let before = self.conclusions();
         let exist = self.sample_primaries(cluster, key, primaries, new).await;
         let mut by_kind: BTreeMap<(String, String), Vec<&WatchedKind>> = BTreeMap::new();
+
         for candidate in candidates.iter().filter(|_| exist) {
             by_kind.entry(id(candidate)).or_default().push(candidate);
         }
+
         by_kind.retain(|name, scopes| !scopes.iter().all(|kind| self.covers(name, &kind.scope)));
-        let samples =
-            by_kind.iter().map(|(name, scopes)| self.sample_kind(cluster, key, name, scopes, &owners).boxed());
+        let samples = by_kind
+            .iter()
+            .map(|(name, scopes)| self.sample_kind(cluster, key, name, scopes, &owners).boxed());
         let samples = concurrently(samples.collect()).await.unwrap_or_default();
         let visited = NAMESPACES_PER_ROUND.min(self.namespaces.len());
+
         self.namespaces.rotate_left(visited);
         for (name, sampled) in by_kind.keys().zip(samples) {
             // The next round visits the namespaces of children that the start of a list has shown.
             self.visit_first(sampled.iter().flat_map(|s| s.own.iter().cloned()).collect());
             self.kinds.entry(name.clone()).or_default().learn(&sampled);
         }
+
         let changed = before != self.conclusions();
         let (first, longest) = ROUND_EVERY;
-        self.wait = if changed || self.wait.is_zero() { first } else { (self.wait * 2).min(longest) };
+        self.wait =
+            if changed || self.wait.is_zero() { first } else { (self.wait * 2).min(longest) };
         self.last = Some(Instant::now());
+
         changed
     }
 
     /// All scopes with children, and whether each is worth a watch.
     fn conclusions(&self) -> Vec<(BTreeSet<Scope>, BTreeSet<Scope>)> {
-        let found = self.kinds.values().filter(|kind| !kind.scopes.is_empty() || !kind.costly.is_empty());
+        let found =
+            self.kinds.values().filter(|kind| !kind.scopes.is_empty() || !kind.costly.is_empty());
         found.map(|kind| (kind.scopes.clone(), kind.costly.clone())).collect()
     }
 
@@ -137,6 +150,7 @@ impl ChildKinds {
             let metadata_only = metadata_only(&candidate.scope);
             return vec![WatchedKind { filtered: true, metadata_only, ..candidate.clone() }];
         }
+
         let parts = kind.scopes.iter().filter(|_| candidate.scope == Scope::AllNamespaces);
         let within = |scope: &Scope| WatchedKind {
             watch: WatchId::new(&candidate.group, &candidate.resource, scope),
@@ -145,6 +159,7 @@ impl ChildKinds {
             metadata_only: metadata_only(scope),
             ..candidate.clone()
         };
+
         parts.take(MOST_SCOPES).map(within).collect()
     }
 
@@ -152,14 +167,22 @@ impl ChildKinds {
     pub(super) fn left_out(&self, candidates: &[WatchedKind]) -> Vec<LeftOut> {
         let mut left_out = Vec::new();
         for (name, kind) in &self.kinds {
-            let Some(candidate) = candidates.iter().find(|candidate| id(candidate) == *name) else { continue };
+            let Some(candidate) = candidates.iter().find(|candidate| id(candidate) == *name) else {
+                continue;
+            };
             let beyond = kind.scopes.len().saturating_sub(MOST_SCOPES);
-            if candidate.scope == Scope::AllNamespaces && !kind.scopes.contains(&candidate.scope) && beyond > 0 {
+            if candidate.scope == Scope::AllNamespaces
+                && !kind.scopes.contains(&candidate.scope)
+                && beyond > 0
+            {
                 left_out.push(LeftOut {
                     what: format!("{} children in {beyond} namespaces", candidate.kind),
-                    why: format!("loopwatch watches a child kind in {MOST_SCOPES} namespaces at most"),
+                    why: format!(
+                        "loopwatch watches a child kind in {MOST_SCOPES} namespaces at most"
+                    ),
                 });
             }
+
             if !kind.crowded.is_empty() && !candidate.metadata_only {
                 left_out.push(LeftOut {
                     what: format!("the status of {} children", candidate.kind),
@@ -168,6 +191,7 @@ impl ChildKinds {
                     ),
                 });
             }
+
             if !kind.costly.is_empty() && kind.scopes.is_empty() {
                 left_out.push(LeftOut {
                     what: format!("{} children", candidate.kind),
@@ -177,10 +201,12 @@ impl ChildKinds {
                 });
             }
         }
+
         left_out
     }
 
-    /// Whether children may be in a namespace: those of a namespaced object are in its own namespace.
+    /// Whether children may be in a namespace: those of a namespaced object are in its own
+    /// namespace.
     fn may_have_children(&self, namespace: &str) -> bool {
         self.anywhere || self.namespaces.iter().any(|known| known == namespace)
     }
@@ -203,8 +229,10 @@ impl ChildKinds {
             sample(cluster, key, kind, &kind.scope, token).map(Ok).boxed()
         });
         let samples = concurrently(samples.collect()).await.unwrap_or_default();
-        let exist =
-            !new.is_empty() || !self.tokens.is_empty() || samples.iter().flatten().any(|sample| sample.total > Some(0));
+        let exist = !new.is_empty()
+            || !self.tokens.is_empty()
+            || samples.iter().flatten().any(|sample| sample.total > Some(0));
+
         self.tokens.clear();
         let mut found: Vec<String> = new.into_iter().collect();
         for (kind, sample) in primaries.iter().zip(samples) {
@@ -214,6 +242,7 @@ impl ChildKinds {
                 self.tokens.insert(kind.watch.clone(), sample.token);
             }
         }
+
         found.retain(|namespace| !self.namespaces.contains(namespace));
         self.visit_first(found);
         exist
@@ -228,7 +257,8 @@ impl ChildKinds {
         self.namespaces.truncate(MOST_NAMESPACES);
     }
 
-    /// Samples the scopes of one child kind: the whole scope and some namespaces in it, or single namespaces.
+    /// Samples the scopes of one child kind: the whole scope and some namespaces in it, or single
+    /// namespaces.
     async fn sample_kind(
         &self,
         cluster: &Cluster,
@@ -239,17 +269,23 @@ impl ChildKinds {
     ) -> Result<Vec<SampledScope>, Failure> {
         let token = self.kinds.get(name).map_or("", |kind| kind.token.as_str());
         let visits = self.namespaces.iter().take(NAMESPACES_PER_ROUND);
-        let visits =
-            visits.map(|namespace| Scope::Namespace(namespace.clone())).filter(|scope| !self.covers(name, scope));
+        let visits = visits
+            .map(|namespace| Scope::Namespace(namespace.clone()))
+            .filter(|scope| !self.covers(name, scope));
         let mut sampled = Vec::new();
+
         for kind in scopes.iter().filter(|kind| !self.covers(name, &kind.scope)) {
             if kind.scope.namespace().is_some_and(|namespace| !self.may_have_children(namespace)) {
                 continue;
             }
+
             let whole = kind.scope.namespace().is_none();
             let token = if whole { token } else { "" };
-            let Some(first) = sample(cluster, key, kind, &kind.scope, token).await else { continue };
+            let Some(first) = sample(cluster, key, kind, &kind.scope, token).await else {
+                continue;
+            };
             let is_all = first.total.is_some() && first.token.is_empty();
+
             sampled.push(SampledScope::new(kind.scope.clone(), first, owners));
             if kind.scope == Scope::AllNamespaces && !is_all {
                 for scope in visits.clone() {
@@ -259,6 +295,7 @@ impl ChildKinds {
                 }
             }
         }
+
         Ok(sampled)
     }
 }
@@ -285,12 +322,15 @@ impl ChildKind {
                 self.total = sample.total.unwrap_or(self.total);
                 self.token.clone_from(&sample.token);
             }
+
             if own.is_empty() && !(is_whole && own_anywhere) {
                 continue;
             }
+
             let objects = sample.objects.len().max(1) as u64;
             let total = sample.total.unwrap_or(self.total);
             let foreign = total * (objects - (own.len() as u64).min(objects)) / objects;
+
             if foreign <= FOREIGN_OBJECTS {
                 self.scopes.insert(scope.clone());
                 self.costly.remove(scope);
@@ -309,7 +349,13 @@ fn id(kind: &WatchedKind) -> (String, String) {
 }
 
 /// Samples one scope. A kind that cannot be sampled now shows nothing now.
-async fn sample(cluster: &Cluster, key: &HashKey, kind: &WatchedKind, scope: &Scope, token: &str) -> Option<Sample> {
+async fn sample(
+    cluster: &Cluster,
+    key: &HashKey,
+    kind: &WatchedKind,
+    scope: &Scope,
+    token: &str,
+) -> Option<Sample> {
     let path = collection(&kind.group, &kind.version, &kind.resource, scope.namespace());
     Sample::request(cluster, key, &path, OBJECTS, token).await.ok()
 }

@@ -1,15 +1,16 @@
 //! The account's permissions, according to the API server's own reviews.
 
 use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, ResourceRule, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SelfSubjectRulesReview,
-    SelfSubjectRulesReviewSpec,
+    ResourceAttributes, ResourceRule, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+    SelfSubjectRulesReview, SelfSubjectRulesReviewSpec,
 };
 use loopwatch_model::observation::{Cause, Permission};
 
 use crate::sources::cluster::Cluster;
 use crate::sources::failure::Failure;
 
-/// The rules in force in one namespace: those of the cluster and those of the namespace, merged by the API server.
+/// The rules in force in one namespace: those of the cluster and those of the namespace, merged by
+/// the API server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Rules {
     /// All rules except those for single named objects, which grant nothing for a whole kind.
@@ -26,10 +27,14 @@ const MOST_EXCESS: usize = 50;
 impl Rules {
     pub(crate) fn new(mut rules: Vec<ResourceRule>, incomplete: bool) -> Self {
         rules.retain(|rule| names(&rule.resource_names).is_empty());
+
         // The API server lists rules in any order, and repeats those that several roles grant.
-        let content = |rule: &ResourceRule| (rule.api_groups.clone(), rule.resources.clone(), rule.verbs.clone());
+        let content = |rule: &ResourceRule| {
+            (rule.api_groups.clone(), rule.resources.clone(), rule.verbs.clone())
+        };
         rules.sort_by_key(content);
         rules.dedup_by_key(|rule| content(rule));
+
         Self { rules, incomplete }
     }
 
@@ -69,10 +74,12 @@ impl Rules {
         self.rules.iter().any(|rule| allows(rule, verb, group, resource))
     }
 
-    /// Whether a rule that names the group allows the verb. A rule for all groups does not show ownership.
+    /// Whether a rule that names the group allows the verb. A rule for all groups does not show
+    /// ownership.
     pub(crate) fn allow_by_name(&self, verb: &str, group: &str, resource: &str) -> bool {
         self.rules.iter().any(|rule| {
-            names(&rule.api_groups).iter().any(|named| named == group) && allows(rule, verb, group, resource)
+            names(&rule.api_groups).iter().any(|named| named == group)
+                && allows(rule, verb, group, resource)
         })
     }
 
@@ -83,6 +90,7 @@ impl Rules {
             rule.verbs.iter().any(|verb| !["get", "list", "watch"].contains(&verb.as_str()))
                 && names(&rule.api_groups).iter().any(|group| !reviews.contains(&group.as_str()))
         };
+
         !self.rules.iter().any(writes)
     }
 
@@ -90,7 +98,11 @@ impl Rules {
     pub(crate) fn excess(&self) -> Vec<Permission> {
         let writes = ["*", "create", "update", "patch", "delete", "deletecollection"];
         let mut excess = Vec::new();
-        for rule in self.rules.iter().filter(|rule| names(&rule.api_groups).iter().any(|group| group == "*")) {
+        for rule in self
+            .rules
+            .iter()
+            .filter(|rule| names(&rule.api_groups).iter().any(|group| group == "*"))
+        {
             for verb in rule.verbs.iter().filter(|verb| writes.contains(&verb.as_str())) {
                 excess.extend(names(&rule.resources).iter().map(|resource| Permission {
                     verb: verb.clone(),
@@ -99,6 +111,7 @@ impl Rules {
                 }));
             }
         }
+
         excess.sort();
         excess.dedup();
         excess.truncate(MOST_EXCESS);
@@ -120,12 +133,13 @@ fn allows(rule: &ResourceRule, verb: &str, group: &str, resource: &str) -> bool 
 
 /// Whether a rule allows the subresource of every resource, as `*/status` does.
 fn allows_subresource(rule: &ResourceRule, resource: &str) -> bool {
-    resource
-        .split_once('/')
-        .is_some_and(|(_, sub)| names(&rule.resources).iter().any(|allowed| allowed.strip_prefix("*/") == Some(sub)))
+    resource.split_once('/').is_some_and(|(_, sub)| {
+        names(&rule.resources).iter().any(|allowed| allowed.strip_prefix("*/") == Some(sub))
+    })
 }
 
-/// Whether the account has the permission; `None` if the cluster forbids the review. An empty namespace means all.
+/// Whether the account has the permission; `None` if the cluster forbids the review. An empty
+/// namespace means all.
 pub(crate) async fn is_allowed(
     cluster: &Cluster,
     permission: &Permission,
@@ -141,11 +155,16 @@ pub(crate) async fn is_allowed(
         subresource: Some(subresource.to_owned()),
         ..ResourceAttributes::default()
     };
-    let spec =
-        SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..SelfSubjectAccessReviewSpec::default() };
+
+    let spec = SelfSubjectAccessReviewSpec {
+        resource_attributes: Some(attributes),
+        ..SelfSubjectAccessReviewSpec::default()
+    };
     let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
     match cluster.review(&path::<SelfSubjectAccessReview>(), &review).await {
-        Ok(SelfSubjectAccessReview { status, .. }) => Ok(Some(status.ok_or_else(no_status)?.allowed)),
+        Ok(SelfSubjectAccessReview { status, .. }) => {
+            Ok(Some(status.ok_or_else(no_status)?.allowed))
+        }
         Err(failure) if failure.cause == Cause::Forbidden => Ok(None),
         Err(failure) => Err(failure),
     }
@@ -169,10 +188,22 @@ mod tests {
     #[tokio::test]
     async fn rules_are_read_from_any_authorizer() {
         for (body, expected) in [
-            (r#"{"status":{"resourceRules":[{"verbs":["get"]}],"incomplete":true}}"#, Ok((1, true))),
-            (r#"{"status":{"resourceRules":null,"nonResourceRules":null,"incomplete":null}}"#, Ok((0, false))),
-            (r#"{"status":{"resourceRules":[{"verbs":null,"apiGroups":null,"resourceNames":null}]}}"#, Ok((1, false))),
-            (r#"{"metadata":null,"spec":null,"status":{"evaluationError":"oops","new":[1]},"more":1}"#, Ok((0, false))),
+            (
+                r#"{"status":{"resourceRules":[{"verbs":["get"]}],"incomplete":true}}"#,
+                Ok((1, true)),
+            ),
+            (
+                r#"{"status":{"resourceRules":null,"nonResourceRules":null,"incomplete":null}}"#,
+                Ok((0, false)),
+            ),
+            (
+                r#"{"status":{"resourceRules":[{"verbs":null,"apiGroups":null,"resourceNames":null}]}}"#,
+                Ok((1, false)),
+            ),
+            (
+                r#"{"metadata":null,"spec":null,"status":{"evaluationError":"oops","new":[1]},"more":1}"#,
+                Ok((0, false)),
+            ),
             (r#"{"status":{"resourceRules":[{"verbs":"get"}]}}"#, Err(Cause::Undecodable)),
             (r#"{"status":{"resourceRules":{}}}"#, Err(Cause::Undecodable)),
             (r#"{"status":"Failure","kind":"Status","apiVersion":"v1"}"#, Err(Cause::Undecodable)),
@@ -182,14 +213,21 @@ mod tests {
         ] {
             let script = Script::new([Reply::Response(201, vec![], body.to_owned())]);
             let rules = Rules::review(&script.cluster(), "ns").await;
-            let rules = rules.map(|rules| (rules.rules.len(), rules.incomplete)).map_err(|failure| failure.cause);
+            let rules = rules
+                .map(|rules| (rules.rules.len(), rules.incomplete))
+                .map_err(|failure| failure.cause);
+
             assert_eq!(rules, expected, "{body}");
         }
     }
 
     #[tokio::test]
     async fn access_is_allowed_only_by_an_answer() {
-        let permission = Permission { verb: "list".to_owned(), resource: "pods".to_owned(), ..Permission::default() };
+        let permission = Permission {
+            verb: "list".to_owned(),
+            resource: "pods".to_owned(),
+            ..Permission::default()
+        };
         for (code, body, expected) in [
             (201, r#"{"status":{"allowed":true,"denied":null,"reason":"RBAC"}}"#, Ok(Some(true))),
             (201, r#"{"status":{}}"#, Ok(Some(false))),
@@ -200,6 +238,7 @@ mod tests {
         ] {
             let script = Script::new([Reply::Response(code, vec![], body.to_owned())]);
             let allowed = is_allowed(&script.cluster(), &permission, "").await;
+
             assert_eq!(allowed.map_err(|failure| failure.cause), expected, "{body}");
         }
     }
@@ -219,9 +258,13 @@ mod tests {
             ],
             false,
         );
+
         assert!(rules.allow("update", "example.io", "widgets/status"));
         assert!(rules.allow("update", "example.io", "gadgets/finalizers"));
-        assert!(!rules.allow("update", "example.io", "widgets"), "a subresource is not the resource");
+        assert!(
+            !rules.allow("update", "example.io", "widgets"),
+            "a subresource is not the resource"
+        );
         assert!(!rules.allow("patch", "example.io", "widgets/status"));
         assert!(rules.allow("get", "apps", "deployments/scale"));
         assert!(!rules.allow_by_name("get", "apps", "deployments"));
@@ -229,8 +272,11 @@ mod tests {
 
     #[test]
     fn rules_for_named_objects_do_not_apply_to_the_kind() {
-        let named =
-            ResourceRule { resource_names: Some(vec!["one".to_owned()]), ..rule(&["*"], &["example.io"], &["*"]) };
+        let named = ResourceRule {
+            resource_names: Some(vec!["one".to_owned()]),
+            ..rule(&["*"], &["example.io"], &["*"])
+        };
+
         assert!(!Rules::new(vec![named], false).allow("list", "example.io", "widgets"));
     }
 

@@ -12,48 +12,68 @@ use crate::sources::failure::Failure;
 // === impl Discovery ===
 
 impl Discovery {
-    /// The home namespaces: the configured ones, or else our own and those that the operator watches.
+    /// The home namespaces: the configured ones, or else our own and those that the operator
+    /// watches.
     pub(super) fn homes(&self) -> Vec<String> {
         if !self.options.namespaces.is_empty() {
             return self.options.namespaces.clone();
         }
+
         let mut namespaces = vec![self.cluster.namespace().to_owned()];
-        namespaces
-            .extend(self.cluster.watched_namespaces().iter().filter(|name| *name != self.cluster.namespace()).cloned());
+        namespaces.extend(
+            self.cluster
+                .watched_namespaces()
+                .iter()
+                .filter(|name| *name != self.cluster.namespace())
+                .cloned(),
+        );
+
         namespaces
     }
 
-    /// The reviewed namespaces without those that the user excludes. The rules of an excluded namespace still show which
-    /// kinds the operator owns.
+    /// The reviewed namespaces without those that the user excludes. The rules of an excluded
+    /// namespace still show which kinds the operator owns.
     fn watched_namespaces(&self) -> impl Iterator<Item = (&str, &Rules, bool)> {
         let excluded = &self.options.exclude_namespaces;
-        self.reviews.namespaces().filter(move |(namespace, ..)| !excluded.iter().any(|name| name == namespace))
+        self.reviews
+            .namespaces()
+            .filter(move |(namespace, ..)| !excluded.iter().any(|name| name == namespace))
     }
 
-    /// The scopes in which the account can see the kinds, or should be able to see them. The latter list the missing
-    /// verbs. Asks all questions of one step at once, because each review costs a round trip.
-    pub(super) async fn scopes(&mut self, candidates: &[Candidate]) -> Result<Vec<WatchedKind>, Failure> {
+    /// The scopes in which the account can see the kinds, or should be able to see them. The latter
+    /// list the missing verbs. Asks all questions of one step at once, because each review costs a
+    /// round trip.
+    pub(super) async fn scopes(
+        &mut self,
+        candidates: &[Candidate],
+    ) -> Result<Vec<WatchedKind>, Failure> {
         let ask = |candidate: &Candidate, namespace: &str| {
             let ApiKind { group, resource, .. } = &candidate.kind;
             list_and_watch(group, resource).map(|permission| Question::new(&permission, namespace))
         };
         let everywhere = candidates.iter().filter(|candidate| !self.is_bound(candidate));
-        let questions: Vec<Question> = everywhere.flat_map(|candidate| ask(candidate, "")).collect();
+        let questions: Vec<Question> =
+            everywhere.flat_map(|candidate| ask(candidate, "")).collect();
+
         self.reviews.ask(&self.cluster, &questions).await?;
 
         let hidden: Vec<&Candidate> =
             candidates.iter().filter(|candidate| !self.is_seen_everywhere(candidate)).collect();
         let mut questions = Vec::new();
         for candidate in hidden.iter().filter(|candidate| candidate.kind.namespaced) {
-            let namespaces =
-                self.watched_namespaces().filter(|(_, rules, is_home)| may_see(candidate, rules, *is_home));
+            let namespaces = self
+                .watched_namespaces()
+                .filter(|(_, rules, is_home)| may_see(candidate, rules, *is_home));
             questions.extend(namespaces.flat_map(|(namespace, ..)| ask(candidate, namespace)));
         }
+
         self.reviews.ask(&self.cluster, &questions).await?;
 
         let writes = hidden.iter().flat_map(|candidate| write_permissions(candidate));
-        let questions: Vec<Question> = writes.map(|permission| Question::new(&permission, "")).collect();
+        let questions: Vec<Question> =
+            writes.map(|permission| Question::new(&permission, "")).collect();
         self.reviews.ask(&self.cluster, &questions).await?;
+
         Ok(candidates.iter().flat_map(|candidate| self.scopes_of(candidate)).collect())
     }
 
@@ -64,10 +84,12 @@ impl Discovery {
         if self.is_seen_everywhere(candidate) {
             return vec![watched(candidate, everywhere, Vec::new())];
         }
+
         let is_bound = self.is_bound(candidate);
         let mut scopes = Vec::new();
         for (namespace, rules, is_home) in self.watched_namespaces().filter(|_| *namespaced) {
-            // If an operator may write the status of a kind that it cannot list, the user should know.
+            // If an operator may write the status of a kind that it cannot list, the user should
+            // know.
             let is_expected = candidate.role == Role::Primary && writes(candidate, rules);
             let missing = match may_see(candidate, rules, is_home) {
                 true => self.missing(group, resource, namespace),
@@ -77,10 +99,12 @@ impl Discovery {
                 scopes.push(watched(candidate, Scope::Namespace(namespace.to_owned()), missing));
             }
         }
+
         let none_left = *namespaced && self.watched_namespaces().next().is_none();
         if is_bound || none_left || scopes.iter().any(|kind| kind.missing.is_empty()) {
             return scopes;
         }
+
         self.invisible_scopes(candidate, everywhere, scopes)
     }
 
@@ -93,7 +117,8 @@ impl Discovery {
     ) -> Vec<WatchedKind> {
         let ApiKind { group, resource, .. } = &candidate.kind;
         let is_same = |kind: &&WatchedKind| kind.group == *group && kind.resource == *resource;
-        let last: Vec<Scope> = self.last.iter().filter(is_same).map(|kind| kind.scope.clone()).collect();
+        let last: Vec<Scope> =
+            self.last.iter().filter(is_same).map(|kind| kind.scope.clone()).collect();
         let scopes = if !last.is_empty() {
             last
         } else if candidate.role == Role::Child {
@@ -104,6 +129,7 @@ impl Discovery {
         } else {
             vec![everywhere]
         };
+
         scopes.into_iter().map(|scope| watched(candidate, scope, both())).collect()
     }
 
@@ -117,7 +143,8 @@ impl Discovery {
         !self.is_bound(candidate) && self.missing(group, resource, "").is_empty()
     }
 
-    /// Whether the account may write an invisible kind in all namespaces, so that it should see it there.
+    /// Whether the account may write an invisible kind in all namespaces, so that it should see it
+    /// there.
     fn writes_everywhere(&self, candidate: &Candidate) -> bool {
         write_permissions(candidate).iter().any(|permission| !self.reviews.deny(permission, ""))
     }
@@ -130,10 +157,12 @@ impl Discovery {
     }
 }
 
-/// Whether the account may see a kind in a namespace: if a rule lists it, or, at home, if an unlisted rule might.
+/// Whether the account may see a kind in a namespace: if a rule lists it, or, at home, if an
+/// unlisted rule might.
 fn may_see(candidate: &Candidate, rules: &Rules, is_home: bool) -> bool {
     let ApiKind { group, resource, .. } = &candidate.kind;
-    rules.allow("list", group, resource) || (rules.incomplete && (is_home || writes(candidate, rules)))
+    rules.allow("list", group, resource)
+        || (rules.incomplete && (is_home || writes(candidate, rules)))
 }
 
 /// The permissions that made this a primary kind.
@@ -149,6 +178,7 @@ fn write_permissions(candidate: &Candidate) -> Vec<Permission> {
         group: group.clone(),
         resource: format!("{resource}/{subresource}"),
     };
+
     vec![permission("update"), permission("patch")]
 }
 

@@ -27,7 +27,8 @@ pub(crate) struct SelectedKinds {
     pub(crate) kinds: Vec<Candidate>,
     /// Permissions that no operator needs.
     pub(crate) excess: Vec<Permission>,
-    /// Whether the primary kinds are all custom resources, because wildcards do not show which ones the operator owns.
+    /// Whether the primary kinds are all custom resources, because wildcards do not show which ones
+    /// the operator owns.
     pub(crate) by_wildcard: bool,
     /// Kinds that the user named and the API server does not serve.
     pub(crate) not_served: Vec<KindSelector>,
@@ -44,9 +45,14 @@ pub(crate) struct Candidate {
     pub(crate) suspected: bool,
 }
 
-/// Resources that are never child kinds: operators create many of them, to describe or coordinate other objects.
-const NEVER_CHILDREN: &[(&str, &str)] =
-    &[("", "events"), ("events.k8s.io", "events"), ("coordination.k8s.io", "leases"), ("", "componentstatuses")];
+/// Resources that are never child kinds: operators create many of them, to describe or coordinate
+/// other objects.
+const NEVER_CHILDREN: &[(&str, &str)] = &[
+    ("", "events"),
+    ("events.k8s.io", "events"),
+    ("coordination.k8s.io", "leases"),
+    ("", "componentstatuses"),
+];
 
 // === impl SelectedKinds ===
 
@@ -56,14 +62,18 @@ impl SelectedKinds {
         self.kinds.iter().any(|candidate| candidate.role == Role::Primary)
     }
 
-    /// Custom resources that may also be primary kinds if the rules are incomplete: those of the operator's groups, or all
-    /// of them if the rules show no primary kind.
+    /// Custom resources that may also be primary kinds if the rules are incomplete: those of the
+    /// operator's groups, or all of them if the rules show no primary kind.
     pub(crate) fn unlisted<'a>(&self, input: &'a SelectionInput<'_>) -> Vec<&'a ApiKind> {
-        let is_owned = |c: &&Candidate| matches!(c.why, Why::StatusPermission | Why::FinalizerPermission);
-        let owned: Vec<&ApiKind> = self.kinds.iter().filter(is_owned).map(|candidate| &candidate.kind).collect();
+        let is_owned =
+            |c: &&Candidate| matches!(c.why, Why::StatusPermission | Why::FinalizerPermission);
+        let owned: Vec<&ApiKind> =
+            self.kinds.iter().filter(is_owned).map(|candidate| &candidate.kind).collect();
         let is_open = |kind: &&ApiKind| {
-            !self.has_primary() || (owned.iter().any(|other| other.group == kind.group) && !owned.contains(kind))
+            !self.has_primary()
+                || (owned.iter().any(|other| other.group == kind.group) && !owned.contains(kind))
         };
+
         with_status(input).filter(is_open).collect()
     }
 }
@@ -73,31 +83,45 @@ pub(crate) fn select_kinds(input: &SelectionInput<'_>) -> SelectedKinds {
     let mut selected = SelectedKinds::default();
     let mut children = Vec::new();
     for kind in input.api_resources.kinds().filter(|kind| kind.watchable) {
-        let candidate =
-            |role, why| Candidate { kind: kind.clone(), role, why, status: status_of(input, kind), suspected: false };
+        let candidate = |role, why| Candidate {
+            kind: kind.clone(),
+            role,
+            why,
+            status: status_of(input, kind),
+            suspected: false,
+        };
         if let Some(why) = why_primary(input, kind) {
             selected.kinds.push(candidate(Role::Primary, why));
         } else if is_child(input, kind) {
             children.push(candidate(Role::Child, Why::CreatePermission));
         }
     }
+
     if selected.kinds.is_empty() {
         selected.kinds = observed(input);
     }
+
     if selected.kinds.is_empty() {
         selected.kinds = all_custom(input);
         selected.by_wildcard = !selected.kinds.is_empty();
     }
+
     selected.kinds.append(&mut children);
     if input.select == Selection::OperatorPermissions {
         selected.excess = input.rules.iter().flat_map(Rules::excess).collect();
         selected.excess.sort();
         selected.excess.dedup();
     }
+
     let served = |selector: &&KindSelector| {
-        input.api_resources.kinds().any(|k| k.watchable && selector.names(&k.group, &k.kind, &k.resource))
+        input
+            .api_resources
+            .kinds()
+            .any(|k| k.watchable && selector.names(&k.group, &k.kind, &k.resource))
     };
-    selected.not_served = input.watch.iter().filter(|selector| !served(selector)).cloned().collect();
+
+    selected.not_served =
+        input.watch.iter().filter(|selector| !served(selector)).cloned().collect();
     selected
 }
 
@@ -108,21 +132,29 @@ pub(crate) fn candidates(input: &SelectionInput<'_>, most: usize) -> Vec<String>
 
 fn why_primary(input: &SelectionInput<'_>, kind: &ApiKind) -> Option<Why> {
     if !input.watch.is_empty() {
-        let named = |selector: &KindSelector| selector.names(&kind.group, &kind.kind, &kind.resource);
+        let named =
+            |selector: &KindSelector| selector.names(&kind.group, &kind.kind, &kind.resource);
         return input.watch.iter().any(named).then_some(Why::Configured);
     }
+
     if input.select == Selection::EveryKindWithStatus {
         return reports_status(input, kind).then_some(Why::HasStatus);
     }
+
     // Many operators may write the status and finalizers of built-in kinds, such as Ingress.
     if kind.is_built_in() {
         return None;
     }
+
     let may_write = |subresource: &str| {
         let resource = format!("{}/{subresource}", kind.resource);
-        let named = |verb: &str| input.rules.iter().any(|rules| rules.allow_by_name(verb, &kind.group, &resource));
+        let named = |verb: &str| {
+            input.rules.iter().any(|rules| rules.allow_by_name(verb, &kind.group, &resource))
+        };
+
         named("update") || named("patch")
     };
+
     if may_write("status") {
         Some(Why::StatusPermission)
     } else if may_write("finalizers") {
@@ -137,23 +169,32 @@ fn observed(input: &SelectionInput<'_>) -> Vec<Candidate> {
     let may = |verb: &str, kind: &ApiKind| {
         input.rules.iter().any(|rules| rules.allow_by_name(verb, &kind.group, &kind.resource))
     };
-    let is_observed = |kind: &ApiKind| reports_status(input, kind) && may("list", kind) && may("watch", kind);
+    let is_observed =
+        |kind: &ApiKind| reports_status(input, kind) && may("list", kind) && may("watch", kind);
     if is_read_only(input) { custom(input, is_observed) } else { Vec::new() }
 }
 
-/// The primary kinds of an account whose rules have wildcards: all custom resources that it may write, or all that it
-/// may read if it writes nothing.
+/// The primary kinds of an account whose rules have wildcards: all custom resources that it may
+/// write, or all that it may read if it writes nothing.
 fn all_custom(input: &SelectionInput<'_>) -> Vec<Candidate> {
     let may = |verb: &str, kind: &ApiKind, resource: &str| {
         input.rules.iter().any(|rules| rules.allow(verb, &kind.group, resource))
     };
     if is_read_only(input) {
         return custom(input, |kind| {
-            reports_status(input, kind) && may("list", kind, &kind.resource) && may("watch", kind, &kind.resource)
+            reports_status(input, kind)
+                && may("list", kind, &kind.resource)
+                && may("watch", kind, &kind.resource)
         });
     }
+
     custom(input, |kind| {
-        let resource = if kind.has_status { format!("{}/status", kind.resource) } else { kind.resource.clone() };
+        let resource = if kind.has_status {
+            format!("{}/status", kind.resource)
+        } else {
+            kind.resource.clone()
+        };
+
         may("update", kind, &resource) || may("patch", kind, &resource)
     })
 }
@@ -163,7 +204,11 @@ fn custom(input: &SelectionInput<'_>, is_wanted: impl Fn(&ApiKind) -> bool) -> V
     if !input.watch.is_empty() || input.select != Selection::OperatorPermissions {
         return Vec::new();
     }
-    let kinds = input.api_resources.kinds().filter(|kind| kind.watchable && !kind.is_built_in() && is_wanted(kind));
+
+    let kinds = input
+        .api_resources
+        .kinds()
+        .filter(|kind| kind.watchable && !kind.is_built_in() && is_wanted(kind));
     let candidate = |kind: &ApiKind| Candidate {
         status: status_of(input, kind),
         kind: kind.clone(),
@@ -171,6 +216,7 @@ fn custom(input: &SelectionInput<'_>, is_wanted: impl Fn(&ApiKind) -> bool) -> V
         why: Why::HasStatus,
         suspected: false,
     };
+
     kinds.map(candidate).collect()
 }
 
@@ -204,7 +250,8 @@ fn status_of(input: &SelectionInput<'_>, kind: &ApiKind) -> StatusSchema {
     match input.definitions.get(&kind.group, &kind.resource) {
         Some(definition) => definition.status,
         None if kind.has_status => StatusSchema::Subresource,
-        // Discovery shows whether a built-in kind has a status. A custom resource may have one without the subresource.
+        // Discovery shows whether a built-in kind has a status. A custom resource may have one
+        // without the subresource.
         None if kind.is_built_in() => StatusSchema::None,
         None => StatusSchema::Unknown,
     }

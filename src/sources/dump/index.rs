@@ -1,7 +1,7 @@
 //! Answers questions about single objects from a dump.
 //!
-//! A dump shows which objects exist, but seldom which do not: it may hold only some kinds, or some namespaces. An object
-//! counts as absent only where the dump shows other objects of its kind.
+//! A dump shows which objects exist, but seldom which do not: it may hold only some kinds, or some
+//! namespaces. An object counts as absent only where the dump shows other objects of its kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,24 +40,31 @@ impl DumpIndex {
             Probe::Dependents { owner, uid } => Ok(self.dependents(owner, uid)),
             Probe::Count(_) | Probe::Profile { .. } => Err(Cause::NotFound),
         };
+
         answer.unwrap_or_else(Answer::Failed)
     }
 
     fn read(&self, address: &ObjectAddress) -> Result<Answer, Cause> {
         let ObjectAddress { group, kind, namespace, name } = address;
         let named = self.kinds.get(&(group.clone(), kind.clone()));
+
         // An address without a group may mean a kind of any group.
-        let mut others = self.kinds.iter().filter(|((_, other), _)| group.is_empty() && other == kind);
+        let mut others =
+            self.kinds.iter().filter(|((_, other), _)| group.is_empty() && other == kind);
         let dumped = match (named, others.next(), others.next()) {
             (Some(dumped), ..) | (None, Some((_, dumped)), None) => dumped,
             (None, Some(_), Some(_)) => return Err(Cause::Invalid),
             (None, None, _) => return Err(Cause::NotFound),
         };
         let in_namespace = ObjectKey { namespace: namespace.clone(), name: name.clone() };
+
         let in_cluster = ObjectKey { namespace: String::new(), name: name.clone() };
-        if let Some(object) = dumped.objects.get(&in_namespace).or_else(|| dumped.objects.get(&in_cluster)) {
+        if let Some(object) =
+            dumped.objects.get(&in_namespace).or_else(|| dumped.objects.get(&in_cluster))
+        {
             return Ok(Answer::Found(Box::new(object.clone())));
         }
+
         match named {
             _ if self.is_broken => Err(Cause::Undecodable),
             Some(dumped) if self.covers(dumped, namespace) => Ok(Answer::Absent),
@@ -76,9 +83,10 @@ impl DumpIndex {
         self.kinds.get(kind).is_some_and(|dumped| self.covers(dumped, namespace))
     }
 
-    /// Whether the dump shows the objects of a kind in a namespace: it has one there; or it has objects of the kind in
-    /// several namespaces, and thus probably in all, and other objects in this one; or an empty list. Nothing exists in a
-    /// namespace that is absent from a list of all namespaces.
+    /// Whether the dump shows the objects of a kind in a namespace: it has one there; or it has
+    /// objects of the kind in several namespaces, and thus probably in all, and other objects in
+    /// this one; or an empty list. Nothing exists in a namespace that is absent from a list of all
+    /// namespaces.
     fn covers(&self, dumped: &DumpedKind, namespace: &str) -> bool {
         let namespaces = &dumped.namespaces;
         match namespaces.len() {
@@ -90,23 +98,35 @@ impl DumpIndex {
     }
 
     fn lacks_namespace(&self, name: &str) -> bool {
-        let Some(dumped) = self.kinds.get(&(String::new(), "Namespace".to_owned())) else { return false };
-        let has =
-            |name: &str| dumped.objects.contains_key(&ObjectKey { namespace: String::new(), name: name.to_owned() });
+        let Some(dumped) = self.kinds.get(&(String::new(), "Namespace".to_owned())) else {
+            return false;
+        };
+        let has = |name: &str| {
+            dumped
+                .objects
+                .contains_key(&ObjectKey { namespace: String::new(), name: name.to_owned() })
+        };
+
         ALWAYS_THERE.iter().all(|name| has(name)) && !has(name)
     }
 
     /// The dependents in the dump. There may be others outside of it.
     fn dependents(&self, owner: &ObjectAddress, uid: &str) -> Answer {
-        let is_near = |key: &ObjectKey| owner.namespace.is_empty() || owner.namespace == key.namespace;
+        let is_near =
+            |key: &ObjectKey| owner.namespace.is_empty() || owner.namespace == key.namespace;
         let mut found = Vec::new();
         for ((group, kind), dumped) in &self.kinds {
-            let owned = dumped.objects.values().filter(|object| object.owners.iter().any(|owner| owner.uid == uid));
+            let owned = dumped
+                .objects
+                .values()
+                .filter(|object| object.owners.iter().any(|owner| owner.uid == uid));
+
             found.extend(owned.filter(|object| is_near(&object.key)).map(|object| {
                 let (group, kind, object) = (group.clone(), kind.clone(), object.clone());
                 Dependent { group, kind, object }
             }));
         }
+
         found.truncate(MAX_DEPENDENTS);
         Answer::Dependents { found, complete: false }
     }
@@ -117,10 +137,22 @@ impl DumpIndex {
 impl DumpedKind {
     /// Adds what answers need of an object.
     fn add(&mut self, object: &ObjectView) {
-        let ObjectView { key, uid, version, created, deleted, grace, finalizers, owners, .. } = object.clone();
+        let ObjectView { key, uid, version, created, deleted, grace, finalizers, owners, .. } =
+            object.clone();
         self.namespaces.insert(key.namespace.clone());
-        let kept =
-            ObjectView { uid, version, created, deleted, grace, finalizers, owners, key, ..ObjectView::default() };
+
+        let kept = ObjectView {
+            uid,
+            version,
+            created,
+            deleted,
+            grace,
+            finalizers,
+            owners,
+            key,
+            ..ObjectView::default()
+        };
+
         self.objects.insert(kept.key.clone(), kept);
     }
 }

@@ -24,9 +24,14 @@ pub(super) enum Item<'a> {
 
 impl Item<'_> {
     /// Decodes the object.
-    pub(super) fn decode(&self, options: DecodeOptions<'_>) -> Result<(TypeMeta, ObjectView), String> {
+    pub(super) fn decode(
+        &self,
+        options: DecodeOptions<'_>,
+    ) -> Result<(TypeMeta, ObjectView), String> {
         match self {
-            Self::Json(text) => decode::object_with_type(text.as_bytes(), options).map_err(|e| e.to_string()),
+            Self::Json(text) => {
+                decode::object_with_type(text.as_bytes(), options).map_err(|e| e.to_string())
+            }
             Self::Yaml(value) => {
                 let mut type_meta = TypeMeta::default();
                 let seed = ObjectSeed::with_type(options, &mut type_meta);
@@ -61,8 +66,10 @@ pub(super) fn documents(text: &str) -> Vec<(usize, &str)> {
             documents.push((start_line, &text[start..offset]));
             (start, start_line) = (offset + line.len(), number + 2);
         }
+
         offset += line.len();
     }
+
     documents.push((start_line, &text[start..]));
     documents.retain(|(_, document)| !document.trim().is_empty());
     documents
@@ -75,11 +82,16 @@ pub(super) fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 fn files_below(folder: &Path, depth: usize) -> std::io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    let mut entries: Vec<PathBuf> =
-        std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<std::io::Result<_>>()?;
+
     entries.sort();
     for path in entries {
-        let is_dump = path.extension().is_some_and(|extension| ["json", "yaml", "yml"].iter().any(|e| extension == *e));
+        let is_dump = path
+            .extension()
+            .is_some_and(|extension| ["json", "yaml", "yml"].iter().any(|e| extension == *e));
+
         // A few links to folders above would show the same files millions of times.
         if path.is_dir() && !path.is_symlink() && depth < MAX_DEPTH {
             found.extend(files_below(&path, depth + 1)?);
@@ -87,5 +99,6 @@ fn files_below(folder: &Path, depth: usize) -> std::io::Result<Vec<PathBuf>> {
             found.push(path);
         }
     }
+
     Ok(found)
 }

@@ -1,4 +1,5 @@
-//! An Event in either of its two forms, `events.k8s.io/v1` and the older `v1`. All texts in it are those of its writer.
+//! An Event in either of its two forms, `events.k8s.io/v1` and the older `v1`. All texts in it are
+//! those of its writer.
 
 use loopwatch_model::observation::{EventView, MAX_EVENT_MESSAGE, ObjectKey};
 use loopwatch_model::time::Timestamp;
@@ -87,10 +88,12 @@ impl EventDocument {
         Timestamp::parse(self.metadata.creation_timestamp.as_deref()?)
     }
 
-    /// Whether the Event is about an object of this kind, in any version. The field selector cannot tell groups apart.
+    /// Whether the Event is about an object of this kind, in any version. The field selector cannot
+    /// tell groups apart.
     pub(super) fn is_about(&self, group: &str, kind: &str) -> bool {
         let Regarding { api_version, kind: about, namespace, name } = &self.regarding;
         let in_group = api_version.split_once('/').map_or("", |(group, _)| group);
+
         // The API server does not check what an Event is about, and the model remembers it.
         let can_exist = (1..=MAX_NAME).contains(&name.len()) && namespace.len() <= MAX_NAME;
         about == kind && can_exist && (in_group == group || api_version.is_empty())
@@ -114,8 +117,23 @@ impl EventDocument {
     /// What the model learns, without `added`.
     pub(super) fn view(self) -> EventView {
         let (count, at) = (u64::from(self.count()), self.at());
-        let Self { metadata, regarding, r#type, reason, note, reporting_controller, deprecated_source, .. } = self;
-        let reporter = if reporting_controller.is_empty() { deprecated_source.component } else { reporting_controller };
+        let Self {
+            metadata,
+            regarding,
+            r#type,
+            reason,
+            note,
+            reporting_controller,
+            deprecated_source,
+            ..
+        } = self;
+
+        let reporter = if reporting_controller.is_empty() {
+            deprecated_source.component
+        } else {
+            reporting_controller
+        };
+
         EventView {
             uid: readable(&metadata.uid, MAX_WORD),
             about: ObjectKey { namespace: regarding.namespace, name: regarding.name },
@@ -133,5 +151,9 @@ impl EventDocument {
 /// The beginning of a text, without characters that control a display.
 fn readable(text: &str, limit: usize) -> String {
     let cut = &text[..text.floor_char_boundary(limit)];
-    cut.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().trim_end().to_owned()
+    cut.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect::<String>()
+        .trim_end()
+        .to_owned()
 }

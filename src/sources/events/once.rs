@@ -19,36 +19,57 @@ struct Page {
     items: Vec<Box<RawValue>>,
 }
 
-/// The maximum number of Events to read. An object rarely has a tenth of it, because API servers delete Events after an hour.
+/// The maximum number of Events to read. An object rarely has a tenth of it, because API servers
+/// delete Events after an hour.
 const MAX_EVENTS: usize = 500;
 
 /// Reads the Events about an object, in the group in which the account may list them.
 ///
 /// # Errors
 /// The failure of the last request.
-pub(crate) async fn about(cluster: &Cluster, object: &ObjectAddress) -> Result<Vec<EventView>, Failure> {
+pub(crate) async fn about(
+    cluster: &Cluster,
+    object: &ObjectAddress,
+) -> Result<Vec<EventView>, Failure> {
     let mut refused = Failure::new(Cause::Forbidden, "");
     for group in GROUPS {
         match list(cluster, group, object).await {
-            Err(failure) if matches!(failure.cause, Cause::Forbidden | Cause::NotFound) => refused = failure,
+            Err(failure) if matches!(failure.cause, Cause::Forbidden | Cause::NotFound) => {
+                refused = failure
+            }
             read => return read,
         }
     }
+
     Err(refused)
 }
 
-async fn list(cluster: &Cluster, group: &str, object: &ObjectAddress) -> Result<Vec<EventView>, Failure> {
+async fn list(
+    cluster: &Cluster,
+    group: &str,
+    object: &ObjectAddress,
+) -> Result<Vec<EventView>, Failure> {
     let ObjectAddress { group: of, kind, namespace, name } = object;
     let within = if namespace.is_empty() { OF_CLUSTER_SCOPED } else { namespace };
     let field = if group.is_empty() { "involvedObject" } else { "regarding" };
     let fields = encode(&format!("{field}.kind={kind},{field}.name={name}"));
     let path = collection(group, "v1", RESOURCE, Some(within));
-    let page: Page = cluster.get_json(&format!("{path}?fieldSelector={fields}&limit={MAX_EVENTS}"), JSON).await?;
-    let documents = page.items.iter().filter_map(|item| EventDocument::parse(item.get().as_bytes()).ok());
+    let page: Page = cluster
+        .get_json(&format!("{path}?fieldSelector={fields}&limit={MAX_EVENTS}"), JSON)
+        .await?;
+
+    let documents =
+        page.items.iter().filter_map(|item| EventDocument::parse(item.get().as_bytes()).ok());
     let about = documents.filter(|document| document.is_about(of, kind)).map(EventDocument::view);
-    let about = about.filter(|event| event.about.namespace == *namespace && event.about.name == *name);
+    let about =
+        about.filter(|event| event.about.namespace == *namespace && event.about.name == *name);
+
     // An API server without selectors might repeat one.
-    Ok(about.map(|event| (event.uid.clone(), event)).collect::<BTreeMap<_, _>>().into_values().collect())
+    Ok(about
+        .map(|event| (event.uid.clone(), event))
+        .collect::<BTreeMap<_, _>>()
+        .into_values()
+        .collect())
 }
 
 #[cfg(test)]
@@ -59,7 +80,8 @@ mod tests {
     use crate::sources::fake::{Reply, Script};
 
     fn web() -> ObjectAddress {
-        let [group, kind, namespace, name] = ["example.io", "Widget", "team-a", "web"].map(str::to_owned);
+        let [group, kind, namespace, name] =
+            ["example.io", "Widget", "team-a", "web"].map(str::to_owned);
         ObjectAddress { group, kind, namespace, name }
     }
 
@@ -86,13 +108,19 @@ mod tests {
             event("c", "other.io/v1", "web"),
             event("d", "example.io/v1", "db")
         ]);
+
         let script = Script::new([refuse(403), list(&events)]);
         let found = about(&script.cluster(), &web()).await.expect("Events");
-        let found: Vec<(&str, u64)> = found.iter().map(|event| (event.reason.as_str(), event.count)).collect();
+        let found: Vec<(&str, u64)> =
+            found.iter().map(|event| (event.reason.as_str(), event.count)).collect();
+
         assert_eq!(found, [("a", 3), ("b", 3)]);
+
         let asked = script.asked();
         assert!(
-            asked.len() == 2 && asked[0].contains("regarding.kind") && asked[1].contains("involvedObject.kind"),
+            asked.len() == 2
+                && asked[0].contains("regarding.kind")
+                && asked[1].contains("involvedObject.kind"),
             "{asked:?}"
         );
     }
@@ -101,6 +129,7 @@ mod tests {
     async fn a_failure_is_no_absence() {
         let forbidden = about(&Script::new([refuse(403), refuse(403)]).cluster(), &web()).await;
         assert_eq!(forbidden.expect_err("forbidden").cause, Cause::Forbidden);
+
         let broken = about(&Script::new([refuse(500)]).cluster(), &web()).await;
         assert_eq!(broken.expect_err("broken").cause, Cause::ServerError);
     }

@@ -36,6 +36,10 @@ pub(crate) fn server_config() -> Arc<ServerConfig> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let key = PrivateKeyDer::try_from(der(KEY)).expect("a key");
     let certificates = vec![CertificateDer::from(der(CERTIFICATE))];
-    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(certificates, key).expect("valid");
+    let config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(certificates, key)
+        .expect("valid");
+
     Arc::new(config)
 }

@@ -1,4 +1,5 @@
-//! A small cluster for tests: kinds, definitions, permissions and objects that a test changes during a watch.
+//! A small cluster for tests: kinds, definitions, permissions and objects that a test changes
+//! during a watch.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,7 +40,8 @@ pub(crate) struct WorldState {
     pub(crate) definitions: Vec<Value>,
     /// All requests for objects, with their parameters.
     pub(crate) requests: Vec<String>,
-    /// The last words of the paths of watches that asked for whole objects, not only for their metadata.
+    /// The last words of the paths of watches that asked for whole objects, not only for their
+    /// metadata.
     pub(crate) whole: Vec<String>,
     /// All refused requests.
     pub(crate) refused: Vec<String>,
@@ -49,7 +51,8 @@ pub(crate) struct WorldState {
     pub(crate) unreviewable: Vec<&'static str>,
     /// Resources that another authorizer than that of the rules denies.
     pub(crate) denied: Vec<String>,
-    /// The objects of a resource. A resource without an entry has 42 objects, of which only one can be read.
+    /// The objects of a resource. A resource without an entry has 42 objects, of which only one can
+    /// be read.
     pub(crate) objects: BTreeMap<&'static str, Vec<Value>>,
     /// All lists, as path and query.
     pub(crate) lists: Vec<String>,
@@ -70,15 +73,18 @@ pub(crate) const LEASE: FakeKind = ("coordination.k8s.io", "v1", "Lease", "lease
 pub(crate) const EVENT: FakeKind = ("", "v1", "Event", "events", true, false);
 pub(crate) const NEW_EVENT: FakeKind = ("events.k8s.io", "v1", "Event", "events", true, false);
 pub(crate) const NAMESPACE: FakeKind = ("", "v1", "Namespace", "namespaces", false, true);
-pub(crate) const INGRESS: FakeKind = ("networking.k8s.io", "v1", "Ingress", "ingresses", true, true);
+pub(crate) const INGRESS: FakeKind =
+    ("networking.k8s.io", "v1", "Ingress", "ingresses", true, true);
 
 const DEFINITIONS: &str = "customresourcedefinitions";
 
 /// The definition of a kind: with a status in its schema, and with or without the subresource.
 pub(crate) fn definition(kind: FakeKind, in_schema: bool) -> Value {
     let (group, version, name, resource, _, subresource) = kind;
-    let properties = if in_schema { json!({ "status": { "type": "object" } }) } else { json!({ "spec": {} }) };
+    let properties =
+        if in_schema { json!({ "status": { "type": "object" } }) } else { json!({ "spec": {} }) };
     let subresources = if subresource { json!({ "status": {} }) } else { json!({}) };
+
     json!({
         "metadata": { "name": format!("{resource}.{group}"), "resourceVersion": "4" },
         "spec": { "group": group, "names": { "kind": name, "plural": resource }, "versions": [{
@@ -98,15 +104,23 @@ impl World {
             state.kinds = kinds.to_vec();
             state.aggregated = true;
         });
+
         world
     }
 
     /// Grants a permission, in one namespace or everywhere.
-    pub(crate) fn allow(self, namespace: &str, verbs: &[&str], group: &str, resources: &[&str]) -> Self {
+    pub(crate) fn allow(
+        self,
+        namespace: &str,
+        verbs: &[&str],
+        group: &str,
+        resources: &[&str],
+    ) -> Self {
         self.change(|state| {
             let rule = json!({ "verbs": verbs, "apiGroups": [group], "resources": resources });
             state.rules.entry(namespace.to_owned()).or_default().push(rule);
         });
+
         self
     }
 
@@ -128,37 +142,55 @@ impl World {
     }
 
     async fn serve(&self, request: Request<Body>) -> Reply {
-        let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or_default().to_owned());
+        let (path, query) =
+            (request.uri().path().to_owned(), request.uri().query().unwrap_or_default().to_owned());
         self.change(|state| {
             let poisoned = state.poisoned.as_ref().is_some_and(|word| path.ends_with(word));
-            // Samples of discovery are requests of the supervisor itself, and not of the task to panic.
+            // Samples of discovery are requests of the supervisor itself, and not of the task to
+            // panic.
             assert!(!poisoned || query.contains("limit=20"), "poisoned");
         });
+
         if path.ends_with("reviews") {
-            let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            let body =
+                request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
             let review: Value = serde_json::from_slice(&body).unwrap_or_default();
             let namespace = review["spec"]["namespace"].as_str().unwrap_or_default();
+
             if self.change(|state| state.unreviewable.contains(&namespace)) {
-                return Reply::Response(500, vec![], json!({ "kind": "Status", "code": 500 }).to_string());
+                return Reply::Response(
+                    500,
+                    vec![],
+                    json!({ "kind": "Status", "code": 500 }).to_string(),
+                );
             }
+
             return respond(&self.change(|state| state.review(&path, &review["spec"])));
         }
+
         let discovered = self.change(|state| state.discover(&path));
         if let Some(document) = discovered {
             return respond(&document);
         }
-        let accept = request.headers().get("accept").and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+
+        let accept = request
+            .headers()
+            .get("accept")
+            .and_then(|accept| accept.to_str().ok())
+            .unwrap_or_default();
         if query.contains("watch=true") && !accept.contains("Partial") {
             let resource = path.rsplit('/').next().unwrap_or_default().to_owned();
             self.change(|state| state.whole.push(resource));
         }
+
         self.objects(&path, &query)
     }
 
     /// A list, or a watch that is open until it is cut.
     fn objects(&self, path: &str, query: &str) -> Reply {
         let words: Vec<&str> = path.trim_matches('/').split('/').collect();
-        let (group, rest) = if words[0] == "api" { ("", &words[2..]) } else { (words[1], &words[3..]) };
+        let (group, rest) =
+            if words[0] == "api" { ("", &words[2..]) } else { (words[1], &words[3..]) };
         let version = if words[0] == "api" { words[1] } else { words[2] };
         let (namespace, resource, name) = match rest {
             ["namespaces", namespace, resource] => (*namespace, *resource, None),
@@ -167,6 +199,7 @@ impl World {
             [resource, ..] => ("", *resource, None),
             [] => ("", "", None),
         };
+
         let verb = match name {
             Some(_) => "get",
             None if query.contains("watch=true") => "watch",
@@ -174,23 +207,35 @@ impl World {
         };
         let refusal = self.change(|state| {
             state.requests.push(format!("{verb} {resource} {query}"));
-            let is_served = |kind: &FakeKind| kind.0 == group && kind.1 == version && kind.3 == resource;
-            if ![DEFINITIONS, "namespaces"].contains(&resource) && !state.kinds.iter().any(is_served) {
+            let is_served =
+                |kind: &FakeKind| kind.0 == group && kind.1 == version && kind.3 == resource;
+            if ![DEFINITIONS, "namespaces"].contains(&resource)
+                && !state.kinds.iter().any(is_served)
+            {
                 return Some(404);
             }
+
             (!state.allows(namespace, verb, group, resource)).then(|| {
                 state.refused.push(format!("{verb} {resource}"));
                 403
             })
         });
+
         if let Some(code) = refusal {
-            return Reply::Response(code, vec![], json!({ "kind": "Status", "code": code }).to_string());
+            return Reply::Response(
+                code,
+                vec![],
+                json!({ "kind": "Status", "code": code }).to_string(),
+            );
         }
+
         let objects = self.change(|state| state.objects_in(resource, namespace));
         if let Some(name) = name {
-            let found = objects.into_iter().flatten().find(|object| object["metadata"]["name"] == name);
+            let found =
+                objects.into_iter().flatten().find(|object| object["metadata"]["name"] == name);
             return found.as_ref().map_or_else(|| absent(name), respond);
         }
+
         if verb == "list" {
             self.change(|state| state.lists.push(format!("{path}?{query}")));
             let one = json!({ "metadata": { "name": "one" } });
@@ -200,17 +245,25 @@ impl World {
                 None => respond(&json!({ "metadata": metadata, "items": [one] })),
             };
         }
+
         let end = json!({ "type": "BOOKMARK", "object": { "metadata": {
             "resourceVersion": "5", "annotations": { "k8s.io/initial-events-end": "true" } } } });
         let cut = Arc::clone(&self.cut);
-        let mut pieces = vec![Piece::Until(Box::pin(async move { cut.notified().await })), Piece::Cut];
+        let mut pieces =
+            vec![Piece::Until(Box::pin(async move { cut.notified().await })), Piece::Cut];
+
         if query.contains("sendInitialEvents") {
             pieces.insert(0, Piece::Line(end.to_string()));
-            let annotated = (resource == "namespaces").then(|| self.change(|state| state.annotated.clone()));
+            let annotated =
+                (resource == "namespaces").then(|| self.change(|state| state.annotated.clone()));
             for object in annotated.or(objects).unwrap_or_default() {
-                pieces.insert(0, Piece::Line(json!({ "type": "ADDED", "object": object }).to_string()));
+                pieces.insert(
+                    0,
+                    Piece::Line(json!({ "type": "ADDED", "object": object }).to_string()),
+                );
             }
         }
+
         Reply::Streamed(pieces)
     }
 
@@ -224,14 +277,18 @@ impl World {
 impl WorldState {
     fn allows(&self, namespace: &str, verb: &str, group: &str, resource: &str) -> bool {
         let has = |list: &Value, word: &str| {
-            list.as_array().is_some_and(|list| list.iter().any(|allowed| allowed == "*" || allowed == word))
+            list.as_array()
+                .is_some_and(|list| list.iter().any(|allowed| allowed == "*" || allowed == word))
         };
         if self.denied.iter().any(|denied| denied == resource) {
             return false;
         }
+
         let namespaces = if namespace.is_empty() { vec![""] } else { vec!["", namespace] };
         namespaces.iter().filter_map(|namespace| self.rules.get(*namespace)).flatten().any(|rule| {
-            has(&rule["verbs"], verb) && has(&rule["apiGroups"], group) && has(&rule["resources"], resource)
+            has(&rule["verbs"], verb)
+                && has(&rule["apiGroups"], group)
+                && has(&rule["resources"], resource)
         })
     }
 
@@ -243,48 +300,65 @@ impl WorldState {
             "namespaces" => self.namespaces.iter().map(named).collect(),
             _ => self.objects.get(resource)?.clone(),
         };
-        let is_in = |object: &Value| namespace.is_empty() || object["metadata"]["namespace"] == namespace;
+        let is_in =
+            |object: &Value| namespace.is_empty() || object["metadata"]["namespace"] == namespace;
+
         Some(objects.into_iter().filter(is_in).collect())
     }
 
     fn review(&mut self, path: &str, spec: &Value) -> Value {
-        let namespace = spec["namespace"].as_str().or_else(|| spec["resourceAttributes"]["namespace"].as_str());
+        let namespace =
+            spec["namespace"].as_str().or_else(|| spec["resourceAttributes"]["namespace"].as_str());
         let last = path.rsplit('/').next().unwrap_or_default();
         self.reviewed.push(format!("{last} {}", namespace.unwrap_or_default()));
+
         if path.ends_with("selfsubjectrulesreviews") {
             let namespace = spec["namespace"].as_str().unwrap_or_default();
-            let rules: Vec<&Value> =
-                ["", namespace].iter().filter_map(|namespace| self.rules.get(*namespace)).flatten().collect();
+            let rules: Vec<&Value> = ["", namespace]
+                .iter()
+                .filter_map(|namespace| self.rules.get(*namespace))
+                .flatten()
+                .collect();
             let rules = if self.unlisted { Vec::new() } else { rules };
+
             return json!({ "status": { "resourceRules": rules, "incomplete": self.incomplete } });
         }
-        let text = |name: &str| spec["resourceAttributes"][name].as_str().unwrap_or_default().to_owned();
+
+        let text =
+            |name: &str| spec["resourceAttributes"][name].as_str().unwrap_or_default().to_owned();
         let (resource, subresource) = (text("resource"), text("subresource"));
         let slash = if subresource.is_empty() { "" } else { "/" };
         let resource = format!("{resource}{slash}{subresource}");
         let allowed = self.allows(&text("namespace"), &text("verb"), &text("group"), &resource);
+
         json!({ "status": { "allowed": allowed } })
     }
 
     fn discover(&self, path: &str) -> Option<Value> {
         let verbs = json!(["get", "list", "watch", "create", "delete"]);
-        let groups: std::collections::BTreeSet<&str> = self.kinds.iter().map(|kind| kind.0).collect();
+        let groups: std::collections::BTreeSet<&str> =
+            self.kinds.iter().map(|kind| kind.0).collect();
         let core = path == "/api";
         let mine = groups.into_iter().filter(|group| group.is_empty() == core);
+
         match path {
             "/api" | "/apis" if self.aggregated => {
                 let version = |(_, version, kind, resource, namespaced, status): &FakeKind| {
-                    let subresources = if *status { json!([{ "subresource": "status" }]) } else { json!([]) };
+                    let subresources =
+                        if *status { json!([{ "subresource": "status" }]) } else { json!([]) };
                     let scope = if *namespaced { "Namespaced" } else { "Cluster" };
                     json!({ "version": version, "freshness": "Current", "resources": [{ "resource": resource,
                         "responseKind": { "kind": kind }, "scope": scope, "verbs": verbs, "subresources": subresources }] })
                 };
+
                 let items: Vec<Value> = mine
                     .map(|group| {
-                        let versions: Vec<Value> = self.kinds.iter().filter(|k| k.0 == group).map(version).collect();
+                        let versions: Vec<Value> =
+                            self.kinds.iter().filter(|k| k.0 == group).map(version).collect();
                         json!({ "metadata": { "name": group }, "versions": versions })
                     })
                     .collect();
+
                 Some(json!({ "kind": "APIGroupDiscoveryList", "items": items }))
             }
             "/api" => Some(json!({ "kind": "APIVersions", "versions": ["v1"] })),
@@ -306,6 +380,7 @@ impl WorldState {
                     _ => return None,
                 };
                 let mut resources = Vec::new();
+
                 for (_, _, kind, resource, namespaced, status) in
                     self.kinds.iter().filter(|kind| kind.0 == group && kind.1 == version)
                 {
@@ -314,6 +389,7 @@ impl WorldState {
                         resources.push(json!({ "name": format!("{resource}/status"), "kind": kind, "verbs": ["get"] }));
                     }
                 }
+
                 Some(json!({ "kind": "APIResourceList", "resources": resources }))
             }
         }
@@ -322,12 +398,14 @@ impl WorldState {
 
 /// The page of a list that a query asks for.
 fn page(objects: &[Value], query: &str) -> Value {
-    let number =
-        |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')?.parse().ok());
+    let number = |name: &str| {
+        query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+    };
     let (limit, from) = (number("limit").unwrap_or(usize::MAX), number("continue").unwrap_or(0));
     let items: Vec<&Value> = objects.iter().skip(from).take(limit).collect();
     let rest = objects.len().saturating_sub(from + items.len());
     let token = if rest > 0 { (from + items.len()).to_string() } else { String::new() };
+
     json!({ "metadata": { "resourceVersion": "7", "continue": token, "remainingItemCount": rest }, "items": items })
 }
 
@@ -344,7 +422,8 @@ pub(crate) fn object(namespace: &str, name: &str, owner: Option<FakeKind>) -> Va
 
 /// The response to a request for an object that does not exist.
 fn absent(name: &str) -> Reply {
-    let status = json!({ "kind": "Status", "code": 404, "reason": "NotFound", "details": { "name": name } });
+    let status =
+        json!({ "kind": "Status", "code": 404, "reason": "NotFound", "details": { "name": name } });
     Reply::Response(404, vec![], status.to_string())
 }
 

@@ -1,7 +1,7 @@
 //! The conditions of namespaces that are being deleted, which say what blocks the deletion.
 //!
-//! The watch of namespaces transfers metadata only. When it shows a deletion or a change of a namespace that is being
-//! deleted, this task reads that one namespace.
+//! The watch of namespaces transfers metadata only. When it shows a deletion or a change of a
+//! namespace that is being deleted, this task reads that one namespace.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,8 +58,8 @@ const READ_EVERY: Duration = Duration::from_secs(5);
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 /// The same, if the account may not read namespaces.
 const REFUSED_FOR: Duration = Duration::from_secs(600);
-/// Shortest time between two reads of any namespaces. A whole cluster may be torn down at once, with a loopwatch beside
-/// each operator.
+/// Shortest time between two reads of any namespaces. A whole cluster may be torn down at once,
+/// with a loopwatch beside each operator.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Largest namespace, in bytes.
 const LARGEST: usize = 1 << 20;
@@ -74,14 +74,27 @@ impl Terminating {
         let Some(known) = by_name.get_mut(&view.name) else {
             if has_room {
                 let (view, version) = (view.clone(), version.to_owned());
-                let new = TerminatingNamespace { view, version, due: Some(Instant::now()), last_read: None };
+                let new = TerminatingNamespace {
+                    view,
+                    version,
+                    due: Some(Instant::now()),
+                    last_read: None,
+                };
+
                 by_name.insert(new.view.name.clone(), new);
                 self.changed.notify_one();
             }
+
             return Vec::new();
         };
+
         // A new namespace of the same name has other conditions.
-        let conditions = if known.view.deleted == view.deleted { known.view.conditions.clone() } else { Vec::new() };
+        let conditions = if known.view.deleted == view.deleted {
+            known.view.conditions.clone()
+        } else {
+            Vec::new()
+        };
+
         known.view = NamespaceView { conditions: conditions.clone(), ..view.clone() };
         if known.version != version {
             version.clone_into(&mut known.version);
@@ -90,6 +103,7 @@ impl Terminating {
             known.due = Some(known.due.unwrap_or(earliest).max(now));
             self.changed.notify_one();
         }
+
         conditions
     }
 
@@ -109,7 +123,11 @@ impl Terminating {
             return;
         }
         loop {
-            let next = self.lock().iter().filter_map(|(name, known)| Some((known.due?, name.clone()))).min();
+            let next = self
+                .lock()
+                .iter()
+                .filter_map(|(name, known)| Some((known.due?, name.clone())))
+                .min();
             let Some((due, name)) = next else {
                 self.changed.notified().await;
                 continue;
@@ -137,17 +155,22 @@ impl Terminating {
             Ok(NamespaceDocument { status }) => conditions(status.conditions),
             Err(failure) if failure.status == Some(404) => return Ok(()), // the watch reports it
             Err(failure) => {
-                let wait = if failure.cause == Cause::Forbidden { REFUSED_FOR } else { RETRY_AFTER };
-                self.change(name, |known| (known.last_read, known.due) = (Some(now), Some(now + wait)));
+                let wait =
+                    if failure.cause == Cause::Forbidden { REFUSED_FOR } else { RETRY_AFTER };
+                self.change(name, |known| {
+                    (known.last_read, known.due) = (Some(now), Some(now + wait))
+                });
                 return Ok(());
             }
         };
+
         // A namespace that is gone when there is room in the channel must not come back.
         feed.send_latest(|| {
             let mut by_name = self.lock();
             let known = by_name.get_mut(name)?;
             known.last_read = Some(now);
             known.due = known.due.map(|due| due.max(now + READ_EVERY));
+
             let has_changed = known.view.conditions != conditions;
             known.view.conditions = conditions;
             has_changed.then(|| Observation::NamespaceSeen(known.view.clone()))

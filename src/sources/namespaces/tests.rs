@@ -12,7 +12,10 @@ fn namespace(name: &str, ignore: &str) -> Vec<u8> {
         "" => json!(null),
         ignore => json!({ IGNORE: ignore, "example.io/owner": "team" }),
     };
-    json!({ "metadata": { "name": name, "resourceVersion": "7", "annotations": annotations } }).to_string().into_bytes()
+
+    json!({ "metadata": { "name": name, "resourceVersion": "7", "annotations": annotations } })
+        .to_string()
+        .into_bytes()
 }
 
 /// A namespace that is being deleted.
@@ -24,7 +27,11 @@ fn deleted(name: &str, version: &str) -> Vec<u8> {
 }
 
 fn seen(name: &str, ignore: &str) -> NamespaceView {
-    let annotations = [(IGNORE.to_owned(), ignore.to_owned())].into_iter().filter(|_| !ignore.is_empty()).collect();
+    let annotations = [(IGNORE.to_owned(), ignore.to_owned())]
+        .into_iter()
+        .filter(|_| !ignore.is_empty())
+        .collect();
+
     NamespaceView { name: name.to_owned(), annotations, ..NamespaceView::default() }
 }
 
@@ -33,43 +40,62 @@ fn list(sink: &mut NamespaceSink, objects: &[Vec<u8>]) -> Vec<Observation> {
     sink.began(1, &mut out);
     objects.iter().for_each(|object| sink.listed(object, &mut out).expect("a namespace"));
     sink.ended(1, "7", &mut out);
+
     out
 }
 
 #[test]
 fn only_changes_of_annotations_for_loopwatch_are_reported() {
     let mut sink = NamespaceSink::default();
-    let listed = list(&mut sink, &[namespace("a", "all"), namespace("b", ""), namespace("c", "Overdue")]);
-    assert_eq!(listed, [Observation::NamespacesListed(vec![seen("a", "all"), seen("c", "Overdue")])]);
+    let listed =
+        list(&mut sink, &[namespace("a", "all"), namespace("b", ""), namespace("c", "Overdue")]);
+
+    assert_eq!(
+        listed,
+        [Observation::NamespacesListed(vec![seen("a", "all"), seen("c", "Overdue")])]
+    );
 
     let mut out = Vec::new();
-    for (name, ignore) in [("a", "all"), ("b", ""), ("b", "all"), ("b", "all"), ("a", ""), ("a", "")] {
+    for (name, ignore) in
+        [("a", "all"), ("b", ""), ("b", "all"), ("b", "all"), ("a", ""), ("a", "")]
+    {
         assert_eq!(sink.applied(&namespace(name, ignore), &mut out).expect("a namespace"), "7");
     }
+
     for name in ["a", "c", "c"] {
         sink.deleted(&namespace(name, ""), &mut out).expect("a namespace");
     }
+
     let expected = [
         Observation::NamespaceSeen(seen("b", "all")),
         Observation::NamespaceSeen(seen("a", "")),
         Observation::NamespaceGone("c".to_owned()),
     ];
+
     assert_eq!(out, expected);
-    assert_eq!(list(&mut sink, &[]), [Observation::NamespacesListed(Vec::new())], "after a reconnect");
+    assert_eq!(
+        list(&mut sink, &[]),
+        [Observation::NamespacesListed(Vec::new())],
+        "after a reconnect"
+    );
 }
 
 #[test]
 fn a_namespace_that_a_list_skips_is_not_gone() {
     let mut sink = NamespaceSink::default();
     list(&mut sink, &[namespace("a", "all")]);
+
     let mut out = Vec::new();
     sink.began(2, &mut out);
     sink.skipped();
     sink.listed(&namespace("b", "all"), &mut out).expect("a namespace");
     sink.ended(2, "8", &mut out);
+
     assert_eq!(out, [Observation::NamespaceSeen(seen("b", "all"))]);
+
     out.clear();
     sink.deleted(&namespace("a", ""), &mut out).expect("a namespace");
+
     assert_eq!(out, [Observation::NamespaceGone("a".to_owned())]);
 }
 
@@ -77,19 +103,26 @@ fn a_namespace_that_a_list_skips_is_not_gone() {
 fn the_team_of_a_namespace_is_one_label_if_the_configuration_names_it() {
     let labelled = |team: Value| {
         let labels = json!({ "example.io/team": team, "kubernetes.io/metadata.name": "a" });
-        json!({ "metadata": { "name": "a", "resourceVersion": "7", "labels": labels } }).to_string().into_bytes()
+        json!({ "metadata": { "name": "a", "resourceVersion": "7", "labels": labels } })
+            .to_string()
+            .into_bytes()
     };
+
     let with = |team: &str| NamespaceView { team: team.to_owned(), ..seen("a", "") };
     let label = Some("example.io/team".to_owned());
     let mut sink = NamespaceSink::new(Arc::default(), Terminating::default(), label);
     let listed = list(&mut sink, &[labelled(json!("red")), namespace("b", "")]);
+
     assert_eq!(listed, [Observation::NamespacesListed(vec![with("red")])]);
+
     let mut out = Vec::new();
     for team in ["red", "blue", "red"] {
         sink.applied(&labelled(json!(team)), &mut out).expect("a namespace");
     }
+
     sink.applied(&namespace("a", ""), &mut out).expect("a namespace");
     let seen_again = |team| Observation::NamespaceSeen(with(team));
+
     assert_eq!(out, [seen_again("blue"), seen_again("red"), seen_again("")]);
 
     let mut sink = NamespaceSink::default();
@@ -109,7 +142,12 @@ impl Lab {
         let (script, terminating) = (Script::new(replies), Terminating::default());
         let (feed, observations) = Feed::new(100, VirtualClock::server());
         tokio::spawn(terminating.clone().follow(script.cluster(), feed.clone(), false));
-        Self { sink: NamespaceSink::new(Arc::default(), terminating, None), script, feed, observations }
+        Self {
+            sink: NamespaceSink::new(Arc::default(), terminating, None),
+            script,
+            feed,
+            observations,
+        }
     }
 
     async fn applied(&mut self, object: &[u8]) -> Vec<String> {
@@ -118,6 +156,7 @@ impl Lab {
         for observation in out {
             self.feed.send(observation).await.expect("the receiver exists");
         }
+
         self.within(1).await
     }
 
@@ -126,7 +165,8 @@ impl Lab {
         sleep(Duration::from_secs(seconds)).await;
         let say = |observation| match observation {
             Observation::NamespaceSeen(view) => {
-                let reasons: Vec<String> = view.conditions.into_iter().map(|condition| condition.reason).collect();
+                let reasons: Vec<String> =
+                    view.conditions.into_iter().map(|condition| condition.reason).collect();
                 format!(
                     "{} {} [{}]",
                     view.name,
@@ -136,14 +176,20 @@ impl Lab {
             }
             other => format!("{other:?}"),
         };
-        std::iter::from_fn(|| self.observations.try_recv()).map(|(_, observation)| say(observation)).collect()
+
+        std::iter::from_fn(|| self.observations.try_recv())
+            .map(|(_, observation)| say(observation))
+            .collect()
     }
 }
 
 /// A whole namespace with one condition.
 fn whole(reason: &str) -> Reply {
-    let condition = json!({ "type": "NamespaceContentRemaining", "status": "True", "reason": reason });
-    let document: Value = json!({ "metadata": { "name": "a" }, "status": { "conditions": [condition] } });
+    let condition =
+        json!({ "type": "NamespaceContentRemaining", "status": "True", "reason": reason });
+    let document: Value =
+        json!({ "metadata": { "name": "a" }, "status": { "conditions": [condition] } });
+
     Reply::Response(200, vec![], document.to_string())
 }
 
@@ -158,14 +204,17 @@ async fn the_conditions_of_a_namespace_are_read_when_its_deletion_begins_and_whe
     assert_eq!(lab.script.asked().len(), 0, "only namespaces that are being deleted are read");
     assert_eq!(lab.applied(&deleted("a", "8")).await, ["a deleted []", "a deleted [first]"]);
     assert!(lab.applied(&deleted("a", "8")).await.is_empty());
+
     // Soon after the last read, the next one waits.
     assert!(lab.applied(&deleted("a", "9")).await.is_empty());
     assert_eq!(lab.within(5).await, ["a deleted [second]"]);
     assert_eq!(lab.within(600).await.len(), 0);
     assert!(lab.applied(&deleted("a", "10")).await.is_empty(), "the same conditions");
     assert_eq!(lab.script.asked(), ["GET a", "GET a", "GET a"]);
+
     let listed = list(&mut lab.sink, &[deleted("a", "10")]);
     let [Observation::NamespacesListed(listed)] = &listed[..] else { panic!("{listed:?}") };
+
     assert_eq!(listed[0].conditions[0].reason, "second", "a list keeps the conditions");
 }
 
@@ -174,9 +223,11 @@ async fn a_namespace_that_cannot_be_read_is_read_again_later_and_rarely_if_forbi
     let mut lab = Lab::new([failure(500), whole("first"), failure(403)]);
     assert_eq!(lab.applied(&deleted("a", "8")).await, ["a deleted []"]);
     assert_eq!(lab.within(31).await, ["a deleted [first]"]);
+
     for version in 9..100 {
         lab.applied(&deleted("a", &version.to_string())).await;
     }
+
     assert_eq!(lab.script.asked().len(), 3, "no further attempt after a refusal");
 }
 
@@ -189,11 +240,15 @@ async fn a_namespace_that_is_gone_does_not_come_back() {
     ])]);
     let mut lab = Lab::new([]);
     let terminating = Terminating::default();
+
     tokio::spawn(terminating.clone().follow(script.cluster(), lab.feed.clone(), false));
     lab.sink = NamespaceSink::new(Arc::default(), terminating, None);
+
     assert_eq!(lab.applied(&deleted("a", "8")).await, ["a deleted []"]);
+
     let mut out = Vec::new();
     lab.sink.deleted(&deleted("a", "9"), &mut out).expect("a namespace");
+
     assert_eq!(out, [Observation::NamespaceGone("a".to_owned())]);
     assert!(lab.within(60).await.is_empty());
     assert!(timeout(Duration::from_secs(1), script.ended()).await.is_err(), "no further request");
@@ -206,8 +261,14 @@ async fn many_deletions_at_once_make_no_burst_of_requests() {
         let mut out = Vec::new();
         lab.sink.applied(&deleted(&format!("ns-{number}"), "1"), &mut out).expect("a namespace");
     }
+
     lab.within(1).await;
-    assert!((2..=6).contains(&lab.script.asked().len()), "{} requests in a second", lab.script.asked().len());
+    assert!(
+        (2..=6).contains(&lab.script.asked().len()),
+        "{} requests in a second",
+        lab.script.asked().len()
+    );
+
     lab.within(10).await;
     assert_eq!(lab.script.asked().len(), 50);
 }

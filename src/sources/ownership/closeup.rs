@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use loopwatch_model::cascade::Node;
 use loopwatch_model::observation::{
-    Answer, Cause, LeftOut, MAX_OBJECT_BYTES, ObjectAddress, ObjectKey, ObjectView, Observation, Probe, Role, Scope,
-    StatusSchema, WatchId, WatchedKind, Why,
+    Answer, Cause, LeftOut, MAX_OBJECT_BYTES, ObjectAddress, ObjectKey, ObjectView, Observation,
+    Probe, Role, Scope, StatusSchema, WatchId, WatchedKind, Why,
 };
 use loopwatch_model::time::Timestamp;
 use serde_json::value::RawValue;
@@ -50,10 +50,11 @@ struct Look<'a> {
 const READ: usize = 200;
 /// Requests at the same time.
 const AT_ONCE: usize = 8;
-/// Limit on reads of other objects, such as the targets of references, and on the time for all of them.
+/// Limit on reads of other objects, such as the targets of references, and on the time for all of
+/// them.
 const ANSWERS: (usize, Duration) = (50, Duration::from_secs(10));
-/// Kinds whose objects own none in practice, although everything depends on them. Looking for dependents would mean to list
-/// the whole cluster.
+/// Kinds whose objects own none in practice, although everything depends on them. Looking for
+/// dependents would mean to list the whole cluster.
 const CHILDLESS: &[(&str, &str)] =
     &[("", "Namespace"), ("", "Node"), ("apiextensions.k8s.io", "CustomResourceDefinition")];
 
@@ -81,26 +82,34 @@ impl CloseUp {
         let is_childless = CHILDLESS.contains(&(object.group.as_str(), object.kind.as_str()));
         let mut graph = match is_childless {
             true => OwnershipGraph::default(),
-            false => OwnershipGraph::read(cluster, resources, &scope, cluster.namespace(), progress).await,
+            false => {
+                OwnershipGraph::read(cluster, resources, &scope, cluster.namespace(), progress)
+                    .await
+            }
         };
+
         graph.ensure(object, Some(node_of(kind, &view)));
         let members = family(&graph.nodes, object);
         let (views, failed) = look.members(&members, object, &view).await;
         let mut left_out = graph.left_out;
+
         left_out.extend(failed);
         let mut observations = look.observations(views);
         match once::about(cluster, object).await {
             Ok(events) => {
                 let watch = look.watched(&object.group, &object.kind).watch;
-                let seen = |event| Observation::EventSeen { watch: watch.clone(), event: Box::new(event) };
+                let seen =
+                    |event| Observation::EventSeen { watch: watch.clone(), event: Box::new(event) };
                 observations.extend(events.into_iter().map(seen));
             }
             Err(failure) => {
                 let forbidden = failure.cause == Cause::Forbidden;
-                let why = if forbidden { "no permission to list".to_owned() } else { reason(&failure) };
+                let why =
+                    if forbidden { "no permission to list".to_owned() } else { reason(&failure) };
                 left_out.push(LeftOut { what: "Kubernetes Events about it".to_owned(), why });
             }
         }
+
         Ok(Self { object: view, observations, left_out })
     }
 }
@@ -111,12 +120,20 @@ pub(crate) async fn names(cluster: &Cluster, kind: &ApiKind, namespace: &str) ->
         "" => Scope::AllNamespaces,
         namespace => Scope::Namespace(namespace.to_owned()),
     };
-    let listed = super::listing::list(cluster, kind, &scope, "", &super::Room(Cell::new(super::MOST_OBJECTS))).await;
+    let listed = super::listing::list(
+        cluster,
+        kind,
+        &scope,
+        "",
+        &super::Room(Cell::new(super::MOST_OBJECTS)),
+    )
+    .await;
+
     listed.nodes.into_iter().map(|node| node.name).collect()
 }
 
-/// The object, its owners up to the roots, and its descendants, the object first. Those that are being deleted come before
-/// others.
+/// The object, its owners up to the roots, and its descendants, the object first. Those that are
+/// being deleted come before others.
 fn family<'a>(nodes: &'a [Node], object: &ObjectAddress) -> Vec<&'a Node> {
     let by_uid: HashMap<&str, usize> = nodes
         .iter()
@@ -124,17 +141,24 @@ fn family<'a>(nodes: &'a [Node], object: &ObjectAddress) -> Vec<&'a Node> {
         .filter(|(_, node)| !node.uid.is_empty())
         .map(|(i, node)| (node.uid.as_str(), i))
         .collect();
+
     let mut children: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, node) in nodes.iter().enumerate() {
-        node.owners.iter().for_each(|owner| children.entry(owner.uid.as_str()).or_default().push(index));
+        node.owners
+            .iter()
+            .for_each(|owner| children.entry(owner.uid.as_str()).or_default().push(index));
     }
+
     let Some(root) = nodes.iter().position(|node| is_at(node, object)) else { return Vec::new() };
     let (mut seen, mut members) = (BTreeSet::from([root]), vec![root]);
-    let up = |node: &Node| node.owners.iter().filter_map(|owner| by_uid.get(owner.uid.as_str()).copied()).collect();
+    let up = |node: &Node| {
+        node.owners.iter().filter_map(|owner| by_uid.get(owner.uid.as_str()).copied()).collect()
+    };
     let down = |node: &Node| match node.uid.as_str() {
         "" => Vec::new(),
         uid => children.get(uid).cloned().unwrap_or_default(),
     };
+
     follow(nodes, root, &mut seen, &mut members, up);
     follow(nodes, root, &mut seen, &mut members, down);
     members.into_iter().map(|index| &nodes[index]).collect()
@@ -188,19 +212,26 @@ fn outline(node: &Node, now: Timestamp) -> ObjectView {
 // === impl Look ===
 
 impl Look<'_> {
-    /// Reads an object. Only the status is of interest, so those of built-in kinds without one, such as Secrets, are not read
-    /// as a whole.
-    async fn read(&self, kind: &ApiKind, namespace: &str, name: &str) -> Result<ObjectView, Failure> {
+    /// Reads an object. Only the status is of interest, so those of built-in kinds without one,
+    /// such as Secrets, are not read as a whole.
+    async fn read(
+        &self,
+        kind: &ApiKind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<ObjectView, Failure> {
         let path = format!("{}/{}", path(kind, namespace), encode(name));
         let accept = if kind.is_built_in() && !kind.has_status { METADATA } else { JSON };
-        let document: Box<RawValue> = self.cluster.get_json_within(&path, accept, MAX_OBJECT_BYTES).await?;
+        let document: Box<RawValue> =
+            self.cluster.get_json_within(&path, accept, MAX_OBJECT_BYTES).await?;
         let options: DecodeOptions<'_> = self.hash_key.into();
+
         decode::object(document.get().as_bytes(), options)
             .map_err(|error| Failure::new(Cause::Undecodable, format!("{path}: {error}")))
     }
 
-    /// Reads the members of the family, as many as there is room for. Returns the objects by kind, and the kinds of
-    /// those that cannot be read.
+    /// Reads the members of the family, as many as there is room for. Returns the objects by kind,
+    /// and the kinds of those that cannot be read.
     async fn members(
         &self,
         members: &[&Node],
@@ -216,9 +247,11 @@ impl Look<'_> {
                 Some(kind) => (*node, self.read(kind, &node.namespace, &node.name).await.map(Some)),
             }
         });
+
         let mut requests = futures::stream::iter(requests).buffered(AT_ONCE);
         let mut views: BTreeMap<(String, String), Vec<ObjectView>> = BTreeMap::new();
         let mut failed: BTreeMap<String, String> = BTreeMap::new();
+
         while let Some((node, result)) = requests.next().await {
             let view = match result {
                 Ok(Some(view)) => view,
@@ -232,25 +265,33 @@ impl Look<'_> {
                     } else {
                         reason(&failure)
                     };
+
                     failed.entry(name).or_insert(why);
                     outline(node, now)
                 }
             };
             views.entry((node.group.clone(), node.kind.clone())).or_default().push(view);
         }
+
         (views, failed.into_iter().map(|(what, why)| LeftOut { what, why }).collect())
     }
 
     fn observations(&self, views: BTreeMap<(String, String), Vec<ObjectView>>) -> Vec<Observation> {
-        let kinds: Vec<(WatchedKind, Vec<ObjectView>)> =
-            views.into_iter().map(|((group, kind), views)| (self.watched(&group, &kind), views)).collect();
-        let mut observations = vec![Observation::KindsDiscovered(kinds.iter().map(|(kind, _)| kind.clone()).collect())];
+        let kinds: Vec<(WatchedKind, Vec<ObjectView>)> = views
+            .into_iter()
+            .map(|((group, kind), views)| (self.watched(&group, &kind), views))
+            .collect();
+        let mut observations = vec![Observation::KindsDiscovered(
+            kinds.iter().map(|(kind, _)| kind.clone()).collect(),
+        )];
         for (WatchedKind { watch, .. }, views) in kinds {
             observations.push(Observation::ListBegan { watch: watch.clone(), epoch: 1 });
-            let listed = |view| Observation::Listed { watch: watch.clone(), object: Box::new(view) };
+            let listed =
+                |view| Observation::Listed { watch: watch.clone(), object: Box::new(view) };
             observations.extend(views.into_iter().map(listed));
             observations.push(Observation::ListEnded { watch, epoch: 1, version: String::new() });
         }
+
         observations
     }
 
@@ -289,7 +330,10 @@ impl Answers {
         if self.left == 0 {
             return Answer::Failed(Cause::Throttled);
         }
+
         self.left -= 1;
-        timeout_at(self.until, self.reader.ask(probe)).await.unwrap_or(Answer::Failed(Cause::Timeout))
+        timeout_at(self.until, self.reader.ask(probe))
+            .await
+            .unwrap_or(Answer::Failed(Cause::Timeout))
     }
 }

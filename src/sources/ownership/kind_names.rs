@@ -1,4 +1,5 @@
-//! The names of kinds that `kubectl` accepts: plural, singular, short name and kind, alone or with the group.
+//! The names of kinds that `kubectl` accepts: plural, singular, short name and kind, alone or with
+//! the group.
 
 use super::{ApiKind, ApiResources, is_collected};
 
@@ -36,23 +37,36 @@ pub(crate) fn name(kind: &ApiKind) -> String {
     format!("{}{dot}{}", kind.kind, kind.group)
 }
 
-/// The kind that a name selects: `widgets`, `widget`, `wd`, `Widget`, each also as `widgets.example.io`,
-/// `widgets.v1.example.io` or `example.io/Widget`.
+/// The kind that a name selects: `widgets`, `widget`, `wd`, `Widget`, each also as
+/// `widgets.example.io`, `widgets.v1.example.io` or `example.io/Widget`.
 ///
 /// # Errors
 /// If no kind, or more than one, has this name.
-pub(crate) fn resolve<'a>(resources: &'a ApiResources, text: &str) -> Result<&'a ApiKind, KindNameError> {
+pub(crate) fn resolve<'a>(
+    resources: &'a ApiResources,
+    text: &str,
+) -> Result<&'a ApiKind, KindNameError> {
     let (word, group) = match (text.split_once('/'), text.split_once('.')) {
         (Some((group, kind)), _) => (kind, Some(group)),
         (None, Some((word, group))) => (word, Some(group)),
         (None, None) => (text, None),
     };
     let in_group = |kind: &&ApiKind| group.is_none_or(|group| is_in(kind, group));
+
     // Subresources and reviews have kinds, too, which no one can delete.
-    let kinds = || resources.kinds().filter(|kind| kind.deletable && !kind.resource.contains('/')).filter(in_group);
+    let kinds = || {
+        resources
+            .kinds()
+            .filter(|kind| kind.deletable && !kind.resource.contains('/'))
+            .filter(in_group)
+    };
+
     let full: Vec<&ApiKind> = kinds().filter(|kind| is_named(kind, word)).collect();
-    let short = || kinds().filter(|kind| kind.short_names.iter().any(|short| short.eq_ignore_ascii_case(word)));
+    let short = || {
+        kinds().filter(|kind| kind.short_names.iter().any(|short| short.eq_ignore_ascii_case(word)))
+    };
     let found = if full.is_empty() { short().collect() } else { full };
+
     choose(&found).ok_or_else(|| match found.len() {
         0 => unknown(resources, text),
         _ => {
@@ -62,7 +76,8 @@ pub(crate) fn resolve<'a>(resources: &'a ApiResources, text: &str) -> Result<&'a
     })
 }
 
-/// The only kind, or the built-in one: `kubectl` prefers kinds of Kubernetes, and of these the core group.
+/// The only kind, or the built-in one: `kubectl` prefers kinds of Kubernetes, and of these the core
+/// group.
 fn choose<'a>(found: &[&'a ApiKind]) -> Option<&'a ApiKind> {
     let built_in: Vec<&ApiKind> = found.iter().copied().filter(|kind| kind.is_built_in()).collect();
     let core = found.iter().copied().find(|kind| kind.group.is_empty());
@@ -73,12 +88,15 @@ fn choose<'a>(found: &[&'a ApiKind]) -> Option<&'a ApiKind> {
 }
 
 fn is_named(kind: &ApiKind, word: &str) -> bool {
-    [&kind.kind, &kind.resource, &kind.singular].into_iter().any(|name| name.eq_ignore_ascii_case(word))
+    [&kind.kind, &kind.resource, &kind.singular]
+        .into_iter()
+        .any(|name| name.eq_ignore_ascii_case(word))
 }
 
 /// Whether the kind is in this group, which may begin with a version.
 fn is_in(kind: &ApiKind, group: &str) -> bool {
-    let without_version = group.split_once('.').filter(|(version, _)| kind.versions.iter().any(|v| v == version));
+    let without_version =
+        group.split_once('.').filter(|(version, _)| kind.versions.iter().any(|v| v == version));
     let group = if group == "core" { "" } else { group };
     kind.group == group
         || without_version.is_some_and(|(_, group)| kind.group == group)
@@ -99,6 +117,7 @@ fn unknown(resources: &ApiResources, text: &str) -> KindNameError {
     let word = text.to_ascii_lowercase();
     let similarity = |name: &String| strsim::jaro_winkler(&word, name);
     let nearest = names.max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+
     KindNameError::Unknown {
         name: text.to_owned(),
         nearest: nearest.filter(|nearest| similarity(nearest) >= SIMILAR),
@@ -108,7 +127,9 @@ fn unknown(resources: &ApiResources, text: &str) -> KindNameError {
 
 fn hint(nearest: &Option<String>, silent: &[String]) -> String {
     let nearest = nearest.as_ref().map(|nearest| format!("; did you mean {nearest:?}?"));
-    let silent = (!silent.is_empty())
-        .then(|| format!("; its API server may be one of those that do not respond: {}", silent.join(", ")));
+    let silent = (!silent.is_empty()).then(|| {
+        format!("; its API server may be one of those that do not respond: {}", silent.join(", "))
+    });
+
     [nearest, silent].into_iter().flatten().collect()
 }

@@ -64,20 +64,35 @@ const MOST_PAGES: usize = 10_000;
 const TOO_MANY: &str = "there are too many objects to read them all";
 
 /// Lists a kind in a scope, or in the namespace `home` if the account may not list all namespaces.
-pub(super) async fn list(cluster: &Cluster, kind: &ApiKind, scope: &Scope, home: &str, room: &Room) -> Listed {
+pub(super) async fn list(
+    cluster: &Cluster,
+    kind: &ApiKind,
+    scope: &Scope,
+    home: &str,
+    room: &Room,
+) -> Listed {
     let namespace = scope.namespace().unwrap_or_default();
     let mut listed = Listed::default();
-    let Err(failure) = pages(cluster, kind, namespace, room, &mut listed).await else { return listed };
+    let Err(failure) = pages(cluster, kind, namespace, room, &mut listed).await else {
+        return listed;
+    };
+
     listed.left_out = Some(reason(&failure));
-    if failure.cause == Cause::Forbidden && kind.namespaced && namespace.is_empty() && !home.is_empty() {
+    if failure.cause == Cause::Forbidden
+        && kind.namespaced
+        && namespace.is_empty()
+        && !home.is_empty()
+    {
         let mut at_home = Listed::default();
         if pages(cluster, kind, home, room, &mut at_home).await.is_ok() {
             room.give_back(listed.nodes.len());
             at_home.left_out = Some(format!("permission to list only in the namespace {home}"));
             return at_home;
         }
+
         room.give_back(at_home.nodes.len());
     }
+
     listed
 }
 
@@ -91,6 +106,7 @@ async fn pages(
     let target = WatchTarget::new(path(kind, namespace), true);
     let mut page = Page::first(Listing::Paged { expired: 0 });
     let mut attempts = 0;
+
     for _ in 0..MOST_PAGES {
         let before = listed.nodes.len();
         let failure = match read(cluster, kind, &target, &page, room, listed).await {
@@ -102,25 +118,35 @@ async fn pages(
             }
             Err(failure) => failure,
         };
+
         if failure.cause == Cause::Gone && page.is_continued() {
             page = Page::first(page.after_expiry());
             room.give_back(listed.nodes.len());
             *listed = Listed::default();
             continue;
         }
+
         room.give_back(listed.nodes.len() - before);
         listed.nodes.truncate(before);
         attempts += 1;
+
         let passes = matches!(
             failure.cause,
-            Cause::Throttled | Cause::Timeout | Cause::ServerError | Cause::Connection | Cause::Undecodable
+            Cause::Throttled
+                | Cause::Timeout
+                | Cause::ServerError
+                | Cause::Connection
+                | Cause::Undecodable
         );
+
         if !passes || attempts >= ATTEMPTS {
             return Err(failure);
         }
+
         let wait = failure.retry_after.unwrap_or(WAIT.0 * 2u32.pow(attempts - 1));
         tokio::time::sleep(wait.min(WAIT.1)).await;
     }
+
     listed.left_out = Some(TOO_MANY.to_owned());
     Ok(())
 }
@@ -149,17 +175,26 @@ async fn read(
             Frame::Oversized => skipped += 1,
         }
     }
+
     let end = body.end()?;
     if skipped > 0 {
         listed.left_out = Some("some of its objects are too large or unreadable".to_owned());
     }
+
     Ok(end.token)
 }
 
 /// The node of an object.
 pub(super) fn node(kind: &ApiKind, document: MetadataDocument) -> Node {
-    let OwnershipMetadata { namespace, name, uid, deletion_timestamp, owner_references, finalizers } =
-        document.metadata;
+    let OwnershipMetadata {
+        namespace,
+        name,
+        uid,
+        deletion_timestamp,
+        owner_references,
+        finalizers,
+    } = document.metadata;
+
     let owner = |owner: OwnerDocument| OwnerReference {
         api_version: owner.api_version,
         kind: owner.kind,
@@ -168,6 +203,7 @@ pub(super) fn node(kind: &ApiKind, document: MetadataDocument) -> Node {
         controller: owner.controller == Some(true),
         blocks_deletion: owner.block_owner_deletion == Some(true),
     };
+
     Node {
         group: kind.group.clone(),
         kind: kind.kind.clone(),

@@ -5,7 +5,9 @@ use loopwatch_model::time::Timestamp;
 use serde_json::Value;
 
 use super::TargetPort;
-use super::document::{ContainerDocument, ContainerStatus, PodDocument, PodMetadata, TerminatedState};
+use super::document::{
+    ContainerDocument, ContainerStatus, PodDocument, PodMetadata, TerminatedState,
+};
 use super::quantity;
 
 /// A container and its status, if it has one yet.
@@ -48,8 +50,8 @@ const HELPERS: [&str; 17] = [
     "vault-agent",
 ];
 
-/// A proxy that operators use to protect their metrics. It is no part of the operator, but its port serves the
-/// operator's metrics.
+/// A proxy that operators use to protect their metrics. It is no part of the operator, but its port
+/// serves the operator's metrics.
 const METRICS_PROXIES: [&str; 2] = ["kube-rbac-proxy", "oauth-proxy"];
 
 /// The usual names of the operator's container.
@@ -58,19 +60,23 @@ const USUAL: [&str; 3] = ["manager", "operator", "controller"];
 /// The annotation that names the container for `kubectl logs`.
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 
-/// The operator's containers, the one that runs the operator first. `own` is the name of the container of this process,
-/// if the manifest says it.
+/// The operator's containers, the one that runs the operator first. `own` is the name of the
+/// container of this process, if the manifest says it.
 pub(super) fn of_operator<'a>(pod: &'a PodDocument, own: Option<&str>) -> Vec<PodContainer<'a>> {
-    let others: Vec<PodContainer<'_>> = all(pod).filter(|container| !is_loopwatch(container.spec, own)).collect();
+    let others: Vec<PodContainer<'_>> =
+        all(pod).filter(|container| !is_loopwatch(container.spec, own)).collect();
     let is_helper = |name: &str| HELPERS.contains(&name) || METRICS_PROXIES.contains(&name);
     let of_operator = others.iter().copied().filter(|container| !is_helper(&container.spec.name));
     let mut containers: Vec<PodContainer<'_>> = of_operator.collect();
+
     if containers.is_empty() {
         containers = others; // an operator with the name of a helper
     }
+
     if let Some(position) = main(&pod.metadata, &containers) {
         containers[..=position].rotate_right(1);
     }
+
     containers.truncate(MAX_CONTAINERS);
     containers
 }
@@ -81,30 +87,40 @@ pub(super) fn ports(pod: &PodDocument, own: Option<&str>) -> Vec<TargetPort> {
         !is_loopwatch(container.spec, own) && !HELPERS.contains(&container.spec.name.as_str())
     };
     let ports = all(pod).filter(is_open).flat_map(|PodContainer { spec, .. }| {
-        let tcp =
-            spec.ports.iter().filter(|port| matches!(port.protocol.as_str(), "" | "TCP") && port.container_port > 0);
+        let tcp = spec
+            .ports
+            .iter()
+            .filter(|port| matches!(port.protocol.as_str(), "" | "TCP") && port.container_port > 0);
+
         tcp.map(|port| TargetPort {
             container: spec.name.clone(),
             name: port.name.clone(),
             number: port.container_port,
         })
     });
+
     ports.take(MAX_PORTS).collect()
 }
 
 /// All containers that run as long as the Pod, also native sidecars.
 fn all(pod: &PodDocument) -> impl Iterator<Item = PodContainer<'_>> {
     let PodDocument { spec, status, .. } = pod;
-    let containers = spec.containers.iter().map(|spec| with_status(spec, &status.container_statuses));
+    let containers =
+        spec.containers.iter().map(|spec| with_status(spec, &status.container_statuses));
     let sidecars = spec.init_containers.iter().filter(|spec| spec.restart_policy == "Always");
+
     containers.chain(sidecars.map(|spec| with_status(spec, &status.init_container_statuses)))
 }
 
-fn with_status<'a>(spec: &'a ContainerDocument, statuses: &'a [ContainerStatus]) -> PodContainer<'a> {
+fn with_status<'a>(
+    spec: &'a ContainerDocument,
+    statuses: &'a [ContainerStatus],
+) -> PodContainer<'a> {
     PodContainer { spec, status: statuses.iter().find(|status| status.name == spec.name) }
 }
 
-/// Whether a container is loopwatch's. Users may rename the container or the image, but hardly both and the port.
+/// Whether a container is loopwatch's. Users may rename the container or the image, but hardly both
+/// and the port.
 fn is_loopwatch(container: &ContainerDocument, own: Option<&str>) -> bool {
     container.name == LOOPWATCH
         || own == Some(container.name.as_str())
@@ -112,7 +128,8 @@ fn is_loopwatch(container: &ContainerDocument, own: Option<&str>) -> bool {
         || container.ports.iter().any(|port| port.name == LOOPWATCH_PORT)
 }
 
-/// The last part of an image's path: `loopwatch` for `registry:5000/mirror/loopwatch:0.1.0@sha256:…`.
+/// The last part of an image's path: `loopwatch` for
+/// `registry:5000/mirror/loopwatch:0.1.0@sha256:…`.
 fn image_name(image: &str) -> &str {
     let without_digest = image.split('@').next().unwrap_or_default();
     let last = without_digest.rsplit('/').next().unwrap_or_default();
@@ -123,7 +140,9 @@ fn image_name(image: &str) -> &str {
 fn main(pod: &PodMetadata, containers: &[PodContainer<'_>]) -> Option<usize> {
     let named = |name: &str| containers.iter().position(|container| container.spec.name == name);
     let annotated = pod.annotations.get(DEFAULT_CONTAINER).and_then(|name| named(name));
-    annotated.or_else(|| USUAL.iter().find_map(|name| named(name))).or((!containers.is_empty()).then_some(0))
+    annotated
+        .or_else(|| USUAL.iter().find_map(|name| named(name)))
+        .or((!containers.is_empty()).then_some(0))
 }
 
 // === impl PodContainer ===
@@ -146,14 +165,26 @@ impl PodContainer<'_> {
             Some(Value::Number(number)) => number.as_u64(),
             _ => None,
         };
-        let view = ContainerView { name: self.spec.name.clone(), memory_limit: limit, ..ContainerView::default() };
+        let view = ContainerView {
+            name: self.spec.name.clone(),
+            memory_limit: limit,
+            ..ContainerView::default()
+        };
+
         let Some(status) = self.status else { return view };
         let state = &status.state;
         let terminated = state.terminated.as_ref().or(status.last_state.terminated.as_ref());
         ContainerView {
             ready: status.ready,
-            running_since: state.running.as_ref().and_then(|running| time(running.started_at.as_deref())),
-            waiting: state.waiting.as_ref().map(|waiting| waiting.reason.clone()).unwrap_or_default(),
+            running_since: state
+                .running
+                .as_ref()
+                .and_then(|running| time(running.started_at.as_deref())),
+            waiting: state
+                .waiting
+                .as_ref()
+                .map(|waiting| waiting.reason.clone())
+                .unwrap_or_default(),
             restarts: status.restart_count,
             ended: terminated.map(end),
             ..view

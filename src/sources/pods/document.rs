@@ -146,7 +146,9 @@ pub(super) struct TerminatedState {
 }
 
 /// Reads a number that the API server does not check: one out of range must not hide the whole Pod.
-fn in_range<'de, D: Deserializer<'de>, T: TryFrom<i64> + Default>(deserializer: D) -> Result<T, D::Error> {
+fn in_range<'de, D: Deserializer<'de>, T: TryFrom<i64> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     let number = Option::<i64>::deserialize(deserializer)?;
     Ok(number.and_then(|number| T::try_from(number).ok()).unwrap_or_default())
 }

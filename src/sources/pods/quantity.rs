@@ -1,11 +1,14 @@
 //! Quantities of Kubernetes, such as `128Mi`.
 
-/// Reads a quantity of bytes, and rounds it up to a whole one. Returns `None` for text that is no quantity.
+/// Reads a quantity of bytes, and rounds it up to a whole one. Returns `None` for text that is no
+/// quantity.
 pub(super) fn bytes(text: &str) -> Option<u64> {
     let text = text.trim();
-    let end = text.find(|c: char| c.is_ascii_alphabetic() && !is_exponent(text, c)).unwrap_or(text.len());
+    let end =
+        text.find(|c: char| c.is_ascii_alphabetic() && !is_exponent(text, c)).unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
-    let number = number.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)?;
+    let number =
+        number.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)?;
     let value = match suffix {
         "" => number,
         "n" => number / 1e9,
@@ -25,6 +28,7 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
         "Ei" => number * 1024_f64.powi(6),
         _ => return None,
     };
+
     // A conversion of a number that is too large gives the largest one.
     Some(value.ceil() as u64)
 }
@@ -33,9 +37,9 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
 fn is_exponent(text: &str, letter: char) -> bool {
     let mut after = text.split(letter).skip(1);
     matches!(letter, 'e' | 'E')
-        && after
-            .next()
-            .is_some_and(|rest| rest.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit()))
+        && after.next().is_some_and(|rest| {
+            rest.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit())
+        })
 }
 
 #[cfg(test)]

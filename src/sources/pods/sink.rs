@@ -16,8 +16,8 @@ use crate::sources::watch::Sink;
 /// The label with the version of the operator.
 const VERSION: &str = "app.kubernetes.io/version";
 
-/// Limit on the Pods that loopwatch remembers, which is higher than [`MAX_PODS`]: when a Pod ends, another one may be
-/// reported.
+/// Limit on the Pods that loopwatch remembers, which is higher than [`MAX_PODS`]: when a Pod ends,
+/// another one may be reported.
 const MAX_REMEMBERED: usize = 500;
 
 /// A Pod of the operator.
@@ -87,7 +87,9 @@ impl SeenPods {
         if !pods.are_listed {
             return None;
         }
+
         let mut chosen: Vec<&SeenPod> = pods.by_name.values().collect();
+
         // Evicted Pods stay by the hundreds, and must not hide the one that runs.
         chosen.sort_by_key(|pod| (!pod.view.own, pod.target.is_none()));
         let beyond = chosen.split_off(chosen.len().min(MAX_PODS));
@@ -110,7 +112,8 @@ impl PodFilter {
     /// Returns a Pod if it is the operator's.
     pub(super) fn see(&self, pod: &PodDocument) -> Option<SeenPod> {
         let is_own = self.own.as_ref() == Some(&pod.metadata.name);
-        let belongs = pod.metadata.namespace == self.namespace && (is_own || self.workload.has(&pod.metadata));
+        let belongs = pod.metadata.namespace == self.namespace
+            && (is_own || self.workload.has(&pod.metadata));
         belongs.then(|| see(pod, is_own, self.container.as_deref()))
     }
 }
@@ -118,13 +121,19 @@ impl PodFilter {
 /// Reads a Pod. `container` is the name of loopwatch's own container, if it is known.
 fn see(pod: &PodDocument, own: bool, container: Option<&str>) -> SeenPod {
     let PodDocument { metadata, spec, status } = pod;
-    let PodMetadata { namespace, name, uid, creation_timestamp, deletion_timestamp, labels, .. } = metadata;
+    let PodMetadata {
+        namespace, name, uid, creation_timestamp, deletion_timestamp, labels, ..
+    } = metadata;
     let of_operator = containers::of_operator(pod, container);
     let revision = Revision {
         hash: template_hash(metadata).to_owned(),
         version: labels.get(VERSION).cloned().unwrap_or_default(),
-        image: of_operator.first().map(|container| container.image().to_owned()).unwrap_or_default(),
+        image: of_operator
+            .first()
+            .map(|container| container.image().to_owned())
+            .unwrap_or_default(),
     };
+
     let view = PodView {
         name: name.clone(),
         uid: uid.clone(),
@@ -135,6 +144,7 @@ fn see(pod: &PodDocument, own: bool, container: Option<&str>) -> SeenPod {
         revision,
         containers: of_operator.iter().map(containers::PodContainer::view).collect(),
     };
+
     let target = (!matches!(status.phase.as_str(), "Succeeded" | "Failed")).then(|| TargetPod {
         instance: format!("{namespace}/{name}"),
         own,
@@ -143,17 +153,19 @@ fn see(pod: &PodDocument, own: bool, container: Option<&str>) -> SeenPod {
         ports: containers::ports(pod, container),
         container_ids: of_operator.iter().filter_map(containers::PodContainer::id).collect(),
     });
+
     SeenPod { view, target }
 }
 
-/// Whether a Pod may have this address: clouds serve credentials at a link-local one. Pods of a stand-in for a node have
-/// addresses on loopback.
+/// Whether a Pod may have this address: clouds serve credentials at a link-local one. Pods of a
+/// stand-in for a node have addresses on loopback.
 fn may_be_of_pod(ip: &IpAddr) -> bool {
     let is_link_local = match ip.to_canonical() {
         IpAddr::V4(ip) => ip.is_link_local() || ip.is_broadcast(),
         IpAddr::V6(ip) => ip.is_unicast_link_local(),
     };
     let ip = ip.to_canonical();
+
     !(is_link_local || ip.is_unspecified() || ip.is_multicast())
 }
 
@@ -181,6 +193,7 @@ impl Sink for PodSink {
         if let Some(seen) = self.filter.see(&pod) {
             insert(&mut self.listed, seen);
         }
+
         Ok(())
     }
 
@@ -194,6 +207,7 @@ impl Sink for PodSink {
         if !self.is_incomplete {
             pods.by_name.clear(); // a Pod that the list skipped is not gone
         }
+
         listed.into_values().for_each(|pod| insert(&mut pods.by_name, pod));
         pods.are_listed = true;
         drop(pods);
@@ -204,11 +218,13 @@ impl Sink for PodSink {
         let pod = decode(object)?;
         let seen = self.filter.see(&pod);
         let mut pods = self.seen.lock();
+
         if pods.by_name.get(&pod.metadata.name) != seen.as_ref() {
             pods.by_name.remove(&pod.metadata.name);
             seen.into_iter().for_each(|seen| insert(&mut pods.by_name, seen));
             self.changed.notify_one();
         }
+
         Ok(pod.metadata.resource_version)
     }
 
@@ -218,18 +234,22 @@ impl Sink for PodSink {
         if self.seen.lock().by_name.remove(&name).is_some() {
             self.changed.notify_one();
         }
+
         Ok(resource_version)
     }
 
     fn progressed(&mut self, _: &str, _: &mut Vec<Observation>) {}
 }
 
-/// Adds a Pod if there is room for it. The own Pod always has room, and one that has ended makes room for one that has not.
+/// Adds a Pod if there is room for it. The own Pod always has room, and one that has ended makes
+/// room for one that has not.
 fn insert(pods: &mut BTreeMap<String, SeenPod>, pod: SeenPod) {
     if pods.len() >= MAX_REMEMBERED && pod.target.is_some() {
-        let ended = pods.iter().find(|(_, known)| known.target.is_none()).map(|(name, _)| name.clone());
+        let ended =
+            pods.iter().find(|(_, known)| known.target.is_none()).map(|(name, _)| name.clone());
         ended.into_iter().for_each(|name| _ = pods.remove(&name));
     }
+
     if pods.len() < MAX_REMEMBERED || pod.view.own {
         pods.insert(pod.view.name.clone(), pod);
     }

@@ -8,8 +8,8 @@ use crate::sources::watch::Sink as _;
 
 mod reader; // what a reader observes, by its permissions
 
-/// A Pod of the Deployment `op` with loopwatch as a native sidecar, in the form in which an API server shows it. The kernel has
-/// killed its operator once.
+/// A Pod of the Deployment `op` with loopwatch as a native sidecar, in the form in which an API
+/// server shows it. The kernel has killed its operator once.
 const REAL: &str = include_str!("tests/pod.json");
 
 fn real() -> Value {
@@ -22,7 +22,13 @@ fn time(text: &str) -> Option<Timestamp> {
 
 fn own(name: &str) -> OwnPod {
     let revision = Revision { hash: "5f6d8c7b9d".to_owned(), ..Revision::default() };
-    OwnPod { namespace: "op".to_owned(), name: name.to_owned(), is_told: true, revision, ..OwnPod::default() }
+    OwnPod {
+        namespace: "op".to_owned(),
+        name: name.to_owned(),
+        is_told: true,
+        revision,
+        ..OwnPod::default()
+    }
 }
 
 fn seen(pod: &Value, container: Option<&str>) -> (PodView, Option<TargetPod>) {
@@ -33,6 +39,7 @@ fn seen(pod: &Value, container: Option<&str>) -> (PodView, Option<TargetPod>) {
         own: Some(pod.metadata.name.clone()),
         container: container.map(str::to_owned),
     };
+
     let chosen = SeenPods::of(filter.see(&pod)).chosen().expect("a Pod");
     (chosen.views[0].clone(), chosen.targets.first().cloned())
 }
@@ -40,14 +47,20 @@ fn seen(pod: &Value, container: Option<&str>) -> (PodView, Option<TargetPod>) {
 #[test]
 fn a_real_pod_is_decoded() {
     let (view, target) = seen(&real(), None);
-    assert_eq!((view.name.as_str(), view.own, view.phase.as_str()), ("op-5f6d8c7b9d-2xk4p", true, "Running"));
+    assert_eq!(
+        (view.name.as_str(), view.own, view.phase.as_str()),
+        ("op-5f6d8c7b9d-2xk4p", true, "Running")
+    );
     assert_eq!((view.created, view.deleted), (time("2026-11-22T10:00:00Z"), None));
+
     let revision = Revision {
         hash: "5f6d8c7b9d".to_owned(),
         version: "v1.4.0".to_owned(),
         image: "registry.example.com/op:v1.4.0".to_owned(),
     };
+
     assert_eq!(view.revision, revision);
+
     let manager = ContainerView {
         name: "manager".to_owned(),
         ready: true,
@@ -62,17 +75,34 @@ fn a_real_pod_is_decoded() {
         memory_limit: Some(128 << 20),
         ..ContainerView::default()
     };
+
     assert_eq!(view.containers[0], manager, "the annotated container comes first");
-    let names: Vec<&str> = view.containers.iter().map(|container| container.name.as_str()).collect();
-    assert_eq!(names, ["manager", "webhook", "cache-warmer"], "neither loopwatch, nor proxies, nor ended containers");
+
+    let names: Vec<&str> =
+        view.containers.iter().map(|container| container.name.as_str()).collect();
+
+    assert_eq!(
+        names,
+        ["manager", "webhook", "cache-warmer"],
+        "neither loopwatch, nor proxies, nor ended containers"
+    );
     assert_eq!(view.containers[1].waiting, "CrashLoopBackOff");
 
     let target = target.expect("a target");
     assert_eq!(target.instance, "op/op-5f6d8c7b9d-2xk4p");
-    assert_eq!((target.own, target.ip, target.host_network), (true, Some(IpAddr::from([10, 244, 0, 7])), false));
-    let ports: Vec<(&str, &str, u16)> =
-        target.ports.iter().map(|port| (port.container.as_str(), port.name.as_str(), port.number)).collect();
-    let expected = [("webhook", "", 9443), ("manager", "metrics", 8080), ("kube-rbac-proxy", "https", 8443)];
+    assert_eq!(
+        (target.own, target.ip, target.host_network),
+        (true, Some(IpAddr::from([10, 244, 0, 7])), false)
+    );
+
+    let ports: Vec<(&str, &str, u16)> = target
+        .ports
+        .iter()
+        .map(|port| (port.container.as_str(), port.name.as_str(), port.number))
+        .collect();
+    let expected =
+        [("webhook", "", 9443), ("manager", "metrics", 8080), ("kube-rbac-proxy", "https", 8443)];
+
     assert_eq!(ports, expected, "no port of loopwatch, of the mesh, and no UDP");
     assert_eq!(target.container_ids[0], "4b1e", "without the name of the container runtime");
     assert_eq!(target.container_ids.len(), 2, "a container that waits has none");
@@ -90,12 +120,19 @@ fn loopwatch_is_recognized_under_other_names() {
     for (container, own) in [
         (json!({ "name": "loopwatch", "image": "x" }), None),
         (json!({ "name": "lw", "image": "mirror:5000/a/loopwatch:1.2@sha256:ab" }), None),
-        (json!({ "name": "lw", "image": "x", "ports": [{ "name": "loopwatch-http", "containerPort": 9917 }] }), None),
+        (
+            json!({ "name": "lw", "image": "x", "ports": [{ "name": "loopwatch-http", "containerPort": 9917 }] }),
+            None,
+        ),
         (json!({ "name": "lw", "image": "x" }), Some("lw")),
     ] {
         assert_eq!(names(&pod(container.clone()), own), ["a"], "{container}");
     }
-    for container in [json!({ "name": "lw", "image": "x" }), json!({ "name": "b", "image": "loopwatch/operator:1" })] {
+
+    for container in [
+        json!({ "name": "lw", "image": "x" }),
+        json!({ "name": "b", "image": "loopwatch/operator:1" }),
+    ] {
         assert_eq!(names(&pod(container.clone()), None).len(), 2, "{container}");
     }
 }
@@ -104,32 +141,46 @@ fn loopwatch_is_recognized_under_other_names() {
 fn the_first_container_runs_the_operator() {
     let first = |names: &[&str], annotated: Option<&str>| {
         let containers: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
-        let annotations = annotated.map(|name| json!({ "kubectl.kubernetes.io/default-container": name }));
+        let annotations =
+            annotated.map(|name| json!({ "kubectl.kubernetes.io/default-container": name }));
         let metadata = json!({ "namespace": "op", "name": "op-0", "annotations": annotations });
-        let (view, _) = seen(&json!({ "metadata": metadata, "spec": { "containers": containers } }), None);
+        let (view, _) =
+            seen(&json!({ "metadata": metadata, "spec": { "containers": containers } }), None);
+
         view.containers.iter().map(|container| container.name.clone()).collect::<Vec<_>>()
     };
+
     assert_eq!(first(&["a", "b", "c"], Some("b")), ["b", "a", "c"]);
     assert_eq!(first(&["a", "controller", "manager"], None), ["manager", "a", "controller"]);
     assert_eq!(first(&["a", "b"], Some("loopwatch")), ["a", "b"], "no container of the operator");
     assert_eq!(first(&["kube-rbac-proxy", "x"], None), ["x"]);
-    assert_eq!(first(&["istio-proxy"], None), ["istio-proxy"], "an operator with the name of a helper");
+    assert_eq!(
+        first(&["istio-proxy"], None),
+        ["istio-proxy"],
+        "an operator with the name of a helper"
+    );
     assert!(first(&["loopwatch"], None).is_empty());
 }
 
 #[test]
 fn numbers_beyond_their_range_do_not_hide_a_pod() {
     let ports = |port: &Value| {
-        let container = json!({ "name": "a", "ports": [{ "containerPort": port }, { "containerPort": 8080 }] });
+        let container =
+            json!({ "name": "a", "ports": [{ "containerPort": port }, { "containerPort": 8080 }] });
         let status = json!({ "podIP": "10.0.0.7", "containerStatuses": [{ "name": "a", "restartCount": port }] });
         let metadata = json!({ "namespace": "op", "name": "op-0" });
-        let (_, target) =
-            seen(&json!({ "metadata": metadata, "spec": { "containers": [container] }, "status": status }), None);
+        let (_, target) = seen(
+            &json!({ "metadata": metadata, "spec": { "containers": [container] }, "status": status }),
+            None,
+        );
+
         target.expect("a target").ports.iter().map(|port| port.number).collect::<Vec<_>>()
     };
+
     for port in [json!(0), json!(-1), json!(65_536), json!(4_294_967_296_i64), json!(null)] {
         assert_eq!(ports(&port), [8080], "{port}");
     }
+
     assert_eq!(ports(&json!(65_535)), [65_535, 8080]);
 }
 
@@ -151,15 +202,19 @@ fn addresses_that_no_pod_has_are_not_scraped() {
     ] {
         let metadata = json!({ "namespace": "op", "name": "op-0" });
         let (_, target) = seen(&json!({ "metadata": metadata, "status": { "podIP": ip } }), None);
+
         assert_eq!(target.expect("a target").ip.is_some(), is_of_pod, "{ip}");
     }
 }
 
 #[test]
 fn a_pod_that_has_ended_is_no_target() {
-    for (phase, is_target) in [("Pending", true), ("Running", true), ("Unknown", true), ("Failed", false)] {
+    for (phase, is_target) in
+        [("Pending", true), ("Running", true), ("Unknown", true), ("Failed", false)]
+    {
         let mut pod = real();
         pod["status"]["phase"] = json!(phase);
+
         assert_eq!(seen(&pod, None).1.is_some(), is_target, "{phase}");
     }
 }
@@ -176,7 +231,10 @@ fn odd_pods_are_read() {
         json!({ "metadata": { "creationTimestamp": "yesterday" }, "status": { "podIP": "not an address" } }),
     ] {
         let (view, target) = seen(&pod, None);
-        assert!(view.created.is_none() && target.is_some_and(|target| target.ip.is_none()), "{pod}");
+        assert!(
+            view.created.is_none() && target.is_some_and(|target| target.ip.is_none()),
+            "{pod}"
+        );
     }
 }
 
@@ -184,14 +242,18 @@ fn odd_pods_are_read() {
 fn the_owner_names_the_workload() {
     let of = |owner: Value, labels: Value| {
         let metadata = json!({ "name": "p", "labels": labels, "ownerReferences": owner });
-        let WorkloadName { kind, name } = WorkloadName::of_pod(&serde_json::from_value(metadata).expect("metadata"));
+        let WorkloadName { kind, name } =
+            WorkloadName::of_pod(&serde_json::from_value(metadata).expect("metadata"));
         format!("{kind} {name}")
     };
+
     let owner = |kind: &str, name: &str| json!([{ "kind": "Node", "name": "n" }, { "kind": kind, "name": name, "controller": true }]);
     let hash = json!({ "pod-template-hash": "5f6d8c7b9d" });
+
     assert_eq!(of(owner("ReplicaSet", "my-op-5f6d8c7b9d"), hash.clone()), "Deployment my-op");
     assert_eq!(of(owner("ReplicaSet", "my-op"), json!({})), "ReplicaSet my-op");
     assert_eq!(of(owner("ReplicaSet", "by-hand"), hash), "ReplicaSet by-hand");
+
     let rollout = json!({ "rollouts-pod-template-hash": "5f6d8c7b9d" });
     assert_eq!(of(owner("ReplicaSet", "my-op-5f6d8c7b9d"), rollout), "Rollout my-op");
     assert_eq!(
@@ -214,6 +276,7 @@ fn a_rollout_is_under_way_until_the_new_pods_replace_the_old_ones() {
         let document = json!({ "metadata": { "generation": 2 }, "spec": spec, "status": status });
         Workload::new("Deployment", &serde_json::from_value(document).expect("a Deployment")).view
     };
+
     let two = || json!({ "replicas": 2 });
     for (status, rolling, why) in [
         (counts(2, 2, 2, &complete), false, "done"),
@@ -230,8 +293,12 @@ fn a_rollout_is_under_way_until_the_new_pods_replace_the_old_ones() {
     ] {
         assert_eq!(deployment(two(), status).rolling, rolling, "{why}");
     }
-    let idle =
-        deployment(json!({ "replicas": 0, "strategy": { "type": "Recreate" } }), json!({ "observedGeneration": 2 }));
+
+    let idle = deployment(
+        json!({ "replicas": 0, "strategy": { "type": "Recreate" } }),
+        json!({ "observedGeneration": 2 }),
+    );
+
     assert_eq!((idle.replicas, idle.recreates, idle.rolling), (0, true, false));
     assert_eq!(deployment(json!({}), counts(1, 1, 1, &complete)).replicas, 1, "the default");
 
@@ -240,10 +307,19 @@ fn a_rollout_is_under_way_until_the_new_pods_replace_the_old_ones() {
         Workload::new(kind, &serde_json::from_value(document).expect("a workload")).view.rolling
     };
     let status = || json!({ "replicas": 3, "updatedReplicas": 1 });
+
     assert!(rolls("StatefulSet", json!({ "replicas": 3 }), status()));
-    let canary = json!({ "replicas": 3, "updateStrategy": { "rollingUpdate": { "partition": 2 } } });
+
+    let canary =
+        json!({ "replicas": 3, "updateStrategy": { "rollingUpdate": { "partition": 2 } } });
+
     assert!(!rolls("StatefulSet", canary, status()));
-    assert!(!rolls("StatefulSet", json!({ "replicas": 3, "updateStrategy": { "type": "OnDelete" } }), status()));
+    assert!(!rolls(
+        "StatefulSet",
+        json!({ "replicas": 3, "updateStrategy": { "type": "OnDelete" } }),
+        status()
+    ));
+
     let nodes = json!({ "desiredNumberScheduled": 3, "updatedNumberScheduled": 2 });
     assert!(rolls("DaemonSet", json!({}), nodes.clone()));
     assert!(!rolls("DaemonSet", json!({ "updateStrategy": { "type": "OnDelete" } }), nodes));
@@ -254,7 +330,9 @@ fn a_selector_is_written_as_in_a_request() {
     let document = json!({ "spec": { "selector": { "matchLabels": { "a/b": "1", "c": "" }, "matchExpressions": [
         { "key": "d", "operator": "In", "values": ["x", "y"] }, { "key": "e", "operator": "NotIn", "values": ["z"] },
         { "key": "f", "operator": "Exists" }, { "key": "g", "operator": "DoesNotExist", "values": null }] } } });
-    let workload = Workload::new("Deployment", &serde_json::from_value(document).expect("a Deployment"));
+    let workload =
+        Workload::new("Deployment", &serde_json::from_value(document).expect("a Deployment"));
+
     assert_eq!(workload.labels, "a/b=1,c=,d in (x,y),e notin (z),f,!g");
 }
 
@@ -270,15 +348,19 @@ fn pods_that_were_evicted_do_not_hide_the_one_that_runs() {
         let metadata = json!({ "namespace": "op", "name": name, "resourceVersion": "7", "ownerReferences": [owner] });
         json!({ "metadata": metadata, "status": { "phase": phase } }).to_string().into_bytes()
     };
+
     sink.began(1, &mut out);
     for index in 0..600 {
         sink.listed(&bytes(&format!("op-{index:03}"), "Failed"), &mut out).expect("a Pod");
     }
+
     sink.listed(&bytes("op-runs", "Running"), &mut out).expect("a Pod");
     sink.ended(1, "9", &mut out);
     sink.applied(&bytes("op-starts", "Pending"), &mut out).expect("a Pod");
+
     let chosen = seen.chosen().expect("Pods");
     let names: Vec<&str> = chosen.views.iter().map(|view| view.name.as_str()).collect();
+
     assert_eq!((names.len(), chosen.targets.len(), chosen.left_out), (50, 2, 450));
     assert_eq!(names[47..], ["op-049", "op-runs", "op-starts"]);
 }
@@ -291,6 +373,7 @@ fn many_pods_are_cut_but_for_the_own_one() {
         own: Some("op-zz".to_owned()),
         container: None,
     };
+
     let seen = SeenPods::default();
     let mut sink = PodSink::new(filter, seen.clone(), Arc::default());
     let mut out = Vec::new();
@@ -299,27 +382,37 @@ fn many_pods_are_cut_but_for_the_own_one() {
             "ownerReferences": [{ "kind": "StatefulSet", "name": "op", "controller": true }] } })
     };
     let bytes = |name: &str| pod(name).to_string().into_bytes();
+
     sink.began(1, &mut out);
     for index in 0..70 {
         sink.listed(&bytes(&format!("op-{index:02}")), &mut out).expect("a Pod");
     }
+
     sink.listed(&bytes("op-zz"), &mut out).expect("a Pod");
     assert!(seen.chosen().is_none(), "the list is not complete");
+
     sink.ended(1, "9", &mut out);
     let chosen = seen.chosen().expect("Pods");
+
     assert_eq!((chosen.views.len(), chosen.left_out), (50, 21));
     assert_eq!((chosen.views[48].name.as_str(), chosen.views[49].own), ("op-48", true));
+
     // Pods that a list skips are not gone; those that it does not have are.
     sink.began(2, &mut out);
     sink.skipped();
     sink.ended(2, "9", &mut out);
+
     assert_eq!(seen.chosen().expect("Pods").left_out, 21);
+
     sink.began(3, &mut out);
     sink.listed(&bytes("op-01"), &mut out).expect("a Pod");
     sink.ended(3, "9", &mut out);
+
     assert_eq!(seen.chosen().expect("Pods").views.len(), 1);
+
     sink.applied(&bytes("op-02"), &mut out).expect("a Pod");
     sink.deleted(&bytes("op-01"), &mut out).expect("a Pod");
+
     assert_eq!(seen.chosen().expect("Pods").views[0].name, "op-02");
     assert!(out.is_empty());
 }

@@ -49,7 +49,10 @@ const CONTROLLER_HASH: &str = "controller-revision-hash";
 /// The hash that identifies the Pod template; empty if the Pod has none.
 pub(super) fn template_hash(pod: &PodMetadata) -> &str {
     let labels = TEMPLATE_HASHES.iter().map(|(label, _)| *label).chain([CONTROLLER_HASH]);
-    labels.filter_map(|label| pod.labels.get(label)).find(|hash| !hash.is_empty()).map_or("", String::as_str)
+    labels
+        .filter_map(|label| pod.labels.get(label))
+        .find(|hash| !hash.is_empty())
+        .map_or("", String::as_str)
 }
 
 // === impl WorkloadReader ===
@@ -91,11 +94,13 @@ impl WorkloadReader {
         }
     }
 
-    /// Reads the workload if it is time. A failure changes nothing: the Pods show whether the API server works.
+    /// Reads the workload if it is time. A failure changes nothing: the Pods show whether the API
+    /// server works.
     pub(super) async fn read_if_due(&mut self, namespace: &str) {
         if self.due > Instant::now() {
             return;
         }
+
         let Some(name) = self.name.clone() else {
             self.due = Instant::now() + WORKLOAD_EVERY;
             return;
@@ -120,6 +125,7 @@ impl WorkloadReader {
             }
             Err(_) => WORKLOAD_EVERY,
         };
+
         self.due = Instant::now() + wait;
     }
 
@@ -129,15 +135,25 @@ impl WorkloadReader {
         namespace: &str,
         WorkloadName { kind, name }: &WorkloadName,
     ) -> Result<Option<(&'static str, Workload)>, Failure> {
-        for (kind, resource) in KINDS.into_iter().filter(|(known, _)| kind.is_empty() || kind == known) {
-            let path = format!("/apis/apps/v1/namespaces/{}/{resource}/{}", encode(namespace), encode(name));
-            let read = self.cluster.get_json_within::<WorkloadDocument>(&path, JSON, MAX_OBJECT_BYTES).await;
+        for (kind, resource) in
+            KINDS.into_iter().filter(|(known, _)| kind.is_empty() || kind == known)
+        {
+            let path = format!(
+                "/apis/apps/v1/namespaces/{}/{resource}/{}",
+                encode(namespace),
+                encode(name)
+            );
+            let read = self
+                .cluster
+                .get_json_within::<WorkloadDocument>(&path, JSON, MAX_OBJECT_BYTES)
+                .await;
             match read {
                 Ok(document) => return Ok(Some((kind, Workload::new(kind, &document)))),
                 Err(failure) if failure.absent_object == *name => {}
                 Err(failure) => return Err(failure),
             }
         }
+
         Ok(None)
     }
 }
@@ -145,21 +161,25 @@ impl WorkloadReader {
 // === impl WorkloadName ===
 
 impl WorkloadName {
-    /// The workload of a Pod: that of its ReplicaSet, another controller, or the Pod itself. The name of a Deployment's
-    /// ReplicaSet is its own and the hash of the template, so that loopwatch needs no permission to read ReplicaSets.
+    /// The workload of a Pod: that of its ReplicaSet, another controller, or the Pod itself. The
+    /// name of a Deployment's ReplicaSet is its own and the hash of the template, so that loopwatch
+    /// needs no permission to read ReplicaSets.
     pub(super) fn of_pod(pod: &PodMetadata) -> Self {
         let named = |kind: &str, name: &str| Self { kind: kind.to_owned(), name: name.to_owned() };
-        let Some(owner) = pod.owner_references.iter().find(|owner| owner.controller == Some(true)) else {
+        let Some(owner) = pod.owner_references.iter().find(|owner| owner.controller == Some(true))
+        else {
             return named("Pod", &pod.name);
         };
         if owner.kind != "ReplicaSet" {
             return named(&owner.kind, &owner.name);
         }
+
         let owning = TEMPLATE_HASHES.iter().find_map(|(label, kind)| {
             let hash = pod.labels.get(*label).filter(|hash| !hash.is_empty())?;
             let name = owner.name.strip_suffix(hash.as_str())?.strip_suffix('-')?;
             Some(named(kind, name))
         });
+
         owning.unwrap_or_else(|| named(&owner.kind, &owner.name))
     }
 
@@ -179,6 +199,7 @@ impl Workload {
             "DaemonSet" => status.desired_number_scheduled,
             _ => spec.replicas.unwrap_or(1),
         };
+
         // The other kinds delete a Pod before they create the one that replaces it.
         let recreates = kind != "Deployment" || spec.strategy.r#type == "Recreate";
         let rolling = is_rolling(kind, replicas, document);
@@ -187,17 +208,28 @@ impl Workload {
     }
 }
 
-/// Whether a rollout is under way. Pods that are not available are no sign of it: the operator may have died.
-fn is_rolling(kind: &str, replicas: u32, WorkloadDocument { metadata, spec, status }: &WorkloadDocument) -> bool {
+/// Whether a rollout is under way. Pods that are not available are no sign of it: the operator may
+/// have died.
+fn is_rolling(
+    kind: &str,
+    replicas: u32,
+    WorkloadDocument { metadata, spec, status }: &WorkloadDocument,
+) -> bool {
     let by_hand = spec.update_strategy.r#type == "OnDelete";
     let outdated = match kind {
         "Deployment" => {
-            let progress = status.conditions.iter().find(|condition| condition.r#type == "Progressing");
+            let progress =
+                status.conditions.iter().find(|condition| condition.r#type == "Progressing");
+
             // A rollout that is complete, or that the Deployment has given up.
-            let has_ended = progress
-                .is_none_or(|it| ["NewReplicaSetAvailable", "ProgressDeadlineExceeded"].contains(&it.reason.as_str()));
+            let has_ended = progress.is_none_or(|it| {
+                ["NewReplicaSetAvailable", "ProgressDeadlineExceeded"].contains(&it.reason.as_str())
+            });
             let unavailable = status.available_replicas < replicas && !has_ended;
-            status.updated_replicas != replicas || status.replicas != status.updated_replicas || unavailable
+
+            status.updated_replicas != replicas
+                || status.replicas != status.updated_replicas
+                || unavailable
         }
         "DaemonSet" => !by_hand && status.updated_number_scheduled < replicas,
         _ => {
@@ -206,17 +238,21 @@ fn is_rolling(kind: &str, replicas: u32, WorkloadDocument { metadata, spec, stat
             status.replicas != replicas || !updated
         }
     };
+
     status.observed_generation < metadata.generation || outdated
 }
 
 /// Returns a selector in the notation of a request.
 fn selector(SelectorDocument { match_labels, match_expressions }: &SelectorDocument) -> String {
     let equal = match_labels.iter().map(|(key, value)| format!("{key}={value}"));
-    let expression = |ExpressionDocument { key, operator, values }: &ExpressionDocument| match operator.as_str() {
-        "In" => format!("{key} in ({})", values.join(",")),
-        "NotIn" => format!("{key} notin ({})", values.join(",")),
-        "DoesNotExist" => format!("!{key}"),
-        _ => key.clone(),
-    };
+    let expression =
+        |ExpressionDocument { key, operator, values }: &ExpressionDocument| match operator.as_str()
+        {
+            "In" => format!("{key} in ({})", values.join(",")),
+            "NotIn" => format!("{key} notin ({})", values.join(",")),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.clone(),
+        };
+
     equal.chain(match_expressions.iter().map(expression)).collect::<Vec<_>>().join(",")
 }

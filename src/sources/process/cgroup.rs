@@ -1,8 +1,9 @@
 //! The memory of the operator's container, from its cgroup.
 //!
-//! The `/sys/fs/cgroup` that loopwatch sees is its own. That of the operator lies behind `/proc/<pid>/root`, in the
-//! operator's file system. Where exactly, the kernel says: `/proc/<pid>/cgroup` names the cgroup and
-//! `/proc/<pid>/mountinfo` the place where its hierarchy is mounted, both as loopwatch's own cgroup namespace sees them.
+//! The `/sys/fs/cgroup` that loopwatch sees is its own. That of the operator lies behind
+//! `/proc/<pid>/root`, in the operator's file system. Where exactly, the kernel says:
+//! `/proc/<pid>/cgroup` names the cgroup and `/proc/<pid>/mountinfo` the place where its hierarchy
+//! is mounted, both as loopwatch's own cgroup namespace sees them.
 
 use std::path::{Path, PathBuf};
 
@@ -52,12 +53,14 @@ struct Place {
     top: PathBuf,
 }
 
-/// Reads the memory of the container of a process. `own` is the text of loopwatch's own `/proc/self/cgroup`.
+/// Reads the memory of the container of a process. `own` is the text of loopwatch's own
+/// `/proc/self/cgroup`.
 pub(super) fn memory(proc: &Proc, pid: u32, own: &str) -> Result<Memory, NoMemory> {
     let cgroup = proc.text(pid, "cgroup").map_err(NoMemory::Unread)?;
     if cgroup == own {
         return Err(NoMemory::Own);
     }
+
     let mounts = proc.text(pid, "mountinfo").map_err(NoMemory::Unread)?;
     let place = Place::of(&cgroup, &mounts, &proc.path(pid, "root")).ok_or(NoMemory::NotMounted)?;
     match place.version {
@@ -75,7 +78,9 @@ fn version_two(place: &Place) -> Result<Memory, NoMemory> {
         limit: place.lowest_limit("memory.max"),
         pressure,
         oom_kills: place.text("memory.events").and_then(|events| value(&events, "oom_kill")),
-        lacks: pressure.is_none().then_some("the kernel of the node does not measure memory pressure"),
+        lacks: pressure
+            .is_none()
+            .then_some("the kernel of the node does not measure memory pressure"),
     })
 }
 
@@ -87,7 +92,9 @@ fn version_one(place: &Place) -> Result<Memory, NoMemory> {
         limit: place.lowest_limit("memory.limit_in_bytes"),
         pressure: None,
         oom_kills: None,
-        lacks: Some("the node uses cgroup version 1, which shows neither memory pressure nor OOM kills"),
+        lacks: Some(
+            "the node uses cgroup version 1, which shows neither memory pressure nor OOM kills",
+        ),
     })
 }
 
@@ -100,10 +107,12 @@ impl Place {
         let (mounted, at) = mounts.lines().find_map(|line| mount(line, version))?;
         let below = below(path, mounted)?;
         let top = root.join(unescaped(at).trim_start_matches('/'));
+
         // The root of version 1 counts the whole machine.
         if version == Version::One && below.is_empty() && mounted == "/" {
             return None;
         }
+
         Some(Self { version, leaf: top.join(below), top })
     }
 
@@ -125,7 +134,8 @@ impl Place {
     }
 }
 
-/// The version and path of the cgroup that counts memory. On a node with both versions, version 1 may do so.
+/// The version and path of the cgroup that counts memory. On a node with both versions, version 1
+/// may do so.
 fn memory_cgroup(text: &str) -> Option<(Version, &str)> {
     let entries = || {
         text.lines().filter_map(|line| {
@@ -133,12 +143,15 @@ fn memory_cgroup(text: &str) -> Option<(Version, &str)> {
             rest.split_once(':')
         })
     };
-    let one = entries().find(|(controllers, _)| controllers.split(',').any(|name| name == "memory"));
+
+    let one =
+        entries().find(|(controllers, _)| controllers.split(',').any(|name| name == "memory"));
     let two = entries().find(|(controllers, _)| controllers.is_empty());
     one.map(|(_, path)| (Version::One, path)).or_else(|| two.map(|(_, path)| (Version::Two, path)))
 }
 
-/// The root and the mount point in a line of `mountinfo`, if it mounts the hierarchy that counts memory.
+/// The root and the mount point in a line of `mountinfo`, if it mounts the hierarchy that counts
+/// memory.
 fn mount(line: &str, version: Version) -> Option<(&str, &str)> {
     let (left, right) = line.split_once(" - ")?;
     let mut fields = left.split(' ').skip(3);
@@ -149,6 +162,7 @@ fn mount(line: &str, version: Version) -> Option<(&str, &str)> {
         Version::Two => kind == "cgroup2",
         Version::One => kind == "cgroup" && options.split(',').any(|option| option == "memory"),
     };
+
     wanted.then_some((root, at))
 }
 
@@ -194,8 +208,7 @@ mod tests {
         1207 1204 0:347 / /sys ro,nosuid,nodev,noexec,relatime - sysfs sysfs ro\n\
         1209 1207 0:29 /../cri-containerd-6f1e.scope /sys/fs/cgroup ro,nosuid,nodev,noexec,relatime - cgroup2 cgroup rw\n";
     /// The same with version 1, whose paths are those of the node.
-    const CGROUP_ONE: &str =
-        "12:pids:/kubepods/pod7/b2\n5:memory:/kubepods/pod7/b2\n0::/system.slice/containerd.service\n";
+    const CGROUP_ONE: &str = "12:pids:/kubepods/pod7/b2\n5:memory:/kubepods/pod7/b2\n0::/system.slice/containerd.service\n";
     const MOUNTS_ONE: &str = "\
         920 901 0:29 /kubepods/pod7/b2 /sys/fs/cgroup/pids ro,relatime master:11 - cgroup cgroup rw,pids\n\
         921 901 0:32 /kubepods/pod7/b2 /sys/fs/cgroup/memory ro,relatime master:14 - cgroup cgroup rw,memory\n";
@@ -208,11 +221,13 @@ mod tests {
             fs::write(path, text).expect("our own folder");
         };
         let proc = Proc::new(folder.path(), 30);
+
         write(proc.path(7, "cgroup"), cgroup);
         write(proc.path(7, "mountinfo"), mounts);
         for (file, text) in files {
             write(proc.path(7, "root/sys/fs/cgroup").join(file), text);
         }
+
         (folder, proc)
     }
 
@@ -237,14 +252,20 @@ mod tests {
             oom_kills: Some(2),
             lacks: None,
         };
+
         assert_eq!(memory(&proc, 7, "0::/\n"), Ok(expected));
     }
 
     #[test]
     fn the_cgroup_of_loopwatch_is_never_the_operators() {
-        let (_folder, proc) = container("0::/\n", &MOUNTS.replace("/../cri-containerd-6f1e.scope", "/"), &FILES);
+        let (_folder, proc) =
+            container("0::/\n", &MOUNTS.replace("/../cri-containerd-6f1e.scope", "/"), &FILES);
+
         assert_eq!(memory(&proc, 7, "0::/\n"), Err(NoMemory::Own));
-        assert!(memory(&proc, 7, "0::/../cri-containerd-30.scope\n").is_ok(), "near miss: loopwatch is elsewhere");
+        assert!(
+            memory(&proc, 7, "0::/../cri-containerd-30.scope\n").is_ok(),
+            "near miss: loopwatch is elsewhere"
+        );
     }
 
     #[test]
@@ -256,12 +277,22 @@ mod tests {
         ];
         let (_folder, proc) = container(CGROUP_ONE, MOUNTS_ONE, &files);
         let read = memory(&proc, 7, "own").expect("readable");
+
         assert_eq!((read.working_set, read.limit), (Some(40_000_000), Some(134_217_728)));
         assert_eq!((read.pressure, read.oom_kills), (None, None));
         assert!(read.lacks.is_some_and(|why| why.contains("version 1")));
-        let (_folder, proc) =
-            container("5:memory:/\n", "921 901 0:32 / /sys/fs/cgroup/memory ro - cgroup c rw,memory\n", &files);
-        assert_eq!(memory(&proc, 7, "own"), Err(NoMemory::NotMounted), "the root counts the whole machine");
+
+        let (_folder, proc) = container(
+            "5:memory:/\n",
+            "921 901 0:32 / /sys/fs/cgroup/memory ro - cgroup c rw,memory\n",
+            &files,
+        );
+
+        assert_eq!(
+            memory(&proc, 7, "own"),
+            Err(NoMemory::NotMounted),
+            "the root counts the whole machine"
+        );
     }
 
     #[test]
@@ -275,9 +306,15 @@ mod tests {
             ("memory.max", "100"),
             ("../memory.max", "1"),
         ];
+
         let (_folder, proc) = container("0::/pod/op\n", mounts, &files);
         let read = memory(&proc, 7, "own").expect("readable");
-        assert_eq!((read.limit, read.working_set), (Some(100), Some(0)), "and nothing above the mount");
+
+        assert_eq!(
+            (read.limit, read.working_set),
+            (Some(100), Some(0)),
+            "and nothing above the mount"
+        );
         assert_eq!(read.lacks, Some("the kernel of the node does not measure memory pressure"));
     }
 
@@ -295,13 +332,26 @@ mod tests {
             let (_folder, proc) = container(cgroup, mounts, &FILES);
             assert_eq!(memory(&proc, 7, "own"), Err(NoMemory::NotMounted), "{cgroup:?} {mounts:?}");
         }
+
         let (_folder, proc) = container(CGROUP, MOUNTS, &[("memory.current", "many")]);
         assert_eq!(memory(&proc, 7, "own"), Err(NoMemory::Unread(Unread::Failed)));
-        let odd =
-            [("memory.current", "5"), ("memory.pressure", "some avg60=NaN\n"), ("memory.events", "oom_kill -1\n")];
+
+        let odd = [
+            ("memory.current", "5"),
+            ("memory.pressure", "some avg60=NaN\n"),
+            ("memory.events", "oom_kill -1\n"),
+        ];
         let (_folder, proc) = container(CGROUP, MOUNTS, &odd);
         let read = memory(&proc, 7, "own").expect("readable");
-        assert_eq!((read.working_set, read.pressure, read.oom_kills, read.limit), (None, None, None, None));
-        assert_eq!(memory(&proc, 8, "own"), Err(NoMemory::Unread(Unread::Missing)), "no such process");
+
+        assert_eq!(
+            (read.working_set, read.pressure, read.oom_kills, read.limit),
+            (None, None, None, None)
+        );
+        assert_eq!(
+            memory(&proc, 8, "own"),
+            Err(NoMemory::Unread(Unread::Missing)),
+            "no such process"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Reads small files of `/proc`, also those behind `/proc/<pid>/root`, which belong to another container.
+//! Reads small files of `/proc`, also those behind `/proc/<pid>/root`, which belong to another
+//! container.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read as _};
@@ -82,14 +83,18 @@ impl Proc {
         let pid = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
         let mut pids: Vec<u32> = entries.filter_map(pid).take(MAX_PROCESSES + 1).collect();
         let too_many = pids.len() > MAX_PROCESSES;
+
         pids.truncate(MAX_PROCESSES);
         pids.sort_unstable();
         (pids, too_many)
     }
 
-    /// The size of the directory of open descriptors. Linux 6.2 and later report their number; earlier ones report 0.
+    /// The size of the directory of open descriptors. Linux 6.2 and later report their number;
+    /// earlier ones report 0.
     pub(super) fn size_of_descriptors(&self, pid: u32) -> Result<u64, Unread> {
-        fs::metadata(self.path(pid, "fd")).map(|metadata| metadata.len()).map_err(|error| Unread::of(&error))
+        fs::metadata(self.path(pid, "fd"))
+            .map(|metadata| metadata.len())
+            .map_err(|error| Unread::of(&error))
     }
 
     /// The number of open descriptors, counted one by one.
@@ -117,5 +122,6 @@ pub(super) fn read(path: &Path) -> Result<String, Unread> {
     let of = |error: io::Error| Unread::of(&error);
     let mut bytes = Vec::new();
     open_regular(path).map_err(of)?.take(MAX_BYTES).read_to_end(&mut bytes).map_err(of)?;
-    Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }

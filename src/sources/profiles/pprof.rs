@@ -1,8 +1,9 @@
 //! Profiles in the format of pprof: gzip, and in it a protobuf message
 //! ([profile.proto](https://github.com/google/pprof/blob/main/proto/profile.proto)).
 //!
-//! The decoder reads the stream once and keeps only the values, the innermost functions and their names, within limits.
-//! At the limits it takes 12 MiB (measured); a profile of a large operator takes less than one.
+//! The decoder reads the stream once and keeps only the values, the innermost functions and their
+//! names, within limits. At the limits it takes 12 MiB (measured); a profile of a large operator
+//! takes less than one.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher as _, RandomState};
@@ -17,15 +18,16 @@ use super::wire::{End, Field, Malformed, Value, Wire};
 #[derive(Debug)]
 pub(super) struct Profile {
     tables: Tables,
-    /// The bytes allocated since the start of the process, up to the last garbage collection; absent for goroutines.
+    /// The bytes allocated since the start of the process, up to the last garbage collection;
+    /// absent for goroutines.
     pub(super) allocated: Option<u64>,
 }
 
 /// The values of a profile by stack, for a comparison with a later one.
 #[derive(Debug)]
 pub(super) struct Summary {
-    /// By the keyed hash of the functions' names. Addresses would differ between two replicas, and names take much more
-    /// memory in the minutes until the second profile.
+    /// By the keyed hash of the functions' names. Addresses would differ between two replicas, and
+    /// names take much more memory in the minutes until the second profile.
     values: HashMap<u64, u64>,
     hash: RandomState,
     pub(super) allocated: Option<u64>,
@@ -38,12 +40,13 @@ struct Tables {
     columns: Vec<u64>,
     /// The sums of the values.
     totals: [u64; MAX_COLUMNS],
-    /// The samples with a value in the last column, which is the one to compare. A heap profile has many others, of memory
-    /// that is free again.
+    /// The samples with a value in the last column, which is the one to compare. A heap profile has
+    /// many others, of memory that is free again.
     samples: Vec<Sample>,
     /// The locations of these samples, innermost first.
     stacks: Vec<u32>,
-    /// The functions of a location, innermost first: a range of `lines`. More than one if calls are inlined.
+    /// The functions of a location, innermost first: a range of `lines`. More than one if calls are
+    /// inlined.
     locations: HashMap<u64, (u32, u32)>,
     lines: Vec<u64>,
     /// The number of the text that names a function.
@@ -65,7 +68,8 @@ pub(super) const MAX_INFLATED: u64 = 64 << 20;
 
 /// The maximum number of values of a sample. A heap profile has four, a goroutine profile one.
 const MAX_COLUMNS: usize = 4;
-/// Limits of the tables. A heap profile of the Kubernetes API server, which is larger than any operator, has about a third.
+/// Limits of the tables. A heap profile of the Kubernetes API server, which is larger than any
+/// operator, has about a third.
 const MAX_SAMPLES: usize = 1 << 15;
 const MAX_LOCATIONS: usize = 1 << 15;
 const MAX_LINES: usize = 1 << 16;
@@ -75,8 +79,8 @@ const MAX_TEXT_BYTES: usize = 2 << 20;
 /// The longest name of a function that is kept, in bytes.
 const MAX_NAME: usize = 256;
 
-/// The share of the largest growth below which a stack is left out: beside it, it is chance. The profiler of Go samples one
-/// allocation in 512 KiB.
+/// The share of the largest growth below which a stack is left out: beside it, it is chance. The
+/// profiler of Go samples one allocation in 512 KiB.
 const MIN_SHARE: u64 = 20;
 
 /// The name of a function that the profile does not name.
@@ -95,26 +99,33 @@ impl Profile {
         if !is_gzip(compressed) {
             return Err(Malformed::Invalid("it is not compressed by gzip"));
         }
+
         let tables = Tables::read(BufReader::new(GzDecoder::new(compressed)))?;
-        let column = |name: &str| tables.columns.iter().position(|text| tables.text(*text) == Some(name.as_bytes()));
+        let column = |name: &str| {
+            tables.columns.iter().position(|text| tables.text(*text) == Some(name.as_bytes()))
+        };
         let name = match kind {
             ProfileKind::Heap => "inuse_space",
             ProfileKind::Goroutines => "goroutine",
         };
+
         if column(name).is_none_or(|column| column + 1 != tables.columns.len()) {
             return Err(Malformed::Invalid("it is a profile of another kind"));
         }
+
         let allocated = column("alloc_space").filter(|_| kind == ProfileKind::Heap);
         let profile = Self { allocated: allocated.map(|column| tables.totals[column]), tables };
         (0..profile.tables.samples.len())
             .try_for_each(|sample| profile.functions(sample).try_for_each(|f| f.map(drop)))?;
+
         Ok(profile)
     }
 
     /// Sums the values by stack.
     pub(super) fn summary(&self) -> Summary {
         let hash = RandomState::new();
-        let values = self.by_stack(&hash).into_iter().map(|(stack, (value, _))| (stack, value)).collect();
+        let values =
+            self.by_stack(&hash).into_iter().map(|(stack, (value, _))| (stack, value)).collect();
         Summary { values, hash, allocated: self.allocated }
     }
 
@@ -126,11 +137,22 @@ impl Profile {
             (growth > 0).then_some((growth, now, sample))
         });
         let mut grown: Vec<(u64, u64, usize)> = grown.collect();
-        // The number of the sample decides between equals, so that the result does not depend on the hash.
-        grown.sort_unstable_by_key(|(growth, now, sample)| (std::cmp::Reverse((*growth, *now)), *sample));
+
+        // The number of the sample decides between equals, so that the result does not depend on
+        // the hash.
+        grown.sort_unstable_by_key(|(growth, now, sample)| {
+            (std::cmp::Reverse((*growth, *now)), *sample)
+        });
         let least = grown.first().map_or(0, |(most, ..)| most / MIN_SHARE);
         let worst = grown.into_iter().take(MAX_STACKS).take_while(|(growth, ..)| *growth >= least);
-        worst.map(|(growth, now, sample)| GrowingStack { functions: self.names(sample), growth, now }).collect()
+
+        worst
+            .map(|(growth, now, sample)| GrowingStack {
+                functions: self.names(sample),
+                growth,
+                now,
+            })
+            .collect()
     }
 
     /// The value of each stack, and a sample with it.
@@ -141,6 +163,7 @@ impl Profile {
             let entry = stacks.entry(self.hash(number, hash)).or_insert((0, number));
             entry.0 = entry.0.saturating_add(sample.value);
         }
+
         stacks
     }
 
@@ -150,6 +173,7 @@ impl Profile {
             hasher.write(name);
             hasher.write_u8(0xff); // in no UTF-8
         }
+
         hasher.finish()
     }
 
@@ -182,6 +206,7 @@ impl Tables {
                 _ => wire.skip(end)?,
             }
         }
+
         Ok(tables)
     }
 
@@ -193,6 +218,7 @@ impl Tables {
                 field => skip(wire, field)?,
             }
         }
+
         room(self.columns.len(), MAX_COLUMNS, "values")?;
         self.columns.push(name);
         Ok(())
@@ -207,11 +233,15 @@ impl Tables {
             let total = totals.get_mut(column).ok_or(Malformed::TooLarge("values"))?;
             *total = total.saturating_add(last);
             column += 1;
+
             Ok(())
         };
+
         while let Some(field) = wire.field(end)? {
             match field {
-                Field { number: 1, value: Value::Number(location) } => push(&mut self.stacks, begin, location)?,
+                Field { number: 1, value: Value::Number(location) } => {
+                    push(&mut self.stacks, begin, location)?
+                }
                 Field { number: 1, value: Value::Nested(list) } => {
                     while let Some(location) = wire.number(list)? {
                         push(&mut self.stacks, begin, location)?;
@@ -226,10 +256,12 @@ impl Tables {
                 field => skip(wire, field)?,
             }
         }
+
         if last == 0 {
             self.stacks.truncate(begin);
             return Ok(());
         }
+
         room(self.samples.len(), MAX_SAMPLES, "samples")?;
         self.samples.push(Sample { end: short(self.stacks.len() as u64)?, value: last });
         Ok(())
@@ -250,6 +282,7 @@ impl Tables {
                 field => skip(wire, field)?,
             }
         }
+
         room(self.locations.len(), MAX_LOCATIONS, "locations")?;
         self.locations.insert(id, (short(begin as u64)?, short(self.lines.len() as u64)?));
         Ok(())
@@ -264,6 +297,7 @@ impl Tables {
                 field => skip(wire, field)?,
             }
         }
+
         room(self.functions.len(), MAX_FUNCTIONS, "functions")?;
         self.functions.insert(id, name);
         Ok(())
@@ -274,12 +308,14 @@ impl Tables {
         room(self.texts.len() + MAX_NAME - 1, MAX_TEXT_BYTES, "bytes of text")?;
         wire.text(end, MAX_NAME, &mut self.texts)?;
         self.ends.push(short(self.texts.len() as u64)?);
+
         Ok(())
     }
 
     fn text(&self, number: u64) -> Option<&[u8]> {
         let number = usize::try_from(number).ok()?;
-        let begin = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
+        let begin =
+            number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
         self.texts.get(begin as usize..*self.ends.get(number)? as usize)
     }
 
@@ -297,12 +333,16 @@ impl Tables {
             None => Some(Err(Malformed::Invalid("a sample names a location that is not there"))),
             Some(_) => lines.is_empty().then_some(Ok(UNKNOWN.as_bytes())),
         };
+
         lines.iter().map(|function| self.function(*function)).chain(without)
     }
 
     fn function(&self, id: u64) -> Result<&[u8], Malformed> {
-        let name =
-            self.functions.get(&id).ok_or(Malformed::Invalid("a location names a function that is not there"))?;
+        let name = self
+            .functions
+            .get(&id)
+            .ok_or(Malformed::Invalid("a location names a function that is not there"))?;
+
         self.text(*name).ok_or(Malformed::Invalid("a function has a name that is not there"))
     }
 }
@@ -316,6 +356,7 @@ fn read_line(wire: &mut Wire<impl BufRead>, end: End) -> Result<u64, Malformed> 
             field => skip(wire, field)?,
         }
     }
+
     Ok(function)
 }
 
@@ -326,7 +367,8 @@ fn skip(wire: &mut Wire<impl BufRead>, field: Field) -> Result<(), Malformed> {
     }
 }
 
-/// Appends a location to the stack that begins at `begin`, unless it has enough: each has at least one function.
+/// Appends a location to the stack that begins at `begin`, unless it has enough: each has at least
+/// one function.
 fn push(stacks: &mut Vec<u32>, begin: usize, location: u64) -> Result<(), Malformed> {
     if stacks.len() - begin < MAX_FRAMES {
         stacks.push(short(location)?);

@@ -13,8 +13,10 @@ use super::*;
 use crate::sources::clock::ServerClock;
 use crate::sources::feed::Observations;
 
-const HEAP: [&[u8]; 2] =
-    [include_bytes!("../../../tests/profiles/heap-1.pb.gz"), include_bytes!("../../../tests/profiles/heap-2.pb.gz")];
+const HEAP: [&[u8]; 2] = [
+    include_bytes!("../../../tests/profiles/heap-1.pb.gz"),
+    include_bytes!("../../../tests/profiles/heap-2.pb.gz"),
+];
 const GOROUTINES: [&[u8]; 2] = [
     include_bytes!("../../../tests/profiles/goroutines-1.pb.gz"),
     include_bytes!("../../../tests/profiles/goroutines-2.pb.gz"),
@@ -70,7 +72,8 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let requests = Requests::default();
-        let (noted, served, next) = (requests.clone(), Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+        let (noted, served, next) =
+            (requests.clone(), Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
         let closed = served.clone();
         let task = tokio::spawn(async move {
             loop {
@@ -83,6 +86,7 @@ impl Server {
                 });
             }
         });
+
         Self { url, requests, served, _task: task }
     }
 
@@ -99,9 +103,12 @@ async fn serve(mut stream: TcpStream, says: Says, noted: Requests) {
             Err(_) => return,
         }
     }
+
     let line = String::from_utf8_lossy(&head).lines().next().unwrap_or_default().to_owned();
     noted.lock().expect("no panic").push(line);
-    let ok = |length: usize| format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n").into_bytes();
+
+    let ok =
+        |length: usize| format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n").into_bytes();
     let response = match says {
         Says::Profile(body) => [ok(body.len()), body.to_vec()].concat(),
         Says::Status(status, body) => {
@@ -110,12 +117,16 @@ async fn serve(mut stream: TcpStream, says: Says, noted: Requests) {
                 .into_bytes()
         }
         Says::Half(body) => [ok(body.len()), body[..body.len() / 2].to_vec()].concat(),
-        Says::Endless(body) | Says::Stalls(body) => [b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), body.to_vec()].concat(),
+        Says::Endless(body) | Says::Stalls(body) => {
+            [b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), body.to_vec()].concat()
+        }
         Says::Hangs => Vec::new(),
     };
+
     if stream.write_all(&response).await.is_err() {
         return;
     }
+
     match says {
         Says::Endless(_) => while stream.write_all(&[0; 1 << 16]).await.is_ok() {},
         Says::Hangs | Says::Stalls(_) => std::future::pending().await,
@@ -132,6 +143,7 @@ impl Run {
         let (feed, observations) = Feed::new(100, ServerClock::new());
         let (probes, asked) = mpsc::channel(10);
         let task = tokio::spawn(run(profiler, feed, Arc::new(Mutex::new(asked)), false));
+
         Self { probes, observations, _task: task }
     }
 
@@ -183,11 +195,14 @@ async fn two_heap_profiles_are_compared_and_kept() {
     let server = Server::start(&[Says::Profile(HEAP[0]), Says::Profile(HEAP[1])]).await;
     let mut run = Run::of(&server, Some(folder.path().to_owned()));
     let view = profiled(run.answer(ProfileKind::Heap).await);
+
     assert_eq!((view.instance.as_str(), view.kind), (INSTANCE, ProfileKind::Heap));
     assert!(view.from < view.to && view.stacks[0].functions[0] == "main.remember", "{view:?}");
     assert_eq!(server.requests(), ["GET /debug/pprof/heap HTTP/1.1"; 2]);
+
     let store = ProfileStore::new(Some(folder.path()));
     let kept = store.list().expect("readable");
+
     assert_eq!((kept.len(), &kept[0].name, &kept[1].name), (2, &view.file, &view.first_file));
     assert_eq!(store.read(&kept[0].name).expect("readable").as_deref(), Some(HEAP[1]));
     assert_eq!(store.read(&kept[1].name).expect("readable").as_deref(), Some(HEAP[0]));
@@ -198,6 +213,7 @@ async fn two_heap_profiles_are_compared_and_kept() {
 async fn goroutines_are_compared_without_a_directory() {
     let server = Server::start(&[Says::Profile(GOROUTINES[0]), Says::Profile(GOROUTINES[1])]).await;
     let view = profiled(Run::of(&server, None).answer(ProfileKind::Goroutines).await);
+
     assert_eq!((view.stacks[0].growth, view.file.as_str()), (200, ""));
     assert_eq!(server.requests(), ["GET /debug/pprof/goroutine HTTP/1.1"; 2]);
 }
@@ -206,6 +222,7 @@ async fn goroutines_are_compared_without_a_directory() {
 async fn a_healthy_operator_has_no_growing_stack() {
     let server = Server::start(&[Says::Profile(HEAP[1])]).await;
     let view = profiled(Run::of(&server, None).answer(ProfileKind::Heap).await);
+
     assert_eq!(view.stacks, []);
 }
 
@@ -214,8 +231,10 @@ async fn an_unwritable_directory_does_not_prevent_a_comparison() {
     let folder = tempfile::tempdir().expect("a folder");
     let dir = folder.path().join("file");
     std::fs::write(&dir, "").expect("written");
+
     let server = Server::start(&[Says::Profile(HEAP[0]), Says::Profile(HEAP[1])]).await;
     let view = profiled(Run::of(&server, Some(dir)).answer(ProfileKind::Heap).await);
+
     assert_eq!((view.stacks.len(), view.file.as_str()), (1, ""));
 }
 
@@ -231,11 +250,18 @@ async fn an_operator_without_pprof_switches_the_source_off_and_is_no_error() {
     ] {
         let server = Server::start(replies).await;
         let mut run = Run::of(&server, None);
+
         assert_eq!(run.answer(ProfileKind::Heap).await, Answer::Absent, "{reason}");
-        let Observation::SourceOff { source: SourceId::Profiles, reason: said } = run.next().await else {
+
+        let Observation::SourceOff { source: SourceId::Profiles, reason: said } = run.next().await
+        else {
             panic!("{reason}: not off")
         };
-        assert!(said.starts_with("the operator serves no pprof at http://127") && said.contains(reason), "{said}");
+
+        assert!(
+            said.starts_with("the operator serves no pprof at http://127") && said.contains(reason),
+            "{said}"
+        );
         assert_eq!(run.answer(ProfileKind::Goroutines).await, Answer::Absent);
         assert!(run.is_silent(), "reported once");
     }
@@ -257,6 +283,7 @@ async fn a_refusal_shows_nothing_about_pprof() {
     ] {
         let server = Server::start(replies).await;
         let mut run = Run::of(&server, None);
+
         assert_eq!(run.answer(ProfileKind::Heap).await, Answer::Failed(cause));
         assert!(run.is_silent(), "{cause}: no failure of the source");
     }
@@ -269,6 +296,7 @@ async fn an_operator_that_is_not_there_is_no_operator_without_pprof() {
     server._task.abort();
     while TcpStream::connect(&url["http://".len()..]).await.is_ok() {}
     let mut run = Run::of(&server, None);
+
     assert_eq!(run.answer(ProfileKind::Heap).await, Answer::Failed(Cause::Refused));
 }
 
@@ -278,12 +306,18 @@ async fn a_server_that_hangs_is_given_up() {
         let server = Server::start(replies).await;
         let mut run = Run::of(&server, None);
         run.ask(ProfileKind::Heap).await;
+
         // The request must arrive in real time before the virtual time passes.
         while server.requests().is_empty() {
             tokio::task::yield_now().await;
         }
+
         tokio::time::pause();
-        assert!(matches!(run.next().await, Observation::Answered { answer: Answer::Failed(Cause::Timeout), .. }));
+        assert!(matches!(
+            run.next().await,
+            Observation::Answered { answer: Answer::Failed(Cause::Timeout), .. }
+        ));
+
         tokio::time::resume();
     }
 }
@@ -300,8 +334,10 @@ async fn a_comparison_leaves_room_for_other_tasks() {
             counted.fetch_add(1, Ordering::Relaxed);
         }
     });
+
     profiled(run.answer(ProfileKind::Heap).await);
     assert!(ticks.load(Ordering::Relaxed) > 0);
+
     ticking.abort();
 }
 
@@ -310,12 +346,20 @@ async fn comparisons_of_a_kind_are_rare() {
     let server = Server::start(&[Says::Profile(HEAP[1])]).await;
     let mut run = Run::of(&server, None);
     profiled(run.answer(ProfileKind::Heap).await);
+
     assert_eq!(run.answer(ProfileKind::Heap).await, Answer::Failed(Cause::Throttled));
     assert_eq!(server.requests().len(), 2);
-    assert_eq!(run.answer(ProfileKind::Goroutines).await, Answer::Failed(Cause::Undecodable), "the other kind may");
+    assert_eq!(
+        run.answer(ProfileKind::Goroutines).await,
+        Answer::Failed(Cause::Undecodable),
+        "the other kind may"
+    );
+
     tokio::time::pause();
     tokio::time::advance(REST - Duration::from_secs(10)).await;
+
     assert_eq!(run.answer(ProfileKind::Heap).await, Answer::Failed(Cause::Throttled));
+
     tokio::time::advance(Duration::from_secs(11)).await;
     tokio::time::resume();
     profiled(run.answer(ProfileKind::Heap).await);
@@ -325,12 +369,15 @@ async fn comparisons_of_a_kind_are_rare() {
 async fn a_failure_may_be_repeated_earlier() {
     let mut schedule = Schedule::default();
     tokio::time::pause();
+
     assert_eq!(schedule.admit("a", ProfileKind::Heap), Ok(true));
     assert_eq!(schedule.admit("a", ProfileKind::Heap), Ok(false), "it will answer");
     assert_eq!(schedule.admit("b", ProfileKind::Heap), Err(Cause::Throttled));
     assert_eq!(schedule.admit("b", ProfileKind::Goroutines), Ok(true), "only fetches take turns");
+
     schedule.ended(ProfileKind::Heap, false);
     assert_eq!(schedule.admit("a", ProfileKind::Heap), Err(Cause::Throttled));
+
     tokio::time::advance(REST_AFTER_FAILURE).await;
     assert_eq!(schedule.admit("a", ProfileKind::Heap), Ok(true));
 }
@@ -338,19 +385,25 @@ async fn a_failure_may_be_repeated_earlier() {
 #[tokio::test]
 async fn a_slow_leak_gets_more_time() {
     // Without a collection, the second profile equals the first.
-    let server = Server::start(&[Says::Profile(HEAP[0]), Says::Profile(HEAP[0]), Says::Profile(HEAP[1])]).await;
+    let server =
+        Server::start(&[Says::Profile(HEAP[0]), Says::Profile(HEAP[0]), Says::Profile(HEAP[1])])
+            .await;
     let options = ProfileOptions { url: server.url.parse().ok(), ..ProfileOptions::default() };
     let mut run = Run::start(options, None, &MetricsAddresses::default());
+
     run.ask(ProfileKind::Heap).await;
     for (times, wait) in [(1, 60), (2, 240)] {
         // The request needs real time, and only the wait after it is virtual.
         while server.served.load(Ordering::Relaxed) < times {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
+
         pass(wait - 10).await;
         assert_eq!(server.requests().len(), times, "too early");
+
         pass(10).await;
     }
+
     let Observation::Answered { answer, .. } = run.next().await else { panic!("no answer") };
     assert_eq!(profiled(answer).stacks[0].functions[0], "main.remember");
     assert_eq!(server.requests().len(), 3);
@@ -367,9 +420,11 @@ async fn pass(seconds: u64) {
 #[tokio::test]
 async fn without_profiles_every_answer_is_that_there_are_none() {
     let server = Server::start(&[Says::Profile(HEAP[0])]).await;
-    let options = ProfileOptions { off: true, url: server.url.parse().ok(), ..ProfileOptions::default() };
+    let options =
+        ProfileOptions { off: true, url: server.url.parse().ok(), ..ProfileOptions::default() };
     let mut run = Run::start(options, Some(own()), &MetricsAddresses::default());
     let off = Observation::SourceOff { source: SourceId::Profiles, reason: OFF.to_owned() };
+
     assert_eq!(run.next().await, off);
     assert_eq!(run.answer(ProfileKind::Heap).await, Answer::Absent);
     assert_eq!(server.requests().len(), 0);
@@ -380,9 +435,11 @@ async fn only_programs_of_the_own_pod_are_asked() {
     let metrics = MetricsAddresses::default();
     let elsewhere = "198.51.100.1:8080".parse().expect("an address");
     metrics.write().expect("no panic").insert("team-a/other".to_owned(), elsewhere);
+
     let server = Server::start(&[Says::Profile(HEAP[0]), Says::Profile(HEAP[1])]).await;
     let local = server.url["http://".len()..].parse().expect("an address");
     metrics.write().expect("no panic").insert("team-a/with-metrics".to_owned(), local);
+
     let profiler = Profiler::new(ProfileOptions::default(), Some(own()), metrics);
     let last = |instance: &str| -> Result<String, String> {
         match profiler.endpoints(instance) {
@@ -391,14 +448,24 @@ async fn only_programs_of_the_own_pod_are_asked() {
             Err(other) => panic!("{other:?}"),
         }
     };
+
     assert_eq!(last(INSTANCE), Ok("http://[::1]:8081/debug/pprof".to_owned()));
     assert_eq!(last("team-a/with-metrics"), Ok(format!("{}/debug/pprof", server.url)));
     assert_eq!(last("127.0.0.1:9090"), Ok("http://127.0.0.1:9090/debug/pprof".to_owned()));
+
     for instance in ["team-a/other", "team-a/unknown", "198.51.100.1:8080"] {
-        assert!(last(instance).is_err_and(|reason| reason.contains("only from its own Pod")), "{instance}");
+        assert!(
+            last(instance).is_err_and(|reason| reason.contains("only from its own Pod")),
+            "{instance}"
+        );
     }
-    let options = ProfileOptions { url: "http://198.51.100.1:6060".parse().ok(), ..ProfileOptions::default() };
+
+    let options = ProfileOptions {
+        url: "http://198.51.100.1:6060".parse().ok(),
+        ..ProfileOptions::default()
+    };
     let profiler = Profiler::new(options, Some(own()), MetricsAddresses::default());
+
     assert!(
         matches!(profiler.endpoints(INSTANCE), Err(NoComparison::NoPprof(reason)) if reason.contains("198.51.100.1"))
     );
@@ -410,8 +477,11 @@ async fn pprof_beside_the_metrics_is_found() {
     let metrics = MetricsAddresses::default();
     let local = server.url["http://".len()..].parse().expect("an address");
     metrics.write().expect("no panic").insert(INSTANCE.to_owned(), local);
-    let options = ProfileOptions { wait: Some(Duration::from_millis(1)), ..ProfileOptions::default() };
+
+    let options =
+        ProfileOptions { wait: Some(Duration::from_millis(1)), ..ProfileOptions::default() };
     let mut run = Run::start(options, Some(own()), &metrics);
+
     assert_eq!(profiled(run.answer(ProfileKind::Heap).await).stacks.len(), 1);
 }
 
@@ -421,14 +491,32 @@ fn on_the_network_of_a_node_only_the_port_of_the_metrics_is_tried() {
         let metrics = MetricsAddresses::default();
         let address = "127.0.0.1:8443".parse().expect("an address");
         metrics.write().expect("no panic").insert(INSTANCE.to_owned(), address);
-        let endpoints = Profiler::new(ProfileOptions::default(), Some(own), metrics).endpoints(INSTANCE);
-        endpoints.expect("an endpoint").iter().map(|endpoint| endpoint.address.to_string()).collect()
+
+        let endpoints =
+            Profiler::new(ProfileOptions::default(), Some(own), metrics).endpoints(INSTANCE);
+        endpoints
+            .expect("an endpoint")
+            .iter()
+            .map(|endpoint| endpoint.address.to_string())
+            .collect()
     };
-    assert_eq!(tried(own()).len(), 7, "the usual ports on both addresses of loopback, and the metrics");
+
+    assert_eq!(
+        tried(own()).len(),
+        7,
+        "the usual ports on both addresses of loopback, and the metrics"
+    );
+
     let on_node = OwnPod { host_network: true, ..own() };
-    let blind = Profiler::new(ProfileOptions::default(), Some(on_node), MetricsAddresses::default());
+    let blind =
+        Profiler::new(ProfileOptions::default(), Some(on_node), MetricsAddresses::default());
+
     assert!(
         matches!(blind.endpoints(INSTANCE), Err(NoComparison::NoPprof(reason)) if reason.contains("network of its node"))
     );
-    assert_eq!(tried(OwnPod { host_network: true, ..own() }), ["127.0.0.1:8443"], "other ports may be of any program");
+    assert_eq!(
+        tried(OwnPod { host_network: true, ..own() }),
+        ["127.0.0.1:8443"],
+        "other ports may be of any program"
+    );
 }

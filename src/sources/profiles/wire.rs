@@ -1,7 +1,8 @@
-//! The wire format of protobuf, read from a stream: numbers, and nested messages of which only the end is known.
+//! The wire format of protobuf, read from a stream: numbers, and nested messages of which only the
+//! end is known.
 //!
-//! A message is never in memory as a whole. An ordinary decoder builds a value for each nested message, so that 64 MiB of
-//! empty messages, which compress to nothing, would become gigabytes.
+//! A message is never in memory as a whole. An ordinary decoder builds a value for each nested
+//! message, so that 64 MiB of empty messages, which compress to nothing, would become gigabytes.
 
 use std::io::{self, BufRead};
 
@@ -81,7 +82,12 @@ impl<R: BufRead> Wire<R> {
     }
 
     /// Appends at most `limit` bytes of a text to `to`, and skips the rest.
-    pub(super) fn text(&mut self, end: End, limit: usize, to: &mut Vec<u8>) -> Result<(), Malformed> {
+    pub(super) fn text(
+        &mut self,
+        end: End,
+        limit: usize,
+        to: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
         let mut left = limit;
         while self.at < end.0 {
             let (rest, chunk) = (end.0 - self.at, self.chunk()?);
@@ -90,6 +96,7 @@ impl<R: BufRead> Wire<R> {
             left -= length.min(left);
             self.consume(length)?;
         }
+
         self.ends_at(end)
     }
 
@@ -106,11 +113,14 @@ impl<R: BufRead> Wire<R> {
             2 => {
                 let length = self.varint()?;
                 let end = self.at.checked_add(length).filter(|end| *end <= outer.0);
-                Value::Nested(End(end.ok_or(Malformed::Invalid("a field is longer than its message"))?))
+                Value::Nested(End(
+                    end.ok_or(Malformed::Invalid("a field is longer than its message"))?
+                ))
             }
             5 => self.fixed(4)?,
             _ => return Err(Malformed::Invalid("a field has an unknown wire type")),
         };
+
         Ok(Field { number: tag >> 3, value })
     }
 
@@ -123,15 +133,18 @@ impl<R: BufRead> Wire<R> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
+
             // The tenth byte has room for one bit.
             if shift == 63 && byte > 1 {
                 break;
             }
+
             number |= u64::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
                 return Ok(number);
             }
         }
+
         Err(Malformed::Invalid("a number has more than 64 bits"))
     }
 
@@ -153,6 +166,7 @@ impl<R: BufRead> Wire<R> {
         if bytes == 0 {
             return Err(Malformed::Truncated);
         }
+
         self.input.consume(bytes);
         self.at += bytes as u64;
         if self.at > self.limit { Err(Malformed::TooLarge("bytes")) } else { Ok(()) }
@@ -160,7 +174,11 @@ impl<R: BufRead> Wire<R> {
 
     /// A number at the end of a message may reach beyond it.
     fn ends_at(&self, end: End) -> Result<(), Malformed> {
-        if self.at == end.0 { Ok(()) } else { Err(Malformed::Invalid("a number is longer than its message")) }
+        if self.at == end.0 {
+            Ok(())
+        } else {
+            Err(Malformed::Invalid("a number is longer than its message"))
+        }
     }
 }
 
@@ -186,12 +204,25 @@ mod tests {
     #[test]
     fn fields_and_lists_are_read() {
         // 1: 300, 2: [1, 300], 3: "abc"
-        let mut wire = wire(&[0x08, 0xac, 0x02, 0x12, 0x03, 0x01, 0xac, 0x02, 0x1a, 0x03, b'a', b'b', b'c']);
+        let mut wire =
+            wire(&[0x08, 0xac, 0x02, 0x12, 0x03, 0x01, 0xac, 0x02, 0x1a, 0x03, b'a', b'b', b'c']);
+
         assert_eq!(wire.outer_field(), Ok(Some(Field { number: 1, value: Value::Number(300) })));
-        let Ok(Some(Field { number: 2, value: Value::Nested(end) })) = wire.outer_field() else { panic!("a list") };
-        assert_eq!([wire.number(end), wire.number(end), wire.number(end)], [Ok(Some(1)), Ok(Some(300)), Ok(None)]);
-        let Ok(Some(Field { number: 3, value: Value::Nested(end) })) = wire.outer_field() else { panic!("a text") };
+
+        let Ok(Some(Field { number: 2, value: Value::Nested(end) })) = wire.outer_field() else {
+            panic!("a list")
+        };
+
+        assert_eq!(
+            [wire.number(end), wire.number(end), wire.number(end)],
+            [Ok(Some(1)), Ok(Some(300)), Ok(None)]
+        );
+
+        let Ok(Some(Field { number: 3, value: Value::Nested(end) })) = wire.outer_field() else {
+            panic!("a text")
+        };
         let mut text = Vec::new();
+
         assert_eq!(wire.text(end, 2, &mut text), Ok(()));
         assert_eq!((text.as_slice(), wire.outer_field()), (&b"ab"[..], Ok(None)));
     }
@@ -200,9 +231,11 @@ mod tests {
     fn numbers_have_at_most_64_bits() {
         let largest = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
         assert_eq!(wire(&largest).varint(), Ok(u64::MAX));
+
         for more in [[0xff; 10], [0x80; 10]] {
             assert!(matches!(wire(&more).varint(), Err(Malformed::Invalid(_))));
         }
+
         assert_eq!(wire(&[0x80]).varint(), Err(Malformed::Truncated));
     }
 
@@ -210,15 +243,29 @@ mod tests {
     fn nothing_reaches_beyond_its_message() {
         let outcome = |bytes: &[u8]| {
             let mut wire = wire(bytes);
-            let Ok(Some(Field { value: Value::Nested(end), .. })) = wire.outer_field() else { panic!("a message") };
+            let Ok(Some(Field { value: Value::Nested(end), .. })) = wire.outer_field() else {
+                panic!("a message")
+            };
             while wire.field(end)?.is_some() {}
+
             Ok::<_, Malformed>(())
         };
+
         assert_eq!(outcome(&[0x12, 0x02, 0x08, 0x01]), Ok(()));
-        assert!(matches!(outcome(&[0x12, 0x02, 0x08, 0x80, 0x01]), Err(Malformed::Invalid(_))), "a number");
-        assert!(matches!(outcome(&[0x12, 0x02, 0x0a, 0x7f, 0x01]), Err(Malformed::Invalid(_))), "a nested message");
+        assert!(
+            matches!(outcome(&[0x12, 0x02, 0x08, 0x80, 0x01]), Err(Malformed::Invalid(_))),
+            "a number"
+        );
+        assert!(
+            matches!(outcome(&[0x12, 0x02, 0x0a, 0x7f, 0x01]), Err(Malformed::Invalid(_))),
+            "a nested message"
+        );
+
         assert_eq!(outcome(&[0x12, 0x7f, 0x08]), Err(Malformed::Truncated));
-        assert!(matches!(outcome(&[0x12, 0x02, 0x0b, 0x01]), Err(Malformed::Invalid(_))), "a group");
+        assert!(
+            matches!(outcome(&[0x12, 0x02, 0x0b, 0x01]), Err(Malformed::Invalid(_))),
+            "a group"
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Finds the dependents of an object: the objects that name it as an owner.
 //!
-//! The API server cannot search by owner, so loopwatch lists the metadata of the kinds that may hold dependents: the child
-//! kinds that it watches, and those that Kubernetes creates for the kind of the owner.
+//! The API server cannot search by owner, so loopwatch lists the metadata of the kinds that may
+//! hold dependents: the child kinds that it watches, and those that Kubernetes creates for the kind
+//! of the owner.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, RwLock};
@@ -56,7 +57,9 @@ fn created_for(group: &str, kind: &str) -> &'static [(&'static str, &'static str
     match (group, kind) {
         ("apps", "Deployment") => &[("apps", "ReplicaSet")],
         ("apps", "ReplicaSet") | ("", "ReplicationController") | ("batch", "Job") => &[("", "Pod")],
-        ("apps", "StatefulSet") => &[("", "Pod"), ("apps", "ControllerRevision"), ("", "PersistentVolumeClaim")],
+        ("apps", "StatefulSet") => {
+            &[("", "Pod"), ("apps", "ControllerRevision"), ("", "PersistentVolumeClaim")]
+        }
         ("apps", "DaemonSet") => &[("", "Pod"), ("apps", "ControllerRevision")],
         ("batch", "CronJob") => &[("batch", "Job")],
         ("", "Service") => &[("discovery.k8s.io", "EndpointSlice")],
@@ -67,12 +70,18 @@ fn created_for(group: &str, kind: &str) -> &'static [(&'static str, &'static str
 // === impl Reader ===
 
 impl Reader {
-    pub(super) async fn dependents(&mut self, owner: &ObjectAddress, uid: &str) -> Result<Answer, NotFound> {
+    pub(super) async fn dependents(
+        &mut self,
+        owner: &ObjectAddress,
+        uid: &str,
+    ) -> Result<Answer, NotFound> {
         if uid.is_empty() || !(owner.namespace.is_empty() || is_name(&owner.namespace)) {
             return Err(NotFound::Failed(Cause::Invalid));
         }
+
         let asked = Instant::now();
-        let watched = self.children.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let watched =
+            self.children.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         let created = created_for(&owner.group, &owner.kind).iter();
         let created = created.map(|(group, kind)| ((*group).to_owned(), (*kind).to_owned()));
         let candidates: BTreeSet<(String, String)> = watched.into_iter().chain(created).collect();
@@ -86,25 +95,36 @@ impl Reader {
                 }
             }
         };
+
         if timeout(WITHIN, search).await.is_err() {
             found.is_complete = false;
         }
+
         Ok(Answer::Dependents { found: found.dependents, complete: found.is_complete })
     }
 
-    async fn dependents_of_kind(&mut self, kind: &ApiKind, owner: &ObjectAddress, uid: &str, found: &mut Found) {
+    async fn dependents_of_kind(
+        &mut self,
+        kind: &ApiKind,
+        owner: &ObjectAddress,
+        uid: &str,
+        found: &mut Found,
+    ) {
         if !owner.namespace.is_empty() && !kind.namespaced {
             return; // a namespaced object cannot own one without a namespace
         }
+
         let namespace = Some(owner.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let scope = super::RefusedScope::new("list", kind, namespace);
         if self.leaves_alone(kind) || self.refusals.contain(&scope) {
             found.is_complete = false;
             return;
         }
+
         let path = collection(&kind.group, &kind.version, &kind.resource, namespace);
         let pages = if namespace.is_some() { PAGES.0 } else { PAGES.1 };
         let mut token = String::new();
+
         for _ in 0..pages {
             match self.page(&path, &token).await {
                 Ok(DependentsPage { metadata, items }) => {
@@ -115,25 +135,38 @@ impl Reader {
                     if failure.cause == Cause::Forbidden {
                         self.refusals.add(scope);
                     }
+
                     found.is_complete = false;
                     return;
                 }
             }
+
             if token.is_empty() {
                 return;
             }
         }
+
         found.is_complete = false;
     }
 
     async fn page(&self, path: &str, token: &str) -> Result<DependentsPage, Failure> {
-        let rest = if token.is_empty() { String::new() } else { format!("&continue={}", encode(token)) };
+        let rest =
+            if token.is_empty() { String::new() } else { format!("&continue={}", encode(token)) };
         let path = format!("{path}?limit={PAGE}{rest}");
         let request = self.cluster.get_json_within(&path, LIST_METADATA, MAX_OBJECT_BYTES);
-        timeout(PAGE_WITHIN, request).await.unwrap_or_else(|_| Err(Failure::timeout(&path, PAGE_WITHIN)))
+
+        timeout(PAGE_WITHIN, request)
+            .await
+            .unwrap_or_else(|_| Err(Failure::timeout(&path, PAGE_WITHIN)))
     }
 
-    fn add_dependents(&self, kind: &ApiKind, items: &[Box<RawValue>], uid: &str, found: &mut Found) {
+    fn add_dependents(
+        &self,
+        kind: &ApiKind,
+        items: &[Box<RawValue>],
+        uid: &str,
+        found: &mut Found,
+    ) {
         for item in items {
             let Ok(object) = decode::object(item.get().as_bytes(), &self.hash_key) else {
                 found.is_complete = false;
@@ -142,11 +175,17 @@ impl Reader {
             if !is_owned_by(&object, uid) {
                 continue;
             }
+
             if found.dependents.len() >= MAX_DEPENDENTS {
                 found.is_complete = false;
                 return;
             }
-            found.dependents.push(Dependent { group: kind.group.clone(), kind: kind.kind.clone(), object });
+
+            found.dependents.push(Dependent {
+                group: kind.group.clone(),
+                kind: kind.kind.clone(),
+                object,
+            });
         }
     }
 }

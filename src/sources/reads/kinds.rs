@@ -27,7 +27,8 @@ pub(super) struct Kinds {
 pub(super) enum NotFound {
     /// It is not known whether the API server serves the kind.
     Failed(Cause),
-    /// The list of kinds may be outdated, and was read so short a time ago that it is not read again until then.
+    /// The list of kinds may be outdated, and was read so short a time ago that it is not read
+    /// again until then.
     TooEarly(Instant),
 }
 
@@ -51,9 +52,16 @@ impl Kinds {
     ///
     /// # Errors
     /// If that is not certain, or if several groups serve the kind and the address names none.
-    pub(super) async fn find(&mut self, group: &str, kind: &str, asked: Instant) -> Result<Option<ApiKind>, NotFound> {
+    pub(super) async fn find(
+        &mut self,
+        group: &str,
+        kind: &str,
+        asked: Instant,
+    ) -> Result<Option<ApiKind>, NotFound> {
         match self.look_up(group, kind) {
-            Ok(None) | Err(NotFound::Failed(Cause::ServerError)) => self.find_again(group, kind, asked).await,
+            Ok(None) | Err(NotFound::Failed(Cause::ServerError)) => {
+                self.find_again(group, kind, asked).await
+            }
             found => found,
         }
     }
@@ -74,17 +82,20 @@ impl Kinds {
         self.look_up(group, kind)
     }
 
-    /// Makes sure that the list is current. One that cannot be read is not requested again for each probe.
+    /// Makes sure that the list is current. One that cannot be read is not requested again for each
+    /// probe.
     async fn renew(&mut self) -> Result<(), NotFound> {
         if let Some((_, cause)) = self.failed.filter(|(at, _)| at.elapsed() < FAILED_FOR) {
             return Err(NotFound::Failed(cause));
         }
+
         let late = |_| Err(NotFound::Failed(Cause::Timeout));
         let renewed = timeout(WITHIN, self.renew_now()).await.unwrap_or_else(late);
         self.failed = match renewed {
             Err(NotFound::Failed(cause)) => Some((Instant::now(), cause)),
             _ => None,
         };
+
         renewed
     }
 
@@ -96,11 +107,13 @@ impl Kinds {
                 self.current_at = Some(began);
                 return Ok(());
             }
+
             let again = at + if self.listed.has_tag() { READ_CHANGED_EVERY } else { READ_EVERY };
             if began < again {
                 return Err(NotFound::TooEarly(again));
             }
         }
+
         self.listed = ApiResources::read(&self.cluster).await.map_err(failed)?;
         (self.at, self.current_at) = (Some(began), Some(began));
         Ok(())
@@ -114,15 +127,27 @@ impl Kinds {
         if let Some(found) = self.listed.find_kind(group, kind) {
             return Ok(Some(found.clone()));
         }
+
         if !group.is_empty() {
-            return if self.listed.is_unknown(group) { Err(NotFound::Failed(Cause::ServerError)) } else { Ok(None) };
+            return if self.listed.is_unknown(group) {
+                Err(NotFound::Failed(Cause::ServerError))
+            } else {
+                Ok(None)
+            };
         }
+
         // The address names no group, and the core group does not serve the kind.
         if self.listed.has_unknown_groups() {
             return Err(NotFound::Failed(Cause::ServerError));
         }
-        let groups: BTreeSet<&str> =
-            self.listed.kinds().filter(|served| served.kind == kind).map(|served| served.group.as_str()).collect();
+
+        let groups: BTreeSet<&str> = self
+            .listed
+            .kinds()
+            .filter(|served| served.kind == kind)
+            .map(|served| served.group.as_str())
+            .collect();
+
         match groups.first() {
             None => Ok(None),
             Some(group) if groups.len() == 1 => Ok(self.listed.find_kind(group, kind).cloned()),

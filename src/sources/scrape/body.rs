@@ -1,4 +1,5 @@
-//! Reads the body of a response in small pieces: bounded before and after decompression, and without holding the thread.
+//! Reads the body of a response in small pieces: bounded before and after decompression, and
+//! without holding the thread.
 
 use std::io::{BufRead, ErrorKind, Read};
 use std::time::Duration;
@@ -52,16 +53,23 @@ pub(super) async fn read<S: Sink>(
     sink: &mut S,
     meter: &mut Meter,
 ) -> Result<(), Failure> {
-    let mut inflater = match response.headers().get(header::CONTENT_ENCODING).map(|value| value.as_bytes()) {
-        None | Some(b"" | b"identity") => None,
-        Some(b"gzip" | b"x-gzip") => Some(Inflater::new()),
-        Some(_) => return Err(undecodable("the response has an encoding that loopwatch did not ask for")),
-    };
+    let mut inflater =
+        match response.headers().get(header::CONTENT_ENCODING).map(|value| value.as_bytes()) {
+            None | Some(b"" | b"identity") => None,
+            Some(b"gzip" | b"x-gzip") => Some(Inflater::new()),
+            Some(_) => {
+                return Err(undecodable(
+                    "the response has an encoding that loopwatch did not ask for",
+                ));
+            }
+        };
+
     let mut body = response.into_body();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| cut_off(meter, Failure::peer(&error)))?;
         let Ok(data) = frame.into_data() else { continue };
         meter.arrived(data.len())?;
+
         let flow = match &mut inflater {
             None => give(&data, sink, meter).await?,
             Some(inflater) => inflater.give(data, sink, meter).await?,
@@ -70,6 +78,7 @@ pub(super) async fn read<S: Sink>(
             return Ok(());
         }
     }
+
     match &mut inflater {
         Some(inflater) => inflater.finish(sink, meter).await,
         None => Ok(()),
@@ -82,15 +91,18 @@ async fn give<S: Sink>(data: &[u8], sink: &mut S, meter: &mut Meter) -> Result<F
         let began = Instant::now();
         let flow = meter.take(piece, sink)?;
         meter.worked(began).await;
+
         if flow == Flow::Enough {
             return Ok(flow);
         }
     }
+
     Ok(Flow::More)
 }
 
 fn cut_off(meter: &Meter, failure: Failure) -> Failure {
-    let detail = format!("the response was cut off after {} bytes: {}", meter.bytes, failure.detail);
+    let detail =
+        format!("the response was cut off after {} bytes: {}", meter.bytes, failure.detail);
     Failure { detail, ..failure }
 }
 
@@ -115,6 +127,7 @@ impl Meter {
         if self.bytes == 0 && text.starts_with(b"<") {
             return Err(undecodable("the response is a web page, not metrics"));
         }
+
         self.bytes += piece.len() as u64;
         self.check(self.bytes)?;
         sink.take(piece)
@@ -124,6 +137,7 @@ impl Meter {
         if bytes <= self.limit {
             return Ok(());
         }
+
         let detail = format!("the response is larger than {} MiB", self.limit >> 20);
         Err(Failure::new(Cause::TooLarge, detail))
     }
@@ -133,6 +147,7 @@ impl Meter {
         let time = since.elapsed();
         self.work += time;
         self.unbroken += time;
+
         if self.unbroken >= UNBROKEN {
             tokio::task::yield_now().await;
             self.unbroken = Duration::ZERO;
@@ -148,7 +163,12 @@ impl Inflater {
         Self { decoder: GzDecoder::new(arrived), buffer: Box::new([0; PIECE]) }
     }
 
-    async fn give<S: Sink>(&mut self, data: Bytes, sink: &mut S, meter: &mut Meter) -> Result<Flow, Failure> {
+    async fn give<S: Sink>(
+        &mut self,
+        data: Bytes,
+        sink: &mut S,
+        meter: &mut Meter,
+    ) -> Result<Flow, Failure> {
         self.decoder.get_mut().bytes = data;
         loop {
             let began = Instant::now();
@@ -162,6 +182,7 @@ impl Inflater {
                 }
                 Err(_) => return Err(undecodable("the response is not valid gzip")),
             };
+
             meter.worked(began).await;
             if flow == Flow::Enough {
                 return Ok(flow);
@@ -184,6 +205,7 @@ impl Read for Arrived {
         let length = available.len().min(into.len());
         into[..length].copy_from_slice(&available[..length]);
         self.consume(length);
+
         Ok(length)
     }
 }

@@ -1,4 +1,5 @@
-//! Where the metrics of an operator may be: at the ports of its containers, at listening sockets, or at common ports.
+//! Where the metrics of an operator may be: at the ports of its containers, at listening sockets,
+//! or at common ports.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -46,6 +47,7 @@ impl Candidate {
 pub(super) fn of_own_pod(pod: OwnPorts<'_>) -> Vec<Candidate> {
     let mut addresses = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     addresses.extend(pod.ip);
+
     let mut found = of_ports(pod.ports, &addresses);
     let of_node = pod.host_network || pod.sockets.is_some_and(|sockets| sockets.of_node);
     match pod.sockets {
@@ -54,6 +56,7 @@ pub(super) fn of_own_pod(pod: OwnPorts<'_>) -> Vec<Candidate> {
         Some(sockets) => found.extend(sockets_in_order(&sockets.listening)),
         None => found.extend(COMMON.map(|port| Candidate::new(addresses[..2].to_vec(), port, ""))),
     }
+
     limited(found)
 }
 
@@ -65,10 +68,14 @@ pub(super) fn of_pod(ip: IpAddr, ports: &[TargetPort]) -> Vec<Candidate> {
 fn of_ports(ports: &[TargetPort], addresses: &[IpAddr]) -> Vec<Candidate> {
     let mut ports: Vec<&TargetPort> = ports.iter().collect();
     ports.sort_by_key(|port| rank(&port.name));
-    ports.into_iter().map(|port| Candidate::new(addresses.to_vec(), port.number, &port.name)).collect()
+    ports
+        .into_iter()
+        .map(|port| Candidate::new(addresses.to_vec(), port.number, &port.name))
+        .collect()
 }
 
-/// The rank of a port by its name: ports for metrics come first, those that certainly serve something else last.
+/// The rank of a port by its name: ports for metrics come first, those that certainly serve
+/// something else last.
 fn rank(name: &str) -> u8 {
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     match name {
@@ -80,15 +87,18 @@ fn rank(name: &str) -> u8 {
 }
 
 fn sockets_in_order(sockets: &[Listening]) -> impl Iterator<Item = Candidate> {
-    let common = |port: u16| COMMON.iter().position(|common| *common == port).unwrap_or(COMMON.len());
+    let common =
+        |port: u16| COMMON.iter().position(|common| *common == port).unwrap_or(COMMON.len());
     let mut sockets = sockets.to_vec();
     sockets.sort_by_key(|socket| (common(socket.port), socket.port >= ASSIGNED, socket.port));
     sockets.retain(|socket| !may_be_of_mesh(socket.port));
+
     sockets.into_iter().map(|Listening { port, address }| {
         let addresses = match address {
             Some(address) => vec![address],
             None => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
         };
+
         Candidate::new(addresses, port, "")
     })
 }
@@ -102,13 +112,18 @@ fn limited(candidates: Vec<Candidate>) -> Vec<Candidate> {
         }
         match kept.iter_mut().find(|kept| kept.port == candidate.port) {
             Some(same) => {
-                let new: Vec<IpAddr> =
-                    candidate.addresses.into_iter().filter(|ip| !same.addresses.contains(ip)).collect();
+                let new: Vec<IpAddr> = candidate
+                    .addresses
+                    .into_iter()
+                    .filter(|ip| !same.addresses.contains(ip))
+                    .collect();
+
                 same.addresses.extend(new);
             }
             None => kept.push(candidate),
         }
     }
+
     kept.truncate(MAX_CANDIDATES);
     kept
 }
@@ -118,7 +133,8 @@ fn is_of_mesh(port: u16) -> bool {
     matches!(port, 15_000..=15_099 | 4140 | 4143 | 4190 | 4191)
 }
 
-/// Whether an unknown listener on this port is probably a proxy of Consul or Dapr, or another Envoy.
+/// Whether an unknown listener on this port is probably a proxy of Consul or Dapr, or another
+/// Envoy.
 fn may_be_of_mesh(port: u16) -> bool {
     matches!(port, 9901 | 19_000 | 20_000 | 3500 | 3501 | 50_001 | 50_002)
 }
@@ -153,13 +169,25 @@ mod tests {
             port("http-metrics", 2112),
             port("https", 6443),
         ];
+
         let sockets = listening(&[2112, 5555, 8080, 8443, 40_000]);
         let found = of_own_pod(own(&spec, Some(&sockets)));
+
         assert_eq!(ports(&found), [2112, 6443, 7000, 9443, 8081, 8080, 8443, 5555, 40_000]);
-        let tls: Vec<u16> = found.iter().filter(|candidate| candidate.tls_first).map(|found| found.port).collect();
+
+        let tls: Vec<u16> =
+            found.iter().filter(|candidate| candidate.tls_first).map(|found| found.port).collect();
+
         assert_eq!(tls, [6443, 9443, 8443]);
-        let [v4, v6, pod] = ["127.0.0.1", "::1", "10.0.0.7"].map(|ip| ip.parse::<IpAddr>().expect("an address"));
-        assert_eq!(found[0].addresses, [v4, v6, pod], "the last one for a server that listens only there");
+
+        let [v4, v6, pod] =
+            ["127.0.0.1", "::1", "10.0.0.7"].map(|ip| ip.parse::<IpAddr>().expect("an address"));
+
+        assert_eq!(
+            found[0].addresses,
+            [v4, v6, pod],
+            "the last one for a server that listens only there"
+        );
         assert_eq!(found[5].addresses, [v4, v6]);
         assert_eq!(of_pod(pod, &spec)[0].addresses, [pod]);
     }
@@ -174,16 +202,22 @@ mod tests {
     fn ports_of_a_mesh_are_left_out() {
         let sockets = listening(&[4143, 4191, 8080, 15_000, 15_020, 15_021, 15_090, 9901]);
         assert_eq!(ports(&of_own_pod(own(&[port("metrics", 15_090)], Some(&sockets)))), [8080]);
-        assert_eq!(ports(&of_own_pod(own(&[port("metrics", 9901)], Some(&sockets)))), [9901, 8080], "its own");
+        assert_eq!(
+            ports(&of_own_pod(own(&[port("metrics", 9901)], Some(&sockets)))),
+            [9901, 8080],
+            "its own"
+        );
     }
 
     #[test]
     fn sockets_and_loopback_of_a_node_are_left_alone() {
         let spec = [port("metrics", 8080)];
         let sockets = listening(&[9100, 10_248]);
-        for (host_network, sockets) in
-            [(true, Some(&sockets)), (true, None), (false, Some(&Sockets { of_node: true, ..sockets.clone() }))]
-        {
+        for (host_network, sockets) in [
+            (true, Some(&sockets)),
+            (true, None),
+            (false, Some(&Sockets { of_node: true, ..sockets.clone() })),
+        ] {
             let found = of_own_pod(OwnPorts { host_network, ..own(&spec, sockets) });
             assert_eq!(ports(&found), [8080], "only the ports of the Pod's spec");
         }

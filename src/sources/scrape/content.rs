@@ -1,4 +1,5 @@
-//! Recognizes the content of an endpoint: the metrics of an operator, of any process, or of a service mesh.
+//! Recognizes the content of an endpoint: the metrics of an operator, of any process, or of a
+//! service mesh.
 
 use memchr::memchr_iter;
 
@@ -35,9 +36,16 @@ pub(super) struct Sniffer {
 const OF_CONTROL_LOOPS: [&str; 4] = ["reconcil", "workqueue_", "work_queue_", "ansible_operator_"];
 /// First parts of the names of metrics that describe a process.
 const OF_PROCESSES: [&str; 4] = ["process_", "go_", "jvm_", "python_"];
-/// First parts of the names of metrics of the proxies of Istio, Linkerd, Consul and Dapr, and of loopwatch itself.
-const FOREIGN: [&str; 6] =
-    ["envoy_", "istio_agent_", "istio_requests_", "proxy_build_info", "dapr_runtime_", "loopwatch_"];
+/// First parts of the names of metrics of the proxies of Istio, Linkerd, Consul and Dapr, and of
+/// loopwatch itself.
+const FOREIGN: [&str; 6] = [
+    "envoy_",
+    "istio_agent_",
+    "istio_requests_",
+    "proxy_build_info",
+    "dapr_runtime_",
+    "loopwatch_",
+];
 /// Bytes of each line that are read. Names of metrics are shorter.
 const READ: usize = 256;
 /// Bytes after which nothing new is expected.
@@ -57,14 +65,17 @@ impl Sniffer {
             Some(rest) => rest.split(' ').next().unwrap_or_default(),
             None => {
                 let Some(end) = line.find(['{', ' ']) else { return };
+
                 // Only a line that looks like a sample, and not any text, has the name of a metric.
                 let value = line.rsplit(' ').next().unwrap_or_default().trim_end();
                 if !line[end..].starts_with('{') && value.parse::<f64>().is_err() {
                     return;
                 }
+
                 &line[..end]
             }
         };
+
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
         if !name.is_empty() && name.chars().all(is_name) {
             self.content = self.content.and(Content::of(name));
@@ -84,11 +95,13 @@ impl Sink for Sniffer {
                 keep(&mut line, &piece[from..end]);
                 self.read(&line);
             }
+
             from = end + 1;
             if self.content == Content::ControlLoop {
                 return Ok(Flow::Enough);
             }
         }
+
         keep(&mut self.line, &piece[from..]);
         Ok(if self.bytes < ENOUGH { Flow::More } else { Flow::Enough })
     }
@@ -137,6 +150,7 @@ mod tests {
                 break;
             }
         }
+
         sniffer.content()
     }
 
@@ -153,10 +167,16 @@ mod tests {
             ("operator_sdk_reconciliations_started_total{a=\"b\"} 1.0\n", Content::ControlLoop),
             ("strimzi_reconciliations_total 1\n", Content::ControlLoop),
             ("ansible_operator_reconciles_count 1\n", Content::ControlLoop),
-            ("jvm_memory_used_bytes{area=\"heap\"} 1.0E7\nprocess_cpu_usage 0.1\n", Content::Process),
+            (
+                "jvm_memory_used_bytes{area=\"heap\"} 1.0E7\nprocess_cpu_usage 0.1\n",
+                Content::Process,
+            ),
             ("python_info{a=\"b\"} 1.0\n", Content::Process),
             ("http_requests_total 1\n", Content::Other),
-            ("# TYPE envoy_server_uptime gauge\ngo_threads 1\nprocess_open_fds 3\n", Content::Foreign),
+            (
+                "# TYPE envoy_server_uptime gauge\ngo_threads 1\nprocess_open_fds 3\n",
+                Content::Foreign,
+            ),
             ("process_open_fds 3\nproxy_build_info{version=\"2\"} 1\n", Content::Foreign),
             ("# HELP loopwatch_build_info x\n", Content::Foreign),
             ("<html>\n<body>reconcile 1</body>\n", Content::NotMetrics),
@@ -175,7 +195,10 @@ mod tests {
     #[test]
     fn a_line_without_an_end_needs_little_memory_and_time() {
         let mut sniffer = Sniffer::default();
-        let pieces = (0..10_000).take_while(|_| sniffer.take(&[b'x'; 4096]).expect("no failure") == Flow::More).count();
+        let pieces = (0..10_000)
+            .take_while(|_| sniffer.take(&[b'x'; 4096]).expect("no failure") == Flow::More)
+            .count();
+
         assert_eq!(pieces, ENOUGH / 4096 - 1);
         assert!(sniffer.line.capacity() <= 2 * READ);
     }

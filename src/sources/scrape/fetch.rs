@@ -1,4 +1,5 @@
-//! One request for metrics. Whatever the other side does, it takes limited time and memory and ends with a reason.
+//! One request for metrics. Whatever the other side does, it takes limited time and memory and ends
+//! with a reason.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -35,7 +36,8 @@ pub(super) enum Flow {
 pub(super) struct Limits {
     /// For the TCP connection.
     pub(super) connect: Duration,
-    /// For the head of the response. Most operators collect all metrics before they begin to answer.
+    /// For the head of the response. Most operators collect all metrics before they begin to
+    /// answer.
     pub(super) head: Duration,
     /// For everything.
     pub(super) whole: Duration,
@@ -78,7 +80,8 @@ pub(super) struct Attempt<S> {
 }
 
 /// The formats that loopwatch reads.
-const ACCEPT: &str = "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.6,*/*;q=0.1";
+const ACCEPT: &str =
+    "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.6,*/*;q=0.1";
 /// Time to read the body of a refusal.
 const REFUSAL_WITHIN: Duration = Duration::from_secs(1);
 /// The largest body of a refusal that is read, in bytes.
@@ -91,7 +94,8 @@ const QUOTED: usize = 160;
 impl Reach {
     /// The connection to an endpoint.
     pub(super) fn peer(&self, uri: Uri) -> Peer {
-        let ip: Option<IpAddr> = uri.host().and_then(|host| host.trim_matches(['[', ']']).parse().ok());
+        let ip: Option<IpAddr> =
+            uri.host().and_then(|host| host.trim_matches(['[', ']']).parse().ok());
         let near = ip.is_some_and(|ip| ip.is_loopback() || self.own == Some(ip));
         let of_pod = ip.is_some_and(|ip| self.pods.contains(&ip));
         let tls = uri.scheme() == Some(&Scheme::HTTPS);
@@ -101,6 +105,7 @@ impl Reach {
             true if near || of_pod => Trust::Anyone,
             true => Trust::System,
         };
+
         let token = self.token.clone().filter(|_| tls && near);
         let remote = !ip.is_some_and(|ip| ip.is_loopback());
         Peer { uri, trust, token, authorized: false, remote, client: None }
@@ -113,14 +118,20 @@ impl Peer {
     /// The address for people, without the query.
     pub(super) fn shown(&self) -> String {
         let (scheme, authority) = (self.uri.scheme_str().unwrap_or_default(), self.uri.authority());
-        format!("{scheme}://{}{}", authority.map_or("", |authority| authority.as_str()), self.uri.path())
+        format!(
+            "{scheme}://{}{}",
+            authority.map_or("", |authority| authority.as_str()),
+            self.uri.path()
+        )
     }
 
     /// The address, if the endpoint is named by one.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         let host = self.uri.host()?.trim_matches(['[', ']']);
-        let ip = if host == "localhost" { Ipv4Addr::LOCALHOST.into() } else { host.parse().ok()? };
+        let ip =
+            if host == "localhost" { Ipv4Addr::LOCALHOST.into() } else { host.parse().ok()? };
         let usual = if self.uri.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
+
         Some(SocketAddr::new(ip, self.uri.port_u16().unwrap_or(usual)))
     }
 
@@ -138,23 +149,34 @@ impl Peer {
     }
 
     /// Asks for the metrics. `sink` gets the content type, and takes the body.
-    pub(super) async fn get<S: Sink>(&mut self, limits: Limits, sink: impl FnOnce(Option<&str>) -> S) -> Attempt<S> {
+    pub(super) async fn get<S: Sink>(
+        &mut self,
+        limits: Limits,
+        sink: impl FnOnce(Option<&str>) -> S,
+    ) -> Attempt<S> {
         let (began, shown) = (Instant::now(), self.shown());
         let mut meter = Meter::new(limits.bytes);
         let result = match timeout(limits.whole, self.try_get(limits, sink, &mut meter)).await {
             Ok(result) => result,
             Err(_) => {
                 let (seconds, bytes) = (limits.whole.as_secs_f32(), meter.bytes);
-                let detail = format!("the response was incomplete after {seconds} s and {bytes} bytes");
+                let detail =
+                    format!("the response was incomplete after {seconds} s and {bytes} bytes");
                 Err(Failure::new(Cause::Timeout, detail))
             }
         };
+
         if result.is_err() {
             // The connection may be half open, and another process may listen there next time.
             (self.client, self.authorized) = (None, false);
         }
-        let result = result.map_err(|failure| Failure { detail: format!("{shown}: {}", failure.detail), ..failure });
+
+        let result = result.map_err(|failure| Failure {
+            detail: format!("{shown}: {}", failure.detail),
+            ..failure
+        });
         let took = began.elapsed();
+
         Attempt { result, took, cost: took.saturating_sub(meter.work), bytes: meter.bytes }
     }
 
@@ -167,17 +189,24 @@ impl Peer {
         let mut response = self.send(limits).await?;
         let asks = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&response.status());
         if asks && !self.authorized && self.token.is_some() {
-            let _ = refusal_text(response).await; // only then can the connection serve the next request
+            // Only then can the connection serve the next request.
+            let _ = refusal_text(response).await;
             self.authorized = true;
             response = self.send(limits).await?;
         }
+
         if response.status() != StatusCode::OK {
             return Err(self.refused(response).await);
         }
+
         let content_type = text_of(response.headers(), &header::CONTENT_TYPE);
         if let Some(kind) = content_type.as_deref().filter(|kind| !is_metrics(kind)) {
-            return Err(Failure::new(Cause::Undecodable, format!("the response is {}, not metrics", quoted(kind))));
+            return Err(Failure::new(
+                Cause::Undecodable,
+                format!("the response is {}, not metrics", quoted(kind)),
+            ));
         }
+
         let mut sink = sink(content_type.as_deref());
         body::read(response, &mut sink, meter).await?;
         Ok(sink)
@@ -193,26 +222,34 @@ impl Peer {
                 none.insert(client.map_err(|problem| Failure::new(Cause::Tls, problem))?)
             }
         };
+
         send(client, request, limits.head).await
     }
 
     async fn request(&self) -> Result<Request<Full<Bytes>>, Failure> {
-        let encoding = if self.remote { "gzip" } else { "identity" }; // compression would cost the operator CPU time
+        // Compression would cost the operator CPU time.
+        let encoding = if self.remote { "gzip" } else { "identity" };
         let mut request = Request::get(&self.uri)
             .header(header::ACCEPT, ACCEPT)
             .header(header::ACCEPT_ENCODING, encoding)
             .header(header::USER_AGENT, format!("loopwatch/{VERSION}"))
             .body(Full::default())
             .map_err(|error| Failure::new(Cause::Invalid, error.to_string()))?;
+
         if let Some(file) = self.token.as_ref().filter(|_| self.authorized) {
             // Reads the file for each request, because the kubelet replaces the token regularly.
             let token = authorization(file).await;
             let token: HeaderValue = token.map_err(|problem| {
                 let advice = "mount the token of the service account in loopwatch's container";
-                Failure::new(Cause::Unauthorized, format!("it asks for credentials, but loopwatch {problem}; {advice}"))
+                Failure::new(
+                    Cause::Unauthorized,
+                    format!("it asks for credentials, but loopwatch {problem}; {advice}"),
+                )
             })?;
+
             request.headers_mut().insert(header::AUTHORIZATION, token);
         }
+
         Ok(request)
     }
 
@@ -223,9 +260,10 @@ impl Peer {
              that uses the network of its node";
         let path = self.uri.path();
         let (cause, advice) = match status.as_u16() {
-            401 if self.authorized => {
-                (Cause::Unauthorized, "the operator does not accept the token of its own service account".to_owned())
-            }
+            401 if self.authorized => (
+                Cause::Unauthorized,
+                "the operator does not accept the token of its own service account".to_owned(),
+            ),
             401 => (Cause::Unauthorized, format!("it asks for credentials, but {why_anonymous}")),
             403 if self.authorized => (
                 Cause::Forbidden,
@@ -234,10 +272,14 @@ impl Peer {
                      deploy/components/reader-rights grants it"
                 ),
             ),
-            403 => (Cause::Forbidden, format!("it refuses requests without credentials, but {why_anonymous}")),
+            403 => (
+                Cause::Forbidden,
+                format!("it refuses requests without credentials, but {why_anonymous}"),
+            ),
             300..=399 => (
                 Cause::Invalid,
-                "loopwatch does not follow redirects; set --scrape URL to the final address".to_owned(),
+                "loopwatch does not follow redirects; set --scrape URL to the final address"
+                    .to_owned(),
             ),
             404 | 405 => (Cause::NotFound, "no metrics here".to_owned()),
             429 => (Cause::Throttled, "too many requests".to_owned()),
@@ -245,6 +287,7 @@ impl Peer {
             500.. => (Cause::ServerError, refusal_text(response).await),
             _ => (Cause::Invalid, refusal_text(response).await),
         };
+
         let colon = if advice.is_empty() { "" } else { ": " };
         let detail = format!("HTTP {}{colon}{advice}", status.as_u16());
         Failure { status: Some(status.as_u16()), ..Failure::new(cause, detail) }
@@ -273,5 +316,7 @@ fn text_of(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {
 /// Whether a content type may be that of metrics. Some operators send none, or a general one.
 fn is_metrics(content_type: &str) -> bool {
     let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    !["html", "json", "xml", "image/", "javascript", "protobuf"].iter().any(|other| kind.contains(other))
+    !["html", "json", "xml", "image/", "javascript", "protobuf"]
+        .iter()
+        .any(|other| kind.contains(other))
 }

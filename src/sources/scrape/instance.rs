@@ -1,4 +1,5 @@
-//! Follows the metrics of one instance: finds their endpoint, scrapes it, and searches again if it fails.
+//! Follows the metrics of one instance: finds their endpoint, scrapes it, and searches again if it
+//! fails.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -90,7 +91,8 @@ const LIMITS: Limits = Limits {
 };
 /// Time for which an endpoint must fail before loopwatch searches for another one.
 const SEARCH_AFTER: Duration = Duration::from_secs(30);
-/// Limit on searches because of new ports, between two at their times. Some programs listen at another port all the time.
+/// Limit on searches because of new ports, between two at their times. Some programs listen at
+/// another port all the time.
 const MAX_EARLY: u32 = 3;
 /// Time between searches: the first one and the longest. It doubles each time.
 const SEARCH_EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(600));
@@ -107,7 +109,18 @@ impl Instance {
     ) -> Self {
         let schedule = Schedule::new(options.interval);
         let (endpoint, failing_since, searches, on_node) = (None, None, Searches::default(), None);
-        Self { target, options, own, pods, reporter, endpoint, schedule, failing_since, searches, on_node }
+        Self {
+            target,
+            options,
+            own,
+            pods,
+            reporter,
+            endpoint,
+            schedule,
+            failing_since,
+            searches,
+            on_node,
+        }
     }
 
     /// Scrapes until the receiver of observations is gone.
@@ -126,6 +139,7 @@ impl Instance {
             let sockets = sockets::read(&self.options.proc).await;
             self.on_node = Some(sockets.is_some_and(|sockets| sockets.of_node));
         }
+
         let reach = self.reach();
         self.review_endpoint(&reach);
         match &self.target.place {
@@ -136,18 +150,21 @@ impl Instance {
             Place::Url(_) => {}
             Place::Own | Place::Pod => self.search_if_due(reach).await?,
         }
+
         match self.endpoint.take() {
             Some(endpoint) => self.scrape(endpoint).await,
             None => Ok(self.options.interval),
         }
     }
 
-    /// Forgets an endpoint at an address that its Pod no longer has, and reviews whether it may get the token.
+    /// Forgets an endpoint at an address that its Pod no longer has, and reviews whether it may get
+    /// the token.
     fn review_endpoint(&mut self, reach: &Reach) {
         let Some(endpoint) = &mut self.endpoint else { return };
         if endpoint.reach == *reach {
             return;
         }
+
         (endpoint.peer, endpoint.reach) = (reach.peer(endpoint.peer.uri().clone()), reach.clone());
         let address = endpoint.peer.address().map(|address| address.ip());
         if self.target.place == Place::Pod && self.pod().is_some_and(|pod| pod.ip != address) {
@@ -160,14 +177,22 @@ impl Instance {
         let sink = |content_type: Option<&str>| Parsing(Intake::new(name, content_type));
         let Attempt { result, took, cost, bytes } = endpoint.peer.get(LIMITS, sink).await;
         let (shown, address) = (endpoint.peer.shown(), endpoint.peer.address());
+
         self.endpoint = Some(endpoint);
-        let finish = |Parsing(intake): Parsing| intake.finish(span(took)).map_err(|failure| prefixed(&shown, failure));
+        let finish = |Parsing(intake): Parsing| {
+            intake.finish(span(took)).map_err(|failure| prefixed(&shown, failure))
+        };
         match result.and_then(finish) {
             Ok(mut view) => {
                 self.failing_since = None;
-                if self.endpoint.as_ref().is_some_and(|endpoint| endpoint.content == Content::ControlLoop) {
+                if self
+                    .endpoint
+                    .as_ref()
+                    .is_some_and(|endpoint| endpoint.content == Content::ControlLoop)
+                {
                     self.searches = Searches::default();
                 }
+
                 let wait = self.schedule.succeeded(cost);
                 view.interval = span(wait);
                 self.reporter.scraped(view, address, self.target.place != Place::Pod).await?;
@@ -185,28 +210,39 @@ impl Instance {
     /// Searches if there is no endpoint, or a bad one, and if a search may find another one.
     async fn search_if_due(&mut self, reach: Reach) -> Result<(), Closed> {
         let fails = self.failing_since.is_some_and(|since| since.elapsed() >= SEARCH_AFTER);
-        let good = self.endpoint.as_ref().is_some_and(|endpoint| endpoint.content == Content::ControlLoop);
+        let good =
+            self.endpoint.as_ref().is_some_and(|endpoint| endpoint.content == Content::ControlLoop);
         if good && !fails {
             return Ok(());
         }
+
         let candidates = self.candidates().await;
         if !self.searches.is_due(&candidates) {
             return Ok(());
         }
+
         let began = Instant::now();
         let found = search(&candidates, &reach).await;
         self.searches.took(began.elapsed());
-        let working = self.endpoint.as_ref().filter(|_| self.failing_since.is_none()).map(|endpoint| endpoint.content);
+
+        let working = self
+            .endpoint
+            .as_ref()
+            .filter(|_| self.failing_since.is_none())
+            .map(|endpoint| endpoint.content);
         match found {
             Found::Metrics(peer, content) if working.is_none_or(|current| content > current) => {
                 self.adopt(peer, content, reach);
             }
-            Found::Refusal(peer) if self.endpoint.is_none() => self.adopt(peer, Content::NotMetrics, reach),
+            Found::Refusal(peer) if self.endpoint.is_none() => {
+                self.adopt(peer, Content::NotMetrics, reach)
+            }
             Found::Nothing(tried) if self.endpoint.is_none() => {
                 self.reporter.missing(&self.target.name, reason(&tried)).await?;
             }
             Found::Metrics(..) | Found::Refusal(_) | Found::Nothing(_) => {}
         }
+
         Ok(())
     }
 
@@ -214,6 +250,7 @@ impl Instance {
         info!(instance = %self.target.name, endpoint = %peer.shown(), "found the operator's metrics");
         self.schedule = Schedule::new(self.options.interval);
         self.failing_since = None;
+
         // The search has withheld the token, which the endpoint may ask for later.
         let peer = reach.peer(peer.uri().clone());
         self.endpoint = Some(Endpoint { peer, content, reach });
@@ -221,12 +258,18 @@ impl Instance {
 
     async fn candidates(&self) -> Vec<Candidate> {
         let pod = self.pod();
-        let (ip, ports) = (pod.as_ref().and_then(|pod| pod.ip), pod.as_ref().map_or(&[][..], |pod| &pod.ports));
+        let (ip, ports) =
+            (pod.as_ref().and_then(|pod| pod.ip), pod.as_ref().map_or(&[][..], |pod| &pod.ports));
         match self.target.place {
             Place::Own => {
                 let sockets = sockets::read(&self.options.proc).await;
                 let (host_network, ip) = (self.host_network(), ip.filter(|ip| is_own_address(*ip)));
-                candidates::of_own_pod(OwnPorts { ip, host_network, ports, sockets: sockets.as_ref() })
+                candidates::of_own_pod(OwnPorts {
+                    ip,
+                    host_network,
+                    ports,
+                    sockets: sockets.as_ref(),
+                })
             }
             Place::Pod => ip.map_or_else(Vec::new, |ip| candidates::of_pod(ip, ports)),
             Place::Url(_) => Vec::new(),
@@ -241,6 +284,7 @@ impl Instance {
     fn host_network(&self) -> bool {
         let own = self.pods.borrow().iter().find(|pod| pod.own).map(|pod| pod.host_network);
         let says_pod = own.unwrap_or_else(|| self.own.as_ref().is_some_and(|own| own.host_network));
+
         // A manifest need not tell loopwatch about its Pod.
         says_pod || self.on_node == Some(true)
     }
@@ -252,6 +296,7 @@ impl Instance {
         let own: Option<IpAddr> = pods.iter().find(|pod| pod.own).and_then(|pod| pod.ip);
         let own = own.filter(|ip| in_pod && is_own_address(*ip));
         let token = in_pod.then(|| self.options.token.clone());
+
         Reach { own, pods: pods.iter().filter_map(|pod| pod.ip).collect(), token }
     }
 }
@@ -265,9 +310,11 @@ impl Searches {
         let late = self.next.is_none_or(|next| now >= next);
         let ports = candidates.iter().map(|candidate| candidate.port);
         let new = ports.clone().any(|port| !self.tried.contains(&port));
+
         if !late && (!new || self.early >= MAX_EARLY) {
             return false;
         }
+
         self.early += 1;
         if late {
             self.early = 0;
@@ -275,11 +322,13 @@ impl Searches {
             self.count += 1;
             self.took(Duration::ZERO);
         }
+
         self.tried.extend(ports);
         true
     }
 
-    /// Notes the time that a search took, and plans the next one. Slow endpoints may cost the operator CPU time.
+    /// Notes the time that a search took, and plans the next one. Slow endpoints may cost the
+    /// operator CPU time.
     fn took(&mut self, time: Duration) {
         let (first, longest) = SEARCH_EVERY;
         let doubled = first.saturating_mul(1 << self.count.saturating_sub(1).min(16));
@@ -326,13 +375,26 @@ mod tests {
             own: true,
             ip: ip.parse().ok(),
             host_network: false,
-            ports: vec![TargetPort { container: "a".to_owned(), name: "metrics".to_owned(), number: 8080 }],
+            ports: vec![TargetPort {
+                container: "a".to_owned(),
+                name: "metrics".to_owned(),
+                number: 8080,
+            }],
             container_ids: Vec::new(),
         };
+
         let target = Target { name: own.instance(), place: Place::Own };
         let (feed, _) = Feed::new(1, VirtualClock::server());
-        let options = Arc::new(ScrapeOptions { proc: "/nonexistent".into(), ..ScrapeOptions::default() });
-        Instance::new(target, options, Some(own), watch::channel(vec![pod]).1, Reporter::new(feed, Hints::default()))
+        let options =
+            Arc::new(ScrapeOptions { proc: "/nonexistent".into(), ..ScrapeOptions::default() });
+
+        Instance::new(
+            target,
+            options,
+            Some(own),
+            watch::channel(vec![pod]).1,
+            Reporter::new(feed, Hints::default()),
+        )
     }
 
     #[tokio::test]
@@ -341,7 +403,9 @@ mod tests {
         for (ip, is_own) in [("198.51.100.1", false), ("2001:db8::1", false), ("127.0.0.9", true)] {
             let instance = instance(ip);
             let ip: IpAddr = ip.parse().expect("an address");
+
             assert_eq!(instance.reach().own, is_own.then_some(ip), "the token would go to {ip}");
+
             let found = instance.candidates().await;
             assert_eq!(found[0].addresses.contains(&ip), is_own, "requests would go to {ip}");
         }
@@ -353,15 +417,23 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..12 {
             assert!(searches.is_due(&[]));
+
             searches.took(Duration::from_secs(40));
             let next = searches.next.expect("a time");
             waits.push(next.saturating_duration_since(Instant::now()).as_secs_f64().round() as u64);
             searches.next = Some(Instant::now());
         }
+
         assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 4000, 4000, 4000]);
+
         let mut fast = Searches { count: 11, ..Searches::default() };
         assert!(fast.is_due(&[]));
+
         fast.took(Duration::from_millis(20));
-        assert!(fast.next.is_some_and(|next| next.saturating_duration_since(Instant::now()) <= SEARCH_EVERY.1));
+        assert!(
+            fast.next.is_some_and(
+                |next| next.saturating_duration_since(Instant::now()) <= SEARCH_EVERY.1
+            )
+        );
     }
 }

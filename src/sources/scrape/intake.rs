@@ -19,13 +19,14 @@ pub(crate) struct Intake {
 // === impl Intake ===
 
 impl Intake {
-    /// Begins a scrape. Endpoints are known that announce the wrong content type, so it only decides whether the end
-    /// marker of OpenMetrics may be missing, and rules out protobuf.
+    /// Begins a scrape. Endpoints are known that announce the wrong content type, so it only
+    /// decides whether the end marker of OpenMetrics may be missing, and rules out protobuf.
     pub(crate) fn new(instance: String, content_type: Option<&str>) -> Self {
         let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
         let protobuf = "the response is protobuf, although loopwatch asked for text";
         let failed = is_protobuf(&content_type).then(|| Failure::new(Cause::Undecodable, protobuf));
         let text = Text::new(LIMITS, content_type.starts_with("application/openmetrics-text"));
+
         Self { instance, text, normalizer: Normalizer::new(), failed }
     }
 
@@ -42,13 +43,18 @@ impl Intake {
         if let Some(failure) = self.failed {
             return Err(failure);
         }
+
         let report = self.text.finish(&mut self.normalizer)?;
         let mut view = self.normalizer.view();
         view.process.instance.clone_from(&self.instance);
         view.instance = self.instance;
         (view.series, view.bytes, view.took) = (report.series, report.bytes, took);
         view.lines_skipped = report.skipped;
-        view.problem = report.problem.map(|(line, problem)| format!("line {line}: {problem}")).unwrap_or_default();
+        view.problem = report
+            .problem
+            .map(|(line, problem)| format!("line {line}: {problem}"))
+            .unwrap_or_default();
+
         Ok(view)
     }
 }
@@ -60,6 +66,7 @@ pub fn read(chunks: impl IntoIterator<Item: AsRef<[u8]>>) -> Option<MetricsView>
     for chunk in chunks {
         intake.push(chunk.as_ref()).ok()?;
     }
+
     intake.finish(Span::ZERO).ok()
 }
 

@@ -28,7 +28,9 @@ mod strimzi;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use loopwatch_model::observation::{ControllerView, Durations, MAX_CODES, MetricsView, ProcessView, Runtime};
+use loopwatch_model::observation::{
+    ControllerView, Durations, MAX_CODES, MetricsView, ProcessView, Runtime,
+};
 use loopwatch_model::time::Timestamp;
 
 use self::controllers::Controllers;
@@ -47,17 +49,21 @@ pub(super) struct Normalizer {
     runtime: Runtime,
     leading: Option<bool>,
     requests: BTreeMap<String, f64>,
-    /// Of these, those to the API server of this cluster. An operator may manage others, which may fail.
+    /// Of these, those to the API server of this cluster. An operator may manage others, which may
+    /// fail.
     at_home: BTreeMap<String, f64>,
-    /// The address of this API server in the metrics of a client in this cluster; absent outside of a cluster.
+    /// The address of this API server in the metrics of a client in this cluster; absent outside of
+    /// a cluster.
     home: Option<&'static str>,
     /// The tables that a series has matched.
     present: [bool; TABLES.len()],
-    /// The series that have matched a rule. An endpoint that repeats a family must not double its counters.
+    /// The series that have matched a rule. An endpoint that repeats a family must not double its
+    /// counters.
     seen: Seen,
 }
 
-/// All tables. Those of frameworks come in the order in which the first one that is present decides about the framework.
+/// All tables. Those of frameworks come in the order in which the first one that is present decides
+/// about the framework.
 static TABLES: [&Table; 13] = [
     &ansible::TABLE,
     &controller_runtime::TABLE,
@@ -103,7 +109,10 @@ impl Normalizer {
 
     /// Returns the view, without the instance and the figures of the scrape itself.
     pub(super) fn view(self) -> MetricsView {
-        let found = TABLES.iter().zip(self.present).find(|(table, present)| *present && table.framework.is_some());
+        let found = TABLES
+            .iter()
+            .zip(self.present)
+            .find(|(table, present)| *present && table.framework.is_some());
         let table = found.map(|(table, _)| *table);
         let mut view = MetricsView {
             framework: table.and_then(|table| table.framework).unwrap_or_default(),
@@ -111,28 +120,43 @@ impl Normalizer {
             process: process_view(&self.process, self.runtime),
             ..MetricsView::default()
         };
+
         if let Some(table) = table {
             (view.controllers, view.controllers_left_out) = self.controllers.views(table.sources());
         }
+
         let requests = if self.at_home.is_empty() { &self.requests } else { &self.at_home };
-        view.requests = requests.iter().filter_map(|(code, count)| Some((code.clone(), whole(*count)?))).collect();
+        view.requests = requests
+            .iter()
+            .filter_map(|(code, count)| Some((code.clone(), whole(*count)?)))
+            .collect();
+
         view
     }
 
     /// Applies the rules of one table about controllers.
-    fn apply_to_controller(&mut self, rules: &[(usize, &'static Rule)], sample: &Sample<'_>) -> Result<(), Problem> {
+    fn apply_to_controller(
+        &mut self,
+        rules: &[(usize, &'static Rule)],
+        sample: &Sample<'_>,
+    ) -> Result<(), Problem> {
         let Some(&(table, rule)) = rules.first() else { return Ok(()) };
-        let Some((lane, name)) = TABLES[table].controller(sample.name, rule, sample.labels) else { return Ok(()) };
+        let Some((lane, name)) = TABLES[table].controller(sample.name, rule, sample.labels) else {
+            return Ok(());
+        };
         if name.len() > MAX_NAME {
             return Err(Problem::LongName);
         }
+
         let Some(sheet) = self.controllers.sheet(&name, table, lane) else { return Ok(()) };
         for (_, rule) in rules {
             let Some(matches) = rule.matches(sample.labels) else { continue };
             self.present[table] = true;
+
             // A series with another value proves that the framework offers the signal.
             sheet.add(rule, if matches { sample.value } else { 0.0 });
         }
+
         Ok(())
     }
 
@@ -140,12 +164,16 @@ impl Normalizer {
         if rule.matches(sample.labels) != Some(true) {
             return;
         }
+
         self.present[table] = true;
         match rule.signal {
             Signal::Framework => {}
-            // The first one in the order of the type, so that the order of the series does not matter.
+            // The first one in the order of the type, so that the order of the series does not
+            // matter.
             Signal::Runtime(runtime) => self.runtime = self.runtime.min(runtime),
-            Signal::Leading => self.leading = Some(self.leading == Some(true) || sample.value == 1.0),
+            Signal::Leading => {
+                self.leading = Some(self.leading == Some(true) || sample.value == 1.0)
+            }
             Signal::Requests => self.request(sample),
             _ => self.process.add(rule, sample.value),
         }
@@ -153,14 +181,18 @@ impl Normalizer {
 
     fn request(&mut self, sample: &Sample<'_>) {
         let Some(code) = sample.labels.get("code") else { return };
+
         // Anything else may be free text, which must not become a label.
-        let is_known = code == "<error>" || code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_digit());
+        let is_known =
+            code == "<error>" || code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_digit());
         if !is_known {
             return;
         }
+
         let value = if sample.value >= 0.0 { sample.value } else { f64::NAN };
         let is_home = self.home.is_some() && sample.labels.get("host").as_deref() == self.home;
-        for requests in [&mut self.requests].into_iter().chain(is_home.then_some(&mut self.at_home)) {
+        for requests in [&mut self.requests].into_iter().chain(is_home.then_some(&mut self.at_home))
+        {
             if requests.len() < MAX_CODES || requests.contains_key(&*code) {
                 *requests.entry(code.to_string()).or_default() += value;
             }
@@ -179,23 +211,28 @@ impl Sink for Normalizer {
         if !self.seen.insert(&(sample.name, sample.labels.raw())) {
             return Err(Problem::Repeated);
         }
+
         let rules = std::mem::take(&mut self.rules);
         let mut result = Ok(());
         for rules in rules.chunk_by(|(left, _), (right, _)| left == right) {
-            let of_controller = rules.iter().take_while(|(_, rule)| rule.signal.is_of_controller()).count();
+            let of_controller =
+                rules.iter().take_while(|(_, rule)| rule.signal.is_of_controller()).count();
             let (of_controller, others) = rules.split_at(of_controller);
             result = result.and(self.apply_to_controller(of_controller, sample));
             others.iter().for_each(|(table, rule)| self.apply(*table, rule, sample));
         }
+
         self.rules = rules;
         result
     }
 }
 
-/// Converts a sample to a number of things; absent if it is none. The text has only floating-point numbers.
+/// Converts a sample to a number of things; absent if it is none. The text has only floating-point
+/// numbers.
 fn whole(value: f64) -> Option<u64> {
     /// 2^63: runtimes report the largest integer where there is no limit.
     const NO_LIMIT: f64 = 9_223_372_036_854_775_808.0;
+
     (0.0..NO_LIMIT).contains(&value).then(|| value.round() as u64)
 }
 
@@ -205,7 +242,10 @@ fn seconds(value: f64) -> Option<f64> {
 
 fn controller_view(name: String, sheet: &Sheet) -> ControllerView {
     let count = |signal| sheet.get(signal).and_then(whole);
-    let durations = |number, sum| Some(Durations { count: count(number)?, sum: sheet.get(sum).and_then(seconds)? });
+    let durations = |number, sum| {
+        Some(Durations { count: count(number)?, sum: sheet.get(sum).and_then(seconds)? })
+    };
+
     ControllerView {
         name,
         succeeded: count(Signal::Succeeded),

@@ -17,7 +17,8 @@ pub(crate) struct ScrapeOptions {
     pub target: ScrapeTarget,
     /// Time between two scrapes.
     pub interval: Duration,
-    /// Whether loopwatch does not run in the operator's Pod, because the user has named the operator.
+    /// Whether loopwatch does not run in the operator's Pod, because the user has named the
+    /// operator.
     pub standalone: bool,
     /// `/proc`.
     pub proc: PathBuf,
@@ -62,7 +63,13 @@ const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 impl Default for ScrapeOptions {
     fn default() -> Self {
         let target = ScrapeTarget::default();
-        Self { target, interval: DEFAULT_INTERVAL, standalone: false, proc: "/proc".into(), token: TOKEN.into() }
+        Self {
+            target,
+            interval: DEFAULT_INTERVAL,
+            standalone: false,
+            proc: "/proc".into(),
+            token: TOKEN.into(),
+        }
     }
 }
 
@@ -88,9 +95,10 @@ impl ScrapeTarget {
     /// The problem of more addresses than loopwatch reads.
     pub(crate) fn problem(&self) -> Option<String> {
         match self {
-            Self::Urls(urls) if urls.len() > MAX_INSTANCES => {
-                Some(format!("--scrape: {} addresses; loopwatch reads only the first {MAX_INSTANCES}", urls.len()))
-            }
+            Self::Urls(urls) if urls.len() > MAX_INSTANCES => Some(format!(
+                "--scrape: {} addresses; loopwatch reads only the first {MAX_INSTANCES}",
+                urls.len()
+            )),
             _ => None,
         }
     }
@@ -119,6 +127,7 @@ impl FromStr for ScrapeFlag {
         if text == "off" {
             return Ok(Self::Off);
         }
+
         let url = http_url(text, DEFAULT_PATH, "").map_err(|error| format!("{error}, or off"))?;
         Ok(Self::Url(without_localhost(url)))
     }
@@ -129,9 +138,12 @@ fn without_localhost(url: Uri) -> Uri {
     if url.host() != Some("localhost") {
         return url;
     }
+
     let mut parts = url.clone().into_parts();
     let loopback = Ipv4Addr::LOCALHOST;
-    let text = url.port_u16().map_or_else(|| loopback.to_string(), |port| format!("{loopback}:{port}"));
+    let text =
+        url.port_u16().map_or_else(|| loopback.to_string(), |port| format!("{loopback}:{port}"));
+
     parts.authority = Authority::try_from(text).ok();
     parts.path_and_query.get_or_insert(PathAndQuery::from_static(DEFAULT_PATH));
     Uri::from_parts(parts).unwrap_or(url)
@@ -151,6 +163,7 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(ScrapeFlag::Url(url.parse().expect("a URL"))), "{text}");
         }
+
         for text in ["", "on", "127.0.0.1:8080", "ftp://a", "http://user:S3CRET@a", "http://a:0"] {
             let error = text.parse::<ScrapeFlag>().expect_err(text);
             assert!(!error.contains("S3CRET"), "{error}");
@@ -161,6 +174,7 @@ mod tests {
     fn off_wins() {
         let flag = |text: &str| text.parse::<ScrapeFlag>().expect("valid");
         let url: Uri = "http://127.0.0.1:1/metrics".parse().expect("a URL");
+
         assert_eq!(ScrapeTarget::of(&[]), ScrapeTarget::Find);
         assert_eq!(ScrapeTarget::of(&[flag("http://127.0.0.1:1")]), ScrapeTarget::Urls(vec![url]));
         assert_eq!(ScrapeTarget::of(&[flag("http://127.0.0.1:1"), flag("off")]), ScrapeTarget::Off);

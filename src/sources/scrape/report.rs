@@ -1,5 +1,5 @@
-//! Reports scrapes, and the state of the source: it is up if at least one instance can be scraped, and restricted if
-//! loopwatch cannot read all lines of one.
+//! Reports scrapes, and the state of the source: it is up if at least one instance can be scraped,
+//! and restricted if loopwatch cannot read all lines of one.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,7 +30,8 @@ struct States {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Up,
-    /// It works, but some lines are unreadable. The text has no numbers, which may change with each scrape.
+    /// It works, but some lines are unreadable. The text has no numbers, which may change with each
+    /// scrape.
     Restricted(String),
     Failing,
     /// There is nothing to scrape.
@@ -46,7 +47,8 @@ impl Reporter {
         Self { feed, hints, states: Arc::default() }
     }
 
-    /// `address` is where the metrics are, and `is_near` says whether the instance may be in loopwatch's own Pod.
+    /// `address` is where the metrics are, and `is_near` says whether the instance may be in
+    /// loopwatch's own Pod.
     pub(super) async fn scraped(
         &self,
         view: MetricsView,
@@ -55,11 +57,13 @@ impl Reporter {
     ) -> Result<(), Closed> {
         self.hints.scraped(&view, address, is_near);
         let state = match view.problem.split_once(": ") {
-            Some((_, problem)) => {
-                State::Restricted(format!("{}: loopwatch skips a part of the metrics: {problem}", view.instance))
-            }
+            Some((_, problem)) => State::Restricted(format!(
+                "{}: loopwatch skips a part of the metrics: {problem}",
+                view.instance
+            )),
             None => State::Up,
         };
+
         let changed = self.states().set(&view.instance, state);
         self.feed.send(Observation::MetricsScraped(Box::new(view))).await?;
         self.changed(changed).await
@@ -70,8 +74,13 @@ impl Reporter {
             let mut states = self.states();
             (states.set(instance, State::Failing), states.reported == Some(State::Failing))
         };
+
         self.feed.scrape_failed(instance, &failure).await?;
-        if of_source { self.feed.failed(SOURCE, &failure).await } else { self.changed(changed).await }
+        if of_source {
+            self.feed.failed(SOURCE, &failure).await
+        } else {
+            self.changed(changed).await
+        }
     }
 
     /// There is nothing to scrape in an instance.
@@ -87,7 +96,9 @@ impl Reporter {
             Some(State::Restricted(reason)) => {
                 self.feed.send(Observation::SourceRestricted { source: SOURCE, reason }).await
             }
-            Some(State::Off(reason)) => self.feed.send(Observation::SourceOff { source: SOURCE, reason }).await,
+            Some(State::Off(reason)) => {
+                self.feed.send(Observation::SourceOff { source: SOURCE, reason }).await
+            }
             // A failure is reported with its details, and each time.
             Some(State::Failing) | None => Ok(()),
         }
@@ -119,9 +130,11 @@ impl States {
         let states = self.instances.values();
         let restricted = states.clone().find(|state| matches!(state, State::Restricted(_)));
         let now = restricted.or_else(|| states.min()).cloned();
+
         if self.reported == now {
             return None;
         }
+
         self.reported.clone_from(&now);
         now
     }

@@ -1,4 +1,5 @@
-//! When to scrape again: as seldom as necessary, so that scrapes cost the operator at most 1 % of a core.
+//! When to scrape again: as seldom as necessary, so that scrapes cost the operator at most 1 % of a
+//! core.
 
 use std::time::Duration;
 
@@ -20,7 +21,8 @@ pub(super) struct Schedule {
 
 /// The inverse of the operator's CPU time that scrapes may use.
 pub(super) const SHARE: u32 = 100;
-/// Number of scrapes whose cheapest one shows the cost: a wait for a busy node is no CPU time of the operator.
+/// Number of scrapes whose cheapest one shows the cost: a wait for a busy node is no CPU time of
+/// the operator.
 const COSTS: usize = 3;
 /// The largest budget, in seconds: this much may be no CPU time of the operator.
 const BUDGET: f64 = 10.0;
@@ -34,29 +36,34 @@ impl Schedule {
         Self { interval, costs: Vec::new(), failures: 0, budget: BUDGET, waited: Duration::ZERO }
     }
 
-    /// Notes a scrape, and returns the wait until the next one. `cost` is the time that the operator took to answer, which
-    /// is at least the CPU time that it used.
+    /// Notes a scrape, and returns the wait until the next one. `cost` is the time that the
+    /// operator took to answer, which is at least the CPU time that it used.
     pub(super) fn succeeded(&mut self, cost: Duration) -> Duration {
         self.failures = 0;
         if self.costs.len() == COSTS {
             self.costs.remove(0);
         }
+
         self.costs.push(cost);
         let earned = self.waited.as_secs_f64() / f64::from(SHARE);
         self.budget = (self.budget + earned).min(BUDGET) - cost.as_secs_f64();
+
         let owed = Duration::try_from_secs_f64(-self.budget).unwrap_or_default();
-        self.waited = self.affordable(owed.max(self.costs.iter().min().copied().unwrap_or_default()));
+        self.waited =
+            self.affordable(owed.max(self.costs.iter().min().copied().unwrap_or_default()));
         self.waited
     }
 
-    /// Notes a failure, and returns the wait until the next scrape. `answered` says whether the operator began to answer.
-    /// Otherwise it may hang, which costs nothing, or need more time than it gets: the wait grows slowly.
+    /// Notes a failure, and returns the wait until the next scrape. `answered` says whether the
+    /// operator began to answer. Otherwise it may hang, which costs nothing, or need more time than
+    /// it gets: the wait grows slowly.
     pub(super) fn failed(&mut self, cause: Cause, cost: Duration, answered: bool) -> Duration {
         self.failures = self.failures.saturating_add(1);
         if cause == Cause::Refused {
             // It costs nothing, and the end of the outage is worth knowing.
             return self.interval;
         }
+
         let doubled = self.interval.saturating_mul(1 << (self.failures - 1).min(16));
         let longest = LONGEST.max(self.interval);
         match answered {
@@ -84,6 +91,7 @@ mod tests {
     fn scrapes_cost_at_most_one_percent() {
         let mut schedule = Schedule::new(INTERVAL);
         assert_eq!(schedule.succeeded(ms(100)), INTERVAL);
+
         let mut slow = Schedule::new(INTERVAL);
         assert_eq!(slow.succeeded(ms(15_000)), Duration::from_secs(1500), "800,000 series");
         assert_eq!(slow.succeeded(ms(15_000)), Duration::from_secs(1500));
@@ -92,7 +100,9 @@ mod tests {
     #[test]
     fn an_operator_that_never_ends_its_work_in_time_is_left_alone() {
         let mut schedule = Schedule::new(INTERVAL);
-        let waits: Vec<u64> = (0..11).map(|_| schedule.failed(Cause::Timeout, ms(30_000), false).as_secs()).collect();
+        let waits: Vec<u64> =
+            (0..11).map(|_| schedule.failed(Cause::Timeout, ms(30_000), false).as_secs()).collect();
+
         assert_eq!(
             waits,
             [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3000, 3000],
@@ -109,6 +119,7 @@ mod tests {
             spent += ms(cost);
             passed += ms(cost) + schedule.succeeded(ms(cost));
         }
+
         assert!(spent * SHARE <= passed + Duration::from_secs(2000), "{spent:?} of {passed:?}");
         assert!(passed < spent * SHARE * 2, "no longer than necessary: {passed:?}");
     }
@@ -117,21 +128,30 @@ mod tests {
     fn one_slow_answer_of_a_fast_operator_does_not_count() {
         let mut schedule = Schedule::new(INTERVAL);
         schedule.succeeded(ms(5));
+
         assert_eq!(schedule.succeeded(ms(5_000)), INTERVAL, "a busy node");
         assert_eq!(schedule.succeeded(ms(2_000)), INTERVAL);
-        assert_eq!(schedule.succeeded(ms(2_000)), Duration::from_secs(200), "the operator has become slow");
+        assert_eq!(
+            schedule.succeeded(ms(2_000)),
+            Duration::from_secs(200),
+            "the operator has become slow"
+        );
         assert_eq!(schedule.succeeded(ms(5)), INTERVAL);
     }
 
     #[test]
     fn failures_are_repeated_less_and_less_often_unless_nothing_listens() {
         let mut schedule = Schedule::new(INTERVAL);
-        let waits: Vec<u64> = (0..8).map(|_| schedule.failed(Cause::Forbidden, ms(2), false).as_secs()).collect();
+        let waits: Vec<u64> =
+            (0..8).map(|_| schedule.failed(Cause::Forbidden, ms(2), false).as_secs()).collect();
+
         assert_eq!(waits, [10, 20, 40, 80, 120, 120, 120, 120]);
         assert_eq!(schedule.failed(Cause::Refused, ms(1), false), INTERVAL);
         assert_eq!(schedule.failed(Cause::TooLarge, ms(20_000), true), Duration::from_secs(2000));
+
         schedule.succeeded(ms(1));
         assert_eq!(schedule.failed(Cause::Timeout, ms(30_000), false), INTERVAL);
+
         let mut seldom = Schedule::new(Duration::from_secs(3600));
         assert_eq!(seldom.failed(Cause::Timeout, ms(30_000), false), Duration::from_secs(3600));
     }

@@ -55,14 +55,15 @@ const AT_ONCE: usize = 4;
 /// Limit on attempts that a report names.
 const MAX_NAMED: usize = 6;
 
-/// Tries candidates until one of them serves the metrics of a control loop. Only if none does, those that have asked for
-/// credentials get the token. The metrics of a process are the next best.
+/// Tries candidates until one of them serves the metrics of a control loop. Only if none does,
+/// those that have asked for credentials get the token. The metrics of a process are the next best.
 pub(super) async fn search(candidates: &[Candidate], reach: &Reach) -> Found {
     let mut probed: Vec<Probed> = Vec::new();
     let mut waiting: Vec<BoxFuture<'static, Probed>> = Vec::new();
     for (order, candidate) in candidates.iter().enumerate() {
         waiting.push(Box::pin(probe(order, candidate.clone(), reach.clone())));
     }
+
     let mut probes = stream::iter(waiting).buffer_unordered(AT_ONCE);
     while let Some(one) = probes.next().await {
         let done = matches!(one.result, Ok(Content::ControlLoop));
@@ -71,31 +72,42 @@ pub(super) async fn search(candidates: &[Candidate], reach: &Reach) -> Found {
             break;
         }
     }
+
     drop(probes);
     probed.sort_by_key(|probed| probed.order);
     if probed.iter().all(|probed| !matches!(probed.result, Ok(Content::ControlLoop))) {
-        for probed in probed.iter_mut().filter(|probed| probed.result.as_ref().is_err_and(is_refusal)) {
+        for probed in
+            probed.iter_mut().filter(|probed| probed.result.as_ref().is_err_and(is_refusal))
+        {
             ask_with_token(probed, reach).await;
         }
     }
+
     choose(probed)
 }
 
 fn choose(mut probed: Vec<Probed>) -> Found {
     let tried = probed.iter().map(Probed::describe).take(MAX_NAMED).collect();
-    let content = |probed: &Probed| probed.result.as_ref().ok().copied().filter(|content| *content >= Content::Process);
+    let content = |probed: &Probed| {
+        probed.result.as_ref().ok().copied().filter(|content| *content >= Content::Process)
+    };
+
     // The first one of the best.
     let best = (0..probed.len()).rev().max_by_key(|at| content(&probed[*at]));
     if let Some(at) = best
         && let Some(content) = content(&probed[at])
     {
-        let refusals =
-            probed.iter().filter_map(|probed| probed.result.as_ref().err()).filter(|_| content < Content::ControlLoop);
+        let refusals = probed
+            .iter()
+            .filter_map(|probed| probed.result.as_ref().err())
+            .filter(|_| content < Content::ControlLoop);
         for failure in refusals.filter(|failure| is_refusal(failure)) {
             warn!(problem = %failure, "an endpoint that may have more metrics of the operator does not show them");
         }
+
         return Found::Metrics(probed.swap_remove(at).peer, content);
     }
+
     match probed.into_iter().find(|probed| probed.result.as_ref().is_err_and(is_refusal)) {
         Some(probed) => Found::Refusal(probed.peer),
         None => Found::Nothing(tried),
@@ -124,36 +136,55 @@ async fn probe(order: usize, candidate: Candidate, reach: Reach) -> Probed {
                     last.get_or_insert(probed);
                 }
             }
+
             speaks_otherwise |= next == Next::Scheme;
-            // A lost connection may also mean that this host lacks the address, such as ::1 without IPv6.
+
+            // A lost connection may also mean that this host lacks the address, such as ::1 without
+            // IPv6.
             if next == Next::Scheme && !is_lost {
                 break;
             }
         }
+
         if !speaks_otherwise {
             break;
         }
     }
+
     let nowhere = || Failure::new(Cause::NotFound, "no address");
-    last.unwrap_or_else(|| Probed { order, peer: reach.peer(Uri::default()), result: Err(nowhere()) })
+    last.unwrap_or_else(|| Probed {
+        order,
+        peer: reach.peer(Uri::default()),
+        result: Err(nowhere()),
+    })
 }
 
 /// Tries the paths of one address.
-async fn probe_address(order: usize, scheme: &Scheme, address: IpAddr, port: u16, reach: &Reach) -> Probed {
+async fn probe_address(
+    order: usize,
+    scheme: &Scheme,
+    address: IpAddr,
+    port: u16,
+    reach: &Reach,
+) -> Probed {
     let mut best: Option<Probed> = None;
     for path in PATHS {
         let mut peer = reach.peer(uri(scheme, address, port, path)).anonymous();
-        let result = peer.get(LIMITS, |_| Sniffer::default()).await.result.map(|sniffer| sniffer.content());
+        let result =
+            peer.get(LIMITS, |_| Sniffer::default()).await.result.map(|sniffer| sniffer.content());
         let go_on = match &result {
             Ok(content) => *content == Content::NotMetrics,
             Err(failure) => next(failure) == Next::Path,
         };
         let probed = Probed { order, peer, result };
+
         if !go_on {
             return probed;
         }
+
         best.get_or_insert(probed);
     }
+
     let nothing = || Err(Failure::new(Cause::NotFound, "no path"));
     best.unwrap_or_else(|| Probed { order, peer: reach.peer(Uri::default()), result: nothing() })
 }
@@ -162,16 +193,18 @@ async fn probe_address(order: usize, scheme: &Scheme, address: IpAddr, port: u16
 async fn ask_with_token(probed: &mut Probed, reach: &Reach) {
     let mut peer = reach.peer(probed.peer.uri().clone());
     if peer.may_get_token() {
-        probed.result = peer.get(LIMITS, |_| Sniffer::default()).await.result.map(|sniffer| sniffer.content());
+        probed.result =
+            peer.get(LIMITS, |_| Sniffer::default()).await.result.map(|sniffer| sniffer.content());
     }
+
     probed.peer = peer;
 }
 
 fn next(failure: &Failure) -> Next {
     match (failure.status, failure.cause) {
         (Some(404 | 405), _) | (None, Cause::Undecodable) => Next::Path,
-        // A server with TLS answers 400 to a plain request, or closes the connection. One without TLS may wait for the
-        // rest of a handshake.
+        // A server with TLS answers 400 to a plain request, or closes the connection. One without
+        // TLS may wait for the rest of a handshake.
         (Some(400), _) | (None, Cause::Tls | Cause::Connection | Cause::Timeout) => Next::Scheme,
         (None, Cause::Refused) => Next::Address,
         _ => Next::Candidate,
@@ -188,6 +221,7 @@ fn uri(scheme: &Scheme, address: IpAddr, port: u16, path: &'static str) -> Uri {
     let mut parts = http::uri::Parts::default();
     (parts.scheme, parts.authority) = (Some(scheme.clone()), authority.ok());
     parts.path_and_query = Some(PathAndQuery::from_static(path));
+
     Uri::from_parts(parts).unwrap_or_default()
 }
 

@@ -1,4 +1,5 @@
-//! The listening sockets of the Pod. All containers of a Pod share its network, so reading them needs no permission.
+//! The listening sockets of the Pod. All containers of a Pod share its network, so reading them
+//! needs no permission.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -25,7 +26,8 @@ pub(super) struct Listening {
     pub(super) address: Option<IpAddr>,
 }
 
-/// Two of these listen on every node, and never in a Pod with a network of its own: those of the kubelet and kube-proxy.
+/// Two of these listen on every node, and never in a Pod with a network of its own: those of the
+/// kubelet and kube-proxy.
 const PORTS_OF_NODES: [u16; 4] = [10_248, 10_249, 10_250, 10_256];
 /// The state of a listening socket.
 const LISTEN: &str = "0A";
@@ -42,11 +44,13 @@ fn read_now(proc: &Path) -> Option<Sockets> {
     let own = own_inodes(&proc.join("self/fd"));
     let mut listening = BTreeSet::new();
     let mut readable = false;
+
     for file in ["net/tcp", "net/tcp6"] {
         let Ok(file) = File::open(proc.join(file)) else { continue };
         readable = true;
         collect(BufReader::new(file.take(MAX_BYTES)), &own, &mut listening);
     }
+
     let is_open = |port: &&u16| listening.iter().any(|socket| socket.port == **port);
     let of_node = PORTS_OF_NODES.iter().filter(is_open).count() >= 2;
     readable.then(|| Sockets { listening: listening.into_iter().collect(), of_node })
@@ -54,9 +58,14 @@ fn read_now(proc: &Path) -> Option<Sockets> {
 
 /// The inodes of the sockets of this process.
 fn own_inodes(folder: &Path) -> BTreeSet<u64> {
-    let links =
-        std::fs::read_dir(folder).into_iter().flatten().filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
-    links.filter_map(|link| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()).collect()
+    let links = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+
+    links
+        .filter_map(|link| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok())
+        .collect()
 }
 
 fn collect(lines: impl BufRead, own: &BTreeSet<u64>, found: &mut BTreeSet<Listening>) {
@@ -76,10 +85,14 @@ fn listening(line: &str) -> Option<(Listening, u64)> {
     if state != LISTEN {
         return None;
     }
+
     let (address, port) = local.split_once(':')?;
     let (address, port) = (address_of(address)?, u16::from_str_radix(port, 16).ok()?);
     let inode = words.nth(5)?.parse().ok()?;
-    Some((Listening { port, address: Some(address).filter(|address| !address.is_unspecified()) }, inode))
+    Some((
+        Listening { port, address: Some(address).filter(|address| !address.is_unspecified()) },
+        inode,
+    ))
 }
 
 /// An address in the notation of the kernel: each group of 32 bits as a number of the machine.
@@ -90,6 +103,7 @@ fn address_of(text: &str) -> Option<IpAddr> {
         let group = u32::from_str_radix(std::str::from_utf8(group).ok()?, 16).ok()?;
         into.copy_from_slice(&group.to_ne_bytes());
     }
+
     match text.len() {
         8 => Some(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).into()),
         32 => Some(Ipv6Addr::from(bytes).to_canonical()),
@@ -122,28 +136,48 @@ mod tests {
     async fn listening_sockets_of_others_are_found() {
         let folder = tempfile::tempdir().expect("a folder");
         let proc = folder.path();
+
         assert_eq!(read(proc).await, None, "not readable");
+
         std::fs::create_dir_all(proc.join("net")).expect("our own folder");
         std::fs::create_dir_all(proc.join("self/fd")).expect("our own folder");
         std::fs::write(proc.join("net/tcp"), TCP).expect("written");
         std::fs::write(proc.join("net/tcp6"), TCP6).expect("written");
         std::os::unix::fs::symlink("socket:[222]", proc.join("self/fd/7")).expect("our own folder");
+
         let sockets = read(proc).await.expect("readable");
         let at = |port, address: &str| Listening { port, address: address.parse().ok() };
-        let expected =
-            [at(8080, "127.0.0.1"), at(8081, "10.0.0.7"), at(8443, ""), at(8444, "::1"), at(8445, "127.0.0.1")];
-        assert_eq!((&sockets.listening[..], sockets.of_node), (&expected[..], false), "without loopwatch's own 9917");
+        let expected = [
+            at(8080, "127.0.0.1"),
+            at(8081, "10.0.0.7"),
+            at(8443, ""),
+            at(8444, "::1"),
+            at(8445, "127.0.0.1"),
+        ];
+
+        assert_eq!(
+            (&sockets.listening[..], sockets.of_node),
+            (&expected[..], false),
+            "without loopwatch's own 9917"
+        );
     }
 
     #[tokio::test]
     async fn the_network_of_a_node_is_recognized() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir_all(folder.path().join("net")).expect("our own folder");
-        let line = |port: u16| format!("0: 00000000:{port:04X} 00000000:0000 0A 0:0 0:0 0 0 0 {port} 1\n");
+
+        let line =
+            |port: u16| format!("0: 00000000:{port:04X} 00000000:0000 0A 0:0 0:0 0 0 0 {port} 1\n");
         for (ports, of_node) in [(&[10_250, 8080][..], false), (&[10_248, 10_250, 8080], true)] {
             let text: String = ports.iter().map(|port| line(*port)).collect();
             std::fs::write(folder.path().join("net/tcp"), text).expect("written");
-            assert_eq!(read(folder.path()).await.map(|sockets| sockets.of_node), Some(of_node), "{ports:?}");
+
+            assert_eq!(
+                read(folder.path()).await.map(|sockets| sockets.of_node),
+                Some(of_node),
+                "{ports:?}"
+            );
         }
     }
 

@@ -1,8 +1,8 @@
 //! A streaming parser for the Prometheus text format 0.0.4 and OpenMetrics 1.0.
 //!
-//! It keeps at most one unfinished line and borrows everything else from the chunk. Most series of an operator matter to
-//! no rule: once the parser has read one series of a metric, it skips the following series of the same metric at the
-//! cost of finding the end of the line.
+//! It keeps at most one unfinished line and borrows everything else from the chunk. Most series of
+//! an operator matter to no rule: once the parser has read one series of a metric, it skips the
+//! following series of the same metric at the cost of finding the end of the line.
 
 mod line;
 mod problem;
@@ -27,10 +27,12 @@ pub(super) struct Sample<'a> {
 
 /// The receiver of samples.
 pub(super) trait Sink {
-    /// Whether series of this metric matter. The parser asks at the first series of each run of series with one name.
+    /// Whether series of this metric matter. The parser asks at the first series of each run of
+    /// series with one name.
     fn wants(&mut self, name: &str) -> bool;
 
-    /// Takes a series of the metric for which [`Sink::wants`] was called last. Returns why it is not usable.
+    /// Takes a series of the metric for which [`Sink::wants`] was called last. Returns why it is
+    /// not usable.
     fn sample(&mut self, sample: &Sample<'_>) -> Result<(), Problem>;
 }
 
@@ -73,7 +75,8 @@ pub(super) struct Text {
     too_long: bool,
     /// The name for which the sink was asked last and which it wants; empty if it has quotes.
     wanted: Vec<u8>,
-    /// Some names that the sink does not want. The series of a histogram alternate between three names.
+    /// Some names that the sink does not want. The series of a histogram alternate between three
+    /// names.
     unwanted: [Vec<u8>; 4],
     /// The one of these that occurred last.
     latest: usize,
@@ -85,7 +88,8 @@ pub(super) struct Text {
 }
 
 /// One operator is known that sends 810,000 series, which are about 130 MiB.
-pub(super) const LIMITS: Limits = Limits { bytes: 256 << 20, lines: 5_000_000, line: 64 << 10, vain: 1 << 20 };
+pub(super) const LIMITS: Limits =
+    Limits { bytes: 256 << 20, lines: 5_000_000, line: 64 << 10, vain: 1 << 20 };
 
 /// The end marker of OpenMetrics.
 const END: &[u8] = b"# EOF";
@@ -94,16 +98,30 @@ const END: &[u8] = b"# EOF";
 
 impl Text {
     pub(super) fn new(limits: Limits, openmetrics: bool) -> Self {
-        let (unfinished, wanted, unwanted, report) = (Vec::new(), Vec::new(), Default::default(), Report::default());
+        let (unfinished, wanted, unwanted, report) =
+            (Vec::new(), Vec::new(), Default::default(), Report::default());
         let (too_long, latest, offset, ended) = (false, 0, 0, false);
-        Self { limits, openmetrics, unfinished, too_long, wanted, unwanted, latest, offset, ended, report }
+        Self {
+            limits,
+            openmetrics,
+            unfinished,
+            too_long,
+            wanted,
+            unwanted,
+            latest,
+            offset,
+            ended,
+            report,
+        }
     }
 
     /// Reads a chunk. An error is final: the parser does not expect further chunks after it.
     pub(super) fn push(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<(), Failure> {
-        let room = usize::try_from(self.limits.bytes.saturating_sub(self.report.bytes)).unwrap_or(usize::MAX);
+        let room = usize::try_from(self.limits.bytes.saturating_sub(self.report.bytes))
+            .unwrap_or(usize::MAX);
         let (bytes, excess) = bytes.split_at(bytes.len().min(room));
         self.report.bytes += bytes.len() as u64;
+
         let mut begin = 0;
         for end in memchr_iter(b'\n', bytes) {
             let line = &bytes[begin..end];
@@ -115,11 +133,16 @@ impl Text {
                 self.end_line(sink)?;
             }
         }
+
         self.append(&bytes[begin..])?;
         if excess.is_empty() {
             return Ok(());
         }
-        Err(Failure::new(Cause::TooLarge, format!("the metrics are larger than {} MiB", self.limits.bytes >> 20)))
+
+        Err(Failure::new(
+            Cause::TooLarge,
+            format!("the metrics are larger than {} MiB", self.limits.bytes >> 20),
+        ))
     }
 
     /// Reads the last line, which may lack its end.
@@ -142,6 +165,7 @@ impl Text {
         if self.too_long {
             return Ok(());
         }
+
         if self.unfinished.len() + bytes.len() > self.limits.line {
             self.too_long = true;
             self.unfinished = Vec::new();
@@ -151,6 +175,7 @@ impl Text {
         } else {
             self.unfinished.extend_from_slice(bytes);
         }
+
         Ok(())
     }
 
@@ -160,6 +185,7 @@ impl Text {
         self.too_long = false;
         line.clear();
         self.unfinished = line;
+
         result
     }
 
@@ -176,16 +202,19 @@ impl Text {
             let detail = format!("the metrics have more than {} lines", self.limits.lines);
             return Err(Failure::new(Cause::TooLarge, detail));
         }
+
         Ok(())
     }
 
-    /// Counts a line that the parser cannot read. Gives up if there has been nothing else for too long.
+    /// Counts a line that the parser cannot read. Gives up if there has been nothing else for too
+    /// long.
     fn skip(&mut self, problem: Problem) -> Result<(), Failure> {
         self.report.skipped += 1;
         let (line, problem) = *self.report.problem.get_or_insert((self.report.lines, problem));
         if self.report.series == 0 && self.offset > self.limits.vain {
             return Err(not_metrics(line, problem));
         }
+
         Ok(())
     }
 
@@ -196,18 +225,22 @@ impl Text {
             }
             return self.long_line();
         }
+
         self.next_line(line.len())?;
         if self.is_unwanted(line) {
             self.report.series += 1;
             return Ok(());
         }
+
         if begins(line, &self.wanted) {
             return self.series(line, sink);
         }
+
         let mut line = line.trim_ascii();
         if self.report.lines == 1 {
             line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         }
+
         match line.first() {
             None => Ok(()),
             Some(b'#') => {
@@ -218,18 +251,20 @@ impl Text {
         }
     }
 
-    /// Whether the line is a series that the sink does not want, by what it said about its name before.
+    /// Whether the line is a series that the sink does not want, by what it said about its name
+    /// before.
     fn is_unwanted(&mut self, line: &[u8]) -> bool {
         if begins(line, &self.unwanted[self.latest]) {
             return true;
         }
+
         let found = self.unwanted.iter().position(|name| begins(line, name));
         self.latest = found.unwrap_or(self.latest);
         found.is_some()
     }
 
-    /// Reads the first series of a name. It is checked even if nobody wants it, so that loopwatch notices text that is
-    /// not metrics at all.
+    /// Reads the first series of a name. It is checked even if nobody wants it, so that loopwatch
+    /// notices text that is not metrics at all.
     fn new_name(&mut self, line: &[u8], sink: &mut impl Sink) -> Result<(), Failure> {
         if self.report.series == 0
             && self.report.skipped == 0
@@ -237,12 +272,14 @@ impl Text {
         {
             return Err(not_metrics(self.report.lines, problem));
         }
+
         let parsed = match Parsed::of(line) {
             Ok(parsed) => parsed,
             Err(problem) => return self.skip(problem),
         };
         let Some(name) = parsed.name() else { return self.skip(Problem::Name) };
         let bare = &line[..name_length(line)];
+
         self.wanted.clear();
         if !sink.wants(&name) {
             self.latest = (self.latest + 1) % self.unwanted.len();
@@ -251,6 +288,7 @@ impl Text {
             self.report.series += 1;
             return Ok(());
         }
+
         self.wanted.extend_from_slice(bare);
         let sample = Sample { name: &name, labels: parsed.labels, value: parsed.value };
         self.count(sink.sample(&sample))
@@ -262,6 +300,7 @@ impl Text {
             let name = parsed.name().ok_or(Problem::Name)?;
             sink.sample(&Sample { name: &name, labels: parsed.labels, value: parsed.value })
         });
+
         self.count(result)
     }
 
@@ -279,13 +318,18 @@ impl Text {
 /// Whether a line begins with a name without quotes.
 fn begins(line: &[u8], name: &[u8]) -> bool {
     let length = name.len();
-    length > 0 && line.len() > length && matches!(line[length], b'{' | b' ' | b'\t') && line[..length] == *name
+    length > 0
+        && line.len() > length
+        && matches!(line[length], b'{' | b' ' | b'\t')
+        && line[..length] == *name
 }
 
 /// The failure of a scrape whose response contains no metrics.
 fn not_metrics(line: u64, problem: Problem) -> Failure {
     let detail = match problem {
-        Problem::Html | Problem::Compressed | Problem::Binary => format!("the response contains no metrics: {problem}"),
+        Problem::Html | Problem::Compressed | Problem::Binary => {
+            format!("the response contains no metrics: {problem}")
+        }
         _ => format!("the response contains no metrics: line {line}: {problem}"),
     };
     Failure::new(Cause::Undecodable, detail)
@@ -293,7 +337,8 @@ fn not_metrics(line: u64, problem: Problem) -> Failure {
 
 /// Whether a content type announces a format that loopwatch does not read.
 pub(super) fn is_protobuf(content_type: &str) -> bool {
-    memchr(b'/', content_type.as_bytes()).is_some_and(|at| content_type[at..].starts_with("/vnd.google.protobuf"))
+    memchr(b'/', content_type.as_bytes())
+        .is_some_and(|at| content_type[at..].starts_with("/vnd.google.protobuf"))
 }
 
 #[cfg(test)]

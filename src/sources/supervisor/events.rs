@@ -6,7 +6,9 @@ use loopwatch_model::observation::{Observation, Role, Scope, SourceId, WatchId, 
 
 use super::{Job, Running};
 use crate::sources::clock::ServerClock;
-use crate::sources::events::{EventSink, GROUPS, MAX_WATCHES, OF_CLUSTER_SCOPED, OFF, RESOURCE, Tally, target};
+use crate::sources::events::{
+    EventSink, GROUPS, MAX_WATCHES, OF_CLUSTER_SCOPED, OFF, RESOURCE, Tally, target,
+};
 use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 use crate::sources::watch::WatchTarget;
@@ -25,7 +27,11 @@ pub(super) struct FollowedEvents {
 
 impl FollowedEvents {
     /// What a watch needs.
-    pub(super) fn watch_of(&self, watch: &WatchId, clock: &ServerClock) -> Option<(WatchTarget, EventSink)> {
+    pub(super) fn watch_of(
+        &self,
+        watch: &WatchId,
+        clock: &ServerClock,
+    ) -> Option<(WatchTarget, EventSink)> {
         let (kind, target) = self.watches.get(watch)?;
         Some((target.clone(), EventSink::new(kind, self.tally.clone(), clock.clone())))
     }
@@ -34,12 +40,14 @@ impl FollowedEvents {
 // === impl Running ===
 
 impl Running {
-    /// Starts and stops the watches of Events according to the kinds and the permissions, and reports changes.
+    /// Starts and stops the watches of Events according to the kinds and the permissions, and
+    /// reports changes.
     pub(super) async fn follow_events(&mut self) -> Result<Result<(), Failure>, Closed> {
         let mut kinds: Vec<WatchedKind> =
             self.kinds.iter().flatten().filter(|kind| is_followed(kind)).cloned().collect();
         kinds.retain(|kind| !self.over.contains(&kind.watch));
         self.events.tally.retain(|watch| kinds.iter().any(|kind| kind.watch == *watch));
+
         let (mut found, mut refused, mut over) = (BTreeMap::new(), 0, 0);
         let room = self.room_for_events();
         for kind in &kinds {
@@ -50,6 +58,7 @@ impl Running {
                 Err(failure) => return Ok(Err(failure)),
             }
         }
+
         let stale: Vec<Job> = self
             .events
             .watches
@@ -57,21 +66,30 @@ impl Running {
             .filter(|(watch, was)| found.get(*watch) != Some(*was))
             .map(|(watch, _)| Job::Events(watch.clone()))
             .collect();
+
         for job in stale {
             self.tasks.stop(&job).await;
         }
+
         self.events.watches = found;
         self.report_events(kinds.len(), refused, over).await?;
+
         let watches: Vec<Job> = self.events.watches.keys().cloned().map(Job::Events).collect();
         for job in watches.into_iter().filter(|job| !self.tasks.has(job)).collect::<Vec<_>>() {
             self.start(&job);
         }
+
         Ok(Ok(()))
     }
 
-    /// Says what the source does not see of the Events about so many watched kinds. Before the first one, there is nothing
-    /// to say.
-    async fn report_events(&mut self, kinds: usize, refused: usize, over: usize) -> Result<(), Closed> {
+    /// Says what the source does not see of the Events about so many watched kinds. Before the
+    /// first one, there is nothing to say.
+    async fn report_events(
+        &mut self,
+        kinds: usize,
+        refused: usize,
+        over: usize,
+    ) -> Result<(), Closed> {
         let is_off = kinds > 0 && refused == kinds;
         let mut restricted = Vec::new();
         if refused > 0 && !is_off {
@@ -80,20 +98,25 @@ impl Running {
                 kinds - refused
             ));
         }
+
         if over > 0 {
             restricted.push(format!(
                 "there is no room to watch the events about {over} kinds: at most {MAX_WATCHES}, within --max-watches"
             ));
         }
+
         let watches = &self.events.watches;
-        let health = self.events.tally.restrict(restricted.join("; "), |watch| watches.contains_key(watch));
+        let health =
+            self.events.tally.restrict(restricted.join("; "), |watch| watches.contains_key(watch));
         if std::mem::replace(&mut self.events.is_off, is_off) && is_off {
             return Ok(());
         }
+
         if is_off {
             let (source, reason) = (SourceId::Events, OFF.to_owned());
             return self.feed.send(Observation::SourceOff { source, reason }).await;
         }
+
         match health {
             Some(health) => self.feed.send(health).await,
             None => Ok(()),
@@ -102,13 +125,23 @@ impl Running {
 
     /// The watches that the limit leaves for Events.
     fn room_for_events(&self) -> usize {
-        let is_watch =
-            |job: &&Job| matches!(job, Job::Watch(_) | Job::Definitions | Job::Lease | Job::Namespaces | Job::Pods);
-        self.options.max_watches.saturating_sub(self.tasks.jobs().filter(is_watch).count()).min(MAX_WATCHES)
+        let is_watch = |job: &&Job| {
+            matches!(
+                job,
+                Job::Watch(_) | Job::Definitions | Job::Lease | Job::Namespaces | Job::Pods
+            )
+        };
+        self.options
+            .max_watches
+            .saturating_sub(self.tasks.jobs().filter(is_watch).count())
+            .min(MAX_WATCHES)
     }
 
     /// Where to watch the Events about a kind; `None` if the account may not.
-    async fn address_of_events(&mut self, kind: &WatchedKind) -> Result<Option<WatchTarget>, Failure> {
+    async fn address_of_events(
+        &mut self,
+        kind: &WatchedKind,
+    ) -> Result<Option<WatchTarget>, Failure> {
         let namespaces: &[Option<&str>] = match &kind.scope {
             Scope::AllNamespaces => &[None],
             Scope::Cluster => &[None, Some(OF_CLUSTER_SCOPED)],
@@ -123,6 +156,7 @@ impl Running {
                 }
             }
         }
+
         Ok(None)
     }
 }

@@ -1,4 +1,5 @@
-//! Sources that need optional permissions. Each poll starts those that the account may read now, and stops the others.
+//! Sources that need optional permissions. Each poll starts those that the account may read now,
+//! and stops the others.
 
 use std::time::Duration;
 
@@ -30,15 +31,18 @@ impl Running {
         for observation in std::mem::take(&mut self.stopped) {
             self.feed.send(observation).await?;
         }
+
         match reviewed {
             Ok(may_watch_namespaces) => self.follow_namespaces(may_watch_namespaces).await?,
             Err(failure) => return Ok(Err(failure)),
         }
+
         self.follow_pods().await;
         Ok(self.discovery.poll().await)
     }
 
-    /// Starts and stops the tasks that need optional permissions. Returns whether the account may watch namespaces.
+    /// Starts and stops the tasks that need optional permissions. Returns whether the account may
+    /// watch namespaces.
     async fn review_optional(&mut self) -> Result<bool, Failure> {
         self.discovery.review().await?;
         self.review_definitions().await?;
@@ -46,7 +50,8 @@ impl Running {
         self.discovery.may_watch(namespaces::GROUP, namespaces::RESOURCE, "").await
     }
 
-    /// Watches the annotations of namespaces if the account may, and reports the source as off if it may not.
+    /// Watches the annotations of namespaces if the account may, and reports the source as off if
+    /// it may not.
     async fn follow_namespaces(&mut self, may: bool) -> Result<(), Closed> {
         if !may {
             self.tasks.stop(&Job::Namespaces).await;
@@ -59,19 +64,24 @@ impl Running {
         } else if !self.tasks.has(&Job::Namespaces) {
             self.start(&Job::Namespaces);
             self.start(&Job::Terminating);
+
             // Findings that a namespace ignores must not open at the start.
-            let _ = tokio::time::timeout(NAMESPACES_WITHIN, self.namespaces_listed.notified()).await;
+            let _ =
+                tokio::time::timeout(NAMESPACES_WITHIN, self.namespaces_listed.notified()).await;
         }
+
         self.namespaces = Some(may);
         Ok(())
     }
 
-    /// Starts to follow the operator's Pods. The task itself finds out which of them the account may read, and does so
-    /// again after each review of the permissions.
+    /// Starts to follow the operator's Pods. The task itself finds out which of them the account
+    /// may read, and does so again after each review of the permissions.
     async fn follow_pods(&mut self) {
         let is_known = match self.cluster.operator() {
             // An administrator who watches every kind has no operator, even in a Pod.
-            Some(OperatorIdentity::Beside(_)) => self.options.select == Selection::OperatorPermissions,
+            Some(OperatorIdentity::Beside(_)) => {
+                self.options.select == Selection::OperatorPermissions
+            }
             Some(OperatorIdentity::Named(_)) => true,
             None => false,
         };
@@ -101,9 +111,12 @@ impl Running {
                     self.definitions.changed.notified().await;
                 }
             };
-            // If definitions do not arrive in time, discovery alone shows which kinds have a status.
+
+            // If definitions do not arrive in time, discovery alone shows which kinds have a
+            // status.
             let _ = tokio::time::timeout(DEFINITIONS_WITHIN, known).await;
         }
+
         Ok(())
     }
 
@@ -113,12 +126,14 @@ impl Running {
         let may = self.discovery.may_watch(lease::GROUP, lease::RESOURCE, &namespace).await?;
         if !may && self.tasks.has(&Job::Lease) {
             self.tasks.stop(&Job::Lease).await;
+
             // A lease that nobody watches would grow old.
             self.stopped.push(Observation::LeasesListed { namespace, names: Vec::new() });
             self.stopped.push(off(&Job::Lease, "leases"));
         } else if may && !self.tasks.has(&Job::Lease) {
             self.start(&Job::Lease);
         }
+
         Ok(())
     }
 
@@ -127,14 +142,18 @@ impl Running {
         match &self.options.lease {
             LeaseSelection::Off => None,
             // An administrator who watches every kind has no operator namespace.
-            LeaseSelection::OwnNamespace if self.options.select == Selection::EveryKindWithStatus => None,
+            LeaseSelection::OwnNamespace
+                if self.options.select == Selection::EveryKindWithStatus =>
+            {
+                None
+            }
             LeaseSelection::OwnNamespace => Some(self.cluster.namespace().to_owned()),
         }
     }
 }
 
-/// Reports that the source of a job is off, because the account may no longer watch these objects. Otherwise the refusal
-/// that the source has met would remain its last word.
+/// Reports that the source of a job is off, because the account may no longer watch these objects.
+/// Otherwise the refusal that the source has met would remain its last word.
 fn off(job: &Job, objects: &str) -> Observation {
     Observation::SourceOff {
         source: job.source(),

@@ -55,6 +55,7 @@ impl Tasks {
         self.restarts.remove(job);
         let Some(handle) = self.running.remove(job) else { return };
         handle.abort();
+
         let id = handle.id();
         while self.names.contains_key(&id) {
             match self.set.join_next_with_id().await {
@@ -73,7 +74,8 @@ impl Tasks {
 
     /// The next event among the tasks.
     pub(crate) async fn next(&mut self) -> TaskEvent {
-        let next = self.restarts.iter().min_by_key(|(_, due)| **due).map(|(job, due)| (job.clone(), *due));
+        let next =
+            self.restarts.iter().min_by_key(|(_, due)| **due).map(|(job, due)| (job.clone(), *due));
         loop {
             let due = async {
                 match &next {
@@ -81,6 +83,7 @@ impl Tasks {
                     None => std::future::pending().await,
                 }
             };
+
             let ended = tokio::select! {
                 ended = self.set.join_next_with_id(), if !self.set.is_empty() => ended,
                 () = due => None,
@@ -108,11 +111,13 @@ impl Tasks {
         let job = self.names.remove(&id)?;
         let is_current = self.running.get(&job).is_some_and(|handle| handle.id() == id);
         let message = message?;
+
         if is_current {
             self.running.remove(&job);
             let wait = self.backoffs.entry(job.clone()).or_insert_with(Backoff::new).wait(None);
             self.restarts.insert(job.clone(), Instant::now() + wait);
         }
+
         Some((job, message))
     }
 }

@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use loopwatch_model::observation::{Answer, ObjectAddress, Observation, Probe, ProfileKind, SourceId, WatchId};
+use loopwatch_model::observation::{
+    Answer, ObjectAddress, Observation, Probe, ProfileKind, SourceId, WatchId,
+};
 use tokio::time::sleep;
 
 use super::Supervisor;
@@ -31,8 +33,10 @@ struct Run {
 impl Run {
     fn start(world: &World, change: impl FnOnce(&mut SourceOptions)) -> Self {
         let (feed, observations) = Feed::new(10_000, VirtualClock::server());
-        let mut options = SourceOptions { lease: LeaseSelection::Off, ..SourceOptions::new(HashKey([0; 16])) };
+        let mut options =
+            SourceOptions { lease: LeaseSelection::Off, ..SourceOptions::new(HashKey([0; 16])) };
         change(&mut options);
+
         Self { handle: Supervisor::start(world.cluster(), options, feed), observations }
     }
 
@@ -43,13 +47,15 @@ impl Run {
         while let Some((_, observation)) = self.observations.try_recv() {
             seen.push(observation);
         }
+
         seen
     }
 
     /// Waits for `seconds`, and returns the kinds that were reported last, if any.
     async fn kinds_within(&mut self, seconds: u64) -> Option<String> {
         let seen = self.within(seconds).await;
-        let kinds = |observation: &&Observation| matches!(observation, Observation::KindsDiscovered(_));
+        let kinds =
+            |observation: &&Observation| matches!(observation, Observation::KindsDiscovered(_));
         seen.iter().rev().find(kinds).map(say)
     }
 }
@@ -57,7 +63,10 @@ impl Run {
 /// A cluster with an operator that owns widgets, creates ConfigMaps and writes Events.
 fn widget_operator() -> World {
     let world = World::new(&[WIDGET, GADGET, THING, CONFIG_MAP, EVENT, INGRESS]);
-    world.change(|state| state.objects.insert("configmaps", vec![object("team", "child", Some(WIDGET))]));
+    world.change(|state| {
+        state.objects.insert("configmaps", vec![object("team", "child", Some(WIDGET))])
+    });
+
     world
         .allow("", &["list", "watch"], "example.io", &["widgets", "gadgets"])
         .allow("", &["update"], "example.io", &["widgets/status"])
@@ -73,14 +82,22 @@ const ALL: &str = "kinds [gadgets.example.io@v1, widgets.example.io@v1, configma
 async fn a_named_kind_that_is_not_served_is_reported_and_found_later() {
     let world = World::new(&[WIDGET]).allow("", &["*"], "*", &["*"]);
     let mut run = Run::start(&world, |options| {
-        options.watch = vec!["example.io/Widget".parse().expect("a kind"), "other.io/Thing".parse().expect("a kind")];
+        options.watch = vec![
+            "example.io/Widget".parse().expect("a kind"),
+            "other.io/Thing".parse().expect("a kind"),
+        ];
     });
+
     let seen = run.within(1).await;
     assert!(
         seen.iter().any(|o| matches!(o, Observation::SourceFailed { detail, .. } if detail.contains("other.io/Thing")))
     );
+
     world.change(|state| state.kinds.push(THING));
-    assert_eq!(run.kinds_within(80).await.as_deref(), Some("kinds [widgets.example.io@v1, things.other.io@v1]"));
+    assert_eq!(
+        run.kinds_within(80).await.as_deref(),
+        Some("kinds [widgets.example.io@v1, things.other.io@v1]")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,16 +106,27 @@ async fn readable_definitions_determine_how_a_kind_reports_status() {
     let bare = ("example.io", "v1", "Bare", "bares", true, false);
     world.change(|state| {
         state.kinds.push(bare);
-        state.definitions = vec![definition(WIDGET, true), definition(GADGET, true), definition(bare, false)];
+        state.definitions =
+            vec![definition(WIDGET, true), definition(GADGET, true), definition(bare, false)];
     });
+
     let mut run = Run::start(&world, |options| options.select = Selection::EveryKindWithStatus);
     let seen = run.within(1).await;
     let kinds = seen.iter().find_map(|observation| match observation {
         Observation::KindsDiscovered(kinds) => Some(kinds),
         _ => None,
     });
-    let kinds: Vec<String> = kinds.into_iter().flatten().map(|k| format!("{} {:?}", k.watch, k.status)).collect();
-    assert_eq!(kinds, ["gadgets.example.io InBody", "widgets.example.io Subresource", "things.other.io Subresource"]);
+    let kinds: Vec<String> =
+        kinds.into_iter().flatten().map(|k| format!("{} {:?}", k.watch, k.status)).collect();
+
+    assert_eq!(
+        kinds,
+        [
+            "gadgets.example.io InBody",
+            "widgets.example.io Subresource",
+            "things.other.io Subresource"
+        ]
+    );
     assert_eq!(seen.iter().filter(|o| matches!(o, Observation::DefinitionSeen(_))).count(), 3);
 }
 
@@ -106,12 +134,16 @@ async fn readable_definitions_determine_how_a_kind_reports_status() {
 async fn a_source_that_panics_is_restarted_and_affects_no_other_source() {
     let world = widget_operator();
     world.change(|state| state.poisoned = Some("widgets".to_owned()));
+
     let mut run = Run::start(&world, |_| {});
     let said: Vec<String> = run.within(1).await.iter().map(say).collect();
+
     assert!(said.contains(&"failed: other".to_owned()), "{said:?}");
     assert_eq!(said.iter().filter(|said| said.starts_with("ended")).count(), 2, "{said:?}");
+
     world.change(|state| state.poisoned = None);
     let said: Vec<String> = run.within(60).await.iter().map(say).collect();
+
     assert!(said.iter().any(|said| said.starts_with("ended")), "{said:?}");
 }
 
@@ -119,11 +151,21 @@ async fn a_source_that_panics_is_restarted_and_affects_no_other_source() {
 async fn deleted_new_and_changed_kinds_are_noticed() {
     let world = widget_operator();
     let mut run = Run::start(&world, |_| {});
+
     assert_eq!(run.kinds_within(1).await.as_deref(), Some(ALL));
+
     world.change(|state| state.kinds.retain(|kind| kind.2 != "Widget"));
     world.cut();
-    assert_eq!(run.kinds_within(20).await.as_deref(), Some("kinds [gadgets.example.io@v1, configmaps@v1]"));
-    world.change(|state| state.kinds.insert(0, ("example.io", "v2", "Widget", "widgets", true, true)));
+
+    assert_eq!(
+        run.kinds_within(20).await.as_deref(),
+        Some("kinds [gadgets.example.io@v1, configmaps@v1]")
+    );
+
+    world.change(|state| {
+        state.kinds.insert(0, ("example.io", "v2", "Widget", "widgets", true, true))
+    });
+
     assert_eq!(
         run.kinds_within(80).await.as_deref(),
         Some("kinds [gadgets.example.io@v1, widgets.example.io@v2, configmaps@v1]")
@@ -142,6 +184,7 @@ async fn kinds_over_the_limit_are_reported_and_primary_kinds_come_first() {
             _ => None,
         })
         .collect();
+
     assert_eq!(over, ["watch/configmaps"]);
 }
 
@@ -150,17 +193,23 @@ async fn all_tasks_end_on_shutdown_without_an_owner_and_when_the_receiver_is_gon
     let world = widget_operator();
     let run = Run::start(&world, |_| {});
     run.handle.shutdown().await;
+
     let Run { handle, mut observations } = Run::start(&world, |_| {});
     sleep(Duration::from_secs(1)).await;
     drop(handle);
+
     let mut batch = Vec::new();
     while observations.recv_many(&mut batch, 100).await > 0 {} // until no task holds the sender
     let mut run = Run::start(&world, |_| {});
     let _ = run.within(1).await;
     let Run { mut handle, observations } = run;
+
     drop(observations);
     world.cut();
-    tokio::time::timeout(Duration::from_secs(120), &mut handle.task).await.expect("it ends").expect("without a panic");
+    tokio::time::timeout(Duration::from_secs(120), &mut handle.task)
+        .await
+        .expect("it ends")
+        .expect("without a panic");
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,21 +217,34 @@ async fn annotations_of_namespaces_are_known_before_the_first_object() {
     let world = widget_operator().allow("", &["list", "watch"], "", &["namespaces"]);
     let mut run = Run::start(&world, |_| {});
     let seen = run.within(10).await;
-    let position = |wanted: fn(&Observation) -> bool| seen.iter().position(wanted).expect("an observation");
+    let position =
+        |wanted: fn(&Observation) -> bool| seen.iter().position(wanted).expect("an observation");
     let listed = position(|o| matches!(o, Observation::NamespacesListed(_)));
+
     assert!(listed < position(|o| matches!(o, Observation::KindsDiscovered(_))), "{seen:?}");
+
     run.handle.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_api_server_leaves_out_excluded_namespaces() {
     let world = widget_operator();
-    let mut run = Run::start(&world, |options| options.exclude_namespaces = vec!["ci".to_owned(), "tmp".to_owned()]);
+    let mut run = Run::start(&world, |options| {
+        options.exclude_namespaces = vec!["ci".to_owned(), "tmp".to_owned()]
+    });
+
     assert_eq!(run.kinds_within(1).await.as_deref(), Some(ALL));
+
     let requests = world.change(|state| state.requests.clone());
     let excluded = "fieldSelector=metadata.namespace%21%3Dci,metadata.namespace%21%3Dtmp";
-    let of_widgets: Vec<_> = requests.iter().filter(|request| request.starts_with("watch widgets ")).collect();
-    assert!(!of_widgets.is_empty() && of_widgets.iter().all(|request| request.contains(excluded)), "{requests:?}");
+    let of_widgets: Vec<_> =
+        requests.iter().filter(|request| request.starts_with("watch widgets ")).collect();
+
+    assert!(
+        !of_widgets.is_empty() && of_widgets.iter().all(|request| request.contains(excluded)),
+        "{requests:?}"
+    );
+
     run.handle.shutdown().await;
 
     let mut run = Run::start(&world, |options| {
@@ -190,7 +252,9 @@ async fn the_api_server_leaves_out_excluded_namespaces() {
         options.exclude_namespaces = vec!["ci".to_owned()];
     });
     let kinds = run.kinds_within(1).await.expect("kinds");
+
     assert!(kinds.contains("widgets.example.io/prod") && !kinds.contains("/ci"), "{kinds}");
+
     run.handle.shutdown().await;
 }
 
@@ -207,22 +271,27 @@ fn last_words(seen: &[Observation]) -> BTreeMap<String, &'static str> {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_report_of_kinds_contains_child_kinds() {
-    // After a restart of the sources, a model that knew the child kinds must not forget their objects and findings.
+    // After a restart of the sources, a model that knew the child kinds must not forget their
+    // objects and findings.
     let mut run = Run::start(&widget_operator(), |_| {});
     let seen = run.within(5).await;
-    let kinds: Vec<String> = seen.iter().filter(|o| matches!(o, Observation::KindsDiscovered(_))).map(say).collect();
+    let kinds: Vec<String> =
+        seen.iter().filter(|o| matches!(o, Observation::KindsDiscovered(_))).map(say).collect();
+
     assert_eq!(kinds, [ALL]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn metrics_of_an_operator_elsewhere_are_not_searched() {
     let world = widget_operator();
-    for (target, expected) in
-        [(ScrapeTarget::Find, "does not run in the operator's Pod"), (ScrapeTarget::Off, "--scrape is off")]
-    {
+    for (target, expected) in [
+        (ScrapeTarget::Find, "does not run in the operator's Pod"),
+        (ScrapeTarget::Off, "--scrape is off"),
+    ] {
         let mut run = Run::start(&world, |options| options.scrape.target = target.clone());
         let seen = run.within(1).await;
         let is_off = |observation: &Observation| matches!(observation, Observation::SourceOff { source: SourceId::Metrics, reason } if reason.contains(expected));
+
         assert!(seen.iter().any(is_off), "{seen:?}");
     }
 }

@@ -14,8 +14,8 @@ pub(crate) struct Backoff {
     noise: u64,
 }
 
-/// The backoffs of one watch, one per class of failure: an outage does not lengthen the wait after a later failure of
-/// another class, such as an expired version.
+/// The backoffs of one watch, one per class of failure: an outage does not lengthen the wait after
+/// a later failure of another class, such as an expired version.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoffs {
     /// For an API server that does not respond.
@@ -38,7 +38,8 @@ impl Backoff {
         Self { failures: 0, noise: RandomState::new().hash_one(0_u8) | 1 }
     }
 
-    /// Returns the next wait. It is not shorter than `at_least`, the time that the API server asks for.
+    /// Returns the next wait. It is not shorter than `at_least`, the time that the API server asks
+    /// for.
     pub(crate) fn wait(&mut self, at_least: Option<Duration>) -> Duration {
         let base = FIRST.saturating_mul(1 << self.failures.min(6)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
@@ -99,7 +100,9 @@ impl Backoffs {
 
     /// Returns to short waits.
     pub(crate) fn reset(&mut self) {
-        [&mut self.connection, &mut self.access, &mut self.content].into_iter().for_each(Backoff::reset);
+        [&mut self.connection, &mut self.access, &mut self.content]
+            .into_iter()
+            .for_each(Backoff::reset);
     }
 
     /// Returns a random time between 75 % and 125 % of `base`.
@@ -116,9 +119,11 @@ mod tests {
     fn waits_grow_to_thirty_seconds_and_are_short_again_after_a_reset() {
         let mut backoff = Backoff::new();
         let waits: Vec<f64> = (0..12).map(|_| backoff.wait(None).as_secs_f64()).collect();
+
         assert!((0.6..=1.0).contains(&waits[0]), "{waits:?}");
         assert!(waits[3] > waits[0] && waits.iter().all(|wait| *wait <= 37.5), "{waits:?}");
         assert!(waits[11] >= 22.5, "{waits:?}");
+
         backoff.reset();
         assert!(backoff.wait(None) <= Duration::from_secs(1));
         assert!(backoff.wait(Some(Duration::from_secs(7))) >= Duration::from_secs(7));

@@ -78,15 +78,22 @@ impl<'a> Event<'a> {
             "BOOKMARK" => {
                 let BookmarkObject { metadata } =
                     serde_json::from_slice(object).map_err(|e| Failure::undecodable(&e))?;
-                let ends_list = metadata.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true");
+                let ends_list = metadata
+                    .annotations
+                    .get(INITIAL_EVENTS_END)
+                    .is_some_and(|value| value == "true");
+
                 Self::Bookmark { version: metadata.resource_version, ends_list }
             }
-            "ERROR" => {
-                Self::Error(Failure::from_status(serde_json::from_slice::<ApiStatus>(object).unwrap_or_default()))
-            }
+            "ERROR" => Self::Error(Failure::from_status(
+                serde_json::from_slice::<ApiStatus>(object).unwrap_or_default(),
+            )),
             other => {
                 let known = other.chars().take(32).collect::<String>();
-                return Err(Failure::new(Cause::Undecodable, format!("unknown watch event type {known:?}")));
+                return Err(Failure::new(
+                    Cause::Undecodable,
+                    format!("unknown watch event type {known:?}"),
+                ));
             }
         })
     }
@@ -97,25 +104,30 @@ impl<'a> Event<'a> {
 impl ListEnvelope {
     /// Parses the envelope; fails if it is truncated.
     pub(crate) fn parse(json: &[u8]) -> Result<ListMetadata, Failure> {
-        let Self { metadata, _items } = serde_json::from_slice(json).map_err(|e| Failure::undecodable(&e))?;
+        let Self { metadata, _items } =
+            serde_json::from_slice(json).map_err(|e| Failure::undecodable(&e))?;
         Ok(metadata)
     }
 }
 
-/// Splits a line into type and object. The fast path relies on the format of the API server, which writes the type
-/// first and no spaces, so that the object is parsed only once.
+/// Splits a line into type and object. The fast path relies on the format of the API server, which
+/// writes the type first and no spaces, so that the object is parsed only once.
 fn split(line: &[u8]) -> Result<(Cow<'_, str>, &[u8]), Failure> {
     let fast = || {
         let rest = line.strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;
         let end = rest.iter().take(16).position(|byte| *byte == b'"')?;
         let object = rest[end..].strip_prefix(br#"","object":"#)?;
         let kind = std::str::from_utf8(&rest[..end]).ok()?;
+
         object.starts_with(b"{").then_some((Cow::Borrowed(kind), object))
     };
+
     if let Some(parts) = fast() {
         return Ok(parts);
     }
-    let EventLine { r#type, object } = serde_json::from_slice(line).map_err(|e| Failure::undecodable(&e))?;
+
+    let EventLine { r#type, object } =
+        serde_json::from_slice(line).map_err(|e| Failure::undecodable(&e))?;
     Ok((r#type, object.get().as_bytes()))
 }
 
@@ -125,9 +137,10 @@ mod tests {
 
     #[test]
     fn lines_are_read_with_their_keys_in_any_order() {
-        for line in
-            [r#"{"type":"ADDED","object":{"a":{"type":"x"}}}"#, r#"{ "object" : {"a":{"type":"x"}}, "type":"ADDED" }"#]
-        {
+        for line in [
+            r#"{"type":"ADDED","object":{"a":{"type":"x"}}}"#,
+            r#"{ "object" : {"a":{"type":"x"}}, "type":"ADDED" }"#,
+        ] {
             match Event::parse(line.as_bytes()) {
                 Ok(Event::Added(object)) => assert_eq!(object, br#"{"a":{"type":"x"}}"#),
                 other => panic!("{line} was read as {other:?}"),
@@ -138,17 +151,28 @@ mod tests {
     #[test]
     fn bookmarks_say_whether_they_end_the_list() {
         let end = br#"{"type":"BOOKMARK","object":{"kind":"W","metadata":{"resourceVersion":"7","creationTimestamp":null,"annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
-        assert!(matches!(Event::parse(end), Ok(Event::Bookmark { version, ends_list: true }) if version == "7"));
+        assert!(
+            matches!(Event::parse(end), Ok(Event::Bookmark { version, ends_list: true }) if version == "7")
+        );
+
         let idle = br#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"8"}}}"#;
-        assert!(matches!(Event::parse(idle), Ok(Event::Bookmark { version, ends_list: false }) if version == "8"));
+        assert!(
+            matches!(Event::parse(idle), Ok(Event::Bookmark { version, ends_list: false }) if version == "8")
+        );
     }
 
     #[test]
     fn errors_inside_the_stream_have_a_cause() {
         let gone = br#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","message":"too old resource version: 1 (2)","reason":"Expired","code":410}}"#;
         assert!(matches!(Event::parse(gone), Ok(Event::Error(f)) if f.cause == Cause::Gone));
-        for broken in [&br#"{"type":"ADDED","obj"#[..], b"", b"null", br#"{"type":"NEW","object":{}}"#] {
-            assert!(matches!(Event::parse(broken), Err(f) if f.cause == Cause::Undecodable), "{broken:?}");
+
+        for broken in
+            [&br#"{"type":"ADDED","obj"#[..], b"", b"null", br#"{"type":"NEW","object":{}}"#]
+        {
+            assert!(
+                matches!(Event::parse(broken), Err(f) if f.cause == Cause::Undecodable),
+                "{broken:?}"
+            );
         }
     }
 }

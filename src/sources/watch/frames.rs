@@ -1,5 +1,5 @@
-//! Splits a body that arrives in chunks into documents, and buffers at most one of them. Skips documents that are too
-//! large.
+//! Splits a body that arrives in chunks into documents, and buffers at most one of them. Skips
+//! documents that are too large.
 
 use bytes::{Bytes, BytesMut};
 
@@ -21,7 +21,8 @@ pub(crate) struct LineSplitter {
     skips: bool,
 }
 
-/// Splits a list into its items. Keeps the list without its items as a small document, the envelope.
+/// Splits a list into its items. Keeps the list without its items as a small document, the
+/// envelope.
 pub(crate) struct ItemSplitter {
     buffer: BytesMut,
     scanned: usize,
@@ -77,20 +78,24 @@ impl LineSplitter {
                     self.buffer.clear();
                     self.scanned = 0;
                 }
+
                 shrink(&mut self.buffer);
                 let begins = exceeds && !self.skips;
                 self.skips |= exceeds;
                 return begins.then_some(Frame::Oversized);
             };
+
             let mut line = self.buffer.split_to(self.scanned + end + 1);
             self.scanned = 0;
             if std::mem::take(&mut self.skips) {
                 continue;
             }
+
             line.truncate(line.trim_ascii_end().len());
             if line.len() > self.limit {
                 return Some(Frame::Oversized);
             }
+
             if !line.is_empty() {
                 return Some(Frame::Document(line.freeze()));
             }
@@ -134,7 +139,9 @@ impl ItemSplitter {
                     if self.envelope.len() > ENVELOPE_LIMIT {
                         return Err(EnvelopeTooLarge);
                     }
-                    if byte == b'[' && !self.in_text && self.depth == 1 && is_items(&self.envelope) {
+
+                    if byte == b'[' && !self.in_text && self.depth == 1 && is_items(&self.envelope)
+                    {
                         self.position = ListPosition::Between;
                     } else {
                         self.track(byte);
@@ -158,6 +165,7 @@ impl ItemSplitter {
                         let item = self.buffer.split_to(self.scanned);
                         self.scanned = 0;
                         self.position = ListPosition::Between;
+
                         if !std::mem::take(&mut self.skips) {
                             return Ok(Some(Frame::Document(item.freeze())));
                         }
@@ -170,9 +178,11 @@ impl ItemSplitter {
                 }
             }
         }
+
         if self.position != ListPosition::Item {
             self.skip();
         }
+
         shrink(&mut self.buffer);
         Ok(None)
     }
@@ -229,6 +239,7 @@ mod tests {
                 found.push(String::from_utf8(item.to_vec()).expect("text"));
             }
         }
+
         (found, String::from_utf8(items.envelope().to_vec()).expect("text"))
     }
 
@@ -239,8 +250,15 @@ mod tests {
             ],"tail":"items"}"#;
         for piece in 1..document.len() + 1 {
             let (found, envelope) = items(document, piece);
-            assert_eq!(found, [r#"{"a":"}]\\\"{"}"#, r#"{"b":[{"c":{}}]}"#, "{}"], "in pieces of {piece}");
-            let rest: serde_json::Value = serde_json::from_str(&envelope).expect("what is left is a document");
+            assert_eq!(
+                found,
+                [r#"{"a":"}]\\\"{"}"#, r#"{"b":[{"c":{}}]}"#, "{}"],
+                "in pieces of {piece}"
+            );
+
+            let rest: serde_json::Value =
+                serde_json::from_str(&envelope).expect("what is left is a document");
+
             assert_eq!(rest["tail"], "items");
             assert_eq!(rest["metadata"]["continue"], "x\"items\":[");
             assert!(rest["items"].as_array().is_some_and(Vec::is_empty));
@@ -249,7 +267,8 @@ mod tests {
 
     #[test]
     fn a_list_without_items_yields_nothing() {
-        for document in [r#"{"items":null,"metadata":{}}"#, r#"{"items":[]}"#, r#"{"metadata":{}}"#] {
+        for document in [r#"{"items":null,"metadata":{}}"#, r#"{"items":[]}"#, r#"{"metadata":{}}"#]
+        {
             assert_eq!(items(document, 1), (vec![], document.to_owned()));
         }
     }
@@ -257,7 +276,9 @@ mod tests {
     #[test]
     fn an_item_over_the_limit_is_skipped_wherever_the_chunks_end() {
         let large = format!(r#"{{"b":"}}]{}\"","c":[{{}}]}}"#, "0".repeat(30));
-        let document = format!(r#"{{"items":[{{"a":1}},{large},{{"c":3}},{large}],"metadata":{{"continue":"t"}}}}"#);
+        let document = format!(
+            r#"{{"items":[{{"a":1}},{large},{{"c":3}},{large}],"metadata":{{"continue":"t"}}}}"#
+        );
         for piece in 1..document.len() + 1 {
             let (mut items, mut found, mut largest) = (ItemSplitter::new(10), Vec::new(), 0);
             for chunk in document.as_bytes().chunks(piece) {
@@ -265,12 +286,25 @@ mod tests {
                 while let Some(item) = items.next().expect("a small envelope") {
                     found.push(item);
                 }
+
                 largest = largest.max(items.buffer.len());
             }
-            let document = |text: &'static str| Frame::Document(Bytes::from_static(text.as_bytes()));
-            let expected = [document(r#"{"a":1}"#), Frame::Oversized, document(r#"{"c":3}"#), Frame::Oversized];
+
+            let document =
+                |text: &'static str| Frame::Document(Bytes::from_static(text.as_bytes()));
+            let expected = [
+                document(r#"{"a":1}"#),
+                Frame::Oversized,
+                document(r#"{"c":3}"#),
+                Frame::Oversized,
+            ];
+
             assert_eq!(found, expected, "in pieces of {piece}");
-            assert_eq!(items.envelope(), br#"{"items":[],"metadata":{"continue":"t"}}"#, "in pieces of {piece}");
+            assert_eq!(
+                items.envelope(),
+                br#"{"items":[],"metadata":{"continue":"t"}}"#,
+                "in pieces of {piece}"
+            );
             assert!(largest <= 10, "keeps {largest} bytes of a skipped item");
         }
     }
@@ -283,10 +317,14 @@ mod tests {
             for chunk in text.as_bytes().chunks(piece) {
                 lines.push(chunk);
                 found.extend(std::iter::from_fn(|| lines.next()));
+
                 assert!(lines.buffer.len() <= 10, "keeps bytes of a skipped line");
             }
+
             let line = |text: &'static str| Frame::Document(Bytes::from_static(text.as_bytes()));
-            let expected = [line("short"), Frame::Oversized, line("next"), Frame::Oversized, line("last")];
+            let expected =
+                [line("short"), Frame::Oversized, line("next"), Frame::Oversized, line("last")];
+
             assert_eq!(found, expected, "in pieces of {piece}");
             assert!(!lines.is_mid_line());
         }
@@ -296,9 +334,11 @@ mod tests {
     fn only_complete_lines_are_returned() {
         let mut lines = LineSplitter::new(100);
         lines.push(b"{\"a\":1}\r\n\n{\"b\"");
+
         assert_eq!(lines.next(), Some(Frame::Document(Bytes::from_static(b"{\"a\":1}"))));
         assert_eq!(lines.next(), None);
         assert!(lines.is_mid_line());
+
         lines.push(b":2}\n");
         assert_eq!(lines.next(), Some(Frame::Document(Bytes::from_static(b"{\"b\":2}"))));
         assert_eq!(lines.next(), None);

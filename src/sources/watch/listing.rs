@@ -17,10 +17,11 @@ use super::{Listing, STREAM_FOR, Sink, WatchState, Watcher};
 use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 
-/// Time after which a streamed list without progress counts as ignored: the API server or a proxy has opened a plain
-/// watch, which has no end of a list.
+/// Time after which a streamed list without progress counts as ignored: the API server or a proxy
+/// has opened a plain watch, which has no end of a list.
 const LIST_IDLE: Duration = Duration::from_secs(10);
-/// Progress of a list with each object. New objects of a plain watch come more slowly than 50 per second.
+/// Progress of a list with each object. New objects of a plain watch come more slowly than 50 per
+/// second.
 const PROGRESS_PER_OBJECT: Duration = Duration::from_millis(20);
 /// Progress of a list with each MiB, so that a slow connection may carry large objects.
 const PROGRESS_PER_MIB: Duration = Duration::from_secs(4);
@@ -67,6 +68,7 @@ impl<S: Sink> Watcher<S> {
             Err(failure) => return self.stream_failed(&failure).await,
         };
         let epoch = self.begin_list().await?;
+
         Ok(WatchState::StreamingList { stream, epoch, give_up: Instant::now() + LIST_IDLE, permit })
     }
 
@@ -93,6 +95,7 @@ impl<S: Sink> Watcher<S> {
             Ok(StreamItem::End) => return Ok(self.lists_in_pages()),
             Err(failure) => return self.stream_failed(&failure).await,
         };
+
         let handled = match Event::parse(&line) {
             Ok(Event::Added(object)) => {
                 give_up = after_progress(give_up, object.len());
@@ -110,12 +113,16 @@ impl<S: Sink> Watcher<S> {
                 self.shared.streaming.worked();
                 return self.end_list(epoch, version, Some(stream)).await;
             }
-            Ok(Event::Error(failure)) if refuses_streamed_lists(&failure) => return Ok(self.streams_refused()),
+            Ok(Event::Error(failure)) if refuses_streamed_lists(&failure) => {
+                return Ok(self.streams_refused());
+            }
             Ok(Event::Error(failure)) | Err(failure) => return self.stream_failed(&failure).await,
         };
+
         if let Err(failure) = handled {
             self.skip(failure.cause);
         }
+
         let before = Instant::now();
         self.flush().await?;
         give_up += before.elapsed(); // waiting for the model is no fault of the API server
@@ -127,12 +134,18 @@ impl<S: Sink> Watcher<S> {
         if self.stream_failures < STREAM_FAILURES {
             return self.rest(failure, WatchState::Unlisted(Listing::Streamed)).await;
         }
-        // Pages may work where streams do not: behind a proxy, or if the API server cannot fill its watch cache.
+
+        // Pages may work where streams do not: behind a proxy, or if the API server cannot fill its
+        // watch cache.
         let next = self.lists_in_pages();
         self.rest(failure, next).await
     }
 
-    async fn begin_pages(&mut self, listing: Listing, permit: OwnedSemaphorePermit) -> Result<WatchState, Closed> {
+    async fn begin_pages(
+        &mut self,
+        listing: Listing,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<WatchState, Closed> {
         let epoch = self.begin_list().await?;
         Ok(WatchState::Paging { page: Page::first(listing), epoch, permit: Some(permit) })
     }
@@ -152,6 +165,7 @@ impl<S: Sink> Watcher<S> {
             Ok(body) => body,
             Err(failure) => return self.page_failed(page, epoch, &failure).await,
         };
+
         // Counted at the end of the page, because a page that fails is read again.
         let mut skipped = Vec::new();
         loop {
@@ -161,6 +175,7 @@ impl<S: Sink> Watcher<S> {
                     if let Err(failure) = self.sink.listed(&object, &mut self.out) {
                         skipped.push(failure.cause);
                     }
+
                     self.flush().await?;
                 }
                 Ok(Some(Frame::Oversized)) => skipped.push(Cause::TooLarge),
@@ -168,33 +183,46 @@ impl<S: Sink> Watcher<S> {
                 Err(failure) => return self.page_failed(page, epoch, &failure).await,
             }
         }
+
         let end = match body.end() {
             Ok(end) => end,
             Err(failure) => return self.page_failed(page, epoch, &failure).await,
         };
+
         skipped.into_iter().for_each(|cause| self.skip(cause));
         self.flush().await?;
         if end.token.is_empty() {
             drop(permit);
             return self.end_list(epoch, end.resource_version, None).await;
         }
+
         self.attempts = 0;
         Ok(WatchState::Paging { page: page.followed_by(end.token), epoch, permit: Some(permit) })
     }
 
-    async fn page_failed(&mut self, page: Page, epoch: u64, failure: &Failure) -> Result<WatchState, Closed> {
+    async fn page_failed(
+        &mut self,
+        page: Page,
+        epoch: u64,
+        failure: &Failure,
+    ) -> Result<WatchState, Closed> {
         if failure.cause == Cause::Gone && page.is_continued() {
             // A new epoch replaces the objects listed so far.
             return Ok(WatchState::Unlisted(page.after_expiry()));
         }
-        if self.stream_failures >= STREAM_FAILURES && !page.is_continued() && blames_the_stream(failure) {
+
+        if self.stream_failures >= STREAM_FAILURES
+            && !page.is_continued()
+            && blames_the_stream(failure)
+        {
             // Pages do not work, either. Whichever works first continues.
             self.stream_failures = STREAM_FAILURES - 1;
             self.pages_until = None;
             return self.rest(failure, WatchState::Unlisted(Listing::Streamed)).await;
         }
-        // Reads the same page again: otherwise a large list would never end on a poor connection. Gives the permit
-        // back, so that a kind whose list fails does not delay others.
+
+        // Reads the same page again: otherwise a large list would never end on a poor connection.
+        // Gives the permit back, so that a kind whose list fails does not delay others.
         self.rest(failure, WatchState::Paging { page, epoch, permit: None }).await
     }
 
@@ -203,6 +231,7 @@ impl<S: Sink> Watcher<S> {
         self.reporter.listing();
         self.sink.began(epoch, &mut self.out);
         self.flush().await?;
+
         Ok(epoch)
     }
 
@@ -217,6 +246,7 @@ impl<S: Sink> Watcher<S> {
         self.flush().await?;
         self.report_recovered().await?;
         self.reporter.listed();
+
         Ok(match stream {
             _ if self.once => WatchState::Done,
             Some(stream) => WatchState::Following { stream, version, proven_at: None },
@@ -225,10 +255,15 @@ impl<S: Sink> Watcher<S> {
     }
 }
 
-/// Whether a paged list might succeed after this failure: it cannot without a connection, permissions or the kind.
+/// Whether a paged list might succeed after this failure: it cannot without a connection,
+/// permissions or the kind.
 fn blames_the_stream(failure: &Failure) -> bool {
     match failure.cause {
-        Cause::ServerError | Cause::Undecodable | Cause::TooLarge | Cause::Invalid | Cause::Other => true,
+        Cause::ServerError
+        | Cause::Undecodable
+        | Cause::TooLarge
+        | Cause::Invalid
+        | Cause::Other => true,
         Cause::Timeout => failure.status.is_some(),
         _ => false,
     }
@@ -239,9 +274,11 @@ fn refuses_streamed_lists(failure: &Failure) -> bool {
     matches!(failure.status, Some(400 | 406 | 415 | 422))
 }
 
-/// When to give a streamed list up, after an object of this size. A list whose objects come in quick succession is never
-/// given up; one that stops, or only has a new object now and then, is given up after `LIST_IDLE`.
+/// When to give a streamed list up, after an object of this size. A list whose objects come in
+/// quick succession is never given up; one that stops, or only has a new object now and then, is
+/// given up after `LIST_IDLE`.
 fn after_progress(give_up: Instant, bytes: usize) -> Instant {
-    let progress = PROGRESS_PER_OBJECT + PROGRESS_PER_MIB.mul_f64(bytes as f64 / f64::from(1 << 20));
+    let progress =
+        PROGRESS_PER_OBJECT + PROGRESS_PER_MIB.mul_f64(bytes as f64 / f64::from(1 << 20));
     (give_up + progress).min(Instant::now() + LIST_IDLE)
 }

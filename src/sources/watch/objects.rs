@@ -28,9 +28,16 @@ impl ObjectSink {
 
     fn decode(&self, object: &[u8]) -> Result<Box<ObjectView>, Failure> {
         // Omits the text of the error, which may quote the object.
-        let options = DecodeOptions { key: &self.hash_key, annotations: &self.annotations, extra: self.extra() };
+        let options = DecodeOptions {
+            key: &self.hash_key,
+            annotations: &self.annotations,
+            extra: self.extra(),
+        };
         let decoded = decode::object(object, options);
-        decoded.map(Box::new).map_err(|_| Failure::new(Cause::Undecodable, "an object that cannot be read"))
+
+        decoded
+            .map(Box::new)
+            .map_err(|_| Failure::new(Cause::Undecodable, "an object that cannot be read"))
     }
 }
 
@@ -50,7 +57,11 @@ impl Sink for ObjectSink {
     }
 
     fn ended(&mut self, epoch: u64, version: &str, out: &mut Vec<Observation>) {
-        out.push(Observation::ListEnded { watch: self.watch.clone(), epoch, version: version.to_owned() });
+        out.push(Observation::ListEnded {
+            watch: self.watch.clone(),
+            epoch,
+            version: version.to_owned(),
+        });
     }
 
     fn applied(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
@@ -67,6 +78,9 @@ impl Sink for ObjectSink {
     }
 
     fn progressed(&mut self, version: &str, out: &mut Vec<Observation>) {
-        out.push(Observation::Progressed { watch: self.watch.clone(), version: version.to_owned() });
+        out.push(Observation::Progressed {
+            watch: self.watch.clone(),
+            version: version.to_owned(),
+        });
     }
 }

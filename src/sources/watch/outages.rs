@@ -1,4 +1,5 @@
-//! The watches that have lost the API server, so that an outage is logged once and not once per watch and attempt.
+//! The watches that have lost the API server, so that an outage is logged once and not once per
+//! watch and attempt.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -35,16 +36,19 @@ impl Outages {
         if !outage.lost.insert(source.clone()) {
             return false;
         }
+
         outage.since.get_or_insert_with(Instant::now);
         outage.lost.len() == 1 || std::mem::take(&mut outage.recovered)
     }
 
-    /// Records that a source works again, or has ended. Returns the duration of the outage if it was the last one.
+    /// Records that a source works again, or has ended. Returns the duration of the outage if it
+    /// was the last one.
     pub(crate) fn recovered(&self, source: &SourceId) -> Option<Duration> {
         let mut outage = self.lock();
         if !outage.lost.remove(source) {
             return None;
         }
+
         outage.recovered = !outage.lost.is_empty();
         if outage.recovered { None } else { outage.since.take().map(|since| since.elapsed()) }
     }
@@ -63,6 +67,7 @@ mod tests {
         let (outages, a, b) = (Outages::default(), SourceId::Lease, SourceId::Discovery);
         assert!(outages.lost(&a), "it begins");
         assert!(!outages.lost(&b) && !outages.lost(&a), "it goes on");
+
         tokio::time::advance(Duration::from_secs(40)).await;
         assert_eq!(outages.recovered(&a), None);
         assert!(!outages.lost(&b), "it goes on");

@@ -54,13 +54,19 @@ impl Page {
         }
     }
 
-    pub(crate) async fn open(&self, cluster: &Cluster, target: &WatchTarget) -> Result<PageBody, Failure> {
+    pub(crate) async fn open(
+        &self,
+        cluster: &Cluster,
+        target: &WatchTarget,
+    ) -> Result<PageBody, Failure> {
         let request = match (self.listing, self.token.as_str()) {
             (Listing::Whole, _) => target.request(""),
             (_, "") => target.request(&format!("limit={PAGE_SIZE}")),
             (_, token) => target.request(&format!("limit={PAGE_SIZE}&continue={}", encode(token))),
         };
-        let body = cluster.open(&request, if target.metadata_only { LIST_METADATA } else { JSON }).await?;
+        let body =
+            cluster.open(&request, if target.metadata_only { LIST_METADATA } else { JSON }).await?;
+
         Ok(PageBody { body, items: ItemSplitter::new(MAX_OBJECT_BYTES) })
     }
 }
@@ -76,6 +82,7 @@ impl PageBody {
                 Ok(None) => {}
                 Err(error) => return Err(Failure::new(Cause::TooLarge, error.to_string())),
             }
+
             match next_chunk(&mut self.body, PAGE_IDLE).await? {
                 Some(chunk) => self.items.push(&chunk),
                 None => return Ok(None),

@@ -16,7 +16,8 @@ use crate::sources::failure::Failure;
 /// An open watch stream, read line by line.
 pub(crate) struct WatchStream {
     body: Body,
-    /// The gather time of the connection. Set only when it changes, because others may use the connection by the end.
+    /// The gather time of the connection. Set only when it changes, because others may use the
+    /// connection by the end.
     gather: Duration,
     gather_time: GatherTime,
     lines: LineSplitter,
@@ -57,10 +58,15 @@ impl WatchStream {
             // Without a resourceVersion the list is consistent: at least as recent as this request.
             None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
         };
-        let request = target.request(&format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{begin}"));
-        let (body, gather_time) =
-            cluster.open_stream(&request, if target.metadata_only { METADATA } else { JSON }).await?;
+        let request = target.request(&format!(
+            "watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{begin}"
+        ));
+
+        let (body, gather_time) = cluster
+            .open_stream(&request, if target.metadata_only { METADATA } else { JSON })
+            .await?;
         let opened = Instant::now();
+
         Ok(Self {
             body,
             gather: Duration::ZERO,
@@ -73,9 +79,14 @@ impl WatchStream {
         })
     }
 
-    /// Reads the next line, or reports silence at `silent_at`. The connection waits for `gather` before it reads, to
-    /// read several lines at once: waking up costs several times as much as reading a line.
-    pub(crate) async fn next(&mut self, silent_at: Instant, gather: Duration) -> Result<StreamItem, Failure> {
+    /// Reads the next line, or reports silence at `silent_at`. The connection waits for `gather`
+    /// before it reads, to read several lines at once: waking up costs several times as much as
+    /// reading a line.
+    pub(crate) async fn next(
+        &mut self,
+        silent_at: Instant,
+        gather: Duration,
+    ) -> Result<StreamItem, Failure> {
         if self.gather != gather {
             self.gather = gather;
             self.gather_time.set(gather);
@@ -88,10 +99,14 @@ impl WatchStream {
                     Frame::Oversized => StreamItem::Oversized,
                 });
             }
+
             match self.chunk_before(silent_at).await {
                 Some(Ok(Some(chunk))) => self.lines.push(&chunk),
                 Some(Ok(None)) if self.lines.is_mid_line() => {
-                    return Err(Failure::new(Cause::Connection, "the stream ended in the middle of a line"));
+                    return Err(Failure::new(
+                        Cause::Connection,
+                        "the stream ended in the middle of a line",
+                    ));
                 }
                 Some(Ok(None)) => return Ok(StreamItem::End),
                 Some(Err(failure)) => return Err(failure),
@@ -114,6 +129,7 @@ impl WatchStream {
             if self.silence.deadline() >= silent_at {
                 return None;
             }
+
             // The timer was set for an earlier line. Moving it with each line would cost more.
             self.silence.as_mut().reset(silent_at);
         }
@@ -124,8 +140,8 @@ impl WatchStream {
         self.last_line_at
     }
 
-    /// The time at which a silent stream counts as dead: the API server should have ended it by then or, if it sends
-    /// bookmarks, should have sent one.
+    /// The time at which a silent stream counts as dead: the API server should have ended it by
+    /// then or, if it sends bookmarks, should have sent one.
     pub(crate) fn overdue(&self, sends_bookmarks: bool) -> Instant {
         let end = self.opened + self.lasts + STREAM_GRACE;
         if sends_bookmarks { end.min(self.last_line_at + SILENT_FOR) } else { end }

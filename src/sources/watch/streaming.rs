@@ -1,11 +1,13 @@
-//! Whether an API server streams lists, as the watches of one cluster have learnt it from each other.
+//! Whether an API server streams lists, as the watches of one cluster have learnt it from each
+//! other.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The shared knowledge. No conclusion lasts: API servers are upgraded, and proxies are reconfigured.
+/// The shared knowledge. No conclusion lasts: API servers are upgraded, and proxies are
+/// reconfigured.
 #[derive(Debug, Default)]
 pub(crate) struct StreamingSupport(Mutex<Learnt>);
 
@@ -22,14 +24,15 @@ struct Learnt {
 /// Time for which watches list in pages before one of them tries a streamed list again.
 pub(crate) const RETRY_STREAMS_AFTER: Duration = Duration::from_secs(600);
 
-/// Refusals in a row that refute an earlier success. A single one may come from an aggregated API, which has its own
-/// server.
+/// Refusals in a row that refute an earlier success. A single one may come from an aggregated API,
+/// which has its own server.
 const REFUTED_BY: u32 = 3;
 
 // === impl StreamingSupport ===
 
 impl StreamingSupport {
-    /// Whether a watch should try a streamed list. If an attempt is due again, only the first caller makes it.
+    /// Whether a watch should try a streamed list. If an attempt is due again, only the first
+    /// caller makes it.
     pub(crate) fn allows(&self) -> bool {
         let mut learnt = self.lock();
         match learnt.retry_at {
@@ -69,11 +72,14 @@ mod tests {
     async fn one_watch_tries_again_after_a_while() {
         let support = StreamingSupport::default();
         assert!(support.allows() && support.allows(), "nothing is known");
+
         support.refused();
         assert!(!support.allows());
+
         tokio::time::advance(RETRY_STREAMS_AFTER).await;
         assert!(support.allows());
         assert!(!support.allows(), "the others wait for the result");
+
         support.worked();
         assert!(support.allows() && support.allows());
     }
@@ -84,7 +90,9 @@ mod tests {
         support.worked();
         support.refused();
         support.refused();
+
         assert!(support.allows(), "an aggregated API");
+
         support.refused();
         assert!(!support.allows(), "another API server");
     }

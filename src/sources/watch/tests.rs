@@ -38,7 +38,11 @@ async fn watch(replies: impl IntoIterator<Item = Reply>) -> WatchRun {
     watch_with(replies, false, false).await
 }
 
-async fn watch_with(replies: impl IntoIterator<Item = Reply>, metadata_only: bool, once: bool) -> WatchRun {
+async fn watch_with(
+    replies: impl IntoIterator<Item = Reply>,
+    metadata_only: bool,
+    once: bool,
+) -> WatchRun {
     watch_sharing(&Arc::default(), replies, metadata_only, once).await
 }
 
@@ -61,9 +65,19 @@ async fn watch_target(
     let script = Script::new(replies);
     let (feed, mut observations) = Feed::new(10_000, VirtualClock::server());
     let name = WatchId("widgets.example.io".into());
-    let sink = ObjectSink { watch: name.clone(), hash_key: HashKey([0; 16]), annotations: Arc::default() };
+    let sink =
+        ObjectSink { watch: name.clone(), hash_key: HashKey([0; 16]), annotations: Arc::default() };
     let sync = InitialSync::new();
-    let watcher = Watcher::new(script.cluster(), target, sink, feed, Arc::clone(shared), sync.reporter(&name), once);
+    let watcher = Watcher::new(
+        script.cluster(),
+        target,
+        sink,
+        feed,
+        Arc::clone(shared),
+        sync.reporter(&name),
+        once,
+    );
+
     tokio::select! {
         () = watcher.run() => {}
         () = script.ended() => {}
@@ -72,6 +86,7 @@ async fn watch_target(
     while let Some(observation) = observations.try_recv() {
         seen.push(observation);
     }
+
     WatchRun { seen, script, progress: sync.progress() }
 }
 
@@ -86,7 +101,9 @@ fn event(kind: &str, name: &str, version: u32) -> Piece {
 }
 
 fn bookmark(version: u32) -> Piece {
-    Piece::Line(format!(r#"{{"type":"BOOKMARK","object":{{"metadata":{{"resourceVersion":"{version}"}}}}}}"#))
+    Piece::Line(format!(
+        r#"{{"type":"BOOKMARK","object":{{"metadata":{{"resourceVersion":"{version}"}}}}}}"#
+    ))
 }
 
 fn end_of_list(version: u32) -> Piece {
@@ -96,7 +113,9 @@ fn end_of_list(version: u32) -> Piece {
 }
 
 fn status(code: u16, reason: &str) -> String {
-    format!(r#"{{"kind":"Status","status":"Failure","code":{code},"reason":"{reason}","message":"because"}}"#)
+    format!(
+        r#"{{"kind":"Status","status":"Failure","code":{code},"reason":"{reason}","message":"because"}}"#
+    )
 }
 
 fn error(code: u16, reason: &str) -> Piece {
@@ -138,6 +157,7 @@ const LISTED: [&str; 4] = ["began 1", "listed a@5", "ended 1 at 10", "works"];
 fn after_list(run: &WatchRun) -> Vec<String> {
     let said = run.said();
     assert_eq!(said[..4], LISTED, "{said:?}");
+
     said[4..].to_vec()
 }
 
@@ -151,7 +171,11 @@ async fn a_streamed_list_continues_as_the_watch() {
         pause(100),
     ])])
     .await;
-    assert_eq!(after_list(&run), ["applied a@11", "applied b@12", "progressed to 15", "deleted a@16"]);
+
+    assert_eq!(
+        after_list(&run),
+        ["applied a@11", "applied b@12", "progressed to 15", "deleted a@16"]
+    );
     assert_eq!(run.script.asked(), ["GET widgets watch initial", "GET widgets watch from=16"]);
     assert_eq!(run.progress.listed, 1);
     assert_eq!(run.progress.objects, 1);
@@ -170,7 +194,15 @@ async fn changes_during_a_streamed_list_belong_to_the_list() {
     .await;
     assert_eq!(
         run.said(),
-        ["began 1", "listed a@5", "listed b@6", "listed a@7", "deleted b@8", "ended 1 at 8", "works"]
+        [
+            "began 1",
+            "listed a@5",
+            "listed b@6",
+            "listed a@7",
+            "deleted b@8",
+            "ended 1 at 8",
+            "works"
+        ]
     );
 }
 
@@ -185,24 +217,36 @@ async fn bookmarks_alone_show_the_progress_of_an_idle_kind() {
 async fn an_expired_version_leads_to_a_new_list_from_the_stream_or_from_the_response() {
     for gone in [stream([error(410, "Expired")]), refuse(410, "Gone")] {
         let run = watch([listed([pause(100)]), gone, listed([])]).await;
-        assert_eq!(after_list(&run)[..5], ["failed: gone", "began 2", "listed a@5", "ended 2 at 10", "works"]);
-        assert_eq!(run.script.asked()[1..3], ["GET widgets watch from=10", "GET widgets watch initial"]);
+        assert_eq!(
+            after_list(&run)[..5],
+            ["failed: gone", "began 2", "listed a@5", "ended 2 at 10", "works"]
+        );
+        assert_eq!(
+            run.script.asked()[1..3],
+            ["GET widgets watch from=10", "GET widgets watch initial"]
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_a_cache_an_expired_version_is_no_failure_unless_the_list_is_new() {
-    let uncached =
-        || WatchTarget { cached: false, ..WatchTarget::new("/apis/example.io/v1/widgets".to_owned(), false) };
+    let uncached = || WatchTarget {
+        cached: false,
+        ..WatchTarget::new("/apis/example.io/v1/widgets".to_owned(), false)
+    };
     for gone in [|| stream([error(410, "Expired")]), || refuse(410, "Gone")] {
         let list = || page(&[("a", 5)], 10, "");
         let quiet = [list(), stream([pause(140)]), gone(), list()];
         let run = watch_target(uncached(), &Arc::default(), quiet, false).await;
+
         assert_eq!(after_list(&run)[..3], ["began 2", "listed a@5", "ended 2 at 10"]);
         assert_eq!(run.cause(), None);
-        // An API server that rejects the version of each list, however, must not be asked again and again.
+
+        // An API server that rejects the version of each list, however, must not be asked again and
+        // again.
         let new = [list(), stream([Piece::Cut]), gone(), list()];
         let run = watch_target(uncached(), &Arc::default(), new, false).await;
+
         assert_eq!(after_list(&run)[..3], ["failed: connection", "failed: gone", "began 2"]);
         assert!(run.script.waits()[2] > Duration::from_millis(400), "{:?}", run.script.waits());
     }
@@ -210,36 +254,77 @@ async fn without_a_cache_an_expired_version_is_no_failure_unless_the_list_is_new
 
 #[tokio::test(start_paused = true)]
 async fn a_garbled_line_is_read_again_and_skipped_if_it_stays_garbled() {
-    for broken in [r#"{"type":"MODIFIED","object":{"metadata":{"#, r#"{"type":"NEWS","object":{}}"#, "nonsense"] {
+    for broken in [
+        r#"{"type":"MODIFIED","object":{"metadata":{"#,
+        r#"{"type":"NEWS","object":{}}"#,
+        "nonsense",
+    ] {
         let line = || Piece::Line(broken.to_owned());
         let run = watch([listed([line()]), stream([event("MODIFIED", "a", 12), pause(100)])]).await;
+
         assert_eq!(after_list(&run), ["failed: undecodable", "applied a@12", "works"], "{broken}");
-        let run = watch([listed([line()]), stream([line(), event("MODIFIED", "a", 12), pause(100)])]).await;
+
+        let run =
+            watch([listed([line()]), stream([line(), event("MODIFIED", "a", 12), pause(100)])])
+                .await;
         let expected = ["failed: undecodable", "skipped: undecodable", "works", "applied a@12"];
+
         assert_eq!(after_list(&run), expected, "{broken}");
-        assert_eq!(run.script.asked()[1..], ["GET widgets watch from=10", "GET widgets watch from=12"]);
+        assert_eq!(
+            run.script.asked()[1..],
+            ["GET widgets watch from=10", "GET widgets watch from=12"]
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_or_oversized_object_is_skipped_and_counted() {
-    let nameless = || Piece::Line(r#"{"type":"ADDED","object":{"metadata":{"resourceVersion":"11"}}}"#.to_owned());
-    let large = || (0..9).map(|_| Piece::Text("x".repeat(1 << 20))).chain([Piece::Line(String::new())]);
+    let nameless = || {
+        Piece::Line(r#"{"type":"ADDED","object":{"metadata":{"resourceVersion":"11"}}}"#.to_owned())
+    };
+    let large =
+        || (0..9).map(|_| Piece::Text("x".repeat(1 << 20))).chain([Piece::Line(String::new())]);
+
     // In the events of a watch.
-    let run = watch([listed([nameless()].into_iter().chain(large()).chain([event("MODIFIED", "a", 12), pause(100)]))]);
-    assert_eq!(after_list(&run.await), ["skipped: undecodable", "skipped: too_large", "applied a@12"]);
+    let run = watch([listed(
+        [nameless()].into_iter().chain(large()).chain([event("MODIFIED", "a", 12), pause(100)]),
+    )]);
+
+    assert_eq!(
+        after_list(&run.await),
+        ["skipped: undecodable", "skipped: too_large", "applied a@12"]
+    );
+
     // In a streamed list.
-    let pieces = [nameless()].into_iter().chain(large()).chain([event("ADDED", "a", 5), end_of_list(10), pause(100)]);
+    let pieces = [nameless()].into_iter().chain(large()).chain([
+        event("ADDED", "a", 5),
+        end_of_list(10),
+        pause(100),
+    ]);
     let run = watch([stream(pieces)]).await;
-    let expected = ["began 1", "skipped: undecodable", "skipped: too_large", "listed a@5", "ended 1 at 10", "works"];
+    let expected = [
+        "began 1",
+        "skipped: undecodable",
+        "skipped: too_large",
+        "listed a@5",
+        "ended 1 at 10",
+        "works",
+    ];
+
     assert_eq!(run.said(), expected);
+
     // In a page.
     let large = format!(r#"{{"metadata":{{"name":"l"}},"spec":"{}"}}"#, "x".repeat(9 << 20));
-    let items = [r#"{"metadata":{}}"#, &large, r#"{"metadata":{"name":1}}"#, &widget("a", 5)].join(",");
+    let items =
+        [r#"{"metadata":{}}"#, &large, r#"{"metadata":{"name":1}}"#, &widget("a", 5)].join(",");
     let page = format!(r#"{{"metadata":{{"resourceVersion":"10"}},"items":[{items}]}}"#);
     let run = watch([refuse(422, "Invalid"), Reply::Response(200, vec![], page)]).await;
     let skips = ["skipped: undecodable", "skipped: too_large", "skipped: undecodable"];
-    assert_eq!(run.said(), [&["began 1", "listed a@5"][..], &skips, &["ended 1 at 10", "works"]].concat());
+
+    assert_eq!(
+        run.said(),
+        [&["began 1", "listed a@5"][..], &skips, &["ended 1 at 10", "works"]].concat()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,7 +333,11 @@ async fn a_stream_cut_inside_a_line_continues_from_the_last_version() {
         let half = Piece::Text(r#"{"type":"MODIFIED","obj"#.to_owned());
         let pieces = [event("MODIFIED", "a", 11), half].into_iter().chain(end);
         let run = watch([listed(pieces), stream([event("MODIFIED", "a", 12), pause(100)])]).await;
-        assert_eq!(after_list(&run), ["applied a@11", "failed: connection", "applied a@12", "works"]);
+
+        assert_eq!(
+            after_list(&run),
+            ["applied a@11", "failed: connection", "applied a@12", "works"]
+        );
         assert_eq!(run.script.asked()[1], "GET widgets watch from=11");
     }
 }
@@ -257,6 +346,7 @@ async fn a_stream_cut_inside_a_line_continues_from_the_last_version() {
 async fn a_missing_bookmark_reveals_a_half_open_connection() {
     let run = watch([listed([pause(20), bookmark(12), Piece::Silence])]).await;
     assert_eq!(after_list(&run), ["progressed to 12", "failed: timeout"]);
+
     let noticed = run.seen.last().map(|(at, _)| at.0);
     assert_eq!(noticed, Some(130_000), "bookmarks come every minute");
     assert_eq!(run.script.asked()[1], "GET widgets watch from=12");
@@ -270,7 +360,9 @@ async fn without_bookmarks_an_overdue_end_reveals_a_half_open_connection() {
         stream([event("MODIFIED", "a", 11), Piece::Silence]),
     ])
     .await;
+
     assert_eq!(run.said().last().map(String::as_str), Some("failed: timeout"));
+
     let noticed = run.script.waits()[2].as_secs();
     assert!(
         (160..=212).contains(&noticed),
@@ -282,6 +374,7 @@ async fn without_bookmarks_an_overdue_end_reveals_a_half_open_connection() {
 async fn two_seconds_of_silence_show_that_a_stream_works() {
     let run = watch([listed([pause(60), Piece::Cut]), Reply::Refused, stream([pause(100)])]).await;
     assert_eq!(after_list(&run), ["failed: connection", "failed: connection", "works"]);
+
     let (failed, works) = (run.seen[5].0, run.seen[6].0);
     assert!((2_000..4_500).contains(&(works.0 - failed.0)), "{failed} {works}");
 }
@@ -315,9 +408,12 @@ async fn a_watch_recovers_when_revoked_permissions_come_back() {
 
 #[tokio::test(start_paused = true)]
 async fn the_wait_is_at_least_retry_after() {
-    let patience = Reply::Response(429, vec![("retry-after", "7".to_owned())], status(429, "TooManyRequests"));
+    let patience =
+        Reply::Response(429, vec![("retry-after", "7".to_owned())], status(429, "TooManyRequests"));
     let run = watch([patience, listed([])]).await;
+
     assert_eq!(run.cause(), Some(Cause::Throttled));
+
     let wait = run.script.waits()[0];
     assert!((7..=9).contains(&wait.as_secs()), "{wait:?}");
 }
@@ -343,6 +439,7 @@ async fn waits_grow_while_the_server_is_unreachable_and_are_short_again_afterwar
     let away = || std::iter::repeat_with(|| Reply::Refused).take(9);
     let run = watch(away().chain([listed([pause(100), Piece::Cut]), Reply::Refused])).await;
     let waits = run.script.waits();
+
     assert!(waits[0] <= Duration::from_secs(1) && waits[7] >= Duration::from_secs(22), "{waits:?}");
     assert!(waits.iter().all(|wait| *wait <= Duration::from_secs(101)), "{waits:?}");
     assert!(waits[10] <= Duration::from_secs(2), "{waits:?}");
@@ -351,7 +448,11 @@ async fn waits_grow_while_the_server_is_unreachable_and_are_short_again_afterwar
 #[tokio::test(start_paused = true)]
 async fn streams_that_end_immediately_are_reopened_after_a_pause() {
     let run = watch(std::iter::once(listed([])).chain((0..4).map(|_| stream([])))).await;
-    assert!(run.script.waits().iter().all(|wait| *wait >= Duration::from_millis(600)), "{:?}", run.script.waits());
+    assert!(
+        run.script.waits().iter().all(|wait| *wait >= Duration::from_millis(600)),
+        "{:?}",
+        run.script.waits()
+    );
     assert_eq!(run.cause(), Some(Cause::Connection));
 }
 
@@ -372,23 +473,33 @@ async fn an_outage_of_any_length_is_no_reason_to_list_again() {
             stream([]),
         ]
     };
-    let replies = std::iter::once(listed([pause(3), Piece::Cut])).chain((0..5).flat_map(|_| outage()));
+
+    let replies =
+        std::iter::once(listed([pause(3), Piece::Cut])).chain((0..5).flat_map(|_| outage()));
     let run = watch(replies.chain([stream([event("MODIFIED", "a", 12), pause(100)])])).await;
     let asked = run.script.asked();
-    assert_eq!(asked.iter().filter(|asked| *asked == "GET widgets watch from=10").count(), 5 * 11 + 1, "{asked:?}");
+
+    assert_eq!(
+        asked.iter().filter(|asked| *asked == "GET widgets watch from=10").count(),
+        5 * 11 + 1,
+        "{asked:?}"
+    );
     assert_eq!(after_list(&run)[5 * 11 + 1..], ["applied a@12", "works"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn three_rejections_of_a_version_lead_to_a_new_list() {
-    // After a restored backup, the server waits for a version that it will not reach, and then responds with 504.
+    // After a restored backup, the server waits for a version that it will not reach, and then
+    // responds with 504.
     let too_large = |_| {
         let body = r#"{"kind":"Status","code":504,"reason":"Timeout","message":"Timeout: Too large resource version: 10, current: 7"}"#;
         Reply::Response(504, vec![], body.to_owned())
     };
     let invalid = |_| refuse(400, "BadRequest");
     for rejections in [(0..3).map(too_large).collect::<Vec<_>>(), (0..3).map(invalid).collect()] {
-        let run = watch([listed([pause(100)])].into_iter().chain(rejections).chain([listed([])])).await;
+        let run =
+            watch([listed([pause(100)])].into_iter().chain(rejections).chain([listed([])])).await;
+
         assert_eq!(run.script.asked()[4], "GET widgets watch initial", "{:?}", run.script.asked());
         assert_eq!(after_list(&run)[3..5], ["began 2", "listed a@5"]);
     }
@@ -397,21 +508,38 @@ async fn three_rejections_of_a_version_lead_to_a_new_list() {
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_comes_back_is_listed_again() {
     // The new API server of the kind no longer has the version.
-    let run = watch([listed([pause(100)]), refuse(404, "NotFound"), refuse(410, "Expired"), listed([])]).await;
+    let run =
+        watch([listed([pause(100)]), refuse(404, "NotFound"), refuse(410, "Expired"), listed([])])
+            .await;
+
     assert_eq!(after_list(&run)[..3], ["failed: not_found", "failed: gone", "began 2"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_sends_bookmarks_is_not_taken_for_dead() {
-    // It sends them only at the end of a list and shortly before the end of a stream. One suspicion is enough.
+    // It sends them only at the end of a list and shortly before the end of a stream. One suspicion
+    // is enough.
     let late = || stream([pause(148), bookmark(20), pause(1)]);
-    let run = watch([listed([pause(199)]), stream([pause(149)]), late(), stream([pause(149)]), late()]).await;
+    let run =
+        watch([listed([pause(199)]), stream([pause(149)]), late(), stream([pause(149)]), late()])
+            .await;
     let expected = ["failed: timeout", "works", "progressed to 20", "progressed to 20"];
+
     assert_eq!(after_list(&run), expected, "{:?}", run.script.waits());
+
     // Nor does a streamed list that comes later raise it again.
     let gone = stream([pause(100), error(410, "Expired")]);
     let run = watch([listed([pause(199)]), gone, listed([pause(199)])]).await;
-    let expected = ["failed: timeout", "works", "failed: gone", "began 2", "listed a@5", "ended 2 at 10", "works"];
+    let expected = [
+        "failed: timeout",
+        "works",
+        "failed: gone",
+        "began 2",
+        "listed a@5",
+        "ended 2 at 10",
+        "works",
+    ];
+
     assert_eq!(after_list(&run), expected, "{:?}", run.script.waits());
 }
 
@@ -419,9 +547,14 @@ async fn a_server_that_never_sends_bookmarks_is_not_taken_for_dead() {
 async fn child_kinds_request_only_metadata() {
     let replies = [refuse(422, "Invalid"), page(&[("a", 5)], 10, ""), stream([pause(100)])];
     let run = watch_with(replies, true, false).await;
+
     assert_eq!(
         run.script.asked()[..3],
-        ["GET widgets watch initial metadata", "GET widgets limit=100 metadata", "GET widgets watch from=10 metadata"]
+        [
+            "GET widgets watch initial metadata",
+            "GET widgets limit=100 metadata",
+            "GET widgets watch from=10 metadata"
+        ]
     );
 }
 
@@ -430,9 +563,13 @@ async fn a_single_poll_ends_with_the_list_the_third_failure_or_the_first_refusal
     let run = watch_with([listed([pause(500)])], false, true).await;
     assert_eq!(run.said(), LISTED);
     assert_eq!((run.progress.listed, run.progress.failed), (1, 0));
-    let run = watch_with([Reply::Refused, Reply::Refused, Reply::Refused, listed([])], false, true).await;
+
+    let run =
+        watch_with([Reply::Refused, Reply::Refused, Reply::Refused, listed([])], false, true).await;
+
     assert_eq!(run.script.asked().len(), 3);
     assert_eq!((run.progress.listed, run.progress.failed), (0, 1));
+
     let run = watch_with([refuse(403, "Forbidden"), listed([])], false, true).await;
     assert_eq!(run.script.asked().len(), 1);
     assert_eq!(run.progress.failed, 1);

@@ -20,7 +20,11 @@ const LIMIT: usize = 1 << 20;
 type LineOutcome = Result<String, Failure>;
 
 fn sink() -> ObjectSink {
-    ObjectSink { watch: WatchId("widgets.example.io".into()), hash_key: HashKey([7; 16]), annotations: Arc::default() }
+    ObjectSink {
+        watch: WatchId("widgets.example.io".into()),
+        hash_key: HashKey([7; 16]),
+        annotations: Arc::default(),
+    }
 }
 
 /// Reads all lines of a stream.
@@ -37,6 +41,7 @@ fn read_stream(bytes: &[u8], out: &mut Vec<Observation>) -> Vec<LineOutcome> {
         });
         outcomes.push(outcome);
     }
+
     outcomes
 }
 
@@ -44,18 +49,24 @@ fn read_stream(bytes: &[u8], out: &mut Vec<Observation>) -> Vec<LineOutcome> {
 fn read_line(line: &str) -> (LineOutcome, Vec<Observation>) {
     let mut out = Vec::new();
     let mut outcomes = read_stream(format!("{line}\n").as_bytes(), &mut out);
+
     assert!(outcomes.len() <= 1, "{line} is one line");
+
     // A stream skips empty lines, so parse them directly.
     (outcomes.pop().unwrap_or_else(|| Event::parse(b"").map(|_| String::new())), out)
 }
 
 /// Reads a page: the outcome of each item, and of the page itself.
-fn read_page(bytes: &[u8], out: &mut Vec<Observation>) -> (Vec<Result<(), Failure>>, Result<ListMetadata, Failure>) {
+fn read_page(
+    bytes: &[u8],
+    out: &mut Vec<Observation>,
+) -> (Vec<Result<(), Failure>>, Result<ListMetadata, Failure>) {
     let (mut items, mut sink, mut outcomes) = (ItemSplitter::new(LIMIT), sink(), Vec::new());
     items.push(bytes);
     while let Ok(Some(Frame::Document(item))) = items.next() {
         outcomes.push(sink.listed(&item, out));
     }
+
     (outcomes, ListEnvelope::parse(items.envelope()))
 }
 
@@ -71,23 +82,34 @@ fn a_watch_line_becomes_an_observation() {
         let (version, out) = read_line(&text);
         assert_eq!(version.ok().as_deref(), Some("5"), "{text}");
         assert_eq!(out.iter().map(say).collect::<Vec<_>>(), [said], "{text}");
+
         if let [Observation::Applied { object: view, .. }] = &out[..] {
             assert_eq!(view.bytes as usize, object.len(), "{text}");
         }
     }
+
     for (end, said) in [("true", "end of list at 9"), ("false", "bookmark at 9")] {
         let annotations = format!(r#"{{"k8s.io/initial-events-end":"{end}"}}"#);
         let (bookmark, out) = read_line(&format!(
             r#"{{"type":"BOOKMARK","object":{{"metadata":{{"resourceVersion":"9","annotations":{annotations}}}}}}}"#
         ));
+
         assert_eq!((bookmark.ok().as_deref(), out.len()), (Some(said), 0));
     }
+
     let gone = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
     let expected = Failure { status: Some(410), ..Failure::new(Cause::Gone, "HTTP 410: too old") };
+
     assert_eq!(read_line(gone).0, Err(expected));
-    for text in
-        ["", "{}", "[]", r#"{"type":"ADDED"}"#, r#"{"type":"NEW","object":{}}"#, r#"{"type":"ADDED","object":{}}"#]
-    {
+
+    for text in [
+        "",
+        "{}",
+        "[]",
+        r#"{"type":"ADDED"}"#,
+        r#"{"type":"NEW","object":{}}"#,
+        r#"{"type":"ADDED","object":{}}"#,
+    ] {
         let (outcome, out) = read_line(text);
         assert_eq!(outcome.map_err(|failure| failure.cause), Err(Cause::Undecodable), "{text}");
         assert!(out.is_empty(), "{text}: {out:?}");
@@ -100,11 +122,18 @@ fn a_page_yields_its_items_one_by_one() {
         "items":[{"metadata":{"name":"a"}},{"metadata":{}},{"metadata":{"name":"b"}}]}"#;
     let mut out = Vec::new();
     let (items, end) = read_page(text.as_bytes(), &mut out);
+
     assert_eq!(items.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
     assert_eq!(out.iter().map(say).collect::<Vec<_>>(), ["listed a@", "listed b@"]);
-    let expected =
-        ListMetadata { resource_version: "7".to_owned(), token: "abc".to_owned(), remaining_item_count: Some(5) };
+
+    let expected = ListMetadata {
+        resource_version: "7".to_owned(),
+        token: "abc".to_owned(),
+        remaining_item_count: Some(5),
+    };
+
     assert_eq!(end, Ok(expected));
+
     let mut page = |text: &[u8]| read_page(text, &mut out).1;
     assert!(page(br#"{"items":null}"#).is_ok(), "Go writes an empty list as null");
     assert!(page(br#"{"kind":"Status","code":403}"#).is_err(), "no list");

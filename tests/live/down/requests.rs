@@ -18,46 +18,68 @@ pub(super) fn rights_withdrawn() {
     let (plane, namespace) = (bed(), "down-rights");
     plane.kube.namespace(namespace);
     service_account(&plane.kube, namespace);
-    let mut role = plane.kube.find(RBAC, "ClusterRole", "", "widget-operator").expect("the role of the zoo's operator");
+
+    let mut role = plane
+        .kube
+        .find(RBAC, "ClusterRole", "", "widget-operator")
+        .expect("the role of the zoo's operator");
+
     role["metadata"] = json!({"name": namespace});
     plane.kube.apply(&role);
     plane.kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": namespace},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": namespace},
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]}));
+
     let account = plane.kubeconfig_of("down-rights.kubeconfig", &plane.url, namespace, ACCOUNT);
-    let (operator, sidecar) = scraped(namespace, &account, &account, quick_but(json!({"api_window": "3m"})));
+    let (operator, sidecar) =
+        scraped(namespace, &account, &account, quick_but(json!({"api_window": "3m"})));
     plane.kube.zoo("Widget", namespace, "one", json!({}));
     wait_converged(&sidecar, "Widget", namespace, "one");
+
     assert_eq!(opened(&sidecar), [], "{}", sidecar.account());
 
     for rule in role["rules"].as_array_mut().into_iter().flatten() {
-        rule["resources"].as_array_mut().into_iter().for_each(|list| list.retain(|name| *name != "widgets/status"));
+        rule["resources"]
+            .as_array_mut()
+            .into_iter()
+            .for_each(|list| list.retain(|name| *name != "widgets/status"));
     }
+
     plane.kube.apply(&role);
     let mut size = 1;
     let found = sidecar.expect(secs(90), "ApiForbidden is found", || {
         size += 1;
         plane.kube.change("Widget", namespace, "one", json!({"size": size}));
         pause(secs(2));
+
         let findings = sidecar.findings()?;
         let found = findings.iter().find(|found| found.code() == "ApiForbidden").cloned();
         found.ok_or_else(|| summary(&findings))
     });
+
     assert!(found.evidence("requests").as_u64() >= Some(5), "{found}");
     assert!(sidecar.opened().iter().all(|(code, _)| code != "ApiErrors"), "{}", sidecar.account());
+
     drop(operator);
 }
 
 /// Starts an operator without Pods, and loopwatch, which knows the address of its metrics.
-fn scraped(namespace: &str, of_operator: &Path, of_loopwatch: &Path, settings: Value) -> (Operator, Sidecar) {
+fn scraped(
+    namespace: &str,
+    of_operator: &Path,
+    of_loopwatch: &Path,
+    settings: Value,
+) -> (Operator, Sidecar) {
     let kubeconfig = format!("--kubeconfig={}", of_operator.display());
-    let flags = ["--ready-after=200ms", "--wait-for-pods=false", kubeconfig.as_str()]; // the last --kubeconfig counts
+    // The last --kubeconfig counts.
+    let flags = ["--ready-after=200ms", "--wait-for-pods=false", kubeconfig.as_str()];
     let operator = Operator::start(bed(), &format!("{namespace}.operator"), namespace, &flags);
     let flags = [
         format!("--namespace={namespace}"),
         format!("--scrape=http://{}/metrics", operator.metrics),
         "--scrape-interval=1s".to_owned(),
     ];
+
     let name = format!("{namespace}.loopwatch");
     let flags = flags.each_ref().map(String::as_str);
     let sidecar = Sidecar::start(bed(), &name, of_loopwatch, &settings, &flags);
@@ -66,55 +88,78 @@ fn scraped(namespace: &str, of_operator: &Path, of_loopwatch: &Path, settings: V
         1.0 => Ok(()),
         other => Err(other.to_string()),
     });
+
     (operator, sidecar)
 }
 
-/// The API server refuses all requests of the operator for a while, during which objects change. Then the operator catches
-/// up, and loopwatch says how long that took.
+/// The API server refuses all requests of the operator for a while, during which objects change.
+/// Then the operator catches up, and loopwatch says how long that took.
 pub(super) fn api_fails_and_recovers() {
     let (plane, namespace) = (bed(), "down-api");
     plane.kube.namespace(namespace);
+
     let gate = Gate::with_token(plane, &plane.kube.token(NAMESPACE, ACCOUNT));
-    let of_operator = plane.kubeconfig_of("down-api.gate.kubeconfig", &gate.url(), NAMESPACE, ACCOUNT);
+    let of_operator =
+        plane.kubeconfig_of("down-api.gate.kubeconfig", &gate.url(), NAMESPACE, ACCOUNT);
     let account = plane.kubeconfig_of("down-api.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
     let settings = quick_but(json!({"api_window": "1m"}));
     let (operator, sidecar) = scraped(namespace, &of_operator, &account, settings);
     let names: Vec<String> = (0..5).map(|index| format!("widget-{index}")).collect();
+
     names.iter().for_each(|name| drop(plane.kube.zoo("Widget", namespace, name, json!({}))));
     names.iter().for_each(|name| wait_converged(&sidecar, "Widget", namespace, name));
 
     // A single refusal is no fault.
     gate.refuse(Refusal { status: 503, retry_after: None, path: "widgets/widget-0/status" });
     plane.kube.change("Widget", namespace, "widget-0", json!({"size": 2}));
-    eventually(secs(10), "the gate refuses", || if gate.refused() > 0 { Ok(()) } else { Err(String::new()) });
+    eventually(secs(10), "the gate refuses", || {
+        if gate.refused() > 0 { Ok(()) } else { Err(String::new()) }
+    });
     gate.open();
     wait_converged(&sidecar, "Widget", namespace, "widget-0");
     pause(secs(3));
-    let opened: Vec<_> = opened(&sidecar).into_iter().filter(|(code, _)| code != "ReconcileErrors").collect();
+
+    let opened: Vec<_> =
+        opened(&sidecar).into_iter().filter(|(code, _)| code != "ReconcileErrors").collect();
+
     assert_eq!(opened, [], "{}", sidecar.account()); // three errors in a short time are information
 
     gate.refuse(Refusal { status: 503, retry_after: None, path: "/" });
     gate.end_streams();
-    names.iter().for_each(|name| drop(plane.kube.change("Widget", namespace, name, json!({"size": 3}))));
+    names
+        .iter()
+        .for_each(|name| drop(plane.kube.change("Widget", namespace, name, json!({"size": 3}))));
+
     // Without a Pod, the operator has the name of its instance.
     let name = operator.metrics.to_string();
     sidecar.expect(secs(30), "most requests fail", || {
         let findings = sidecar.findings()?;
         let found = findings.iter().find(|found| found.is("ApiErrors", "Operator", &name));
-        found.filter(|found| found.severity() == "critical").map(|_| ()).ok_or_else(|| summary(&findings))
+        found
+            .filter(|found| found.severity() == "critical")
+            .map(|_| ())
+            .ok_or_else(|| summary(&findings))
     });
+
     sidecar.expect_finding(secs(4) + SLACK, "Unacknowledged", "Widget", "widget-1");
     pause(secs(32)); // a shorter fault counts as a broken connection
     gate.open();
+
     let over = std::time::Instant::now();
     let series = "loopwatch_operator_recovery_seconds";
     let took = sidecar.expect(secs(180), "the recovery is measured", || sidecar.metric(series));
     let elapsed = over.elapsed().as_secs_f64();
+
     // It counts from the last request that failed, and the operator asks more and more rarely.
-    assert!(took > 0.0 && took <= elapsed + 32.0, "the recovery took {took} s, {elapsed:.0} s after the fault");
+    assert!(
+        took > 0.0 && took <= elapsed + 32.0,
+        "the recovery took {took} s, {elapsed:.0} s after the fault"
+    );
+
     for name in &names {
         wait_converged(&sidecar, "Widget", namespace, name);
     }
+
     sidecar.expect_cleared(secs(60), "ApiErrors", "Operator", &name);
     drop(operator);
 }

@@ -1,5 +1,6 @@
-//! cert-manager, a published operator, unchanged: it issues certificates while users create, change and delete them and
-//! while its replicas are rolled. loopwatch must report nothing. Then it is stopped, and some objects really fail.
+//! cert-manager, a published operator, unchanged: it issues certificates while users create, change
+//! and delete them and while its replicas are rolled. loopwatch must report nothing. Then it is
+//! stopped, and some objects really fail.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,8 @@ const TEAMS: [&str; 3] = ["certificates-a", "certificates-b", "certificates-c"];
 /// The host names of the replicas.
 const HOSTS: [&str; 2] = ["cert-manager-1", "cert-manager-2"];
 
-/// The deadline of all objects. cert-manager retries after 5 s at the earliest, and a new leader starts its caches anew.
+/// The deadline of all objects. cert-manager retries after 5 s at the earliest, and a new leader
+/// starts its caches anew.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The deadline of objects that will miss it.
@@ -48,6 +50,7 @@ pub(super) fn run() {
     let plane = bed();
     cert_manager::install(plane);
     TEAMS.iter().for_each(|team| plane.kube.namespace(team));
+
     let count = if cert_manager::can_replicate() { HOSTS.len() } else { 1 };
     let replicas = HOSTS[..count].iter().map(|host| cert_manager::start(plane, host)).collect();
     let kubeconfig = plane.kubeconfig_of("published.kubeconfig", &plane.url, NAMESPACE, NAMESPACE);
@@ -59,16 +62,20 @@ pub(super) fn run() {
     site.issue();
     site.change();
     site.scale_and_roll();
+
     let lag = expect_audited(&site.sidecar);
     expect_no_finding("published", &site.sidecar, &[], &lag.to_string());
     expect_good_outcomes(&site.sidecar);
 
     let expected = [site.stop(), site.lack_issuer(), site.lack_secret(), site.keep_key()].concat();
     drop(recorder);
+
     let is_expected = |(code, on): &(String, String)| {
         expected.iter().any(|(expected, subject)| code == expected && on.starts_with(subject))
     };
-    let others: Vec<_> = site.sidecar.opened().into_iter().filter(|found| !is_expected(found)).collect();
+    let others: Vec<_> =
+        site.sidecar.opened().into_iter().filter(|found| !is_expected(found)).collect();
+
     assert!(others.is_empty(), "{others:?}\n{}", site.sidecar.account());
 }
 
@@ -90,32 +97,39 @@ impl Site {
         self.sidecar.wait_synced(KINDS.len());
         let status = self.sidecar.status().unwrap_or_default();
         let kinds = status["kinds"].as_array().cloned().unwrap_or_default();
+
         for (_, kind) in KINDS {
             let found = kinds.iter().find(|k| k["kind"] == kind);
             assert!(found.is_some_and(|k| k["role"] == "primary"), "{kind}: {status}");
         }
+
         assert_eq!(kinds.len(), KINDS.len(), "{status}");
         assert_eq!(status["not_visible"], json!([]), "{status}");
     }
 
-    /// Creates a chain of issuers, and certificates in every namespace, some of them before their issuers. An issuer
-    /// comes after its Secret: cert-manager would try again after 5, 10, 20 and 40 s.
+    /// Creates a chain of issuers, and certificates in every namespace, some of them before their
+    /// issuers. An issuer comes after its Secret: cert-manager would try again after 5, 10, 20 and
+    /// 40 s.
     fn issue(&self) {
         self.certificate(NAMESPACE, "root", authority(by("by-itself")));
         self.cluster_issuer("by-itself", json!({"selfSigned": {}}));
         self.expect_converged("the first certificate");
+
         for team in TEAMS {
             self.certificate(team, "web", by("by-root"));
             self.certificate(team, "team", authority(by("by-root")));
         }
+
         self.cluster_issuer("by-root", json!({"ca": {"secretName": "root"}}));
         self.expect_converged("certificates that were created before their issuer");
         for team in TEAMS {
             self.issuer(team, "by-team", json!({"ca": {"secretName": "team"}}));
             self.certificate(team, "database", json!({}));
+
             // cert-manager renews it every 15 s.
             self.certificate(team, "brief", json!({"duration": "1h", "renewBefore": "59m45s"}));
         }
+
         self.expect_converged("issuers in all namespaces");
     }
 
@@ -125,42 +139,59 @@ impl Site {
             let names = json!({"dnsNames": ["database.example.com", "db.example.com"]});
             self.respecify(team, "database", names);
         }
+
         self.expect_converged("further names");
         for team in TEAMS {
-            self.respecify(team, "web", json!({"issuerRef": {"name": "by-team", "kind": "Issuer"}}));
+            self.respecify(
+                team,
+                "web",
+                json!({"issuerRef": {"name": "by-team", "kind": "Issuer"}}),
+            );
         }
+
         self.expect_converged("another issuer");
         for team in TEAMS {
             let key = json!({"algorithm": "ECDSA", "size": 384, "rotationPolicy": "Always"});
             self.respecify(team, "web", json!({"privateKey": key}));
             self.respecify(team, "database", json!({"secretName": "database-2"}));
         }
+
         self.expect_converged("another key and another Secret");
         for team in TEAMS {
             self.kube.delete("v1", "Secret", team, "web");
             self.kube.delete(API, "Certificate", team, "database");
             self.certificate(team, "database", json!({}));
         }
+
         self.expect_converged("lost Secrets and a certificate that is deleted and created again");
     }
 
-    /// Creates many certificates while the replicas are rolled one after the other, and deletes some of them.
+    /// Creates many certificates while the replicas are rolled one after the other, and deletes
+    /// some of them.
     fn scale_and_roll(&mut self) {
         let (many, began, mut leaders) = (10, Instant::now(), vec![self.expect_leader(&|_| true)]);
         for (round, stopped) in HOSTS.into_iter().enumerate().take(self.replicas.len()) {
-            for (team, number) in TEAMS.iter().flat_map(|team| (0..many).map(move |number| (team, number))) {
+            for (team, number) in
+                TEAMS.iter().flat_map(|team| (0..many).map(move |number| (team, number)))
+            {
                 self.certificate(team, &format!("many-{round}-{number}"), json!({}));
             }
+
             self.replicas[round].stop();
             if self.replicas.len() > 1 {
                 leaders.push(self.expect_leader(&|leader| leader != stopped));
             }
+
             self.replicas[round].start_again();
             self.expect_converged("many certificates, and a replica rolled");
         }
-        for (team, number) in TEAMS.iter().flat_map(|team| (0..many).map(move |number| (team, number))) {
+
+        for (team, number) in
+            TEAMS.iter().flat_map(|team| (0..many).map(move |number| (team, number)))
+        {
             self.kube.delete(API, "Certificate", team, &format!("many-0-{number}"));
         }
+
         self.expect_converged("many certificates deleted");
         eprintln!("published: rolled in {:.1?}, led by {leaders:?}", began.elapsed());
     }
@@ -178,19 +209,31 @@ impl Site {
         let team = TEAMS[0];
         self.shorten(team, "database");
         self.respecify(team, "database", json!({"dnsNames": ["stopped.example.com"]}));
-        let (finding, took) = self.sidecar.expect_finding(SHORT + SLACK, "Unacknowledged", "Certificate", "database");
+
+        let (finding, took) =
+            self.sidecar.expect_finding(SHORT + SLACK, "Unacknowledged", "Certificate", "database");
+
         assert_eq!(finding.evidence("observed_generation"), 1, "{finding}");
+
         let writer = finding.evidence("last_status_writer").as_str().unwrap_or_default();
         assert!(writer.starts_with("cert-manager-certificates-"), "{finding}");
+
         let mut rest = self.sidecar.findings().unwrap_or_default();
         rest.retain(|other| !other.is("Unacknowledged", "Certificate", "database"));
+
         assert!(rest.is_empty(), "{rest:?}");
+
         let began = Instant::now();
         self.replicas.iter_mut().for_each(Replica::start_again);
         self.sidecar.expect_cleared(SHORT + SLACK, "Unacknowledged", "Certificate", "database");
         self.expect_converged("the change of an operator that was stopped");
-        eprintln!("published: stopped: found after {took:.1?}, cleared {:.1?} after the start", began.elapsed());
-        // The deadline has passed when the operator acknowledges the change, and issuing takes a moment.
+        eprintln!(
+            "published: stopped: found after {took:.1?}, cleared {:.1?} after the start",
+            began.elapsed()
+        );
+
+        // The deadline has passed when the operator acknowledges the change, and issuing takes a
+        // moment.
         let subject = format!("Certificate {team}/database");
         vec![("Unacknowledged", subject.clone()), ("Overdue", subject)]
     }
@@ -198,9 +241,17 @@ impl Site {
     /// Creates a certificate whose issuer does not exist.
     fn lack_issuer(&self) -> Expected {
         let team = TEAMS[1];
+
         // cert-manager copies the annotation to the CertificateRequest.
-        self.annotated_certificate(team, "orphan", short(), json!({"issuerRef": {"name": "missing"}}));
-        let (certificate, took) = self.sidecar.expect_finding(SHORT + SLACK, "Overdue", "Certificate", "orphan");
+        self.annotated_certificate(
+            team,
+            "orphan",
+            short(),
+            json!({"issuerRef": {"name": "missing"}}),
+        );
+        let (certificate, took) =
+            self.sidecar.expect_finding(SHORT + SLACK, "Overdue", "Certificate", "orphan");
+
         self.sidecar.expect(SLACK, "its request is overdue, too", || {
             let states = self.states(team, "orphan");
             if states == ["overdue", "overdue"] { Ok(()) } else { Err(format!("{states:?}")) }
@@ -209,39 +260,51 @@ impl Site {
         self.issuer(team, "missing", json!({"selfSigned": {}}));
         self.sidecar.expect_cleared(SHORT + SLACK, "Overdue", "Certificate", "orphan");
         self.expect_converged("the issuer that was missing");
-        ["Certificate", "CertificateRequest"].map(|kind| ("Overdue", format!("{kind} {team}/orphan"))).to_vec()
+
+        ["Certificate", "CertificateRequest"]
+            .map(|kind| ("Overdue", format!("{kind} {team}/orphan")))
+            .to_vec()
     }
 
-    /// Creates an issuer whose Secret does not exist. It fails, but its user has to act, so there is no finding.
+    /// Creates an issuer whose Secret does not exist. It fails, but its user has to act, so there
+    /// is no finding.
     fn lack_secret(&self) -> Expected {
         let team = TEAMS[1];
         self.issuer(team, "incomplete", json!({"ca": {"secretName": "missing"}}));
+
         let rejected = || outcomes(&self.sidecar, "rejected");
         self.sidecar.expect(SLACK, "the issuer is rejected", || {
             let object = self.sidecar.object("Issuer", team, "incomplete")?;
-            let known = object["state"] == "failed" && object["reason"] == "ReadyFalse" && rejected() == 1.0;
+            let known = object["state"] == "failed"
+                && object["reason"] == "ReadyFalse"
+                && rejected() == 1.0;
             if known { Ok(()) } else { Err(object.to_string()) }
         });
+
         self.kube.delete(API, "Issuer", team, "incomplete");
         Vec::new()
     }
 
-    /// Changes the size of a key that may not be rotated: `Ready` stays true, and cert-manager tries forever.
+    /// Changes the size of a key that may not be rotated: `Ready` stays true, and cert-manager
+    /// tries forever.
     fn keep_key(&self) -> Expected {
         let team = TEAMS[2];
         let key = json!({"algorithm": "ECDSA", "size": 521, "rotationPolicy": "Never"});
         self.shorten(team, "web");
         self.respecify(team, "web", json!({"privateKey": key}));
-        let (finding, took) = self.sidecar.expect_finding(SHORT + SLACK, "Overdue", "Certificate", "web");
+
+        let (finding, took) =
+            self.sidecar.expect_finding(SHORT + SLACK, "Overdue", "Certificate", "web");
         eprintln!("published: key may not be rotated: found after {took:.1?}: {finding}");
         self.respecify(team, "web", json!({"privateKey": {"rotationPolicy": "Always"}}));
         self.sidecar.expect_cleared(SHORT + SLACK, "Overdue", "Certificate", "web");
         self.expect_converged("the key that may be rotated");
+
         vec![("Overdue", format!("Certificate {team}/web"))]
     }
 
-    /// Waits until loopwatch holds exactly the objects of the cluster, with the same generations, and says that all have
-    /// converged.
+    /// Waits until loopwatch holds exactly the objects of the cluster, with the same generations,
+    /// and says that all have converged.
     fn expect_converged(&self, what: &str) {
         let Self { kube, sidecar, .. } = self;
         sidecar.expect(Duration::from_secs(60), what, || {
@@ -250,22 +313,35 @@ impl Site {
                     compare(sidecar, kube, (API, kind), namespace)?;
                 }
             }
+
             compare(sidecar, kube, (API, "ClusterIssuer"), "")?;
             let objects = sidecar.objects("group=cert-manager.io")?;
-            let unconverged: Vec<_> = objects.iter().filter(|object| object["state"] != "converged").collect();
-            if unconverged.is_empty() { Ok(()) } else { Err(format!("{} not: {}", unconverged.len(), unconverged[0])) }
+            let unconverged: Vec<_> =
+                objects.iter().filter(|object| object["state"] != "converged").collect();
+
+            if unconverged.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{} not: {}", unconverged.len(), unconverged[0]))
+            }
         });
     }
 
     /// The states of the objects in a namespace whose name begins with `name`, without Secrets.
     fn states(&self, namespace: &str, name: &str) -> Vec<String> {
-        let objects = self.sidecar.objects(&format!("group=cert-manager.io&namespace={namespace}")).unwrap_or_default();
-        let named =
-            objects.iter().filter(|object| object["name"].as_str().is_some_and(|found| found.starts_with(name)));
+        let objects = self
+            .sidecar
+            .objects(&format!("group=cert-manager.io&namespace={namespace}"))
+            .unwrap_or_default();
+        let named = objects
+            .iter()
+            .filter(|object| object["name"].as_str().is_some_and(|found| found.starts_with(name)));
+
         named.map(|object| object["state"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// Creates a certificate with a small key and a Secret of its name, by default from the issuer of the namespace.
+    /// Creates a certificate with a small key and a Secret of its name, by default from the issuer
+    /// of the namespace.
     fn certificate(&self, namespace: &str, name: &str, more: Value) {
         self.annotated_certificate(namespace, name, json!({}), more);
     }
@@ -276,13 +352,18 @@ impl Site {
         for (key, value) in more.as_object().into_iter().flatten() {
             spec[key] = value.clone();
         }
+
         let metadata = json!({"name": name, "namespace": namespace, "annotations": annotations});
-        self.kube.apply(&json!({"apiVersion": API, "kind": "Certificate", "metadata": metadata, "spec": spec}));
+        self.kube.apply(
+            &json!({"apiVersion": API, "kind": "Certificate", "metadata": metadata, "spec": spec}),
+        );
     }
 
     fn issuer(&self, namespace: &str, name: &str, spec: Value) {
         let metadata = json!({"name": name, "namespace": namespace});
-        self.kube.apply(&json!({"apiVersion": API, "kind": "Issuer", "metadata": metadata, "spec": spec}));
+        self.kube.apply(
+            &json!({"apiVersion": API, "kind": "Issuer", "metadata": metadata, "spec": spec}),
+        );
     }
 
     fn cluster_issuer(&self, name: &str, spec: Value) {
@@ -292,7 +373,13 @@ impl Site {
 
     /// Gives a certificate a short deadline.
     fn shorten(&self, namespace: &str, name: &str) {
-        self.kube.patch(API, "Certificate", namespace, name, &json!({"metadata": {"annotations": short()}}));
+        self.kube.patch(
+            API,
+            "Certificate",
+            namespace,
+            name,
+            &json!({"metadata": {"annotations": short()}}),
+        );
     }
 
     fn respecify(&self, namespace: &str, name: &str, spec: Value) {

@@ -58,8 +58,15 @@ pub(crate) const SLOW: Duration = Duration::from_millis(1_500);
 // === impl Mood ===
 
 impl Mood {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Fine, Self::Slow, Self::Hanging, Self::Away, Self::Broken, Self::WebPage, Self::Busy];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Fine,
+        Self::Slow,
+        Self::Hanging,
+        Self::Away,
+        Self::Broken,
+        Self::WebPage,
+        Self::Busy,
+    ];
 
     /// Whether loopwatch gives up what it sends.
     pub(crate) const fn refuses(self) -> bool {
@@ -68,12 +75,18 @@ impl Mood {
 
     const fn answer(self) -> &'static str {
         match self {
-            Self::Fine | Self::Slow | Self::Hanging | Self::Away => "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+            Self::Fine | Self::Slow | Self::Hanging | Self::Away => {
+                "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+            }
             Self::Broken => {
                 "HTTP/1.1 500 Internal Server Error\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>"
             }
-            Self::WebPage => "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>",
-            Self::Busy => "HTTP/1.1 429 Too Many Requests\r\nretry-after: 3\r\ncontent-length: 0\r\n\r\n",
+            Self::WebPage => {
+                "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>"
+            }
+            Self::Busy => {
+                "HTTP/1.1 429 Too Many Requests\r\nretry-after: 3\r\ncontent-length: 0\r\n\r\n"
+            }
         }
     }
 }
@@ -86,12 +99,14 @@ impl Collector {
         let port = listener.local_addr().expect("our own port").port();
         let state = Arc::new(Mutex::new(State { mood, requests: 0, roots: Vec::new() }));
         let shared = state.clone();
+
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let shared = shared.clone();
                 std::thread::spawn(move || serve(stream, &shared));
             }
         });
+
         Self { port, state }
     }
 
@@ -122,12 +137,15 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) {
             Mood::Hanging => pause(Duration::from_secs(5)),
             _ => {}
         }
+
         if mood == Mood::Away {
             return;
         }
+
         if matches!(mood, Mood::Fine | Mood::Slow) {
             locked(state).roots.extend(roots(&body));
         }
+
         if mood == Mood::Hanging || stream.write_all(mood.answer().as_bytes()).is_err() {
             return;
         }
@@ -141,9 +159,12 @@ fn read(stream: &mut TcpStream) -> Option<Vec<u8>> {
         stream.read_exact(&mut byte).ok()?;
         head.push(byte[0]);
     }
+
     let head = String::from_utf8_lossy(&head).to_lowercase();
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok())?;
+    let length =
+        head.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok())?;
     let mut body = vec![0; length];
+
     stream.read_exact(&mut body).ok()?;
     Some(body)
 }
@@ -152,19 +173,27 @@ fn roots(body: &[u8]) -> Vec<Root> {
     let request = ExportTraceServiceRequest::decode(body).expect("a request of OTLP");
     let mut roots = Vec::new();
     for of_resource in request.resource_spans {
-        let service = of_resource.resource.as_ref().map(|of| text(&of.attributes, "service.name")).unwrap_or_default();
+        let service = of_resource
+            .resource
+            .as_ref()
+            .map(|of| text(&of.attributes, "service.name"))
+            .unwrap_or_default();
         let spans = of_resource.scope_spans.into_iter().flat_map(|scope| scope.spans);
-        roots.extend(
-            spans
-                .filter(|span| span.parent_span_id.is_empty())
-                .map(|span| Root { object: text(&span.attributes, "k8s.object.name"), service: service.clone() }),
-        );
+
+        roots.extend(spans.filter(|span| span.parent_span_id.is_empty()).map(|span| Root {
+            object: text(&span.attributes, "k8s.object.name"),
+            service: service.clone(),
+        }));
     }
+
     roots
 }
 
 fn text(attributes: &[KeyValue], key: &str) -> String {
-    let value = attributes.iter().find(|attribute| attribute.key == key).and_then(|found| found.value.clone()?.value);
+    let value = attributes
+        .iter()
+        .find(|attribute| attribute.key == key)
+        .and_then(|found| found.value.clone()?.value);
     match value {
         Some(Value::StringValue(text)) => text,
         other => format!("{other:?}"),

@@ -44,7 +44,8 @@ impl Dice {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
-        usize::try_from((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % sides as u64).unwrap_or(0)
+        usize::try_from((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % sides as u64)
+            .unwrap_or(0)
     }
 
     fn once_in(&mut self, sides: usize) -> bool {
@@ -55,19 +56,23 @@ impl Dice {
 // === impl Web ===
 
 impl Web {
-    /// Creates a graph: each object with up to three of the earlier ones as owners, some in the other namespace, some
-    /// with finalizers, some with an owner that does not exist; then deletes some of them, and closes some cycles.
+    /// Creates a graph: each object with up to three of the earlier ones as owners, some in the
+    /// other namespace, some with finalizers, some with an owner that does not exist; then deletes
+    /// some of them, and closes some cycles.
     pub(super) fn create(kube: &Kube, seed: usize) -> Self {
         let mut dice = Dice((seed as u64 + 1) * 0x9e37_79b9);
         let cascade = CASCADES[seed % CASCADES.len()];
         let mut web = Self { seed, cascade, nodes: Vec::new() };
+
         for namespace in web.namespaces() {
             kube.namespace(&namespace);
         }
+
         for index in 0..8 + dice.roll(12) {
             let node = web.invent(index, &mut dice);
             web.add(kube, node);
         }
+
         web.begin_deletions(kube, &mut dice);
         web.close_cycles(kube, &mut dice);
         web
@@ -77,8 +82,9 @@ impl Web {
         ["here", "there"].map(|side| format!("what-if-{}-{side}", self.seed))
     }
 
-    /// Invents the next object. In foreground deletions, references block: when an object with a finalizer waits for
-    /// nothing, it depends on the timing whether the garbage collector still deletes its other dependents.
+    /// Invents the next object. In foreground deletions, references block: when an object with a
+    /// finalizer waits for nothing, it depends on the timing whether the garbage collector still
+    /// deletes its other dependents.
     fn invent(&self, index: usize, dice: &mut Dice) -> Node {
         let foreground = self.cascade == "foreground";
         let [here, there] = self.namespaces();
@@ -88,6 +94,7 @@ impl Web {
             false => dice.roll(CLUSTER_ROLE),
         };
         let cluster = kind == CLUSTER_ROLE;
+
         let namespace = match (cluster, elsewhere) {
             (true, _) => String::new(),
             (false, true) => there,
@@ -101,36 +108,49 @@ impl Web {
             namespace,
             ..Node::default()
         };
+
         let owners = if index == 0 { 0 } else { [0, 1, 1, 1, 1, 2, 2, 3][dice.roll(8)] };
         for _ in 0..owners {
             // Owners in the same namespace are the usual ones.
-            let near: Vec<&Node> = self.nodes.iter().filter(|other| other.namespace == node.namespace).collect();
+            let near: Vec<&Node> =
+                self.nodes.iter().filter(|other| other.namespace == node.namespace).collect();
             let all: Vec<&Node> = self.nodes.iter().collect();
             let choice = if near.is_empty() || dice.once_in(8) { all } else { near };
             let owner = choice[dice.roll(choice.len())];
+
             if node.owners.iter().any(|reference| reference.uid == owner.uid) {
                 continue;
             }
+
             let mut reference = refer(owner);
             reference.blocks_deletion = !cluster && (foreground || dice.once_in(2));
             node.owners.push(reference);
         }
+
         if index > 0 && dice.once_in(12) {
             let uid = format!("00000000-0000-4000-8000-{index:012}");
             node.owners.push(OwnerReference { uid, ..refer(&self.nodes[0]) });
         }
+
         if index > 0 && dice.once_in(15) {
             let api_version = "nowhere.loopwatch.dev/v1".to_owned();
             let uid = format!("00000000-0000-4000-9000-{index:012}");
+
             // The garbage collector leaves such an object alone, so it would block.
-            node.owners.iter_mut().filter(|_| foreground).for_each(|owner| owner.blocks_deletion = false);
+            node.owners
+                .iter_mut()
+                .filter(|_| foreground)
+                .for_each(|owner| owner.blocks_deletion = false);
             node.owners.push(OwnerReference { api_version, uid, ..refer(&self.nodes[0]) });
         }
-        // A dependent elsewhere that cannot go would block, and what-if does not read that namespace.
+
+        // A dependent elsewhere that cannot go would block, and what-if does not read that
+        // namespace.
         let may_hold = !(cluster || foreground && elsewhere);
         if may_hold && dice.once_in(if index == 0 { 10 } else { 7 }) {
             node.finalizers.push(HOLD.to_owned());
         }
+
         node
     }
 
@@ -147,6 +167,7 @@ impl Web {
         if !node.namespace.is_empty() {
             metadata["namespace"] = json!(node.namespace);
         }
+
         json!({"apiVersion": api(node), "kind": node.kind, "metadata": metadata})
     }
 
@@ -169,14 +190,25 @@ impl Web {
             let [first, second] = [&self.nodes[early], &self.nodes[late]];
             let near = first.namespace == second.namespace && !first.namespace.is_empty();
             let known = first.owners.iter().any(|owner| owner.uid == second.uid);
-            let unresolvable = first.owners.iter().any(|owner| owner.api_version.starts_with("nowhere"));
-            if early >= late || !near || known || unresolvable || anyway.contains(&early) || anyway.contains(&late) {
+            let unresolvable =
+                first.owners.iter().any(|owner| owner.api_version.starts_with("nowhere"));
+
+            if early >= late
+                || !near
+                || known
+                || unresolvable
+                || anyway.contains(&early)
+                || anyway.contains(&late)
+            {
                 continue;
             }
+
             let mut owner = refer(second);
             owner.blocks_deletion = self.cascade == "foreground" || dice.once_in(2);
+
             let node = &mut self.nodes[early];
             node.owners.push(owner);
+
             let owners: Vec<Value> = node.owners.iter().map(reference).collect();
             kube.patch(
                 api(node),
@@ -220,6 +252,7 @@ impl Web {
             };
             set.insert(node.uid.clone());
         }
+
         expected
     }
 
@@ -227,18 +260,38 @@ impl Web {
     pub(super) fn predict(&self) -> Value {
         let node = &self.nodes[0];
         let config = format!("--kubeconfig={}", bed().kube.kubeconfig.display());
-        let arguments = ["what-if", "delete", &node.kind, &node.name, "-n", &node.namespace, "-o", "json", &config];
+        let arguments = [
+            "what-if",
+            "delete",
+            &node.kind,
+            &node.name,
+            "-n",
+            &node.namespace,
+            "-o",
+            "json",
+            &config,
+        ];
+
         let output = program(&format!("what-if.{}", self.seed), bed())
             .args(arguments.iter().copied())
             .arg(format!("--cascade={}", self.cascade))
             .run();
         let text = String::from_utf8_lossy(&output.stdout);
         let said = String::from_utf8_lossy(&output.stderr);
-        let prediction: Value =
-            serde_json::from_str(&text).unwrap_or_else(|error| panic!("graph {}: {error}: {text}{said}", self.seed));
-        assert_eq!(prediction["at_least"], false, "graph {}: {}", self.seed, prediction["not_visible"]);
-        let blocked = prediction["blocked_by"].as_array().is_some_and(|blockers| !blockers.is_empty());
+        let prediction: Value = serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("graph {}: {error}: {text}{said}", self.seed));
+
+        assert_eq!(
+            prediction["at_least"], false,
+            "graph {}: {}",
+            self.seed, prediction["not_visible"]
+        );
+
+        let blocked =
+            prediction["blocked_by"].as_array().is_some_and(|blockers| !blockers.is_empty());
+
         assert_eq!(output.status.code(), Some(i32::from(blocked)), "graph {}: {said}", self.seed);
+
         prediction
     }
 
@@ -247,16 +300,24 @@ impl Web {
         let mut expected = settled.clone();
         for object in prediction["deleted"].as_array().into_iter().flatten() {
             let uid = object["uid"].as_str().unwrap_or_default().to_owned();
-            assert!(settled.alive.contains(&uid), "graph {}: {object} is not of this graph", self.seed);
+            assert!(
+                settled.alive.contains(&uid),
+                "graph {}: {object} is not of this graph",
+                self.seed
+            );
+
             match object["fate"].as_str() {
                 _ if object["depends_on_timing"] == true => {
                     _ = (expected.alive.remove(&uid), expected.either.insert(uid))
                 }
                 Some("removed") => _ = (expected.alive.remove(&uid), expected.gone.insert(uid)),
-                Some("terminating") => _ = (expected.alive.remove(&uid), expected.terminating.insert(uid)),
+                Some("terminating") => {
+                    _ = (expected.alive.remove(&uid), expected.terminating.insert(uid))
+                }
                 _ => {}
             }
         }
+
         expected
     }
 
@@ -268,8 +329,11 @@ impl Web {
             _ => "Orphan",
         };
         let path = path(api(node), &node.kind, &node.namespace, &node.name);
-        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy});
-        kube.call("DELETE", &path, "application/json", Some(&options)).unwrap_or_else(|error| panic!("{error}"));
+        let options =
+            json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy});
+
+        kube.call("DELETE", &path, "application/json", Some(&options))
+            .unwrap_or_else(|error| panic!("{error}"));
     }
 
     /// Removes the finalizers and the namespaces.
@@ -278,12 +342,15 @@ impl Web {
             let path = path(api(node), &node.kind, &node.namespace, &node.name);
             if !node.finalizers.is_empty() {
                 let none = json!({"metadata": {"finalizers": null}});
-                let _ = kube.call("PATCH", &path, "application/merge-patch+json", Some(&none)); // it may be gone
+                // It may be gone.
+                let _ = kube.call("PATCH", &path, "application/merge-patch+json", Some(&none));
             }
+
             if node.namespace.is_empty() {
                 kube.delete(api(node), &node.kind, "", &node.name);
             }
         }
+
         for namespace in self.namespaces() {
             kube.delete("v1", "Namespace", "", &namespace);
         }
@@ -325,12 +392,21 @@ impl Expected {
     /// How the cluster differs from this.
     pub(super) fn difference(&self, objects: &Objects) -> Option<String> {
         let wrong = |set: &BTreeSet<String>, right: Option<bool>| {
-            set.iter().filter(|uid| objects.get(*uid).copied() != right).cloned().collect::<Vec<_>>()
+            set.iter()
+                .filter(|uid| objects.get(*uid).copied() != right)
+                .cloned()
+                .collect::<Vec<_>>()
         };
-        let (gone, terminating, alive) =
-            (wrong(&self.gone, None), wrong(&self.terminating, Some(true)), wrong(&self.alive, Some(false)));
-        let kept: Vec<&String> = self.either.iter().filter(|uid| objects.get(*uid) == Some(&false)).collect();
+
+        let (gone, terminating, alive) = (
+            wrong(&self.gone, None),
+            wrong(&self.terminating, Some(true)),
+            wrong(&self.alive, Some(false)),
+        );
+        let kept: Vec<&String> =
+            self.either.iter().filter(|uid| objects.get(*uid) == Some(&false)).collect();
         let fine = gone.is_empty() && terminating.is_empty() && kept.is_empty() && alive.is_empty();
+
         (!fine).then(|| {
             format!("graph {}: not gone {gone:?}, not terminating {terminating:?}, not deleted {kept:?}, not alive {alive:?}", self.seed)
         })

@@ -1,5 +1,5 @@
-//! Which results depend on the order in which the garbage collector works. Its workers look at many objects at the same
-//! time, so one order of the simulation is as good as another.
+//! Which results depend on the order in which the garbage collector works. Its workers look at many
+//! objects at the same time, so one order of the simulation is as good as another.
 
 use super::Collector;
 use crate::cascade::NodeId;
@@ -8,37 +8,54 @@ use crate::cascade::graph::Standing;
 // === impl Collector ===
 
 impl Collector<'_> {
-    /// Whether each object's removal depends on the order in which the garbage collector works. An object that stays in
-    /// deletion blocks all of its owners in foreground deletion, except those whose reference it lost before. It loses a
-    /// reference if the garbage collector looks at it while another owner is not yet being deleted.
+    /// Whether each object's removal depends on the order in which the garbage collector works. An
+    /// object that stays in deletion blocks all of its owners in foreground deletion, except those
+    /// whose reference it lost before. It loses a reference if the garbage collector looks at it
+    /// while another owner is not yet being deleted.
     pub(in crate::cascade) fn depends_on_order(&self) -> Vec<bool> {
-        let stays = |node: u32| self.states[node as usize].deleting && !self.states[node as usize].gone;
+        let stays =
+            |node: u32| self.states[node as usize].deleting && !self.states[node as usize].gone;
         let mut depends = vec![false; self.states.len()];
+
         // Objects that are gone here may stay, because of a dependent that stays.
-        let mut open: Vec<u32> = self.graph.ids().map(|id| id.0).filter(|node| stays(*node)).collect();
+        let mut open: Vec<u32> =
+            self.graph.ids().map(|id| id.0).filter(|node| stays(*node)).collect();
         while let Some(node) = open.pop() {
-            for owner in self.foreground_owners(node).filter(|owner| self.states[*owner as usize].gone) {
+            for owner in
+                self.foreground_owners(node).filter(|owner| self.states[*owner as usize].gone)
+            {
                 if !std::mem::replace(&mut depends[owner as usize], true) {
                     open.push(owner);
                 }
             }
         }
-        // Objects that stay here may go, if each dependent that blocks them may have lost its reference or go.
-        let may_lose =
-            |node: u32| !self.graph.node(NodeId(node)).deleting && self.foreground_owners(node).nth(1).is_some();
+
+        // Objects that stay here may go, if each dependent that blocks them may have lost its
+        // reference or go.
+        let may_lose = |node: u32| {
+            !self.graph.node(NodeId(node)).deleting && self.foreground_owners(node).nth(1).is_some()
+        };
         let mut blockers = vec![0u32; self.states.len()];
         for (edge, reference) in self.graph.edges.iter().zip(&self.references) {
-            if let Some(owner) =
-                edge.owner.filter(|_| reference.exists && reference.blocks && !may_lose(edge.dependent))
+            if let Some(owner) = edge
+                .owner
+                .filter(|_| reference.exists && reference.blocks && !may_lose(edge.dependent))
             {
                 blockers[owner as usize] += 1;
             }
         }
+
         let may_go = |node: u32, blockers: &[u32]| {
             let state = &self.states[node as usize];
-            stays(node) && state.foreground && !state.held && state.contents == 0 && blockers[node as usize] == 0
+            stays(node)
+                && state.foreground
+                && !state.held
+                && state.contents == 0
+                && blockers[node as usize] == 0
         };
-        let mut open: Vec<u32> = self.graph.ids().map(|id| id.0).filter(|node| may_go(*node, &blockers)).collect();
+
+        let mut open: Vec<u32> =
+            self.graph.ids().map(|id| id.0).filter(|node| may_go(*node, &blockers)).collect();
         while let Some(node) = open.pop() {
             if std::mem::replace(&mut depends[node as usize], true) || may_lose(node) {
                 continue;
@@ -54,13 +71,17 @@ impl Collector<'_> {
                 }
             }
         }
+
         depends
     }
 
     /// The owners in foreground deletion that a dependent blocks, unless it loses its reference.
     fn foreground_owners(&self, node: u32) -> impl Iterator<Item = u32> {
         let edges = self.graph.references(node).map(|edge| &self.graph.edges[edge as usize]);
-        let owners = edges.filter(|edge| edge.blocks && edge.standing == Standing::Found).filter_map(|edge| edge.owner);
+        let owners = edges
+            .filter(|edge| edge.blocks && edge.standing == Standing::Found)
+            .filter_map(|edge| edge.owner);
+
         owners.filter(|owner| self.states[*owner as usize].was_foreground)
     }
 }

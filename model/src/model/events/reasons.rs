@@ -3,8 +3,8 @@
 /// The maximum length of a reason; that of the API `events.k8s.io/v1`.
 const MAX_REASON: usize = 128;
 
-/// Reasons of the controllers of Kubernetes about objects that operators watch, in alphabetical order. They never count as
-/// `_other`.
+/// Reasons of the controllers of Kubernetes about objects that operators watch, in alphabetical
+/// order. They never count as `_other`.
 const OF_KUBERNETES: &[&str] = &[
     "BackOff",
     "BackoffLimitExceeded",

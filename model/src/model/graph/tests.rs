@@ -1,5 +1,5 @@
-//! Random histories of owners, deletions, references and reads. After every step, the indexes of the graph must equal
-//! what the objects say; once everything is healthy, no finding may remain.
+//! Random histories of owners, deletions, references and reads. After every step, the indexes of
+//! the graph must equal what the objects say; once everything is healthy, no finding may remain.
 
 mod world;
 
@@ -14,12 +14,15 @@ use crate::snapshot::Cursor;
 fn check(model: &Model, context: &dyn Fn() -> String) {
     let records: Vec<(Slot, &Record)> = model.store.iter().collect();
     let known = records.iter().filter(|(_, record)| record.uid != store::NO_UID);
+
     assert_eq!(model.graph.by_uid.len(), known.clone().count(), "{}: objects by UID", context());
+
     for (slot, record) in known {
         let found: Vec<&Slot> = model.graph.by_uid.iter().filter(|other| *other == slot).collect();
         assert_eq!(found.len(), 1, "{}: entries of a slot", context());
         assert!(model.find_uid(record.uid).is_some(), "{}: an object by its UID", context());
     }
+
     let mut children: BTreeSet<(u64, Slot)> = BTreeSet::new();
     let mut siblings: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
     for (slot, record) in &records {
@@ -28,27 +31,47 @@ fn check(model: &Model, context: &dyn Fn() -> String) {
         for owner in record.owners.iter().flatten() {
             children.insert((fingerprint(owner.uid()), *slot));
             kind.1 += 1;
-            let found = owner.uid() == store::NO_UID || model.children_of(owner.uid()).any(|child| child == *slot);
+
+            let found = owner.uid() == store::NO_UID
+                || model.children_of(owner.uid()).any(|child| child == *slot);
+
             assert!(found, "{}: a child of its owner", context());
         }
     }
+
     assert_eq!(model.graph.children, children, "{}: children by owner", context());
+
     for (number, kind) in model.kinds.iter().enumerate() {
-        let expected = siblings.get(&u16::try_from(number).unwrap_or(u16::MAX)).copied().unwrap_or_default();
-        assert_eq!((kind.siblings.owned, kind.siblings.references), expected, "{}: {}", context(), kind.kind);
+        let expected =
+            siblings.get(&u16::try_from(number).unwrap_or(u16::MAX)).copied().unwrap_or_default();
+
+        assert_eq!(
+            (kind.siblings.owned, kind.siblings.references),
+            expected,
+            "{}: {}",
+            context(),
+            kind.kind
+        );
     }
+
     for slot in model.doubts.children() {
         assert!(!model.owners_of(slot).is_empty(), "{}: a doubt without an owner", context());
     }
+
     for (slot, _) in model.current_hazards() {
         assert!(model.store.get(slot).is_some(), "{}: a hazard of no object", context());
     }
+
     let departed = &model.graph.departed;
     assert!(departed.at.len() <= departed.order.len(), "{}: UIDs of deleted objects", context());
+
     let exists = |slot: &Slot| model.store.get(*slot).is_some();
     assert!(model.unready_workloads.iter().all(exists), "{}: a workload that is gone", context());
     assert!(model.soft_deleted.keys().all(exists), "{}: a marked object that is gone", context());
-    let objects: u64 = model.snapshot().kinds.iter().map(|kind| kind.states().iter().sum::<u64>()).sum();
+
+    let objects: u64 =
+        model.snapshot().kinds.iter().map(|kind| kind.states().iter().sum::<u64>()).sum();
+
     assert_eq!(objects, records.len() as u64, "{}: states add up", context());
 }
 
@@ -65,8 +88,12 @@ fn the_indexes_agree_with_the_objects_after_every_step() {
             world.step();
             let last = || world.history.last().map(|(_, observation)| format!("{observation:?}"));
             check(&world.model, &|| format!("seed {seed}, step {step}, {:?}", last()));
+
             let due = world.model.next_due();
-            assert!(due.is_none_or(|due| due > world.model.now), "seed {seed}, step {step}: a timer in the past");
+            assert!(
+                due.is_none_or(|due| due > world.model.now),
+                "seed {seed}, step {step}: a timer in the past"
+            );
         }
     }
 }
@@ -79,8 +106,10 @@ fn names_of_owners_survive_their_owners() {
             world.step();
             for (slot, owners) in world.told_owners() {
                 let held = world.model.owners_of(slot);
-                let names: Vec<&str> = held.iter().map(|owner| world.model.owner_name(owner)).collect();
+                let names: Vec<&str> =
+                    held.iter().map(|owner| world.model.owner_name(owner)).collect();
                 let told: Vec<&str> = owners.iter().map(|owner| owner.name.as_str()).collect();
+
                 assert_eq!(names, told, "seed {seed}, step {step}");
             }
         }
@@ -95,13 +124,23 @@ fn nothing_is_reported_once_everything_is_healthy() {
         (0..300).for_each(|_| world.step());
         opened.extend(world.model.finding_events().iter().map(|event| event.finding.code.name()));
         world.heal();
+
         let findings = world.model.snapshot().findings;
-        let kept: Vec<String> =
-            findings.iter().map(|f| format!("{:?} {} {}: {}", f.code, f.subject, f.since, f.summary())).collect();
+        let kept: Vec<String> = findings
+            .iter()
+            .map(|f| format!("{:?} {} {}: {}", f.code, f.subject, f.since, f.summary()))
+            .collect();
+
         assert!(kept.is_empty(), "seed {seed}: {kept:#?}");
+
         check(&world.model, &|| format!("seed {seed}, healed"));
-        assert_eq!(world.model.doubts.children().count(), 0, "seed {seed}: doubts about healthy objects");
+        assert_eq!(
+            world.model.doubts.children().count(),
+            0,
+            "seed {seed}: doubts about healthy objects"
+        );
     }
+
     let provoked = [
         "CrossNamespaceOwner",
         "DanglingReference",
@@ -115,6 +154,7 @@ fn nothing_is_reported_once_everything_is_healthy() {
         "OwnerReplaced",
         "OwnerUnresolvable",
     ];
+
     let missing: Vec<&&str> = provoked.iter().filter(|name| !opened.contains(**name)).collect();
     assert!(missing.is_empty(), "the histories provoke no {missing:?}, only {opened:?}");
 }
@@ -137,11 +177,14 @@ fn a_replay_gives_the_same_however_often_it_ticks() {
                     again.apply(from.after(Span(gap * tick / ticks)), Observation::Tick);
                     again.probes();
                 }
+
                 again.apply(*at, observation.clone());
                 again.probes();
             }
+
             let (one, two) = (output(&world.model), output(&again));
             let differs = one.lines().zip(two.lines()).find(|(one, two)| one != two);
+
             assert!(one == two, "seed {seed}, {ticks} ticks: {differs:?}");
         }
     }

@@ -27,7 +27,8 @@ impl WatchNamespace {
         *self.name != *OTHER && self.totals.states.iter().all(|objects| *objects == 0)
     }
 
-    /// Adds the time that objects spent in each state up to `now`. While `blind`, all objects count as unknown.
+    /// Adds the time that objects spent in each state up to `now`. While `blind`, all objects count
+    /// as unknown.
     pub(crate) fn count_to(&mut self, now: Timestamp, blind: bool) {
         let elapsed = u64::try_from(now.since(self.counted_to).0).unwrap_or(0);
         for (index, objects) in self.totals.states.iter().enumerate() {
@@ -35,6 +36,7 @@ impl WatchNamespace {
             let counted = &mut self.totals.state_ms[state];
             *counted = counted.saturating_add(objects.saturating_mul(elapsed));
         }
+
         self.counted_to = self.counted_to.max(now);
     }
 
@@ -48,6 +50,7 @@ impl WatchNamespace {
             *states = Default::default();
             states[ObjectState::Unknown as usize] = objects;
         }
+
         counted.totals
     }
 }

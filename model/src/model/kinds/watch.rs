@@ -1,4 +1,5 @@
-//! A watch: one kind in one scope, with what the model knows about its lists, its sight and its namespaces.
+//! A watch: one kind in one scope, with what the model knows about its lists, its sight and its
+//! namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,8 +34,8 @@ pub(crate) struct Watch {
     pub(crate) listing: Option<u64>,
     /// Its source fails.
     pub(crate) failing: bool,
-    /// When its source began to fail; set once the failure has lasted for `source_failing_after`. Its objects then count
-    /// as unknown.
+    /// When its source began to fail; set once the failure has lasted for `source_failing_after`.
+    /// Its objects then count as unknown.
     pub(crate) blind: Option<Timestamp>,
     /// Since when its objects may be out of date; see `sight.rs`.
     pub(crate) lost_since: Option<Timestamp>,
@@ -52,13 +53,13 @@ pub(crate) struct Watch {
     pub(crate) failed_before: bool,
     /// Objects to review when sight returns.
     pub(crate) postponed: BTreeSet<Slot>,
-    /// The next list is read anew, because the kind is read in another way: an equal version does not mean that an
-    /// object is unchanged.
+    /// The next list is read anew, because the kind is read in another way: an equal version does
+    /// not mean that an object is unchanged.
     pub(crate) reread: bool,
     /// The number of objects of which the current epoch is known.
     pub(crate) current: u64,
-    /// Objects beyond `limits.objects`, by fingerprint, with the epoch in which they were last seen. At most
-    /// [`MAX_EXCLUDED`].
+    /// Objects beyond `limits.objects`, by fingerprint, with the epoch in which they were last
+    /// seen. At most [`MAX_EXCLUDED`].
     pub(crate) excluded: BTreeMap<u64, u32>,
     /// The newest resource version of an event that changed an object.
     pub(crate) newest_object: u64,
@@ -98,7 +99,8 @@ pub(crate) struct PendingCount {
 // === impl Watch ===
 
 impl Watch {
-    /// Returns whether the objects of a namespace, or those without one, are in the scope of the watch.
+    /// Returns whether the objects of a namespace, or those without one, are in the scope of the
+    /// watch.
     pub(crate) fn covers(&self, namespace: &str) -> bool {
         self.scope.namespace().is_none_or(|within| within == namespace)
     }
@@ -112,10 +114,12 @@ impl Watch {
         shift(&mut self.regained);
         shift(&mut self.lost);
         self.audit.due.iter_mut().for_each(shift);
+
         if let Some(pending) = self.audit.pending.as_mut() {
             shift(&mut pending.at);
             pending.late_event.iter_mut().for_each(shift);
         }
+
         self.namespaces.iter_mut().for_each(|namespace| shift(&mut namespace.counted_to));
     }
 
@@ -139,9 +143,9 @@ impl Watch {
         }
     }
 
-    /// Returns the position of `namespace`, adding it if necessary. If `limit` namespaces have objects, further ones
-    /// share the position of [`OTHER`], and the second value is then `false`. The third is a namespace that had to make
-    /// room, because it has no objects.
+    /// Returns the position of `namespace`, adding it if necessary. If `limit` namespaces have
+    /// objects, further ones share the position of [`OTHER`], and the second value is then `false`.
+    /// The third is a namespace that had to make room, because it has no objects.
     pub(crate) fn namespace(
         &mut self,
         namespace: &str,
@@ -151,24 +155,39 @@ impl Watch {
         if let Some(position) = self.namespace_index.get(namespace) {
             return (*position, true, None);
         }
+
         let has_room = self.namespaces.len() < limit;
-        let empty = if has_room { None } else { self.namespaces.iter().position(WatchNamespace::may_make_room) };
+        let empty = if has_room {
+            None
+        } else {
+            self.namespaces.iter().position(WatchNamespace::may_make_room)
+        };
         let fits = has_room || empty.is_some();
         let name: Arc<str> = if fits { namespace.into() } else { OTHER.into() };
+
         if let Some(position) = self.namespace_index.get(&name) {
             return (*position, fits, None);
         }
-        let new = WatchNamespace { name: name.clone(), totals: NamespaceTotals::default(), counted_to: now };
+
+        let new = WatchNamespace {
+            name: name.clone(),
+            totals: NamespaceTotals::default(),
+            counted_to: now,
+        };
         let (position, evicted) = match empty {
-            Some(position) => (position, Some(std::mem::replace(&mut self.namespaces[position], new))),
+            Some(position) => {
+                (position, Some(std::mem::replace(&mut self.namespaces[position], new)))
+            }
             None => {
                 self.namespaces.push(new);
                 (self.namespaces.len() - 1, None)
             }
         };
+
         if let Some(evicted) = &evicted {
             self.namespace_index.remove(&evicted.name);
         }
+
         let position = u32::try_from(position).unwrap_or(u32::MAX);
         self.namespace_index.insert(name, position);
         (position, fits, evicted)
@@ -178,5 +197,7 @@ impl Watch {
 /// Returns a 64-bit fingerprint of an object's namespace and name (FNV-1a).
 fn fingerprint(key: &ObjectKey) -> u64 {
     let bytes = key.namespace.bytes().chain([0xff]).chain(key.name.bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }

@@ -15,7 +15,8 @@ use crate::observation::ObjectView;
 use crate::snapshot::{ObjectState, Outcome};
 use crate::time::Timestamp;
 
-/// Where an object is: its watch with the current epoch, and its namespace with the position in that watch.
+/// Where an object is: its watch with the current epoch, and its namespace with the position in
+/// that watch.
 struct Place {
     watch: u16,
     epoch: u32,
@@ -26,44 +27,51 @@ struct Place {
 // === impl Model ===
 
 impl Model {
-    /// Adds an object that the model does not know yet. Returns `None` if `limits.objects` is reached.
+    /// Adds an object that the model does not know yet. Returns `None` if `limits.objects` is
+    /// reached.
     pub(super) fn insert_object(&mut self, watch: u16, view: &ObjectView) -> Option<Slot> {
         if self.store.len() >= self.settings.limits.objects {
             self.watches[watch as usize].exclude(&view.key);
             self.count_dropped("objects");
             return None;
         }
+
         self.watches[watch as usize].include(&view.key);
         let (namespace, namespace_index) = self.count_in_namespace(watch, &view.key.namespace);
         let watch_state = &mut self.watches[watch as usize];
         watch_state.totals.objects += 1;
         watch_state.current += 1;
         self.kinds[watch_state.kind as usize].objects += 1;
+
         let place = Place { watch, epoch: watch_state.epoch, namespace, namespace_index };
         let slot = self.store.insert(Record::new(view, place, self.now));
         self.add_to_graph(slot);
         Some(slot)
     }
 
-    /// Counts a new object in its namespace, whose state nobody knows yet. Returns the name that the objects of the
-    /// namespace share, and the position of the namespace in the watch. If there is no room for one more namespace, the
-    /// totals of an empty one make room.
+    /// Counts a new object in its namespace, whose state nobody knows yet. Returns the name that
+    /// the objects of the namespace share, and the position of the namespace in the watch. If there
+    /// is no room for one more namespace, the totals of an empty one make room.
     fn count_in_namespace(&mut self, watch: u16, name: &str) -> (Arc<str>, u32) {
         let (now, limit) = (self.now, self.settings.limits.namespaces);
         let watch_state = &mut self.watches[watch as usize];
         let blind = watch_state.blind.is_some();
         let (index, fits, evicted) = watch_state.namespace(name, limit, now);
+
         if let Some(evicted) = evicted {
             self.retire_namespace(watch, OTHER.into(), &evicted.at(now, blind));
         }
+
         if !fits {
             self.count_dropped("namespaces");
         }
+
         let Some(known) = self.watches[watch as usize].namespaces.get_mut(index as usize) else {
             return (name.into(), index);
         };
         known.count_to(now, blind);
         known.totals.states[ObjectState::Unknown as usize] += 1;
+
         let shared = if *known.name == *name { known.name.clone() } else { name.into() };
         (shared, index)
     }
@@ -74,8 +82,10 @@ impl Model {
         self.remove_references(slot);
         self.soft_deleted.remove(&slot);
         self.remove_configuration(slot);
+
         let subject = self.subject(slot);
         self.trace_child(slot, true);
+
         let Some(mut context) = self.context(slot) else { return };
         context.close_obligation(outcome);
         context.clear_unconverged();
@@ -84,11 +94,13 @@ impl Model {
         context.remove_from_totals();
         self.update_kind(slot, None);
         self.review_owners(slot);
+
         self.orphans.remove(slot);
         self.review_logically_owned(slot);
         self.links_removed(slot, outcome == Outcome::Deleted);
         self.review_waiting_owners(slot, outcome == Outcome::Deleted);
         self.remove_from_graph(slot, outcome == Outcome::Deleted);
+
         let Some(record) = self.store.remove(slot) else { return };
         self.release_symbols(Symbols::of(&record));
         if let Some(hot) = &record.hot {
@@ -97,16 +109,19 @@ impl Model {
                 self.open_findings.clear(self.now, *code, &subject);
             }
         }
+
         self.unhealthy.remove(&slot);
         self.unready_workloads.remove(&slot);
         self.reviews.objects.remove(&slot);
         self.kinds[self.watches[record.watch as usize].kind as usize].listed_silent.remove(&slot);
         self.histories -= usize::from(record.flags.has(Flag::HasHistory));
+
         let watch = &mut self.watches[record.watch as usize];
         watch.postponed.remove(&slot);
         watch.totals.objects = watch.totals.objects.saturating_sub(1);
         watch.current -= u64::from(watch.epoch == record.epoch);
         self.reviews.kinds.insert(watch.kind);
+
         if self.containers.has_namespace(&record.namespace) || self.containers.has_definitions() {
             self.containers_changed();
         }

@@ -1,4 +1,5 @@
-//! The texts and lists that an object shares with others: its phase, its conditions and its finalizers.
+//! The texts and lists that an object shares with others: its phase, its conditions and its
+//! finalizers.
 
 use std::sync::Arc;
 
@@ -24,12 +25,18 @@ pub(super) struct Symbols {
 // === impl Model ===
 
 impl Model {
-    /// Acquires the symbols of a version. The second value is `false` if the version has more than [`MAX_CONDITIONS`].
-    pub(super) fn acquire_symbols(&mut self, view: &ObjectView, finalizers: &[Arc<str>]) -> (Symbols, bool) {
+    /// Acquires the symbols of a version. The second value is `false` if the version has more than
+    /// [`MAX_CONDITIONS`].
+    pub(super) fn acquire_symbols(
+        &mut self,
+        view: &ObjectView,
+        finalizers: &[Arc<str>],
+    ) -> (Symbols, bool) {
         let phase = self.acquire_text(reading::phase(view));
         let mut conditions = condition_set(&view.conditions);
         let fits = conditions.len() <= MAX_CONDITIONS;
         conditions.truncate(MAX_CONDITIONS);
+
         let conditions = self.acquire_conditions(&conditions);
         (Symbols { phase, conditions, finalizers: self.acquire_finalizers(finalizers) }, fits)
     }
@@ -67,7 +74,9 @@ impl Model {
     pub(crate) fn finalizers_of(&self, slot: Slot) -> Vec<Arc<str>> {
         let Some(record) = self.store.get(slot) else { return Vec::new() };
         match record.hot.as_ref().and_then(|hot| hot.deletion.as_ref()) {
-            Some(deletion) => deletion.actors.iter().map(|(finalizer, _)| finalizer.clone()).collect(),
+            Some(deletion) => {
+                deletion.actors.iter().map(|(finalizer, _)| finalizer.clone()).collect()
+            }
             None if record.finalizers == self.other_finalizers => Vec::new(),
             None => self.finalizer_sets.get(record.finalizers).to_vec(),
         }

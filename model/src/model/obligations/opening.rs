@@ -11,14 +11,22 @@ use crate::time::{Span, Timestamp};
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
-    /// Opens an obligation. An earlier one ends, but not the time for which the object has been unconverged.
-    pub(super) fn open_obligation(&mut self, update: &Update<'_>, opened: Timestamp, opening: Opening) {
+    /// Opens an obligation. An earlier one ends, but not the time for which the object has been
+    /// unconverged.
+    pub(super) fn open_obligation(
+        &mut self,
+        update: &Update<'_>,
+        opened: Timestamp,
+        opening: Opening,
+    ) {
         self.close_obligation(Outcome::Superseded);
         let earlier = self.take_unconverged();
         let again = self.record.created().is_some_and(|created| opened <= created);
         let creation = (update.new || again) && update.view.generation <= 1;
         let mut obligation = self.new_obligation(creation, opened, opening, update.new);
-        obligation.stale = !update.new && matches!(update.old_verdict, Verdict::Converged | Verdict::Suspended);
+
+        obligation.stale =
+            !update.new && matches!(update.old_verdict, Verdict::Converged | Verdict::Suspended);
         let dated = opening == Opening::Backfilled && opened < self.now;
         let (status_written, status_writer) = status_write(update, opened);
         let mut unconverged = Unconverged {
@@ -31,30 +39,42 @@ impl ObjectContext<'_> {
             dated,
             ..Unconverged::default()
         };
+
         if let Some(earlier) = earlier {
             unconverged.continue_from(&earlier, obligation.deadline);
-            if earlier.regressed_since.is_some_and(|since| self.regression_due(&earlier, since) <= self.now) {
-                unconverged.mended_by = earlier.mended_by; // the finding is due already: a new spec must not close it
+            if earlier
+                .regressed_since
+                .is_some_and(|since| self.regression_due(&earlier, since) <= self.now)
+            {
+                // The finding is due already: a new spec must not close it.
+                unconverged.mended_by = earlier.mended_by;
             }
         }
-        let (unseen, due) = (opening == Opening::Backfilled && !update.new, obligation.slo_deadline <= self.now);
+
+        let (unseen, due) =
+            (opening == Opening::Backfilled && !update.new, obligation.slo_deadline <= self.now);
         let passed = unseen && due && obligation.outcome.is_none();
         unconverged.obligation = Some(obligation);
+
         let rolls_out = !self.is_first_spec() && self.rollout_until() >= Some(self.now);
         if opening != Opening::Again && !(opening == Opening::Own && rolls_out) {
             let created = self.record.created().filter(|_| creation);
             self.record.set_spec_change(created.or(Some(opened)), dated);
         }
+
         self.record.flags.set(Flag::SpecConverged, false);
         self.insert_unconverged(unconverged);
         self.trace_obligation(Some(update), opening, creation);
+
         if passed {
-            self.count_outcome(Outcome::Unknown); // the change and its deadline were both out of sight
+            // The change and its deadline were both out of sight.
+            self.count_outcome(Outcome::Unknown);
             self.forget_obligation_trace();
         }
     }
 
-    /// Returns the fingerprint of the last spec that converged and how long that took, if both are known.
+    /// Returns the fingerprint of the last spec that converged and how long that took, if both are
+    /// known.
     fn last_converged(
         &self,
         update: &Update<'_>,
@@ -72,8 +92,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Opens the obligation of a listed object whose silence has a meaning only now. The creation time is that of the
-    /// spec only if the spec never changed.
+    /// Opens the obligation of a listed object whose silence has a meaning only now. The creation
+    /// time is that of the spec only if the spec never changed.
     pub(crate) fn open_silent_obligation(&mut self) {
         let first_spec = self.record.generation <= 1;
         let opened = self.record.created().filter(|_| first_spec).unwrap_or(self.now).min(self.now);
@@ -89,12 +109,19 @@ impl ObjectContext<'_> {
         self.trace_obligation(None, Opening::Backfilled, first_spec);
     }
 
-    fn new_obligation(&self, creation: bool, opened: Timestamp, opening: Opening, new: bool) -> Obligation {
+    fn new_obligation(
+        &self,
+        creation: bool,
+        opened: Timestamp,
+        opening: Opening,
+        new: bool,
+    ) -> Obligation {
         let (deadline, deadline_source) = self.deadline(creation);
         let slo_deadline = opened.after(self.slo_deadline());
         let backfilled = opening == Opening::Backfilled;
-        // If the deadline passed before this process read the object, an earlier process may have counted the
-        // obligation as late already.
+
+        // If the deadline passed before this process read the object, an earlier process may have
+        // counted the obligation as late already.
         let outcome = (backfilled && new && slo_deadline <= self.now).then_some(Outcome::Late);
         Obligation {
             opened,
@@ -129,9 +156,12 @@ impl ObjectContext<'_> {
 
     /// Gives the open obligation the deadlines that apply now.
     pub(crate) fn update_deadlines(&mut self) {
-        let Some(creation) = self.record.obligation().map(|obligation| obligation.creation) else { return };
+        let Some(creation) = self.record.obligation().map(|obligation| obligation.creation) else {
+            return;
+        };
         let ((deadline, source), slo_deadline) = (self.deadline(creation), self.slo_deadline());
         let Some(unconverged) = self.record.unconverged_mut() else { return };
+
         if let Some(obligation) = unconverged.obligation.as_mut() {
             // After a rejection, the deadline counts from the retry.
             obligation.deadline = obligation.opened.max(unconverged.working_since).after(deadline);
@@ -147,14 +177,18 @@ impl Unconverged {
     /// Takes over what a newer spec, whose deadline is `deadline`, does not reset.
     fn continue_from(&mut self, earlier: &Self, deadline: Timestamp) {
         self.since = self.since.min(earlier.since);
-        self.unacknowledged_since = match (self.unacknowledged_since, earlier.unacknowledged_since) {
+        self.unacknowledged_since = match (self.unacknowledged_since, earlier.unacknowledged_since)
+        {
             (Some(since), Some(earlier)) => Some(since.min(earlier)),
             (since, _) => since,
         };
-        let answered = earlier.obligation.as_ref().is_some_and(|o| o.outcome == Some(Outcome::Rejected));
+
+        let answered =
+            earlier.obligation.as_ref().is_some_and(|o| o.outcome == Some(Outcome::Rejected));
         if !answered && earlier.obligation.is_some() {
             self.working_since = self.working_since.min(earlier.working_since);
         }
+
         self.regressed_since = earlier.regressed_since;
         self.rollout_until = earlier.rollout_until;
         self.mended_by = earlier.mended_by.or(earlier.regressed_since.map(|_| deadline));

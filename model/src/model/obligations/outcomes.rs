@@ -10,18 +10,21 @@ use crate::time::{Span, Timestamp};
 // === impl ObjectContext ===
 
 impl ObjectContext<'_> {
-    /// Ends the obligation if the waiting time for its outcome is over. While the watch is blind, an SLO deadline that
-    /// passes ends it as unknown, and everything else waits. In a namespace that is being deleted, it waits for the deletion
-    /// of the object, and while the operator is scaled to zero, its deadline waits for the operator.
+    /// Ends the obligation if the waiting time for its outcome is over. While the watch is blind,
+    /// an SLO deadline that passes ends it as unknown, and everything else waits. In a namespace
+    /// that is being deleted, it waits for the deletion of the object, and while the operator is
+    /// scaled to zero, its deadline waits for the operator.
     pub(crate) fn advance_obligation(&mut self) {
         if self.namespace_deleted {
             return;
         }
+
         let Some(obligation) = self.record.obligation().cloned() else { return };
         let (now, settings, lost) = (self.now, self.settings, self.sight == Sight::Lost);
         if lost && !self.record.flags.has(Flag::Judged) {
             return; // it appeared in blindness
         }
+
         if let Some(converged) = obligation.converged_since {
             if now >= converged.after(settings.settle) && !lost {
                 self.end_converged(&obligation, converged);
@@ -38,7 +41,9 @@ impl ObjectContext<'_> {
         } else if now >= obligation.slo_deadline && !self.operator_stopped {
             match obligation.outcome {
                 None => self.slo_deadline_passed(&obligation),
-                Some(_) if self.record.verdict == Verdict::Unknown && !lost => self.clear_unconverged(),
+                Some(_) if self.record.verdict == Verdict::Unknown && !lost => {
+                    self.clear_unconverged()
+                }
                 Some(_) => {}
             }
         }
@@ -54,11 +59,12 @@ impl ObjectContext<'_> {
             obligation.unconfirmed.then(|| obligation.opened.after(settings.unsaid_after)),
             Some(obligation.slo_deadline),
         ];
+
         steps.into_iter().flatten().filter(|due| *due > self.now).min()
     }
 
-    /// Handles an SLO deadline that passed. An object without a status is late only if objects of its kind are
-    /// expected to have one.
+    /// Handles an SLO deadline that passed. An object without a status is late only if objects of
+    /// its kind are expected to have one.
     fn slo_deadline_passed(&mut self, obligation: &Obligation) {
         if self.record.verdict == Verdict::Unknown
             && !self.record.flags.has(Flag::HasStatus)
@@ -66,7 +72,9 @@ impl ObjectContext<'_> {
         {
             self.record.verdict = Verdict::Progressing;
         }
-        let unseen = self.sight == Sight::Lost || (self.lost..=self.regained).contains(&obligation.slo_deadline);
+
+        let unseen = self.sight == Sight::Lost
+            || (self.lost..=self.regained).contains(&obligation.slo_deadline);
         match self.record.verdict {
             Verdict::Unknown if self.sight != Sight::Lost => self.clear_unconverged(),
             _ if unseen => {
@@ -81,16 +89,22 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Ends the obligation, if one is open, with an outcome that the operator did not cause: superseded, deleted,
-    /// suspended or unknown. An obligation of an object of which nothing is expected ends without an outcome.
+    /// Ends the obligation, if one is open, with an outcome that the operator did not cause:
+    /// superseded, deleted, suspended or unknown. An obligation of an object of which nothing is
+    /// expected ends without an outcome.
     pub(crate) fn close_obligation(&mut self, outcome: Outcome) {
         let Some(obligation) = self.record.obligation().cloned() else { return };
         if obligation.outcome.is_some() {
             return self.close_obligation_trace(outcome); // the rest after the deadline
         }
-        if let Some(converged) = obligation.converged_since.filter(|at| self.now >= at.after(self.settings.settle)) {
-            return self.end_converged(&obligation, converged); // the watch was blind when the waiting time ended
+
+        if let Some(converged) =
+            obligation.converged_since.filter(|at| self.now >= at.after(self.settings.settle))
+        {
+            // The watch was blind when the waiting time ended.
+            return self.end_converged(&obligation, converged);
         }
+
         let expected = self.record.verdict != Verdict::Unknown
             || self.record.flags.has(Flag::HasStatus)
             || self.kind.expects_status();
@@ -104,19 +118,22 @@ impl ObjectContext<'_> {
     fn end_converged(&mut self, obligation: &Obligation, converged: Timestamp) {
         let took = converged.since(obligation.opened);
         self.count_outcome(Outcome::Converged);
+
         let timed = obligation.is_measured();
         self.end_obligation_trace(Outcome::Converged, converged, timed.then_some(took));
         if timed {
             self.kind.totals.convergence.observe(took);
         }
+
         if timed && obligation.outcome.is_none() {
             self.kind.learned.convergence(obligation.creation).add(took);
         }
+
         self.spec_has_converged(obligation, took, timed);
     }
 
-    /// Ends the obligation of an object whose status has said converged all along: nothing shows whether it is about
-    /// the new spec.
+    /// Ends the obligation of an object whose status has said converged all along: nothing shows
+    /// whether it is about the new spec.
     fn end_unconfirmed(&mut self, obligation: &Obligation) {
         self.count_outcome(Outcome::Unknown);
         self.end_obligation_trace(Outcome::Unknown, self.now, None);
@@ -141,18 +158,24 @@ impl ObjectContext<'_> {
     /// Sets and counts the outcome of the obligation, unless it already has one.
     pub(super) fn count_outcome(&mut self, outcome: Outcome) {
         let Some(unconverged) = self.record.unconverged_mut() else { return };
-        let Some(obligation) = unconverged.obligation.as_mut().filter(|o| o.outcome.is_none()) else { return };
+        let Some(obligation) = unconverged.obligation.as_mut().filter(|o| o.outcome.is_none())
+        else {
+            return;
+        };
+
         obligation.outcome = Some(outcome);
         if !obligation.uncounted {
             self.namespace.totals.obligations[outcome as usize] += 1;
         }
     }
 
-    /// Records for learning that the obligation had not ended at `at` and, if so, that it was not acknowledged either.
+    /// Records for learning that the obligation had not ended at `at` and, if so, that it was not
+    /// acknowledged either.
     fn learn_censored(&mut self, obligation: &Obligation, at: Timestamp) {
         if !obligation.is_measured() || obligation.outcome.is_some() {
             return;
         }
+
         let lasted = at.since(obligation.opened);
         self.kind.learned.convergence(obligation.creation).add_censored(lasted);
         if obligation.acknowledged.is_none() {

@@ -1,4 +1,5 @@
-//! What happened to the operator lately, for its timeline. The parts that judge the operator remember it anyway.
+//! What happened to the operator lately, for its timeline. The parts that judge the operator
+//! remember it anyway.
 
 use super::super::Model;
 use crate::observation::ContainerEnd;
@@ -8,25 +9,32 @@ use crate::time::Timestamp;
 // === impl Model ===
 
 impl Model {
-    /// Returns the latest ends and restarts of the operator, and the changes of its leader and its revision.
+    /// Returns the latest ends and restarts of the operator, and the changes of its leader and its
+    /// revision.
     pub(in super::super) fn operator_events(&self) -> impl Iterator<Item = PastEvent> {
         let ends = self.operator_pods().flat_map(|(pod, history)| {
-            history.ends().filter_map(|end| Some(event(end.finished?, "ended", &pod.name, words(end))))
+            history
+                .ends()
+                .filter_map(|end| Some(event(end.finished?, "ended", &pod.name, words(end))))
         });
-        let restarts = self
-            .operator_pods()
-            .flat_map(|(pod, history)| history.restarts().map(|at| event(at, "restarted", &pod.name, String::new())));
-        let without_pod = self.operator.instances.iter().filter(|(name, _)| self.operator.pod_of(name).is_none());
+        let restarts = self.operator_pods().flat_map(|(pod, history)| {
+            history.restarts().map(|at| event(at, "restarted", &pod.name, String::new()))
+        });
+
+        let without_pod =
+            self.operator.instances.iter().filter(|(name, _)| self.operator.pod_of(name).is_none());
         let processes = without_pod.flat_map(|(name, instance)| {
             instance.restarts.iter().map(|at| event(*at, "restarted", name, String::new()))
         });
-        let leaders = self
-            .operator
-            .leaders
+        let leaders = self.operator.leaders.changes().map(|(lease, at, before)| {
+            event(at, "leader_changed", lease, format!("{before} no longer leads"))
+        });
+
+        let revisions = self
+            .revisions
             .changes()
-            .map(|(lease, at, before)| event(at, "leader_changed", lease, format!("{before} no longer leads")));
-        let revisions =
-            self.revisions.changes().map(|(at, old, new)| event(at, "revision_changed", new, format!("before: {old}")));
+            .map(|(at, old, new)| event(at, "revision_changed", new, format!("before: {old}")));
+
         ends.chain(restarts).chain(processes).chain(leaders).chain(revisions)
     }
 }

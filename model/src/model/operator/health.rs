@@ -1,14 +1,17 @@
-//! Whether the operator is there at all, by a ladder of evidence: its Pods, its lease, its metrics endpoint and its process.
+//! Whether the operator is there at all, by a ladder of evidence: its Pods, its lease, its metrics
+//! endpoint and its process.
 //!
-//! Each rung may be unknown. A finding needs at least one rung that shows the absence, and none that contradicts it: a Pod
-//! that runs, or a sign of life since then, such as a renewal of the lease, a scrape or a write. The Pods alone are enough
-//! for a page if loopwatch sees all of them, and so is the lease together with the metrics or the process. One alone takes longer, and
-//! opens a warning: without a view of the Pods, nothing shows whether somebody has scaled the operator to zero. If other Pods
-//! may run that loopwatch does not see, only the lease shows the absence.
+//! Each rung may be unknown. A finding needs at least one rung that shows the absence, and none
+//! that contradicts it: a Pod that runs, or a sign of life since then, such as a renewal of the
+//! lease, a scrape or a write. The Pods alone are enough for a page if loopwatch sees all of them,
+//! and so is the lease together with the metrics or the process. One alone takes longer, and opens
+//! a warning: without a view of the Pods, nothing shows whether somebody has scaled the operator to
+//! zero. If other Pods may run that loopwatch does not see, only the lease shows the absence.
 //!
-//! The full time is necessary because a kubelet may start the container again. If none is about to, or it has done so too
-//! often already, half of it is enough. A container that waits for its restart gets the full time until the finding about its
-//! restarts explains the absence, because otherwise one crash loop would page twice.
+//! The full time is necessary because a kubelet may start the container again. If none is about to,
+//! or it has done so too often already, half of it is enough. A container that waits for its
+//! restart gets the full time until the finding about its restarts explains the absence, because
+//! otherwise one crash loop would page twice.
 
 use super::super::Model;
 use super::super::controllers::Liveness;
@@ -28,7 +31,8 @@ const LAST_WORDS: Span = Span::secs(10);
 /// What the ladder says.
 #[derive(Debug, Default)]
 struct Ladder {
-    /// Since when each rung that shows the absence does so, and what it shows, for people. The Pods are first.
+    /// Since when each rung that shows the absence does so, and what it shows, for people. The Pods
+    /// are first.
     absent: Vec<(Timestamp, String)>,
     /// The same for programs.
     signs: Vec<DownSign>,
@@ -46,13 +50,19 @@ struct Ladder {
 
 impl Ladder {
     /// Returns when the absence justifies a page, and when a warning.
-    fn due(&self, from: Timestamp, after: Span, alone_after: Span) -> Option<(Timestamp, Timestamp)> {
+    fn due(
+        &self,
+        from: Timestamp,
+        after: Span,
+        alone_after: Span,
+    ) -> Option<(Timestamp, Timestamp)> {
         let mut since: Vec<Timestamp> = self.absent.iter().map(|(since, _)| *since).collect();
         if self.certain {
             since.truncate(1); // the Pods are first
         } else {
             since.sort_unstable();
         }
+
         let base = |since: Timestamp| since.max(from).max(self.last_life.unwrap_or(since));
         let first = base(*since.first()?);
         let strong = match since.get(1) {
@@ -60,6 +70,7 @@ impl Ladder {
             Some(second) => base(*second).after(after),
             None => Timestamp(i64::MAX),
         };
+
         Some((strong, first.after(alone_after)))
     }
 }
@@ -75,8 +86,10 @@ impl Model {
             return self.operator.down;
         };
         let Some(ladder) = self.ladder() else { return false };
+
         verdicts.look_again(ladder.again);
         let settings = &self.settings;
+
         // A page stays while the container that ended tries again.
         let after = match ladder.certain && (ladder.lasting || self.operator.down) {
             true => settings.operator_gone_after(),
@@ -86,28 +99,39 @@ impl Model {
         let Some((strong, weak)) = due else { return false };
         let since = ladder.absent.iter().map(|(since, _)| *since).min().unwrap_or(self.now);
         let is_strong = strong <= self.now;
+
         verdicts.look_again(Some(strong)); // a warning becomes a page
         let evidence = || {
             let names: Vec<String> = ladder.absent.iter().map(|(_, what)| what.clone()).collect();
-            let evidence = Evidence::new().with("signs", Value::Names(names)).with("absent_for", Value::Age(since));
+            let evidence = Evidence::new()
+                .with("signs", Value::Names(names))
+                .with("absent_for", Value::Age(since));
+
             evidence.with_some("last_seen", ladder.last_life.map(Value::Time))
         };
-        let detection = Detection::new(self.now, FindingCode::OperatorDown, since, strong.min(weak), evidence);
+
+        let detection =
+            Detection::new(self.now, FindingCode::OperatorDown, since, strong.min(weak), evidence);
         verdicts.push(self.operator_subject(), detection.weak_if(!is_strong));
         is_strong
     }
 
-    /// Returns since when loopwatch can see the operator; `None` while a source that could show it alive fails. A watch that
-    /// the API server answers with errors shows nothing if the Pods show the absence: its webhook for conversions may have
-    /// died with the operator.
+    /// Returns since when loopwatch can see the operator; `None` while a source that could show it
+    /// alive fails. A watch that the API server answers with errors shows nothing if the Pods show
+    /// the absence: its webhook for conversions may have died with the operator.
     pub(super) fn operator_sighted(&self) -> Option<Timestamp> {
         let heard = self.operator.heard_since?;
-        let up =
-            [SourceId::Pods, SourceId::Lease].iter().map(|id| self.sources.up_since(id)).collect::<Option<Vec<_>>>()?;
+        let up = [SourceId::Pods, SourceId::Lease]
+            .iter()
+            .map(|id| self.sources.up_since(id))
+            .collect::<Option<Vec<_>>>()?;
         let watches = self.watches.iter().filter(|watch| watch.active && watch.missing.is_empty());
         let mut regained = Timestamp(0);
         let is_dead = matches!(self.pods_say(), PodsSay::Down(Stopped { certain: true, .. }));
-        let answers = |watch: &Watch| !is_dead || !self.sources.is_refused(&SourceId::Watch(watch.id.clone()));
+
+        let answers = |watch: &Watch| {
+            !is_dead || !self.sources.is_refused(&SourceId::Watch(watch.id.clone()))
+        };
         let primary = watches.filter(|watch| self.kinds[watch.kind as usize].role == Role::Primary);
         for watch in primary.filter(|watch| answers(watch)) {
             if watch.failing || (watch.seen_before && watch.sight(self.now) == Sight::Lost) {
@@ -115,10 +139,12 @@ impl Model {
             }
             regained = regained.max(watch.regained);
         }
+
         up.into_iter().chain([heard, regained]).max()
     }
 
-    /// Climbs the ladder. Returns `None` if the operator runs, is meant not to run, or has had no time to start.
+    /// Climbs the ladder. Returns `None` if the operator runs, is meant not to run, or has had no
+    /// time to start.
     fn ladder(&self) -> Option<Ladder> {
         let mut ladder = Ladder { last_life: self.last_sign_of_life(), ..Ladder::default() };
         let mut others_may_run = false;
@@ -128,9 +154,12 @@ impl Model {
             PodsSay::Excused(until) => {
                 return until.map(|until| Ladder { again: Some(until), ..Ladder::default() });
             }
-            PodsSay::Down(Stopped { since, state, certain, ended, restarted, comeback, .. }) => {
+            PodsSay::Down(Stopped {
+                since, state, certain, ended, restarted, comeback, ..
+            }) => {
                 ladder.absent.push((since, state));
-                let has_pods = self.operator.view.as_ref().is_some_and(|view| !view.pods.is_empty());
+                let has_pods =
+                    self.operator.view.as_ref().is_some_and(|view| !view.pods.is_empty());
                 ladder.signs.push(if has_pods { DownSign::NoPodRuns } else { DownSign::NoPod });
                 others_may_run = !certain;
                 ladder.lasting = match comeback {
@@ -138,14 +167,20 @@ impl Model {
                     Comeback::BacksOff => self.restarts_too_often(),
                     Comeback::Possible => false,
                 };
+
                 (ladder.certain, ladder.again) = (certain, restarted.map(pods::proven_at));
+
                 // A container that crashes again and again may renew the lease each time.
-                let of_others =
-                    |life: &Timestamp| *life > ended.after(LAST_WORDS) && restarted.is_none_or(|at| *life < at);
+                let of_others = |life: &Timestamp| {
+                    *life > ended.after(LAST_WORDS) && restarted.is_none_or(|at| *life < at)
+                };
                 ladder.last_life = ladder.last_life.filter(|life| !certain || of_others(life));
             }
         }
-        if let Some((name, renewed)) = self.operator_lease().map(|(name, lease)| (name, lease.alive)) {
+
+        if let Some((name, renewed)) =
+            self.operator_lease().map(|(name, lease)| (name, lease.alive))
+        {
             // A lease that was renewed a moment ago shows nothing yet.
             let stale_at = renewed.after(self.settings.operator_down_after);
             match stale_at <= self.now {
@@ -157,18 +192,28 @@ impl Model {
                 false => ladder.again = ladder.again.into_iter().chain([stale_at]).min(),
             }
         }
+
         if others_may_run {
             ladder.signs.clear();
-            ladder.absent.clear(); // the metrics and the process of this Pod show the same as the Pod
+            // The metrics and the process of this Pod show the same as the Pod.
+            ladder.absent.clear();
             return ladder.again.is_some().then_some(ladder);
         }
-        let instances = || self.operator.instances.iter().filter(|(name, _)| self.operator.may_run(name));
+
+        let instances =
+            || self.operator.instances.iter().filter(|(name, _)| self.operator.may_run(name));
         let refused = instances().filter(|(_, instance)| instance.metrics.is_some());
-        let refused =
-            refused.filter_map(|(_, instance)| instance.scrape_failure.filter(|(_, cause)| *cause == Cause::Refused));
+        let refused = refused.filter_map(|(_, instance)| {
+            instance.scrape_failure.filter(|(_, cause)| *cause == Cause::Refused)
+        });
         let refused = refused.map(|(since, _)| since).max();
         let running = instances().any(|(_, instance)| instance.by_kernel.is_some());
-        let ended = instances().filter_map(|(_, instance)| instance.process_ended).max().filter(|_| !running);
+
+        let ended = instances()
+            .filter_map(|(_, instance)| instance.process_ended)
+            .max()
+            .filter(|_| !running);
+
         // The metrics end with the process, so both together are one sign.
         let signs = [
             (refused, DownSign::MetricsRefused, "metrics endpoint refuses connections"),
@@ -176,10 +221,12 @@ impl Model {
         ];
         let shown = || signs.iter().filter(|(since, ..)| since.is_some());
         let names: Vec<&str> = shown().map(|(_, _, name)| *name).collect();
+
         ladder.signs.extend(shown().map(|(_, sign, _)| *sign));
         if let Some(since) = shown().filter_map(|(since, ..)| *since).min() {
             ladder.absent.push((since, names.join(", ")));
         }
+
         (!ladder.absent.is_empty() || ladder.again.is_some()).then_some(ladder)
     }
 
@@ -198,8 +245,10 @@ impl Model {
         if self.is_found_down() {
             return Some(false);
         }
+
         let recent = |at: Timestamp| self.now.since(at) <= self.settings.operator_down_after;
-        let is_alive = self.pods_say() == PodsSay::Running || self.last_sign_of_life().is_some_and(recent);
+        let is_alive =
+            self.pods_say() == PodsSay::Running || self.last_sign_of_life().is_some_and(recent);
         is_alive.then_some(true)
     }
 
@@ -221,6 +270,7 @@ impl Model {
             let scraped = instance.metrics.as_ref().map(|(at, _)| *at);
             [scraped, instance.by_kernel.as_ref().map(|(at, _)| *at)]
         });
+
         seen.chain([lease, self.operator_written()]).flatten().max()
     }
 
@@ -230,8 +280,9 @@ impl Model {
         kinds.flat_map(|kind| &kind.writers).map(|(_, at)| (*at).min(self.now)).max()
     }
 
-    /// Returns whether the operator is alive, according to its Pods. `written` is when it last wrote anything. Pods that run
-    /// show life; that none runs shows absence only if loopwatch sees all of them and has seen one run.
+    /// Returns whether the operator is alive, according to its Pods. `written` is when it last
+    /// wrote anything. Pods that run show life; that none runs shows absence only if loopwatch sees
+    /// all of them and has seen one run.
     pub(crate) fn operator_pods_liveness(&self, written: Option<Timestamp>) -> Liveness {
         let (now, after) = (self.now, self.settings.owner_absent_after);
         let up = self.sources.up_since(&SourceId::Pods);
@@ -239,6 +290,7 @@ impl Model {
         let Some(ran) = self.operator.pods.last_running(now) else { return Liveness::Unknown };
         let last = written.map_or(ran, |written| written.min(now).max(ran));
         let absent_at = last.max(up).after(after);
+
         match absent_at > now {
             true => Liveness::SeenAlive { last, absent_at },
             false if view.complete => Liveness::Absent { last, absent_at },

@@ -1,5 +1,6 @@
-//! What the scrapes of one instance have shown so far, as far as the detectors need it: per controller a few counts and
-//! the times since which states last. Counters that become smaller, and those of another process, begin anew.
+//! What the scrapes of one instance have shown so far, as far as the detectors need it: per
+//! controller a few counts and the times since which states last. Counters that become smaller, and
+//! those of another process, begin anew.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,17 +9,20 @@ use crate::observation::{ControllerView, MAX_CONTROLLERS, MetricsView};
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
 
-/// The time without a scrape after which nothing is known about the instance any more, unless scrapes are rarer.
+/// The time without a scrape after which nothing is known about the instance any more, unless
+/// scrapes are rarer.
 pub(super) const STALE_AFTER: Span = Span::mins(5);
 
-/// How long after the last scrape a finding that it showed stays open, although nothing is known any more: the end of the
-/// metrics is not the end of the problem.
+/// How long after the last scrape a finding that it showed stays open, although nothing is known
+/// any more: the end of the metrics is not the end of the problem.
 pub(super) const KEPT_FOR: Span = Span::mins(30);
 
-/// The number of intervals between scrapes that may pass instead, so that findings last from one scrape to the next.
+/// The number of intervals between scrapes that may pass instead, so that findings last from one
+/// scrape to the next.
 const STALE_INTERVALS: i64 = 2;
 
-/// Counts of a [`Window`] within this time are one, if the window is from five minutes to an hour long.
+/// Counts of a [`Window`] within this time are one, if the window is from five minutes to an hour
+/// long.
 const GRAIN: Span = Span::secs(30);
 
 /// The minimum number of parts of a [`Window`], so that it forgets little at once.
@@ -45,7 +49,8 @@ pub(crate) struct History {
     pub(super) requests: Window,
     /// Of these, those that failed on the side of the API server, or had no answer.
     pub(super) failed: Window,
-    /// The last scrape before the first of these within the window, and the length of the queues then.
+    /// The last scrape before the first of these within the window, and the length of the queues
+    /// then.
     calm: Option<(Timestamp, u64)>,
     /// Of these, those that the API server denied.
     pub(super) forbidden: Window,
@@ -64,10 +69,12 @@ pub(crate) struct Loop {
     pub(super) panics: Window,
     /// Since when all workers are busy and objects wait.
     pub(super) saturated_since: Option<Timestamp>,
-    /// Since when workers are busy although no reconcile has ended, so that one of them has run since then.
+    /// Since when workers are busy although no reconcile has ended, so that one of them has run
+    /// since then.
     pub(super) unended_since: Option<Timestamp>,
     pub(super) backlog: Option<Backlog>,
-    /// The shortest queue in each part of the window, the latest last, and when the current part began.
+    /// The shortest queue in each part of the window, the latest last, and when the current part
+    /// began.
     depths: VecDeque<u64>,
     part_began: Option<Timestamp>,
     /// The longest running time, in seconds, of a reconcile that then succeeded.
@@ -119,8 +126,9 @@ pub(super) fn kept_until(at: Timestamp, view: &MetricsView) -> Timestamp {
 // === impl History ===
 
 impl History {
-    /// Takes a scrape. `earlier` is the one before it, unless it was of another process. `open` holds the open findings about
-    /// controllers. Returns whether a reconcile has panicked in between.
+    /// Takes a scrape. `earlier` is the one before it, unless it was of another process. `open`
+    /// holds the open findings about controllers. Returns whether a reconcile has panicked in
+    /// between.
     pub(super) fn update(
         &mut self,
         now: Timestamp,
@@ -131,23 +139,30 @@ impl History {
         settings: &Settings,
     ) -> bool {
         self.update_requests(now, earlier, view, restarted, settings);
-        self.controllers.retain(|name, _| view.controllers.iter().any(|controller| controller.name == *name));
+        self.controllers
+            .retain(|name, _| view.controllers.iter().any(|controller| controller.name == *name));
+
         let gap = earlier.is_none_or(|(at, _)| now.since(at) > STALE_AFTER);
         let mut panicked = false;
         for controller in view.controllers.iter().take(MAX_CONTROLLERS) {
-            let known =
-                earlier.and_then(|(_, view)| view.controllers.iter().find(|known| known.name == controller.name));
+            let known = earlier.and_then(|(_, view)| {
+                view.controllers.iter().find(|known| known.name == controller.name)
+            });
             let history = self.controllers.entry(controller.name.clone()).or_default();
             let subject = Subject::Controller { name: controller.name.clone() };
             let is_open = |code| !restarted && open.contains(&(code, subject.clone()));
+
             if gap || restarted {
                 history.forget_states(is_open);
             }
+
             panicked |= history.update(now, known, controller, restarted, settings);
-            let known = known.filter(|_| !restarted && (!gap || is_open(FindingCode::ReconcileStuck)));
+            let known =
+                known.filter(|_| !restarted && (!gap || is_open(FindingCode::ReconcileStuck)));
             history.update_unended(earlier.map(|(at, _)| at).zip(known), controller);
             history.update_sync(now, controller);
         }
+
         panicked
     }
 
@@ -162,39 +177,53 @@ impl History {
         let Some((earlier_at, earlier)) = earlier else { return };
         let (mut all, mut failed, mut forbidden, mut conflicts) = (0_u64, 0_u64, 0_u64, 0_u64);
         for (code, count) in &view.requests {
-            let known = earlier.requests.iter().find(|(other, _)| other == code).map(|(_, count)| *count);
+            let known =
+                earlier.requests.iter().find(|(other, _)| other == code).map(|(_, count)| *count);
+
             // A code appears with its first request.
-            let new = if earlier.requests.is_empty() { 0 } else { grown(Some(known.unwrap_or(0)), *count, restarted) };
+            let new = if earlier.requests.is_empty() {
+                0
+            } else {
+                grown(Some(known.unwrap_or(0)), *count, restarted)
+            };
+
             all = all.saturating_add(new);
             match code.as_str() {
                 "403" => forbidden = new,
                 "409" => conflicts = new,
                 "429" | "<error>" => failed = failed.saturating_add(new),
-                code if code.len() == 3 && code.starts_with('5') => failed = failed.saturating_add(new),
+                code if code.len() == 3 && code.starts_with('5') => {
+                    failed = failed.saturating_add(new)
+                }
                 _ => {}
             }
         }
+
         let window = settings.api_window;
         let was_calm = self.failed.counts.is_empty();
         self.requests.add(now, all, window);
         self.failed.add(now, failed, window);
+
         if self.failed.counts.is_empty() {
             self.calm = None;
         } else if was_calm {
             self.calm = Some((earlier_at, queued(earlier)));
         }
+
         self.forbidden.add(now, forbidden, window);
         self.conflicts.add(now, conflicts, Span::hours(1));
     }
 
-    /// Returns when the last scrape was before requests began to fail within the window, and the length of the queues then.
+    /// Returns when the last scrape was before requests began to fail within the window, and the
+    /// length of the queues then.
     pub(super) fn calm(&self) -> Option<(Timestamp, u64)> {
         self.calm
     }
 
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         self.calm.iter_mut().for_each(|(at, _)| *at = at.shifted(by_ms));
-        let windows = [&mut self.requests, &mut self.failed, &mut self.forbidden, &mut self.conflicts];
+        let windows =
+            [&mut self.requests, &mut self.failed, &mut self.forbidden, &mut self.conflicts];
         windows.into_iter().for_each(|window| window.clock_stepped(by_ms));
         self.controllers.values_mut().for_each(|history| history.clock_stepped(by_ms));
     }
@@ -212,32 +241,43 @@ impl Loop {
         settings: &Settings,
     ) -> bool {
         // A counter may appear only with its first event.
-        let since = |of: fn(&ControllerView) -> Option<u64>| Some(grown(of(earlier?), of(view)?, restarted));
+        let since = |of: fn(&ControllerView) -> Option<u64>| {
+            Some(grown(of(earlier?), of(view)?, restarted))
+        };
         let (succeeded, failed) = (since(|view| view.succeeded), since(|view| view.failed));
         let errors = failed.unwrap_or(0);
         let running = |view: &ControllerView| view.longest_running_seconds.unwrap_or(0.0);
+
         // One that a restart has ended shows nothing.
-        let is_same = !restarted && earlier.is_some_and(|earlier| earlier.succeeded <= view.succeeded);
+        let is_same =
+            !restarted && earlier.is_some_and(|earlier| earlier.succeeded <= view.succeeded);
         let succeeds = is_same && succeeded > Some(0) && errors == 0;
         let ended = earlier.map(running).filter(|was| succeeds && *was > running(view));
+
         self.longest = self.longest.max(ended.unwrap_or(0.0));
         match succeeded {
             Some(0) if errors > 0 => {
-                let failing = self.failing.get_or_insert(Failing { since: now, last: now, errors: 0 });
+                let failing =
+                    self.failing.get_or_insert(Failing { since: now, last: now, errors: 0 });
                 failing.last = now;
                 failing.errors = failing.errors.saturating_add(errors);
             }
             Some(0) => {}
             _ => self.failing = None,
         }
+
         self.succeeded = succeeded.filter(|new| *new > 0).map(|_| now).or(self.succeeded);
         self.errors.add(now, errors, settings.reconcile_failing_after);
+
         let panics = since(|view| view.panicked).unwrap_or(0);
         self.panics.add(now, panics, settings.restart_window);
-        let is_busy = view.workers_max.is_some_and(|max| max > 0) && view.workers_busy >= view.workers_max;
+
+        let is_busy =
+            view.workers_max.is_some_and(|max| max > 0) && view.workers_busy >= view.workers_max;
         let is_saturated = is_busy && view.queue_depth.is_some_and(|depth| depth > 0);
         self.saturated_since = is_saturated.then(|| self.saturated_since.unwrap_or(now));
         self.update_queue(now, view.queue_depth, settings);
+
         panics > 0
     }
 
@@ -249,28 +289,37 @@ impl Loop {
         let backlog = (depth > u64::from(settings.queue_backlog)).then(|| {
             let new = Backlog { since: now, reference: depth, stands: false };
             let known = self.backlog.unwrap_or(new);
-            // A queue that shrinks is the end of a backlog, such as after the start of the operator.
+
+            // A queue that shrinks is the end of a backlog, such as after the start of the
+            // operator.
             let shrinks = !known.stands && depth < known.reference / 10 * 9;
             if shrinks { new } else { known }
         });
+
         self.backlog = backlog.map(|backlog| {
             let stands = backlog.stands || now.since(backlog.since) >= settings.queue_backlog_after;
             Backlog { stands, ..backlog }
         });
         let part = Span(settings.queue_growth_window.0 / GROWTH_PARTS as i64);
-        match self.depths.back_mut().filter(|_| self.part_began.is_some_and(|began| now.since(began) < part)) {
+        match self
+            .depths
+            .back_mut()
+            .filter(|_| self.part_began.is_some_and(|began| now.since(began) < part))
+        {
             Some(least) => *least = depth.min(*least),
             None => {
                 self.part_began = Some(now);
                 if self.depths.len() > GROWTH_PARTS {
                     self.depths.pop_front();
                 }
+
                 self.depths.push_back(depth);
             }
         }
     }
 
-    /// Returns by how much the queue has grown if it has only grown over the whole window. The last part is not complete.
+    /// Returns by how much the queue has grown if it has only grown over the whole window. The last
+    /// part is not complete.
     pub(super) fn growth(&self) -> Option<u64> {
         let complete: Vec<u64> = self.depths.iter().take(GROWTH_PARTS).copied().collect();
         let (first, last) = (complete.first().copied()?, complete.last().copied()?);
@@ -279,31 +328,49 @@ impl Loop {
         let is_steady = pairs().all(|(a, b)| b >= a) && rising >= GROWTH_PARTS / 2;
         let grown = last.saturating_sub(first);
         let is_whole = self.depths.len() > GROWTH_PARTS;
-        (is_whole && is_steady && grown >= MIN_GROWTH && last >= first.saturating_mul(2)).then_some(grown)
+
+        (is_whole && is_steady && grown >= MIN_GROWTH && last >= first.saturating_mul(2))
+            .then_some(grown)
     }
 
-    /// Notes whether a reconcile that ran at the scrape before still runs: none has ended in between.
-    fn update_unended(&mut self, earlier: Option<(Timestamp, &ControllerView)>, view: &ControllerView) {
+    /// Notes whether a reconcile that ran at the scrape before still runs: none has ended in
+    /// between.
+    fn update_unended(
+        &mut self,
+        earlier: Option<(Timestamp, &ControllerView)>,
+        view: &ControllerView,
+    ) {
         let busy = |view: &ControllerView| view.workers_busy.is_some_and(|workers| workers > 0);
-        let ended = |view: &ControllerView| Some((view.reconcile_seconds?.count, view.succeeded, view.failed));
-        let same =
-            earlier.filter(|(_, earlier)| busy(earlier) && ended(earlier).is_some() && ended(earlier) == ended(view));
+        let ended = |view: &ControllerView| {
+            Some((view.reconcile_seconds?.count, view.succeeded, view.failed))
+        };
+        let same = earlier.filter(|(_, earlier)| {
+            busy(earlier) && ended(earlier).is_some() && ended(earlier) == ended(view)
+        });
         let since = same.filter(|_| busy(view)).map(|(at, _)| at);
+
         self.unended_since = since.map(|at| self.unended_since.unwrap_or(at));
     }
 
     /// Notes whether objects wait although no reconcile has begun since the start of the process.
     fn update_sync(&mut self, now: Timestamp, view: &ControllerView) {
-        let idle = view.succeeded == Some(0) && view.failed.unwrap_or(0) == 0 && view.workers_busy.unwrap_or(0) == 0;
+        let idle = view.succeeded == Some(0)
+            && view.failed.unwrap_or(0) == 0
+            && view.workers_busy.unwrap_or(0) == 0;
         let unsynced = idle && view.queue_depth.is_some_and(|depth| depth > 0);
+
         self.unsynced_since = unsynced.then(|| self.unsynced_since.unwrap_or(now));
     }
 
-    /// Forgets the states that may have ended while nobody looked, except those whose finding `is_open`.
+    /// Forgets the states that may have ended while nobody looked, except those whose finding
+    /// `is_open`.
     fn forget_states(&mut self, is_open: impl Fn(FindingCode) -> bool) {
-        self.saturated_since = self.saturated_since.filter(|_| is_open(FindingCode::WorkersSaturated));
+        self.saturated_since =
+            self.saturated_since.filter(|_| is_open(FindingCode::WorkersSaturated));
         self.unended_since = self.unended_since.filter(|_| is_open(FindingCode::ReconcileStuck));
-        self.unsynced_since = self.unsynced_since.filter(|_| is_open(FindingCode::InformerNotSynced));
+        self.unsynced_since =
+            self.unsynced_since.filter(|_| is_open(FindingCode::InformerNotSynced));
+
         if !is_open(FindingCode::QueueBacklog) {
             (self.backlog, self.part_began) = (None, None);
             self.depths.clear();
@@ -317,8 +384,14 @@ impl Loop {
             shift(&mut failing.last);
         });
         self.backlog.iter_mut().for_each(|backlog| shift(&mut backlog.since));
-        let states =
-            [&mut self.succeeded, &mut self.saturated_since, &mut self.unended_since, &mut self.unsynced_since];
+
+        let states = [
+            &mut self.succeeded,
+            &mut self.saturated_since,
+            &mut self.unended_since,
+            &mut self.unsynced_since,
+        ];
+
         let instants = states.into_iter().chain([&mut self.part_began]);
         instants.flatten().for_each(shift);
         self.errors.clock_stepped(by_ms);
@@ -332,12 +405,16 @@ impl Window {
     /// Adds a count, and forgets those that are older than `keep`.
     fn add(&mut self, now: Timestamp, count: u64, keep: Span) {
         let from = now.before(keep);
-        while self.counts.front().is_some_and(|(at, _)| *at <= from) || self.counts.len() >= MAX_COUNTS {
+        while self.counts.front().is_some_and(|(at, _)| *at <= from)
+            || self.counts.len() >= MAX_COUNTS
+        {
             self.counts.pop_front();
         }
+
         if count == 0 {
             return;
         }
+
         self.latest = Some(now);
         let grain = Span(GRAIN.0.min(keep.0 / MIN_PARTS).max(keep.0 / MAX_PARTS));
         match self.counts.back_mut().filter(|(at, _)| now.since(*at) < grain) {
@@ -348,7 +425,10 @@ impl Window {
 
     /// Returns the sum of the counts since `from`.
     pub(super) fn since(&self, from: Timestamp) -> u64 {
-        self.counts.iter().filter(|(at, _)| *at >= from).fold(0, |sum, (_, count)| sum.saturating_add(*count))
+        self.counts
+            .iter()
+            .filter(|(at, _)| *at >= from)
+            .fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
     /// Returns the sum of all counts.
@@ -378,10 +458,14 @@ impl Window {
 
 /// Returns the number of objects in the queues of all controllers; zero if it is not known.
 pub(super) fn queued(view: &MetricsView) -> u64 {
-    view.controllers.iter().filter_map(|controller| controller.queue_depth).fold(0, u64::saturating_add)
+    view.controllers
+        .iter()
+        .filter_map(|controller| controller.queue_depth)
+        .fold(0, u64::saturating_add)
 }
 
-/// Returns by how much a counter has grown. One that became smaller, or is of another process, began at zero.
+/// Returns by how much a counter has grown. One that became smaller, or is of another process,
+/// began at zero.
 fn grown(earlier: Option<u64>, now: u64, restarted: bool) -> u64 {
     let earlier = earlier.filter(|earlier| !restarted && *earlier <= now);
     now - earlier.unwrap_or(0)

@@ -50,31 +50,37 @@ impl Leaders {
         if self.leases.len() >= MAX_LEASES && !self.leases.contains_key(&lease.name) {
             return;
         }
+
         let known = self.leases.entry(lease.name.clone()).or_default();
         if known.holder != lease.holder {
             let pod = pod_of_holder(&lease.holder);
             let now_there = view.pods.iter().find(|seen| seen.name == pod);
-            let hash = now_there.map(|pod| pod.revision.hash.clone()).filter(|hash| !hash.is_empty());
+            let hash =
+                now_there.map(|pod| pod.revision.hash.clone()).filter(|hash| !hash.is_empty());
             let revision = hash.unwrap_or_else(|| template_hash(pod, &view.name).to_owned());
+
             if !known.holder.is_empty() && !known.is_replaced(&revision, view) {
                 if known.changes.len() >= MAX_CHANGES {
                     known.changes.pop_front();
                 }
                 known.changes.push_back((now, pod_of_holder(&known.holder).to_owned()));
             }
+
             (known.holder, known.revision) = (lease.holder.clone(), revision);
         }
+
         let pod = pod_of_holder(&known.holder);
         if let Some(seen) = view.pods.iter().find(|seen| seen.name == pod) {
             known.uid.clone_from(&seen.uid);
         }
     }
 
-    /// Returns the changes of the leader without a rollout: the lease, when, and the Pod that led before.
+    /// Returns the changes of the leader without a rollout: the lease, when, and the Pod that led
+    /// before.
     pub(super) fn changes(&self) -> impl Iterator<Item = (&str, Timestamp, &str)> {
-        self.leases
-            .iter()
-            .flat_map(|(lease, known)| known.changes.iter().map(|(at, before)| (lease.as_str(), *at, before.as_str())))
+        self.leases.iter().flat_map(|(lease, known)| {
+            known.changes.iter().map(|(at, before)| (lease.as_str(), *at, before.as_str()))
+        })
     }
 
     /// Returns when another replica than that of this process last led.
@@ -92,13 +98,18 @@ impl Leaders {
 // === impl Leadership ===
 
 impl Leadership {
-    /// Returns whether the leader had to go: its Pod is gone, terminates or was evicted, or a rollout brings another revision.
+    /// Returns whether the leader had to go: its Pod is gone, terminates or was evicted, or a
+    /// rollout brings another revision.
     fn is_replaced(&self, revision: &str, view: &OperatorView) -> bool {
-        let is_rollout = !revision.is_empty() && !self.revision.is_empty() && revision != self.revision;
+        let is_rollout =
+            !revision.is_empty() && !self.revision.is_empty() && revision != self.revision;
         let pod = pod_of_holder(&self.holder);
         let stays = |uid: &str, name: &str| name == pod && (self.uid.is_empty() || uid == self.uid);
-        let stays =
-            view.pods.iter().any(|seen| stays(&seen.uid, &seen.name) && seen.deleted.is_none() && !has_ended(seen));
+        let stays = view
+            .pods
+            .iter()
+            .any(|seen| stays(&seen.uid, &seen.name) && seen.deleted.is_none() && !has_ended(seen));
+
         is_rollout || (view.complete && !stays)
     }
 }
@@ -115,26 +126,32 @@ impl Model {
             if known.is_some_and(|known| !known.holder.is_empty()) && changes {
                 self.traces.operator_changed(self.now, OperatorChange::LeaderChanged);
             }
+
             self.operator.leaders.note(self.now, lease, view);
             self.reviews.operator |= changes;
         }
     }
 
-    /// Notes when another replica than that of this process has led. Without a Pod of its own, loopwatch sees all of them.
+    /// Notes when another replica than that of this process has led. Without a Pod of its own,
+    /// loopwatch sees all of them.
     pub(crate) fn note_other_leader(&mut self) {
         let Some(view) = &self.operator.view else { return };
         let Some(own) = view.pods.iter().find(|pod| pod.own) else { return };
-        let is_there = |pod: &str| !view.complete || view.pods.iter().any(|seen| seen.name == pod && !has_ended(seen));
+        let is_there = |pod: &str| {
+            !view.complete || view.pods.iter().any(|seen| seen.name == pod && !has_ended(seen))
+        };
         let is_other = |holder: &str| {
             let pod = pod_of_holder(holder);
             pod != own.name && is_of_workload(holder, &view.name) && is_there(pod)
         };
-        let others = self.controllers.seen_in(&view.namespace, is_other).map(|(_, lease)| lease.alive).max();
+
+        let others =
+            self.controllers.seen_in(&view.namespace, is_other).map(|(_, lease)| lease.alive).max();
         self.operator.leaders.elsewhere = self.operator.leaders.elsewhere.max(others);
     }
 
-    /// Returns the operator's lease, with its name. If it has several, the one that was renewed last. `None` if it has none,
-    /// or if loopwatch cannot see the leases.
+    /// Returns the operator's lease, with its name. If it has several, the one that was renewed
+    /// last. `None` if it has none, or if loopwatch cannot see the leases.
     pub(super) fn operator_lease(&self) -> Option<(&str, &SeenLease)> {
         let view = self.operator.view.as_ref()?;
         let is_own = |holder: &str| is_of_workload(holder, &view.name);
@@ -154,56 +171,89 @@ impl Model {
     /// Detects that nobody leads although Pods run, and that the leader changes again and again.
     pub(super) fn leader_verdicts(&self, verdicts: &mut Verdicts) {
         match self.leader_absent() {
-            Ok(detection) => detection.into_iter().for_each(|found| verdicts.push(self.operator_subject(), found)),
+            Ok(detection) => detection
+                .into_iter()
+                .for_each(|found| verdicts.push(self.operator_subject(), found)),
             Err(()) => verdicts.keep(FindingCode::LeaderAbsent),
         }
+
         let window = self.settings.leader_window;
         let from = self.now.before(window);
         let Some(view) = &self.operator.view else { return };
         let flaps = self.operator.leaders.leases.iter().filter_map(|(name, known)| {
-            let recent: Vec<&(Timestamp, String)> = known.changes.iter().filter(|(at, _)| *at > from).collect();
+            let recent: Vec<&(Timestamp, String)> =
+                known.changes.iter().filter(|(at, _)| *at > from).collect();
             let (first, _) = recent.first()?;
             Some((recent.len(), *first, name, known, recent))
         });
-        let Some((changes, first, name, known, recent)) = flaps.max_by_key(|(changes, ..)| *changes) else { return };
+
+        let Some((changes, first, name, known, recent)) =
+            flaps.max_by_key(|(changes, ..)| *changes)
+        else {
+            return;
+        };
+
         verdicts.look_again(Some(first.after(window)));
         if changes < self.settings.leader_transitions as usize {
             return;
         }
-        // Without all Pods in view, each change may be the end of a Pod. A Pod that leads again was still there.
-        let led: BTreeSet<&str> =
-            recent.iter().map(|(_, pod)| pod.as_str()).chain([pod_of_holder(&known.holder)]).collect();
+
+        // Without all Pods in view, each change may be the end of a Pod. A Pod that leads again was
+        // still there.
+        let led: BTreeSet<&str> = recent
+            .iter()
+            .map(|(_, pod)| pod.as_str())
+            .chain([pod_of_holder(&known.holder)])
+            .collect();
         let returned = led.len() <= changes;
-        let detection = Detection::new(self.now, FindingCode::LeaderFlapping, first, self.now, || {
-            Evidence::new()
-                .text("lease", name)
-                .text("holder", known.holder.clone())
-                .with("transitions", Value::Count(changes as i64))
-                .with("window", Value::Span(window))
-        });
+        let detection =
+            Detection::new(self.now, FindingCode::LeaderFlapping, first, self.now, || {
+                Evidence::new()
+                    .text("lease", name)
+                    .text("holder", known.holder.clone())
+                    .with("transitions", Value::Count(changes as i64))
+                    .with("window", Value::Span(window))
+            });
+
         verdicts.push(self.operator_subject(), detection.suspected_if(!view.complete && !returned));
     }
 
     /// Returns `Err` while loopwatch cannot see the operator.
     fn leader_absent(&self) -> Result<Option<Detection>, ()> {
-        let (Some(view), Some((name, lease))) = (&self.operator.view, self.operator_lease()) else { return Ok(None) };
+        let (Some(view), Some((name, lease))) = (&self.operator.view, self.operator_lease()) else {
+            return Ok(None);
+        };
         let looked_since = self.operator_sighted().ok_or(())?;
         if !self.leases.exists(&view.namespace, name) {
             return Ok(None); // somebody has removed it, because nobody needs it
         }
-        let leading = || self.fresh_instances().filter_map(|(_, _, i)| i.metrics.as_ref().and_then(|(_, m)| m.leading));
+
+        let leading = || {
+            self.fresh_instances()
+                .filter_map(|(_, _, i)| i.metrics.as_ref().and_then(|(_, m)| m.leading))
+        };
         if self.pods_say() != PodsSay::Running || leading().any(|leads| leads) {
             return Ok(None);
         }
-        let containers = view.pods.iter().filter(|pod| pod.deleted.is_none()).filter_map(|pod| pod.containers.first());
+
+        let containers = view
+            .pods
+            .iter()
+            .filter(|pod| pod.deleted.is_none())
+            .filter_map(|pod| pod.containers.first());
+
         // Each Pod that has just started needs time to take the lease.
-        let running: Vec<Timestamp> = containers.filter_map(|container| container.running_since).collect();
+        let running: Vec<Timestamp> =
+            containers.filter_map(|container| container.running_since).collect();
         let Some(oldest) = running.iter().min().copied() else { return Ok(None) };
         let since = lease.alive;
-        let from = [looked_since, oldest.min(self.now)].into_iter().chain(self.operator_written()).max();
+        let from =
+            [looked_since, oldest.min(self.now)].into_iter().chain(self.operator_written()).max();
         let due = since.max(from.unwrap_or(since)).after(self.settings.leader_absent_after);
+
         // After an upgrade, the operator may not elect a leader any more, or use another lease.
         let holder = pod_of_holder(&lease.holder);
+
         // The Pods of a StatefulSet keep their names.
         let uid = self.operator.leaders.leases.get(name).map_or("", |led| led.uid.as_str());
         let has_led = |pod: &PodView| pod.name == holder && (uid.is_empty() || pod.uid == uid);
@@ -215,6 +265,7 @@ impl Model {
                 .with("absent_for", Value::Age(since))
                 .with("running_pods", Value::Count(running.len() as i64))
         });
+
         Ok(Some(detection.suspected_if(!is_known)))
     }
 }
@@ -223,11 +274,13 @@ impl Model {
 pub(super) fn is_of_workload(holder: &str, workload: &str) -> bool {
     let pod = pod_of_holder(holder);
     let rest = pod.strip_prefix(workload).and_then(|rest| rest.strip_prefix('-'));
-    pod == workload || rest.is_some_and(|rest| !rest.is_empty() && rest.split('-').count() <= GENERATED_PARTS)
+    pod == workload
+        || rest.is_some_and(|rest| !rest.is_empty() && rest.split('-').count() <= GENERATED_PARTS)
 }
 
 /// Returns the hash of the template in the name of a Deployment's Pod; empty if it has none.
 fn template_hash<'a>(pod: &'a str, workload: &str) -> &'a str {
-    let rest = pod.strip_prefix(workload).and_then(|rest| rest.strip_prefix('-')).unwrap_or_default();
+    let rest =
+        pod.strip_prefix(workload).and_then(|rest| rest.strip_prefix('-')).unwrap_or_default();
     rest.split_once('-').map_or("", |(hash, _)| hash)
 }

@@ -1,5 +1,6 @@
-//! The verdicts about the control loops of the operator, as its metrics show them. Each is judged at a scrape, so that
-//! nothing opens between two scrapes. Of several replicas, only the leader is judged: a standby without work is healthy.
+//! The verdicts about the control loops of the operator, as its metrics show them. Each is judged
+//! at a scrape, so that nothing opens between two scrapes. Of several replicas, only the leader is
+//! judged: a standby without work is healthy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +14,19 @@ use crate::observation::{ControllerView, InstanceName, Role};
 use crate::snapshot::ObjectState;
 use crate::time::{Span, Timestamp};
 
-/// The time without an error after which a controller no longer counts as failing. The longest backoff of client-go is
-/// 1,000 s.
+/// The time without an error after which a controller no longer counts as failing. The longest
+/// backoff of client-go is 1,000 s.
 const FAILURE_OVER_AFTER: Span = Span::mins(20);
 
-/// How many times as long as one that succeeded before a reconcile may run. The mean of all reconciles hides a few long ones.
+/// How many times as long as one that succeeded before a reconcile may run. The mean of all
+/// reconciles hides a few long ones.
 const TIMES_LONGEST: f64 = 2.0;
 
 /// The longest time that such a reconcile allows another one.
 const LONGEST_LEARNED: Span = Span::hours(4);
 
-/// How much longer than its caches may take to fill a controller must be without a first reconcile although objects wait.
+/// How much longer than its caches may take to fill a controller must be without a first reconcile
+/// although objects wait.
 const UNSYNCED_FOR: Span = Span::mins(1);
 
 /// One controller of an instance at its last scrape.
@@ -55,7 +58,8 @@ impl Model {
     pub(super) fn loop_verdicts(&self, verdicts: &mut Verdicts) {
         let mut found: BTreeMap<(FindingCode, String), Detection> = BTreeMap::new();
         for (name, at, instance) in self.judged_instances() {
-            verdicts.look_again(instance.metrics.as_ref().map(|(_, metrics)| fresh_until(at, metrics)));
+            verdicts
+                .look_again(instance.metrics.as_ref().map(|(_, metrics)| fresh_until(at, metrics)));
             for (controller, detection) in self.of_instance(name, at, instance) {
                 let known = found.get(&(detection.code, controller.clone()));
                 if known.is_none_or(|known| detection.since < known.since) {
@@ -63,51 +67,79 @@ impl Model {
                 }
             }
         }
+
         for ((_, name), detection) in found {
             verdicts.push(Subject::Controller { name }, detection);
         }
+
         for (name, at, instance, until) in self.unseen_instances() {
             verdicts.look_again(Some(until));
             for (name, detection) in self.of_instance(name, at, instance) {
                 verdicts.keep_about(Subject::Controller { name }, detection.code);
             }
+
             let requests = [
                 (FindingCode::ApiErrors, &instance.history.failed),
                 (FindingCode::ApiForbidden, &instance.history.forbidden),
             ];
-            requests.iter().filter(|(_, window)| window.sum() > 0).for_each(|(code, _)| verdicts.keep(*code));
+
+            requests
+                .iter()
+                .filter(|(_, window)| window.sum() > 0)
+                .for_each(|(code, _)| verdicts.keep(*code));
         }
     }
 
-    /// Returns the problems that the last scrape of an instance has shown, each with the name of its controller.
-    fn of_instance(&self, name: &str, at: Timestamp, instance: &Instance) -> Vec<(String, Detection)> {
+    /// Returns the problems that the last scrape of an instance has shown, each with the name of
+    /// its controller.
+    fn of_instance(
+        &self,
+        name: &str,
+        at: Timestamp,
+        instance: &Instance,
+    ) -> Vec<(String, Detection)> {
         let controllers = instance.metrics.iter().flat_map(|(_, metrics)| &metrics.controllers);
-        let known = controllers.filter_map(|view| Some((view, instance.history.controllers.get(&view.name)?)));
+        let known = controllers
+            .filter_map(|view| Some((view, instance.history.controllers.get(&view.name)?)));
         let shown = known.flat_map(|(view, own)| {
             let scraped = Scraped { at, instance: name, history: &instance.history, own, view };
-            let found: Vec<_> = OF_CONTROLLERS.iter().filter_map(|detect| detect(self, &scraped)).collect();
+            let found: Vec<_> =
+                OF_CONTROLLERS.iter().filter_map(|detect| detect(self, &scraped)).collect();
             found.into_iter().map(|detection| (view.name.clone(), detection))
         });
+
         shown.collect()
     }
 
-    /// Returns the instances that do the work but can no longer be scraped, and until when the findings that their last scrape has
-    /// shown stay open. None if the operator is down: then it has no controllers that could work.
+    /// Returns the instances that do the work but can no longer be scraped, and until when the
+    /// findings that their last scrape has shown stay open. None if the operator is down: then it
+    /// has no controllers that could work.
     fn unseen_instances(&self) -> Vec<(&str, Timestamp, &Instance, Timestamp)> {
         let is_led = self.fresh_instances().any(|(_, _, instance)| leading(instance) == Some(true));
         if is_led || self.operator.down || self.operator_up() == Some(false) {
             return Vec::new();
         }
-        let scraped = self.operator.instances.iter().filter(|(name, _)| self.operator.may_run(name));
+
+        let scraped =
+            self.operator.instances.iter().filter(|(name, _)| self.operator.may_run(name));
         let unseen = scraped.filter_map(|(name, instance)| {
             let (at, metrics) = instance.metrics.as_ref()?;
             let until = kept_until(*at, metrics);
             let is_unseen = fresh_until(*at, metrics) <= self.now && self.now < until;
             let container = self.operator.pod_of(name).and_then(|pod| pod.containers.first());
+
             // Its reconciles have ended with the process that was scraped.
-            let is_same = container.and_then(|container| container.running_since).is_none_or(|since| since <= *at);
-            (is_unseen && is_same && self.may_lead(name, instance)).then_some((name.as_str(), *at, instance, until))
+            let is_same = container
+                .and_then(|container| container.running_since)
+                .is_none_or(|since| since <= *at);
+            (is_unseen && is_same && self.may_lead(name, instance)).then_some((
+                name.as_str(),
+                *at,
+                instance,
+                until,
+            ))
         });
+
         unseen.collect()
     }
 
@@ -121,13 +153,16 @@ impl Model {
         }
     }
 
-    /// Returns the instances with recent metrics that do the work: those that lead, as far as this is known.
+    /// Returns the instances with recent metrics that do the work: those that lead, as far as this
+    /// is known.
     fn judged_instances(&self) -> Vec<(&str, Timestamp, &Instance)> {
         let fresh: Vec<_> = self.fresh_instances().collect();
-        let is_leader = |(_, _, instance): &&(&str, Timestamp, &Instance)| leading(instance) == Some(true);
+        let is_leader =
+            |(_, _, instance): &&(&str, Timestamp, &Instance)| leading(instance) == Some(true);
         if fresh.iter().any(|row| is_leader(&row)) {
             return fresh.iter().filter(is_leader).copied().collect();
         }
+
         fresh.into_iter().filter(|(name, _, instance)| self.may_lead(name, instance)).collect()
     }
 
@@ -143,10 +178,12 @@ impl Model {
     /// Returns when a reconcile of each controller last succeeded, as far as scrapes have shown it.
     pub(super) fn controllers_succeeded(&self) -> BTreeMap<String, Timestamp> {
         let mut latest = BTreeMap::<String, Timestamp>::new();
-        let histories = self.operator.instances.values().flat_map(|instance| &instance.history.controllers);
+        let histories =
+            self.operator.instances.values().flat_map(|instance| &instance.history.controllers);
         for (name, at) in histories.filter_map(|(name, own)| Some((name, own.succeeded?))) {
             latest.entry(name.clone()).and_modify(|known| *known = at.max(*known)).or_insert(at);
         }
+
         latest
     }
 
@@ -166,20 +203,31 @@ impl Model {
         let failing = scraped.own.failing?;
         let lasted = scraped.at.since(failing.since) >= self.settings.reconcile_failing_after;
         let recent = scraped.at.since(failing.last) < FAILURE_OVER_AFTER;
+
         if !lasted || !recent || failing.errors < u64::from(self.settings.reconcile_errors) {
             return None;
         }
+
         let conflicts = scraped.history.conflicts.since(failing.since);
         let skipped = self.skipped_objects(&scraped.view.name);
-        let detection = self.of_loop(scraped, FindingCode::ReconcileFailing, failing.since, |evidence| {
-            let evidence = evidence
-                .with("errors", Value::count(failing.errors))
-                .with("conflicts", Value::count(conflicts))
-                .with("failing_for", Value::Age(failing.since));
-            if skipped == 0 { evidence } else { evidence.with("skipped_objects", Value::count(skipped)) }
-        });
+        let detection =
+            self.of_loop(scraped, FindingCode::ReconcileFailing, failing.since, |evidence| {
+                let evidence = evidence
+                    .with("errors", Value::count(failing.errors))
+                    .with("conflicts", Value::count(conflicts))
+                    .with("failing_for", Value::Age(failing.since));
+                if skipped == 0 {
+                    evidence
+                } else {
+                    evidence.with("skipped_objects", Value::count(skipped))
+                }
+            });
+
         // The operator tries again after a conflict, which is no failure.
-        Some(detection.suspected_if(conflicts.saturating_mul(10) >= failing.errors.saturating_mul(9)))
+        Some(
+            detection
+                .suspected_if(conflicts.saturating_mul(10) >= failing.errors.saturating_mul(9)),
+        )
     }
 
     /// Notes errors beside successes, which people may want to know.
@@ -196,8 +244,9 @@ impl Model {
         })
     }
 
-    /// Detects a reconcile that runs for much longer than usual. If the operator does not say how long its reconciles have been
-    /// running, at least one of them has run since the last one ended.
+    /// Detects a reconcile that runs for much longer than usual. If the operator does not say how
+    /// long its reconciles have been running, at least one of them has run since the last one
+    /// ended.
     fn reconcile_stuck(&self, scraped: &Scraped<'_>) -> Option<Detection> {
         let running = match scraped.view.longest_running_seconds {
             Some(longest) => seconds(longest),
@@ -207,14 +256,16 @@ impl Model {
         #[expect(clippy::cast_precision_loss, reason = "a mean needs only a few digits")]
         let usual = durations.map(|durations| seconds(durations.sum / durations.count as f64));
         let factor = i64::from(self.settings.reconcile_stuck_factor);
+
         let usually = Span(usual.unwrap_or_default().0.saturating_mul(factor));
         let before = seconds(scraped.own.longest * TIMES_LONGEST).min(LONGEST_LEARNED);
         let threshold = self.settings.reconcile_stuck_after.max(usually).max(before);
         (running > threshold).then(|| {
             let since = scraped.at.before(running);
             self.of_loop(scraped, FindingCode::ReconcileStuck, since, |evidence| {
-                let evidence =
-                    evidence.with("running_for", Value::Age(since)).with("threshold", Value::Span(threshold));
+                let evidence = evidence
+                    .with("running_for", Value::Age(since))
+                    .with("threshold", Value::Span(threshold));
                 evidence.with_some("usual", usual.map(Value::Span))
             })
         })
@@ -247,25 +298,36 @@ impl Model {
     fn queue_backlog(&self, scraped: &Scraped<'_>) -> Option<Detection> {
         let depth = Value::count(scraped.view.queue_depth?);
         if let Some(backlog) = scraped.own.backlog.filter(|backlog| backlog.stands) {
-            return Some(self.of_loop(scraped, FindingCode::QueueBacklog, backlog.since, |evidence| {
-                evidence
-                    .with("queue_depth", depth)
-                    .with("threshold", Value::Count(i64::from(self.settings.queue_backlog)))
-                    .with("backlog_for", Value::Age(backlog.since))
-            }));
+            return Some(self.of_loop(
+                scraped,
+                FindingCode::QueueBacklog,
+                backlog.since,
+                |evidence| {
+                    evidence
+                        .with("queue_depth", depth)
+                        .with("threshold", Value::Count(i64::from(self.settings.queue_backlog)))
+                        .with("backlog_for", Value::Age(backlog.since))
+                },
+            ));
         }
+
         let grown = scraped.own.growth()?;
         let window = self.settings.queue_growth_window;
         let since = scraped.at.before(window);
         Some(self.of_loop(scraped, FindingCode::QueueBacklog, since, |evidence| {
-            evidence.with("queue_depth", depth).with("growth", Value::count(grown)).with("window", Value::Span(window))
+            evidence
+                .with("queue_depth", depth)
+                .with("growth", Value::count(grown))
+                .with("window", Value::Span(window))
         }))
     }
 
-    /// Detects a controller that has not begun any reconcile although objects wait: the workers of controller-runtime start
-    /// after all informers have synced. No framework has a metric for that itself.
+    /// Detects a controller that has not begun any reconcile although objects wait: the workers of
+    /// controller-runtime start after all informers have synced. No framework has a metric for that
+    /// itself.
     fn informer_not_synced(&self, scraped: &Scraped<'_>) -> Option<Detection> {
         let since = scraped.own.unsynced_since?;
+
         // A standby that takes over fills its caches only then, however long its process has run.
         let due = since.after(self.settings.informer_sync_within).after(UNSYNCED_FOR);
         (scraped.at >= due).then(|| {
@@ -277,8 +339,8 @@ impl Model {
         })
     }
 
-    /// Returns the number of suspended objects of the kind that a controller reconciles; of all primary kinds if its name
-    /// names none.
+    /// Returns the number of suspended objects of the kind that a controller reconciles; of all
+    /// primary kinds if its name names none.
     fn skipped_objects(&self, controller: &str) -> u64 {
         let named = self.kind_of_controller(controller);
         let counted = self.watches.iter().filter(|watch| {
@@ -286,6 +348,7 @@ impl Model {
             watch.active && is_primary && named.is_none_or(|named| named == watch.kind)
         });
         let namespaces = counted.flat_map(|watch| &watch.namespaces);
+
         namespaces.map(|namespace| namespace.totals.states[ObjectState::Suspended as usize]).sum()
     }
 }

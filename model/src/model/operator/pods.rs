@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::observation::{ContainerEnd, ContainerView, MAX_PODS, OperatorView, PodView};
 use crate::time::{Span, Timestamp};
 
-/// How long a container must run after it ended before it counts as running. One that crashes again and again runs for
-/// seconds each time.
+/// How long a container must run after it ended before it counts as running. One that crashes again
+/// and again runs for seconds each time.
 pub(super) const PROVEN_AFTER: Span = Span::mins(1);
 
 /// How long after an outage of the API server an operator may still exit because of it.
@@ -32,8 +32,8 @@ pub(crate) struct Pods {
     idle_since: Option<Timestamp>,
     /// When loopwatch saw that the workload should have Pods again, after it should have had none.
     wanted_since: Option<Timestamp>,
-    /// Since when the workload should have no Pods, according to the latest view. If it was so when loopwatch first saw the
-    /// workload, since a Pod was last seen to run, or since the epoch.
+    /// Since when the workload should have no Pods, according to the latest view. If it was so when
+    /// loopwatch first saw the workload, since a Pod was last seen to run, or since the epoch.
     pub(super) unwanted_since: Option<Timestamp>,
     /// A view has shown the workload. The first one may not, because a request failed.
     knows_workload: bool,
@@ -72,7 +72,8 @@ pub(super) enum PodsSay {
     Nothing,
     /// It runs.
     Running,
-    /// It is meant not to run, or has no chance to run yet: until the instant, if there is one, nothing else matters.
+    /// It is meant not to run, or has no chance to run yet: until the instant, if there is one,
+    /// nothing else matters.
     Excused(Option<Timestamp>),
     /// It does not run.
     Down(Stopped),
@@ -88,7 +89,8 @@ pub(super) struct Stopped {
     pub(super) certain: bool,
     /// When the last container ended. A sign of life before that shows no life now.
     pub(super) ended: Timestamp,
-    /// Since when a container runs that does not count as running yet. A sign of life since then may be its last one.
+    /// Since when a container runs that does not count as running yet. A sign of life since then
+    /// may be its last one.
     pub(super) restarted: Option<Timestamp>,
     /// Whether the operator may soon run again by itself.
     pub(super) comeback: Comeback,
@@ -98,14 +100,16 @@ pub(super) struct Stopped {
     never_ran: bool,
 }
 
-/// Whether an operator that does not run may soon run again by itself. Of several Pods, the greatest value counts.
+/// Whether an operator that does not run may soon run again by itself. Of several Pods, the
+/// greatest value counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Comeback {
     /// Nothing shows that: there is no Pod, or its container has ended or cannot be created.
     Unlikely,
     /// The kubelet waits before it starts the container again.
     BacksOff,
-    /// The kubelet starts the container, or has just done so; or its end is not certain, because the Pod terminates.
+    /// The kubelet starts the container, or has just done so; or its end is not certain, because
+    /// the Pod terminates.
     Possible,
 }
 
@@ -122,7 +126,8 @@ enum PodState {
 // === impl PodState ===
 
 impl PodState {
-    /// Returns whether the container has stopped in a Pod that stays, so that the kubelet starts it again.
+    /// Returns whether the container has stopped in a Pod that stays, so that the kubelet starts it
+    /// again.
     fn crashes(&self) -> bool {
         matches!(self, Self::Stopped(stopped) if !stopped.is_over)
     }
@@ -131,7 +136,8 @@ impl PodState {
 // === impl Comeback ===
 
 impl Comeback {
-    /// Returns what the state of a container shows. After the restart of a node, it may take a while to create one.
+    /// Returns what the state of a container shows. After the restart of a node, it may take a
+    /// while to create one.
     fn of(container: &ContainerView) -> Self {
         match container.waiting.as_str() {
             _ if container.running_since.is_some() => Self::Possible,
@@ -145,9 +151,9 @@ impl Comeback {
 // === impl Pods ===
 
 impl Pods {
-    /// Takes a new view of the Pods. Returns the ends of containers since the last one, except those of Pods that terminate:
-    /// a process that a signal ends has an exit code, too. `up` is since when the source works; `None` if it has failed until
-    /// now.
+    /// Takes a new view of the Pods. Returns the ends of containers since the last one, except
+    /// those of Pods that terminate: a process that a signal ends has an exit code, too. `up` is
+    /// since when the source works; `None` if it has failed until now.
     pub(super) fn update(
         &mut self,
         now: Timestamp,
@@ -160,6 +166,7 @@ impl Pods {
         if self.viewed.replace(now).is_some_and(|viewed| up > viewed) {
             self.regained = Some(up);
         }
+
         let is_there = |uid: &String| view.pods.iter().any(|pod| pod.uid == *uid);
         self.histories.retain(|uid, _| is_there(uid));
         for pod in view.pods.iter().take(MAX_PODS) {
@@ -169,24 +176,39 @@ impl Pods {
                     let end = history.update(now, container, self.regained);
                     ends.extend(end.filter(|_| pod.deleted.is_none()));
                 }
-                None => drop(self.histories.insert(pod.uid.clone(), PodHistory::new(now, pod, container, window))),
+                None => drop(
+                    self.histories
+                        .insert(pod.uid.clone(), PodHistory::new(now, pod, container, window)),
+                ),
             }
         }
+
         if std::mem::replace(&mut self.running, view.pods.iter().any(runs)) {
             self.last_running = Some(now);
         }
+
         self.none_since = view.pods.is_empty().then(|| self.none_since.unwrap_or(now));
         let replicas = view.workload.as_ref().map(|workload| workload.replicas);
-        // Nothing shows since when a workload has been stopped that loopwatch sees for the first time.
-        let began = if self.knows_workload { now } else { self.last_running.unwrap_or(Timestamp(0)) };
+
+        // Nothing shows since when a workload has been stopped that loopwatch sees for the first
+        // time.
+        let began =
+            if self.knows_workload { now } else { self.last_running.unwrap_or(Timestamp(0)) };
         self.knows_workload |= replicas.is_some();
+
         let unwanted_since = (replicas == Some(0)).then(|| self.unwanted_since.unwrap_or(began));
-        if std::mem::replace(&mut self.unwanted_since, unwanted_since).is_some() && unwanted_since.is_none() {
+        if std::mem::replace(&mut self.unwanted_since, unwanted_since).is_some()
+            && unwanted_since.is_none()
+        {
             self.wanted_since = Some(now);
         }
-        let is_idle = !self.running && replicas.map_or(!view.pods.is_empty(), |replicas| replicas > 0);
+
+        let is_idle =
+            !self.running && replicas.map_or(!view.pods.is_empty(), |replicas| replicas > 0);
         self.idle_since = is_idle.then(|| self.idle_since.unwrap_or(now));
-        let recreates = view.workload.as_ref().is_some_and(|workload| workload.rolling && workload.recreates);
+
+        let recreates =
+            view.workload.as_ref().is_some_and(|workload| workload.rolling && workload.recreates);
         self.recreating_since = recreates.then(|| self.recreating_since.unwrap_or(now));
         ends
     }
@@ -197,25 +219,33 @@ impl Pods {
         if replicas == Some(0) || view.pods.iter().any(|pod| pod.own && pod.deleted.is_some()) {
             return PodsSay::Excused(None);
         }
+
         let live = || view.pods.iter().filter(|pod| pod.deleted.is_none());
         let states: Vec<PodState> = live().map(|pod| self.state(now, pod)).collect();
         if states.iter().any(|state| matches!(state, PodState::Running)) {
             return PodsSay::Running;
         }
+
         if let Some(until) = self.excused(&states, start_within).filter(|until| *until > now) {
             return PodsSay::Excused(Some(until));
         }
-        let Some(replicas) = replicas.or((!view.pods.is_empty()).then_some(u32::MAX)) else { return PodsSay::Nothing };
+
+        let Some(replicas) = replicas.or((!view.pods.is_empty()).then_some(u32::MAX)) else {
+            return PodsSay::Nothing;
+        };
         if view.pods.is_empty() {
             let stopped = |since: Timestamp| {
                 let since = self.wanted_since.map_or(since, |wanted| wanted.max(since));
                 Stopped { state: "no Pod".to_owned(), certain: true, ..never_started(since) }
             };
             let since = self.none_since.filter(|_| view.complete);
+
             return since.map_or(PodsSay::Nothing, |since| PodsSay::Down(stopped(since)));
         }
+
         // A rollout keeps the old Pod until the new one is ready, unless it recreates.
-        let is_alone = !view.workload.as_ref().is_some_and(|workload| workload.rolling && !workload.recreates);
+        let is_alone =
+            !view.workload.as_ref().is_some_and(|workload| workload.rolling && !workload.recreates);
         let certain = view.complete || (replicas == 1 && is_alone);
         match terminated(view) {
             Some((name, ended)) => match ended > now {
@@ -229,8 +259,8 @@ impl Pods {
         }
     }
 
-    /// Returns until when the operator has had no chance to run. A new Pod is no excuse for one that crashes beside it, nor
-    /// for those before it that never ran either.
+    /// Returns until when the operator has had no chance to run. A new Pod is no excuse for one
+    /// that crashes beside it, nor for those before it that never ran either.
     fn excused(&self, states: &[PodState], start_within: Span) -> Option<Timestamp> {
         let starting = states.iter().filter_map(|state| match state {
             PodState::Starting(at) => Some(*at),
@@ -238,11 +268,12 @@ impl Pods {
         });
         let starting = starting.filter(|_| !states.iter().any(PodState::crashes));
         let since = starting.chain(self.recreating_since).max()?;
+
         Some(since.min(self.idle_since.unwrap_or(since)).after(start_within))
     }
 
-    /// Returns the state of several Pods of which none runs: since the last of them stopped. New Pods, and those that ended
-    /// without a run, count only if there are no others.
+    /// Returns the state of several Pods of which none runs: since the last of them stopped. New
+    /// Pods, and those that ended without a run, count only if there are no others.
     fn down<'a>(
         &self,
         now: Timestamp,
@@ -253,6 +284,7 @@ impl Pods {
         let mut latest: Option<Stopped> = None;
         let crashes = states.iter().any(PodState::crashes);
         let has_run = states.iter().any(|state| matches!(state, PodState::Stopped(_)));
+
         for (pod, state) in live.zip(states) {
             let stopped = match state {
                 PodState::Stopped(stopped) if stopped.never_ran && crashes => continue,
@@ -261,6 +293,7 @@ impl Pods {
                 PodState::Starting(since) => never_started(*since),
                 PodState::Running | PodState::Unknown => return PodsSay::Nothing,
             };
+
             let state = format!("{}: {}", pod.name, stopped.state);
             let stopped = Stopped { state, certain, ..stopped };
             latest = Some(match latest {
@@ -270,41 +303,80 @@ impl Pods {
                     let restarted = other.restarted.into_iter().chain(stopped.restarted).min();
                     let comeback = other.comeback.max(stopped.comeback);
                     let last = if stopped.since >= other.since { stopped } else { other };
+
                     Stopped { ended, restarted, comeback, ..last }
                 }
             });
         }
+
         let Some(last) = latest else { return PodsSay::Nothing };
+
         // A Pod that ended long ago does not say when the one after it did.
         let ran = self.last_running(now).filter(|_| has_run && !crashes);
-        let since = [Some(last.since), ran, self.wanted_since].into_iter().flatten().max().unwrap_or(last.since);
+        let since = [Some(last.since), ran, self.wanted_since]
+            .into_iter()
+            .flatten()
+            .max()
+            .unwrap_or(last.since);
+
         PodsSay::Down(Stopped { since, ..last })
     }
 
     fn state(&self, now: Timestamp, pod: &PodView) -> PodState {
         let (history, container) = (self.histories.get(&pod.uid), pod.containers.first());
-        let (Some(history), Some(container)) = (history, container) else { return PodState::Unknown };
+        let (Some(history), Some(container)) = (history, container) else {
+            return PodState::Unknown;
+        };
         let ended = container.ended.as_ref();
         let end = ended.and_then(|ended| ended.finished).map(|finished| finished.min(now));
         let is_over = has_ended(pod);
+
         // Pods that a node rejects replace each other without end.
         let never_ran = is_over && end.is_none();
-        let stopped_seen = if never_ran { Some(self.idle_since.unwrap_or(now)) } else { history.stopped_seen };
-        let since = history.down_since.unwrap_or(end.or(stopped_seen).unwrap_or(history.first_seen)).min(now);
+        let stopped_seen =
+            if never_ran { Some(self.idle_since.unwrap_or(now)) } else { history.stopped_seen };
+        let since = history
+            .down_since
+            .unwrap_or(end.or(stopped_seen).unwrap_or(history.first_seen))
+            .min(now);
         let comeback = Comeback::of(container);
+
         let stopped = |state: String, restarted| {
             let ended = end.unwrap_or(since);
-            PodState::Stopped(Stopped { since, state, certain: false, ended, restarted, comeback, is_over, never_ran })
+            PodState::Stopped(Stopped {
+                since,
+                state,
+                certain: false,
+                ended,
+                restarted,
+                comeback,
+                is_over,
+                never_ran,
+            })
         };
+
         if let Some(running) = container.running_since {
             let is_proven = running.after(PROVEN_AFTER) <= now || end.is_none();
-            return if is_proven { PodState::Running } else { stopped("restarted".to_owned(), Some(running)) };
+            return if is_proven {
+                PodState::Running
+            } else {
+                stopped("restarted".to_owned(), Some(running))
+            };
         }
+
         if ended.is_none() && container.restarts == 0 && !is_over {
-            return PodState::Starting(pod.created.unwrap_or(history.first_seen).min(history.first_seen));
+            return PodState::Starting(
+                pod.created.unwrap_or(history.first_seen).min(history.first_seen),
+            );
         }
+
         let words = [&container.waiting, ended.map_or(&pod.phase, |ended| &ended.reason)];
-        let state = words.into_iter().find(|word| !word.is_empty()).cloned().unwrap_or_else(|| "stopped".to_owned());
+        let state = words
+            .into_iter()
+            .find(|word| !word.is_empty())
+            .cloned()
+            .unwrap_or_else(|| "stopped".to_owned());
+
         stopped(state, None)
     }
 
@@ -328,6 +400,7 @@ impl Pods {
             &mut self.viewed,
             &mut self.regained,
         ]);
+
         own.flatten().for_each(shift);
         for history in self.histories.values_mut() {
             let PodHistory { restarts, stopped_seen, down_since, .. } = history;
@@ -347,7 +420,9 @@ impl PodHistory {
             stopped_seen: container.running_since.is_none().then_some(now),
             ..Self::default()
         };
+
         let Some(end) = container.ended.clone() else { return history };
+
         // The kubelet shows the last end only. All restarts of a young Pod were recent.
         let finished = end.finished.map_or(now, |finished| finished.min(now));
         let is_young = pod.created.is_some_and(|created| now.since(created) <= window);
@@ -355,10 +430,12 @@ impl PodHistory {
         history.add_restarts(finished, known);
         history.note_end(now, &end);
         history.ends.push_back(end);
+
         history
     }
 
-    /// Notes the end of a container. If it had run for moments only, it has been down since an earlier end.
+    /// Notes the end of a container. If it had run for moments only, it has been down since an
+    /// earlier end.
     fn note_end(&mut self, now: Timestamp, end: &ContainerEnd) {
         let finished = end.finished.map_or(now, |finished| finished.min(now));
         let lived = end.started.map(|started| finished.since(started));
@@ -367,8 +444,9 @@ impl PodHistory {
         }
     }
 
-    /// Takes a new view of the container. Returns how it ended since the last one, if it did. Restarts while loopwatch could
-    /// not see the Pods do not count: an operator that cannot reach the API server either exits.
+    /// Takes a new view of the container. Returns how it ended since the last one, if it did.
+    /// Restarts while loopwatch could not see the Pods do not count: an operator that cannot reach
+    /// the API server either exits.
     fn update(
         &mut self,
         now: Timestamp,
@@ -376,19 +454,26 @@ impl PodHistory {
         regained: Option<Timestamp>,
     ) -> Option<ContainerEnd> {
         let ended = container.ended.as_ref().and_then(|end| end.finished);
-        if ended.zip(regained).is_none_or(|(ended, regained)| ended >= regained.after(RECONNECTS_WITHIN)) {
+        if ended
+            .zip(regained)
+            .is_none_or(|(ended, regained)| ended >= regained.after(RECONNECTS_WITHIN))
+        {
             self.add_restarts(now, container.restarts.saturating_sub(self.counted));
         }
+
         self.counted = container.restarts;
         let new = container.ended.clone().filter(|end| self.ends.back() != Some(end));
         if let Some(end) = &new {
             if self.ends.len() >= MAX_ENDS {
                 self.ends.pop_front();
             }
+
             self.ends.push_back(end.clone());
             self.note_end(now, end);
         }
-        self.stopped_seen = container.running_since.is_none().then(|| self.stopped_seen.unwrap_or(now));
+
+        self.stopped_seen =
+            container.running_since.is_none().then(|| self.stopped_seen.unwrap_or(now));
         new
     }
 
@@ -417,7 +502,10 @@ impl PodHistory {
     }
 
     /// Returns the ends since `from`, as far as the kubelet reported their times.
-    pub(super) fn ends_since(&self, from: Timestamp) -> impl Iterator<Item = (&ContainerEnd, Timestamp)> {
+    pub(super) fn ends_since(
+        &self,
+        from: Timestamp,
+    ) -> impl Iterator<Item = (&ContainerEnd, Timestamp)> {
         let dated = self.ends.iter().filter_map(|end| Some((end, end.finished?)));
         dated.filter(move |(_, finished)| *finished > from)
     }
@@ -430,11 +518,20 @@ impl PodHistory {
 /// Returns the state of a container that has tried to start since then.
 fn never_started(since: Timestamp) -> Stopped {
     let (state, comeback) = ("never started".to_owned(), Comeback::Unlikely);
-    Stopped { since, state, certain: false, ended: since, restarted: None, comeback, is_over: false, never_ran: false }
+    Stopped {
+        since,
+        state,
+        certain: false,
+        ended: since,
+        restarted: None,
+        comeback,
+        is_over: false,
+        never_ran: false,
+    }
 }
 
-/// Returns the Pod whose grace period ends last, if all Pods terminate, and when. The kubelet of a node that is lost never ends
-/// its Pods, and a StatefulSet waits for it.
+/// Returns the Pod whose grace period ends last, if all Pods terminate, and when. The kubelet of a
+/// node that is lost never ends its Pods, and a StatefulSet waits for it.
 fn terminated(view: &OperatorView) -> Option<(&str, Timestamp)> {
     let ends = view.pods.iter().map(|pod| Some((pod.name.as_str(), pod.deleted?)));
     ends.collect::<Option<Vec<_>>>()?.into_iter().max_by_key(|(_, ended)| *ended)

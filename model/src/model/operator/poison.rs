@@ -1,9 +1,10 @@
-//! The object that makes the operator crash: restarts or panics that follow the newest spec change of one and the same object
-//! which the operator never acknowledges.
+//! The object that makes the operator crash: restarts or panics that follow the newest spec change
+//! of one and the same object which the operator never acknowledges.
 //!
-//! The first crash only makes the object a suspect. It stays one while its spec is not acknowledged, although others change
-//! later: an operator that crashes acknowledges nothing any more. Kills for memory and regular ends do not count, nor does
-//! anything that happens while the API server fails, which makes operators exit, too.
+//! The first crash only makes the object a suspect. It stays one while its spec is not
+//! acknowledged, although others change later: an operator that crashes acknowledges nothing any
+//! more. Kills for memory and regular ends do not count, nor does anything that happens while the
+//! API server fails, which makes operators exit, too.
 
 use super::super::Model;
 use super::super::detection::Detection;
@@ -16,7 +17,8 @@ use crate::time::{Span, Timestamp};
 /// How soon after a spec change the first crash must follow.
 const FOLLOWS_WITHIN: Span = Span::mins(2);
 
-/// The number of panics from which on the finding is certain: the operator survives them, and goes on with other objects.
+/// The number of panics from which on the finding is certain: the operator survives them, and goes
+/// on with other objects.
 const CERTAIN_PANICS: u32 = 2;
 
 /// The object that may make the operator crash.
@@ -58,33 +60,44 @@ impl Model {
 
     /// Notes a crash: a panic, or else the end of a container.
     pub(super) fn operator_crashed(&mut self, at: Timestamp, panicked: bool) {
-        let primary = || self.watches.iter().filter(|watch| watch.active && watch.missing.is_empty());
-        let mut primary = primary().filter(|watch| self.kinds[watch.kind as usize].role == Role::Primary);
+        let primary =
+            || self.watches.iter().filter(|watch| watch.active && watch.missing.is_empty());
+        let mut primary =
+            primary().filter(|watch| self.kinds[watch.kind as usize].role == Role::Primary);
         let api_fails = self.operator.found.iter().any(|(code, _)| *code == FindingCode::ApiErrors);
+
         if api_fails || primary.any(|watch| watch.sight(self.now) != Sight::Clear) {
             return;
         }
+
         let known = self.operator.suspect.take();
-        let known = known.filter(|known| self.store.get(known.slot).is_some_and(|record| known.waits(record)));
+        let known = known
+            .filter(|known| self.store.get(known.slot).is_some_and(|record| known.waits(record)));
         let Some(mut suspect) = known.or_else(|| self.newest_unacknowledged(at)) else { return };
+
         suspect.last = suspect.last.max(at);
         if panicked {
             suspect.panics = suspect.panics.saturating_add(1);
         } else {
             suspect.restarts = suspect.restarts.saturating_add(1);
         }
+
         self.reviews.objects.insert(suspect.slot);
         self.operator.suspect = Some(suspect);
     }
 
-    /// Returns the object with the newest spec change before a crash that the operator has not acknowledged.
+    /// Returns the object with the newest spec change before a crash that the operator has not
+    /// acknowledged.
     fn newest_unacknowledged(&self, at: Timestamp) -> Option<Suspect> {
-        let primary = self.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
+        let primary =
+            self.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
         let waiting = primary.flat_map(|kind| &kind.unconverged).filter_map(|(_, slot)| {
             let record = self.store.get(*slot)?;
             Some((unacknowledged(record)?, *slot, record))
         });
-        let followed = waiting.filter(|(since, ..)| *since <= at && at.since(*since) <= FOLLOWS_WITHIN);
+        let followed =
+            waiting.filter(|(since, ..)| *since <= at && at.since(*since) <= FOLLOWS_WITHIN);
+
         let (_, slot, record) = followed.max_by_key(|(since, slot, _)| (*since, *slot))?;
         let (uid, spec) = (record.uid, record.spec_hash);
         Some(Suspect { slot, uid, spec, restarts: 0, panics: 0, first: at, last: at })
@@ -97,15 +110,20 @@ impl Model {
         if suspect.restarts.saturating_add(suspect.panics) < self.settings.poison_crashes {
             return None;
         }
+
         let primary = self.kinds.iter().filter(|kind| kind.role == Role::Primary);
-        let others = primary.flat_map(|kind| kind.acknowledged.since(suspect.first)).any(|other| other != slot);
-        let detection = Detection::new(self.now, FindingCode::PoisonObject, suspect.first, self.now, || {
-            Evidence::new()
-                .with("restarts", Value::Count(i64::from(suspect.restarts)))
-                .with("panics", Value::Count(i64::from(suspect.panics)))
-                .with("last_crash", Value::Age(suspect.last))
-                .with_some("unacknowledged_for", unacknowledged(record).map(Value::Age))
-        });
+        let others = primary
+            .flat_map(|kind| kind.acknowledged.since(suspect.first))
+            .any(|other| other != slot);
+        let detection =
+            Detection::new(self.now, FindingCode::PoisonObject, suspect.first, self.now, || {
+                Evidence::new()
+                    .with("restarts", Value::Count(i64::from(suspect.restarts)))
+                    .with("panics", Value::Count(i64::from(suspect.panics)))
+                    .with("last_crash", Value::Age(suspect.last))
+                    .with_some("unacknowledged_for", unacknowledged(record).map(Value::Age))
+            });
+
         // An operator that acknowledges nothing at all may have another reason to crash.
         Some(detection.suspected_if(suspect.panics < CERTAIN_PANICS && !others))
     }

@@ -1,4 +1,5 @@
-//! The process of an instance: for each signal the better source, which is the kernel or the instance's metrics.
+//! The process of an instance: for each signal the better source, which is the kernel or the
+//! instance's metrics.
 
 use std::sync::Arc;
 
@@ -31,9 +32,13 @@ impl Instance {
         merge(self.by_kernel.as_ref(), self.metrics.as_ref())
     }
 
-    /// Returns its process as it is now: nothing is known from metrics that cannot be scraped any more.
+    /// Returns its process as it is now: nothing is known from metrics that cannot be scraped any
+    /// more.
     fn process_now(&self) -> ProcessView {
-        merge(self.by_kernel.as_ref(), self.metrics.as_ref().filter(|_| self.scrape_failure.is_none()))
+        merge(
+            self.by_kernel.as_ref(),
+            self.metrics.as_ref().filter(|_| self.scrape_failure.is_none()),
+        )
     }
 
     /// Returns its process, from what was seen since an instant.
@@ -44,10 +49,14 @@ impl Instance {
 }
 
 /// Returns a process for which each signal comes from the better source.
-fn merge(kernel: Option<&(Timestamp, ProcessView)>, metrics: Option<&(Timestamp, Arc<MetricsView>)>) -> ProcessView {
+fn merge(
+    kernel: Option<&(Timestamp, ProcessView)>,
+    metrics: Option<&(Timestamp, Arc<MetricsView>)>,
+) -> ProcessView {
     let kernel = kernel.map(|(_, process)| process.clone()).unwrap_or_default();
-    // A scrape from before its start shows an earlier process. The start in the metrics cannot show that, because it is by
-    // the clock of the node.
+
+    // A scrape from before its start shows an earlier process. The start in the metrics cannot show
+    // that, because it is by the clock of the node.
     let is_of_process = |at: Timestamp| kernel.started.is_none_or(|started| at >= started);
     let Some((_, metrics)) = metrics.filter(|(at, _)| is_of_process(*at)) else { return kernel };
     let reported = &metrics.process;
@@ -56,7 +65,11 @@ fn merge(kernel: Option<&(Timestamp, ProcessView)>, metrics: Option<&(Timestamp,
         pid: kernel.pid,
         started: kernel.started.or(reported.started),
         start_ticks: kernel.start_ticks,
-        runtime: if reported.runtime == Runtime::Unknown { kernel.runtime } else { reported.runtime },
+        runtime: if reported.runtime == Runtime::Unknown {
+            kernel.runtime
+        } else {
+            reported.runtime
+        },
         cpu_seconds: kernel.cpu_seconds.or(reported.cpu_seconds),
         resident: kernel.resident.or(reported.resident),
         anonymous: kernel.anonymous.or(reported.anonymous),

@@ -10,7 +10,8 @@ use crate::time::{Span, Timestamp};
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
     points: VecDeque<RecentPoint>,
-    /// The last scrape of the point before the newest one, and its counts of reconciles and failures.
+    /// The last scrape of the point before the newest one, and its counts of reconciles and
+    /// failures.
     earlier: Option<Counts>,
     /// The last scrape.
     latest: Option<Counts>,
@@ -36,8 +37,11 @@ impl Recent {
         if self.is_due(now) {
             self.earlier = self.latest;
         }
-        let rates = latest.zip(self.earlier).and_then(|(latest, earlier)| latest.rates_since(&earlier));
+
+        let rates =
+            latest.zip(self.earlier).and_then(|(latest, earlier)| latest.rates_since(&earlier));
         self.latest = latest;
+
         let depths = view.controllers.iter().filter_map(|controller| controller.queue_depth);
         let queue_depth = depths.reduce(u64::saturating_add).map(clamped);
         let point = self.point(now);
@@ -48,7 +52,8 @@ impl Recent {
     /// Takes a reading of the process.
     pub(crate) fn process_seen(&mut self, now: Timestamp, process: &ProcessView) {
         let point = self.point(now);
-        point.memory = process.live_heap.or(process.anonymous).or(process.resident).or(point.memory);
+        point.memory =
+            process.live_heap.or(process.anonymous).or(process.resident).or(point.memory);
         point.tasks = process.goroutines.or(process.threads).map(clamped).or(point.tasks);
     }
 
@@ -60,7 +65,11 @@ impl Recent {
     /// Moves all instants by `by_ms` milliseconds.
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
         let counts = self.earlier.iter_mut().chain(&mut self.latest).map(|counts| &mut counts.at);
-        self.points.iter_mut().map(|point| &mut point.at).chain(counts).for_each(|at| *at = at.shifted(by_ms));
+        self.points
+            .iter_mut()
+            .map(|point| &mut point.at)
+            .chain(counts)
+            .for_each(|at| *at = at.shifted(by_ms));
     }
 
     fn is_due(&self, now: Timestamp) -> bool {
@@ -75,6 +84,7 @@ impl Recent {
             }
             self.points.push_back(RecentPoint { at: now, ..RecentPoint::default() });
         }
+
         let last = self.points.len() - 1; // there is at least one now
         &mut self.points[last]
     }
@@ -90,16 +100,22 @@ impl Counts {
         };
         let (succeeded, failures) = (sum(|c| c.succeeded), sum(|c| c.failed));
         let reconciles = succeeded.into_iter().chain(failures).reduce(u64::saturating_add)?;
+
         Some(Self { at, reconciles, failures: failures.unwrap_or(0) })
     }
 
     /// Returns reconciles and failures per second; `None` if the counters began anew.
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a chart needs few digits")]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "a chart needs few digits"
+    )]
     fn rates_since(&self, earlier: &Self) -> Option<(f32, f32)> {
         let seconds = self.at.since(earlier.at).seconds();
         let reconciles = self.reconciles.checked_sub(earlier.reconciles)?;
         let failures = self.failures.checked_sub(earlier.failures)?;
-        (seconds > 0.0).then(|| ((reconciles as f64 / seconds) as f32, (failures as f64 / seconds) as f32))
+        (seconds > 0.0)
+            .then(|| ((reconciles as f64 / seconds) as f32, (failures as f64 / seconds) as f32))
     }
 }
 
@@ -132,10 +148,15 @@ mod tests {
         for (second, succeeded) in [(0, 100), (10, 120), (20, 140), (30, 160), (40, 460)] {
             recent.scraped(at(second), &scrape(succeeded, succeeded / 20, 3));
         }
+
         let points: Vec<RecentPoint> = recent.points().collect();
         assert_eq!(points.len(), 2, "{points:?}");
         assert_eq!(points[0].reconciles, None, "the counts of one scrape show no rate");
-        assert_eq!(points[1].reconciles, Some(336.0 / 20.0), "320 successes and 16 failures in 20 s");
+        assert_eq!(
+            points[1].reconciles,
+            Some(336.0 / 20.0),
+            "320 successes and 16 failures in 20 s"
+        );
         assert_eq!((points[1].failures, points[1].queue_depth), (Some(0.8), Some(3)));
     }
 
@@ -144,6 +165,7 @@ mod tests {
         let mut recent = Recent::default();
         recent.scraped(at(0), &scrape(1_000, 0, 0));
         recent.scraped(at(30), &scrape(5, 0, 0));
+
         assert_eq!(recent.points().last().and_then(|point| point.reconciles), None);
     }
 
@@ -153,6 +175,7 @@ mod tests {
         for second in 0..100_000 {
             recent.scraped(at(second), &scrape(1, 0, 0));
         }
+
         assert_eq!(recent.points().count(), RECENT_POINTS);
     }
 }

@@ -1,5 +1,5 @@
-//! Which kind each controller of the operator reconciles, according to its name. Frameworks name a controller after its kind by
-//! default, and people mostly add only a word.
+//! Which kind each controller of the operator reconciles, according to its name. Frameworks name a
+//! controller after its kind by default, and people mostly add only a word.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,39 +14,53 @@ const ADDED: [&str; 2] = ["controller", "reconciler"];
 // === impl Model ===
 
 impl Model {
-    /// Returns the kinds that controllers reconcile, as subjects, by the name of the controller. A controller whose name fits
-    /// no kind, or several, is left out, unless the operator has only one controller and one kind.
+    /// Returns the kinds that controllers reconcile, as subjects, by the name of the controller. A
+    /// controller whose name fits no kind, or several, is left out, unless the operator has only
+    /// one controller and one kind.
     pub(super) fn reconciled_kinds(&self) -> BTreeMap<String, Subject> {
-        let scraped = self.operator.instances.values().filter_map(|instance| instance.metrics.as_ref());
-        let controllers: BTreeSet<&str> =
-            scraped.flat_map(|(_, view)| &view.controllers).map(|controller| controller.name.as_str()).collect();
+        let scraped =
+            self.operator.instances.values().filter_map(|instance| instance.metrics.as_ref());
+        let controllers: BTreeSet<&str> = scraped
+            .flat_map(|(_, view)| &view.controllers)
+            .map(|controller| controller.name.as_str())
+            .collect();
         let kinds = || self.reconciled_by_operator().map(|(number, _)| number);
         let only = || match (controllers.len(), kinds().count()) {
             (1, 1) => kinds().next(),
             _ => None,
         };
+
         let found = controllers.iter().filter_map(|name| {
             let kind = self.kind_of_controller(name).or_else(only)?;
             Some(((*name).to_owned(), self.kind_subject(kind)))
         });
+
         found.collect()
     }
 
     /// Returns the number of the only kind that the name of a controller fits.
     pub(super) fn kind_of_controller(&self, controller: &str) -> Option<u16> {
         let name = plain(controller);
-        let mut fitting = self.reconciled_by_operator().filter(|(_, kind)| is_named_after(&name, kind));
+        let mut fitting =
+            self.reconciled_by_operator().filter(|(_, kind)| is_named_after(&name, kind));
         let (number, _) = fitting.next()?;
+
         fitting.next().is_none().then_some(number)
     }
 
     fn reconciled_by_operator(&self) -> impl Iterator<Item = (u16, &Kind)> {
-        let primary = self.kinds.iter().enumerate().filter(|(_, kind)| kind.role == Role::Primary && !kind.suspected);
+        let primary = self
+            .kinds
+            .iter()
+            .enumerate()
+            .filter(|(_, kind)| kind.role == Role::Primary && !kind.suspected);
+
         primary.filter_map(|(number, kind)| Some((u16::try_from(number).ok()?, kind)))
     }
 }
 
-/// Returns whether a controller is named after a kind: `widget`, `widgets`, `widget-controller` or `WidgetReconciler`.
+/// Returns whether a controller is named after a kind: `widget`, `widgets`, `widget-controller` or
+/// `WidgetReconciler`.
 fn is_named_after(name: &str, kind: &Kind) -> bool {
     [&*kind.kind, &*kind.resource].iter().map(|word| plain(word)).any(|word| {
         let rest = name.strip_prefix(word.as_str()).filter(|_| !word.is_empty());

@@ -1,5 +1,6 @@
-//! How long the operator needs after a fault of the API server until it has worked off what it missed: until its queues are
-//! as short as before, and no more objects wait that became unconverged during the fault.
+//! How long the operator needs after a fault of the API server until it has worked off what it
+//! missed: until its queues are as short as before, and no more objects wait that became
+//! unconverged during the fault.
 
 use super::super::Model;
 use super::super::kinds::{Kind, Watch};
@@ -14,8 +15,8 @@ use crate::time::{Span, Timestamp};
 /// A shorter fault is a connection that broke.
 const SHORTEST_FAULT: Span = Span::secs(30);
 
-/// How long no request may have failed before the fault counts as over. An operator repeats failed requests more and more
-/// rarely.
+/// How long no request may have failed before the fault counts as over. An operator repeats failed
+/// requests more and more rarely.
 const QUIET: Span = Span::secs(45);
 
 /// How often a recovery is checked.
@@ -70,6 +71,7 @@ impl Recovery {
             instants.into_iter().for_each(|at| *at = at.shifted(by_ms));
             fault.done_since = fault.done_since.map(|at| at.shifted(by_ms));
         }
+
         self.ended = self.ended.map(|at| at.shifted(by_ms));
     }
 }
@@ -77,7 +79,8 @@ impl Recovery {
 // === impl Model ===
 
 impl Model {
-    /// Notes whether the API server fails, and measures the recovery after that. Returns when to look again.
+    /// Notes whether the API server fails, and measures the recovery after that. Returns when to
+    /// look again.
     pub(super) fn update_recovery(&mut self) -> Option<Timestamp> {
         let now = self.now;
         let known = self.operator.recovery.fault;
@@ -90,30 +93,38 @@ impl Model {
                 done_since: None,
                 before: self.calm_before(sign),
             };
+
             let fault = known.unwrap_or_else(new);
             let is_over = fault.over && sign <= fault.last;
             if lasts || (!is_over && now.since(sign) < QUIET) {
-                // A second fault during a recovery continues the first one. One that seems to be over may be recovered from.
+                // A second fault during a recovery continues the first one. One that seems to be
+                // over may be recovered from.
                 let quiet = known.is_some() && !lasts && sign <= fault.last;
                 let done_since = if quiet { self.recovered_since(&fault) } else { None };
                 let last = fault.last.max(sign);
-                self.operator.recovery.fault = Some(Fault { last, lasts, over: false, done_since, ..fault });
+                self.operator.recovery.fault =
+                    Some(Fault { last, lasts, over: false, done_since, ..fault });
                 return (!lasts).then(|| last.after(QUIET));
             }
         }
+
         let known = self.operator.recovery.fault?;
         let last = if known.lasts && !known.over { now } else { known.last };
         let is_short = !known.over && last.since(known.since) < SHORTEST_FAULT;
+
         if is_short || now.since(last) > LONGEST {
             self.operator.recovery.fault = None;
             return None;
         }
+
         let fault = Fault { last, over: true, ..known };
         let done_since = self.recovered_since(&fault);
         if let Some(done) = done_since.filter(|done| now.since(*done) >= self.settings.settle) {
-            self.operator.recovery = Recovery { fault: None, took: Some(done.since(last)), ended: Some(last) };
+            self.operator.recovery =
+                Recovery { fault: None, took: Some(done.since(last)), ended: Some(last) };
             return None;
         }
+
         self.operator.recovery.fault = Some(Fault { done_since, ..fault });
         Some(now.after(CHECK_EVERY))
     }
@@ -121,21 +132,28 @@ impl Model {
     /// Returns since when nothing waits any more that waits because of a fault.
     fn recovered_since(&self, fault: &Fault) -> Option<Timestamp> {
         let sees = self.primary_watches().all(|watch| watch.sight(self.now) != Sight::Lost);
+
         // Scrapes from before the end of the fault show nothing.
         let is_scraped = self.fresh_instances().all(|(_, at, _)| at > fault.last);
         let is_done = sees
             && is_scraped
             && self.unconverged_between(fault.before.at, fault.last) == 0
             && self.queued() <= fault.before.queued.max(1);
+
         is_done.then(|| fault.done_since.unwrap_or(self.now))
     }
 
-    /// Returns the last sign that the API server fails, if it does, and whether loopwatch cannot reach it either.
+    /// Returns the last sign that the API server fails, if it does, and whether loopwatch cannot
+    /// reach it either.
     fn api_fault(&self) -> Option<(Timestamp, bool)> {
         let fails = self.operator.found.iter().any(|(code, _)| *code == FindingCode::ApiErrors);
-        let last = self.fresh_instances().filter_map(|(_, _, instance)| instance.history.failed.last()).max();
+        let last = self
+            .fresh_instances()
+            .filter_map(|(_, _, instance)| instance.history.failed.last())
+            .max();
         let blind = self.primary_watches().any(|watch| watch.failing);
-        let last = last.filter(|last| fails && self.operator.recovery.ended.is_none_or(|ended| *last > ended));
+        let last = last
+            .filter(|last| fails && self.operator.recovery.ended.is_none_or(|ended| *last > ended));
         if blind { Some((self.now, true)) } else { last.map(|last| (last, false)) }
     }
 
@@ -144,17 +162,21 @@ impl Model {
         active.filter(|watch| self.kinds[watch.kind as usize].role == Role::Primary)
     }
 
-    /// Returns how the operator was before requests began to fail, or at `sign` if all of them have succeeded so far. The
-    /// verdict comes later than the first failure, when objects wait already.
+    /// Returns how the operator was before requests began to fail, or at `sign` if all of them have
+    /// succeeded so far. The verdict comes later than the first failure, when objects wait already.
     fn calm_before(&self, sign: Timestamp) -> Calm {
         let calm = || self.fresh_instances().filter_map(|(_, _, instance)| instance.history.calm());
         match calm().map(|(at, _)| at).min() {
-            Some(at) => Calm { at: at.before(WRITTEN_GRAIN).min(sign), queued: calm().map(|(_, queued)| queued).sum() },
+            Some(at) => Calm {
+                at: at.before(WRITTEN_GRAIN).min(sign),
+                queued: calm().map(|(_, queued)| queued).sum(),
+            },
             None => Calm { at: sign, queued: self.queued() },
         }
     }
 
-    /// Returns the number of objects that became unconverged after one instant and until another, and still are.
+    /// Returns the number of objects that became unconverged after one instant and until another,
+    /// and still are.
     fn unconverged_between(&self, after: Timestamp, until: Timestamp) -> usize {
         let primary = self.kinds.iter().filter(|kind| kind.role == Role::Primary);
         let counted = |kind: &Kind, at| kind.unconverged.range(..=(at, Slot::MAX)).count();
@@ -163,7 +185,8 @@ impl Model {
 
     /// Returns the number of objects in the queues of the operator; zero if it is not known.
     fn queued(&self) -> u64 {
-        let scraped = self.fresh_instances().filter_map(|(_, _, instance)| instance.metrics.as_ref());
+        let scraped =
+            self.fresh_instances().filter_map(|(_, _, instance)| instance.metrics.as_ref());
         scraped.map(|(_, metrics)| queued(metrics)).sum()
     }
 

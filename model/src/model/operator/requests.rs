@@ -1,5 +1,5 @@
-//! The verdicts about the operator's requests to the API server. client-go counts them by status code only, so nothing shows
-//! which permission a denied request lacked.
+//! The verdicts about the operator's requests to the API server. client-go counts them by status
+//! code only, so nothing shows which permission a denied request lacked.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::time::{Span, Timestamp};
 
-/// The number of half minutes within the window in which requests must have been denied. An operator may try once whether it
-/// is allowed to do something.
+/// The number of half minutes within the window in which requests must have been denied. An
+/// operator may try once whether it is allowed to do something.
 const FORBIDDEN_PARTS: usize = 2;
 
 /// The percentage of failed requests from which on nothing works, so that a page is justified.
@@ -56,38 +56,55 @@ impl Sum {
 // === impl Model ===
 
 impl Model {
-    /// Detects requests of the operator that the API server denies, or that fail. All replicas count: they use one account,
-    /// and a standby renews nothing but its lease.
+    /// Detects requests of the operator that the API server denies, or that fail. All replicas
+    /// count: they use one account, and a standby renews nothing but its lease.
     pub(super) fn request_verdicts(&self, verdicts: &mut Verdicts) {
         let (mut failed, mut forbidden) = (Sum::default(), Sum::default());
         for (_, at, instance) in self.fresh_instances() {
-            verdicts.look_again(instance.metrics.as_ref().map(|(_, metrics)| fresh_until(at, metrics)));
+            verdicts
+                .look_again(instance.metrics.as_ref().map(|(_, metrics)| fresh_until(at, metrics)));
             let history = &instance.history;
             failed.add(&history.requests, &history.failed, at);
             forbidden.add(&history.requests, &history.forbidden, at);
         }
+
         let (settings, window) = (&self.settings, self.settings.api_window);
         let evidence = |sum: &Sum| {
-            let evidence =
-                Evidence::new().with("requests", Value::count(sum.counted)).with("window", Value::Span(window));
+            let evidence = Evidence::new()
+                .with("requests", Value::count(sum.counted))
+                .with("window", Value::Span(window));
             evidence.with("percent", Value::count(sum.percent()))
         };
+
         let is_failing = failed.counted >= u64::from(settings.api_errors)
             && failed.percent() >= u64::from(settings.api_error_percent);
         if let Some(first) = failed.first.filter(|_| is_failing) {
-            let detection = Detection::new(self.now, FindingCode::ApiErrors, first, self.now, || evidence(&failed));
-            // An idle operator requests little but what it repeats, so the restart of an API server fills its window.
-            let pages = failed.percent() >= BROKEN_PERCENT && failed.lasted() >= settings.source_failing_after;
+            let detection =
+                Detection::new(self.now, FindingCode::ApiErrors, first, self.now, || {
+                    evidence(&failed)
+                });
+
+            // An idle operator requests little but what it repeats, so the restart of an API server
+            // fills its window.
+            let pages = failed.percent() >= BROKEN_PERCENT
+                && failed.lasted() >= settings.source_failing_after;
             verdicts.push(self.operator_subject(), detection.weak_if(!pages));
         }
-        let is_denied =
-            forbidden.counted >= u64::from(settings.forbidden_requests) && forbidden.parts >= FORBIDDEN_PARTS;
+
+        let is_denied = forbidden.counted >= u64::from(settings.forbidden_requests)
+            && forbidden.parts >= FORBIDDEN_PARTS;
         if let Some(first) = forbidden.first.filter(|_| is_denied) {
-            let missing: BTreeSet<String> =
-                self.permissions_missing().into_iter().map(|(_, permission)| permission.to_string()).collect();
-            let detection = Detection::new(self.now, FindingCode::ApiForbidden, first, self.now, || {
-                evidence(&forbidden).names("missing", missing.into_iter().take(MAX_MISSING).collect())
-            });
+            let missing: BTreeSet<String> = self
+                .permissions_missing()
+                .into_iter()
+                .map(|(_, permission)| permission.to_string())
+                .collect();
+            let detection =
+                Detection::new(self.now, FindingCode::ApiForbidden, first, self.now, || {
+                    evidence(&forbidden)
+                        .names("missing", missing.into_iter().take(MAX_MISSING).collect())
+                });
+
             verdicts.push(self.operator_subject(), detection);
         }
     }

@@ -1,4 +1,5 @@
-//! The restarts of the operator: too many of them, and those after which the kernel kills it for its memory.
+//! The restarts of the operator: too many of them, and those after which the kernel kills it for
+//! its memory.
 
 use super::super::Model;
 use super::super::detection::Detection;
@@ -11,20 +12,26 @@ use crate::time::{Span, Timestamp};
 // === impl Model ===
 
 impl Model {
-    /// Detects an operator that restarts again and again, for example because it crashes at its start.
+    /// Detects an operator that restarts again and again, for example because it crashes at its
+    /// start.
     pub(super) fn restart_loop(&self, verdicts: &mut Verdicts, down: bool) {
         let window = self.settings.restart_window;
         let from = self.now.before(window);
         let of_pods = self.operator_pods();
-        let of_pods =
-            of_pods.map(|(pod, history)| (pod.name.as_str(), history.restarts_since(from), history.last_end()));
+        let of_pods = of_pods.map(|(pod, history)| {
+            (pod.name.as_str(), history.restarts_since(from), history.last_end())
+        });
+
         // Processes say less than Pods, and nothing if their Pod is gone.
-        let counts = |name: &str| self.operator.pod_of(name).is_none() && self.operator.may_run(name);
+        let counts =
+            |name: &str| self.operator.pod_of(name).is_none() && self.operator.may_run(name);
         let without_pod = self.operator.instances.iter().filter(|(name, _)| counts(name));
         let of_processes = without_pod.map(|(name, instance)| {
-            let restarts: Vec<Timestamp> = instance.restarts.iter().filter(|at| **at > from).copied().collect();
+            let restarts: Vec<Timestamp> =
+                instance.restarts.iter().filter(|at| **at > from).copied().collect();
             (name.as_str(), restarts, None)
         });
+
         let mut worst: Option<(&str, Vec<Timestamp>, Option<&ContainerEnd>)> = None;
         for (name, restarts, end) in of_pods.chain(of_processes) {
             verdicts.look_again(restarts.first().map(|first| first.after(window)));
@@ -32,18 +39,23 @@ impl Model {
                 worst = Some((name, restarts, end));
             }
         }
+
         let Some((name, restarts, end)) = worst else { return };
-        let Some(first) = restarts.first().filter(|_| restarts.len() >= self.settings.restarts as usize) else {
+        let Some(first) =
+            restarts.first().filter(|_| restarts.len() >= self.settings.restarts as usize)
+        else {
             return;
         };
-        let detection = Detection::new(self.now, FindingCode::RestartLoop, *first, self.now, || {
-            Evidence::new()
-                .text("pod", name)
-                .with("restarts", Value::count(restarts.len()))
-                .with("window", Value::Span(window))
-                .text("reason", end.map(|end| end.reason.clone()).unwrap_or_default())
-                .with_some("exit_code", end.map(|end| Value::Count(i64::from(end.exit_code))))
-        });
+        let detection =
+            Detection::new(self.now, FindingCode::RestartLoop, *first, self.now, || {
+                Evidence::new()
+                    .text("pod", name)
+                    .with("restarts", Value::count(restarts.len()))
+                    .with("window", Value::Span(window))
+                    .text("reason", end.map(|end| end.reason.clone()).unwrap_or_default())
+                    .with_some("exit_code", end.map(|end| Value::Count(i64::from(end.exit_code))))
+            });
+
         verdicts.push(self.operator_subject(), detection.weak_if(!down));
     }
 
@@ -52,11 +64,15 @@ impl Model {
         let settings = &self.settings;
         for (pod, history) in self.operator_pods() {
             let kills = self.kills_at_start(history);
-            let (Some((first, _)), Some((_, lived))) = (kills.first(), kills.last()) else { continue };
+            let (Some((first, _)), Some((_, lived))) = (kills.first(), kills.last()) else {
+                continue;
+            };
+
             verdicts.look_again(Some(first.after(settings.restart_window)));
             if kills.len() < settings.startup_kills as usize {
                 continue;
             }
+
             let limit = pod.containers.first().and_then(|container| container.memory_limit);
             let evidence = Evidence::new()
                 .text("pod", pod.name.clone())
@@ -65,32 +81,46 @@ impl Model {
                 .with_some("memory_limit", limit.map(Value::Bytes));
             let code = FindingCode::StartupOutOfMemory;
             let detection = Detection::new(self.now, code, *first, self.now, || evidence);
+
             return verdicts.push(self.operator_subject(), detection.weak_if(!down));
         }
     }
 
-    /// Returns when the kernel killed the container of a Pod for its memory soon after its start, and after how long.
+    /// Returns when the kernel killed the container of a Pod for its memory soon after its start,
+    /// and after how long.
     fn kills_at_start(&self, history: &PodHistory) -> Vec<(Timestamp, Span)> {
         let settings = &self.settings;
         let ends = history.ends_since(self.now.before(settings.restart_window));
         let at_start = ends.filter_map(|(end, finished)| {
             let lived = finished.since(end.started?);
-            (end.reason == "OOMKilled" && lived <= settings.startup_within).then_some((finished, lived))
+            (end.reason == "OOMKilled" && lived <= settings.startup_within)
+                .then_some((finished, lived))
         });
+
         at_start.collect()
     }
 
     /// Returns whether one of the two findings about the restarts of a Pod is open.
     pub(super) fn restarts_too_often(&self) -> bool {
         let from = self.now.before(self.settings.restart_window);
-        let restarts = |history: &PodHistory| history.restarts_since(from).len() >= self.settings.restarts as usize;
-        let kills = |history: &PodHistory| self.kills_at_start(history).len() >= self.settings.startup_kills as usize;
+        let restarts = |history: &PodHistory| {
+            history.restarts_since(from).len() >= self.settings.restarts as usize
+        };
+        let kills = |history: &PodHistory| {
+            self.kills_at_start(history).len() >= self.settings.startup_kills as usize
+        };
+
         self.operator_pods().any(|(_, history)| restarts(history) || kills(history))
     }
 
     /// Returns the Pods of the operator that stay, with their histories.
     pub(super) fn operator_pods(&self) -> impl Iterator<Item = (&PodView, &PodHistory)> {
-        let pods = self.operator.view.iter().flat_map(|view| &view.pods).filter(|pod| pod.deleted.is_none());
+        let pods = self
+            .operator
+            .view
+            .iter()
+            .flat_map(|view| &view.pods)
+            .filter(|pod| pod.deleted.is_none());
         pods.filter_map(|pod| Some((pod, self.operator.pods.history(&pod.uid)?)))
     }
 }

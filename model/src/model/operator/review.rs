@@ -1,5 +1,5 @@
-//! The review of the operator: collects the conclusions of all detectors about it, opens and closes the findings, and
-//! sets the timer.
+//! The review of the operator: collects the conclusions of all detectors about it, opens and closes
+//! the findings, and sets the timer.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,8 @@ use crate::time::Timestamp;
 #[derive(Debug, Default)]
 pub(crate) struct Verdicts {
     detections: Vec<(Subject, Detection)>,
-    /// Findings that stay as they are, because loopwatch cannot see; about any subject if it names none.
+    /// Findings that stay as they are, because loopwatch cannot see; about any subject if it names
+    /// none.
     kept: Vec<(FindingCode, Option<Subject>)>,
     /// When to look again.
     again: Vec<Timestamp>,
@@ -45,12 +46,16 @@ impl Verdicts {
 // === impl Model ===
 
 impl Model {
-    /// Returns the subject of findings about the operator as a whole. If it runs in no Pod that loopwatch knows, only the
-    /// name of an instance is known, if that.
+    /// Returns the subject of findings about the operator as a whole. If it runs in no Pod that
+    /// loopwatch knows, only the name of an instance is known, if that.
     pub(crate) fn operator_subject(&self) -> Subject {
         if let Some(view) = &self.operator.view {
-            return Subject::Operator { namespace: view.namespace.clone(), name: view.name.clone() };
+            return Subject::Operator {
+                namespace: view.namespace.clone(),
+                name: view.name.clone(),
+            };
         }
+
         let instance = self.operator.instances.keys().next().map_or("operator", String::as_str);
         let (namespace, name) = InstanceName(instance).pod().unwrap_or(("", instance));
         Subject::Operator { namespace: namespace.to_owned(), name: name.to_owned() }
@@ -66,27 +71,43 @@ impl Model {
     pub(crate) fn review_operator(&mut self) {
         let now = self.now;
         let subject = self.operator_subject();
-        self.open_findings.set_operator(subject, self.reconciled_kinds(), self.controllers_succeeded());
+        self.open_findings.set_operator(
+            subject,
+            self.reconciled_kinds(),
+            self.controllers_succeeded(),
+        );
+
         let verdicts = self.operator_verdicts();
         let Verdicts { detections, kept, again } = verdicts;
-        let opening: Vec<Timestamp> = detections.iter().map(|(_, detection)| detection.due).collect();
+        let opening: Vec<Timestamp> =
+            detections.iter().map(|(_, detection)| detection.due).collect();
         let mut open = BTreeSet::new();
-        for (subject, detection) in detections.into_iter().filter(|(_, detection)| detection.due <= now) {
+
+        for (subject, detection) in
+            detections.into_iter().filter(|(_, detection)| detection.due <= now)
+        {
             open.insert((detection.code, subject.clone()));
             self.raise(subject, detection);
         }
+
         let known = std::mem::take(&mut self.operator.found);
-        for (code, subject) in known.into_iter().filter(|finding| !open.contains(finding)).collect::<Vec<_>>() {
-            if kept.iter().any(|(kept, about)| *kept == code && about.as_ref().is_none_or(|about| *about == subject)) {
+        for (code, subject) in
+            known.into_iter().filter(|finding| !open.contains(finding)).collect::<Vec<_>>()
+        {
+            if kept.iter().any(|(kept, about)| {
+                *kept == code && about.as_ref().is_none_or(|about| *about == subject)
+            }) {
                 open.insert((code, subject));
             } else {
                 self.open_findings.clear(now, code, &subject);
             }
         }
+
         self.operator.found = open;
         let later = opening.into_iter().chain(again).chain(self.update_recovery());
         let due = later.filter(|due| *due > now && due.0 < i64::MAX).min();
         let old = std::mem::replace(&mut self.operator.due, due);
+
         self.timers.set(Timer::Operator, old, due);
     }
 
@@ -104,6 +125,7 @@ impl Model {
         self.loop_verdicts(&mut verdicts);
         self.leader_verdicts(&mut verdicts);
         self.request_verdicts(&mut verdicts);
+
         verdicts
     }
 }

@@ -1,7 +1,8 @@
-//! The signals of the operator's processes that may grow without end: memory, tasks and file descriptors.
+//! The signals of the operator's processes that may grow without end: memory, tasks and file
+//! descriptors.
 //!
-//! Each sample of a process feeds its trends. All conclusions come from samples, so none needs a timer. Without samples,
-//! no finding opens or closes.
+//! Each sample of a process feeds its trends. All conclusions come from samples, so none needs a
+//! timer. Without samples, no finding opens or closes.
 
 mod baseline; // the memory of earlier processes
 mod collector; // garbage collection
@@ -66,7 +67,8 @@ enum Reason {
 /// An instance that is silent for longer does not run any more.
 const SILENT: Span = Span::mins(10);
 
-/// Profiles cost memory, so none is taken while the operator uses more than this share of its limit.
+/// Profiles cost memory, so none is taken while the operator uses more than this share of its
+/// limit.
 const NEAR_LIMIT: f64 = 0.9;
 
 // === impl Trends ===
@@ -76,7 +78,8 @@ impl Trends {
     pub(crate) fn summaries(&self) -> Vec<TrendSummary> {
         let mut rows = Vec::new();
         for (instance, watched) in &self.processes {
-            let memory = if watched.last.heap { TrendSignal::LiveHeap } else { TrendSignal::Memory };
+            let memory =
+                if watched.last.heap { TrendSignal::LiveHeap } else { TrendSignal::Memory };
             let trends = [
                 (memory, &watched.memory, watched.last.memory),
                 (TrendSignal::Tasks, &watched.tasks, watched.last.tasks),
@@ -85,12 +88,18 @@ impl Trends {
             for (signal, trend, _) in trends.into_iter().filter(|(.., value)| value.is_some()) {
                 let mut verdict = trend.verdict();
                 if signal == memory {
-                    let nearest = [verdict.exhaustion, watched.forecast.exhaustion()].into_iter().flatten().min();
+                    let nearest = [verdict.exhaustion, watched.forecast.exhaustion()]
+                        .into_iter()
+                        .flatten()
+                        .min();
+
                     verdict.exhaustion = nearest;
                 }
+
                 rows.push(TrendSummary { instance: instance.clone(), signal, verdict });
             }
         }
+
         rows
     }
 
@@ -137,9 +146,11 @@ impl Watched {
             self.trends_mut().into_iter().for_each(|trend| trend.restart(started));
             self.forecast.clear();
             (self.collector, self.marks, self.last) = Default::default();
+
             // The time of the last profile stays, and limits the next one.
             self.asked.values_mut().for_each(|asked| asked.reason = Reason::Threshold);
         }
+
         self.number = signals.number;
         self.restarts = signals.restarts.or(self.restarts);
     }
@@ -147,7 +158,8 @@ impl Watched {
     fn sample(&mut self, now: Timestamp, mut signals: Signals, objects: Option<f64>) {
         if self.last.heap && !signals.heap {
             // The metrics are missing for now. Another signal would look like a jump.
-            (signals.memory, signals.heap, signals.capacity) = (self.last.memory, true, self.last.capacity);
+            (signals.memory, signals.heap, signals.capacity) =
+                (self.last.memory, true, self.last.capacity);
             signals.runtime_limit = self.last.runtime_limit;
         } else if let Some(value) = signals.memory {
             if signals.heap && !self.last.heap && self.last.memory.is_some() {
@@ -155,16 +167,20 @@ impl Watched {
             }
             self.memory.sample(now, value, objects, signals.capacity);
         }
+
         if let Some(value) = signals.tasks {
             self.tasks.sample(now, value, objects, None);
         }
+
         if let Some(value) = signals.descriptors {
             self.descriptors.sample(now, value, None, signals.max_descriptors);
         }
+
         let (value, capacity) = signals.foreseen();
         if let Some(value) = value {
             self.forecast.sample(now, value, capacity);
         }
+
         self.collector.sample(now, &signals);
         self.last = signals;
     }
@@ -184,35 +200,49 @@ impl Model {
         let Some(instance) = self.operator.instances.get(name) else { return };
         let container = self.operator.pod_of(name).and_then(|pod| pod.containers.first());
         let signals = Signals::of(now, instance, container);
+
         // Without any object, loopwatch does not see what the operator holds.
-        let objects = Some(self.store.len()).filter(|objects| *objects > 0).map(|objects| objects as f64);
+        let objects =
+            Some(self.store.len()).filter(|objects| *objects > 0).map(|objects| objects as f64);
         let trends = &mut self.operator.trends;
         let start = signals.started.unwrap_or(now);
-        let watched =
-            trends.processes.entry(name.to_owned()).or_insert_with(|| Box::new(Watched::new(signals.number, start)));
+        let watched = trends
+            .processes
+            .entry(name.to_owned())
+            .or_insert_with(|| Box::new(Watched::new(signals.number, start)));
+
         watched.note_start(now, &signals);
         if let Some((uptime, used)) = signals.uptime(now).zip(signals.used) {
             watched.marks.note(uptime, used, objects, signals.standby);
             let known = &self.operator.instances;
-            let is_running = |other: &str| known.get(other).is_some_and(|known| now.since(known.seen) <= SILENT);
+            let is_running =
+                |other: &str| known.get(other).is_some_and(|known| now.since(known.seen) <= SILENT);
+
             trends.baseline.note(name, &watched.marks, is_running);
         }
+
         watched.sample(now, signals, objects);
         if self.operator.trends.processes.len() > self.operator.instances.len() {
             self.forget_trends(None); // an instance had to make room
         }
+
         self.review_trends();
     }
 
-    /// Forgets the trends of an instance whose process has ended, and of those that are no longer known.
+    /// Forgets the trends of an instance whose process has ended, and of those that are no longer
+    /// known.
     pub(crate) fn forget_trends(&mut self, ended: Option<&str>) {
         let operator = &self.operator;
-        let is_over =
-            |name: &str| ended == Some(name) || !operator.instances.contains_key(name) || !operator.may_run(name);
-        let over: Vec<String> = operator.trends.processes.keys().filter(|name| is_over(name)).cloned().collect();
+        let is_over = |name: &str| {
+            ended == Some(name) || !operator.instances.contains_key(name) || !operator.may_run(name)
+        };
+        let over: Vec<String> =
+            operator.trends.processes.keys().filter(|name| is_over(name)).cloned().collect();
+
         for name in &over {
             self.operator.trends.processes.remove(name);
         }
+
         if !over.is_empty() {
             self.review_trends();
         }
@@ -221,21 +251,38 @@ impl Model {
     /// Returns the growth between the last two heap profiles of each instance.
     pub(crate) fn shown_profiles(&self) -> Vec<ProfileSummary> {
         let instances = self.operator.instances.iter();
-        let profiles = instances.filter_map(|(name, known)| Some((name, known.profiles.get(&ProfileKind::Heap)?)));
-        let growth = |profile: &ProfileView| profile.stacks.iter().map(|stack| stack.growth).collect();
-        profiles.map(|(name, profile)| ProfileSummary { instance: name.clone(), growth: growth(profile) }).collect()
+        let profiles = instances
+            .filter_map(|(name, known)| Some((name, known.profiles.get(&ProfileKind::Heap)?)));
+        let growth =
+            |profile: &ProfileView| profile.stacks.iter().map(|stack| stack.growth).collect();
+
+        profiles
+            .map(|(name, profile)| ProfileSummary {
+                instance: name.clone(),
+                growth: growth(profile),
+            })
+            .collect()
     }
 
-    /// Asks for a profile of an instance, unless it was asked for lately or the operator is close to its limit.
+    /// Asks for a profile of an instance, unless it was asked for lately or the operator is close
+    /// to its limit.
     fn want_profile(&mut self, instance: &str, kind: ProfileKind, reason: Reason) {
         let now = self.now;
         let every = self.settings.profile_every;
-        let latest = self.operator.instances.get(instance).and_then(|known| known.profiles.get(&kind)).map(|p| p.to);
+        let latest = self
+            .operator
+            .instances
+            .get(instance)
+            .and_then(|known| known.profiles.get(&kind))
+            .map(|p| p.to);
+
         let Some(watched) = self.operator.trends.processes.get_mut(instance) else { return };
         let near_limit = watched.share_used().is_some_and(|share| share > NEAR_LIMIT);
         let asked = watched.asked.get(&kind);
-        let is_answered = asked.is_some_and(|asked| asked.reason >= reason && latest.is_some_and(|at| at >= asked.at));
+        let is_answered = asked
+            .is_some_and(|asked| asked.reason >= reason && latest.is_some_and(|at| at >= asked.at));
         let is_early = asked.is_some_and(|asked| now.since(asked.at) < every);
+
         if watched.last.has_profiles && !near_limit && !is_answered && !is_early {
             watched.asked.insert(kind, Asked { at: now, reason });
             self.probes.insert(Probe::Profile { instance: instance.to_owned(), kind });

@@ -45,8 +45,11 @@ const PRESENT: &[&str] = &[
 const UPDATED: &[&str] = &["status.updatedReplicas", "status.updatedNumberScheduled"];
 
 /// Paths of the count of replicas that are held back on purpose.
-const HELD: &[&str] =
-    &["spec.updateStrategy.rollingUpdate.partition", "spec.updateStrategy.partition", "spec.partition"];
+const HELD: &[&str] = &[
+    "spec.updateStrategy.rollingUpdate.partition",
+    "spec.updateStrategy.partition",
+    "spec.partition",
+];
 
 fn replicas(object: &ObjectView, other_signals: bool) -> Option<Signal> {
     let find = |paths: &[&'static str]| {
@@ -55,46 +58,64 @@ fn replicas(object: &ObjectView, other_signals: bool) -> Option<Signal> {
             _ => None,
         })
     };
+
     let (wanted, from) = find(WANTED)?;
     let of = |(have, path): (i64, &str)| format!("{path}={have} of {from}={wanted}");
     let held = find(HELD).map_or(0, |(held, _)| held).max(0);
     let present = find(PRESENT);
     let updated = find(UPDATED).filter(|(updated, _)| *updated < wanted);
+
     match (present, updated) {
         (Some(short), _) if short.0 < wanted => {
             // A replica that exists and is unhealthy is worse than one that does not exist yet.
-            let verdict = if short.1.ends_with("Healthy") { Verdict::Failed } else { Verdict::Progressing };
+            let verdict =
+                if short.1.ends_with("Healthy") { Verdict::Failed } else { Verdict::Progressing };
             Some(Signal::new(verdict, Reason::CountsShort, of(short)))
         }
         (_, Some(updated)) if held > 0 && updated.0 >= wanted.saturating_sub(held) => {
-            Some(Signal::new(Verdict::Suspended, Reason::HeldBack, format!("{}, {held} held back", of(updated))))
+            Some(Signal::new(
+                Verdict::Suspended,
+                Reason::HeldBack,
+                format!("{}, {held} held back", of(updated)),
+            ))
         }
-        (Some(_), Some(updated)) => Some(Signal::new(Verdict::Progressing, Reason::CountsShort, of(updated))),
+        (Some(_), Some(updated)) => {
+            Some(Signal::new(Verdict::Progressing, Reason::CountsShort, of(updated)))
+        }
         (Some((present, path)), None) => {
             Some(Signal::new(Verdict::Converged, Reason::CountsMet, format!("{path}={present}")))
         }
-        (None, _) if wanted > 0 && !other_signals => {
-            Some(Signal::new(Verdict::Progressing, Reason::CountsShort, format!("{from}={wanted}, none is ready")))
-        }
+        (None, _) if wanted > 0 && !other_signals => Some(Signal::new(
+            Verdict::Progressing,
+            Reason::CountsShort,
+            format!("{from}={wanted}, none is ready"),
+        )),
         (None, _) => None,
     }
 }
 
-/// Reads pairs of counts: `members` and `readyMembers`, `instances[0].replicas` and `instances[0].readyReplicas`.
-pub(super) fn pairs(object: &ObjectView, wanted: impl Fn(&StatusFact<'_>) -> bool) -> Option<Signal> {
+/// Reads pairs of counts: `members` and `readyMembers`, `instances[0].replicas` and
+/// `instances[0].readyReplicas`.
+pub(super) fn pairs(
+    object: &ObjectView,
+    wanted: impl Fn(&StatusFact<'_>) -> bool,
+) -> Option<Signal> {
     worst(status_facts(object).filter(wanted).map(|fact| {
         let FactValue::Number(present) = *fact.value else { return None };
         let (prefix, key) = fact.path.rsplit_once('.')?;
-        let counted = key.strip_prefix("ready").filter(|_| fact.depth <= 3 && fact.key.len() == 2)?;
+        let counted =
+            key.strip_prefix("ready").filter(|_| fact.depth <= 3 && fact.key.len() == 2)?;
         let wanted = match object.fact(&format!("{prefix}.{}", counted.to_ascii_lowercase())) {
             Some(FactValue::Number(wanted)) => *wanted,
             _ => return None,
         };
+
         let (verdict, reason) = if present < wanted {
             (Verdict::Progressing, Reason::CountsShort)
         } else {
             (Verdict::Converged, Reason::CountsMet)
         };
+
         Some(Signal::new(verdict, reason, format!("{}={present} of {wanted}", fact.path)))
     }))
 }
@@ -110,6 +131,7 @@ fn ratio(object: &ObjectView) -> Option<Signal> {
         } else {
             (Verdict::Converged, Reason::CountsMet)
         };
+
         Some(Signal::new(verdict, reason, format!("{}={text}", fact.path)))
     }))
 }
@@ -123,5 +145,8 @@ pub(super) fn scaled_to_zero(object: &ObjectView, rolled_out: bool) -> bool {
         _ => None,
     };
     let wanted = number("spec.replicas").unwrap_or(0) > 0 && !rolled_out;
-    !wanted && number("status.replicas") == Some(0) && number("status.unavailableReplicas").unwrap_or(0) == 0
+
+    !wanted
+        && number("status.replicas") == Some(0)
+        && number("status.unavailableReplicas").unwrap_or(0) == 0
 }

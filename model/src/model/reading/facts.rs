@@ -73,8 +73,14 @@ const FLAG_KEYS: &[&str] = &[
 /// Reads the phases of an object.
 ///
 /// If its conditions are `summarized`, only the object's own phase and health are read.
-pub(super) fn phases(object: &ObjectView, profile: &Profile, runs: bool, summarized: bool) -> Option<Signal> {
-    let phase_facts: Vec<StatusFact<'_>> = status_facts(object).filter(StatusFact::is_phase).collect();
+pub(super) fn phases(
+    object: &ObjectView,
+    profile: &Profile,
+    runs: bool,
+    summarized: bool,
+) -> Option<Signal> {
+    let phase_facts: Vec<StatusFact<'_>> =
+        status_facts(object).filter(StatusFact::is_phase).collect();
     let started = has_started_run(object);
     let read = |fact: &StatusFact<'_>| match phase(fact, profile) {
         // While an object runs to completion, `Running` means work in progress.
@@ -88,21 +94,26 @@ pub(super) fn phases(object: &ObjectView, profile: &Profile, runs: bool, summari
         }
         signal => signal,
     };
+
     if summarized {
         return worst(phase_facts.iter().filter(|fact| fact.is_own_phase()).map(read));
     }
-    // The phase with the smallest depth describes most of the object. At the same depth, phases outside lists come
-    // first.
+
+    // The phase with the smallest depth describes most of the object. At the same depth, phases
+    // outside lists come first.
     (1..=4).find_map(|depth| {
         let at = |listed: bool| {
-            let here = phase_facts.iter().filter(move |fact| fact.depth == depth && fact.listed == listed);
+            let here =
+                phase_facts.iter().filter(move |fact| fact.depth == depth && fact.listed == listed);
             worst(here.map(read))
         };
+
         at(false).or_else(|| at(true))
     })
 }
 
-/// Returns the phase of the object itself, that of the first key of [`PHASE_KEYS`]; empty if it has none.
+/// Returns the phase of the object itself, that of the first key of [`PHASE_KEYS`]; empty if it has
+/// none.
 pub(super) fn own_phase(object: &ObjectView) -> &str {
     let own = status_facts(object).filter(|fact| fact.is_phase() && fact.is_own_phase());
     let texts = own.filter_map(|fact| match fact.value {
@@ -110,8 +121,10 @@ pub(super) fn own_phase(object: &ObjectView) -> &str {
         _ => None,
     });
     let order = |fact: &StatusFact<'_>| PHASE_KEYS.iter().position(|key| *key == fact.key.last());
+
     // `health.status` comes before `status`.
-    let first = texts.min_by_key(|(fact, _)| (order(fact), fact.key.len(), std::cmp::Reverse(fact.depth)));
+    let first =
+        texts.min_by_key(|(fact, _)| (order(fact), fact.key.len(), std::cmp::Reverse(fact.depth)));
     first.map_or("", |(_, text)| text)
 }
 
@@ -121,7 +134,8 @@ pub(super) fn is_in_phase(object: &ObjectView, word: &str) -> bool {
 }
 
 /// Good phases of an object that runs to completion, before it is complete.
-const BEFORE_THE_END: &[&str] = &["accepted", "active", "created", "initialized", "running", "scheduled"];
+const BEFORE_THE_END: &[&str] =
+    &["accepted", "active", "created", "initialized", "running", "scheduled"];
 
 /// Last words of kinds whose objects run to completion.
 const RUN_KINDS: &[&str] = &[
@@ -142,19 +156,23 @@ const RUN_KINDS: &[&str] = &[
 /// Words of kinds that only start runs, or run without an end.
 const NOT_RUN_KINDS: &[&str] = &["cron", "scheduled", "session", "streaming"];
 
-/// Returns whether the words of a kind say that its objects run to completion: `PipelineRun`, `SchemaMigration`.
+/// Returns whether the words of a kind say that its objects run to completion: `PipelineRun`,
+/// `SchemaMigration`.
 pub(super) fn is_run_kind(kind: &str) -> bool {
     let words = Words::of(kind);
     RUN_KINDS.contains(&words.last()) && !NOT_RUN_KINDS.iter().any(|word| words.has(word))
 }
 
-/// Returns whether a fact such as `stageStatus: success` says only that one stage is done, and `stage` does not say
-/// that it is the last one.
+/// Returns whether a fact such as `stageStatus: success` says only that one stage is done, and
+/// `stage` does not say that it is the last one.
 fn is_stage_done(object: &ObjectView, fact: &StatusFact<'_>) -> bool {
-    let stage = fact.key.len() == 2 && matches!(fact.key.get(0), "stage" | "step") && fact.depth == 1;
+    let stage =
+        fact.key.len() == 2 && matches!(fact.key.get(0), "stage" | "step") && fact.depth == 1;
     let path = if fact.key.get(0) == "stage" { "status.stage" } else { "status.step" };
     match object.fact(path) {
-        Some(FactValue::Text(text)) if stage => !matches!(Words::of(text).sense(), Some(Sense::Good | Sense::Done)),
+        Some(FactValue::Text(text)) if stage => {
+            !matches!(Words::of(text).sense(), Some(Sense::Good | Sense::Done))
+        }
         _ => false,
     }
 }
@@ -166,11 +184,17 @@ pub(super) fn phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> 
         FactValue::Number(number) => number.to_string(),
         FactValue::Flag(_) => return None,
     };
-    let special = profile.phases.iter().find(|(word, _)| word.eq_ignore_ascii_case(&text)).map(|(_, sense)| *sense);
+    let special = profile
+        .phases
+        .iter()
+        .find(|(word, _)| word.eq_ignore_ascii_case(&text))
+        .map(|(_, sense)| *sense);
+
     let words = Words::of(&text);
     if fact.depth > 1 && words.len() == 1 && words.get(0) == "unknown" {
         return None; // an unknown part says nothing about the object
     }
+
     let (verdict, reason) = match special.or_else(|| words.sense())? {
         Sense::Good => (Verdict::Converged, Reason::PhaseGood),
         Sense::Done => (Verdict::Finished, Reason::PhaseDone),
@@ -179,15 +203,22 @@ pub(super) fn phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> 
         Sense::Bad => (Verdict::Failed, Reason::PhaseFailed),
         Sense::Paused => (Verdict::Suspended, Reason::PhaseSuspended),
     };
+
     Some(Signal::new(verdict, reason, format!("{}={text}", fact.path)))
 }
 
 /// Reads a phase with the sense [`Sense::Lacking`]: the object is either broken or not ready yet.
 fn read_lacking(text: &str) -> (Verdict, Reason) {
     let words = Words::of(text);
-    let broken = ["unavailable", "offline", "down", "missing", "disconnected"].iter().any(|word| words.has(word))
+    let broken = ["unavailable", "offline", "down", "missing", "disconnected"]
+        .iter()
+        .any(|word| words.has(word))
         || words.has("compliant");
-    if broken { (Verdict::Failed, Reason::PhaseFailed) } else { (Verdict::Progressing, Reason::PhaseInMotion) }
+    if broken {
+        (Verdict::Failed, Reason::PhaseFailed)
+    } else {
+        (Verdict::Progressing, Reason::PhaseInMotion)
+    }
 }
 
 /// Reads flags of the object: `status.ready: false`.
@@ -202,11 +233,15 @@ pub(super) fn flags(object: &ObjectView) -> Option<Signal> {
                 Some(Signal::new(Verdict::Failed, Reason::FaultTrue, text(true)))
             }
             FactValue::Flag(_) if fact.is_fault_flag() => None,
-            FactValue::Flag(true) => Some(Signal::new(Verdict::Converged, Reason::FlagTrue, text(true))),
+            FactValue::Flag(true) => {
+                Some(Signal::new(Verdict::Converged, Reason::FlagTrue, text(true)))
+            }
             FactValue::Flag(false) if has_message || fact.key.last() == "healthy" => {
                 Some(Signal::new(Verdict::Failed, Reason::FlagFalse, text(false)))
             }
-            FactValue::Flag(false) => Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, text(false))),
+            FactValue::Flag(false) => {
+                Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, text(false)))
+            }
             FactValue::Number(_) | FactValue::Text(_) => None,
         }
     }))
@@ -223,7 +258,11 @@ pub(super) fn flags_of_parts(object: &ObjectView) -> Option<Signal> {
 pub(super) fn unfinished(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
         let end = matches!(fact.key.last(), "complete" | "completed" | "done" | "finished");
-        fact.depth == 1 && !fact.listed && fact.key.len() == 1 && end && *fact.value == FactValue::Flag(false)
+        fact.depth == 1
+            && !fact.listed
+            && fact.key.len() == 1
+            && end
+            && *fact.value == FactValue::Flag(false)
     })?;
     Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}=false", fact.path)))
 }
@@ -231,12 +270,17 @@ pub(super) fn unfinished(object: &ObjectView) -> Option<Signal> {
 /// Reads the result of an object that ran to completion: `pass: false`, `verdict: Fail`.
 pub(super) fn bad_result(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
-        let result = matches!(fact.key.last(), "pass" | "passed" | "success" | "succeeded" | "successful");
+        let result =
+            matches!(fact.key.last(), "pass" | "passed" | "success" | "succeeded" | "successful");
         let flag = fact.depth == 1 && !fact.listed && fact.key.len() == 1 && result;
-        let verdict = fact.depth <= 2 && fact.key_ends_with(&["verdict", "result", "outcome", "conclusion"]);
+        let verdict =
+            fact.depth <= 2 && fact.key_ends_with(&["verdict", "result", "outcome", "conclusion"]);
+
         match fact.value {
             FactValue::Flag(passed) => flag && !passed,
-            FactValue::Text(text) => verdict && fact.is_current() && Words::of(text).sense() == Some(Sense::Bad),
+            FactValue::Text(text) => {
+                verdict && fact.is_current() && Words::of(text).sense() == Some(Sense::Bad)
+            }
             FactValue::Number(_) => false,
         }
     })?;
@@ -246,18 +290,20 @@ pub(super) fn bad_result(object: &ObjectView) -> Option<Signal> {
 /// Reads error texts: any text that is not blank means a failure.
 pub(super) fn errors(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
-        let named = fact.depth <= 2 && !fact.listed && (fact.names_error() || fact.is_message_of_error());
+        let named =
+            fact.depth <= 2 && !fact.listed && (fact.names_error() || fact.is_message_of_error());
         (named || (fact.depth <= 2 && fact.is_in_error_list()))
             && matches!(fact.value, FactValue::Text(text) if !text.trim().is_empty())
     })?;
     Some(Signal::new(Verdict::Failed, Reason::ErrorText, fact.path))
 }
 
-/// Returns whether the object runs to completion and has started: the status has a start time, or counts both successes
-/// and failures.
+/// Returns whether the object runs to completion and has started: the status has a start time, or
+/// counts both successes and failures.
 fn has_started_run(object: &ObjectView) -> bool {
     let counts = |path: &&str| matches!(object.fact(path), Some(FactValue::Number(_)));
-    ["status.succeeded", "status.failed"].iter().all(counts) || has_time_of(object, &["start", "started"])
+    ["status.succeeded", "status.failed"].iter().all(counts)
+        || has_time_of(object, &["start", "started"])
 }
 
 /// Events that end a run.
@@ -276,7 +322,8 @@ pub(super) fn run_ended(object: &ObjectView) -> Option<Timestamp> {
     times_of(object, RUN_ENDS).filter_map(Timestamp::parse).max()
 }
 
-/// Returns whether the status has a time whose key begins with one of `events`: `startTime`, `completedAt`.
+/// Returns whether the status has a time whose key begins with one of `events`: `startTime`,
+/// `completedAt`.
 fn has_time_of(object: &ObjectView, events: &[&str]) -> bool {
     times_of(object, events).next().is_some()
 }
@@ -284,9 +331,12 @@ fn has_time_of(object: &ObjectView, events: &[&str]) -> bool {
 /// Returns the times whose keys begin with one of `events`.
 fn times_of<'o>(object: &'o ObjectView, events: &[&str]) -> impl Iterator<Item = &'o str> {
     status_facts(object).filter_map(|fact| {
-        let time = matches!(fact.key.last(), "time" | "timestamp" | "at") && events.contains(&fact.key.get(0));
+        let time = matches!(fact.key.last(), "time" | "timestamp" | "at")
+            && events.contains(&fact.key.get(0));
         match fact.value {
-            FactValue::Text(text) if fact.depth == 1 && time && !text.is_empty() => Some(text.as_str()),
+            FactValue::Text(text) if fact.depth == 1 && time && !text.is_empty() => {
+                Some(text.as_str())
+            }
             _ => None,
         }
     })
@@ -295,9 +345,11 @@ fn times_of<'o>(object: &'o ObjectView, events: &[&str]) -> impl Iterator<Item =
 /// Reads schedules: a schedule that has run at least once counts as converged.
 pub(super) fn schedule(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
-        let fired = fact.key.get(0) == "last" && matches!(fact.key.get(1), "schedule" | "scheduled" | "successful");
+        let fired = fact.key.get(0) == "last"
+            && matches!(fact.key.get(1), "schedule" | "scheduled" | "successful");
         fact.depth == 1 && fired && fact.key.last() == "time"
     })?;
+
     Some(Signal::new(Verdict::Converged, Reason::Scheduled, fact.path))
 }
 
@@ -338,7 +390,9 @@ impl StatusFact<'_> {
 
     /// Returns whether this is a flag of an entry of a list: `shards[2].ready`.
     pub(super) fn is_part_flag(&self) -> bool {
-        self.depth == 2 && self.key.len() == 1 && matches!(self.key.get(0), "ready" | "applied" | "healthy" | "synced")
+        self.depth == 2
+            && self.key.len() == 1
+            && matches!(self.key.get(0), "ready" | "applied" | "healthy" | "synced")
     }
 
     /// Returns whether this is a flag that means a fault: `failed`, `noMatchingInstances`.
@@ -349,15 +403,21 @@ impl StatusFact<'_> {
             && (nothing_matches || self.key.sense() == Some(Sense::Bad))
     }
 
-    /// Returns whether the key names an error text: `error`, `lastError`, `errMsg`, `failureReason`.
+    /// Returns whether the key names an error text: `error`, `lastError`, `errMsg`,
+    /// `failureReason`.
     fn names_error(&self) -> bool {
-        let text =
-            matches!(self.key.last(), "message" | "msg" | "reason" | "description" | "details" | "text" | "cause");
-        let about_error = || self.key.iter().any(|word| matches!(word, "error" | "err" | "failure"));
+        let text = matches!(
+            self.key.last(),
+            "message" | "msg" | "reason" | "description" | "details" | "text" | "cause"
+        );
+        let about_error =
+            || self.key.iter().any(|word| matches!(word, "error" | "err" | "failure"));
+
         matches!(self.key.last(), "error" | "errors" | "err") || (text && about_error())
     }
 
-    /// Returns whether this is the text of an error in a map: `error.message`, `reconciliationError.reason`.
+    /// Returns whether this is the text of an error in a map: `error.message`,
+    /// `reconciliationError.reason`.
     fn is_message_of_error(&self) -> bool {
         let parent = self.path.rsplit('.').nth(1).unwrap_or_default();
         self.depth == 2
@@ -365,7 +425,8 @@ impl StatusFact<'_> {
             && matches!(Words::of(parent).last(), "error" | "err" | "failure")
     }
 
-    /// Returns whether this is an entry of a list of errors, or in one: `errors[0]`, `problems[0].message`.
+    /// Returns whether this is an entry of a list of errors, or in one: `errors[0]`,
+    /// `problems[0].message`.
     pub(super) fn is_in_error_list(&self) -> bool {
         self.path
             .split('.')
@@ -373,7 +434,8 @@ impl StatusFact<'_> {
             .any(|(name, _)| matches!(Words::of(name).last(), "errors" | "problems" | "failures"))
     }
 
-    /// Returns whether this is the phase or the health of the object itself: `phase`, `health.status`, `ceph.health`.
+    /// Returns whether this is the phase or the health of the object itself: `phase`,
+    /// `health.status`, `ceph.health`.
     fn is_own_phase(&self) -> bool {
         self.depth == 1
             || (self.depth == 2
@@ -406,10 +468,16 @@ mod tests {
             (&["status.state", "status.phase"], "status.phase"),
             (&["status.status", "status.health.status"], "status.health.status"),
             (&["status.clusterState"], "status.clusterState"),
-            (&["status.lastState", "status.desiredPhase", "status.parts[0].phase", "spec.state"], ""),
+            (
+                &["status.lastState", "status.desiredPhase", "status.parts[0].phase", "spec.state"],
+                "",
+            ),
         ] {
-            let fact = |path: &&str| Fact { path: (*path).into(), value: FactValue::Text((*path).into()) };
-            let object = ObjectView { facts: paths.iter().map(fact).collect(), ..ObjectView::default() };
+            let fact =
+                |path: &&str| Fact { path: (*path).into(), value: FactValue::Text((*path).into()) };
+            let object =
+                ObjectView { facts: paths.iter().map(fact).collect(), ..ObjectView::default() };
+
             assert_eq!(own_phase(&object), phase, "{paths:?}");
         }
     }

@@ -1,7 +1,7 @@
 //! Reads the verdicts on parts of an object in lists: environments, shards, members.
 //!
-//! A summary such as `Ready=True` often says only that the operator did its own work. The parts say whether it had the
-//! intended effect.
+//! A summary such as `Ready=True` often says only that the operator did its own work. The parts say
+//! whether it had the intended effect.
 
 use super::counts;
 use super::facts::{self, StatusFact};
@@ -42,7 +42,8 @@ const PARTS: &[&str] = &[
     "zone",
 ];
 
-/// Words, in the singular, for entries about the past or about work that may fail without harm to the object.
+/// Words, in the singular, for entries about the past or about work that may fail without harm to
+/// the object.
 const RECORDS: &[&str] = &[
     "attempt",
     "backup",
@@ -71,8 +72,8 @@ const NEXT: &[&str] = &["candidate", "canary", "proposed", "upcoming"];
 
 /// Reads the phases of parts, and their flags. Only bad news count.
 ///
-/// The phase of a part itself counts in full. Deeper in a part, for example in the checks of a proposed change, a
-/// failure shows only that the part is not done.
+/// The phase of a part itself counts in full. Deeper in a part, for example in the checks of a
+/// proposed change, a failure shows only that the part is not done.
 pub(super) fn read(object: &ObjectView, profile: &Profile) -> Option<Signal> {
     worst(facts::status_facts(object).filter(|fact| fact.depth > 1).map(|fact| {
         if is_part(&fact) {
@@ -80,11 +81,16 @@ pub(super) fn read(object: &ObjectView, profile: &Profile) -> Option<Signal> {
                 let text = format!("{}=false", fact.path);
                 return Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, text));
             }
-            if fact.is_in_error_list() && matches!(fact.value, FactValue::Text(text) if !text.trim().is_empty()) {
+
+            if fact.is_in_error_list()
+                && matches!(fact.value, FactValue::Text(text) if !text.trim().is_empty())
+            {
                 return Some(Signal::new(Verdict::Failed, Reason::ErrorText, fact.path));
             }
+
             return bad_phase(&fact, profile);
         }
+
         let failed = |signal: &Signal| signal.verdict == Verdict::Failed;
         match bad_phase(&fact, profile) {
             signal if is_in_activity(&fact) => signal,
@@ -103,7 +109,9 @@ pub(super) fn short_counts(object: &ObjectView) -> Option<Signal> {
 }
 
 fn bad_phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {
-    let signal = Some(fact).filter(|fact| fact.is_phase()).and_then(|fact| facts::phase(fact, profile))?;
+    let signal =
+        Some(fact).filter(|fact| fact.is_phase()).and_then(|fact| facts::phase(fact, profile))?;
+
     // In a map of parts, the name of the part adds a key.
     let deeper = fact.depth > if fact.listed { 2 } else { 3 };
     match signal.verdict {
@@ -115,8 +123,8 @@ fn bad_phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {
     }
 }
 
-/// Returns whether a fact is in a list or map of parts, or in the next state of the object, and not in a record of the
-/// past.
+/// Returns whether a fact is in a list or map of parts, or in the next state of the object, and not
+/// in a record of the past.
 fn is_part(fact: &StatusFact<'_>) -> bool {
     let mut part = false;
     for (i, key) in fact.path.split('.').skip(1).enumerate() {
@@ -125,9 +133,11 @@ fn is_part(fact: &StatusFact<'_>) -> bool {
         if words.iter().any(|word| RECORDS.contains(&singular(word))) {
             return false;
         }
+
         let mapped = i + 2 < fact.depth && words.last().ends_with('s');
         part |= ((listed || mapped) && names_part(&words)) || NEXT.contains(&name);
     }
+
     part
 }
 
@@ -145,7 +155,8 @@ fn is_in_status_of_part(fact: &StatusFact<'_>) -> bool {
         && !words.iter().any(|word| RECORDS.contains(&singular(word)))
 }
 
-/// Returns whether a fact is in the state of an activity of the object: `status.provisioning.state`.
+/// Returns whether a fact is in the state of an activity of the object:
+/// `status.provisioning.state`.
 fn is_in_activity(fact: &StatusFact<'_>) -> bool {
     let words = Words::of(fact.path.split('.').nth(1).unwrap_or_default());
     fact.depth == 2 && !fact.listed && words.len() == 1 && words.sense() == Some(Sense::InProgress)

@@ -6,7 +6,8 @@ use super::words::Words;
 /// The meaning of a condition type for the object if the condition is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Polarity {
-    /// The whole object is healthy: `Ready`, `Available`. Holds the position in [`SUMMARY_TYPES`]; the lowest decides.
+    /// The whole object is healthy: `Ready`, `Available`. Holds the position in [`SUMMARY_TYPES`];
+    /// the lowest decides.
     Summary(u8),
     /// A part of the object is healthy: `ConfigurationsReady`.
     Part,
@@ -31,7 +32,8 @@ pub(super) enum Polarity {
 }
 
 /// Types that sum up the whole object, most comprehensive first.
-pub(super) const SUMMARY_TYPES: &[&str] = &["ready", "available", "healthy", "succeeded", "operational", "successful"];
+pub(super) const SUMMARY_TYPES: &[&str] =
+    &["ready", "available", "healthy", "succeeded", "operational", "successful"];
 
 /// Words in the reason of a [`Polarity::InProgress`] type that mean the work is done.
 pub(super) const FINISHED_WORDS: &[&str] = &[
@@ -51,10 +53,18 @@ pub(super) const FINISHED_WORDS: &[&str] = &[
 /// Types of intermediate steps, which become true long before the object is healthy.
 const STEPS: &[&str] = &["approved", "launched", "registered", "scheduled"];
 
-/// Types that are unrelated to health although their words suggest otherwise: idle, upgradeable and drifted objects are
-/// healthy.
-const NEUTRAL: &[&str] =
-    &["active", "upgradeable", "admitted", "drifted", "warning", "evicted", "preempted", "requeued"];
+/// Types that are unrelated to health although their words suggest otherwise: idle, upgradeable and
+/// drifted objects are healthy.
+const NEUTRAL: &[&str] = &[
+    "active",
+    "upgradeable",
+    "admitted",
+    "drifted",
+    "warning",
+    "evicted",
+    "preempted",
+    "requeued",
+];
 
 fn is_participle(word: &str) -> bool {
     word.len() > 4 && word.ends_with("ed")
@@ -67,7 +77,9 @@ impl Polarity {
     pub(super) fn is_unknown(r#type: &str) -> bool {
         let name = r#type.rsplit_once('/').map_or(r#type, |(_, name)| name);
         let words = Words::of(name);
-        Self::of(name) == Self::Neutral && words.sense().is_none() && !NEUTRAL.contains(&words.last())
+        Self::of(name) == Self::Neutral
+            && words.sense().is_none()
+            && !NEUTRAL.contains(&words.last())
     }
 
     /// Returns the meaning of a condition type.
@@ -75,31 +87,42 @@ impl Polarity {
         let name = r#type.rsplit_once('/').map_or(r#type, |(_, name)| name);
         let words = Words::of(name);
         if words.len() == 1 {
-            if let Some(position) = SUMMARY_TYPES.iter().position(|summary| *summary == words.get(0)) {
+            if let Some(position) =
+                SUMMARY_TYPES.iter().position(|summary| *summary == words.get(0))
+            {
                 return Self::Summary(position as u8);
             }
+
             if NEUTRAL.contains(&words.get(0)) {
                 return Self::Neutral;
             }
+
             if STEPS.contains(&words.get(0)) {
                 return Self::Step;
             }
+
             if words.get(0) == "running" {
-                return Self::InProgress; // an Ansible run, an import, or a Pod of an object that should be idle
+                // An Ansible run, an import, or a Pod of an object that should be idle.
+                return Self::InProgress;
             }
         }
+
         if words.get(0) == "no" && words.get(1) == "matching" {
             return Self::Fault; // `NoMatchingInstance`
         }
+
         if words.last().starts_with("warning") {
             return Self::Neutral;
         }
+
         if matches!(words.last(), "stalled" | "terminal") {
             return Self::Terminal;
         }
+
         if words.len() > 1 && words.last() == "started" {
             return Self::Step; // `ProvisioningStarted` stays true after the end
         }
+
         match words.sense() {
             Some(Sense::Good) if words.len() == 1 => Self::Summary(SUMMARY_TYPES.len() as u8),
             Some(Sense::Good) => Self::Part,
@@ -109,7 +132,9 @@ impl Polarity {
             Some(Sense::Lacking) => Self::Lacking,
             // `ScalingLimited` is not about the scaling, but about its limits.
             Some(Sense::InProgress)
-                if words.len() > 1 && senses::of(words.last()).is_none() && is_participle(words.last()) =>
+                if words.len() > 1
+                    && senses::of(words.last()).is_none()
+                    && is_participle(words.last()) =>
             {
                 Self::Neutral
             }

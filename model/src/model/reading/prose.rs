@@ -1,16 +1,19 @@
 //! Finds plain errors in messages, which are prose.
 
 /// Words that report an error wherever they are.
-const ERRORS: &[&str] = &["cannot", "denied", "error", "errors", "failed", "failure", "forbidden", "invalid", "unable"];
+const ERRORS: &[&str] =
+    &["cannot", "denied", "error", "errors", "failed", "failure", "forbidden", "invalid", "unable"];
 
 /// Words before an error that deny it.
 const DENIALS: &[&str] = &["0", "any", "if", "no", "not", "previously", "without"];
 
-/// Returns whether a message reports an error anywhere: `Pod "a" is not Ready because "PullError": no such image`.
+/// Returns whether a message reports an error anywhere: `Pod "a" is not Ready because "PullError":
+/// no such image`.
 pub(super) fn reports_error(message: &str) -> bool {
     let mut before = "";
     words(message).any(|word| {
-        let found = is_error(word) && !DENIALS.iter().any(|denial| denial.eq_ignore_ascii_case(before));
+        let found =
+            is_error(word) && !DENIALS.iter().any(|denial| denial.eq_ignore_ascii_case(before));
         before = word;
         found
     })
@@ -27,7 +30,8 @@ fn words(message: &str) -> impl Iterator<Item = &str> {
 
 /// Returns whether a word reports an error, or is a compound such as `ReconciliationError`.
 fn is_error(word: &str) -> bool {
-    ERRORS.iter().any(|error| error.eq_ignore_ascii_case(word)) || (word.len() > 5 && word.ends_with("Error"))
+    ERRORS.iter().any(|error| error.eq_ignore_ascii_case(word))
+        || (word.len() > 5 && word.ends_with("Error"))
 }
 
 #[cfg(test)]
@@ -43,7 +47,11 @@ mod tests {
             ("Waiting for the rollout", false, false),
             ("", false, false),
         ] {
-            assert_eq!((reports_error(message), begins_with_error(message)), (anywhere, first), "{message}");
+            assert_eq!(
+                (reports_error(message), begins_with_error(message)),
+                (anywhere, first),
+                "{message}"
+            );
         }
     }
 }

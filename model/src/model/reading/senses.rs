@@ -9,7 +9,8 @@ pub(super) enum Sense {
     Done,
     /// In progress, or waiting.
     InProgress,
-    /// Not healthy yet, or not any more, but not necessarily faulty: `NotReady`, `Unavailable`, `Missing`.
+    /// Not healthy yet, or not any more, but not necessarily faulty: `NotReady`, `Unavailable`,
+    /// `Missing`.
     Lacking,
     /// Something is wrong.
     Bad,
@@ -274,14 +275,18 @@ const NOT_IN_PROGRESS: &[&str] = &[
 /// Returns the meaning of a single word in lower case.
 pub(super) fn of(word: &str) -> Option<Sense> {
     let at = WORDS.partition_point(|(entry, _)| entry.trim_end_matches('*') <= word);
-    // An exact match, or a match by stem, is always the last entry that does not sort after the word.
+
+    // An exact match, or a match by stem, is always the last entry that does not sort after the
+    // word.
     let found = WORDS[..at].last().filter(|(entry, _)| match entry.strip_suffix('*') {
         Some(stem) => word.starts_with(stem),
         None => *entry == word,
     });
     match found {
         Some((_, sense)) => Some(*sense),
-        None if word.len() > 4 && word.ends_with("ing") && !NOT_IN_PROGRESS.contains(&word) => Some(InProgress),
+        None if word.len() > 4 && word.ends_with("ing") && !NOT_IN_PROGRESS.contains(&word) => {
+            Some(InProgress)
+        }
         None => None,
     }
 }
@@ -295,7 +300,10 @@ mod tests {
         for pair in WORDS.windows(2) {
             let [(a, _), (b, _)] = pair else { continue };
             assert!(a.trim_end_matches('*') < b.trim_end_matches('*'), "{a} before {b}");
-            assert!(!a.ends_with('*') || !b.starts_with(a.trim_end_matches('*')), "{a} shadows {b}");
+            assert!(
+                !a.ends_with('*') || !b.starts_with(a.trim_end_matches('*')),
+                "{a} shadows {b}"
+            );
         }
     }
 }

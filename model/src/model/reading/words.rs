@@ -1,8 +1,9 @@
 //! The meaning of compounds.
 //!
-//! Condition types, reasons and phases are compounds of a few English words: `FetchFailed`, `in_progress`, `Cluster in
-//! healthy state`. [`Words`] splits them, looks each word up in the table of `senses.rs`, and gives the compound the
-//! meaning of its head. In English, that is usually the last word before a preposition.
+//! Condition types, reasons and phases are compounds of a few English words: `FetchFailed`,
+//! `in_progress`, `Cluster in healthy state`. [`Words`] splits them, looks each word up in the
+//! table of `senses.rs`, and gives the compound the meaning of its head. In English, that is
+//! usually the last word before a preposition.
 
 use super::senses::Sense::{Bad, Done, Good, InProgress, Lacking, Paused};
 use super::senses::{self, Sense};
@@ -32,13 +33,14 @@ const FAULT_NOUNS: &[&str] = &["conflicts", "errors", "pressure", "violations", 
 
 /// Words that begin a modifier of the head: `WaitingForQuota`, `FailedToPull`.
 const PREPOSITIONS: &[&str] = &[
-    "after", "as", "at", "because", "before", "by", "due", "for", "from", "in", "of", "on", "to", "until", "while",
-    "with",
+    "after", "as", "at", "because", "before", "by", "due", "for", "from", "in", "of", "on", "to",
+    "until", "while", "with",
 ];
 
 /// The words of a text in lower case, without an allocation.
 ///
-/// Only the first 128 bytes and 24 words are read. Longer texts are prose, whose beginning usually decides.
+/// Only the first 128 bytes and 24 words are read. Longer texts are prose, whose beginning usually
+/// decides.
 pub(super) struct Words {
     bytes: [u8; SIZE],
     spans: [(u8, u8); COUNT],
@@ -57,26 +59,32 @@ impl Words {
         let source = text.as_bytes();
         let length = source.len().min(SIZE);
         let mut begin = None;
+
         for i in 0..length {
             let byte = source[i];
             if !byte.is_ascii_alphanumeric() && byte.is_ascii() && byte != b'\'' {
                 words.close(begin.take(), i);
                 continue;
             }
+
             let boundary = i > 0 && byte.is_ascii_uppercase() && {
                 let before = source[i - 1];
                 let after = source.get(i + 1).copied().unwrap_or(b' ');
+
                 // `podReady` and `APIServer`.
                 before.is_ascii_lowercase()
                     || before.is_ascii_digit()
                     || (before.is_ascii_uppercase() && after.is_ascii_lowercase())
             };
+
             if boundary {
                 words.close(begin.take(), i);
             }
+
             words.bytes[i] = byte.to_ascii_lowercase();
             begin.get_or_insert(i);
         }
+
         words.close(begin, length);
         words
     }
@@ -116,14 +124,17 @@ impl Words {
     /// Returns the meaning of the compound, if it has one.
     pub(super) fn sense(&self) -> Option<Sense> {
         let split = (1..self.count).find(|i| self.begins_modifier(*i)).unwrap_or(self.count);
+
         // `ReadyToStart` has not started.
         if split + 1 < self.count && self.get(split) == "to" && self.get(split - 1) == "ready" {
             return Some(InProgress);
         }
+
         self.sense_of(0, split).or_else(|| self.sense_of(split, self.count))
     }
 
-    /// Returns whether a word begins a modifier. `in sync`, `up to date`, `in progress` and `out of` are fixed phrases.
+    /// Returns whether a word begins a modifier. `in sync`, `up to date`, `in progress` and `out
+    /// of` are fixed phrases.
     fn begins_modifier(&self, i: usize) -> bool {
         let next = if i + 1 < self.count { self.get(i + 1) } else { "" };
         PREPOSITIONS.contains(&self.get(i))
@@ -133,13 +144,17 @@ impl Words {
             )
     }
 
-    /// Returns the meaning of a range of words. A bad word decides wherever it is; otherwise the last word with a
-    /// meaning decides.
+    /// Returns the meaning of a range of words. A bad word decides wherever it is; otherwise the
+    /// last word with a meaning decides.
     fn sense_of(&self, begin: usize, end: usize) -> Option<Sense> {
         // `FinalizingPartiallyFailed` (Velero) is still finalizing.
-        if end > begin + 2 && self.get(end - 2) == "partially" && self.get(end - 1).starts_with("fail") {
+        if end > begin + 2
+            && self.get(end - 2) == "partially"
+            && self.get(end - 1).starts_with("fail")
+        {
             return Some(InProgress);
         }
+
         let mut negated = None;
         let mut result = None;
         for i in begin..end {
@@ -147,14 +162,17 @@ impl Words {
                 negated = Some(i);
                 continue;
             }
+
             if self.get(i) == "missing" && i + 1 < end {
                 negated = Some(i); // `missing ready replicas`
             }
+
             let Some(sense) = self.sense_at(i) else { continue };
             if negated == Some(i) {
                 result = result.filter(|result| *result == Bad).or(Some(sense));
                 continue;
             }
+
             let sense = match negated.take() {
                 None => Some(sense),
                 Some(at) => negated_sense(self.get(i), sense, i - at == 1),
@@ -163,6 +181,7 @@ impl Words {
                 result = sense.or(result);
             }
         }
+
         result
     }
 
@@ -175,7 +194,8 @@ impl Words {
             ("in", "sync") | ("up", "to") => Some(Good),
             ("out", "of") | ("over", "quota") => Some(Lacking),
             ("timed", "out") => Some(Bad),
-            // In prose, a conflict. As a reason, `AlreadyExists` may as well explain why nothing had to be done.
+            // In prose, a conflict. As a reason, `AlreadyExists` may as well explain why nothing
+            // had to be done.
             ("already", "exists") if self.count > 3 => Some(Bad),
             // `ScalingDown` does not mean that the object is down.
             ("up" | "down", _) if before.ends_with("ing") => Some(InProgress),
@@ -187,9 +207,11 @@ impl Words {
     }
 }
 
-/// Returns a sense after a negation: `NotReady` is lacking, `NotAllowed` is a refusal, `NoErrors` is good.
+/// Returns a sense after a negation: `NotReady` is lacking, `NotAllowed` is a refusal, `NoErrors`
+/// is good.
 ///
-/// `adjacent` means that the negation directly precedes the word; `NoDataFailed` does not negate the failure.
+/// `adjacent` means that the negation directly precedes the word; `NoDataFailed` does not negate
+/// the failure.
 fn negated_sense(word: &str, sense: Sense, adjacent: bool) -> Option<Sense> {
     match sense {
         Good | Done if REFUSED_IF_NEGATED.contains(&word) => Some(Bad),

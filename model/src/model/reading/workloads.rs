@@ -1,9 +1,11 @@
 //! The exact rules for the workload kinds of Kubernetes, which its own controllers write.
 //!
-//! They combine `kubectl rollout status` (kubernetes/kubectl: pkg/polymorphichelpers/rollout_status.go) with kstatus
-//! (kubernetes-sigs/cli-utils: pkg/kstatus/status/core.go), and differ from both where an operator would wait longer:
-//! a Job is done when it is complete, not when it runs; a Pod that failed has failed; an update strategy `OnDelete` leaves
-//! out only what a person has to do. A Pod that no node fits may still get a new node, so it has not failed.
+//! They combine `kubectl rollout status` (kubernetes/kubectl:
+//! pkg/polymorphichelpers/rollout_status.go) with kstatus (kubernetes-sigs/cli-utils:
+//! pkg/kstatus/status/core.go), and differ from both where an operator would wait longer: a Job is
+//! done when it is complete, not when it runs; a Pod that failed has failed; an update strategy
+//! `OnDelete` leaves out only what a person has to do. A Pod that no node fits may still get a new
+//! node, so it has not failed.
 
 use super::reasons::show;
 use super::signals::Signal;
@@ -41,7 +43,8 @@ pub(super) fn runs_without_deadline(group: &str, kind: &str) -> bool {
     (group, kind) == ("batch", "Job")
 }
 
-/// Reads the status of a workload. Returns `None` for other kinds, and if only the metadata of the object is known.
+/// Reads the status of a workload. Returns `None` for other kinds, and if only the metadata of the
+/// object is known.
 pub(super) fn read(group: &str, kind: &str, object: &ObjectView) -> Option<Signal> {
     let rules = rules_of(group, kind)?;
     let only_metadata = object.hashes.spec == 0 && object.status == StatusShape::Absent;
@@ -52,10 +55,12 @@ fn deployment(object: &ObjectView) -> Signal {
     if let Some(signal) = paused(object, "spec.paused").or_else(|| not_observed(object)) {
         return signal;
     }
+
     let progressing = condition(object, "Progressing");
     if let Some(failed) = progressing.filter(|c| c.status == ConditionStatus::False) {
         return Signal::new(Verdict::Failed, Reason::StalledTrue, show(failed));
     }
+
     let wanted = ("spec.replicas", number_or(object, "spec.replicas", 1));
     let updated = ("status.updatedReplicas", number(object, "status.updatedReplicas"));
     let all = ("status.replicas", number(object, "status.replicas"));
@@ -65,20 +70,28 @@ fn deployment(object: &ObjectView) -> Signal {
         .or_else(|| surplus(all, wanted))
         .or_else(|| short(object, "status.availableReplicas", updated))
         .or_else(|| short(object, "status.readyReplicas", wanted));
+
     if let Some(short) = short {
         return replica_failure(object).unwrap_or(short);
     }
+
     if wanted.1 == 0 {
         return Signal::new(Verdict::Converged, Reason::ScaledToZero, "spec.replicas=0");
     }
+
     // Without `progressDeadlineSeconds`, there is no condition Progressing.
-    let done = |c: &&Condition| c.status == ConditionStatus::True && c.reason == "NewReplicaSetAvailable";
+    let done =
+        |c: &&Condition| c.status == ConditionStatus::True && c.reason == "NewReplicaSetAvailable";
     if let Some(still) = progressing.filter(|c| !done(c)) {
         return Signal::new(Verdict::Progressing, Reason::InMotion, show(still));
     }
-    if let Some(unavailable) = condition(object, "Available").filter(|c| c.status != ConditionStatus::True) {
+
+    if let Some(unavailable) =
+        condition(object, "Available").filter(|c| c.status != ConditionStatus::True)
+    {
         return Signal::new(Verdict::Progressing, Reason::ReadyPending, show(unavailable));
     }
+
     met(object, "status.availableReplicas")
 }
 
@@ -86,35 +99,46 @@ fn stateful_set(object: &ObjectView) -> Signal {
     if let Some(signal) = not_observed(object) {
         return signal;
     }
+
     let wanted = ("spec.replicas", number_or(object, "spec.replicas", 1));
     let all = ("status.replicas", number(object, "status.replicas"));
     let short_of = |path| short(object, path, wanted);
-    let unready =
-        short_of("status.replicas").or_else(|| short_of("status.readyReplicas")).or_else(|| surplus(all, wanted));
+    let unready = short_of("status.replicas")
+        .or_else(|| short_of("status.readyReplicas"))
+        .or_else(|| surplus(all, wanted));
+
     if let Some(unready) = unready {
         return unready;
     }
+
     if updates_on_delete(object) {
         return met_or_zero(object, "status.readyReplicas", wanted.1);
     }
+
     if let Some(partition) = known(object, "spec.updateStrategy.rollingUpdate.partition") {
         let updated = number(object, "status.updatedReplicas");
         let needed = wanted.1.saturating_sub(partition.max(0));
         let text = format!("status.updatedReplicas={updated} of {needed}, {partition} held back");
         return match (updated < needed, partition > 0 && updated < wanted.1) {
             (true, true) => Signal::new(Verdict::Progressing, Reason::CountsShort, text),
-            (true, false) => short_of("status.updatedReplicas").unwrap_or_else(|| met(object, "status.readyReplicas")),
+            (true, false) => short_of("status.updatedReplicas")
+                .unwrap_or_else(|| met(object, "status.readyReplicas")),
             (false, true) => Signal::new(Verdict::Converged, Reason::HeldBack, text),
             (false, false) => met_or_zero(object, "status.readyReplicas", wanted.1),
         };
     }
-    if let Some(old) = short_of("status.currentReplicas").filter(|_| text(object, "status.updateRevision").is_some()) {
+
+    if let Some(old) = short_of("status.currentReplicas")
+        .filter(|_| text(object, "status.updateRevision").is_some())
+    {
         return old;
     }
+
     if text(object, "status.currentRevision") != text(object, "status.updateRevision") {
         let revisions = "status.currentRevision is not status.updateRevision";
         return Signal::new(Verdict::Progressing, Reason::InMotion, revisions);
     }
+
     met_or_zero(object, "status.readyReplicas", wanted.1)
 }
 
@@ -125,8 +149,10 @@ fn daemon_set(object: &ObjectView) -> Signal {
     if let Some(signal) = not_observed(object).or_else(|| unwritten.then(|| lagging(object))) {
         return signal;
     }
+
     let short_of = |path| short(object, path, wanted);
-    let outdated = if updates_on_delete(object) { None } else { short_of("status.updatedNumberScheduled") };
+    let outdated =
+        if updates_on_delete(object) { None } else { short_of("status.updatedNumberScheduled") };
     short_of("status.currentNumberScheduled")
         .or(outdated)
         .or_else(|| short_of("status.numberAvailable"))
@@ -138,6 +164,7 @@ fn replica_set(object: &ObjectView) -> Signal {
     if let Some(signal) = not_observed(object).or_else(|| replica_failure(object)) {
         return signal;
     }
+
     let wanted = ("spec.replicas", number_or(object, "spec.replicas", 1));
     let all = ("status.replicas", number(object, "status.replicas"));
     short(object, "status.replicas", wanted)
@@ -152,23 +179,29 @@ fn job(object: &ObjectView) -> Signal {
     if let Some(complete) = ended("Complete") {
         return Signal::new(Verdict::Finished, Reason::Complete, show(complete));
     }
+
     // With `FailureTarget`, the failure is certain, and the Job only waits for its Pods to end.
     if let Some(failed) = ended("Failed").or_else(|| ended("FailureTarget")) {
         return Signal::new(Verdict::Failed, Reason::EndedBadly, show(failed));
     }
+
     if let Some(signal) = paused(object, "spec.suspend") {
         return signal;
     }
+
     if text(object, "status.startTime").is_none() {
         return Signal::new(Verdict::Progressing, Reason::CountsShort, "no status.startTime");
     }
+
     let count = |path: &str| number(object, path);
     let succeeded = format!("status.succeeded={}", count("status.succeeded"));
-    let wanted = known(object, "spec.completions").map_or_else(String::new, |n| format!(" of spec.completions={n}"));
+    let wanted = known(object, "spec.completions")
+        .map_or_else(String::new, |n| format!(" of spec.completions={n}"));
     let failed = match count("status.failed") {
         0 => String::new(),
         failed => format!(", status.failed={failed}"),
     };
+
     Signal::new(Verdict::Progressing, Reason::InMotion, format!("{succeeded}{wanted}{failed}"))
 }
 
@@ -179,18 +212,25 @@ fn pod(object: &ObjectView) -> Signal {
         "Succeeded" => return Signal::new(Verdict::Finished, Reason::PhaseDone, in_phase()),
         "Failed" => return Signal::new(Verdict::Failed, Reason::PhaseFailed, failed_pod(object)),
         "Running" | "Pending" | "" => {}
-        _ => return Signal::new(Verdict::Unknown, Reason::NothingToJudge, in_phase()), // the node is out of reach
+        // The node is out of reach.
+        _ => return Signal::new(Verdict::Unknown, Reason::NothingToJudge, in_phase()),
     }
+
     let ready = condition(object, "Ready");
     if let Some(ready) = ready.filter(|c| phase == "Running" && c.status == ConditionStatus::True) {
         return Signal::new(Verdict::Converged, Reason::ReadyTrue, show(ready));
     }
-    let crashing = waiting(object).find(|(path, reason)| *reason == CRASH_LOOP && path.contains(".containerStatuses["));
+
+    let crashing = waiting(object)
+        .find(|(path, reason)| *reason == CRASH_LOOP && path.contains(".containerStatuses["));
     if let Some((path, reason)) = crashing.filter(|_| phase == "Running") {
         return Signal::new(Verdict::Failed, Reason::FaultTrue, format!("{path}={reason}"));
     }
-    let stuck = waiting(object).find(|(_, reason)| !matches!(*reason, "ContainerCreating" | "PodInitializing"));
-    let scheduled = condition(object, "PodScheduled").filter(|c| c.status == ConditionStatus::False);
+
+    let stuck = waiting(object)
+        .find(|(_, reason)| !matches!(*reason, "ContainerCreating" | "PodInitializing"));
+    let scheduled =
+        condition(object, "PodScheduled").filter(|c| c.status == ConditionStatus::False);
     let signal = match (stuck, scheduled, ready) {
         (Some((path, reason)), _, _) => format!("{path}={reason}"),
         (None, Some(scheduled), _) => show(scheduled),
@@ -198,6 +238,7 @@ fn pod(object: &ObjectView) -> Signal {
         _ if phase.is_empty() => "no status.phase".to_owned(),
         _ => in_phase(),
     };
+
     let reason = if phase == "Running" { Reason::ReadyPending } else { Reason::PhaseInMotion };
     Signal::new(Verdict::Progressing, reason, signal)
 }
@@ -209,11 +250,17 @@ fn claim(object: &ObjectView) -> Signal {
         "Lost" => (Verdict::Failed, Reason::PhaseFailed),
         _ => (Verdict::Progressing, Reason::PhaseInMotion),
     };
-    let signal = if phase.is_empty() { "no status.phase".to_owned() } else { format!("status.phase={phase}") };
+    let signal = if phase.is_empty() {
+        "no status.phase".to_owned()
+    } else {
+        format!("status.phase={phase}")
+    };
+
     Signal::new(verdict, reason, signal)
 }
 
-/// Returns a signal if this field pauses the object. Annotations do not pause the controllers of Kubernetes.
+/// Returns a signal if this field pauses the object. Annotations do not pause the controllers of
+/// Kubernetes.
 fn paused(object: &ObjectView, field: &str) -> Option<Signal> {
     let pause = object.paused.as_ref().filter(|pause| pause.by == field)?;
     Some(Signal::new(Verdict::Suspended, Reason::Paused, pause.by.clone()))
@@ -225,6 +272,7 @@ fn not_observed(object: &ObjectView) -> Option<Signal> {
         Some(seen) => seen < object.generation,
         None => object.status != StatusShape::Filled,
     };
+
     lags.then(|| lagging(object))
 }
 
@@ -258,9 +306,11 @@ fn met_or_zero(object: &ObjectView, path: &str, wanted: i64) -> Signal {
     met(object, path)
 }
 
-/// Returns a signal if the controller cannot create or delete Pods, for example because of a quota. It keeps trying.
+/// Returns a signal if the controller cannot create or delete Pods, for example because of a quota.
+/// It keeps trying.
 fn replica_failure(object: &ObjectView) -> Option<Signal> {
-    let failure = condition(object, "ReplicaFailure").filter(|c| c.status == ConditionStatus::True)?;
+    let failure =
+        condition(object, "ReplicaFailure").filter(|c| c.status == ConditionStatus::True)?;
     Some(Signal::new(Verdict::Progressing, Reason::FaultTrue, show(failure)))
 }
 

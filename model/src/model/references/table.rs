@@ -24,13 +24,15 @@ pub(crate) type Index = u32;
 /// All references.
 #[derive(Debug, Default)]
 pub(crate) struct References {
-    /// In chunks, because a vector that grows needs the old and the new allocation at the same time.
+    /// In chunks, because a vector that grows needs the old and the new allocation at the same
+    /// time.
     chunks: Vec<Vec<Option<Held>>>,
     free: Vec<Index>,
     /// By the slot of the object.
     by_slot: HashTable<Index>,
     hasher: DefaultHashBuilder,
-    /// The references to look up at an instant: those that are new, and those whose target is absent.
+    /// The references to look up at an instant: those that are new, and those whose target is
+    /// absent.
     pub(super) queue: BTreeSet<(Timestamp, Index)>,
     pub(super) queued: BTreeMap<Index, Timestamp>,
     /// The reference that the round looks up next.
@@ -60,7 +62,8 @@ pub(crate) struct Held {
     pub(crate) slot: Slot,
     /// Group, kind, namespace and path, which many references have in common.
     pub(super) place: Symbol,
-    /// When the reference appeared, or since when its target is absent, in seconds since the Unix epoch; 0 if unknown.
+    /// When the reference appeared, or since when its target is absent, in seconds since the Unix
+    /// epoch; 0 if unknown.
     pub(crate) since: u32,
     pub(crate) state: State,
     /// A read has been asked for.
@@ -113,6 +116,7 @@ impl References {
     pub(super) fn insert(&mut self, held: Held) -> Index {
         let hash = self.hasher.hash_one(held.slot);
         self.unchecked += usize::from(held.state == State::Unchecked);
+
         let index = match self.free.pop() {
             Some(index) => {
                 self.chunks[index as usize / CHUNK][index as usize % CHUNK] = Some(held);
@@ -128,14 +132,19 @@ impl References {
                         self.chunks.push(chunk);
                     }
                 }
+
                 index
             }
         };
+
         let Self { by_slot, chunks, hasher, .. } = self;
-        by_slot.insert_unique(hash, index, |index| match &chunks[*index as usize / CHUNK][*index as usize % CHUNK] {
-            Some(held) => hasher.hash_one(held.slot),
-            None => 0, // unreachable: the index contains only references that are in use
+        by_slot.insert_unique(hash, index, |index| {
+            match &chunks[*index as usize / CHUNK][*index as usize % CHUNK] {
+                Some(held) => hasher.hash_one(held.slot),
+                None => 0, // unreachable: the index contains only references that are in use
+            }
         });
+
         index
     }
 
@@ -145,6 +154,7 @@ impl References {
         if let Ok(entry) = self.by_slot.find_entry(hash, |other| *other == index) {
             entry.remove();
         }
+
         self.free.push(index);
         let held = self.chunks[index as usize / CHUNK][index as usize % CHUNK].take()?;
         self.unchecked -= usize::from(held.state == State::Unchecked);
@@ -156,10 +166,12 @@ impl References {
         if self.by_slot.is_empty() {
             return Vec::new();
         }
+
         let of_slot = |index: &Index| self.get(*index).is_some_and(|held| held.slot == slot);
         let mut found: Vec<Index> =
             self.by_slot.iter_hash(self.hasher.hash_one(slot)).copied().filter(of_slot).collect();
         found.sort_unstable();
+
         found
     }
 
@@ -172,6 +184,7 @@ impl References {
         if let Some(old) = old {
             self.queue.remove(&(old, index));
         }
+
         self.queue.extend(at.map(|at| (at, index)));
     }
 
@@ -201,6 +214,7 @@ impl References {
         for _ in 0..end {
             let index = if self.cursor < end { self.cursor } else { 0 };
             self.cursor = index + 1;
+
             let is_wanted = |held: &Held| match self.unchecked {
                 0 => !self.queued.contains_key(&index),
                 _ => held.state == State::Unchecked,
@@ -209,24 +223,31 @@ impl References {
                 return Some(index);
             }
         }
+
         None
     }
 
-    /// Returns how many references one step of the round looks up, and the time until the next step. While some are
-    /// unchecked, the steps follow each other as fast as reads allow.
+    /// Returns how many references one step of the round looks up, and the time until the next
+    /// step. While some are unchecked, the steps follow each other as fast as reads allow.
     pub(super) fn pace(&self) -> (usize, Span) {
         let len = i64::try_from(self.len().max(1)).unwrap_or(i64::MAX);
-        let quota = usize::try_from(len.saturating_mul(STEP.0) / ROUND.0 + 1).unwrap_or(MAX_STEP).min(MAX_STEP);
+        let quota = usize::try_from(len.saturating_mul(STEP.0) / ROUND.0 + 1)
+            .unwrap_or(MAX_STEP)
+            .min(MAX_STEP);
         if self.unchecked > 0 { (MAX_STEP, STEP) } else { (quota, Span(ROUND.0 / len).max(STEP)) }
     }
 
     /// Moves all instants to the new setting of the clock.
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
         self.queued.values_mut().for_each(|at| *at = at.shifted(by_ms));
-        self.queue = std::mem::take(&mut self.queue).into_iter().map(|(at, i)| (at.shifted(by_ms), i)).collect();
+        self.queue = std::mem::take(&mut self.queue)
+            .into_iter()
+            .map(|(at, i)| (at.shifted(by_ms), i))
+            .collect();
         for at in [&mut self.round_due, &mut self.next_ask] {
             *at = at.shifted(by_ms);
         }
+
         self.due = self.due.map(|due| due.shifted(by_ms)); // the caller moves the timers
         for held in self.chunks.iter_mut().flatten().flatten().filter(|held| held.since > 0) {
             held.since = seconds(Timestamp(i64::from(held.since) * 1000).shifted(by_ms));
@@ -272,7 +293,8 @@ pub(crate) fn seconds(at: Timestamp) -> u32 {
 mod tests {
     use super::*;
 
-    /// Bytes that hashbrown needs at most for an entry of 4 bytes: it grows when 7 of 8 places are taken, to the double.
+    /// Bytes that hashbrown needs at most for an entry of 4 bytes: it grows when 7 of 8 places are
+    /// taken, to the double.
     const INDEX: usize = 12;
 
     #[test]
@@ -281,20 +303,35 @@ mod tests {
         for number in 0..10_000 {
             let name = format!("credentials-{number:08}");
             assert_eq!(name.len(), 20);
+
             references.insert(Held::new(number / 4, Symbol::default(), &name, State::Exists, 0));
         }
-        let chunks: usize = references.chunks.iter().map(|chunk| chunk.capacity() * size_of::<Option<Held>>()).sum();
+
+        let chunks: usize = references
+            .chunks
+            .iter()
+            .map(|chunk| chunk.capacity() * size_of::<Option<Held>>())
+            .sum();
         let index = references.by_slot.allocation_size();
         let names = 20 * references.len();
+
         assert!(index <= INDEX * references.len(), "{index}");
+
         let each = (chunks + index + names) / references.len();
         assert!(each <= 64, "{each} bytes per reference");
-        assert_eq!(references.queue.len() + references.queued.len(), 0, "targets that exist are not queued");
+        assert_eq!(
+            references.queue.len() + references.queued.len(),
+            0,
+            "targets that exist are not queued"
+        );
+
         // Removed references make room.
         for slot in 0..2_500 {
             assert_eq!(references.of(slot).len(), 4);
+
             references.of(slot).into_iter().for_each(|index| drop(references.remove(index)));
         }
+
         assert_eq!((references.len(), references.free.len()), (0, 10_000));
     }
 }

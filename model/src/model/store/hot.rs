@@ -1,5 +1,5 @@
-//! The hot part of a record: what the model keeps of the few objects that are unconverged, being deleted or have a
-//! history.
+//! The hot part of a record: what the model keeps of the few objects that are unconverged, being
+//! deleted or have a history.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::model::annotated::Annotated;
 use crate::snapshot::{DeadlineSource, Outcome};
 use crate::time::{Span, Timestamp};
 
-/// The hot part, kept while an object is unconverged, being deleted, or has a history, findings, or annotations that tune
-/// findings.
+/// The hot part, kept while an object is unconverged, being deleted, or has a history, findings, or
+/// annotations that tune findings.
 #[derive(Debug, Default)]
 pub(crate) struct HotRecord {
     /// When the object's timer is due.
@@ -25,7 +25,8 @@ pub(crate) struct HotRecord {
     pub(crate) history: Option<Box<History>>,
     /// Since when the kind counts the object as failing.
     pub(crate) failing_since: Option<Timestamp>,
-    /// When the object entered its phase, if loopwatch, or an earlier process that found it stuck, saw that.
+    /// When the object entered its phase, if loopwatch, or an earlier process that found it stuck,
+    /// saw that.
     pub(crate) phase_since: Option<Timestamp>,
     /// The annotations of the object that tune findings about it.
     pub(crate) annotated: Option<Box<Annotated>>,
@@ -40,22 +41,26 @@ pub(crate) struct Unconverged {
     pub(crate) since: Timestamp,
     /// The obligation that the current spec opened; `None` after a regression.
     pub(crate) obligation: Option<Obligation>,
-    /// The first spec change that the operator has not acknowledged. A newer spec does not reset this, so loopwatch
-    /// finds a dead operator although something keeps changing the spec.
+    /// The first spec change that the operator has not acknowledged. A newer spec does not reset
+    /// this, so loopwatch finds a dead operator although something keeps changing the spec.
     pub(crate) unacknowledged_since: Option<Timestamp>,
     /// The status says that the object is not ready, about whichever spec.
     pub(crate) unready: bool,
     /// When the object stopped being converged without a spec change.
     pub(crate) regressed_since: Option<Timestamp>,
-    /// The conditions have turned since the regression began, although the object has not recovered.
+    /// The conditions have turned since the regression began, although the object has not
+    /// recovered.
     pub(crate) restless: bool,
-    /// The end of the deadline of the last spec change, if the regression began before it: the rollout of that change
-    /// may have begun late. For an object that was resumed, the end of its deadline.
+    /// The end of the deadline of the last spec change, if the regression began before it: the
+    /// rollout of that change may have begun late. For an object that was resumed, the end of its
+    /// deadline.
     pub(crate) rollout_until: Option<Timestamp>,
-    /// The end of the deadline of the first spec change after the regression, which may repair the object.
+    /// The end of the deadline of the first spec change after the regression, which may repair the
+    /// object.
     pub(crate) mended_by: Option<Timestamp>,
-    /// When the current work began: at the first spec change or retry since the last rejection. A newer spec does not
-    /// reset this, so loopwatch finds an object that never gets ready although something keeps changing its spec.
+    /// When the current work began: at the first spec change or retry since the last rejection. A
+    /// newer spec does not reset this, so loopwatch finds an object that never gets ready although
+    /// something keeps changing its spec.
     pub(crate) working_since: Timestamp,
     /// The last write of the status according to the managed fields.
     pub(crate) last_status_write: Option<Timestamp>,
@@ -63,7 +68,8 @@ pub(crate) struct Unconverged {
     pub(crate) dated: bool,
     /// The fingerprint of the last spec that converged, and how long that took.
     pub(crate) last_converged: Option<(u64, Span)>,
-    /// An earlier process found that the object does not recover with this spec, which had converged before.
+    /// An earlier process found that the object does not recover with this spec, which had
+    /// converged before.
     pub(crate) not_recovered: bool,
     /// The last status write since the spec change.
     pub(crate) status_written: Option<Timestamp>,
@@ -80,17 +86,20 @@ pub(crate) struct Obligation {
     pub(crate) deadline_source: DeadlineSource,
     /// When the obligation counts as late. A learned deadline never moves this.
     pub(crate) slo_deadline: Timestamp,
-    /// `opened` comes from timestamps of the object, with a resolution of one second: histograms leave it out.
+    /// `opened` comes from timestamps of the object, with a resolution of one second: histograms
+    /// leave it out.
     pub(crate) backfilled: bool,
     /// The spec is the object's first one.
     pub(crate) creation: bool,
-    /// No person asked for this: the operator changed the spec itself, or the object was resumed or runs again. The
-    /// obligation has deadlines, but it counts towards no total.
+    /// No person asked for this: the operator changed the spec itself, or the object was resumed or
+    /// runs again. The obligation has deadlines, but it counts towards no total.
     pub(crate) uncounted: bool,
-    /// A failure is a regression and no answer to the spec, because no person asked for anything new: the operator changed
-    /// the spec itself, or somebody resumed an object that had converged or regressed.
+    /// A failure is a regression and no answer to the spec, because no person asked for anything
+    /// new: the operator changed the spec itself, or somebody resumed an object that had converged
+    /// or regressed.
     pub(crate) unasked: bool,
-    /// A part of it happened while the watch was blind, so its times are neither measured nor learned.
+    /// A part of it happened while the watch was blind, so its times are neither measured nor
+    /// learned.
     pub(crate) unmeasured: bool,
     /// The status said converged all along, so it may be about the earlier spec.
     pub(crate) stale: bool,
@@ -99,8 +108,8 @@ pub(crate) struct Obligation {
     pub(crate) converged_since: Option<Timestamp>,
     /// When the status began to say failed.
     pub(crate) failed_since: Option<Timestamp>,
-    /// The status says converged but may describe the old spec: it has no `observedGeneration`, and no write of it has
-    /// been seen since the spec change.
+    /// The status says converged but may describe the old spec: it has no `observedGeneration`, and
+    /// no write of it has been seen since the spec change.
     pub(crate) unconfirmed: bool,
     /// The outcome, once it has been counted.
     pub(crate) outcome: Option<Outcome>,
@@ -114,13 +123,15 @@ pub(crate) struct Deletion {
     pub(crate) waited_since: Option<Timestamp>,
     /// The last progress that loopwatch saw.
     pub(crate) last_progress: Option<Timestamp>,
-    /// Fingerprints of the phases and conditions that the object has shown since. Returning to one is no progress.
+    /// Fingerprints of the phases and conditions that the object has shown since. Returning to one
+    /// is no progress.
     pub(crate) shown: Vec<u64>,
     /// Each finalizer with the actor that should remove it, in the order of `metadata.finalizers`.
     pub(crate) actors: Vec<(Arc<str>, Actor)>,
     /// The newest write in the managed fields, by the API server's clock.
     pub(crate) newest_write: Option<Timestamp>,
-    /// The controller of a finalizer was found absent during the deletion, so its duration shows nothing.
+    /// The controller of a finalizer was found absent during the deletion, so its duration shows
+    /// nothing.
     pub(crate) was_abandoned: bool,
     /// When an absent controller was back. It needs time from then on.
     pub(crate) resumed: Option<Timestamp>,
@@ -173,15 +184,31 @@ impl Unconverged {
         if !self.dated {
             shift(&mut self.since);
             shift(&mut self.working_since);
-            [&mut self.unacknowledged_since, &mut self.regressed_since].into_iter().flatten().for_each(shift);
+            [&mut self.unacknowledged_since, &mut self.regressed_since]
+                .into_iter()
+                .flatten()
+                .for_each(shift);
         }
-        [&mut self.rollout_until, &mut self.mended_by, &mut self.status_written].into_iter().flatten().for_each(shift);
+
+        [&mut self.rollout_until, &mut self.mended_by, &mut self.status_written]
+            .into_iter()
+            .flatten()
+            .for_each(shift);
         if let Some(obligation) = self.obligation.as_mut() {
-            let Obligation { opened, deadline, slo_deadline, acknowledged, converged_since, failed_since, .. } =
-                obligation;
+            let Obligation {
+                opened,
+                deadline,
+                slo_deadline,
+                acknowledged,
+                converged_since,
+                failed_since,
+                ..
+            } = obligation;
+
             if !self.dated {
                 [opened, deadline, slo_deadline].into_iter().for_each(shift);
             }
+
             [acknowledged, converged_since, failed_since].into_iter().flatten().for_each(shift);
         }
     }

@@ -1,7 +1,7 @@
 //! Resource versions and UIDs as numbers, which take less memory than texts.
 
-/// Returns a resource version as a number, or 0 if it is not one. Numeric versions of one resource can be compared
-/// (KEP-5504).
+/// Returns a resource version as a number, or 0 if it is not one. Numeric versions of one resource
+/// can be compared (KEP-5504).
 pub(crate) fn version_number(version: &str) -> u64 {
     version.parse().unwrap_or(0)
 }
@@ -18,6 +18,7 @@ pub(crate) fn uid_number(text: &str) -> u128 {
         value = value << 4 | u128::from(digit);
         digits += 1;
     }
+
     if digits == 32 && text.len() == 36 { value } else { fingerprint(text) }
 }
 
@@ -29,6 +30,7 @@ pub(crate) fn uid_text(uid: u128) -> String {
 
 /// Returns the 128-bit FNV-1a hash (draft-eastlake-fnv).
 fn fingerprint(text: &str) -> u128 {
-    text.bytes()
-        .fold(NO_UID, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b))
+    text.bytes().fold(NO_UID, |hash, byte| {
+        (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+    })
 }

@@ -33,14 +33,15 @@ pub(crate) struct Record {
     pub(crate) hot: Option<Box<HotRecord>>,
     /// Seconds since the Unix epoch; 0 if unknown.
     pub(crate) created: u32,
-    /// When a person created the object, or last changed its spec or resumed it, in seconds since the Unix epoch; 0 if
-    /// unknown. See [`Record::spec_change`].
+    /// When a person created the object, or last changed its spec or resumed it, in seconds since
+    /// the Unix epoch; 0 if unknown. See [`Record::spec_change`].
     pub(crate) spec_changed: u32,
     /// The duration of the last convergence.
     pub(crate) last_convergence_secs: u32,
     /// Index of its namespace in the watch's `namespaces`.
     pub(crate) namespace_index: u32,
-    /// The watch's epoch when the object was last seen. An object with an older epoch was not in the last list.
+    /// The watch's epoch when the object was last seen. An object with an older epoch was not in
+    /// the last list.
     pub(crate) epoch: u32,
     pub(crate) phase: Symbol,
     pub(crate) conditions: Symbol,
@@ -54,7 +55,8 @@ pub(crate) struct Record {
     pub(crate) flags: Flags,
 }
 
-// The memory budget: at 160 bytes per record, 100,000 idle objects take 16 MB, not counting names and the index.
+// The memory budget: at 160 bytes per record, 100,000 idle objects take 16 MB, not counting names
+// and the index.
 const _: () = assert!(size_of::<Option<Record>>() <= 160, "a record has grown past its budget");
 
 /// Boolean properties of an object, as a set of [`Flag`]s.
@@ -64,7 +66,8 @@ pub(crate) struct Flags(u16);
 /// A boolean property of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Flag {
-    /// The object has converged with its current spec at least once, or may have (outcome `unknown`).
+    /// The object has converged with its current spec at least once, or may have (outcome
+    /// `unknown`).
     SpecConverged,
     /// `last_convergence_secs` is a measured time.
     ConvergenceTimed,
@@ -83,7 +86,8 @@ pub(crate) enum Flag {
     Judged,
     /// The object has no managed fields, so nothing shows when its spec was written.
     Undated,
-    /// The status never said anything but converged since the last spec change, so the rollout may begin yet.
+    /// The status never said anything but converged since the last spec change, so the rollout may
+    /// begin yet.
     ConvergedUnseen,
     /// The object entered its state at an instant that the API server wrote.
     SinceDated,
@@ -103,30 +107,37 @@ impl Record {
         self.hot.get_or_insert_with(Box::default)
     }
 
-    /// Sets the open findings and the due time of the timer, and frees the hot part if nothing needs it any more, unless
-    /// it is to be `kept`.
-    pub(crate) fn set_findings_and_due(&mut self, findings: Vec<FindingCode>, due: Option<Timestamp>, kept: bool) {
+    /// Sets the open findings and the due time of the timer, and frees the hot part if nothing
+    /// needs it any more, unless it is to be `kept`.
+    pub(crate) fn set_findings_and_due(
+        &mut self,
+        findings: Vec<FindingCode>,
+        due: Option<Timestamp>,
+        kept: bool,
+    ) {
         let Some(hot) = self.hot.as_mut() else { return };
         let waits = due.is_some() || hot.unconverged.is_some() || hot.deletion.is_some();
         let idle = !waits && findings.is_empty() && hot.annotated.is_none();
         hot.findings = findings;
         hot.due = due;
+
         if due.is_none() {
             hot.history = None; // without a timer, every entry has left its window
         }
+
         if idle && !kept {
             self.hot = None;
         }
     }
 
-    /// Returns whether this version is newer than that of a watch event. Versions of lists do not compare with it: those of
-    /// a cluster that was restored from a backup are lower than before.
+    /// Returns whether this version is newer than that of a watch event. Versions of lists do not
+    /// compare with it: those of a cluster that was restored from a backup are lower than before.
     pub(crate) fn is_newer_than(&self, version: u64) -> bool {
         version != 0 && version < self.version
     }
 
-    /// Returns when a person created the object, or last changed its spec or resumed it, in whole seconds, if loopwatch
-    /// knows it.
+    /// Returns when a person created the object, or last changed its spec or resumed it, in whole
+    /// seconds, if loopwatch knows it.
     pub(crate) fn spec_change(&self) -> Option<Timestamp> {
         (self.spec_changed > 0).then(|| Timestamp(i64::from(self.spec_changed) * 1000))
     }
@@ -137,38 +148,47 @@ impl Record {
         self.spec_changed = at.and_then(|at| u32::try_from(at.0 / 1000).ok()).unwrap_or(0);
     }
 
-    /// Returns a fingerprint of the object with its current spec, if anything identifies that. The generation does so
-    /// unless status writes increment it.
+    /// Returns a fingerprint of the object with its current spec, if anything identifies that. The
+    /// generation does so unless status writes increment it.
     pub(crate) fn spec_identity(&self, unreliable_generation: bool) -> Option<u64> {
         let by_generation = self.generation > 0 && !unreliable_generation;
         let spec = if by_generation { self.generation.unsigned_abs() } else { self.spec_hash };
         let mut hasher = std::hash::DefaultHasher::new(); // the same in every process
         (self.uid, by_generation, spec).hash(&mut hasher);
+
         (spec != 0).then(|| hasher.finish())
     }
 
-    /// Moves all own instants by `by_ms` milliseconds. The beginning of a deletion is an instant of the API server.
+    /// Moves all own instants by `by_ms` milliseconds. The beginning of a deletion is an instant of
+    /// the API server.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
         if !self.flags.has(Flag::SinceDated) {
             shift(&mut self.since);
         }
+
         if !self.flags.has(Flag::SpecDated) {
             self.set_spec_change(self.spec_change().map(|at| at.shifted(by_ms)), false);
         }
+
         let Some(hot) = self.hot.as_mut() else { return };
         [&mut hot.due, &mut hot.phase_since].into_iter().flatten().for_each(shift);
         if !hot.unconverged.as_ref().is_some_and(|unconverged| unconverged.dated) {
             hot.failing_since.iter_mut().for_each(shift);
         }
-        let deletion =
-            hot.deletion.iter_mut().flat_map(|d| [&mut d.waited_since, &mut d.last_progress, &mut d.resumed]);
+
+        let deletion = hot
+            .deletion
+            .iter_mut()
+            .flat_map(|d| [&mut d.waited_since, &mut d.last_progress, &mut d.resumed]);
+
         deletion.flatten().for_each(shift);
         if let Some(history) = hot.history.as_mut() {
             history.phases.iter_mut().for_each(|(at, _)| shift(at));
             history.transitions.iter_mut().flat_map(|t| &mut t.times).for_each(shift);
             history.finalizers.iter_mut().for_each(|change| shift(&mut change.at));
         }
+
         hot.unconverged.iter_mut().for_each(|unconverged| unconverged.rebase(by_ms));
     }
 

@@ -1,4 +1,5 @@
-//! Adds Kubernetes Events to traces: all of one type, reason and writer are one step, which counts them.
+//! Adds Kubernetes Events to traces: all of one type, reason and writer are one step, which counts
+//! them.
 
 use super::{EarlyEvent, OpenStep, Traces};
 use crate::model::Model;
@@ -8,11 +9,12 @@ use crate::observation::{EventView, ObjectKey};
 use crate::time::{Span, Timestamp};
 use crate::trace::StepKind;
 
-/// The maximum number of steps of Events in one trace: anybody may write Events, and they leave room for the other steps.
+/// The maximum number of steps of Events in one trace: anybody may write Events, and they leave
+/// room for the other steps.
 const MAX_EVENT_STEPS: usize = 16;
 
-/// The time for which an Event waits for the change that it is about: the API server sends both on connections of their own,
-/// and each of them may gather for a moment.
+/// The time for which an Event waits for the change that it is about: the API server sends both on
+/// connections of their own, and each of them may gather for a moment.
 const EARLY: Span = Span(500);
 
 /// The time within which an operator writes an Event about the status that it has just written.
@@ -29,27 +31,36 @@ const SECOND: Span = Span::secs(1);
 impl Traces {
     /// Adds an Event to a trace, unless it happened before the trace began.
     fn add_event(&mut self, slot: Slot, event: &EventView, at: Timestamp) {
-        let Some(trace) = self.open.get_mut(&slot).filter(|trace| at >= trace.start) else { return };
+        let Some(trace) = self.open.get_mut(&slot).filter(|trace| at >= trace.start) else {
+            return;
+        };
         let same = StepKind::Event {
             r#type: severity(&event.r#type),
             reason: reason_word(&event.reason).to_owned(),
             reporter: event.reporter.clone(),
             count: 0,
         };
-        let known = trace.steps.iter_mut().find_map(|step| Some((count_of(&mut step.kind, &same)?, &mut step.end)));
+
+        let known = trace
+            .steps
+            .iter_mut()
+            .find_map(|step| Some((count_of(&mut step.kind, &same)?, &mut step.end)));
         if let Some((count, end)) = known {
             *count = count.saturating_add(event.added);
             *end = Some(end.map_or(at, |end| end.max(at)));
             return;
         }
+
         let is_event = |step: &&OpenStep| matches!(step.kind, StepKind::Event { .. });
         if trace.steps.iter().filter(is_event).count() >= MAX_EVENT_STEPS {
             return self.drop_step(slot);
         }
+
         let mut kind = same;
         if let StepKind::Event { count, .. } = &mut kind {
             *count = event.added;
         }
+
         self.add(slot, OpenStep { end: Some(at), ..OpenStep::new(kind, at) });
     }
 
@@ -70,6 +81,7 @@ impl Model {
         if !self.traces.on || event.added == 0 {
             return;
         }
+
         let slot = self.store.find(watch, &event.about.namespace, &event.about.name);
         match slot.filter(|slot| self.traces.open.contains_key(slot)) {
             Some(slot) => self.traces.add_event(slot, event, instant(event.at, self.now)),
@@ -92,11 +104,16 @@ impl Model {
 /// Returns the count of a step of the same Events.
 fn count_of<'s>(step: &'s mut StepKind, same: &StepKind) -> Option<&'s mut u64> {
     let StepKind::Event { r#type, reason, reporter, count } = step else { return None };
-    let StepKind::Event { r#type: type_of, reason: reason_of, reporter: reporter_of, .. } = same else { return None };
+    let StepKind::Event { r#type: type_of, reason: reason_of, reporter: reporter_of, .. } = same
+    else {
+        return None;
+    };
+
     ((&*r#type, &*reason, &*reporter) == (type_of, reason_of, reporter_of)).then_some(count)
 }
 
-/// Returns when an Event happened: loopwatch usually sees it at once, and its own time may be exact to a second only.
+/// Returns when an Event happened: loopwatch usually sees it at once, and its own time may be exact
+/// to a second only.
 fn instant(at: Option<Timestamp>, now: Timestamp) -> Timestamp {
     match at {
         Some(at) if at.0 % SECOND.0 == 0 => now.min(at.after(SECOND)),

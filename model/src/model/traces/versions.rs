@@ -20,6 +20,7 @@ impl Model {
         if !self.traces.on {
             return;
         }
+
         let begun = self.traces.begun.take();
         if begun == Some(slot) {
             self.link_trace(slot, view);
@@ -27,6 +28,7 @@ impl Model {
                 self.trace_early_events(slot, self.watches[usize::from(watch)].kind, &view.key);
             }
         }
+
         self.trace_conditions(slot, view, begun == Some(slot));
         self.trace_child(slot, false);
     }
@@ -34,9 +36,15 @@ impl Model {
     /// Links a trace that has just begun with others.
     fn link_trace(&mut self, slot: Slot, view: &ObjectView) {
         let owners = self.owners_of(slot).iter().filter_map(|owner| self.find_uid(owner.uid()));
-        let owners = owners.filter_map(|owner| Some((self.store.get(owner)?.uid, self.traces.open.get(&owner)?)));
+        let owners = owners
+            .filter_map(|owner| Some((self.store.get(owner)?.uid, self.traces.open.get(&owner)?)));
         let owner = owners.map(|(uid, trace)| TraceLink::Owner(trace.key(uid))).next();
-        let context = CONTEXTS.iter().find_map(|name| view.annotations.get(*name)).cloned().map(TraceLink::Context);
+        let context = CONTEXTS
+            .iter()
+            .find_map(|name| view.annotations.get(*name))
+            .cloned()
+            .map(TraceLink::Context);
+
         let Some(uid) = self.store.get(slot).map(|record| record.uid) else { return };
         let Some(trace) = self.traces.open.get_mut(&slot) else { return };
         let previous = match trace.part {
@@ -46,47 +54,62 @@ impl Model {
             }
             _ => None,
         };
+
         trace.links.extend([previous, owner, context].into_iter().flatten());
     }
 
-    /// Adds the conditions of a version to the object's trace: each status that a condition has is a step. If the trace
-    /// has `begun` with this version, transition times say since when; they are exact to a second.
+    /// Adds the conditions of a version to the object's trace: each status that a condition has is
+    /// a step. If the trace has `begun` with this version, transition times say since when; they
+    /// are exact to a second.
     fn trace_conditions(&mut self, slot: Slot, view: &ObjectView, begun: bool) {
         let now = self.now;
         let Some(trace) = self.traces.open.get_mut(&slot) else { return };
         let top_level = || view.conditions.iter().filter(|c| c.at.is_empty()).take(MAX_CONDITIONS);
+
         for step in trace.steps.iter_mut().filter(|step| step.end.is_none()) {
             let StepKind::Condition { r#type, status, reason } = &mut step.kind else { continue };
-            match top_level().find(|condition| condition.r#type == *r#type && condition.status == *status) {
+            match top_level()
+                .find(|condition| condition.r#type == *r#type && condition.status == *status)
+            {
                 Some(condition) => reason.clone_from(&condition.reason),
                 None => step.end = Some(now),
             }
         }
+
         let shows = |condition: &&Condition| {
-            let same =
-                |kind: &StepKind| matches!(kind, StepKind::Condition { r#type, .. } if *r#type == condition.r#type);
+            let same = |kind: &StepKind| matches!(kind, StepKind::Condition { r#type, .. } if *r#type == condition.r#type);
             trace.steps.iter().any(|step| step.end.is_none() && same(&step.kind))
         };
         let new = top_level().filter(|condition| !shows(condition)).map(|condition| {
             let Condition { r#type, status, reason, changed, .. } = condition.clone();
-            let since = changed.map_or(trace.start, |at| at.clamp(trace.start, now.max(trace.start)));
-            OpenStep::new(StepKind::Condition { r#type, status, reason }, if begun { since } else { now })
+            let since =
+                changed.map_or(trace.start, |at| at.clamp(trace.start, now.max(trace.start)));
+            OpenStep::new(
+                StepKind::Condition { r#type, status, reason },
+                if begun { since } else { now },
+            )
         });
+
         let new: Vec<OpenStep> = new.collect();
         new.into_iter().for_each(|step| self.traces.add(slot, step));
     }
 
-    /// Adds what an object has become to the trace of the nearest owner that has one. `gone` says that it was deleted.
+    /// Adds what an object has become to the trace of the nearest owner that has one. `gone` says
+    /// that it was deleted.
     pub(crate) fn trace_child(&mut self, slot: Slot, gone: bool) {
         if self.traces.open.is_empty() {
             return;
         }
-        let (Some(owner), Some(record)) = (self.traced_owner(slot), self.store.get(slot)) else { return };
+
+        let (Some(owner), Some(record)) = (self.traced_owner(slot), self.store.get(slot)) else {
+            return;
+        };
         let (now, uid, created, state) = (self.now, record.uid, record.created(), record.state);
         let ready = gone || matches!(state, ObjectState::Converged | ObjectState::Finished);
         let says_nothing = state == ObjectState::Unknown && !gone;
         let Some(trace) = self.traces.open.get_mut(&owner) else { return };
         let last = trace.steps.iter_mut().rev().find(|step| step.child == uid);
+
         match last {
             Some(step) if step.end.is_none() => {
                 return if ready {
@@ -96,13 +119,23 @@ impl Model {
             Some(_) if ready || says_nothing => return,
             _ => {}
         }
+
         let is_new = created.is_some_and(|created| created.after(Span::secs(1)) > trace.start);
         if (ready || says_nothing) && (!is_new || gone) {
             return; // it was there before
         }
-        let begins = created.filter(|_| is_new).map_or(now, |created| created.clamp(trace.start, now.max(trace.start)));
+
+        let begins = created
+            .filter(|_| is_new)
+            .map_or(now, |created| created.clamp(trace.start, now.max(trace.start)));
         let end = (ready || says_nothing).then_some(now);
-        let step = OpenStep { kind: StepKind::Child(self.object_name(slot)), child: uid, start: begins, end };
+        let step = OpenStep {
+            kind: StepKind::Child(self.object_name(slot)),
+            child: uid,
+            start: begins,
+            end,
+        };
+
         self.traces.add(owner, step);
     }
 
@@ -113,10 +146,12 @@ impl Model {
             let owners = level.iter().flat_map(|slot| self.owners_of(*slot));
             let owners = owners.filter_map(|owner| self.find_uid(owner.uid()));
             level = owners.filter(|owner| seen.insert(*owner)).take(MAX_OWNERS).collect();
+
             if let Some(traced) = level.iter().find(|owner| self.traces.open.contains_key(owner)) {
                 return Some(*traced);
             }
         }
+
         None
     }
 

@@ -5,7 +5,12 @@ use crate::finding::FINDINGS;
 use crate::model::annotated::{DEADLINE, IGNORE};
 use FindingCode::{Overdue, PhaseStuck, SourceFailing, StatusSubresourceMissing};
 
-fn rule(kinds: &[&str], namespaces: &[&str], enabled: Option<bool>, severity: Option<Severity>) -> FindingRule {
+fn rule(
+    kinds: &[&str],
+    namespaces: &[&str],
+    enabled: Option<bool>,
+    severity: Option<Severity>,
+) -> FindingRule {
     FindingRule { kinds: including(kinds), namespaces: including(namespaces), enabled, severity }
 }
 
@@ -37,21 +42,34 @@ fn annotated(name: &str, value: &str) -> Annotated {
 fn without_rules_the_table_decides() {
     let settings = Settings::default();
     for info in FINDINGS {
-        assert_eq!(decide(&settings, info.code, &widget("a")), (true, info.severity), "{}", info.name);
+        assert_eq!(
+            decide(&settings, info.code, &widget("a")),
+            (true, info.severity),
+            "{}",
+            info.name
+        );
     }
 }
 
 #[test]
 fn a_rule_applies_to_its_finding_kinds_and_namespaces_only() {
-    let settings = settings(&[("Overdue", &[rule(&["example.io/Widget"], &["ci-*", "sandbox"], Some(false), None)])]);
+    let settings = settings(&[(
+        "Overdue",
+        &[rule(&["example.io/Widget"], &["ci-*", "sandbox"], Some(false), None)],
+    )]);
     for namespace in ["ci-", "ci-42", "sandbox"] {
         assert!(!decide(&settings, Overdue, &widget(namespace)).0, "{namespace}");
     }
+
     for namespace in ["ci", "prod", "sandbox-2", ""] {
         assert!(decide(&settings, Overdue, &widget(namespace)).0, "{namespace}");
     }
+
     assert!(decide(&settings, PhaseStuck, &widget("sandbox")).0, "another finding");
-    let other = Target { group: "example.io", kind: "Gadget", resource: "gadgets", namespace: "sandbox" };
+
+    let other =
+        Target { group: "example.io", kind: "Gadget", resource: "gadgets", namespace: "sandbox" };
+
     assert!(tuned(&settings, Overdue, &other, []).enabled, "another kind");
 }
 
@@ -66,8 +84,15 @@ fn the_first_rule_with_a_value_decides_and_general_rules_come_last() {
                 rule(&[], &["prod"], None, Some(Severity::Warning)),
             ],
         ),
-        ("all", &[rule(&[], &["prod"], Some(true), None), rule(&[], &[], Some(false), Some(Severity::Critical))]),
+        (
+            "all",
+            &[
+                rule(&[], &["prod"], Some(true), None),
+                rule(&[], &[], Some(false), Some(Severity::Critical)),
+            ],
+        ),
     ]);
+
     assert_eq!(decide(&settings, Overdue, &widget("prod")), (true, Severity::Critical));
     assert_eq!(decide(&settings, Overdue, &widget("dev")), (false, Severity::Info));
     assert_eq!(decide(&settings, PhaseStuck, &widget("prod")), (true, Severity::Critical));
@@ -75,31 +100,56 @@ fn the_first_rule_with_a_value_decides_and_general_rules_come_last() {
 
 #[test]
 fn excluded_names_are_not_selected() {
-    let except = |names: &[&str]| Selector { exclude: including(names).include, include: Vec::new() };
-    let only_prod = FindingRule { namespaces: except(&["prod*"]), enabled: Some(false), ..FindingRule::default() };
+    let except =
+        |names: &[&str]| Selector { exclude: including(names).include, include: Vec::new() };
+    let only_prod = FindingRule {
+        namespaces: except(&["prod*"]),
+        enabled: Some(false),
+        ..FindingRule::default()
+    };
     let settings = settings(&[("all", &[only_prod])]);
+
     assert!(decide(&settings, Overdue, &widget("prod-1")).0);
     assert!(!decide(&settings, Overdue, &widget("dev")).0);
+
     let source = Subject::Source { name: "lease".to_owned() };
-    assert!(!decide(&settings, SourceFailing, &source).0, "a subject without namespace is not in prod");
+    assert!(
+        !decide(&settings, SourceFailing, &source).0,
+        "a subject without namespace is not in prod"
+    );
 
     let but_one = Selector { include: vec!["a*".to_owned()], exclude: vec!["ab".to_owned()] };
     let selected = |name: &str| but_one.selects(|pattern| matches(pattern, name));
+
     assert_eq!(["a", "ab", "abc", "b"].map(selected), [true, false, true, false]);
 }
 
 #[test]
 fn kinds_are_named_as_for_the_flags() {
     let target = Target { group: "example.io", kind: "Widget", resource: "widgets", namespace: "" };
-    for pattern in ["example.io/Widget", "example.io/widget", "example.io/widgets", "example.io/*", "*/Widget", "*"] {
+    for pattern in [
+        "example.io/Widget",
+        "example.io/widget",
+        "example.io/widgets",
+        "example.io/*",
+        "*/Widget",
+        "*",
+    ] {
         assert!(target.is_kind(pattern), "{pattern}");
     }
+
     for pattern in ["Widget", "example.io/Gadget", "other.io/*", "", "/Widget"] {
         assert!(!target.is_kind(pattern), "{pattern}");
     }
+
     assert!(Target { kind: "Pod", ..Target::default() }.is_kind("Pod"), "the core group");
+
     let definition = Subject::Definition { name: "widgets.example.io".to_owned() };
-    let settings = settings(&[("StatusSubresourceMissing", &[rule(&["example.io/widgets"], &[], Some(false), None)])]);
+    let settings = settings(&[(
+        "StatusSubresourceMissing",
+        &[rule(&["example.io/widgets"], &[], Some(false), None)],
+    )]);
+
     assert!(!decide(&settings, StatusSubresourceMissing, &definition).0);
 }
 
@@ -111,9 +161,17 @@ fn annotations_silence_all_or_some_findings() {
     let enabled = |code, annotated: &[&Annotated]| {
         tuned(&settings, code, &Target::of(&subject), annotated.iter().copied()).enabled
     };
+
     assert!(!enabled(Overdue, &[&all]) && !enabled(FindingCode::Failing, &[&all]));
-    assert!(!enabled(Overdue, &[&some]) && !enabled(PhaseStuck, &[&some]) && enabled(FindingCode::Regressed, &[&some]));
-    assert!(!enabled(Overdue, &[&annotated(DEADLINE, "5m"), &some]), "the object's or the namespace's");
+    assert!(
+        !enabled(Overdue, &[&some])
+            && !enabled(PhaseStuck, &[&some])
+            && enabled(FindingCode::Regressed, &[&some])
+    );
+    assert!(
+        !enabled(Overdue, &[&annotated(DEADLINE, "5m"), &some]),
+        "the object's or the namespace's"
+    );
     assert!(some.problems.is_empty() && all.problems.is_empty());
 }
 

@@ -1,5 +1,5 @@
-//! The number of alerts per incident, over its whole life, through the rules and through what loopwatch posts itself.
-//! `docs/alert-noise.md` is the result.
+//! The number of alerts per incident, over its whole life, through the rules and through what
+//! loopwatch posts itself. `docs/alert-noise.md` is the result.
 
 mod incidents;
 #[path = "../../../../model/tests/lab/mod.rs"]
@@ -63,8 +63,11 @@ struct Rules {
 
 impl Noise {
     fn add(&mut self, key: &Key) {
-        let list = if key.severity == Severity::Critical { &mut self.pages } else { &mut self.tickets };
-        let kind = if key.namespace.is_empty() { String::new() } else { format!(" ({})", key.kind) };
+        let list =
+            if key.severity == Severity::Critical { &mut self.pages } else { &mut self.tickets };
+        let kind =
+            if key.namespace.is_empty() { String::new() } else { format!(" ({})", key.kind) };
+
         list.push(format!("{}{kind}", key.code.name()));
     }
 }
@@ -77,17 +80,24 @@ impl Rules {
         let mut times = BTreeMap::new();
         for rule in text.split("- alert: ").skip(1) {
             let value = |key: &str| {
-                let line = rule.lines().find_map(|line| line.trim().strip_prefix(key)).unwrap_or("0s");
+                let line =
+                    rule.lines().find_map(|line| line.trim().strip_prefix(key)).unwrap_or("0s");
                 Span::parse(line.trim()).expect("a duration")
             };
             let time = (value("for:"), value("keep_firing_for:"));
             let expr = rule.split("\n        for:").next().unwrap_or_default();
+
             for selector in expr.split("finding:loopwatch_findings:max{").skip(1) {
-                let (findings, severities) = (values(selector, "finding"), values(selector, "severity"));
-                let keys = findings.iter().flat_map(|name| severities.iter().map(move |severity| (name, severity)));
+                let (findings, severities) =
+                    (values(selector, "finding"), values(selector, "severity"));
+                let keys = findings
+                    .iter()
+                    .flat_map(|name| severities.iter().map(move |severity| (name, severity)));
+
                 times.extend(keys.map(|(name, severity)| ((name.clone(), severity.clone()), time)));
             }
         }
+
         Self { times, ..Self::default() }
     }
 
@@ -97,21 +107,29 @@ impl Rules {
         if self.evaluated.is_some_and(|at| now.since(at) < EVALUATED_EVERY) {
             return Vec::new();
         }
+
         self.evaluated = Some(now);
         for key in groups(snapshot).into_keys() {
             self.active.entry(key).or_insert((now, now)).1 = now;
         }
+
         let Self { times, active, firing, .. } = self;
-        let of = |key: &Key| times.get(&(key.code.name().to_owned(), key.severity.as_str().to_owned())).copied();
+        let of = |key: &Key| {
+            times.get(&(key.code.name().to_owned(), key.severity.as_str().to_owned())).copied()
+        };
+
         active.retain(|key, (_, last)| {
             let keep = of(key).map_or(Span::ZERO, |(_, keep)| keep);
             *last == now || (firing.contains(key) && now.since(*last) < keep)
         });
         firing.retain(|key| active.contains_key(key));
-        let due = active
-            .iter()
-            .filter(|(key, (since, last))| *last == now && of(key).is_some_and(|(wait, _)| now.since(*since) >= wait));
-        let new: Vec<Key> = due.map(|(key, _)| key.clone()).filter(|key| !firing.contains(key)).collect();
+
+        let due = active.iter().filter(|(key, (since, last))| {
+            *last == now && of(key).is_some_and(|(wait, _)| now.since(*since) >= wait)
+        });
+        let new: Vec<Key> =
+            due.map(|(key, _)| key.clone()).filter(|key| !firing.contains(key)).collect();
+
         firing.extend(new.iter().cloned());
         new
     }
@@ -127,7 +145,8 @@ fn values(selector: &str, label: &str) -> Vec<String> {
 /// Plays observations, and returns the alerts of the rules and the alerts that are posted.
 fn play(settings: Settings, log: Vec<(Timestamp, Observation)>) -> (Noise, Noise) {
     let (mut by_rules, mut posted) = (Noise::default(), Noise::default());
-    let (mut model, mut board, mut rules) = (Model::new(settings), Board::new(vec![], Links::default()), Rules::new());
+    let (mut model, mut board, mut rules) =
+        (Model::new(settings), Board::new(vec![], Links::default()), Rules::new());
     let mut look = |model: &Model| {
         let snapshot = model.snapshot();
         let before: BTreeSet<Key> = board.firing.keys().cloned().collect();
@@ -135,6 +154,7 @@ fn play(settings: Settings, log: Vec<(Timestamp, Observation)>) -> (Noise, Noise
         board.firing.keys().filter(|key| !before.contains(key)).for_each(|key| posted.add(key));
         rules.update(&snapshot).iter().for_each(|key| by_rules.add(key));
     };
+
     let mut now = log.first().map_or(Timestamp(0), |(at, _)| *at);
     for (at, observation) in log {
         while now.after(STEP) < at {
@@ -142,12 +162,15 @@ fn play(settings: Settings, log: Vec<(Timestamp, Observation)>) -> (Noise, Noise
             model.apply(now, Observation::Tick);
             look(&model);
         }
+
         if at > now {
             look(&model);
         }
+
         now = at;
         model.apply(at, observation);
     }
+
     look(&model);
     (by_rules, posted)
 }
@@ -160,6 +183,7 @@ fn list(names: &[String]) -> String {
             None => counts.push((name, 1)),
         }
     }
+
     let texts = counts.iter().map(|(name, count)| match count {
         1 => (*name).clone(),
         more => format!("{name}, {more} times"),
@@ -170,26 +194,41 @@ fn list(names: &[String]) -> String {
 
 /// A cell with the alerts of the rules and, if they differ, with those that are posted.
 fn cell(by_rules: &[String], posted: &[String]) -> String {
-    if by_rules == posted { list(posted) } else { format!("rules: {}<br>posted: {}", list(by_rules), list(posted)) }
+    if by_rules == posted {
+        list(posted)
+    } else {
+        format!("rules: {}<br>posted: {}", list(by_rules), list(posted))
+    }
 }
 
 #[test]
 fn one_incident_pages_once() {
-    let mut page = format!("{HEAD}| incident | pages | tickets | why more than one alert |\n|---|---|---|---|\n");
+    let mut page = format!(
+        "{HEAD}| incident | pages | tickets | why more than one alert |\n|---|---|---|---|\n"
+    );
     let mut wrong = Vec::new();
     for incident in incidents::ALL {
         let mut settings = Settings::default();
         let log = lab::logged(|| settings = (incident.play)());
         let (by_rules, posted) = play(settings, log);
         let most = by_rules.pages.len().max(posted.pages.len());
+
         if most != incident.pages || (most > 1 && incident.why.is_empty()) {
             wrong.push(format!("{}: {by_rules:?}, {posted:?}", incident.name));
         }
-        let cells = [cell(&by_rules.pages, &posted.pages), cell(&by_rules.tickets, &posted.tickets)];
-        let _ = writeln!(page, "| {} | {} | {} | {} |", incident.name, cells[0], cells[1], incident.why);
+
+        let cells =
+            [cell(&by_rules.pages, &posted.pages), cell(&by_rules.tickets, &posted.tickets)];
+        let _ = writeln!(
+            page,
+            "| {} | {} | {} | {} |",
+            incident.name, cells[0], cells[1], incident.why
+        );
     }
+
     page.push_str(&scenarios(&mut wrong));
     crate::export::golden::check("docs/alert-noise.md", &page);
+
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -209,26 +248,47 @@ fn scenarios(wrong: &mut Vec<String>) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
     let entries = std::fs::read_dir(folder).expect("the scenarios");
     let mut files: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    files.retain(|file| [".jsonl", ".jsonl.gz"].iter().any(|end| file.to_string_lossy().ends_with(end)));
+    files.retain(|file| {
+        [".jsonl", ".jsonl.gz"].iter().any(|end| file.to_string_lossy().ends_with(end))
+    });
     files.sort();
+
     let mut table = OF_SCENARIOS.to_owned();
     for file in files {
-        let name =
-            file.file_name().unwrap_or_default().to_string_lossy().split('.').next().unwrap_or_default().to_owned();
+        let name = file
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .split('.')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+
         let incidents = recorded(&file);
-        let most = |of: fn(&Noise) -> &Vec<String>| incidents.values().map(|noise| of(noise).len()).max().unwrap_or(0);
+        let most = |of: fn(&Noise) -> &Vec<String>| {
+            incidents.values().map(|noise| of(noise).len()).max().unwrap_or(0)
+        };
         let (pages, tickets) = (most(|noise| &noise.pages), most(|noise| &noise.tickets));
+
         if pages > 1 {
             wrong.push(format!("{name}: {incidents:?}"));
         }
-        let several = incidents.iter().filter(|(_, noise)| noise.pages.len() + noise.tickets.len() > 1);
+
+        let several =
+            incidents.iter().filter(|(_, noise)| noise.pages.len() + noise.tickets.len() > 1);
         let several: Vec<String> = several
             .map(|(subject, noise)| {
                 format!("{subject}: {}", [&noise.pages[..], &noise.tickets[..]].concat().join(", "))
             })
             .collect();
-        let _ = writeln!(table, "| {name} | {} | {pages} | {tickets} | {} |", incidents.len(), several.join("<br>"));
+        let _ = writeln!(
+            table,
+            "| {name} | {} | {pages} | {tickets} | {} |",
+            incidents.len(),
+            several.join("<br>")
+        );
     }
+
     table
 }
 
@@ -237,29 +297,36 @@ fn recorded(file: &Path) -> BTreeMap<String, Noise> {
     let recording = Recording::open(file).expect("a recording");
     let mut model = Model::new(recording.header().settings.clone());
     let (mut incidents, mut alerting) = (BTreeMap::<String, Noise>::new(), BTreeSet::new());
+
     for line in recording {
         model.apply(line.at, line.saw);
         for event in model.finding_events() {
             let finding = &event.finding;
             let (subject, open) = (finding.subject.to_string(), event.change != Change::Closed);
-            let snapshot = Snapshot { at: event.at, findings: vec![finding.clone()], ..Snapshot::default() };
+            let snapshot =
+                Snapshot { at: event.at, findings: vec![finding.clone()], ..Snapshot::default() };
             let key = groups(&snapshot).into_keys().next().filter(|_| open);
+
             if let Some(key) = key.filter(|_| alerting.insert(finding.id)) {
                 incidents.entry(subject).or_default().add(&key);
             }
+
             if !open {
                 alerting.remove(&finding.id);
             }
         }
     }
+
     // A finding that became confirmed later had no event then.
     let snapshot = model.snapshot();
-    for (key, finding) in
-        groups(&snapshot).into_iter().flat_map(|(key, group)| group.0.into_iter().map(move |f| (key.clone(), f)))
+    for (key, finding) in groups(&snapshot)
+        .into_iter()
+        .flat_map(|(key, group)| group.0.into_iter().map(move |f| (key.clone(), f)))
     {
         if alerting.insert(finding.id) {
             incidents.entry(finding.subject.to_string()).or_default().add(&key);
         }
     }
+
     incidents
 }

@@ -8,7 +8,11 @@ use crate::export::view::Word;
 
 fn page_of(filter: &Filter, query: &str, objects: &SortedPage) -> String {
     let order = SortOrder::default();
-    render_objects(&sample().snapshot, &ObjectTable { filter, query, order, objects }, &Input::default())
+    render_objects(
+        &sample().snapshot,
+        &ObjectTable { filter, query, order, objects },
+        &Input::default(),
+    )
 }
 
 fn middle(rows: Vec<ObjectRow>) -> SortedPage {
@@ -21,7 +25,12 @@ fn the_table_has_links_to_the_objects_and_to_the_pages_beside_it() {
     for (row, name) in [(0, "first&"), (4, "last")] {
         (objects.rows[row].name, objects.rows[row].since.0) = (name.to_owned(), 7);
     }
-    let filter = Filter { kind: Some("Database".to_owned()), words: vec![Word::new("a&b")], ..Filter::default() };
+
+    let filter = Filter {
+        kind: Some("Database".to_owned()),
+        words: vec![Word::new("a&b")],
+        ..Filter::default()
+    };
     let page = page_of(&filter, "kind=Database&search=a%26b&continue=100&before=&state=", &objects);
     for expected in [
         "<title>Objects · loopwatch</title>",
@@ -40,6 +49,7 @@ fn the_table_has_links_to_the_objects_and_to_the_pages_beside_it() {
     ] {
         assert!(page.contains(expected), "{expected:?} is missing: {page}");
     }
+
     assert!(!page.contains("id=\"filter\""), "one search field is enough");
     assert!(!page.contains("name=\"sort\""), "the usual order needs no parameter");
 }
@@ -48,29 +58,56 @@ fn the_table_has_links_to_the_objects_and_to_the_pages_beside_it() {
 fn the_only_page_has_no_others_beside_it() {
     let page = page_of(&Filter::default(), "", &SortedPage::default());
     assert!(page.contains("No object matches."));
+
     for link in ["Next page", "Previous page", "First page"] {
         assert!(!page.contains(link), "{link}");
     }
-    let one = SortedPage { rows: sample().rows[..1].to_vec(), matching: 1, ..SortedPage::default() };
+
+    let one =
+        SortedPage { rows: sample().rows[..1].to_vec(), matching: 1, ..SortedPage::default() };
+
     assert!(page_of(&Filter::default(), "", &one).contains("1 object."));
-    let empty =
-        page_of(&Filter::default(), "before=a", &SortedPage { has_next: true, matching: 7, ..SortedPage::default() });
-    assert!(empty.contains("of 7 in all") && empty.contains("<a href=\"objects?\">First page</a>"), "{empty}");
+
+    let empty = page_of(
+        &Filter::default(),
+        "before=a",
+        &SortedPage { has_next: true, matching: 7, ..SortedPage::default() },
+    );
+
+    assert!(
+        empty.contains("of 7 in all") && empty.contains("<a href=\"objects?\">First page</a>"),
+        "{empty}"
+    );
+
     let filter = Filter::default();
     let order = SortOrder { key: SortKey::Name, reversed: true };
     let table = ObjectTable { filter: &filter, query: "sort=-name", order, objects: &one };
     let page = render_objects(&sample().snapshot, &table, &Input::default());
+
     assert!(page.contains("<input type=\"hidden\" name=\"sort\" value=\"-name\">"), "{page}");
-    assert!(page.contains("<th scope=\"col\" aria-sort=\"descending\"><a href=\"objects?sort=name\">Object"), "{page}");
+    assert!(
+        page.contains(
+            "<th scope=\"col\" aria-sort=\"descending\"><a href=\"objects?sort=name\">Object"
+        ),
+        "{page}"
+    );
 }
 
 #[test]
 fn hostile_filters_and_objects_are_escaped() {
     const EVIL: &str = "\"><script>alert(1)</script>";
+
     let mut rows = sample().rows;
-    (rows[0].name, rows[0].uid, rows[0].signal) = (EVIL.to_owned(), EVIL.to_owned(), EVIL.to_owned());
-    let filter = Filter { namespace: Some(EVIL.to_owned()), name: Some(EVIL.to_owned()), ..Filter::default() };
+    (rows[0].name, rows[0].uid, rows[0].signal) =
+        (EVIL.to_owned(), EVIL.to_owned(), EVIL.to_owned());
+
+    let filter = Filter {
+        namespace: Some(EVIL.to_owned()),
+        name: Some(EVIL.to_owned()),
+        ..Filter::default()
+    };
     let query = format!("search={}&state=%22%3E&continue=1", encoded(EVIL));
     let page = page_of(&filter, &query, &middle(rows));
+
     assert!(!page.contains("<script>alert"), "{page}");
 }

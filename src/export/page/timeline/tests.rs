@@ -8,9 +8,11 @@ fn at(minutes_ago: i64) -> Timestamp {
 }
 
 fn point(minutes_ago: i64, findings: u32, failed: u32) -> PastPoint {
-    let mut point = PastPoint { at: at(minutes_ago), findings: [0, findings, 0], ..PastPoint::default() };
+    let mut point =
+        PastPoint { at: at(minutes_ago), findings: [0, findings, 0], ..PastPoint::default() };
     point.states[ObjectState::Failed as usize] = failed;
     point.states[ObjectState::Converged as usize] = 1_000;
+
     point
 }
 
@@ -37,12 +39,18 @@ fn written(past: &RecentPast) -> String {
 fn the_charts_and_the_events_of_the_last_hours_are_shown() {
     let mut points = vec![point(2, 0, 0), point(1, 3, 2), point(0, 1, 1)];
     (points[1].converged, points[1].convergence_seconds) = (2, Some(4.5));
+
     let operator = Happening::Operator {
         change: "leader_changed",
         name: "lease-a".to_owned(),
         detail: "op-1 no longer leads".to_owned(),
     };
-    let events = vec![found(2, "opened", "web"), PastEvent { at: at(1), what: operator }, found(0, "closed", "web")];
+    let events = vec![
+        found(2, "opened", "web"),
+        PastEvent { at: at(1), what: operator },
+        found(0, "closed", "web"),
+    ];
+
     let page = written(&RecentPast { at: now(), points, events, forgotten: 0 });
     for expected in [
         "<span>Open findings</span><b>1</b>",
@@ -56,14 +64,18 @@ fn the_charts_and_the_events_of_the_last_hours_are_shown() {
     ] {
         assert!(page.contains(expected), "{expected:?} is missing: {page}");
     }
+
     assert!(page.find("Overdue closed") < page.find("Overdue opened"), "the newest comes first");
     assert!(!page.contains("converged</li>"), "they would hide the others");
 }
 
 #[test]
 fn a_long_timeline_is_cut_and_the_rest_is_counted() {
-    let events: Vec<_> = (0..100).map(|number| found(0, "opened", &format!("w-{number}"))).collect();
-    let page = written(&RecentPast { at: now(), points: vec![point(0, 0, 0)], events, forgotten: 7 });
+    let events: Vec<_> =
+        (0..100).map(|number| found(0, "opened", &format!("w-{number}"))).collect();
+    let page =
+        written(&RecentPast { at: now(), points: vec![point(0, 0, 0)], events, forgotten: 7 });
+
     assert_eq!(page.matches("<li").count(), SHOWN);
     assert!(page.contains("and 47 earlier: <a href=\"api/v1/timeline\">"), "{page}");
     assert!(!page.contains("<svg"), "one point makes no chart");
@@ -78,8 +90,12 @@ fn nothing_is_shown_before_anything_happened() {
 #[test]
 fn hostile_names_in_the_timeline_are_escaped() {
     const EVIL: &str = "\"><script>alert(1)</script>\u{202e}";
-    let operator = Happening::Operator { change: "ended", name: EVIL.to_owned(), detail: EVIL.to_owned() };
+
+    let operator =
+        Happening::Operator { change: "ended", name: EVIL.to_owned(), detail: EVIL.to_owned() };
     let events = vec![found(0, "opened", EVIL), PastEvent { at: now(), what: operator }];
-    let page = written(&RecentPast { at: now(), points: vec![point(0, 0, 0)], events, forgotten: 0 });
+    let page =
+        written(&RecentPast { at: now(), points: vec![point(0, 0, 0)], events, forgotten: 0 });
+
     assert!(!page.contains("<script>") && !page.contains('\u{202e}'), "{page}");
 }

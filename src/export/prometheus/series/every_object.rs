@@ -29,7 +29,8 @@ pub(crate) fn observed_generation(object: &ObjectRef<'_>, samples: &mut Samples<
     samples.put_some(&identity(object), object.observed_generation);
 }
 
-/// Writes each condition type once, even if the object lists it twice: duplicate series would make the scrape invalid.
+/// Writes each condition type once, even if the object lists it twice: duplicate series would make
+/// the scrape invalid.
 pub(crate) fn conditions(object: &ObjectRef<'_>, samples: &mut Samples<'_>) {
     let ObjectRef { group, kind, namespace, name, conditions, .. } = *object;
     for (index, ConditionState { r#type: condition, status }) in conditions.iter().enumerate() {

@@ -15,11 +15,16 @@ pub(crate) fn findings(shown: &Exposition, samples: &mut Samples<'_>) {
         let explained = explained(finding, &shown.snapshot);
         let of_finding = (finding.code, finding.severity, finding.confidence, explained);
         let key = (of_finding, subject.group(), subject.kind(), subject.namespace());
+
         *counts.entry(key).or_default() += 1;
     }
+
     for (((code, severity, confidence, explained), group, kind, namespace), count) in counts {
         let severity = severity.as_str();
-        samples.put(&[group, kind, namespace, code.name(), severity, confidence.as_str(), explained], count);
+        samples.put(
+            &[group, kind, namespace, code.name(), severity, confidence.as_str(), explained],
+            count,
+        );
     }
 }
 
@@ -45,6 +50,7 @@ pub(crate) fn finding_info(shown: &Exposition, samples: &mut Samples<'_>) {
     for finding in shown.snapshot.findings.iter().take(shown.object_series) {
         let subject = &finding.subject;
         let name = |key| first_name(&finding.evidence, key);
+
         // The alert of a finding that still alerts names its objects.
         let root = tree.root_of(finding).filter(|_| !finding.alerts_at(shown.snapshot.at));
         let (blocker_kind, blocker_name) = name("blocker").split_once(' ').unwrap_or_default();

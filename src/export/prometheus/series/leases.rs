@@ -6,7 +6,9 @@ use super::Exposition;
 use crate::export::prometheus::encode::Samples;
 
 pub(crate) fn lease_holder(shown: &Exposition, samples: &mut Samples<'_>) {
-    for LeaseRow { lease, .. } in shown.snapshot.leases.iter().filter(|row| !row.lease.holder.is_empty()) {
+    for LeaseRow { lease, .. } in
+        shown.snapshot.leases.iter().filter(|row| !row.lease.holder.is_empty())
+    {
         samples.put(&[&lease.namespace, &lease.name, &lease.holder], 1_u64);
     }
 }

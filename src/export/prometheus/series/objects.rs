@@ -3,7 +3,8 @@
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::Role;
 use loopwatch_model::snapshot::{
-    ConditionState, EarlierRevisions, EventReason, KindSummary, ObjectState, Outcome, RevisionTotals,
+    ConditionState, EarlierRevisions, EventReason, KindSummary, ObjectState, Outcome,
+    RevisionTotals,
 };
 
 use super::Exposition;
@@ -19,7 +20,8 @@ struct Revisions<'a> {
     previous: Option<(&'a str, &'a RevisionTotals)>,
 }
 
-/// A state gets a series when it first occurs in a namespace, and keeps it, so that its return to zero is visible.
+/// A state gets a series when it first occurs in a namespace, and keeps it, so that its return to
+/// zero is visible.
 pub(crate) fn objects(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
     for (namespace, totals) in &kind.namespaces {
         for (index, state) in ObjectState::ALL.iter().enumerate() {
@@ -35,33 +37,47 @@ pub(crate) fn object_seconds(_: &Exposition, kind: &KindSummary, samples: &mut S
     for (namespace, totals) in &kind.namespaces {
         for (state, ms) in ObjectState::ALL.iter().zip(totals.state_ms) {
             if ms > 0 || *state == ObjectState::Converged {
-                samples.put(&[&kind.group, &kind.kind, namespace, state.as_str()], ms as f64 / 1000.0);
+                samples
+                    .put(&[&kind.group, &kind.kind, namespace, state.as_str()], ms as f64 / 1000.0);
             }
         }
     }
 }
 
-/// All outcomes of all namespaces under the revision of the operator that is in charge, also those that have not occurred
-/// yet, and what counted under the one before it.
+/// All outcomes of all namespaces under the revision of the operator that is in charge, also those
+/// that have not occurred yet, and what counted under the one before it.
 pub(crate) fn obligations(shown: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
     if !has_obligations(kind) {
         return;
     }
+
     let revisions = Revisions::of(shown, kind);
     for (namespace, totals) in &kind.namespaces {
         let earlier = revisions.earlier.and_then(|earlier| earlier.all.obligations.get(namespace));
         for (index, outcome) in Outcome::ALL.iter().enumerate() {
-            let count = totals.obligations[index].saturating_sub(earlier.map_or(0, |counts| counts[index]));
+            let count =
+                totals.obligations[index].saturating_sub(earlier.map_or(0, |counts| counts[index]));
             let labels = [&*kind.group, &*kind.kind, namespace, revisions.current];
-            let is_late = *outcome == Outcome::Late && count > 0 && !shown.metrics.exemplars.is_empty();
-            let exemplar =
-                is_late.then(|| shown.metrics.exemplars.get(&Counted::Late { labels: labels.map(str::to_owned) }));
+            let is_late =
+                *outcome == Outcome::Late && count > 0 && !shown.metrics.exemplars.is_empty();
+            let exemplar = is_late.then(|| {
+                shown.metrics.exemplars.get(&Counted::Late { labels: labels.map(str::to_owned) })
+            });
+
             let [group, name, namespace, revision] = labels;
-            samples.put_with(&[group, name, namespace, revision, outcome.as_str()], count, exemplar.flatten());
+            samples.put_with(
+                &[group, name, namespace, revision, outcome.as_str()],
+                count,
+                exemplar.flatten(),
+            );
         }
+
         let Some((revision, earlier)) = revisions.previous else { continue };
-        for (outcome, count) in
-            earlier.obligations.get(namespace).into_iter().flat_map(|it| Outcome::ALL.iter().zip(it))
+        for (outcome, count) in earlier
+            .obligations
+            .get(namespace)
+            .into_iter()
+            .flat_map(|it| Outcome::ALL.iter().zip(it))
         {
             samples.put(&[&kind.group, &kind.kind, namespace, revision, outcome.as_str()], *count);
         }
@@ -76,12 +92,24 @@ pub(crate) fn deadline(_: &Exposition, kind: &KindSummary, samples: &mut Samples
 
 pub(crate) fn acknowledge(shown: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
     let exemplar = |labels, bucket| Counted::Acknowledge { labels, bucket };
-    histogram(shown, kind, samples, (&kind.totals.acknowledge, |totals| &totals.acknowledge), exemplar);
+    histogram(
+        shown,
+        kind,
+        samples,
+        (&kind.totals.acknowledge, |totals| &totals.acknowledge),
+        exemplar,
+    );
 }
 
 pub(crate) fn convergence(shown: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
     let exemplar = |labels, bucket| Counted::Convergence { labels, bucket };
-    histogram(shown, kind, samples, (&kind.totals.convergence, |totals| &totals.convergence), exemplar);
+    histogram(
+        shown,
+        kind,
+        samples,
+        (&kind.totals.convergence, |totals| &totals.convergence),
+        exemplar,
+    );
 }
 
 fn histogram(
@@ -94,28 +122,39 @@ fn histogram(
     if !has_obligations(kind) {
         return;
     }
+
     let Revisions { current, earlier, previous } = Revisions::of(shown, kind);
     let labels = [&*kind.group, &*kind.kind, current];
     let exemplars = &shown.metrics.exemplars;
     let any = !exemplars.is_empty();
-    let exemplar = |bucket| any.then(|| exemplars.get(&counted(labels.map(str::to_owned), bucket))).flatten();
+    let exemplar =
+        |bucket| any.then(|| exemplars.get(&counted(labels.map(str::to_owned), bucket))).flatten();
+
     match earlier {
         None => samples.histogram_with(&labels, all, exemplar),
         Some(earlier) => samples.histogram_with(&labels, &all.less(of(&earlier.all)), exemplar),
     }
+
     if let Some((revision, totals)) = previous {
         samples.histogram(&[&kind.group, &kind.kind, revision], of(totals));
     }
 }
 
-pub(crate) fn unconverged_oldest(shown: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+pub(crate) fn unconverged_oldest(
+    shown: &Exposition,
+    kind: &KindSummary,
+    samples: &mut Samples<'_>,
+) {
     let age = kind.oldest_unconverged.map(|since| shown.snapshot.at.since(since));
     samples.put_some(&[&kind.group, &kind.kind], age);
 }
 
 pub(crate) fn object_unconverged(shown: &Exposition, samples: &mut Samples<'_>) {
     for row in shown.snapshot.unhealthy.iter().take(shown.object_series) {
-        samples.put_some(&[&row.group, &row.kind, &row.namespace, &row.name, row.reason], row.unconverged_since);
+        samples.put_some(
+            &[&row.group, &row.kind, &row.namespace, &row.name, row.reason],
+            row.unconverged_since,
+        );
     }
 }
 
@@ -170,7 +209,8 @@ impl<'a> Revisions<'a> {
     }
 }
 
-/// Whether spec changes of this kind open obligations. Child kinds have none: loopwatch reads only their metadata.
+/// Whether spec changes of this kind open obligations. Child kinds have none: loopwatch reads only
+/// their metadata.
 fn has_obligations(kind: &KindSummary) -> bool {
     kind.role == Role::Primary
 }

@@ -8,12 +8,20 @@ use crate::export::prometheus::encode::{SampleValue, Samples};
 
 /// Calls `write` with the Pod and each controller of each instance whose last scrape succeeded.
 fn each_controller(shown: &Exposition, mut write: impl FnMut(&str, &ControllerView)) {
-    each_scrape(shown, |pod, metrics| metrics.controllers.iter().for_each(|controller| write(pod, controller)));
+    each_scrape(shown, |pod, metrics| {
+        metrics.controllers.iter().for_each(|controller| write(pod, controller))
+    });
 }
 
 /// Calls `write` with the Pod and the metrics of each instance whose last scrape succeeded.
 fn each_scrape(shown: &Exposition, mut write: impl FnMut(&str, &MetricsView)) {
-    for instance in shown.snapshot.operator.instances.iter().filter(|instance| instance.scrape_failure.is_none()) {
+    for instance in shown
+        .snapshot
+        .operator
+        .instances
+        .iter()
+        .filter(|instance| instance.scrape_failure.is_none())
+    {
         if let Some((_, metrics)) = &instance.metrics {
             write(pod(instance), metrics);
         }
@@ -74,14 +82,24 @@ pub(crate) fn restarts(shown: &Exposition, samples: &mut Samples<'_>) {
 pub(crate) fn info(shown: &Exposition, samples: &mut Samples<'_>) {
     let OperatorSummary { view, revision, framework, .. } = &shown.snapshot.operator;
     if view.is_some() {
-        samples.put(&[framework.as_str(), revision.label(), &revision.version, &revision.image], 1_u64);
+        samples.put(
+            &[framework.as_str(), revision.label(), &revision.version, &revision.image],
+            1_u64,
+        );
     }
 }
 
 pub(crate) fn signals(shown: &Exposition, samples: &mut Samples<'_>) {
     for instance in &shown.snapshot.operator.instances {
-        let metrics = instance.metrics.as_ref().filter(|_| instance.scrape_failure.is_none()).map(|(_, view)| view);
-        let offers = |has: fn(&ControllerView) -> bool| metrics.is_some_and(|view| view.controllers.iter().any(has));
+        let metrics = instance
+            .metrics
+            .as_ref()
+            .filter(|_| instance.scrape_failure.is_none())
+            .map(|(_, view)| view);
+        let offers = |has: fn(&ControllerView) -> bool| {
+            metrics.is_some_and(|view| view.controllers.iter().any(has))
+        };
+
         let process = &instance.process;
         for (signal, available) in [
             ("reconciles", offers(|c| c.succeeded.is_some() || c.failed.is_some())),
@@ -105,9 +123,11 @@ pub(crate) fn signals(shown: &Exposition, samples: &mut Samples<'_>) {
 
 pub(crate) fn reconciles(shown: &Exposition, samples: &mut Samples<'_>) {
     each_controller(shown, |pod, controller| {
-        for (result, count) in
-            [("success", controller.succeeded), ("error", controller.failed), ("panic", controller.panicked)]
-        {
+        for (result, count) in [
+            ("success", controller.succeeded),
+            ("error", controller.failed),
+            ("panic", controller.panicked),
+        ] {
             samples.put_some(&[pod, &controller.name, result], count);
         }
     });
@@ -118,11 +138,15 @@ pub(crate) fn requeues(shown: &Exposition, samples: &mut Samples<'_>) {
 }
 
 pub(crate) fn timed_reconciles(shown: &Exposition, samples: &mut Samples<'_>) {
-    each_controller(shown, |pod, c| samples.put_some(&[pod, &c.name], c.reconcile_seconds.map(|all| all.count)));
+    each_controller(shown, |pod, c| {
+        samples.put_some(&[pod, &c.name], c.reconcile_seconds.map(|all| all.count))
+    });
 }
 
 pub(crate) fn reconcile_seconds(shown: &Exposition, samples: &mut Samples<'_>) {
-    each_controller(shown, |pod, c| samples.put_some(&[pod, &c.name], c.reconcile_seconds.map(|all| all.sum)));
+    each_controller(shown, |pod, c| {
+        samples.put_some(&[pod, &c.name], c.reconcile_seconds.map(|all| all.sum))
+    });
 }
 
 pub(crate) fn longest_running(shown: &Exposition, samples: &mut Samples<'_>) {
@@ -138,7 +162,9 @@ pub(crate) fn queue_adds(shown: &Exposition, samples: &mut Samples<'_>) {
 }
 
 pub(crate) fn queue_seconds(shown: &Exposition, samples: &mut Samples<'_>) {
-    each_controller(shown, |pod, c| samples.put_some(&[pod, &c.name], c.queue_seconds.map(|all| all.sum)));
+    each_controller(shown, |pod, c| {
+        samples.put_some(&[pod, &c.name], c.queue_seconds.map(|all| all.sum))
+    });
 }
 
 pub(crate) fn unfinished(shown: &Exposition, samples: &mut Samples<'_>) {
@@ -180,7 +206,9 @@ pub(crate) fn memory(shown: &Exposition, samples: &mut Samples<'_>) {
 }
 
 pub(crate) fn memory_limit(shown: &Exposition, samples: &mut Samples<'_>) {
-    types(shown, samples, |process| vec![("container", process.memory_limit), ("runtime", process.runtime_limit)]);
+    types(shown, samples, |process| {
+        vec![("container", process.memory_limit), ("runtime", process.runtime_limit)]
+    });
 }
 
 pub(crate) fn memory_pressure(shown: &Exposition, samples: &mut Samples<'_>) {
@@ -192,7 +220,9 @@ pub(crate) fn oom_kills(shown: &Exposition, samples: &mut Samples<'_>) {
 }
 
 pub(crate) fn tasks(shown: &Exposition, samples: &mut Samples<'_>) {
-    types(shown, samples, |process| vec![("goroutines", process.goroutines), ("threads", process.threads)]);
+    types(shown, samples, |process| {
+        vec![("goroutines", process.goroutines), ("threads", process.threads)]
+    });
 }
 
 pub(crate) fn open_fds(shown: &Exposition, samples: &mut Samples<'_>) {

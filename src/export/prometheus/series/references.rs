@@ -20,7 +20,9 @@ pub(crate) fn crossing(_: &Exposition, kind: &KindSummary, samples: &mut Samples
 
 pub(crate) fn crossing_changes(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
     if shows_references(kind) {
-        for (change, count) in ["appeared", "disappeared"].iter().zip(kind.totals.cross_reference_changes) {
+        for (change, count) in
+            ["appeared", "disappeared"].iter().zip(kind.totals.cross_reference_changes)
+        {
             samples.put(&[&kind.group, &kind.kind, change], count);
         }
     }
@@ -32,7 +34,11 @@ pub(crate) fn soft_deleted(_: &Exposition, kind: &KindSummary, samples: &mut Sam
     }
 }
 
-pub(crate) fn soft_deleted_oldest(shown: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+pub(crate) fn soft_deleted_oldest(
+    shown: &Exposition,
+    kind: &KindSummary,
+    samples: &mut Samples<'_>,
+) {
     for (phase, summary) in &kind.soft_deleted {
         let age = summary.oldest.map(|oldest| shown.snapshot.at.since(oldest));
         samples.put_some(&[&kind.group, &kind.kind, phase.as_str()], age);
@@ -45,7 +51,8 @@ pub(crate) fn stale_configuration(_: &Exposition, kind: &KindSummary, samples: &
     }
 }
 
-/// Returns whether loopwatch reads the spec of the kind: of many child kinds, it reads only the metadata.
+/// Returns whether loopwatch reads the spec of the kind: of many child kinds, it reads only the
+/// metadata.
 fn shows_references(kind: &KindSummary) -> bool {
     kind.role == Role::Primary
 }

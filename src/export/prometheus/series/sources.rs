@@ -59,10 +59,12 @@ pub(crate) fn observations(shown: &Exposition, samples: &mut Samples<'_>) {
 pub(crate) fn dropped(shown: &Exposition, samples: &mut Samples<'_>) {
     let mut dropped = shown.snapshot.dropped.clone();
     *dropped.entry(OBJECT_SERIES).or_default() += shown.series_dropped;
+
     let addresses = shown.metrics.alerting.addresses_dropped.get();
     if addresses > 0 {
         dropped.insert(ALERTMANAGER_ADDRESSES, addresses);
     }
+
     for (limit, count) in dropped {
         samples.put(&[limit], count);
     }

@@ -17,7 +17,8 @@ pub(crate) fn slope(shown: &Exposition, samples: &mut Samples<'_>) {
 
 pub(crate) fn verdict(shown: &Exposition, samples: &mut Samples<'_>) {
     for TrendSummary { instance, signal, verdict } in &shown.snapshot.trends {
-        samples.put(&[InstanceName(instance).label(), signal.as_str(), verdict.state.as_str()], 1_u64);
+        samples
+            .put(&[InstanceName(instance).label(), signal.as_str(), verdict.state.as_str()], 1_u64);
     }
 }
 

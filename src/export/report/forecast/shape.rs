@@ -101,8 +101,12 @@ impl<'a> ForecastResponse<'a> {
                 uid: &node.uid,
             }
         };
+
         let objects = |ids: &[NodeId]| ids.iter().copied().map(object).collect();
-        let part = |part: &'a loopwatch_model::observation::LeftOut| PartShape { what: &part.what, why: &part.why };
+        let part = |part: &'a loopwatch_model::observation::LeftOut| PartShape {
+            what: &part.what,
+            why: &part.why,
+        };
         let step = |step: &Step| {
             let (name, ids) = match step {
                 Step::Delete(nodes) => ("delete", nodes.as_slice()),
@@ -110,8 +114,13 @@ impl<'a> ForecastResponse<'a> {
                 Step::Targets => ("delete_targets", &[][..]),
                 Step::Definitions(nodes) => ("delete_definitions", nodes.as_slice()),
             };
-            StepShape { step: name, objects: objects(ids), commands: sections::commands(forecast, step) }
+            StepShape {
+                step: name,
+                objects: objects(ids),
+                commands: sections::commands(forecast, step),
+            }
         };
+
         Self {
             version: VERSION,
             action: if forecast.operator.is_some() { "uninstall" } else { "delete" },

@@ -25,13 +25,22 @@ fn kinds() -> Vec<KindFacts> {
         kind("", "ConfigMap", "configmaps", true),
         kind("", "Secret", "secrets", true),
         kind("", "ServiceAccount", "serviceaccounts", true),
-        kind("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false),
+        kind(
+            "apiextensions.k8s.io",
+            "CustomResourceDefinition",
+            "customresourcedefinitions",
+            false,
+        ),
     ]
 }
 
 fn node((group, kind): (&str, &str), namespace: &str, name: &str, owners: &[&Node]) -> Node {
     let owner = |owner: &&Node| OwnerReference {
-        api_version: if owner.group.is_empty() { "v1".to_owned() } else { format!("{}/v1", owner.group) },
+        api_version: if owner.group.is_empty() {
+            "v1".to_owned()
+        } else {
+            format!("{}/v1", owner.group)
+        },
         kind: owner.kind.clone(),
         name: owner.name.clone(),
         uid: owner.uid.clone(),
@@ -58,7 +67,8 @@ const SECRET: (&str, &str) = ("", "Secret");
 const ACCOUNT: (&str, &str) = ("", "ServiceAccount");
 const DEFINITION: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
-/// A widget with a Deployment, six ConfigMaps, a shared Secret, and a widget of its own that has a finalizer.
+/// A widget with a Deployment, six ConfigMaps, a shared Secret, and a widget of its own that has a
+/// finalizer.
 fn shop() -> Vec<Node> {
     let web = node(WIDGET, "shop", "web", &[]);
     let api = node(WIDGET, "shop", "api", &[]);
@@ -67,23 +77,37 @@ fn shop() -> Vec<Node> {
     let pods = ["web-7d9c-a", "web-7d9c-b"].map(|name| node(POD, "shop", name, &[&replicas]));
     let config = (0..6).map(|index| node(CONFIG_MAP, "shop", &format!("web-{index}"), &[&web]));
     let mut cache = node(WIDGET, "shop", "web-cache", &[&web]);
+
     cache.finalizers = vec!["example.io/cleanup".to_owned()];
     let below = node(CONFIG_MAP, "shop", "web-cache", &[&cache]);
     let shared = node(SECRET, "shop", "certificate", &[&web, &api]);
     let lost = node(CONFIG_MAP, "ops", "lost", &[&web]);
     let mut all: Vec<Node> = config.collect();
+
     all.extend(pods);
     all.extend([cache.clone(), below, shared, lost, replicas, deployment, web, api]);
     all
 }
 
-fn report(nodes: Vec<Node>, cascade: Cascade, left_out: &[LeftOut], style: Option<Style>) -> String {
+fn report(
+    nodes: Vec<Node>,
+    cascade: Cascade,
+    left_out: &[LeftOut],
+    style: Option<Style>,
+) -> String {
     let graph = Graph::new(nodes, kinds(), Vec::new());
     let targets = vec![graph.find("example.io", "Widget", "shop", "web").expect("the widget")];
     let request = Request { targets, cascade, operator: None };
     let prediction = graph.predict(&request);
-    let forecast =
-        Forecast { graph: &graph, request: &request, prediction: &prediction, operator: None, shared: &[], left_out };
+    let forecast = Forecast {
+        graph: &graph,
+        request: &request,
+        prediction: &prediction,
+        operator: None,
+        shared: &[],
+        left_out,
+    };
+
     style.map_or_else(|| json(&forecast), |style| text(&forecast, style))
 }
 
@@ -93,14 +117,31 @@ fn part(what: &str, why: &str) -> LeftOut {
 
 #[test]
 fn the_forecasts_match_their_golden_files() {
-    let hidden = [part("Lease.coordination.k8s.io", "no permission to list"), part("Secret", "no permission to list")];
+    let hidden = [
+        part("Lease.coordination.k8s.io", "no permission to list"),
+        part("Secret", "no permission to list"),
+    ];
     let background = report(shop(), Cascade::Background, &hidden, Some(PLAIN));
+
     golden::check("tests/golden/what-if.txt", &background);
-    assert!(include_str!("../../../../docs/what-if.md").contains(&background), "the page shows this report");
-    golden::check("tests/golden/what-if.md", &report(shop(), Cascade::Background, &hidden, Some(MARKDOWN)));
+    assert!(
+        include_str!("../../../../docs/what-if.md").contains(&background),
+        "the page shows this report"
+    );
+
+    golden::check(
+        "tests/golden/what-if.md",
+        &report(shop(), Cascade::Background, &hidden, Some(MARKDOWN)),
+    );
     golden::check("tests/golden/what-if.json", &report(shop(), Cascade::Background, &hidden, None));
-    golden::check("tests/golden/what-if-foreground.txt", &report(shop(), Cascade::Foreground, &[], Some(PLAIN)));
-    golden::check("tests/golden/what-if-orphan.txt", &report(shop(), Cascade::Orphan, &[], Some(PLAIN)));
+    golden::check(
+        "tests/golden/what-if-foreground.txt",
+        &report(shop(), Cascade::Foreground, &[], Some(PLAIN)),
+    );
+    golden::check(
+        "tests/golden/what-if-orphan.txt",
+        &report(shop(), Cascade::Orphan, &[], Some(PLAIN)),
+    );
 }
 
 #[test]
@@ -112,18 +153,25 @@ fn the_forecast_of_an_uninstallation_matches_its_golden_file() {
         node(DEFINITION, "", "widgets.example.io", &[]),
     ]);
     nodes[0].finalizers = vec!["example.io/cleanup".to_owned()];
+
     let graph = Graph::new(nodes, kinds(), Vec::new());
-    let find = |(group, kind): (&str, &str), namespace, name| graph.find(group, kind, namespace, name);
+    let find =
+        |(group, kind): (&str, &str), namespace, name| graph.find(group, kind, namespace, name);
     let targets = [
         find(DEPLOYMENT, "ops", "widget-operator"),
         find(ACCOUNT, "ops", "widget-operator"),
         find(DEFINITION, "", "widgets.example.io"),
     ];
-    let operator = Operator { primaries: vec![("example.io".to_owned(), "Widget".to_owned())], definitions: true };
+
+    let operator = Operator {
+        primaries: vec![("example.io".to_owned(), "Widget".to_owned())],
+        definitions: true,
+    };
     let targets = targets.into_iter().flatten().collect();
     let request = Request { targets, cascade: Cascade::Background, operator: Some(operator) };
     let prediction = graph.predict(&request);
     let shared = [part("ClusterRoleBinding view-all", "it also names other accounts")];
+
     let forecast = Forecast {
         graph: &graph,
         request: &request,
@@ -132,6 +180,7 @@ fn the_forecast_of_an_uninstallation_matches_its_golden_file() {
         shared: &shared,
         left_out: &[],
     };
+
     golden::check("tests/golden/what-if-uninstall.txt", &text(&forecast, PLAIN));
 }
 
@@ -139,20 +188,29 @@ fn the_forecast_of_an_uninstallation_matches_its_golden_file() {
 fn a_large_tree_is_cut_and_counted() {
     let root = node(WIDGET, "shop", "web", &[]);
     let mut nodes = vec![root.clone()];
+
     // A long chain, many objects of one kind, and many kinds below each other.
     for index in 0..1_000 {
         let owner = if index == 0 { &root } else { &nodes[index] };
         nodes.push(node(CONFIG_MAP, "shop", &format!("chain-{index}"), &[owner]));
     }
+
     nodes.extend((0..5_000).map(|index| node(POD, "shop", &format!("pod-{index}"), &[&root])));
     let report = report(nodes, Cascade::Background, &[], Some(PLAIN));
+
     assert!(
         report.starts_with(
             "CLEAR  deleting Widget.example.io shop/web with --cascade=background deletes 6,001 objects\n"
         ),
         "{report}"
     );
-    assert!(report.contains("5,000 × Pod shop/pod-0, shop/pod-1, shop/pod-2, shop/pod-3 and 4,996 more\n"), "{report}");
+    assert!(
+        report.contains(
+            "5,000 × Pod shop/pod-0, shop/pod-1, shop/pod-2, shop/pod-3 and 4,996 more\n"
+        ),
+        "{report}"
+    );
+
     assert!(report.contains("ConfigMap shop/chain-5, and 994 below\n"), "{report}");
     assert!(report.lines().count() < 15, "{report}");
 }
@@ -161,7 +219,10 @@ fn a_large_tree_is_cut_and_counted() {
 fn a_wide_tree_has_a_limit_of_lines_too() {
     let root = node(WIDGET, "shop", "web", &[]);
     let mut nodes = vec![root.clone()];
-    nodes.extend((0..100).map(|index| node(("", &format!("Kind{index:03}")), "shop", "x", &[&root])));
+    nodes.extend(
+        (0..100).map(|index| node(("", &format!("Kind{index:03}")), "shop", "x", &[&root])),
+    );
+
     let report = report(nodes, Cascade::Background, &[], Some(PLAIN));
     assert!(report.contains("… and 61 more; -o json lists them\n"), "{report}");
 }
@@ -169,18 +230,26 @@ fn a_wide_tree_has_a_limit_of_lines_too() {
 #[test]
 fn hostile_names_are_escaped() {
     const EVIL: &str = "\x1b]0;x\x07|<script>@everyone[a](http://evil)`$(reboot)";
+
     let mut nodes = shop();
     for node in &mut nodes {
         if node.name == "web-cache" {
             (node.name, node.finalizers) = (EVIL.to_owned(), vec![EVIL.to_owned()]);
         }
     }
+
     let plain = report(nodes.clone(), Cascade::Background, &[], Some(PLAIN));
     assert!(!plain.contains(['\x1b', '\x07']), "{plain}");
-    assert!(!plain.lines().any(|line| line.contains("$ kubectl") && line.contains("reboot")), "{plain}");
+    assert!(
+        !plain.lines().any(|line| line.contains("$ kubectl") && line.contains("reboot")),
+        "{plain}"
+    );
+
     let markdown = report(nodes, Cascade::Background, &[], Some(MARKDOWN));
     assert!(
-        !markdown.contains("<script") && !markdown.contains("@everyone") && !markdown.contains("[a]("),
+        !markdown.contains("<script")
+            && !markdown.contains("@everyone")
+            && !markdown.contains("[a]("),
         "{markdown}"
     );
 }
@@ -191,7 +260,8 @@ fn a_name_that_looks_like_a_flag_gets_no_command() {
     let kinds = || vec![KindFacts { namespaced: false, ..kinds().swap_remove(0) }];
     for name in ["--all", "-A"] {
         let graph = Graph::new(vec![node(WIDGET, "", name, &[])], kinds(), Vec::new());
-        let request = Request { targets: graph.ids().collect(), cascade: Cascade::Orphan, operator: None };
+        let request =
+            Request { targets: graph.ids().collect(), cascade: Cascade::Orphan, operator: None };
         let forecast = Forecast {
             graph: &graph,
             request: &request,
@@ -200,6 +270,7 @@ fn a_name_that_looks_like_a_flag_gets_no_command() {
             shared: &[],
             left_out: &[],
         };
+
         let commands = sections::commands(&forecast, &loopwatch_model::cascade::Step::Targets);
         assert_eq!(commands, Vec::<String>::new());
     }

@@ -26,11 +26,20 @@ fn values_of_wrong_types_count_as_absent_and_add_lints() {
         (json!({"metadata": {"name": "n"}, "status": "Ready"}), "status"),
         (json!({"metadata": {"name": "n"}, "status": [1]}), "status"),
         (json!({"metadata": {"name": "n"}, "status": null}), ""),
-        (json!({"metadata": {"name": "n"}, "status": {"observedGeneration": {}}}), "observed_generation"),
-        (json!({"metadata": {"name": "n"}, "status": {"observedGeneration": "abc"}}), "observed_generation"),
+        (
+            json!({"metadata": {"name": "n"}, "status": {"observedGeneration": {}}}),
+            "observed_generation",
+        ),
+        (
+            json!({"metadata": {"name": "n"}, "status": {"observedGeneration": "abc"}}),
+            "observed_generation",
+        ),
         (json!({"metadata": {"name": "n"}, "status": {"conditions": "none"}}), "conditions"),
         (json!({"metadata": {"name": "n"}, "status": {"conditions": [1, [2]]}}), "condition"),
-        (json!({"metadata": {"name": "n"}, "status": {"conditions": [{"status": "True"}]}}), "condition_type"),
+        (
+            json!({"metadata": {"name": "n"}, "status": {"conditions": [{"status": "True"}]}}),
+            "condition_type",
+        ),
         (
             json!({"metadata": {"name": "n"}, "status": {"conditions": [{"type": "R", "status": "Maybe"}]}}),
             "condition_status",
@@ -39,10 +48,19 @@ fn values_of_wrong_types_count_as_absent_and_add_lints() {
             json!({"metadata": {"name": "n"}, "status": {"conditions": [{"type": "R", "lastTransitionTime": "x"}]}}),
             "condition_time",
         ),
-        (json!({"metadata": {"name": "n"}, "status": {"conditions": [{"type": "R", "reason": 1}]}}), "condition"),
+        (
+            json!({"metadata": {"name": "n"}, "status": {"conditions": [{"type": "R", "reason": 1}]}}),
+            "condition",
+        ),
         // Elsewhere, only entries that look like conditions are judged.
-        (json!({"metadata": {"name": "n"}, "status": {"pauseConditions": [{"reason": "a", "startTime": "x"}]}}), ""),
-        (json!({"metadata": {"name": "n"}, "status": {"part": {"conditions": ["a", [1]]}, "oldConditions": 1}}), ""),
+        (
+            json!({"metadata": {"name": "n"}, "status": {"pauseConditions": [{"reason": "a", "startTime": "x"}]}}),
+            "",
+        ),
+        (
+            json!({"metadata": {"name": "n"}, "status": {"part": {"conditions": ["a", [1]]}, "oldConditions": 1}}),
+            "",
+        ),
         (
             json!({"metadata": {"name": "n"}, "status": {"part": {"conditions": [{"type": "R", "status": "Maybe"}]}}}),
             "condition_status",
@@ -55,41 +73,71 @@ fn values_of_wrong_types_count_as_absent_and_add_lints() {
 
 #[test]
 fn every_list_of_a_view_has_a_limit() {
-    let many =
-        |count: usize| (0..count).map(|i| json!({"type": format!("T{i}"), "status": "True"})).collect::<Vec<_>>();
-    let facts: serde_json::Map<_, _> = (0..500).map(|i| (format!("a{i}Phase"), json!("x".repeat(5000)))).collect();
+    let many = |count: usize| {
+        (0..count).map(|i| json!({"type": format!("T{i}"), "status": "True"})).collect::<Vec<_>>()
+    };
+    let facts: serde_json::Map<_, _> =
+        (0..500).map(|i| (format!("a{i}Phase"), json!("x".repeat(5000)))).collect();
     let names = (0..500).map(|i| format!("f{i}")).collect::<Vec<_>>();
     let mut status = facts;
+
     status.insert("conditions".to_owned(), json!(many(500)));
     status.insert("child".to_owned(), json!({"conditions": many(500)}));
+
     let owners = names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>();
     let managers = names.iter().map(|name| json!({"manager": name})).collect::<Vec<_>>();
     let metadata = json!({"name": "n", "finalizers": names, "ownerReferences": owners, "managedFields": managers});
     let view = view(&json!({"metadata": metadata, "status": status}));
+
     assert_eq!((view.conditions.len(), view.facts.len(), view.finalizers.len()), (64, 64, 64));
     assert_eq!((view.owners.len(), view.managers.len()), (64, 64));
-    assert_eq!(view.lints, ["many_conditions", "many_facts", "many_finalizers", "many_managers", "many_owners"]);
-    assert!(view.conditions.iter().any(|condition| condition.at.is_empty()), "the object's own must have room");
-    assert!(view.facts.iter().all(|fact| matches!(&fact.value, FactValue::Text(text) if text.len() <= 128)));
+    assert_eq!(
+        view.lints,
+        ["many_conditions", "many_facts", "many_finalizers", "many_managers", "many_owners"]
+    );
+    assert!(
+        view.conditions.iter().any(|condition| condition.at.is_empty()),
+        "the object's own must have room"
+    );
+    assert!(
+        view.facts
+            .iter()
+            .all(|fact| matches!(&fact.value, FactValue::Text(text) if text.len() <= 128))
+    );
 }
 
 #[test]
 fn hostile_texts_do_not_crash_the_decoder() {
-    let deep = |open: &str, close: &str, n: usize| format!("{}1{}", open.repeat(n), close.repeat(n));
+    let deep =
+        |open: &str, close: &str, n: usize| format!("{}1{}", open.repeat(n), close.repeat(n));
     for n in [10, 100, 10_000, 200_000] {
-        for inner in [deep("[", "]", n), deep("{\"a\":", "}", n), deep("{\"conditions\":[", "]}", n)] {
+        for inner in
+            [deep("[", "]", n), deep("{\"a\":", "}", n), deep("{\"conditions\":[", "]}", n)]
+        {
             for field in ["status", "spec", "data"] {
                 let text = format!(r#"{{"metadata":{{"name":"n"}},"{field}":{{"x":{inner}}}}}"#);
                 let _ = object(text.as_bytes(), &KEY);
             }
         }
     }
-    for text in
-        ["", "{", "nul", "[1,]", "{\"metadata\":{\"name\":\"n\"}} x", "{\"metadata\":{\"name\":\"\u{0}", "\u{feff}{}"]
-    {
+
+    for text in [
+        "",
+        "{",
+        "nul",
+        "[1,]",
+        "{\"metadata\":{\"name\":\"n\"}} x",
+        "{\"metadata\":{\"name\":\"\u{0}",
+        "\u{feff}{}",
+    ] {
         assert!(matches!(object(text.as_bytes(), &KEY), Err(DecodeError::Json(_))), "{text}");
     }
-    assert!(matches!(object(b"{\"metadata\":{\"name\":\"\xff\"}}", &KEY), Err(DecodeError::Json(_))));
+
+    assert!(matches!(
+        object(b"{\"metadata\":{\"name\":\"\xff\"}}", &KEY),
+        Err(DecodeError::Json(_))
+    ));
+
     for text in [
         "{}",
         "[]",
@@ -138,7 +186,8 @@ fn any_json() -> impl Strategy<Value = Value> {
         any::<u64>().prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
         ".{0,12}".prop_map(Value::from),
-        prop::sample::select(vec!["True", "Ready", "2026-01-01T00:00:00Z", "0", "1/3"]).prop_map(Value::from),
+        prop::sample::select(vec!["True", "Ready", "2026-01-01T00:00:00Z", "0", "1/3"])
+            .prop_map(Value::from),
     ];
     leaf.prop_recursive(6, 64, 6, |inner| {
         let key = prop_oneof![
@@ -173,7 +222,8 @@ fn any_json() -> impl Strategy<Value = Value> {
         ];
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
-            prop::collection::vec((key, inner), 0..6).prop_map(|entries| entries.into_iter().collect::<Value>()),
+            prop::collection::vec((key, inner), 0..6)
+                .prop_map(|entries| entries.into_iter().collect::<Value>()),
         ]
     })
 }

@@ -26,11 +26,13 @@ fn references_are_found_in_the_spec() {
         }),
         &json!({}),
     );
+
     let show = |r: &loopwatch_model::observation::Reference| {
         let optional = if r.optional { "?" } else { "" };
         format!("{}={}/{}/{}{optional}", r.slot, r.group, r.kind, r.namespace)
     };
     let mut shown: Vec<_> = object.references.iter().map(show).collect();
+
     shown.sort_unstable();
     assert_eq!(
         shown,
@@ -48,17 +50,27 @@ fn references_are_found_in_the_spec() {
             "spec.tls[].secretName=/Secret/",
         ]
     );
+
     let target = view(&json!({"metadata": {"name": "letsencrypt"}}));
     let reference = |slot: &str| object.references.iter().find(|r| r.slot == slot).expect(slot);
+
     assert_eq!(reference("spec.issuerRef").name_hash, target.name_hash);
     assert_eq!(reference("spec.issuerRef").name, "letsencrypt");
+
     let kept = serde_json::to_string(&object).expect("a view is JSON");
     assert!(!kept.contains("hunter2"), "{kept}");
-    assert_eq!(serde_json::from_str::<ObjectView>(&kept).expect("the recorded form").references, object.references);
+    assert_eq!(
+        serde_json::from_str::<ObjectView>(&kept).expect("the recorded form").references,
+        object.references
+    );
 
     let many: Vec<_> = (0..40).map(|i| json!({"secretName": format!("s{i}")})).collect();
     let object = of(&json!({"tls": many}), &json!({}));
-    assert_eq!((object.references.len(), object.lints.join(" ")), (32, "many_references".to_owned()));
+
+    assert_eq!(
+        (object.references.len(), object.lints.join(" ")),
+        (32, "many_references".to_owned())
+    );
 }
 
 #[test]
@@ -75,16 +87,27 @@ fn a_reference_keeps_a_name_only_where_its_form_shows_that_it_is_one() {
         }),
         &json!({}),
     );
-    let mut named: Vec<&str> = object.references.iter().map(|r| r.name.as_str()).filter(|n| !n.is_empty()).collect();
+
+    let mut named: Vec<&str> =
+        object.references.iter().map(|r| r.name.as_str()).filter(|n| !n.is_empty()).collect();
     named.sort_unstable();
+
     assert_eq!(named, ["a", "b", "c", "d", "e", "f", "g", "h", "i"]);
+
     let unnamed = object.references.iter().filter(|r| r.name.is_empty());
     let mut unnamed: Vec<&str> = unnamed.map(|r| r.slot.as_str()).collect();
     unnamed.sort_unstable();
+
     assert_eq!(
         unnamed,
-        ["spec.inline.secret", "spec.inline.serviceAccount", "spec.texts.secretRef", "spec.texts.secrets[]"]
+        [
+            "spec.inline.secret",
+            "spec.inline.serviceAccount",
+            "spec.texts.secretRef",
+            "spec.texts.secrets[]"
+        ]
     );
+
     let kept = serde_json::to_string(&object).expect("a view is JSON");
     assert!(!kept.contains("hunter"), "{kept}");
 }
@@ -93,15 +116,24 @@ fn a_reference_keeps_a_name_only_where_its_form_shows_that_it_is_one() {
 fn the_search_for_references_leaves_the_fingerprint_of_the_spec() {
     let deep = json!({"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {"i": {"j": {"k": {"l": {"m": {"n": {"o": {"p": 1}}}}}}}}}}}}}}}});
     let reference = json!({"name": "x", "kind": ["K"], "namespace": {"a": 1}, "deep": deep});
-    let spec = json!({"x": {"issuerRef": reference, "plain": deep}, "zRef": [reference, "text", 1, null]});
+    let spec =
+        json!({"x": {"issuerRef": reference, "plain": deep}, "zRef": [reference, "text", 1, null]});
+
     // Another top-level field is not searched.
-    let (searched, other) = (of(&spec, &json!({})), view(&json!({"metadata": {"name": "n"}, "data": spec})));
+    let (searched, other) =
+        (of(&spec, &json!({})), view(&json!({"metadata": {"name": "n"}, "data": spec})));
+
     assert_eq!((searched.references.len(), other.references.len()), (2, 0));
+
     let opaque = |key: &str| {
-        let (hasher, mut sum, text) = (Hasher::new(&KEY), FingerprintSum::default(), spec.to_string());
-        let value = Opaque::spec(&hasher, 1).deserialize(&mut serde_json::Deserializer::from_str(&text));
+        let (hasher, mut sum, text) =
+            (Hasher::new(&KEY), FingerprintSum::default(), spec.to_string());
+        let value =
+            Opaque::spec(&hasher, 1).deserialize(&mut serde_json::Deserializer::from_str(&text));
+
         sum.entry(&hasher, hasher.text(key), value.expect("JSON"));
         sum.map(&hasher).full
     };
+
     assert_eq!((searched.hashes.spec, other.hashes.spec), (opaque("spec"), opaque("data")));
 }

@@ -22,7 +22,11 @@ fn zero_values_make_an_empty_status() {
         (json!({"id": "a"}), StatusShape::Filled),
         (json!({"observedGeneration": 1}), StatusShape::Filled),
     ] {
-        assert_eq!(view(&json!({"metadata": {"name": "n"}, "status": status})).status, shape, "{status}");
+        assert_eq!(
+            view(&json!({"metadata": {"name": "n"}, "status": status})).status,
+            shape,
+            "{status}"
+        );
     }
 }
 
@@ -54,7 +58,10 @@ fn conditions_are_found_at_every_level_and_in_every_form() {
         (json!({"conditions": {"Ready": {"status": "unknown"}}}), vec!["/Ready=unknown"]),
         (json!({"conditions": {"Ready": true, "note": "text"}}), vec!["/Ready=true"]),
         (json!({"conditions": {"type": "Ready", "status": "True"}}), vec!["/Ready=true"]),
-        (json!({"a": {"conditions": ready}, "conditions": ready}), vec!["/Ready=true", "a/Ready=true"]),
+        (
+            json!({"a": {"conditions": ready}, "conditions": ready}),
+            vec!["/Ready=true", "a/Ready=true"],
+        ),
         (json!({"parents": [{}, {"conditions": ready}]}), vec!["parents[1]/Ready=true"]),
         (json!({"conditionStatus": {"conditions": ready}}), vec!["conditionStatus/Ready=true"]),
         (json!({"v1beta2": {"conditions": ready}}), vec!["v1beta2/Ready=true"]),
@@ -70,9 +77,11 @@ fn conditions_are_found_at_every_level_and_in_every_form() {
 fn timestamps_and_heartbeats_do_not_change_the_settled_hash() {
     let status = |status: Value| of(&json!({}), &status).hashes;
     let a = json!({"type": "A", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-    let later = json!({"type": "A", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z"});
+    let later =
+        json!({"type": "A", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z"});
     let b = json!({"type": "B", "status": "True"});
     let base = status(json!({"conditions": [a, b], "n": 1}));
+
     for same in [
         json!({"conditions": [later, b], "n": 1}),
         json!({"conditions": [b, a], "n": 1}),
@@ -84,6 +93,7 @@ fn timestamps_and_heartbeats_do_not_change_the_settled_hash() {
         assert_eq!(other.settled, base.settled, "{same}");
         assert_ne!(other.status, base.status, "{same}");
     }
+
     for other in [
         json!({"conditions": [a], "n": 1}),
         json!({"conditions": [a, b], "n": 2}),

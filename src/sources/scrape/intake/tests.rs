@@ -14,6 +14,7 @@ fn scrape(content_type: Option<&str>, chunks: &[&[u8]]) -> Result<MetricsView, F
     for chunk in chunks {
         intake.push(chunk)?;
     }
+
     intake.finish(Span(7))
 }
 
@@ -21,9 +22,16 @@ fn scrape(content_type: Option<&str>, chunks: &[&[u8]]) -> Result<MetricsView, F
 fn a_view_says_what_was_read_and_what_could_not_be() {
     let text = "process_open_fds 3\nprocess_max_fds many\nprocess_max_fds 9\nprocess_open_fds 3\n";
     let view = scrape(None, &[text.as_bytes()]).expect("metrics");
-    assert_eq!((view.instance.as_str(), view.process.instance.as_str()), ("team-a/operator-0", "team-a/operator-0"));
+
+    assert_eq!(
+        (view.instance.as_str(), view.process.instance.as_str()),
+        ("team-a/operator-0", "team-a/operator-0")
+    );
     assert_eq!((view.series, view.bytes, view.took), (2, text.len() as u64, Span(7)));
-    assert_eq!((view.lines_skipped, view.problem.as_str()), (2, "line 2: the value is not a number"));
+    assert_eq!(
+        (view.lines_skipped, view.problem.as_str()),
+        (2, "line 2: the value is not a number")
+    );
     assert_eq!((view.process.open_fds, view.process.max_fds), (Some(3), Some(9)));
 }
 
@@ -31,7 +39,9 @@ fn a_view_says_what_was_read_and_what_could_not_be() {
 fn a_repeated_family_does_not_double_its_counters() {
     let text = "workqueue_adds_total{name=\"a\"} 5\nworkqueue_adds_total{name=\"b\"} 1\n";
     let view =
-        scrape(None, &[text.as_bytes(), b"# TYPE workqueue_adds_total counter\n", text.as_bytes()]).expect("metrics");
+        scrape(None, &[text.as_bytes(), b"# TYPE workqueue_adds_total counter\n", text.as_bytes()])
+            .expect("metrics");
+
     assert_eq!(view.controllers[0].queue_adds, Some(5));
     assert_eq!((view.series, view.lines_skipped), (2, 2));
     assert_eq!(view.problem, "line 4: the series has occurred before");
@@ -39,11 +49,15 @@ fn a_repeated_family_does_not_double_its_counters() {
 
 #[test]
 fn the_content_type_decides_about_the_end_marker() {
-    let problem = |content_type, text: &str| scrape(content_type, &[text.as_bytes()]).expect("metrics").problem;
+    let problem = |content_type, text: &str| {
+        scrape(content_type, &[text.as_bytes()]).expect("metrics").problem
+    };
     let openmetrics = Some("Application/OpenMetrics-Text; version=1.0.0; charset=utf-8");
     let missing = "line 1: the end marker `# EOF` is missing, so the metrics may be incomplete";
+
     assert_eq!(problem(openmetrics, "up 1\n"), missing);
     assert_eq!(problem(openmetrics, "up 1\n# EOF\n"), "");
+
     for content_type in [Some("text/plain; version=0.0.4"), Some("text/html"), None] {
         assert_eq!(problem(content_type, "up 1\n"), "", "{content_type:?}");
     }
@@ -53,10 +67,13 @@ fn the_content_type_decides_about_the_end_marker() {
 fn a_failure_lasts() {
     let mut html = intake(Some("text/plain"));
     let failure = html.push(b"<html>\n").expect_err("a page");
+
     assert_eq!(html.push(b"up 1\n"), Err(failure.clone()));
     assert_eq!(html.finish(Span(7)), Err(failure));
+
     let protobuf = Some("application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily");
     let failure = scrape(protobuf, &[b"up 1\n"]).expect_err("protobuf");
+
     assert_eq!(failure.cause, Cause::Undecodable);
     assert_eq!(failure.detail, "the response is protobuf, although loopwatch asked for text");
 }
@@ -73,7 +90,12 @@ fn scrapes() -> Vec<Vec<u8>> {
 fn real_metrics_have_no_problem() {
     for text in scrapes() {
         let view = scrape(None, &[&text]).expect("metrics");
-        assert_eq!((view.problem.as_str(), view.lines_skipped), ("", 0), "{}", String::from_utf8_lossy(&text[..200]));
+        assert_eq!(
+            (view.problem.as_str(), view.lines_skipped),
+            ("", 0),
+            "{}",
+            String::from_utf8_lossy(&text[..200])
+        );
     }
 }
 
@@ -86,6 +108,7 @@ fn damaged(mut text: Vec<u8>, damages: &[Damage]) -> Vec<u8> {
         let to = (from + length).min(text.len());
         text.splice(from..to, bytes.iter().copied());
     }
+
     text
 }
 

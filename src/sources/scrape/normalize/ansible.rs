@@ -1,4 +1,5 @@
-//! Operators of the Ansible Operator SDK, which uses controller-runtime: a run that fails returns an error to it.
+//! Operators of the Ansible Operator SDK, which uses controller-runtime: a run that fails returns
+//! an error to it.
 
 use loopwatch_model::observation::Framework;
 

@@ -4,7 +4,8 @@ use loopwatch_model::observation::Framework;
 
 use super::rules::{Rule, Signal, Table, Who};
 
-/// The work queues. Newer versions of controller-runtime add the label `controller`, and `priority` to the depth.
+/// The work queues. Newer versions of controller-runtime add the label `controller`, and `priority`
+/// to the depth.
 pub(super) static TABLE: Table = Table {
     framework: Some(Framework::ClientGo),
     who: &[Who::Label("controller"), Who::Label("name")],

@@ -12,7 +12,8 @@ pub(super) static TABLE: Table = Table {
         Rule::sum("controller_runtime_reconcile_total", Signal::Succeeded)
             .only("result", &["success", "requeue", "requeue_after"]),
         Rule::sum("controller_runtime_reconcile_total", Signal::Failed).only("result", &["error"]),
-        Rule::sum("controller_runtime_reconcile_total", Signal::Requeued).only("result", &["requeue", "requeue_after"]),
+        Rule::sum("controller_runtime_reconcile_total", Signal::Requeued)
+            .only("result", &["requeue", "requeue_after"]),
         Rule::sum("controller_runtime_reconcile_panics_total", Signal::Panicked),
         Rule::sum("controller_runtime_reconcile_time_seconds_count", Signal::Reconciles),
         Rule::sum("controller_runtime_reconcile_time_seconds_sum", Signal::ReconcileSeconds),

@@ -8,8 +8,8 @@ use super::controller_view;
 use super::seen::Seen;
 use super::sheet::Sheet;
 
-/// The sheets of all controllers. Keeps those whose names come first, so that the choice does not depend on the order
-/// of the series.
+/// The sheets of all controllers. Keeps those whose names come first, so that the choice does not
+/// depend on the order of the series.
 #[derive(Default)]
 pub(super) struct Controllers {
     sheets: BTreeMap<String, Origins>,
@@ -27,30 +27,44 @@ impl Controllers {
     pub(super) fn sheet(&mut self, name: &str, table: usize, lane: usize) -> Option<&mut Sheet> {
         if !self.sheets.contains_key(name) {
             if self.sheets.len() >= MAX_CONTROLLERS {
-                let last = self.sheets.last_key_value().is_some_and(|(last, _)| last.as_str() < name);
+                let last =
+                    self.sheets.last_key_value().is_some_and(|(last, _)| last.as_str() < name);
                 if last {
                     self.left_out.insert(&name);
                     return None;
                 }
+
                 if let Some((last, _)) = self.sheets.pop_last() {
                     self.left_out.insert(&last.as_str());
                 }
             }
+
             self.sheets.insert(name.to_owned(), Origins::new());
         }
+
         Some(self.sheets.get_mut(name)?.entry((table, lane)).or_default())
     }
 
     /// Returns the controllers that these tables know, and the number of those beyond the limit.
-    pub(super) fn views(self, tables: impl Iterator<Item = usize> + Clone) -> (Vec<ControllerView>, u32) {
+    pub(super) fn views(
+        self,
+        tables: impl Iterator<Item = usize> + Clone,
+    ) -> (Vec<ControllerView>, u32) {
         let mut joined: BTreeMap<String, (String, Sheet)> = BTreeMap::new();
         let mut add = |name: &str, sheet: &Sheet| {
-            let entry = joined.entry(sanitized(name)).or_insert_with(|| (name.to_owned(), Sheet::default()));
+            let entry = joined
+                .entry(sanitized(name))
+                .or_insert_with(|| (name.to_owned(), Sheet::default()));
             entry.1.complete(sheet);
         };
+
         for table in tables {
             // The lanes from outside: a name in the first lane is the proper one.
-            let lanes = self.sheets.values().flat_map(|origins| origins.keys().map(|(_, lane)| *lane)).max();
+            let lanes = self
+                .sheets
+                .values()
+                .flat_map(|origins| origins.keys().map(|(_, lane)| *lane))
+                .max();
             for lane in 0..=lanes.unwrap_or_default() {
                 for (name, origins) in &self.sheets {
                     if let Some(sheet) = origins.get(&(table, lane)) {
@@ -59,7 +73,9 @@ impl Controllers {
                 }
             }
         }
-        let mut views: Vec<_> = joined.into_values().map(|(name, sheet)| controller_view(name, &sheet)).collect();
+
+        let mut views: Vec<_> =
+            joined.into_values().map(|(name, sheet)| controller_view(name, &sheet)).collect();
         views.sort_by(|left, right| left.name.cmp(&right.name));
         (views, self.left_out.len())
     }
@@ -67,5 +83,7 @@ impl Controllers {
 
 /// A name as it appears in the name of a metric, which allows fewer characters than a label.
 fn sanitized(name: &str) -> String {
-    name.chars().map(|character| if character.is_ascii_alphanumeric() { character } else { '_' }).collect()
+    name.chars()
+        .map(|character| if character.is_ascii_alphanumeric() { character } else { '_' })
+        .collect()
 }

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::rules::{Metric, Rule, Signal, Table, Take};
 use super::{
-    TABLES, ansible, client_go, controller_runtime, go, java_operator_sdk, jvm, knative, process, python, strimzi,
+    TABLES, ansible, client_go, controller_runtime, go, java_operator_sdk, jvm, knative, process,
+    python, strimzi,
 };
 
 /// A section: its title, its tables, whether it is about controllers, and remarks.
@@ -95,25 +96,53 @@ const SECTIONS: [Section; 11] = [
 type Meaning = (Signal, &'static str, &'static str);
 
 const OF_CONTROLLERS: [Meaning; 16] = [
-    (Signal::Succeeded, "reconciles that succeeded", "loopwatch cannot tell whether every reconcile fails"),
-    (Signal::Failed, "reconciles that failed", "loopwatch cannot tell whether every reconcile fails"),
-    (Signal::Requeued, "reconciles that asked for another one", "loopwatch cannot tell polling from other reconciles"),
-    (Signal::Panicked, "reconciles that panicked", "loopwatch notices panics only if they end the process"),
+    (
+        Signal::Succeeded,
+        "reconciles that succeeded",
+        "loopwatch cannot tell whether every reconcile fails",
+    ),
+    (
+        Signal::Failed,
+        "reconciles that failed",
+        "loopwatch cannot tell whether every reconcile fails",
+    ),
+    (
+        Signal::Requeued,
+        "reconciles that asked for another one",
+        "loopwatch cannot tell polling from other reconciles",
+    ),
+    (
+        Signal::Panicked,
+        "reconciles that panicked",
+        "loopwatch notices panics only if they end the process",
+    ),
     (Signal::Reconciles, "number of reconciles", "the reconcile rate is unknown"),
     (Signal::ReconcileSeconds, "duration of reconciles", "the duration is unknown"),
     (Signal::WorkersBusy, "busy workers", "loopwatch cannot tell whether all workers are busy"),
-    (Signal::WorkersMax, "maximum number of workers", "loopwatch cannot tell whether all workers are busy"),
+    (
+        Signal::WorkersMax,
+        "maximum number of workers",
+        "loopwatch cannot tell whether all workers are busy",
+    ),
     (Signal::QueueDepth, "queue depth", "loopwatch does not notice a backlog"),
     (Signal::QueueAdds, "additions to the queue", "the load is unknown"),
     (Signal::QueueWaits, "number of waits in the queue", "the wait before a reconcile is unknown"),
-    (Signal::QueueSeconds, "duration of waits in the queue", "the wait before a reconcile is unknown"),
+    (
+        Signal::QueueSeconds,
+        "duration of waits in the queue",
+        "the wait before a reconcile is unknown",
+    ),
     (Signal::Unfinished, "seconds of unfinished reconciles", "the sum of their times is unknown"),
     (
         Signal::LongestRunning,
         "longest unfinished reconcile",
         "loopwatch notices a reconcile that never ends only by busy workers, while no other reconcile ends",
     ),
-    (Signal::Requests, "requests to the API server by status code", "loopwatch does not see rejected requests"),
+    (
+        Signal::Requests,
+        "requests to the API server by status code",
+        "loopwatch does not see rejected requests",
+    ),
     (Signal::Leading, "leadership", "the Lease tells which replica leads"),
 ];
 
@@ -121,20 +150,45 @@ const OF_PROCESSES: [Meaning; 13] = [
     (Signal::Started, "start time", "loopwatch notices a restart only by counters that fall"),
     (Signal::CpuSeconds, "CPU time", "the CPU usage is unknown"),
     (Signal::Resident, "resident memory", "only `/proc` tells the memory of the process"),
-    (Signal::LiveHeap, "live heap", "the memory trend uses resident memory, which shows slow leaks only"),
-    (Signal::HeapGoal, "heap goal", "loopwatch does not notice that the collector runs ever more often"),
-    (Signal::RuntimeLimit, "memory limit of the runtime", "the time to exhaustion refers to the container's limit"),
+    (
+        Signal::LiveHeap,
+        "live heap",
+        "the memory trend uses resident memory, which shows slow leaks only",
+    ),
+    (
+        Signal::HeapGoal,
+        "heap goal",
+        "loopwatch does not notice that the collector runs ever more often",
+    ),
+    (
+        Signal::RuntimeLimit,
+        "memory limit of the runtime",
+        "the time to exhaustion refers to the container's limit",
+    ),
     (Signal::GcPercent, "GOGC", "loopwatch assumes 100"),
-    (Signal::GcCycles, "garbage collections", "loopwatch does not notice a process that only collects garbage"),
-    (Signal::GcLimitedCycle, "last limited garbage collection", "loopwatch does not notice a process at its limit"),
+    (
+        Signal::GcCycles,
+        "garbage collections",
+        "loopwatch does not notice a process that only collects garbage",
+    ),
+    (
+        Signal::GcLimitedCycle,
+        "last limited garbage collection",
+        "loopwatch does not notice a process at its limit",
+    ),
     (Signal::Goroutines, "goroutines", "loopwatch watches threads instead"),
     (Signal::Threads, "threads", "loopwatch does not notice leaked threads"),
     (Signal::OpenFds, "open file descriptors", "loopwatch does not notice leaked descriptors"),
-    (Signal::MaxFds, "maximum of file descriptors", "the time to exhaustion of descriptors is unknown"),
+    (
+        Signal::MaxFds,
+        "maximum of file descriptors",
+        "the time to exhaustion of descriptors is unknown",
+    ),
 ];
 
 /// Signals that only Go has. Their absence means nothing for other languages.
-const OF_GO: [Signal; 4] = [Signal::HeapGoal, Signal::GcPercent, Signal::GcLimitedCycle, Signal::Goroutines];
+const OF_GO: [Signal; 4] =
+    [Signal::HeapGoal, Signal::GcPercent, Signal::GcLimitedCycle, Signal::Goroutines];
 
 const HEAD: &str = "\
 <!-- Generated from src/sources/scrape/normalize/ by `UPDATE=1 cargo test`: do not edit. -->
@@ -159,12 +213,17 @@ fn metric(rule: &Rule) -> String {
         Metric::Begins(beginning) => format!("{beginning}<controller>"),
         Metric::Ends(ending) => format!("<component>{ending}"),
     };
-    let only = rule.only.map(|(label, values)| format!("{{{label}=~\"{}\"}}", values.join("|"))).unwrap_or_default();
+    let only = rule
+        .only
+        .map(|(label, values)| format!("{{{label}=~\"{}\"}}", values.join("|")))
+        .unwrap_or_default();
+
     let unit = match rule.factor {
         0.001 => " (ms)",
         1e-9 => " (ns)",
         _ => "",
     };
+
     format!("`{name}{}`{unit}", only.replace("=~", if only.contains('|') { "=~" } else { "=" }))
 }
 
@@ -176,6 +235,7 @@ fn of_table(table: &Table, signal: Signal) -> Option<String> {
         (false, Take::Less) => format!("{text} less {}", metric(rule)),
         (false, _) => format!("{text}, {}", metric(rule)),
     });
+
     (!text.is_empty()).then(|| text.replace('|', "\\|"))
 }
 
@@ -186,6 +246,7 @@ fn metrics(tables: &[&Table], signal: Signal, of_controllers: bool) -> Option<St
         // A framework's own metric replaces that of a library below it.
         return texts.next();
     }
+
     let texts: Vec<_> = texts.collect();
     (!texts.is_empty()).then(|| texts.join(", "))
 }
@@ -196,6 +257,7 @@ fn markdown() -> String {
         let _ = write!(page, "\n## {title}\n\n{remark}\n\n| signal | metric |\n|---|---|\n");
         let meanings: &[Meaning] = if of_controllers { &OF_CONTROLLERS } else { &OF_PROCESSES };
         let mut lost: Vec<(String, &str)> = Vec::new();
+
         for (signal, name, consequence) in meanings {
             match metrics(tables, *signal, of_controllers) {
                 Some(metrics) => {
@@ -208,6 +270,7 @@ fn markdown() -> String {
                 },
             }
         }
+
         if !lost.is_empty() {
             page.push_str("\n| absent signal | consequence |\n|---|---|\n");
             for (names, consequence) in lost {
@@ -215,6 +278,7 @@ fn markdown() -> String {
             }
         }
     }
+
     page
 }
 
@@ -232,6 +296,10 @@ fn the_documentation_covers_every_rule() {
             Metric::Begins(part) | Metric::Ends(part) => part,
         };
         let is_marker = matches!(rule.signal, Signal::Runtime(_)) || rule.take == Take::Zero;
-        assert!(is_marker || page.contains(shown.trim_end_matches("_count")), "{shown} is not documented");
+
+        assert!(
+            is_marker || page.contains(shown.trim_end_matches("_count")),
+            "{shown} is not documented"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The Java Operator SDK with Micrometer: `MicrometerMetricsV2`, and the deprecated `MicrometerMetrics`, which puts the
-//! controller into the names of gauges.
+//! The Java Operator SDK with Micrometer: `MicrometerMetricsV2`, and the deprecated
+//! `MicrometerMetrics`, which puts the controller into the names of gauges.
 
 use loopwatch_model::observation::Framework;
 
@@ -16,8 +16,11 @@ pub(super) static TABLE: Table = Table {
         Rule::zero("reconciliations_active", Signal::Failed),
         Rule::sum("reconciliations_execution_duration_seconds_count", Signal::Reconciles),
         Rule::sum("reconciliations_execution_duration_seconds_sum", Signal::ReconcileSeconds),
-        Rule::sum("reconciliations_execution_duration_milliseconds_count", Signal::Reconciles).rank(1),
-        Rule::sum("reconciliations_execution_duration_milliseconds_sum", Signal::ReconcileSeconds).times(0.001).rank(1),
+        Rule::sum("reconciliations_execution_duration_milliseconds_count", Signal::Reconciles)
+            .rank(1),
+        Rule::sum("reconciliations_execution_duration_milliseconds_sum", Signal::ReconcileSeconds)
+            .times(0.001)
+            .rank(1),
         Rule::sum("reconciliations_active", Signal::WorkersBusy),
         Rule::sum("reconciliations_queue", Signal::QueueDepth),
         // The framework counts them when it puts them into the queue.
@@ -31,15 +34,29 @@ pub(super) static TABLE: Table = Table {
         Rule::zero("operator_sdk_controllers_execution_reconcile_seconds_count", Signal::Failed),
         Rule::sum("operator_sdk_controllers_execution_reconcile_seconds_count", Signal::Reconciles),
         Rule::sum("operator_sdk_controllers_execution_cleanup_seconds_count", Signal::Reconciles),
-        Rule::sum("operator_sdk_controllers_execution_reconcile_seconds_sum", Signal::ReconcileSeconds),
-        Rule::sum("operator_sdk_controllers_execution_cleanup_seconds_sum", Signal::ReconcileSeconds),
-        Rule::sum("operator_sdk_controllers_execution_reconcile_milliseconds_count", Signal::Reconciles).rank(1),
-        Rule::sum("operator_sdk_controllers_execution_reconcile_milliseconds_sum", Signal::ReconcileSeconds)
-            .times(0.001)
-            .rank(1),
+        Rule::sum(
+            "operator_sdk_controllers_execution_reconcile_seconds_sum",
+            Signal::ReconcileSeconds,
+        ),
+        Rule::sum(
+            "operator_sdk_controllers_execution_cleanup_seconds_sum",
+            Signal::ReconcileSeconds,
+        ),
+        Rule::sum(
+            "operator_sdk_controllers_execution_reconcile_milliseconds_count",
+            Signal::Reconciles,
+        )
+        .rank(1),
+        Rule::sum(
+            "operator_sdk_controllers_execution_reconcile_milliseconds_sum",
+            Signal::ReconcileSeconds,
+        )
+        .times(0.001)
+        .rank(1),
         Rule::begins("operator_sdk_reconciliations_executions_", Signal::WorkersBusy),
         // The queue of this version includes the objects that it reconciles.
         Rule::begins("operator_sdk_reconciliations_queue_size_", Signal::QueueDepth),
-        Rule::begins("operator_sdk_reconciliations_executions_", Signal::QueueDepth).take(Take::Less),
+        Rule::begins("operator_sdk_reconciliations_executions_", Signal::QueueDepth)
+            .take(Take::Less),
     ],
 };

@@ -13,8 +13,11 @@ pub(super) static TABLE: Table = Table {
         Rule::largest("jvm_threads_live_threads", Signal::Runtime(Runtime::Jvm)),
         Rule::largest("jvm_threads_live_threads", Signal::Threads),
         Rule::largest("jvm_gc_live_data_size_bytes", Signal::LiveHeap),
-        // A pool without a maximum reports -1. Prometheus' client has one series for the whole heap.
-        Rule::sum("jvm_memory_max_bytes", Signal::RuntimeLimit).only("area", &["heap"]).take(Take::SumOfKnown),
+        // A pool without a maximum reports -1. Prometheus' client has one series for the whole
+        // heap.
+        Rule::sum("jvm_memory_max_bytes", Signal::RuntimeLimit)
+            .only("area", &["heap"])
+            .take(Take::SumOfKnown),
         Rule::sum("jvm_gc_pause_seconds_count", Signal::GcCycles),
         Rule::largest("process_cpu_time_ns_total", Signal::CpuSeconds).times(1e-9).rank(1),
         Rule::largest("process_files_open_files", Signal::OpenFds).rank(1),
@@ -25,6 +28,8 @@ pub(super) static TABLE: Table = Table {
         Rule::sum("jvm_memory_pool_collection_used_bytes", Signal::LiveHeap).take(Take::SumOfKnown),
         Rule::sum("jvm_gc_collection_seconds_count", Signal::GcCycles),
         // Its versions before 1.0.
-        Rule::sum("jvm_memory_bytes_max", Signal::RuntimeLimit).only("area", &["heap"]).take(Take::SumOfKnown),
+        Rule::sum("jvm_memory_bytes_max", Signal::RuntimeLimit)
+            .only("area", &["heap"])
+            .take(Take::SumOfKnown),
     ],
 };

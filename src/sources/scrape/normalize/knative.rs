@@ -1,11 +1,13 @@
-//! Knative's controllers. Up to 2025, their metrics came from OpenCensus and began with the component, for example
-//! `controller_`. Since then, they come from OpenTelemetry and begin with `kn_`.
+//! Knative's controllers. Up to 2025, their metrics came from OpenCensus and began with the
+//! component, for example `controller_`. Since then, they come from OpenTelemetry and begin with
+//! `kn_`.
 
 use loopwatch_model::observation::{Framework, Runtime};
 
 use super::rules::{Rule, Signal, Table, Take, Who};
 
-/// OpenCensus. It exports the seconds of unfinished work as a histogram, from which nobody can read the current value.
+/// OpenCensus. It exports the seconds of unfinished work as a histogram, from which nobody can read
+/// the current value.
 pub(super) static TABLE: Table = Table {
     framework: Some(Framework::Knative),
     // Each object passes a fast or a slow queue at once, and then waits in that of the consumer.
@@ -14,8 +16,11 @@ pub(super) static TABLE: Table = Table {
     rules: &[
         Rule::ends("_reconcile_count", Signal::Succeeded).only("success", &["true"]),
         Rule::ends("_reconcile_count", Signal::Failed).only("success", &["false"]),
-        Rule::ends("_reconcile_latency_count", Signal::Reconciles).only("success", &["true", "false"]),
-        Rule::ends("_reconcile_latency_sum", Signal::ReconcileSeconds).only("success", &["true", "false"]).times(0.001),
+        Rule::ends("_reconcile_latency_count", Signal::Reconciles)
+            .only("success", &["true", "false"]),
+        Rule::ends("_reconcile_latency_sum", Signal::ReconcileSeconds)
+            .only("success", &["true", "false"])
+            .times(0.001),
         Rule::ends("_work_queue_depth", Signal::QueueDepth),
         Rule::ends("_workqueue_adds_total", Signal::QueueAdds),
         Rule::ends("_workqueue_queue_latency_seconds_count", Signal::QueueWaits),

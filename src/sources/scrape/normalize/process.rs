@@ -16,5 +16,9 @@ pub(super) static TABLE: Table = Table {
 };
 
 /// What the client for Rust adds. It does not name its language.
-pub(super) static RUST: Table =
-    Table { framework: None, who: &[], also: &[], rules: &[Rule::largest("process_threads", Signal::Threads)] };
+pub(super) static RUST: Table = Table {
+    framework: None,
+    who: &[],
+    also: &[],
+    rules: &[Rule::largest("process_threads", Signal::Threads)],
+};

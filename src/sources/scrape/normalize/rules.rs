@@ -13,8 +13,8 @@ use crate::sources::scrape::text::Labels;
 pub(super) struct Table {
     /// The framework; none for a language runtime.
     pub(super) framework: Option<Framework>,
-    /// Where a series names its controller; the first one that applies. A controller that several of them know takes
-    /// each signal from the first one that has it, so nothing counts twice.
+    /// Where a series names its controller; the first one that applies. A controller that several
+    /// of them know takes each signal from the first one that has it, so nothing counts twice.
     pub(super) who: &'static [Who],
     /// Further tables whose signals the framework's controllers have.
     pub(super) also: &'static [Framework],
@@ -38,7 +38,8 @@ pub(super) enum Who {
 pub(super) struct Rule {
     /// The name of the metric.
     pub(super) metric: Metric,
-    /// A label that must have one of these values. Of a series with another value, it is known that it counts nothing.
+    /// A label that must have one of these values. Of a series with another value, it is known that
+    /// it counts nothing.
     pub(super) only: Option<(&'static str, &'static [&'static str])>,
     /// The signal.
     pub(super) signal: Signal,
@@ -72,8 +73,8 @@ pub(super) enum Take {
     Less,
     /// The largest of them.
     Largest,
-    /// Nothing, except that the signal is 0 unless another rule adds to it: the framework creates a counter only when it
-    /// counts for the first time.
+    /// Nothing, except that the signal is 0 unless another rule adds to it: the framework creates a
+    /// counter only when it counts for the first time.
     Zero,
 }
 
@@ -136,7 +137,9 @@ impl Table {
                 Who::Label(label) => labels.get(label),
                 Who::Before(label, ending) => match labels.get(label)? {
                     Cow::Borrowed(name) => name.strip_suffix(ending).map(Cow::Borrowed),
-                    Cow::Owned(name) => name.strip_suffix(ending).map(|name| Cow::Owned(name.to_owned())),
+                    Cow::Owned(name) => {
+                        name.strip_suffix(ending).map(|name| Cow::Owned(name.to_owned()))
+                    }
                 },
                 Who::Rest => match rule.metric {
                     Metric::Begins(beginning) => metric.strip_prefix(beginning).map(Cow::Borrowed),
@@ -148,10 +151,13 @@ impl Table {
         named.filter(|(_, name)| !name.is_empty())
     }
 
-    /// The numbers of the tables that describe the controllers of this framework, the most important one first.
+    /// The numbers of the tables that describe the controllers of this framework, the most
+    /// important one first.
     pub(super) fn sources(&self) -> impl Iterator<Item = usize> + Clone {
         let own = self.framework.into_iter().chain(self.also.iter().copied());
-        own.flat_map(|framework| (0..TABLES.len()).filter(move |table| TABLES[*table].framework == Some(framework)))
+        own.flat_map(|framework| {
+            (0..TABLES.len()).filter(move |table| TABLES[*table].framework == Some(framework))
+        })
     }
 }
 
@@ -159,7 +165,14 @@ impl Table {
 
 impl Rule {
     pub(super) const fn sum(metric: &'static str, signal: Signal) -> Self {
-        Self { metric: Metric::Is(metric), only: None, signal, take: Take::Sum, factor: 1.0, rank: 0 }
+        Self {
+            metric: Metric::Is(metric),
+            only: None,
+            signal,
+            take: Take::Sum,
+            factor: 1.0,
+            rank: 0,
+        }
     }
 
     pub(super) const fn largest(metric: &'static str, signal: Signal) -> Self {
@@ -236,7 +249,9 @@ impl Signal {
             Self::Goroutines => 23,
             Self::Threads => 24,
             Self::OpenFds => 25,
-            Self::MaxFds | Self::Requests | Self::Leading | Self::Framework | Self::Runtime(_) => 26,
+            Self::MaxFds | Self::Requests | Self::Leading | Self::Framework | Self::Runtime(_) => {
+                26
+            }
         }
     }
 
@@ -251,6 +266,7 @@ impl Signal {
 impl Index {
     pub(super) fn get() -> &'static Self {
         static INDEX: LazyLock<Index> = LazyLock::new(Index::new);
+
         &INDEX
     }
 
@@ -264,6 +280,7 @@ impl Index {
                 }
             }
         }
+
         Self { exact, others }
     }
 
@@ -273,11 +290,13 @@ impl Index {
             rules.extend_from_slice(found);
             return;
         }
+
         let fits = |rule: &Rule| match rule.metric {
             Metric::Is(_) => false,
             Metric::Begins(beginning) => name.starts_with(beginning),
             Metric::Ends(ending) => name.ends_with(ending),
         };
+
         rules.extend(self.others.iter().filter(|(_, rule)| fits(rule)));
     }
 }

@@ -30,6 +30,7 @@ impl Sheet {
             Slot::Value(rank, before) if rank == rule.rank => Some(before),
             _ => None,
         };
+
         let after = match rule.take {
             Take::Zero => before.unwrap_or_default(),
             Take::Sum | Take::Less if !is_right => {
@@ -41,6 +42,7 @@ impl Sheet {
             Take::Less => before.unwrap_or_default() - value,
             Take::Largest => before.map_or(value, |before| before.max(value)),
         };
+
         *slot = Slot::Value(rule.rank, after);
     }
 

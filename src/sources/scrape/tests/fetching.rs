@@ -17,6 +17,7 @@ struct Kept(Vec<u8>);
 impl Sink for Kept {
     fn take(&mut self, piece: &[u8]) -> Result<Flow, Failure> {
         assert!(piece.len() <= 16 << 10, "small pieces");
+
         self.0.extend_from_slice(piece);
         Ok(Flow::More)
     }
@@ -60,11 +61,17 @@ async fn metrics_arrive_over_one_connection_without_credentials() {
             });
             let attempt = attempt.await;
             let kept = attempt.result.unwrap_or_else(|failure| panic!("{failure}"));
-            assert_eq!((kept.0.as_slice(), attempt.bytes), (METRICS.as_bytes(), METRICS.len() as u64));
+
+            assert_eq!(
+                (kept.0.as_slice(), attempt.bytes),
+                (METRICS.as_bytes(), METRICS.len() as u64)
+            );
             assert_eq!(seen.as_deref(), Some("text/plain; version=0.0.4"));
         }
+
         for head in server.requests() {
             assert!(head.starts_with("get /metrics http/1.1\r\n"), "{head}");
+
             for header in [
                 "accept: application/openmetrics-text;version=1.0.0",
                 "accept-encoding: identity",
@@ -72,6 +79,7 @@ async fn metrics_arrive_over_one_connection_without_credentials() {
             ] {
                 assert!(head.contains(header), "{head}");
             }
+
             assert!(!head.contains("authorization"), "{head}");
         }
     }
@@ -82,6 +90,7 @@ async fn whatever_the_other_side_does_ends_soon_with_a_reason() {
     let bomb = gzip(&vec![b'a'; 64 << 20]);
     let cut = gzip(METRICS.repeat(100).as_bytes());
     let encoded = |body: Vec<u8>| Answer::Full(200, "content-encoding: gzip\r\n", body);
+
     for (answer, cause, detail) in [
         (Answer::Hang, Cause::Timeout, "no response within 0.5 s"),
         (Answer::Drip, Cause::Timeout, "the response was incomplete after 2 s and "),
@@ -89,7 +98,11 @@ async fn whatever_the_other_side_does_ends_soon_with_a_reason() {
         (Answer::Large, Cause::TooLarge, "the response is larger than 4 MiB"),
         (Answer::Cut, Cause::Connection, "the response was cut off after 4 bytes"),
         (encoded(bomb), Cause::TooLarge, "the response is larger than 4 MiB"),
-        (encoded(cut[..cut.len() / 2].to_vec()), Cause::Undecodable, "the compressed response was cut off"),
+        (
+            encoded(cut[..cut.len() / 2].to_vec()),
+            Cause::Undecodable,
+            "the compressed response was cut off",
+        ),
         (encoded(METRICS.into()), Cause::Undecodable, "the response is not valid gzip"),
         (
             Answer::Full(200, "content-encoding: br\r\n", Vec::new()),
@@ -106,7 +119,11 @@ async fn whatever_the_other_side_does_ends_soon_with_a_reason() {
             Cause::Undecodable,
             "the response is application/json",
         ),
-        (Answer::text("\n <!DOCTYPE html><p>reconcile"), Cause::Undecodable, "the response is a web page, not metrics"),
+        (
+            Answer::text("\n <!DOCTYPE html><p>reconcile"),
+            Cause::Undecodable,
+            "the response is a web page, not metrics",
+        ),
         (Answer::status(404), Cause::NotFound, "HTTP 404: no metrics here"),
         (Answer::status(429), Cause::Throttled, "HTTP 429"),
         (Answer::status(500), Cause::ServerError, "HTTP 500: text of the operator"),
@@ -115,6 +132,7 @@ async fn whatever_the_other_side_does_ends_soon_with_a_reason() {
         let server = Server::plain(answer.clone());
         let (mut peer, began) = (peer(&server.url()), Instant::now());
         let failure = get(&mut peer).await.expect_err(detail);
+
         assert_eq!(failure.cause, cause, "{failure}");
         assert!(failure.detail.starts_with(&format!("{}: ", server.url())), "{failure}");
         assert!(failure.detail.contains(detail), "{failure}");
@@ -126,6 +144,7 @@ async fn whatever_the_other_side_does_ends_soon_with_a_reason() {
 async fn a_port_where_nothing_listens_refuses() {
     let server = Server::plain(Answer::Hang);
     server.stop();
+
     let failure = get(&mut peer(&server.url())).await.expect_err("nothing listens");
     assert_eq!(failure.cause, Cause::Refused, "{failure}");
 }
@@ -133,8 +152,10 @@ async fn a_port_where_nothing_listens_refuses() {
 #[tokio::test]
 async fn compressed_metrics_arrive_as_text() {
     let text = METRICS.repeat(10_000);
-    let server = Server::plain(Answer::Full(200, "content-encoding: gzip\r\n", gzip(text.as_bytes())));
+    let server =
+        Server::plain(Answer::Full(200, "content-encoding: gzip\r\n", gzip(text.as_bytes())));
     let got = get(&mut peer(&server.url())).await.unwrap_or_else(|failure| panic!("{failure}"));
+
     assert!(got == text, "{} of {} bytes", got.len(), text.len());
 }
 
@@ -151,6 +172,7 @@ async fn other_tasks_run_while_a_large_response_arrives() {
             }
         }
     });
+
     get(&mut peer(&server.url())).await.expect_err("too large");
     assert!(counting.is_finished(), "the response held the thread");
 }
@@ -162,8 +184,10 @@ async fn redirects_are_not_followed() {
     for status in [301, 302, 307, 308] {
         let server = Server::plain(Answer::Full(status, location, Vec::new()));
         let failure = get(&mut peer(&server.url())).await.expect_err("a redirect");
+
         assert!(failure.detail.contains("does not follow redirects"), "{failure}");
     }
+
     assert!(elsewhere.requests().is_empty());
 }
 
@@ -172,22 +196,35 @@ async fn the_token_is_sent_only_after_a_refusal_and_read_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("token");
     std::fs::write(&file, "first\n").expect("written");
+
     let server = Server::tls(Answer::Token("first"));
     let mut peer = reach(Some(&file)).peer(server.url().parse().expect("a URL"));
+
     assert_eq!(get(&mut peer).await.as_deref(), Ok(METRICS));
-    let with_token: Vec<bool> = server.requests().iter().map(|head| head.contains("authorization")).collect();
+
+    let with_token: Vec<bool> =
+        server.requests().iter().map(|head| head.contains("authorization")).collect();
+
     assert_eq!(with_token, [false, true]);
+
     std::fs::write(&file, "second").expect("written");
     server.answer(Answer::Token("second"));
+
     assert_eq!(get(&mut peer).await.as_deref(), Ok(METRICS), "the token has rotated");
     assert_eq!(server.requests().len(), 3, "it asked once");
+
     server.answer(Answer::Token("third"));
     let failure = get(&mut peer).await.expect_err("refused");
+
     assert_eq!(failure.cause, Cause::Unauthorized);
     assert!(failure.detail.contains("does not accept the token"), "{failure}");
+
     server.answer(Answer::text(METRICS));
     assert_eq!(get(&mut peer).await.as_deref(), Ok(METRICS));
-    assert!(!server.requests().last().expect("a request").contains("authorization"), "after a failure, it asks again");
+    assert!(
+        !server.requests().last().expect("a request").contains("authorization"),
+        "after a failure, it asks again"
+    );
 }
 
 #[tokio::test]
@@ -195,8 +232,10 @@ async fn an_open_endpoint_never_gets_the_token() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("token");
     std::fs::write(&file, "S3CRET").expect("written");
+
     let server = Server::tls(Answer::text(METRICS));
     let mut peer = reach(Some(&file)).peer(server.url().parse().expect("a URL"));
+
     assert_eq!(get(&mut peer).await.as_deref(), Ok(METRICS));
     assert!(server.requests().iter().all(|head| !head.contains("authorization")));
 }
@@ -206,12 +245,20 @@ async fn a_refusal_of_the_token_names_the_missing_rule() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("token");
     std::fs::write(&file, "S3CRET").expect("written");
+
     let server = Server::tls(Answer::status(403));
-    let failure = get(&mut reach(Some(&file)).peer(server.url().parse().expect("a URL"))).await.expect_err("refused");
+    let failure = get(&mut reach(Some(&file)).peer(server.url().parse().expect("a URL")))
+        .await
+        .expect_err("refused");
+
     assert_eq!((failure.cause, failure.status), (Cause::Forbidden, Some(403)));
-    for expected in [r#"`nonResourceURLs: ["/metrics"], verbs: ["get"]`"#, "deploy/components/reader-rights"] {
+
+    for expected in
+        [r#"`nonResourceURLs: ["/metrics"], verbs: ["get"]`"#, "deploy/components/reader-rights"]
+    {
         assert!(failure.detail.contains(expected), "{failure}");
     }
+
     assert!(!failure.detail.contains("S3CRET") && failure.detail.len() < 500, "{failure}");
 }
 
@@ -220,13 +267,17 @@ async fn the_token_never_travels_without_tls_or_elsewhere() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("token");
     std::fs::write(&file, "S3CRET").expect("written");
+
     for status in [401, 403] {
         let server = Server::plain(Answer::status(status));
-        let failure =
-            get(&mut reach(Some(&file)).peer(server.url().parse().expect("a URL"))).await.expect_err("refused");
+        let failure = get(&mut reach(Some(&file)).peer(server.url().parse().expect("a URL")))
+            .await
+            .expect_err("refused");
+
         assert!(failure.detail.contains("only over TLS, only to its own Pod"), "{failure}");
         assert!(server.requests().len() == 1 && !server.requests()[0].contains("authorization"));
     }
+
     let address = |text: &str| text.parse().expect("an address");
     let reach = Reach {
         own: Some(address("10.0.0.7")),
@@ -248,8 +299,11 @@ async fn the_token_never_travels_without_tls_or_elsewhere() {
         let peer = reach.peer(url.parse().expect("a URL"));
         assert_eq!(peer.may_get_token(), may, "{url}");
     }
+
     let without = Reach { token: None, ..reach };
-    assert!(!without.peer("https://127.0.0.1:8443/metrics".parse().expect("a URL")).may_get_token());
+    assert!(
+        !without.peer("https://127.0.0.1:8443/metrics".parse().expect("a URL")).may_get_token()
+    );
 }
 
 #[tokio::test]
@@ -257,14 +311,22 @@ async fn an_unusable_token_is_a_failure_that_does_not_quote_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("token");
     let server = Server::tls(Answer::status(401));
+
     for content in [None, Some(""), Some("S3CRET\nS3CRET")] {
         if let Some(content) = content {
             std::fs::write(&file, content).expect("written");
         }
-        let failure =
-            get(&mut reach(Some(&file)).peer(server.url().parse().expect("a URL"))).await.expect_err("no token");
-        assert!(failure.cause == Cause::Unauthorized && !failure.detail.contains("S3CRET"), "{failure}");
+
+        let failure = get(&mut reach(Some(&file)).peer(server.url().parse().expect("a URL")))
+            .await
+            .expect_err("no token");
+
+        assert!(
+            failure.cause == Cause::Unauthorized && !failure.detail.contains("S3CRET"),
+            "{failure}"
+        );
     }
+
     assert!(server.requests().iter().all(|head| !head.contains("authorization")));
 }
 
@@ -273,12 +335,14 @@ async fn a_stranger_needs_a_certificate_that_the_system_trusts() {
     let server = Server::tls(Answer::text(METRICS));
     let url = server.url().replace("127.0.0.1", "localhost");
     let failure = get(&mut peer(&url)).await.expect_err("a name that any resolver could answer");
+
     assert_eq!(failure.cause, Cause::Tls, "{failure}");
 }
 
 /// Serves one connection like this until the client closes it.
 async fn closes(url: &str, begin: &'static [u8], again: &'static [u8]) -> Failure {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("its address");
     let serving = tokio::spawn(async move {
@@ -292,15 +356,21 @@ async fn closes(url: &str, begin: &'static [u8], again: &'static [u8]) -> Failur
             }
             std::future::pending::<()>().await;
         };
-        let reading = async { while reader.read(&mut [0; 4096]).await.is_ok_and(|read| read > 0) {} };
+
+        let reading =
+            async { while reader.read(&mut [0; 4096]).await.is_ok_and(|read| read > 0) {} };
         tokio::select! { () = writing => {}, () = reading => {} }
     });
+
     let mut peer = peer(&url.replace("ADDRESS", &address.to_string()));
     let began = Instant::now();
     let failure = get(&mut peer).await.expect_err("no metrics");
+
     assert!(began.elapsed() < Duration::from_secs(5), "{failure}");
+
     let closed = tokio::time::timeout(Duration::from_secs(5), serving).await;
     assert!(closed.is_ok(), "the connection stays open after: {failure}");
+
     failure
 }
 
@@ -319,15 +389,30 @@ async fn a_failed_request_leaves_no_connection() {
             &[b'a'; 1024],
             Cause::Connection,
         ),
-        ("http://ADDRESS/", b"HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\na\r\n", Cause::Timeout),
+        (
+            "http://ADDRESS/",
+            b"HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n",
+            b"1\r\na\r\n",
+            Cause::Timeout,
+        ),
         (
             "http://ADDRESS/",
             b"HTTP/1.1 401 x\r\ntransfer-encoding: chunked\r\n\r\n",
             b"1\r\na\r\n",
             Cause::Unauthorized,
         ),
-        ("http://ADDRESS/", b"HTTP/1.1 500 x\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\na\r\n", Cause::ServerError),
-        ("http://ADDRESS/", b"HTTP/1.1 301 x\r\nlocation: http://198.51.100.1/\r\n\r\n", b"", Cause::Invalid),
+        (
+            "http://ADDRESS/",
+            b"HTTP/1.1 500 x\r\ntransfer-encoding: chunked\r\n\r\n",
+            b"1\r\na\r\n",
+            Cause::ServerError,
+        ),
+        (
+            "http://ADDRESS/",
+            b"HTTP/1.1 301 x\r\nlocation: http://198.51.100.1/\r\n\r\n",
+            b"",
+            Cause::Invalid,
+        ),
     ] {
         let failure = closes(url, begin, again).await;
         assert_eq!(failure.cause, cause, "{failure}");
@@ -337,13 +422,18 @@ async fn a_failed_request_leaves_no_connection() {
 #[tokio::test]
 async fn a_token_that_is_not_mounted_is_named_with_a_way_out() {
     let server = Server::tls(Answer::status(401));
-    let mut peer = reach(Some(Path::new("/no/such/token"))).peer(server.url().parse().expect("a URL"));
+    let mut peer =
+        reach(Some(Path::new("/no/such/token"))).peer(server.url().parse().expect("a URL"));
     let failure = get(&mut peer).await.expect_err("no token");
+
     assert_eq!(failure.cause, Cause::Unauthorized);
+
     for expected in ["it asks for credentials", "cannot read /no/such/token", "mount"] {
         assert!(failure.detail.contains(expected), "{failure}");
     }
+
     let mut peer = reach(None).peer(server.url().parse().expect("a URL"));
     let failure = get(&mut peer).await.expect_err("no token");
+
     assert!(failure.detail.contains("network of its node"), "{failure}");
 }

@@ -1,4 +1,5 @@
-//! A server for tests, with or without TLS, that answers well or badly. Each connection has a thread of its own.
+//! A server for tests, with or without TLS, that answers well or badly. Each connection has a
+//! thread of its own.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -73,31 +74,40 @@ impl Server {
     fn start(answer: Answer, tls: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address");
-        let (requests, answer, stopped) = (Arc::default(), Arc::new(Mutex::new(answer)), Arc::default());
+        let (requests, answer, stopped) =
+            (Arc::default(), Arc::new(Mutex::new(answer)), Arc::default());
         let server = Self { address, tls, requests, answer, stopped };
-        let (requests, answer, stopped) = (server.requests.clone(), server.answer.clone(), server.stopped.clone());
+        let (requests, answer, stopped) =
+            (server.requests.clone(), server.answer.clone(), server.stopped.clone());
+
         std::thread::spawn(move || {
             for socket in listener.incoming().filter_map(Result::ok) {
                 if stopped.load(Ordering::Relaxed) {
                     return;
                 }
+
                 let (requests, answer) = (requests.clone(), answer.clone());
                 std::thread::spawn(move || {
                     let mut refusal = socket.try_clone().expect("a second handle");
                     let served = match tls {
                         false => serve(socket, &requests, &answer),
                         true => {
-                            let connection = ServerConnection::new(server_config()).expect("a connection");
+                            let connection =
+                                ServerConnection::new(server_config()).expect("a connection");
                             serve(StreamOwned::new(connection, socket), &requests, &answer)
                         }
                     };
+
                     if served.is_err() {
                         // As Go answers to a request with the wrong protocol.
-                        let _ = refusal.write_all(b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request\n");
+                        let _ = refusal.write_all(
+                            b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request\n",
+                        );
                     }
                 });
             }
         });
+
         server
     }
 
@@ -129,7 +139,8 @@ impl Drop for Server {
     }
 }
 
-/// Serves one connection. An error before the first request means that the client does not speak this protocol.
+/// Serves one connection. An error before the first request means that the client does not speak
+/// this protocol.
 fn serve(
     mut stream: impl Read + Write,
     requests: &Mutex<Vec<String>>,
@@ -142,8 +153,10 @@ fn serve(
             Ok(None) => return Ok(()),
             Err(error) => return if first { Err(error) } else { Ok(()) },
         };
+
         first = false;
         requests.lock().expect("no panic").push(head.clone());
+
         let answer = answer.lock().expect("no panic").clone();
         if write(&mut stream, &head, answer).is_err() {
             return Ok(());
@@ -159,11 +172,13 @@ fn read(stream: &mut impl Read) -> Result<Option<String>, std::io::Error> {
         if stream.read(&mut byte)? == 0 {
             return Ok(None);
         }
+
         bytes.push(byte[0]);
         if bytes == [TLS_HANDSHAKE] {
             return Err(std::io::ErrorKind::InvalidData.into());
         }
     }
+
     Ok(Some(String::from_utf8_lossy(&bytes).to_lowercase()))
 }
 
@@ -199,10 +214,12 @@ fn write(stream: &mut impl Write, head: &str, answer: Answer) -> Result<(), std:
             stream.flush()?;
             over()
         }
-        Answer::Token(token) => match head.contains(&format!("authorization: bearer {token}\r\n")) {
-            true => full(stream, 200, "", METRICS.as_bytes()),
-            false => full(stream, 401, "", b"Unauthorized\n"),
-        },
+        Answer::Token(token) => {
+            match head.contains(&format!("authorization: bearer {token}\r\n")) {
+                true => full(stream, 200, "", METRICS.as_bytes()),
+                false => full(stream, 401, "", b"Unauthorized\n"),
+            }
+        }
         Answer::Only(path, body) => match head.starts_with(&format!("get {path} ")) {
             true => full(stream, 200, "", body.as_bytes()),
             false => full(stream, 404, "", b"404 page not found\n"),
@@ -210,9 +227,17 @@ fn write(stream: &mut impl Write, head: &str, answer: Answer) -> Result<(), std:
     }
 }
 
-fn full(stream: &mut impl Write, status: u16, headers: &str, body: &[u8]) -> Result<(), std::io::Error> {
+fn full(
+    stream: &mut impl Write,
+    status: u16,
+    headers: &str,
+    body: &[u8],
+) -> Result<(), std::io::Error> {
     let length = body.len();
-    stream.write_all(format!("HTTP/1.1 {status} x\r\ncontent-length: {length}\r\n{headers}\r\n").as_bytes())?;
+    stream.write_all(
+        format!("HTTP/1.1 {status} x\r\ncontent-length: {length}\r\n{headers}\r\n").as_bytes(),
+    )?;
     stream.write_all(body)?;
+
     stream.flush()
 }

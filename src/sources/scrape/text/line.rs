@@ -50,22 +50,31 @@ impl<'a> Parsed<'a> {
         if bare.first().map_or(!after_name.starts_with(b"{"), u8::is_ascii_digit) {
             return Err(Problem::Name);
         }
+
         let trimmed = after_name.trim_ascii_start();
         let (labels, rest) = match trimmed.strip_prefix(b"{") {
             Some(inside) => Labels::check(inside, bare.is_empty())?,
             // Something else than a blank ends the name.
-            None if !trimmed.is_empty() && trimmed.len() == after_name.len() => return Err(Problem::Name),
+            None if !trimmed.is_empty() && trimmed.len() == after_name.len() => {
+                return Err(Problem::Name);
+            }
             None => (Labels(b""), trimmed),
         };
+
         let (value, rest) = word(rest);
         if value.is_empty() {
             return Err(Problem::NoValue);
         }
+
         let value = number(value).ok_or(Problem::Value)?;
-        let (timestamp, exemplar) = if rest.starts_with(b"#") { (&b""[..], rest) } else { word(rest) };
-        if !timestamp.is_empty() && number(timestamp).is_none() || !exemplar.is_empty() && exemplar[0] != b'#' {
+        let (timestamp, exemplar) =
+            if rest.starts_with(b"#") { (&b""[..], rest) } else { word(rest) };
+        if !timestamp.is_empty() && number(timestamp).is_none()
+            || !exemplar.is_empty() && exemplar[0] != b'#'
+        {
             return Err(Problem::Trailing);
         }
+
         Ok(Self { bare, labels, value })
     }
 
@@ -74,6 +83,7 @@ impl<'a> Parsed<'a> {
         if !self.bare.is_empty() {
             return std::str::from_utf8(self.bare).ok().map(Cow::Borrowed);
         }
+
         let mut rest = self.labels.0;
         while let Ok(Some(part)) = Part::next(rest) {
             if part.value.is_none() {
@@ -81,6 +91,7 @@ impl<'a> Parsed<'a> {
             }
             rest = part.rest;
         }
+
         None
     }
 }
@@ -109,6 +120,7 @@ impl<'a> Labels<'a> {
                 _ => rest = part.rest,
             }
         }
+
         None
     }
 
@@ -122,6 +134,7 @@ impl<'a> Labels<'a> {
             }
             rest = part.rest;
         }
+
         all
     }
 
@@ -139,16 +152,20 @@ impl<'a> Labels<'a> {
             } else {
                 names += 1;
             }
+
             rest = part.rest;
         }
+
         if labels > MAX_LABELS {
             return Err(Problem::TooManyLabels);
         }
+
         let rest = rest.trim_ascii_start();
         let Some(after) = rest.strip_prefix(b"}") else { return Err(Problem::Labels) };
         if names != usize::from(needs_name) {
             return Err(Problem::Name);
         }
+
         Ok((Self(&inside[..inside.len() - rest.len()]), after))
     }
 }
@@ -179,6 +196,7 @@ impl<'a> Part<'a> {
         if name.first().is_none_or(u8::is_ascii_digit) {
             return Err(Problem::Labels);
         }
+
         let rest = rest.trim_ascii_start().strip_prefix(b"=").ok_or(Problem::Labels)?;
         Self::value(name, rest)
     }
@@ -198,6 +216,7 @@ fn quoted(text: &[u8]) -> Result<(&[u8], &[u8]), Problem> {
         if text[at] == b'"' {
             return Ok((&text[..at], &text[at + 1..]));
         }
+
         // Skips the escaped character, if there is one.
         from = text.len().min(at + 2);
     }
@@ -224,6 +243,7 @@ fn unescaped(raw: &[u8]) -> Option<Cow<'_, str>> {
     if !text.contains('\\') {
         return Some(Cow::Borrowed(text));
     }
+
     let mut plain = String::with_capacity(text.len());
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
@@ -237,5 +257,6 @@ fn unescaped(raw: &[u8]) -> Option<Cow<'_, str>> {
             other => plain.push(other),
         }
     }
+
     Some(Cow::Owned(plain))
 }

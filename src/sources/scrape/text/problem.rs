@@ -39,7 +39,9 @@ impl Problem {
     /// Recognizes other formats by the first line.
     pub(super) fn of_other_format(line: &[u8]) -> Option<Self> {
         const GZIP: &[u8] = b"\x1f\x8b";
+
         const ZSTANDARD: &[u8] = b"\x28\xb5\x2f\xfd";
+
         if line.starts_with(b"<") {
             Some(Self::Html)
         } else if line.starts_with(GZIP) || line.starts_with(ZSTANDARD) {

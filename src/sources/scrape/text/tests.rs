@@ -33,15 +33,25 @@ impl Sink for Collected {
     }
 }
 
-fn read_in(chunks: &[&[u8]], limits: Limits, openmetrics: bool) -> (Collected, Result<Report, Failure>) {
+fn read_in(
+    chunks: &[&[u8]],
+    limits: Limits,
+    openmetrics: bool,
+) -> (Collected, Result<Report, Failure>) {
     let (mut text, mut sink) = (Text::new(limits, openmetrics), Collected::default());
     for chunk in chunks {
         let result = text.push(chunk, &mut sink);
-        assert!(text.unfinished.capacity() <= 2 * limits.line.max(64), "{} bytes", text.unfinished.capacity());
+        assert!(
+            text.unfinished.capacity() <= 2 * limits.line.max(64),
+            "{} bytes",
+            text.unfinished.capacity()
+        );
+
         if let Err(failure) = result {
             return (sink, Err(failure));
         }
     }
+
     let report = text.finish(&mut sink);
     (sink, report)
 }
@@ -51,7 +61,8 @@ fn read(text: impl AsRef<[u8]>) -> (Collected, Result<Report, Failure>) {
 }
 
 fn sample(name: &str, labels: &[(&str, &str)], value: f64) -> Read {
-    let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let labels =
+        labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     (name.to_owned(), labels, value.to_string())
 }
 
@@ -71,7 +82,10 @@ fn lines_of_both_formats() {
         (b"up{a=\"b\"} 1", sample("up", &[("a", "b")], 1.0)),
         (b"up{a=\"b\",} 1", sample("up", &[("a", "b")], 1.0)),
         (b"up { a = \"b\" , c = \"d\" } 1", sample("up", &[("a", "b"), ("c", "d")], 1.0)),
-        (b"up{a=\"x,y=z}\",b=\"q\\\"r\\\\\\n\\d\"} 1", sample("up", &[("a", "x,y=z}"), ("b", "q\"r\\\n\\d")], 1.0)),
+        (
+            b"up{a=\"x,y=z}\",b=\"q\\\"r\\\\\\n\\d\"} 1",
+            sample("up", &[("a", "x,y=z}"), ("b", "q\"r\\\n\\d")], 1.0),
+        ),
         (b"up{a=\"\xff\xc3\xa4\"} 1", sample("up", &[("a", "\u{fffd}ä")], 1.0)),
         (b"up 1 # {trace_id=\"abc\"} 0.5", sample("up", &[], 1.0)),
         (b"up{a=\"b\"} 1 2.5 # {trace_id=\"}\"} 0.5 3.5", sample("up", &[("a", "b")], 1.0)),
@@ -81,6 +95,7 @@ fn lines_of_both_formats() {
     for (line, expected) in cases {
         let (collected, report) = read(line);
         let text = String::from_utf8_lossy(line);
+
         assert_eq!(collected.samples, [expected], "{text}");
         assert_eq!(report.map(|report| (report.series, report.skipped)), Ok((1, 0)), "{text}");
     }
@@ -112,11 +127,23 @@ fn malformed_lines_do_not_hide_others() {
         ("\u{1}\u{2}\u{3}", Problem::Name),
         (&many, Problem::TooManyLabels),
     ];
+
     for (line, problem) in cases {
-        let (collected, report) = read(format!("# HELP before x\nbefore 1\n{line}\nafter{{a=\"b\"}} 2\n"));
-        assert_eq!(collected.samples, [sample("before", &[], 1.0), sample("after", &[("a", "b")], 2.0)], "{line}");
+        let (collected, report) =
+            read(format!("# HELP before x\nbefore 1\n{line}\nafter{{a=\"b\"}} 2\n"));
+
+        assert_eq!(
+            collected.samples,
+            [sample("before", &[], 1.0), sample("after", &[("a", "b")], 2.0)],
+            "{line}"
+        );
+
         let report = report.expect("two series");
-        assert_eq!((report.series, report.skipped, report.problem), (2, 1, Some((3, problem))), "{line}");
+        assert_eq!(
+            (report.series, report.skipped, report.problem),
+            (2, 1, Some((3, problem))),
+            "{line}"
+        );
     }
 }
 
@@ -136,41 +163,64 @@ fn a_response_without_metrics_says_what_it_is() {
         (b"no metrics here\nnor here\n", "line 1: the value is not a number"),
         (b"\xff\xfeu\0p\0", "it is not text"),
     ];
+
     for (text, expected) in cases {
         let failure = read(text).1.expect_err(expected);
         let expected = format!("the response contains no metrics: {expected}");
+
         assert_eq!((failure.cause, failure.detail), (Cause::Undecodable, expected));
     }
+
     for text in ["", "\n", "# HELP up Whether it is up.\n", "# EOF\n"] {
-        assert_eq!(read(text).1.map(|report| (report.series, report.skipped)), Ok((0, 0)), "{text:?}");
+        assert_eq!(
+            read(text).1.map(|report| (report.series, report.skipped)),
+            Ok((0, 0)),
+            "{text:?}"
+        );
     }
 }
 
 #[test]
 fn the_end_marker_may_be_missing() {
-    let problem = |text: &str, openmetrics| read_in(&[text.as_bytes()], LIMITS, openmetrics).1.expect("text").problem;
+    let problem = |text: &str, openmetrics| {
+        read_in(&[text.as_bytes()], LIMITS, openmetrics).1.expect("text").problem
+    };
+
     assert_eq!(problem("up 1\n# EOF\n", true), None);
     assert_eq!(problem("up 1\n# EOF", true), None);
     assert_eq!(problem("up 1\n", true), Some((1, Problem::NoEnd)));
     assert_eq!(problem("up 1\n", false), None);
+
     let (collected, report) = read_in(&[b"\xef\xbb\xbfup 1\r\n# EOF\r\nafter 2"], LIMITS, true);
-    assert_eq!((collected.samples.len(), report.expect("text").problem), (2, None), "some endpoints join two texts");
+    assert_eq!(
+        (collected.samples.len(), report.expect("text").problem),
+        (2, None),
+        "some endpoints join two texts"
+    );
 }
 
 #[test]
 fn limits_hold() {
     let failure = |text: &str| read_in(&[text.as_bytes()], SMALL, false).1.expect_err("a limit");
     assert_eq!(failure(&"up 1\n".repeat(41)).detail, "the metrics have more than 40 lines");
+
     let long = format!("{} 1\n", "u".repeat(250));
     let large = failure(&long.repeat(20));
-    assert_eq!((large.cause, large.detail.as_str()), (Cause::TooLarge, "the metrics are larger than 0 MiB"));
+
+    assert_eq!(
+        (large.cause, large.detail.as_str()),
+        (Cause::TooLarge, "the metrics are larger than 0 MiB")
+    );
     assert_eq!(
         failure(&"u".repeat(300)).detail,
         "the response contains no metrics: line 1: the line is longer than 64 KiB"
     );
+
     assert_eq!(failure(&"bad line\n".repeat(39)).cause, Cause::Undecodable);
+
     let too_long = format!("up 1\n{}\nup 2\n", "u".repeat(300));
     let report = read_in(&[too_long.as_bytes()], SMALL, false).1.expect("two series");
+
     assert_eq!((report.series, report.lines, report.problem), (2, 3, Some((2, Problem::LongLine))));
 }
 
@@ -180,7 +230,12 @@ fn series_of_one_name_ask_once() {
     let mut sink = Collected { ignored: ["b"].into(), ..Collected::default() };
     let mut parser = Text::new(LIMITS, false);
     parser.push(text.as_bytes(), &mut sink).expect("text");
-    assert_eq!(parser.finish(&mut sink).map(|report| report.series), Ok(7), "it skips lines of `b` without a look");
+
+    assert_eq!(
+        parser.finish(&mut sink).map(|report| report.series),
+        Ok(7),
+        "it skips lines of `b` without a look"
+    );
     assert_eq!((sink.asked, sink.samples.len()), (4, 4));
 }
 
@@ -195,19 +250,24 @@ fn scrapes() -> Vec<(String, String, bool)> {
         let openmetrics = name.ends_with(".om");
         (name, text, openmetrics)
     };
+
     files.map(scrape).collect()
 }
 
 #[test]
 fn real_text_reads_as_another_parser_reads_it() {
     for (name, text, _) in scrapes() {
-        let ours: Vec<_> = read(&text).0.samples.into_iter().map(|(name, _, value)| (name, value)).collect();
-        let theirs = text.lines().filter_map(|line| match prometheus_parse::LineInfo::parse(line) {
-            prometheus_parse::LineInfo::Sample { metric_name, value, .. } => {
-                Some((metric_name.to_owned(), value.parse::<f64>().expect("a number").to_string()))
-            }
-            _ => None,
-        });
+        let ours: Vec<_> =
+            read(&text).0.samples.into_iter().map(|(name, _, value)| (name, value)).collect();
+        let theirs =
+            text.lines().filter_map(|line| match prometheus_parse::LineInfo::parse(line) {
+                prometheus_parse::LineInfo::Sample { metric_name, value, .. } => Some((
+                    metric_name.to_owned(),
+                    value.parse::<f64>().expect("a number").to_string(),
+                )),
+                _ => None,
+            });
+
         let theirs = theirs.collect::<Vec<_>>();
         assert!(ours.len() > 10, "{name}");
         assert_eq!(ours, theirs, "{name}");
@@ -218,9 +278,13 @@ fn real_text_reads_as_another_parser_reads_it() {
 fn sorted(samples: Vec<Read>) -> BTreeSet<Read> {
     let sort = |(name, mut labels, value): Read| {
         labels.sort();
-        for (_, bound) in labels.iter_mut().filter(|(label, _)| label == "le" || label == "quantile") {
-            *bound = bound.parse::<f64>().map_or_else(|_| bound.clone(), |number| number.to_string());
+        for (_, bound) in
+            labels.iter_mut().filter(|(label, _)| label == "le" || label == "quantile")
+        {
+            *bound =
+                bound.parse::<f64>().map_or_else(|_| bound.clone(), |number| number.to_string());
         }
+
         (name, labels, value)
     };
     samples.into_iter().map(sort).collect()
@@ -230,14 +294,18 @@ fn sorted(samples: Vec<Read>) -> BTreeSet<Read> {
 fn labels_and_values_survive_another_parser() {
     // It refuses counters without `_total`, which this text has.
     let refused = |name: &str| name.ends_with("knative-2024.prom");
-    for (name, text, _) in scrapes().into_iter().filter(|(name, _, openmetrics)| !openmetrics && !refused(name)) {
+    for (name, text, _) in
+        scrapes().into_iter().filter(|(name, _, openmetrics)| !openmetrics && !refused(name))
+    {
         // That parser does not know quotes in descriptions.
-        let plain: String = text.split_inclusive('\n').filter(|line| !line.starts_with("# HELP")).collect();
+        let plain: String =
+            text.split_inclusive('\n').filter(|line| !line.starts_with("# HELP")).collect();
         let exposition = openmetrics_parser::prometheus::parse_prometheus(&plain);
         let rendered = exposition.map(|exposition| exposition.to_string());
         let rendered = rendered.unwrap_or_else(|error| panic!("{name}: {error}"));
         let (ours, theirs) = (sorted(read(&text).0.samples), sorted(read(&rendered).0.samples));
         let missing: Vec<_> = ours.difference(&theirs).take(5).collect();
+
         assert!(missing.is_empty(), "{name}: {missing:?}");
     }
 }

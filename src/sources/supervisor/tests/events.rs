@@ -4,12 +4,9 @@ use super::*;
 use crate::sources::fake::world::{FakeKind, NEW_EVENT};
 
 fn widgets() -> World {
-    World::new(&[WIDGET, NEW_EVENT, EVENT]).allow("", &["list", "watch"], "example.io", &["widgets"]).allow(
-        "",
-        &["update"],
-        "example.io",
-        &["widgets/status"],
-    )
+    World::new(&[WIDGET, NEW_EVENT, EVENT])
+        .allow("", &["list", "watch"], "example.io", &["widgets"])
+        .allow("", &["update"], "example.io", &["widgets/status"])
 }
 
 /// What was said about the source, in order.
@@ -34,19 +31,33 @@ fn watches(world: &World) -> Vec<String> {
 async fn without_permission_the_source_is_off_until_it_is_granted_and_off_again_when_it_is_gone() {
     let world = widgets().allow("", &["create", "patch"], "events.k8s.io", &["events"]);
     let mut run = Run::start(&world, |_| {});
+
     assert_eq!(said(&run.within(10).await), ["off"]);
     assert_eq!(said(&run.within(700).await), Vec::<String>::new(), "said once");
     assert!(watches(&world).is_empty() && world.change(|state| state.refused.is_empty()));
+
     let before = world.change(|state| state.rules.clone());
     let world = world.allow("", &["list", "watch"], "events.k8s.io", &["events"]);
     let since = said(&run.within(1_300).await);
-    assert!(since.starts_with(&["works".to_owned()]) && !since.contains(&"off".to_owned()), "{since:?}");
+
+    assert!(
+        since.starts_with(&["works".to_owned()]) && !since.contains(&"off".to_owned()),
+        "{since:?}"
+    );
+
     let watched = watches(&world);
     assert!(watched[0].contains("fieldSelector=regarding.kind%3DWidget"), "{watched:?}");
+
     world.change(|state| state.rules = before);
     world.cut();
+
     let since = said(&run.within(60).await);
-    assert_eq!(since.last().map(String::as_str), Some("off"), "a refusal is not its last word: {since:?}");
+    assert_eq!(
+        since.last().map(String::as_str),
+        Some("off"),
+        "a refusal is not its last word: {since:?}"
+    );
+
     run.handle.shutdown().await;
 }
 
@@ -54,26 +65,46 @@ async fn without_permission_the_source_is_off_until_it_is_granted_and_off_again_
 async fn the_older_form_serves_as_well() {
     let world = widgets().allow("", &["list", "watch"], "", &["events"]);
     let mut run = Run::start(&world, |options| options.exclude_namespaces = vec!["ci".to_owned()]);
+
     assert_eq!(said(&run.within(10).await), ["works"]);
+
     let watched = watches(&world);
     let selector = "fieldSelector=metadata.namespace%21%3Dci,involvedObject.kind%3DWidget";
+
     assert!(watched[0].contains(selector), "{watched:?}");
-    assert!(!watched.iter().any(|watch| watch.contains("sendInitialEvents")), "no version streams all lists of Events");
+    assert!(
+        !watched.iter().any(|watch| watch.contains("sendInitialEvents")),
+        "no version streams all lists of Events"
+    );
+
     run.handle.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_permission_in_one_of_two_namespaces_restricts_the_source() {
     let world = widgets().allow("a", &["list", "watch"], "events.k8s.io", &["events"]);
-    let mut run = Run::start(&world, |options| options.namespaces = vec!["a".to_owned(), "b".to_owned()]);
+    let mut run =
+        Run::start(&world, |options| options.namespaces = vec!["a".to_owned(), "b".to_owned()]);
     let expected = "the account may list and watch the events about only 1 of 2 watched kinds";
+
     assert!(said(&run.within(10).await).iter().all(|said| said == expected));
+
     world.cut();
-    assert_eq!(said(&run.within(60).await).last().map(String::as_str), Some(expected), "it stays restricted");
+    assert_eq!(
+        said(&run.within(60).await).last().map(String::as_str),
+        Some(expected),
+        "it stays restricted"
+    );
+
     let world = world.allow("b", &["list", "watch"], "events.k8s.io", &["events"]);
+
     // The fake API server sends nothing, so its watches fail and recover now and then.
     let since = said(&run.within(1_300).await);
-    assert!(since.iter().any(|said| said == "works") && since.iter().all(|said| said != expected), "{since:?}");
+    assert!(
+        since.iter().any(|said| said == "works") && since.iter().all(|said| said != expected),
+        "{since:?}"
+    );
+
     drop(world);
     run.handle.shutdown().await;
 }
@@ -89,19 +120,24 @@ async fn the_number_of_watches_is_bounded_and_those_of_objects_come_first() {
         .chain([NEW_EVENT])
         .collect();
     for (most, expected) in [(64, 20), (35, 5), (30, 0)] {
-        let world = World::new(&kinds).allow("", &["list", "watch", "update"], "example.io", &["*", "*/status"]).allow(
-            "",
-            &["list", "watch"],
-            "events.k8s.io",
-            &["events"],
-        );
+        let world = World::new(&kinds)
+            .allow("", &["list", "watch", "update"], "example.io", &["*", "*/status"])
+            .allow("", &["list", "watch"], "events.k8s.io", &["events"]);
         let mut run = Run::start(&world, |options| options.max_watches = most);
         let seen = run.within(10).await;
         let watched: std::collections::BTreeSet<String> = watches(&world).into_iter().collect();
-        let kinds: std::collections::BTreeSet<&str> = watched.iter().filter_map(|w| w.split("Kind").nth(1)).collect();
+        let kinds: std::collections::BTreeSet<&str> =
+            watched.iter().filter_map(|w| w.split("Kind").nth(1)).collect();
+
         assert_eq!(kinds.len(), expected, "{watched:?}");
+
         let left = format!("no room to watch the events about {} kinds", 30 - expected);
-        assert!(said(&seen).iter().all(|said| said.contains(&left)) && !said(&seen).is_empty(), "{:?}", said(&seen));
+        assert!(
+            said(&seen).iter().all(|said| said.contains(&left)) && !said(&seen).is_empty(),
+            "{:?}",
+            said(&seen)
+        );
+
         run.handle.shutdown().await;
     }
 }
@@ -110,7 +146,9 @@ async fn the_number_of_watches_is_bounded_and_those_of_objects_come_first() {
 async fn a_command_that_looks_once_reads_no_events() {
     let world = widgets().allow("", &["list", "watch"], "events.k8s.io", &["events"]);
     let mut run = Run::start(&world, |options| options.once = true);
+
     assert_eq!(said(&run.within(10).await), Vec::<String>::new());
     assert!(watches(&world).is_empty());
+
     run.handle.shutdown().await;
 }

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::http::{self, Answer};
 use crate::reconciler::{Error, Gizmo};
 
-/// The one table of faults, with the names that they have in the widget-operator: effect, and parameter with its default.
+/// The one table of faults, with the names that they have in the widget-operator: effect, and
+/// parameter with its default.
 const CATALOG: [(&str, &str, Option<(&str, u64)>); 9] = [
     ("Unacknowledged", "the operator ignores changes, and writes nothing", None),
     ("Overdue", "the operator acknowledges changes, and the object does not become ready", None),
@@ -55,6 +56,7 @@ impl Fault {
             selectors: BTreeMap::new(),
             since: Instant::now(),
         };
+
         for (key, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
             match value.parse() {
                 Ok(number) if row.2.is_some_and(|(parameter, _)| parameter == key) => fault.value = number,
@@ -64,6 +66,7 @@ impl Fault {
                 _ => return Err(format!("{name} takes no parameter {key}={value}")),
             }
         }
+
         Ok(fault)
     }
 
@@ -106,12 +109,15 @@ impl Faults {
                 tokio::spawn(async move { faults.wait_while_on(&leak, Duration::MAX).await });
             }
         }
+
         if let Some(slow) = self.on("QueueBacklog", gizmo) {
             self.wait_while_on(&slow, Duration::from_millis(slow.value)).await;
         }
+
         if let Some(stuck) = self.on("ReconcileStuck", gizmo) {
             self.wait_while_on(&stuck, Duration::MAX).await;
         }
+
         let uid = gizmo.uid().unwrap_or_default();
         let Some(failing) = self.on("ReconcileFailing", gizmo) else {
             lock(&self.failed).remove(&uid);
@@ -119,6 +125,7 @@ impl Faults {
         };
         let mut failed = lock(&self.failed);
         let count = failed.entry(uid).or_default();
+
         *count += 1;
         if failing.value == 0 || *count <= failing.value { Err(Error::Backend) } else { Ok(()) }
     }
@@ -135,10 +142,12 @@ impl Faults {
                     memory.push(vec![1; (wanted as usize).saturating_sub(kept)]);
                 }
             }
+
             if self.of_process("Crash").is_some_and(|it| it.since.elapsed() >= Duration::from_millis(it.value)) {
                 eprintln!("gizmo-operator: the fault Crash is on");
                 std::process::exit(1);
             }
+
             std::thread::sleep(TICK);
         }
     }
@@ -162,6 +171,7 @@ impl Faults {
             }
             _ => Err(format!("no such path: {path}")),
         };
+
         match shown {
             Ok(Value::Null) => {
                 let active: Vec<Value> = lock(&self.active).iter().map(|fault| fault.shown()).collect();
@@ -173,14 +183,16 @@ impl Faults {
     }
 }
 
-/// Switches faults over HTTP: `PUT /faults/Overdue?name=one`, `DELETE /faults/Overdue`, `DELETE /faults`, `GET /faults`,
-/// `GET /catalog`.
+/// Switches faults over HTTP: `PUT /faults/Overdue?name=one`, `DELETE /faults/Overdue`, `DELETE
+/// /faults`, `GET /faults`, `GET /catalog`.
 pub fn serve(faults: &Arc<Faults>, address: &str) -> Result<(), Box<dyn std::error::Error>> {
     if !address.starts_with("127.0.0.1:") {
         return Err(format!("--fault-listen must be a loopback address, not {address}").into());
     }
+
     let process = Arc::clone(faults);
     std::thread::spawn(move || process.disturb_process());
+
     let faults = Arc::clone(faults);
     http::serve(address, move |method, path| faults.answer(method, path))?;
     Ok(())

@@ -14,6 +14,7 @@ pub fn serve(address: &str, answer: impl Fn(&str, &str) -> Answer + Send + 'stat
             let _ = respond(connection, &answer); // the client may have gone
         }
     });
+
     Ok(())
 }
 
@@ -25,10 +26,12 @@ fn respond(connection: TcpStream, answer: &impl Fn(&str, &str) -> Answer) -> std
             break;
         }
     }
+
     let mut words = request.split(' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let (status, kind, body) = answer(method, path);
     let length = body.len();
+
     write!(
         &connection,
         "HTTP/1.1 {status} -\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"

@@ -27,6 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::try_default().await?;
     let ready_after = Duration::from_secs_f64(flag("--ready-after").unwrap_or("1").parse()?);
     let (metrics, faults) = (Arc::new(Metrics::default()), Arc::new(Faults::default()));
+
     if let Some(address) = flag("--metrics-listen") {
         let metrics = Arc::clone(&metrics);
         http::serve(address, move |_, path| match path {
@@ -34,15 +35,19 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             _ => (404, "text/plain", String::new()),
         })?;
     }
+
     if let Some(address) = flag("--fault-listen") {
         faults::serve(&faults, address)?;
     }
+
     let api: Api<Gizmo> = match flag("--namespace") {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    let concurrency = flag("--concurrency").unwrap_or("0").parse()?; // without a limit, as by default
+    // Without a limit, as by default.
+    let concurrency = flag("--concurrency").unwrap_or("0").parse()?;
     let context = Arc::new(Context { client, metrics, faults, ready_after });
+
     Controller::new(api, watcher::Config::default())
         .with_config(Config::default().concurrency(concurrency))
         .run(reconcile, error_policy, context)
@@ -53,6 +58,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             std::future::ready(())
         })
         .await;
+
     Ok(())
 }
 
@@ -61,5 +67,6 @@ fn flags() -> Result<HashMap<String, String>, String> {
         Some((name, value)) if FLAGS.contains(&name) => Ok((name.to_owned(), value.to_owned())),
         _ => Err(format!("{argument} is not one of {FLAGS:?} with a value")),
     });
+
     pairs.collect()
 }

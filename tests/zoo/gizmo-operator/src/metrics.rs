@@ -38,6 +38,7 @@ impl Default for Metrics {
         registry.register("runs", "reconciliations", runs.clone());
         registry.register("failures", "reconciliation errors", failures.clone());
         registry.register_with_unit("duration", "reconcile duration", Unit::Seconds, duration.clone());
+
         Self { registry, runs, failures, duration }
     }
 }

@@ -65,6 +65,7 @@ pub async fn reconcile(gizmo: Arc<Gizmo>, context: Arc<Context>) -> Result<Actio
     if context.faults.on("Unacknowledged", &gizmo).is_some() {
         return Ok(Action::requeue(SOON));
     }
+
     let api: Api<Gizmo> = Api::namespaced(context.client.clone(), &gizmo.namespace().unwrap_or_default());
     let handle = |event| async {
         match event {
@@ -72,6 +73,7 @@ pub async fn reconcile(gizmo: Arc<Gizmo>, context: Arc<Context>) -> Result<Actio
             Event::Cleanup(gizmo) => clean_up(&gizmo, &context).await,
         }
     };
+
     finalizer(&api, FINALIZER, gizmo, handle).await.map_err(|error| Error::Finalizer(Box::new(error)))
 }
 
@@ -82,6 +84,7 @@ pub fn error_policy(gizmo: Arc<Gizmo>, error: &Error, context: Arc<Context>) -> 
         Error::Kube(_) => "kube",
         Error::Backend => "backend",
     };
+
     context.metrics.count_failure(gizmo.name_any(), kind.to_owned());
     Action::requeue(Duration::from_millis(500))
 }
@@ -90,9 +93,11 @@ async fn apply(gizmo: &Gizmo, api: &Api<Gizmo>, context: &Context) -> Result<Act
     context.faults.disturb(gizmo).await?;
     let old = gizmo.status.clone().unwrap_or_default();
     let is_late = context.faults.on("Overdue", gizmo).is_some();
+
     if old.observed_generation != gizmo.metadata.generation && !is_late {
         tokio::time::sleep(context.ready_after).await;
     }
+
     let image = &gizmo.spec.image;
     let (status, reason, message) = match () {
         () if image.is_empty() || image.contains("invalid") => {
@@ -101,6 +106,7 @@ async fn apply(gizmo: &Gizmo, api: &Api<Gizmo>, context: &Context) -> Result<Act
         () if is_late => ("False", "Progressing", "the backend is not ready yet".to_owned()),
         () => ("True", "Available", "everything is as the spec says".to_owned()),
     };
+
     let since = old.conditions.iter().find(|condition| condition.status == status);
     let since = since.map(|condition| condition.last_transition_time.clone());
     let ready = Condition {
@@ -111,18 +117,22 @@ async fn apply(gizmo: &Gizmo, api: &Api<Gizmo>, context: &Context) -> Result<Act
         last_transition_time: since.unwrap_or_else(|| jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
         observed_generation: gizmo.metadata.generation,
     };
+
     let new = GizmoStatus { observed_generation: gizmo.metadata.generation, conditions: vec![ready] };
     if new != old {
         let patch = Patch::Merge(json!({"status": new}));
         api.patch_status(&gizmo.name_any(), &PatchParams::default(), &patch).await?;
     }
+
     Ok(if is_late { Action::requeue(SOON) } else { Action::await_change() })
 }
 
 async fn clean_up(gizmo: &Gizmo, context: &Context) -> Result<Action, Error> {
     if context.faults.on("FinalizerStuck", gizmo).is_some() {
-        return Err(Error::Backend); // the helper of kube-rs removes the finalizer after each success
+        // The helper of kube-rs removes the finalizer after each success.
+        return Err(Error::Backend);
     }
+
     context.faults.disturb(gizmo).await?;
     Ok(Action::await_change())
 }

@@ -1,4 +1,5 @@
-//! A cluster that changes at random, a loopwatch that does not see everything, and an API server that answers some reads.
+//! A cluster that changes at random, a loopwatch that does not see everything, and an API server
+//! that answers some reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,6 +80,7 @@ impl World {
             with_steps,
             is_healthy: false,
         };
+
         world.discover(None);
         world.list_all();
         world
@@ -120,19 +122,27 @@ impl World {
 
     fn answer(&mut self, probe: &Probe) -> Answer {
         if !self.is_healthy && self.roll(6) == 0 {
-            return Answer::Failed([Cause::Forbidden, Cause::ServerError, Cause::Timeout][self.roll(3) as usize]);
+            return Answer::Failed(
+                [Cause::Forbidden, Cause::ServerError, Cause::Timeout][self.roll(3) as usize],
+            );
         }
+
         match probe {
             Probe::Read(at)
                 if at.kind != "Secret"
-                    && !KINDS.iter().any(|(group, kind, _)| *group == at.group && *kind == at.kind) =>
+                    && !KINDS
+                        .iter()
+                        .any(|(group, kind, _)| *group == at.group && *kind == at.kind) =>
             {
                 Answer::KindUnknown
             }
-            Probe::Read(at) => {
-                self.objects.get(at).map_or(Answer::Absent, |view| Answer::Found(Box::new(view.clone())))
+            Probe::Read(at) => self
+                .objects
+                .get(at)
+                .map_or(Answer::Absent, |view| Answer::Found(Box::new(view.clone()))),
+            Probe::Dependents { .. } | Probe::Count(_) | Probe::Profile { .. } => {
+                Answer::Failed(Cause::Forbidden)
             }
-            Probe::Dependents { .. } | Probe::Count(_) | Probe::Profile { .. } => Answer::Failed(Cause::Forbidden),
         }
     }
 
@@ -142,6 +152,7 @@ impl World {
         if let Some(kind) = forbidden {
             kinds[kind].missing = vec!["list".into(), "watch".into()];
         }
+
         self.tell(Observation::KindsDiscovered(kinds));
     }
 
@@ -152,7 +163,9 @@ impl World {
     fn list(&mut self, kind: usize, complete: bool) {
         let (watch, epoch) = (watched(kind).watch, self.number());
         self.tell(Observation::ListBegan { watch: watch.clone(), epoch });
-        let all: Vec<ObjectAddress> = self.objects.keys().filter(|at| kind_of(at) == kind).cloned().collect();
+
+        let all: Vec<ObjectAddress> =
+            self.objects.keys().filter(|at| kind_of(at) == kind).cloned().collect();
         self.told.retain(|at, _| kind_of(at) != kind || !complete || all.contains(at));
         for at in all {
             if let Some(object) = self.next_view(&at) {
@@ -160,6 +173,7 @@ impl World {
                 self.tell(Observation::Listed { watch: watch.clone(), object });
             }
         }
+
         if complete {
             let version = self.number().to_string();
             self.tell(Observation::ListEnded { watch, epoch, version });
@@ -178,6 +192,7 @@ impl World {
         if !self.is_healthy && self.roll(8) == 0 {
             return;
         }
+
         let Some(object) = self.next_view(at) else { return };
         self.told.insert(at.clone(), object.owners.clone());
         self.tell(Observation::Applied { watch: watched(kind_of(at)).watch, object });
@@ -198,6 +213,7 @@ impl World {
         let (group, name, _) = KINDS[kind];
         let namespace = if kind == 1 { "" } else { NAMESPACES[self.roll(2) as usize] };
         let number = self.roll(4);
+
         ObjectAddress {
             group: group.into(),
             kind: name.into(),
@@ -207,28 +223,49 @@ impl World {
     }
 
     fn reference_to(&self, at: &ObjectAddress) -> OwnerReference {
-        let version = if at.group.is_empty() { "v1".to_owned() } else { format!("{}/v1", at.group) };
+        let version =
+            if at.group.is_empty() { "v1".to_owned() } else { format!("{}/v1", at.group) };
         let uid = self.objects.get(at).map(|view| view.uid.clone()).unwrap_or_default();
         let (kind, name) = (at.kind.clone(), at.name.clone());
-        OwnerReference { api_version: version, kind, name, uid, controller: true, blocks_deletion: true }
+
+        OwnerReference {
+            api_version: version,
+            kind,
+            name,
+            uid,
+            controller: true,
+            blocks_deletion: true,
+        }
     }
 
     /// An owner reference of any quality.
     fn some_owner(&mut self, child: &ObjectAddress) -> OwnerReference {
         let existing: Vec<ObjectAddress> = self.objects.keys().cloned().collect();
-        let any = existing.get(self.roll(existing.len().max(1) as u64) as usize).unwrap_or(child).clone();
-        let near = existing.iter().find(|at| at.kind == "Widget" && at.namespace == child.namespace).cloned();
+        let any =
+            existing.get(self.roll(existing.len().max(1) as u64) as usize).unwrap_or(child).clone();
+        let near = existing
+            .iter()
+            .find(|at| at.kind == "Widget" && at.namespace == child.namespace)
+            .cloned();
         let mut owner = self.reference_to(&any);
+
         match self.roll(12) {
             0..=4 => owner = near.map_or(owner.clone(), |near| self.reference_to(&near)),
             5 => owner.uid = format!("00000000-0000-4000-9000-{:012x}", self.roll(50)),
-            6 => owner = OwnerReference { api_version: "gone.example.io/v1".into(), kind: "Gone".into(), ..owner },
+            6 => {
+                owner = OwnerReference {
+                    api_version: "gone.example.io/v1".into(),
+                    kind: "Gone".into(),
+                    ..owner
+                }
+            }
             7 => owner.kind = "StatefulSet".into(),
             8 => owner = OwnerReference::default(),
             9 => owner.uid = "malformed".into(),
             10 => owner = self.reference_to(child),
             _ => {}
         }
+
         owner
     }
 
@@ -237,13 +274,25 @@ impl World {
         let owners = (0..self.roll(3)).map(|_| self.some_owner(at)).collect();
         let created = Some(Timestamp(self.now.0 / 1000 * 1000));
         let owns = Owned { spec: true, finalizers: true, ..Owned::default() };
-        let manager = Manager { name: "widget-operator".into(), time: created, owns, ..Manager::default() };
+        let manager =
+            Manager { name: "widget-operator".into(), time: created, owns, ..Manager::default() };
         let key = ObjectKey { namespace: at.namespace.clone(), name: at.name.clone() };
         let labels = [("app.kubernetes.io/instance".to_owned(), "widget-1".to_owned())].into();
+
         let managers = vec![manager];
         let hashes = Hashes { spec: self.number(), ..Hashes::default() };
-        let view =
-            ObjectView { key, uid, generation: 1, created, owners, managers, labels, hashes, ..ObjectView::default() };
+        let view = ObjectView {
+            key,
+            uid,
+            generation: 1,
+            created,
+            owners,
+            managers,
+            labels,
+            hashes,
+            ..ObjectView::default()
+        };
+
         self.objects.insert(at.clone(), view);
         self.see(at);
     }
@@ -252,7 +301,8 @@ impl World {
         let at = self.some_address();
         let watch = watched(kind_of(&at)).watch;
         match self.roll(30) {
-            0..=6 => self.create(&at), // perhaps in place of another one, whose deletion nobody reports
+            // Perhaps in place of another one, whose deletion nobody reports.
+            0..=6 => self.create(&at),
             7 | 8 => self.remove(&at),
             9 | 10 => {
                 let complete = self.roll(4) > 0;
@@ -294,6 +344,7 @@ impl World {
             }
             change => self.change(&at, change),
         }
+
         let ms = self.roll(3_000);
         self.pass(ms);
     }
@@ -302,7 +353,9 @@ impl World {
         let owners: Vec<OwnerReference> = (0..self.roll(3)).map(|_| self.some_owner(at)).collect();
         let (now, number, roll) = (self.now, self.number(), self.roll(4) as usize);
         let Some(view) = self.objects.get_mut(at) else { return };
-        let finalizers = ["example.io/cleanup", "foregroundDeletion", "orphan", "other.example.com/x"];
+        let finalizers =
+            ["example.io/cleanup", "foregroundDeletion", "orphan", "other.example.com/x"];
+
         match change {
             20..=22 => {
                 if owners.is_empty() && !view.owners.is_empty() {
@@ -322,6 +375,7 @@ impl World {
                 if view.finalizers.is_empty() && roll < 2 {
                     return self.remove(at);
                 }
+
                 view.finalizers.push(finalizers[roll].into());
             }
             27 => {
@@ -333,6 +387,7 @@ impl World {
                     name: format!("secret-{roll}"),
                     ..Reference::default()
                 };
+
                 view.references = vec![reference];
                 view.generation += 1;
                 view.hashes.spec = number;
@@ -341,7 +396,11 @@ impl World {
                 let mark = |key: &str, value: &str| (key.to_owned(), value.to_owned());
                 view.annotations = match roll {
                     0 => BTreeMap::new(),
-                    1 => [mark("soft-delete/enable", "true"), mark("deleted_at", "2026-01-01T00:00:00Z")].into(),
+                    1 => [
+                        mark("soft-delete/enable", "true"),
+                        mark("deleted_at", "2026-01-01T00:00:00Z"),
+                    ]
+                    .into(),
                     _ => [
                         mark("example.io/owner-kind", "Widget"),
                         mark("example.io/owner-ns", NAMESPACES[roll % 2]),
@@ -352,6 +411,7 @@ impl World {
             }
             _ => make_ready(view, number),
         }
+
         self.see(at);
     }
 
@@ -372,13 +432,16 @@ impl World {
             let number = self.model.find_watch(&watched(kind_of(at)).watch)?;
             self.model.store.find(number, &at.namespace, &at.name)
         };
+
         self.told.iter().filter_map(|(at, owners)| Some((find(at)?, owners.clone()))).collect()
     }
 
-    /// Repairs or deletes every object, and lets all thresholds pass while the sources see everything.
+    /// Repairs or deletes every object, and lets all thresholds pass while the sources see
+    /// everything.
     pub(super) fn heal(&mut self) {
         self.is_healthy = true;
         self.reads.clear();
+
         let all: Vec<ObjectAddress> = self.objects.keys().cloned().collect();
         for at in &all {
             let view = &self.objects[at];
@@ -387,8 +450,13 @@ impl World {
                 self.objects.remove(at);
             }
         }
+
         for at in &all {
-            let widget = self.objects.keys().find(|o| o.kind == "Widget" && o.namespace == at.namespace).cloned();
+            let widget = self
+                .objects
+                .keys()
+                .find(|o| o.kind == "Widget" && o.namespace == at.namespace)
+                .cloned();
             let (owner, number) = (widget.map(|widget| self.reference_to(&widget)), self.number());
             match (self.objects.get_mut(at), owner) {
                 (Some(view), owner) if kind_of(at) < 2 || owner.is_some() => {
@@ -396,17 +464,22 @@ impl World {
                     view.references.clear();
                     view.generation += 1;
                     view.hashes.spec = number;
-                    view.owners = if kind_of(at) < 2 { Vec::new() } else { owner.into_iter().collect() };
+                    view.owners =
+                        if kind_of(at) < 2 { Vec::new() } else { owner.into_iter().collect() };
                     make_ready(view, number);
                 }
                 _ => drop(self.objects.remove(at)),
             }
         }
+
         self.discover(None);
         self.tell(Observation::NamespacesListed(Vec::new()));
         for kind in 0..4 {
-            self.tell(Observation::SourceRecovered { source: SourceId::Watch(watched(kind).watch) });
+            self.tell(Observation::SourceRecovered {
+                source: SourceId::Watch(watched(kind).watch),
+            });
         }
+
         self.list_all();
         (0..600).for_each(|_| self.pass(1_000));
         (0..120).for_each(|_| self.pass(60_000));
@@ -417,6 +490,10 @@ impl World {
 fn make_ready(view: &mut ObjectView, number: u64) {
     view.status = StatusShape::Filled;
     view.observed_generation = Some(view.generation);
-    view.conditions = vec![Condition { r#type: "Ready".into(), status: ConditionStatus::True, ..Condition::default() }];
+    view.conditions = vec![Condition {
+        r#type: "Ready".into(),
+        status: ConditionStatus::True,
+        ..Condition::default()
+    }];
     (view.hashes.status, view.hashes.settled) = (number, number);
 }

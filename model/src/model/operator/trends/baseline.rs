@@ -51,6 +51,7 @@ impl Marks {
         let mark = Mark { used, objects };
         self.stood_by |= standby;
         self.now = Some(mark);
+
         for (taken, at) in self.taken.iter_mut().zip(UPTIMES) {
             // A process that loopwatch sees only later has no mark for that uptime.
             if taken.is_none() && uptime >= at && uptime.0 < at.0 + at.0 / 4 {
@@ -63,14 +64,23 @@ impl Marks {
 // === impl Baseline ===
 
 impl Baseline {
-    /// Notes the marks of a process. Those of another one become the baseline when it has reached its first mark. Of two that
-    /// run at once, only the first counts: they may have different work.
-    pub(super) fn note(&mut self, instance: &str, marks: &Marks, is_running: impl Fn(&str) -> bool) {
+    /// Notes the marks of a process. Those of another one become the baseline when it has reached
+    /// its first mark. Of two that run at once, only the first counts: they may have different
+    /// work.
+    pub(super) fn note(
+        &mut self,
+        instance: &str,
+        marks: &Marks,
+        is_running: impl Fn(&str) -> bool,
+    ) {
         if marks.stood_by || marks.taken.iter().all(Option::is_none) {
             return;
         }
+
         if let Some((name, current)) = &self.current {
-            let differs = || current.taken.iter().zip(&marks.taken).any(|(old, new)| old.is_some() && old != new);
+            let differs = || {
+                current.taken.iter().zip(&marks.taken).any(|(old, new)| old.is_some() && old != new)
+            };
             match name == instance {
                 true if differs() => self.before = current.taken,
                 true => {}
@@ -78,22 +88,30 @@ impl Baseline {
                 false => self.before = current.taken,
             }
         }
+
         self.current = Some((instance.to_owned(), *marks));
     }
 
-    /// Returns the jump of a process at the last uptime for which both are known, unless it holds more objects.
+    /// Returns the jump of a process at the last uptime for which both are known, unless it holds
+    /// more objects.
     pub(super) fn jump(&self, instance: &str, marks: &Marks, percent: u32) -> Option<Jump> {
         let own = self.current.as_ref().filter(|(name, _)| name == instance)?;
-        let index =
-            (0..UPTIMES.len()).rev().find(|index| own.1.taken[*index].is_some() && self.before[*index].is_some())?;
+        let index = (0..UPTIMES.len())
+            .rev()
+            .find(|index| own.1.taken[*index].is_some() && self.before[*index].is_some())?;
         let (mark, before) = (marks.taken[index]?, self.before[index]?);
-        let more = mark.objects.zip(before.objects).is_some_and(|(now, then)| now > MORE_OBJECTS * then.max(1.0));
+        let more = mark
+            .objects
+            .zip(before.objects)
+            .is_some_and(|(now, then)| now > MORE_OBJECTS * then.max(1.0));
+
         let factor = 1.0 + f64::from(percent) / 100.0;
         let jumped = mark.used > factor * before.used && mark.used - before.used > LEAST;
         (jumped && !more).then_some(Jump { before: before.used, uptime: UPTIMES[index] })
     }
 
-    /// Returns whether the memory now is above that of the process before; `None` if that is not known.
+    /// Returns whether the memory now is above that of the process before; `None` if that is not
+    /// known.
     pub(super) fn exceeds(&self, marks: &Marks, percent: u32) -> Option<bool> {
         let before = self.before.iter().flatten().map(|mark| mark.used).max_by(f64::total_cmp)?;
         Some(marks.now?.used > (1.0 + f64::from(percent) / 100.0) * before)

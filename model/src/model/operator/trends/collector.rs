@@ -1,5 +1,5 @@
-//! Garbage collection that does hardly anything else: the heap has reached the limit of the runtime, which collects again
-//! and again to keep it.
+//! Garbage collection that does hardly anything else: the heap has reached the limit of the
+//! runtime, which collects again and again to keep it.
 
 use super::signals::Signals;
 use crate::time::{Span, Timestamp};
@@ -21,11 +21,12 @@ pub(super) struct Collector {
 /// The interval between two counts: long enough for a rate.
 const INTERVAL: Span = Span::secs(60);
 
-/// Collections per second that leave little time for anything else. A busy operator collects every few seconds, an idle one
-/// every two minutes.
+/// Collections per second that leave little time for anything else. A busy operator collects every
+/// few seconds, an idle one every two minutes.
 const FAST: f64 = 1.0;
 
-/// The heap may grow by this share until the next collection. Far from its limit, the runtime of Go lets it double.
+/// The heap may grow by this share until the next collection. Far from its limit, the runtime of Go
+/// lets it double.
 const ROOM: f64 = 0.15;
 
 /// The share of its maximum size that a heap without a goal must have reached.
@@ -41,12 +42,14 @@ impl Collector {
         let Some(cycles) = signals.gc_cycles else { return };
         match self.counted {
             Some((at, earlier)) if now.since(at) >= INTERVAL => {
-                self.rate = cycles.checked_sub(earlier).map(|new| new as f64 / now.since(at).seconds());
+                self.rate =
+                    cycles.checked_sub(earlier).map(|new| new as f64 / now.since(at).seconds());
                 self.counted = Some((now, cycles));
             }
             Some(_) => {}
             None => self.counted = Some((now, cycles)),
         }
+
         if let Some(cycle) = signals.gc_limited_cycle {
             // At first sight, it is not known when that was.
             if self.limited_cycle.is_some_and(|earlier| cycle > earlier) {
@@ -54,6 +57,7 @@ impl Collector {
             }
             self.limited_cycle = Some(cycle);
         }
+
         let thrashes = self.is_fast_or_limited(now) && is_full(signals);
         self.since = if thrashes { self.since.or(Some(now)) } else { None };
     }
@@ -76,7 +80,10 @@ impl Collector {
 
 /// Returns whether the heap has reached the limit of the runtime.
 fn is_full(signals: &Signals) -> bool {
-    let Some((limit, live)) = signals.runtime_limit.zip(signals.memory.filter(|_| signals.heap)) else { return false };
+    let Some((limit, live)) = signals.runtime_limit.zip(signals.memory.filter(|_| signals.heap))
+    else {
+        return false;
+    };
     match signals.heap_goal {
         Some(goal) => goal <= live * (1.0 + ROOM) && live > limit / 2.0,
         None => live >= FULL * limit,

@@ -28,25 +28,39 @@ struct Reviewed<'a> {
 // === impl Model ===
 
 impl Model {
-    /// Opens and closes the findings about the operator's processes. Of several processes with the same problem, the one
-    /// with the clearest evidence counts.
+    /// Opens and closes the findings about the operator's processes. Of several processes with the
+    /// same problem, the one with the clearest evidence counts.
     pub(crate) fn review_trends(&mut self) {
         let now = self.now;
         let mut worst: BTreeMap<FindingCode, Detection> = BTreeMap::new();
         let mut wanted: Vec<(String, ProfileKind, Reason)> = Vec::new();
+
         for (name, watched) in &self.operator.trends.processes {
             let process = Reviewed { now, name, watched, settings: &self.settings };
-            wanted.extend(process.wanted().into_iter().map(|(kind, reason)| (name.clone(), kind, reason)));
-            for detection in self.process_detections(&process).into_iter().filter(|found| found.due <= now) {
-                let rank = |found: &Detection| (found.confidence == Confidence::Suspected, found.weak, found.since);
+            wanted.extend(
+                process.wanted().into_iter().map(|(kind, reason)| (name.clone(), kind, reason)),
+            );
+            for detection in
+                self.process_detections(&process).into_iter().filter(|found| found.due <= now)
+            {
+                let rank = |found: &Detection| {
+                    (found.confidence == Confidence::Suspected, found.weak, found.since)
+                };
                 match worst.get(&detection.code) {
                     Some(known) if rank(known) <= rank(&detection) => {}
                     _ => _ = worst.insert(detection.code, detection),
                 }
             }
         }
+
         let subject = self.operator_subject();
-        let earlier = self.operator.trends.subject.replace(subject.clone()).filter(|earlier| *earlier != subject);
+        let earlier = self
+            .operator
+            .trends
+            .subject
+            .replace(subject.clone())
+            .filter(|earlier| *earlier != subject);
+
         for code in FINDINGS.iter().filter(|info| info.area == AREA).map(|info| info.code) {
             if let Some(earlier) = &earlier {
                 self.open_findings.clear(now, code, earlier);
@@ -56,7 +70,10 @@ impl Model {
                 None => self.open_findings.clear(now, code, &subject),
             }
         }
-        wanted.into_iter().for_each(|(instance, kind, reason)| self.want_profile(&instance, kind, reason));
+
+        wanted
+            .into_iter()
+            .for_each(|(instance, kind, reason)| self.want_profile(&instance, kind, reason));
     }
 
     fn process_detections(&self, process: &Reviewed<'_>) -> Vec<Detection> {
@@ -73,19 +90,29 @@ impl Model {
             self.memory_jump(process, &heap),
             process.memory_large(&heap),
         ];
+
         found.into_iter().flatten().collect()
     }
 
-    /// Detects that the memory will soon reach its limit. It pages only if the operator needs more than it usually does, and
-    /// objects suffer.
-    fn exhaustion(&self, process: &Reviewed<'_>, top: &dyn Fn() -> Vec<String>) -> Option<Detection> {
+    /// Detects that the memory will soon reach its limit. It pages only if the operator needs more
+    /// than it usually does, and objects suffer.
+    fn exhaustion(
+        &self,
+        process: &Reviewed<'_>,
+        top: &dyn Fn() -> Vec<String>,
+    ) -> Option<Detection> {
         let Watched { memory, forecast, marks, last, .. } = process.watched;
         let verdict = memory.verdict();
         let within = process.settings.exhaustion_within;
-        let by_trend = verdict.exhaustion.filter(|span| verdict.state == TrendState::Confirmed && *span <= within);
+        let by_trend = verdict
+            .exhaustion
+            .filter(|span| verdict.state == TrendState::Confirmed && *span <= within);
         let exhaustion = [by_trend, forecast.exhaustion()].into_iter().flatten().min()?;
         let percent = process.settings.memory_jump_percent;
-        let above = |lowest: f64| last.memory.is_some_and(|now| now > lowest * (1.0 + f64::from(percent) / 100.0));
+
+        let above = |lowest: f64| {
+            last.memory.is_some_and(|now| now > lowest * (1.0 + f64::from(percent) / 100.0))
+        };
         let own = self.operator.trends.baseline.exceeds(marks, percent);
         let deviates = own.unwrap_or_else(|| memory.lowest().is_some_and(above));
         let since = verdict.since.filter(|_| by_trend.is_some()).unwrap_or(process.now);
@@ -93,29 +120,52 @@ impl Model {
             let evidence = process.growth(&verdict).with("exhausted_in", Value::Span(exhaustion));
             evidence.with_some("used", last.used.map(bytes)).names("top_growth", top())
         };
+
         let detection = process.detection(FindingCode::MemoryExhaustionPredicted, since, evidence);
         Some(detection.weak_if(!deviates || self.unhealthy.is_empty()))
     }
 
     /// Detects that a process needs much more memory than the one before it at the same uptime.
-    fn memory_jump(&self, process: &Reviewed<'_>, top: &dyn Fn() -> Vec<String>) -> Option<Detection> {
+    fn memory_jump(
+        &self,
+        process: &Reviewed<'_>,
+        top: &dyn Fn() -> Vec<String>,
+    ) -> Option<Detection> {
         let Watched { marks, last, .. } = process.watched;
-        let jump = self.operator.trends.baseline.jump(process.name, marks, process.settings.memory_jump_percent)?;
+        let jump = self.operator.trends.baseline.jump(
+            process.name,
+            marks,
+            process.settings.memory_jump_percent,
+        )?;
         let evidence = || {
             let evidence = process.evidence().with_some("used", last.used.map(bytes));
-            let evidence = evidence.with("before", bytes(jump.before)).with("uptime", Value::Span(jump.uptime));
+            let evidence = evidence
+                .with("before", bytes(jump.before))
+                .with("uptime", Value::Span(jump.uptime));
+
             evidence.names("top_growth", top())
         };
+
         Some(process.detection(FindingCode::MemoryJump, process.now, evidence))
     }
 
-    /// Returns the innermost functions of the stack that grew most between two profiles, without those of the language:
-    /// every goroutine that waits ends in `runtime.gopark`.
+    /// Returns the innermost functions of the stack that grew most between two profiles, without
+    /// those of the language: every goroutine that waits ends in `runtime.gopark`.
     fn top_growth(&self, instance: &str, kind: ProfileKind) -> Vec<String> {
-        let profile = self.operator.instances.get(instance).and_then(|known| known.profiles.get(&kind));
-        let Some(stack) = profile.and_then(|profile| profile.stacks.first()) else { return Vec::new() };
+        let profile =
+            self.operator.instances.get(instance).and_then(|known| known.profiles.get(&kind));
+        let Some(stack) = profile.and_then(|profile| profile.stacks.first()) else {
+            return Vec::new();
+        };
         let culprit = stack.culprit();
-        stack.functions.iter().skip_while(|function| *function != culprit).take(FUNCTIONS).cloned().collect()
+
+        stack
+            .functions
+            .iter()
+            .skip_while(|function| *function != culprit)
+            .take(FUNCTIONS)
+            .cloned()
+            .collect()
     }
 }
 
@@ -139,8 +189,11 @@ impl Reviewed<'_> {
         let since = verdict.since.filter(|_| verdict.state == TrendState::GrowthExplained)?;
         let evidence = || {
             let evidence = self.evidence().with("explained", bytes(verdict.explained));
-            evidence.with("objects", count(verdict.objects)).with("window", Value::Span(verdict.window))
+            evidence
+                .with("objects", count(verdict.objects))
+                .with("window", Value::Span(verdict.window))
         };
+
         Some(self.detection(FindingCode::HeapGrowthExplained, since, evidence))
     }
 
@@ -148,14 +201,19 @@ impl Reviewed<'_> {
         self.leak(FindingCode::TaskLeak, &self.watched.tasks, |verdict| {
             let evidence = self.task_evidence().with("rise", count(verdict.rise));
             let evidence = evidence.with("window", Value::Span(verdict.window));
-            let evidence = evidence.with("per_hour", Value::Number(verdict.slope.unwrap_or_default()));
+            let evidence =
+                evidence.with("per_hour", Value::Number(verdict.slope.unwrap_or_default()));
+
             evidence.names("top_growth", top())
         })
     }
 
     fn task_limit(&self, top: &dyn Fn() -> Vec<String>) -> Option<Detection> {
         let level = self.task_level()?;
-        let evidence = || self.task_evidence().with("threshold", Value::count(level)).names("top_growth", top());
+        let evidence = || {
+            self.task_evidence().with("threshold", Value::count(level)).names("top_growth", top())
+        };
+
         Some(self.detection(FindingCode::TaskLimit, self.now, evidence))
     }
 
@@ -169,10 +227,16 @@ impl Reviewed<'_> {
                 .with_some("heap_goal", last.heap_goal.map(bytes))
                 .with_some("collections_per_second", collector.rate.map(Value::Number))
         };
+
         let due = since.after(self.settings.thrash_after);
-        let detection = Detection::new(self.now, FindingCode::GarbageCollectionThrash, since, due, evidence);
+        let detection =
+            Detection::new(self.now, FindingCode::GarbageCollectionThrash, since, due, evidence);
+
         // Without a word of the runtime itself, fast collections may be due to much work.
-        Some(detection.suspected_if(!collector.is_limited(self.now) && last.gc_limited_cycle.is_some()))
+        Some(
+            detection
+                .suspected_if(!collector.is_limited(self.now) && last.gc_limited_cycle.is_some()),
+        )
     }
 
     fn descriptor_leak(&self) -> Option<Detection> {
@@ -185,12 +249,17 @@ impl Reviewed<'_> {
                 .with("window", Value::Span(verdict.window))
                 .with_some("exhausted_in", verdict.exhaustion.map(Value::Span))
         };
+
         let verdict = descriptors.verdict();
-        let share = last.descriptors.zip(last.max_descriptors).map(|(open, limit)| 100.0 * open / limit);
+        let share =
+            last.descriptors.zip(last.max_descriptors).map(|(open, limit)| 100.0 * open / limit);
         if share.is_some_and(|share| share > f64::from(self.settings.descriptors_percent)) {
             let since = verdict.since.unwrap_or(self.now);
-            return Some(self.detection(FindingCode::FileDescriptorLeak, since, || evidence(&verdict)));
+            return Some(
+                self.detection(FindingCode::FileDescriptorLeak, since, || evidence(&verdict)),
+            );
         }
+
         self.leak(FindingCode::FileDescriptorLeak, descriptors, evidence)
     }
 
@@ -200,6 +269,7 @@ impl Reviewed<'_> {
             let evidence = self.evidence().with_some("used", self.watched.last.used.map(bytes));
             evidence.with("threshold", Value::Bytes(level)).names("top_growth", top())
         };
+
         Some(self.detection(FindingCode::MemoryLarge, self.now, evidence))
     }
 
@@ -212,19 +282,31 @@ impl Reviewed<'_> {
     ) -> Option<Detection> {
         let verdict = trend.verdict();
         Reason::of(&verdict)?;
+
         let since = verdict.since.unwrap_or(self.now);
-        Some(self.detection(code, since, || evidence(&verdict)).suspected_if(verdict.state == TrendState::Suspected))
+        Some(
+            self.detection(code, since, || evidence(&verdict))
+                .suspected_if(verdict.state == TrendState::Suspected),
+        )
     }
 
-    /// Returns the profiles that would show more about the problems, each with its most urgent reason.
+    /// Returns the profiles that would show more about the problems, each with its most urgent
+    /// reason.
     fn wanted(&self) -> Vec<(ProfileKind, Reason)> {
         let Watched { memory, tasks, forecast, .. } = self.watched;
         let threshold = |crossed: bool| crossed.then_some(Reason::Threshold);
         let heap = [Reason::of(&memory.verdict()), threshold(self.memory_level().is_some())];
         let last_minute = forecast.exhaustion().map(|_| Reason::Confirmed);
         let goroutines = [Reason::of(&tasks.verdict()), threshold(self.task_level().is_some())];
-        let heap = heap.into_iter().chain([last_minute]).flatten().max().map(|reason| (ProfileKind::Heap, reason));
-        let goroutines = goroutines.into_iter().flatten().max().map(|reason| (ProfileKind::Goroutines, reason));
+        let heap = heap
+            .into_iter()
+            .chain([last_minute])
+            .flatten()
+            .max()
+            .map(|reason| (ProfileKind::Heap, reason));
+
+        let goroutines =
+            goroutines.into_iter().flatten().max().map(|reason| (ProfileKind::Goroutines, reason));
         heap.into_iter().chain(goroutines).collect()
     }
 
@@ -240,7 +322,12 @@ impl Reviewed<'_> {
         self.settings.memory_levels.iter().copied().filter(|level| used > *level as f64).max()
     }
 
-    fn detection(&self, code: FindingCode, since: Timestamp, evidence: impl FnOnce() -> Evidence) -> Detection {
+    fn detection(
+        &self,
+        code: FindingCode,
+        since: Timestamp,
+        evidence: impl FnOnce() -> Evidence,
+    ) -> Detection {
         Detection::new(self.now, code, since.min(self.now), self.now, evidence)
     }
 

@@ -13,7 +13,8 @@ pub(super) struct Signals {
     pub(super) number: u32,
     /// How often its container was restarted.
     pub(super) restarts: Option<u32>,
-    /// The best signal of a leak, in bytes: the live heap, else anonymous memory, else resident memory.
+    /// The best signal of a leak, in bytes: the live heap, else anonymous memory, else resident
+    /// memory.
     pub(super) memory: Option<f64>,
     /// Whether `memory` is the live heap.
     pub(super) heap: bool,
@@ -40,10 +41,12 @@ pub(super) struct Signals {
     pub(super) has_profiles: bool,
 }
 
-/// A process of Go needs at least this much besides its heap. Resident memory may be less than the sum for a while.
+/// A process of Go needs at least this much besides its heap. Resident memory may be less than the
+/// sum for a while.
 const LEAST_OTHER: f64 = 16.0 * 1024.0 * 1024.0;
 
-/// The share of the limit that is assumed for everything besides the heap if resident memory is not known.
+/// The share of the limit that is assumed for everything besides the heap if resident memory is not
+/// known.
 const ASSUMED_OTHER: f64 = 0.1;
 
 /// `GOGC`, if it is not known.
@@ -56,13 +59,20 @@ const NO_LIMIT: u64 = 1 << 60;
 
 impl Signals {
     /// Returns the signals of an instance. `container` is its container, if its Pod is visible.
-    pub(super) fn of(now: Timestamp, instance: &Instance, container: Option<&ContainerView>) -> Self {
+    pub(super) fn of(
+        now: Timestamp,
+        instance: &Instance,
+        container: Option<&ContainerView>,
+    ) -> Self {
         let from = now.before(STALE_AFTER);
         let process = instance.process_since(from);
-        let metrics = instance.metrics.as_ref().filter(|(at, _)| *at >= from).map(|(_, metrics)| metrics);
+        let metrics =
+            instance.metrics.as_ref().filter(|(at, _)| *at >= from).map(|(_, metrics)| metrics);
         let number = |number: Option<u64>| number.map(|number| number as f64);
-        let limit = |limit: Option<u64>| number(limit.filter(|limit| (1..NO_LIMIT).contains(limit)));
+        let limit =
+            |limit: Option<u64>| number(limit.filter(|limit| (1..NO_LIMIT).contains(limit)));
         let is_go = process.runtime == Runtime::Go || process.goroutines.is_some();
+
         let mut signals = Self {
             started: process.started,
             number: instance.replaced,
@@ -71,7 +81,8 @@ impl Signals {
             heap: process.live_heap.is_some(),
             capacity: None,
             used: number(process.working_set.or(process.resident)),
-            limit: limit(process.memory_limit).or(number(container.and_then(|container| container.memory_limit))),
+            limit: limit(process.memory_limit)
+                .or(number(container.and_then(|container| container.memory_limit))),
             runtime_limit: limit(process.runtime_limit),
             heap_goal: number(process.heap_goal),
             gc_cycles: process.gc_cycles,
@@ -83,6 +94,7 @@ impl Signals {
             standby: metrics.and_then(|metrics| metrics.leading) == Some(false),
             has_profiles: is_go,
         };
+
         let percent = process.gc_percent.unwrap_or(GC_PERCENT);
         signals.capacity = signals.capacity(number(process.resident), is_go.then_some(percent));
         signals
@@ -93,8 +105,9 @@ impl Signals {
         self.started.map(|started| now.since(started))
     }
 
-    /// Returns the memory to look ahead, and the value at which its limit is reached. A runtime with a limit of its own fills
-    /// its memory with garbage up to that by design, so only its live heap shows anything.
+    /// Returns the memory to look ahead, and the value at which its limit is reached. A runtime
+    /// with a limit of its own fills its memory with garbage up to that by design, so only its live
+    /// heap shows anything.
     pub(super) fn foreseen(&self) -> (Option<f64>, Option<f64>) {
         let keeps = |own: &f64| self.limit.is_none_or(|limit| *own < limit);
         match self.runtime_limit.filter(keeps) {
@@ -103,12 +116,14 @@ impl Signals {
         }
     }
 
-    /// Returns the value of the memory signal at which the limit of the runtime or of the container is reached. Between
-    /// two collections, the heap of Go grows by `gc_percent`, until it reaches the limit of the runtime.
+    /// Returns the value of the memory signal at which the limit of the runtime or of the container
+    /// is reached. Between two collections, the heap of Go grows by `gc_percent`, until it reaches
+    /// the limit of the runtime.
     fn capacity(&self, resident: Option<f64>, gc_percent: Option<u64>) -> Option<f64> {
         if !self.heap {
             return self.limit;
         }
+
         let Some(gc_percent) = gc_percent else {
             return self.runtime_limit.or(self.limit); // a heap with a maximum size, as in Java
         };
@@ -117,9 +132,13 @@ impl Signals {
             Some(resident) => (resident - self.heap_goal.unwrap_or_default()).max(LEAST_OTHER),
             None => ASSUMED_OTHER * total,
         };
-        let other = if self.heap_goal.is_some() { other } else { (ASSUMED_OTHER * total).max(LEAST_OTHER) };
+
+        let other =
+            if self.heap_goal.is_some() { other } else { (ASSUMED_OTHER * total).max(LEAST_OTHER) };
         let growing = self.limit.map(|limit| (limit - other) / (1.0 + gc_percent as f64 / 100.0));
-        let limited = self.runtime_limit.map(|limit| limit.min(self.limit.unwrap_or(limit)) - other);
+        let limited =
+            self.runtime_limit.map(|limit| limit.min(self.limit.unwrap_or(limit)) - other);
+
         limited.or(growing).map(|capacity| capacity.max(0.0))
     }
 }

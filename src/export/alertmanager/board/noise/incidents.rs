@@ -1,6 +1,8 @@
 //! The incidents that the test plays.
 
-use loopwatch_model::observation::{Cause, ConditionStatus, ControllerView, MetricsView, Observation};
+use loopwatch_model::observation::{
+    Cause, ConditionStatus, ControllerView, MetricsView, Observation,
+};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
@@ -23,12 +25,18 @@ const fn once(name: &'static str, pages: usize, play: fn() -> Settings) -> Incid
     Incident { name, play, pages, why: "" }
 }
 
-const fn more(name: &'static str, pages: usize, why: &'static str, play: fn() -> Settings) -> Incident {
+const fn more(
+    name: &'static str,
+    pages: usize,
+    why: &'static str,
+    play: fn() -> Settings,
+) -> Incident {
     Incident { name, play, pages, why }
 }
 
 /// Why a ticket comes before a page.
-const FIRST: &str = "the ticket opens first; its page replaces it when objects have waited for too long";
+const FIRST: &str =
+    "the ticket opens first; its page replaces it when objects have waited for too long";
 
 /// Why the operator pages twice.
 const LATER: &str = "OperatorDown opens after the first end of the container, and the finding about its restarts only after several; when the operator runs again, that one is a warning for an hour";
@@ -36,13 +44,24 @@ const LATER: &str = "OperatorDown opens after the first end of the container, an
 pub(super) const ALL: &[Incident] = &[
     once("nothing: changes of healthy objects", 0, healthy),
     once("the operator is gone while all objects are ready", 1, || gone(0)),
-    once("the operator is gone while 50 objects change; they catch up after its return", 1, || gone(50)),
+    once("the operator is gone while 50 objects change; they catch up after its return", 1, || {
+        gone(50)
+    }),
     once("the operator is gone while an object is deleted", 1, deleted_while_gone),
-    more("the operator crashes again and again while 20 objects change", 2, LATER, || crashes("Error")),
-    more("the kernel kills the operator for its memory at each start", 2, LATER, || crashes("OOMKilled")),
+    more("the operator crashes again and again while 20 objects change", 2, LATER, || {
+        crashes("Error")
+    }),
+    more("the kernel kills the operator for its memory at each start", 2, LATER, || {
+        crashes("OOMKilled")
+    }),
     more("nobody leads while 20 objects change", 1, FIRST, leaderless),
     more("all reconciles fail while 20 objects change", 1, FIRST, || controller(20, fails)),
-    more("all reconciles fail while 20 objects change, and scrapes fail for 20 minutes", 1, FIRST, unscraped),
+    more(
+        "all reconciles fail while 20 objects change, and scrapes fail for 20 minutes",
+        1,
+        FIRST,
+        unscraped,
+    ),
     once("all reconciles fail, but nothing changes", 0, || controller(0, fails)),
     once("a change of one object makes its reconcile hang", 1, || controller(1, hangs)),
     more("the queue is long while 20 objects change", 1, FIRST, || controller(20, is_flooded)),
@@ -52,14 +71,21 @@ pub(super) const ALL: &[Incident] = &[
         "WorkersSaturated needs longer to open than the finding about the objects that wait",
         || controller(20, is_busy),
     ),
-    more("a controller does not begin while 20 objects wait", 1, FIRST, || controller(20, never_begins)),
+    more("a controller does not begin while 20 objects wait", 1, FIRST, || {
+        controller(20, never_begins)
+    }),
     more(
         "all reconciles panic while 20 objects change",
         1,
         "the ticket opens first; so does one for the object that changed last before the panics",
         || controller(20, panics),
     ),
-    more("the API server denies requests, so reconciles fail, while 20 objects change", 1, FIRST, || requests("403")),
+    more(
+        "the API server denies requests, so reconciles fail, while 20 objects change",
+        1,
+        FIRST,
+        || requests("403"),
+    ),
     more(
         "requests to the API server fail while 20 objects change",
         1,
@@ -70,7 +96,12 @@ pub(super) const ALL: &[Incident] = &[
     once("the operator ignores 20 objects", 1, || ignored(20)),
     once("an object is acknowledged, but does not get ready, and stays in its phase", 0, late),
     once("all objects of a kind fail at once", 1, fail_at_once),
-    more("one object loses its readiness, and its phases cycle", 0, "cycles show only after several rounds", cycles),
+    more(
+        "one object loses its readiness, and its phases cycle",
+        0,
+        "cycles show only after several rounds",
+        cycles,
+    ),
     once("a finalizer stays, although the operator works", 0, finalizer_stays),
     once("a finalizer stays, because its reconciles fail", 0, finalizer_fails),
     more(
@@ -83,7 +114,8 @@ pub(super) const ALL: &[Incident] = &[
 
 fn works(view: &mut ControllerView) {
     add(&mut view.succeeded, 1);
-    (view.longest_running_seconds, view.workers_busy, view.queue_depth) = (Some(0.0), Some(0), Some(0));
+    (view.longest_running_seconds, view.workers_busy, view.queue_depth) =
+        (Some(0.0), Some(0), Some(0));
 }
 
 fn panics(view: &mut ControllerView) {
@@ -93,11 +125,13 @@ fn panics(view: &mut ControllerView) {
 
 /// Creates objects at once, which converge.
 fn many(lab: &mut Lab, count: usize) -> Vec<Widget> {
-    let mut widgets: Vec<Widget> = (0..count).map(|number| Widget::new(&format!("w{number}"), lab.now)).collect();
+    let mut widgets: Vec<Widget> =
+        (0..count).map(|number| Widget::new(&format!("w{number}"), lab.now)).collect();
     widgets.iter().for_each(|widget| lab.apply(widget));
     lab.advance(Span::secs(1));
     widgets.iter_mut().for_each(|widget| lab.apply(widget.ready()));
     lab.advance(Span::mins(1));
+
     widgets
 }
 
@@ -125,6 +159,7 @@ fn healthy() -> Settings {
     change(&mut lab, &mut widgets);
     catch_up(&mut lab, &mut widgets);
     lab.run_with_lease(POD, 30);
+
     end(&lab)
 }
 
@@ -137,14 +172,17 @@ fn gone(count: usize) -> Settings {
     lab.advance_by_minutes(1);
     change(&mut lab, &mut widgets);
     lab.advance_by_minutes(30);
+
     op.view.pods.push(pod(OTHER_POD, lab.now));
     op.seen(&mut lab);
     lab.run_with_lease(OTHER_POD, 1);
+
     for widget in &mut widgets {
         lab.advance(Span::secs(5));
         lab.apply(widget.ready());
         lab.renew(OTHER_POD);
     }
+
     lab.run_with_lease(OTHER_POD, 10);
     end(&lab)
 }
@@ -158,6 +196,7 @@ fn deleted_while_gone() -> Settings {
     op.view.pods.clear();
     op.seen(&mut lab);
     lab.advance_by_minutes(1);
+
     web.deleted = Some(lab.now);
     lab.apply(&web);
     lab.advance_by_minutes(40);
@@ -166,6 +205,7 @@ fn deleted_while_gone() -> Settings {
     lab.run_with_lease(OTHER_POD, 3);
     lab.delete(&web);
     lab.run_with_lease(OTHER_POD, 10);
+
     end(&lab)
 }
 
@@ -178,6 +218,7 @@ fn crashes(reason: &str) -> Settings {
     lab.advance(Span::mins(5));
     op.restart(&mut lab);
     lab.run_with_lease(POD, 2);
+
     catch_up(&mut lab, &mut widgets);
     lab.run_with_lease(POD, 90);
     end(&lab)
@@ -192,6 +233,7 @@ fn leaderless() -> Settings {
     lab.advance_by_minutes(30);
     lab.run_with_lease(POD, 1);
     catch_up(&mut lab, &mut widgets);
+
     lab.run_with_lease(POD, 10);
     end(&lab)
 }
@@ -204,6 +246,7 @@ fn controller(count: usize, fault: Fault) -> Settings {
     change(&mut own.lab, &mut widgets);
     own.run(2_400, fault);
     recover(&mut own, &mut widgets);
+
     end(&own.lab)
 }
 
@@ -214,10 +257,12 @@ fn unscraped() -> Settings {
     own.run(300, works);
     change(&mut own.lab, &mut widgets);
     own.run(1_200, fails);
+
     for _ in 0..120 {
         own.lab.advance(Span::secs(10));
         own.lab.scrape_fails(INSTANCE, Cause::Timeout);
     }
+
     own.run(600, fails);
     recover(&mut own, &mut widgets);
     end(&own.lab)
@@ -230,6 +275,7 @@ fn recover(own: &mut Loop, widgets: &mut [Widget]) {
         own.run(10, works);
         own.lab.apply(widget.ready());
     }
+
     own.run(1_800, works);
 }
 
@@ -246,6 +292,7 @@ fn requests(code: &str) -> Settings {
         } else {
             works(&mut own.view)
         }
+
         own.lab.scraped(MetricsView {
             instance: INSTANCE.into(),
             controllers: vec![own.view.clone()],
@@ -253,14 +300,17 @@ fn requests(code: &str) -> Settings {
             ..MetricsView::default()
         });
     };
+
     (0..30).for_each(|_| scrape(&mut own, false));
     (0..6).for_each(|_| scrape(&mut own, true));
     change(&mut own.lab, &mut widgets);
     (0..240).for_each(|_| scrape(&mut own, true));
+
     for widget in &mut widgets {
         scrape(&mut own, false);
         own.lab.apply(widget.ready());
     }
+
     (0..180).for_each(|_| scrape(&mut own, false));
     end(&own.lab)
 }
@@ -273,6 +323,7 @@ fn ignored(count: usize) -> Settings {
     lab.run_with_lease(POD, 40);
     catch_up(&mut lab, &mut widgets);
     lab.run_with_lease(POD, 10);
+
     end(&lab)
 }
 
@@ -285,6 +336,7 @@ fn late() -> Settings {
     lab.apply(web.waiting().phase("Provisioning"));
     lab.advance(Span::mins(60));
     lab.apply(web.ready().phase("Running"));
+
     lab.advance(Span::mins(10));
     end(&lab)
 }
@@ -293,15 +345,18 @@ fn fail_at_once() -> Settings {
     let mut lab = Lab::new();
     let mut widgets = many(&mut lab, 6);
     lab.advance(Span::mins(20));
+
     for widget in &mut widgets {
         lab.apply(widget.failed("DependencyDown"));
         lab.advance(Span::secs(20));
     }
+
     lab.advance(Span::mins(30));
     for widget in &mut widgets {
         lab.apply(widget.ready());
         lab.advance(Span::secs(20));
     }
+
     lab.advance(Span::mins(10));
     end(&lab)
 }
@@ -310,12 +365,16 @@ fn cycles() -> Settings {
     let mut lab = Lab::new();
     let mut web = lab.converged("web");
     lab.advance(Span::mins(20));
+
     for _ in 0..20 {
         for phase in ["Creating", "Starting"] {
-            lab.apply(web.observe().condition("Ready", ConditionStatus::False, "Retrying").phase(phase));
+            lab.apply(
+                web.observe().condition("Ready", ConditionStatus::False, "Retrying").phase(phase),
+            );
             lab.advance(Span::mins(1));
         }
     }
+
     lab.apply(web.ready().phase("Running"));
     lab.advance(Span::mins(60));
     end(&lab)
@@ -329,6 +388,7 @@ fn delete(lab: &mut Lab) -> Widget {
     lab.advance(Span::mins(1));
     web.deleted = Some(lab.now);
     lab.apply(&web);
+
     web
 }
 
@@ -338,16 +398,19 @@ fn finalizer_stays() -> Settings {
     lab.run_with_lease(POD, 40);
     lab.delete(&web);
     lab.run_with_lease(POD, 10);
+
     end(&lab)
 }
 
 fn finalizer_fails() -> Settings {
     let mut own = Loop::new();
     own.run(60, works);
+
     let web = delete(&mut own.lab);
     own.run(2_400, fails);
     own.lab.delete(&web);
     own.run(1_800, works);
+
     end(&own.lab)
 }
 
@@ -361,10 +424,12 @@ fn dies_later() -> Settings {
     op.seen(&mut lab);
     lab.advance_by_minutes(20);
     op.view.pods.push(pod(OTHER_POD, lab.now));
+
     op.seen(&mut lab);
     lab.run_with_lease(OTHER_POD, 2);
     lab.apply(widgets[0].ready());
     lab.observe(Observation::Tick);
     lab.run_with_lease(OTHER_POD, 10);
+
     end(&lab)
 }
