@@ -8,118 +8,54 @@
 //!
 //! The parts are listed in the order in which a newcomer should read them.
 
-// The input.
-mod apply; // what one observation does
-
-// Data.
-mod intern; // texts and lists shared by many objects
-mod voices; // counts of a kind's objects by what their statuses say
-mod store; // all objects
-mod graph; // their owners and children
-mod learned; // convergence times of a kind
-mod kinds; // kinds, watches and their totals
-mod timers;
-mod detection; // the conclusion of a detector
-mod past_events; // for explanations
-mod open_findings;
-mod reads; // reads of single objects that detectors ask for
-mod leases;
-mod events; // Kubernetes Events about objects
-pub(crate) mod controllers; // signs of life of controllers
-pub(crate) mod actors; // of finalizers
-
-// One object.
-pub mod reading; // reads its status
-mod context; // the data that judging it reads and changes
-mod objects; // its creation, updates and removal
-mod silence; // statuses that say nothing
-mod writers; // who wrote it, and when
-mod obligations; // the obligation that a spec change opens
-pub(crate) mod traces; // what happened until the obligation ended
-mod conditions; // flapping conditions, cycling phases
-mod finalizers; // which actor removes them, and how long that usually takes
-mod deletion; // the wait for finalizers
-mod lost_finalizers; // finalizers that disappear without a deletion
-mod judge; // its state, whether its problems are findings, and its next timer
-mod detectors; // its problems
-mod hazards; // bad owner references, kept for a while
-mod links; // its owner references
-mod cycles; // of owners
-mod doubts; // owners that the model does not know
-mod logical_owners; // the owner that its annotations name
-mod missing_owners; // whether that owner exists
-mod orphans; // whether it should have an owner
-mod crossings; // its references to other namespaces
-mod references; // its references whose targets may be missing
-mod targets; // what references name
-
-// Many objects.
-mod relations; // problems that involve several objects
-mod workloads; // what objects wait for: workloads that they own
-mod dangling; // references to objects that do not exist
-mod written; // when ConfigMaps and Secrets were written
-mod configurations; // which workloads read them
-mod stale; // workloads whose Pods are older than what they read
-mod softdelete; // objects that are marked as deleted
-mod chains; // of objects that wait for each other's deletion
-mod blocked; // deletions that do not end
-mod containers; // namespaces and definitions that are being deleted
-mod reviews; // subjects to judge although no event arrived
-
-// The operator itself.
-mod operator;
-mod revisions; // which revision of it is in charge
-
-// Watches, kinds and sources.
-mod sight; // what a watch can see
-mod watches;
-mod sources;
-mod definitions; // of custom resources: whether they have a status subresource
-mod skipped; // objects that a source could not read
-mod clock; // steps of the clock
-pub mod annotated; // annotations that silence findings and set deadlines
-mod teams; // of namespaces
-// Rules and annotations that silence findings, or change their severity and deadline.
-pub mod tuning;
-
-// The output.
-mod checkpoints; // what survives a restart
-mod recent_past; // the last hours, for charts and timelines
-mod readiness; // for `/readyz`
-mod show;
-mod explain; // one object, for people
-mod family; // its owners and children, as trees
+pub(crate) mod status;
+pub(crate) mod world;
+pub(crate) mod findings;
+mod visibility;
+mod kube_events; // Kubernetes Events about objects
+pub(crate) mod traces; // what happened during an obligation or a deletion
+mod convergence;
+mod deletion;
+mod ownership;
+mod references;
+mod configuration;
+pub(crate) mod operator;
+mod steps;
+mod output;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use self::configurations::Configurations;
-use self::containers::Containers;
-use self::controllers::Controllers;
-use self::crossings::Crossings;
-use self::detection::Detection;
-use self::doubts::Doubts;
-use self::events::Events;
-use self::graph::Graph;
-use self::hazards::Hazards;
-use self::intern::{ConditionSet, Interner, Symbol};
-use self::kinds::{Kind, OTHER, Watch};
-pub use self::leases::LeaderElection;
-use self::leases::Leases;
-use self::open_findings::{OpenFindings, Raised, Report};
+use self::configuration::consumers::Configurations;
+use self::deletion::soft_deletion::SoftDeleted;
+use self::deletion::terminating_scopes::Containers;
+use self::findings::detection::Detection;
+use self::findings::open_findings::{OpenFindings, Raised, Report};
+pub use self::findings::tuning;
+use self::findings::tuning::Tuned;
+use self::kube_events::Events;
 use self::operator::Operator;
-use self::orphans::Orphans;
-use self::reads::Reads;
-use self::recent_past::Points;
-use self::references::References;
-use self::reviews::Reviews;
-use self::revisions::Revisions;
-use self::softdelete::SoftDeleted;
-use self::sources::{Sources, source_subject};
-use self::store::{Slot, Store};
-use self::timers::Timers;
+use self::operator::controllers::Controllers;
+pub use self::operator::leases::LeaderElection;
+use self::operator::leases::Leases;
+use self::operator::revisions::Revisions;
+use self::output::recent_past::Points;
+use self::ownership::bad_owners::Hazards;
+use self::ownership::orphans::Orphans;
+use self::ownership::unverified_owners::Doubts;
+use self::references::cross_namespace::Crossings;
+pub(crate) use self::references::lookups::References;
+pub use self::status::reading;
+use self::steps::finish::Reviews;
 use self::traces::Traces;
-use self::tuning::Tuned;
+use self::visibility::sources::{Sources, source_subject};
+pub use self::world::annotations as annotated;
+use self::world::intern::{ConditionSet, Interner, Symbol};
+use self::world::kinds::{Kind, OTHER, Watch};
+use self::world::lookups::Reads;
+use self::world::owner_graph::Graph;
+use self::world::store::{Slot, Store};
+use self::world::timers::Timers;
 use crate::checkpoint::FinalizerMemory;
 use crate::finding::{FindingEvent, Subject};
 use crate::observation::{DefinitionView, PermissionsView, Probe, Role, SourceId, WatchId};
@@ -188,7 +124,7 @@ pub struct Model {
     /// The definitions without a status subresource, by name; at most [`MAX_DEFINITIONS`].
     definitions: BTreeMap<String, DefinitionView>,
     /// The annotations of namespaces, by the name of the namespace; only of those that have any.
-    namespaces: BTreeMap<String, Box<annotated::Annotated>>,
+    namespaces: BTreeMap<String, Box<world::annotations::Annotated>>,
     /// The teams of namespaces, by the name of the namespace; only of those that have one.
     teams: BTreeMap<String, String>,
     /// Learned convergence times of an earlier run, by kind.

@@ -1,6 +1,9 @@
 //! The operator itself: its Pods, and each instance with its controllers and its process.
 
-mod beginning; // of one that starts together with loopwatch
+pub(crate) mod controllers; // signs of life
+pub(crate) mod leases;
+pub(crate) mod revisions; // which one is in charge
+mod startup_grace; // for an operator that starts together with loopwatch
 mod events; // for its timeline
 mod health; // whether it is there
 mod history; // what its metrics have shown
@@ -15,7 +18,7 @@ mod recovery; // after faults of the API server
 mod requests; // its requests to the API server
 mod restarts; // its restarts
 mod review; // collects all conclusions
-mod stops; // while it is scaled to zero
+mod scaled_to_zero; // while it is scaled to zero
 mod trends; // signals that may grow without end
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -28,8 +31,8 @@ use self::poison::Suspect;
 use self::recent::Recent;
 use self::recovery::Recovery;
 use self::trends::Trends;
-use super::Model;
 use crate::finding::{FindingCode, Subject};
+use crate::model::Model;
 use crate::observation::{
     Answer, Cause, Framework, InstanceName, MetricsView, OperatorView, PodView, ProcessView,
     ProfileKind, ProfileView, SourceId,

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash as _, Hasher as _};
 
-use super::Model;
-use super::store::{self, Slot};
+use crate::model::Model;
+use crate::model::world::store::{self, Slot};
 use crate::observation::{EventView, Role};
 use crate::reference::ObjectName;
 use crate::snapshot::Outcome;

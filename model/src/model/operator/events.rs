@@ -1,7 +1,7 @@
 //! What happened to the operator lately, for its timeline. The parts that judge the operator
 //! remember it anyway.
 
-use super::super::Model;
+use crate::model::Model;
 use crate::observation::ContainerEnd;
 use crate::snapshot::{Happening, PastEvent};
 use crate::time::Timestamp;
@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 impl Model {
     /// Returns the latest ends and restarts of the operator, and the changes of its leader and its
     /// revision.
-    pub(in super::super) fn operator_events(&self) -> impl Iterator<Item = PastEvent> {
+    pub(in crate::model) fn operator_events(&self) -> impl Iterator<Item = PastEvent> {
         let ends = self.operator_pods().flat_map(|(pod, history)| {
             history
                 .ends()

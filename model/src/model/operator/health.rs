@@ -13,14 +13,14 @@
 //! restart gets the full time until the finding about its restarts explains the absence, because
 //! otherwise one crash loop would page twice.
 
-use super::super::Model;
-use super::super::controllers::Liveness;
-use super::super::detection::Detection;
-use super::super::kinds::Watch;
-use super::super::sight::Sight;
-use super::pods::{self, Comeback, PodsSay, Stopped};
-use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Value};
+use crate::model::Model;
+use crate::model::findings::detection::Detection;
+use crate::model::operator::controllers::Liveness;
+use crate::model::operator::pods::{self, Comeback, PodsSay, Stopped};
+use crate::model::operator::review::Verdicts;
+use crate::model::visibility::sight::Sight;
+use crate::model::world::kinds::Watch;
 use crate::observation::{Cause, Role, SourceId};
 use crate::snapshot::DownSign;
 use crate::time::{Span, Timestamp};
@@ -235,7 +235,7 @@ impl Model {
     }
 
     /// Returns the signs of an open finding that the operator is gone.
-    pub(in crate::model) fn down_signs(&self) -> Vec<DownSign> {
+    pub(crate) fn down_signs(&self) -> Vec<DownSign> {
         let ladder = if self.is_found_down() { self.ladder() } else { None };
         ladder.map(|ladder| ladder.signs).unwrap_or_default()
     }

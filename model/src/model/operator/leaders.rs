@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::super::Model;
-use super::super::detection::Detection;
-use super::pods::{PodsSay, has_ended};
-use super::review::Verdicts;
 use crate::checkpoint::SeenLease;
 use crate::finding::{Evidence, FindingCode, Value};
+use crate::model::Model;
+use crate::model::findings::detection::Detection;
+use crate::model::operator::pods::{PodsSay, has_ended};
+use crate::model::operator::review::Verdicts;
 use crate::observation::{LeaseView, OperatorView, PodView, pod_of_holder};
 use crate::time::{Span, Timestamp};
 use crate::trace::OperatorChange;

@@ -4,12 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::Model;
-use super::super::detection::Detection;
-use super::Instance;
-use super::history::{History, Loop, STALE_AFTER, fresh_until, kept_until};
-use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Subject, Value};
+use crate::model::Model;
+use crate::model::findings::detection::Detection;
+use crate::model::operator::Instance;
+use crate::model::operator::history::{History, Loop, STALE_AFTER, fresh_until, kept_until};
+use crate::model::operator::review::Verdicts;
 use crate::observation::{ControllerView, InstanceName, Role};
 use crate::snapshot::ObjectState;
 use crate::time::{Span, Timestamp};

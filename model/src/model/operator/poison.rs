@@ -6,11 +6,11 @@
 //! more. Kills for memory and regular ends do not count, nor does anything that happens while the
 //! API server fails, which makes operators exit, too.
 
-use super::super::Model;
-use super::super::detection::Detection;
-use super::super::sight::Sight;
-use super::super::store::{Record, Slot};
 use crate::finding::{Evidence, FindingCode, Value};
+use crate::model::Model;
+use crate::model::findings::detection::Detection;
+use crate::model::visibility::sight::Sight;
+use crate::model::world::store::{Record, Slot};
 use crate::observation::{ContainerEnd, Role};
 use crate::time::{Span, Timestamp};
 

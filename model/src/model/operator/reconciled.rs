@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::Model;
-use super::super::kinds::Kind;
 use crate::finding::Subject;
+use crate::model::Model;
+use crate::model::world::kinds::Kind;
 use crate::observation::Role;
 
 /// The words that people add to the kind.

@@ -2,12 +2,12 @@
 //! missed: until its queues are as short as before, and no more objects wait that became
 //! unconverged during the fault.
 
-use super::super::Model;
-use super::super::kinds::{Kind, Watch};
-use super::super::sight::Sight;
-use super::super::store::Slot;
-use super::history::queued;
 use crate::finding::FindingCode;
+use crate::model::Model;
+use crate::model::operator::history::queued;
+use crate::model::visibility::sight::Sight;
+use crate::model::world::kinds::{Kind, Watch};
+use crate::model::world::store::Slot;
 use crate::observation::Role;
 use crate::snapshot::OperatorHealth;
 use crate::time::{Span, Timestamp};

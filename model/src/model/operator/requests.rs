@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use super::super::Model;
-use super::super::detection::Detection;
-use super::history::{Window, fresh_until};
-use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Value};
+use crate::model::Model;
+use crate::model::findings::detection::Detection;
+use crate::model::operator::history::{Window, fresh_until};
+use crate::model::operator::review::Verdicts;
 use crate::time::{Span, Timestamp};
 
 /// The number of half minutes within the window in which requests must have been denied. An

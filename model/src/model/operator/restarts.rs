@@ -1,11 +1,11 @@
 //! The restarts of the operator: too many of them, and those after which the kernel kills it for
 //! its memory.
 
-use super::super::Model;
-use super::super::detection::Detection;
-use super::pods::PodHistory;
-use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Value};
+use crate::model::Model;
+use crate::model::findings::detection::Detection;
+use crate::model::operator::pods::PodHistory;
+use crate::model::operator::review::Verdicts;
 use crate::observation::{ContainerEnd, PodView};
 use crate::time::{Span, Timestamp};
 

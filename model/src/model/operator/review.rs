@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::super::Model;
-use super::super::detection::Detection;
-use super::super::timers::Timer;
 use crate::finding::{FindingCode, Subject};
+use crate::model::Model;
+use crate::model::findings::detection::Detection;
+use crate::model::world::timers::Timer;
 use crate::observation::InstanceName;
 use crate::time::Timestamp;
 

@@ -1,10 +1,10 @@
 //! Adds Kubernetes Events to traces: all of one type, reason and writer are one step, which counts
 //! them.
 
-use super::{EarlyEvent, OpenStep, Traces};
 use crate::model::Model;
-use crate::model::events::{reason_word, severity};
-use crate::model::store::Slot;
+use crate::model::kube_events::{reason_word, severity};
+use crate::model::traces::{EarlyEvent, OpenStep, Traces};
+use crate::model::world::store::Slot;
 use crate::observation::{EventView, ObjectKey};
 use crate::time::{Span, Timestamp};
 use crate::trace::StepKind;
@@ -77,7 +77,7 @@ impl Traces {
 
 impl Model {
     /// Adds an Event about an object to its trace. An Event from before its watch belongs to none.
-    pub(in crate::model) fn trace_event(&mut self, watch: u16, kind: u16, event: &EventView) {
+    pub(crate) fn trace_event(&mut self, watch: u16, kind: u16, event: &EventView) {
         if !self.traces.on || event.added == 0 {
             return;
         }

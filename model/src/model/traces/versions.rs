@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{CONTEXTS, MAX_OWNERS, OWNERS, OpenStep, name_of};
 use crate::model::Model;
-use crate::model::objects::MAX_CONDITIONS;
-use crate::model::store::Slot;
+use crate::model::traces::{CONTEXTS, MAX_OWNERS, OWNERS, OpenStep, name_of};
+use crate::model::world::shared_values::MAX_CONDITIONS;
+use crate::model::world::store::Slot;
 use crate::observation::{Condition, ObjectView};
 use crate::reference::ObjectName;
 use crate::snapshot::ObjectState;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::super::Model;
-use super::super::super::detection::Detection;
-use super::{Reason, Watched};
 use crate::finding::{Confidence, Evidence, FINDINGS, FindingCode, Value};
+use crate::model::Model;
+use crate::model::findings::detection::Detection;
+use crate::model::operator::trends::{Reason, Watched};
 use crate::observation::ProfileKind;
 use crate::settings::Settings;
 use crate::time::Timestamp;

@@ -1,0 +1,322 @@
+//! Tuning: which findings may open about a subject, and with which severity, according to the
+//! settings and to the annotations of objects and namespaces.
+
+use std::collections::BTreeSet;
+
+use crate::finding::{Evidence, FindingCode, Severity, Subject};
+use crate::model::Model;
+use crate::model::deletion::terminating_scopes::{Container, namespace_subject};
+use crate::model::findings::detection::Detection;
+use crate::model::world::annotations::{self, Annotated};
+use crate::model::world::store::Slot;
+use crate::observation::{NamespaceView, SourceId};
+use crate::settings::{ALL_FINDINGS, FindingRule, Selector, Settings};
+use crate::time::Span;
+
+/// The properties of a subject that rules select by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Target<'a> {
+    /// API group; empty for the core group.
+    pub group: &'a str,
+    /// Kind.
+    pub kind: &'a str,
+    /// Plural resource name; empty if it is not known.
+    pub resource: &'a str,
+    /// Namespace; empty if the subject has none.
+    pub namespace: &'a str,
+}
+
+/// Whether a finding may open about a subject, and its severity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuned {
+    /// Whether the finding may open.
+    pub enabled: bool,
+    /// The severity of the finding.
+    pub severity: Severity,
+    /// A rule sets the severity, so nothing else may raise it.
+    pub is_fixed: bool,
+}
+
+/// Returns whether the finding may open about the target, and its severity. `annotated` are the
+/// annotations of the object and of its namespace.
+#[must_use]
+pub fn tuned<'a>(
+    settings: &Settings,
+    code: FindingCode,
+    target: &Target<'_>,
+    annotated: impl IntoIterator<Item = &'a Annotated>,
+) -> Tuned {
+    let mut tuned = Tuned { enabled: true, severity: code.info().severity, is_fixed: false };
+    let own = settings.findings.get(code.name());
+    let all = settings.findings.get(ALL_FINDINGS);
+    let mut rules =
+        own.into_iter().chain(all).flatten().filter(|rule| rule.selects(target)).peekable();
+
+    if rules.peek().is_some() {
+        let rules: Vec<&FindingRule> = rules.collect();
+        tuned.enabled = rules.iter().find_map(|rule| rule.enabled).unwrap_or(tuned.enabled);
+
+        let severity = rules.iter().find_map(|rule| rule.severity);
+        (tuned.severity, tuned.is_fixed) = (severity.unwrap_or(tuned.severity), severity.is_some());
+    }
+
+    tuned.enabled &= !annotated.into_iter().any(|annotated| annotated.ignores(code));
+    tuned
+}
+
+/// Returns whether `text` matches `pattern`, in which `*` stands for any text. Case does not
+/// matter.
+#[must_use]
+pub fn matches(pattern: &str, text: &str) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+
+    // The position after the last `*`, and the end of the text that it stands for. If the rest does
+    // not match, the `*` stands for one more character.
+    let (mut p, mut t, mut star) = (0, 0, None);
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                p += 1;
+                star = Some((p, t));
+            }
+            Some(expected) if expected.eq_ignore_ascii_case(&text[t]) => {
+                p += 1;
+                t += 1;
+            }
+            _ => match &mut star {
+                Some((after, end)) => {
+                    *end += 1;
+                    (p, t) = (*after, *end);
+                }
+                None => return false,
+            },
+        }
+    }
+
+    pattern[p..].iter().all(|rest| *rest == b'*')
+}
+
+// === impl FindingRule ===
+
+impl FindingRule {
+    fn selects(&self, target: &Target<'_>) -> bool {
+        self.kinds.selects(|pattern| target.is_kind(pattern))
+            && selects_namespace(&self.namespaces, target.namespace)
+    }
+}
+
+/// Returns whether the selector selects the namespace. A subject without a namespace is in none, so
+/// that only a selector without `include` selects it.
+fn selects_namespace(selector: &Selector, namespace: &str) -> bool {
+    selector.selects(|pattern| !namespace.is_empty() && matches(pattern, namespace))
+}
+
+// === impl Target ===
+
+impl<'a> Target<'a> {
+    /// Returns the properties of a subject.
+    #[must_use]
+    pub fn of(subject: &'a Subject) -> Self {
+        let (group, resource) = match subject {
+            // A rule about a kind also concerns its definition.
+            Subject::Definition { name } => {
+                name.split_once('.').map_or(("", &**name), |(plural, group)| (group, plural))
+            }
+            _ => (subject.group(), ""),
+        };
+        Self { group, kind: subject.kind(), resource, namespace: subject.namespace() }
+    }
+
+    /// Returns whether `pattern`, as `group/Kind`, names the kind. As for `--watch`, the name may
+    /// be in any case, and it may be the plural.
+    fn is_kind(&self, pattern: &str) -> bool {
+        let (group, name) = match pattern.rsplit_once('/') {
+            Some(parts) => parts,
+            None if pattern == "*" => ("*", "*"),
+            None => ("", pattern),
+        };
+        let is_named = |named: &str| !named.is_empty() && matches(name, named);
+
+        matches(group, self.group) && (is_named(self.kind) || is_named(self.resource))
+    }
+}
+
+// === impl Model ===
+
+impl Model {
+    /// Returns whether a finding may open, and its severity.
+    pub(crate) fn tuned(&self, code: FindingCode, subject: &Subject) -> Tuned {
+        let mut target = Target::of(subject);
+        if !self.settings.findings.is_empty() && target.resource.is_empty() {
+            let mut kinds = self.kinds.iter();
+            let kind =
+                kinds.find(|kind| *kind.group == *target.group && *kind.kind == *target.kind);
+            target.resource = kind.map_or("", |kind| &kind.resource);
+        }
+
+        let namespace = self.namespaces.get(target.namespace).map(|annotated| &**annotated);
+        tuned(&self.settings, code, &target, namespace)
+    }
+
+    /// Returns whether the annotations of an object, or the settings and its namespace, disable a
+    /// finding about it.
+    pub(crate) fn is_silenced(&self, slot: Slot, code: FindingCode, subject: &Subject) -> bool {
+        let hot = self.store.get(slot).and_then(|record| record.hot.as_ref());
+        let annotated = hot.and_then(|hot| hot.annotated.as_ref());
+        annotated.is_some_and(|annotated| annotated.ignores(code))
+            || !self.tuned(code, subject).enabled
+    }
+
+    /// Returns the deadline that the annotations of an object or of its namespace set.
+    pub(crate) fn annotated_deadline(
+        &self,
+        object: Option<&Annotated>,
+        namespace: &str,
+    ) -> Option<Span> {
+        annotations::deadline(object, self.namespaces.get(namespace).map(|annotated| &**annotated))
+    }
+
+    /// Replaces the settings.
+    pub(crate) fn settings_changed(&mut self, settings: Settings) {
+        if settings.annotations() != self.settings.annotations() {
+            // The sources start again, and list objects with other annotations.
+            self.watches.iter_mut().for_each(|watch| watch.reread = true);
+        }
+
+        self.settings = settings;
+        self.traces.set_limit(self.settings.limits.trace_bytes);
+        self.retune();
+    }
+
+    /// Judges everything again, because settings or annotations changed.
+    fn retune(&mut self) {
+        for (code, subject) in self.open_findings.subjects() {
+            match self.tuned(code, &subject) {
+                Tuned { enabled: false, .. } => self.open_findings.clear(self.now, code, &subject),
+                Tuned { severity, is_fixed, .. } => {
+                    self.open_findings.set_severity(code, &subject, severity, is_fixed);
+                }
+            }
+        }
+
+        self.review_everything();
+        for slot in self.reviews.objects.clone() {
+            if let Some(mut context) = self.context(slot) {
+                context.update_deadlines();
+            }
+        }
+
+        self.review_permissions();
+        self.review_sources();
+        self.review_namespaces();
+        self.review_containers();
+
+        for definition in self.definitions.values().cloned().collect::<Vec<_>>() {
+            self.review_definition(definition);
+        }
+    }
+
+    /// Opens the findings about invalid annotations of namespaces.
+    fn review_namespaces(&mut self) {
+        let now = self.now;
+        let invalid =
+            self.namespaces.iter().filter(|(_, annotated)| !annotated.problems.is_empty());
+        let invalid: Vec<(Subject, String)> = invalid
+            .map(|(name, annotated)| (namespace_subject(name), annotated.problems.join("; ")))
+            .collect();
+
+        for (subject, problem) in invalid {
+            let evidence = || Evidence::new().text("problem", problem);
+            self.raise(
+                subject,
+                Detection::new(now, FindingCode::ConfigInvalid, now, now, evidence),
+            );
+        }
+    }
+
+    /// Replaces the annotations of all namespaces.
+    pub(crate) fn namespaces_listed(&mut self, namespaces: Vec<NamespaceView>) {
+        self.sources.note_success(&SourceId::Namespaces, self.now);
+        let listed: BTreeSet<&str> =
+            namespaces.iter().map(|namespace| namespace.name.as_str()).collect();
+        self.retain_containers(|container| match container {
+            Container::Namespace(name) => listed.contains(name.as_str()),
+            Container::Definition(_) => true,
+        });
+
+        let gone = self.namespaces.keys().filter(|name| !listed.contains(name.as_str())).cloned();
+        let mut changed = false;
+        for name in gone.collect::<Vec<_>>() {
+            changed |= self.forget_namespace(&name);
+        }
+
+        self.teams.retain(|name, _| listed.contains(name.as_str()));
+        for namespace in namespaces {
+            changed |= self.take_namespace(namespace);
+        }
+
+        if changed {
+            self.retune();
+        }
+    }
+
+    /// Handles a change of a namespace's annotations.
+    pub(crate) fn namespace_seen(&mut self, namespace: NamespaceView) {
+        self.sources.note_success(&SourceId::Namespaces, self.now);
+        if self.take_namespace(namespace) {
+            self.retune();
+        }
+    }
+
+    /// Handles the deletion of a namespace.
+    pub(crate) fn namespace_gone(&mut self, name: &str) {
+        self.sources.note_success(&SourceId::Namespaces, self.now);
+        self.forget_container(&Container::Namespace(name.to_owned()));
+        self.note_team(name, "");
+
+        if self.forget_namespace(name) {
+            self.retune();
+        }
+    }
+
+    /// Takes the annotations of a namespace; returns whether they changed.
+    fn take_namespace(&mut self, namespace: NamespaceView) -> bool {
+        self.note_namespace(&namespace);
+        self.note_team(&namespace.name, &namespace.team);
+
+        let NamespaceView { name, annotations, .. } = namespace;
+        let Some(annotated) = Annotated::read(&annotations) else {
+            return self.forget_namespace(&name);
+        };
+        if self.namespaces.len() >= self.settings.limits.namespaces
+            && !self.namespaces.contains_key(&name)
+        {
+            self.count_dropped("namespaces");
+            return false;
+        }
+
+        let subject = namespace_subject(&name);
+        if annotated.problems.is_empty() {
+            self.open_findings.clear(self.now, FindingCode::ConfigInvalid, &subject);
+        } else {
+            let evidence = Evidence::new().text("problem", annotated.problems.join("; "));
+            let now = self.now;
+            self.raise(
+                subject,
+                Detection::new(now, FindingCode::ConfigInvalid, now, now, || evidence),
+            );
+        }
+
+        let earlier = self.namespaces.insert(name, annotated.clone());
+        earlier.as_ref() != Some(&annotated)
+    }
+
+    /// Forgets the annotations of a namespace; returns whether it had any.
+    fn forget_namespace(&mut self, name: &str) -> bool {
+        self.open_findings.clear(self.now, FindingCode::ConfigInvalid, &namespace_subject(name));
+        self.namespaces.remove(name).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests;
