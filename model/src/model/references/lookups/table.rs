@@ -1,5 +1,6 @@
 //! The table of all references, and the order in which their targets are looked up.
 
+pub(crate) use crate::model::world::limits::MAX_OUTPUTS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher as _;
 
@@ -13,8 +14,6 @@ use crate::time::{Span, Timestamp};
 pub(super) const STEP: Span = Span::secs(1);
 /// The time in which every reference is looked up once.
 const ROUND: Span = Span::mins(10);
-/// The maximum number of kinds and fields that are known to name what the operator creates.
-pub(crate) const MAX_OUTPUTS: usize = 1_000;
 /// The maximum number of references that one step looks up.
 pub(super) const MAX_STEP: usize = 256;
 
@@ -38,7 +37,7 @@ pub(crate) struct References {
     /// The reference that the round looks up next.
     cursor: Index,
     /// The number of references that wait for the round to look them up for the first time.
-    pub(super) unchecked: usize,
+    pub(crate) unchecked: usize,
     /// When the round looks up the next one.
     pub(super) round_due: Timestamp,
     /// Whether the round comes before the queue in the next step.
@@ -209,7 +208,7 @@ impl References {
     }
 
     /// Returns the next reference of the round; only unchecked ones while there are any.
-    pub(super) fn take_round(&mut self) -> Option<Index> {
+    pub(crate) fn take_round(&mut self) -> Option<Index> {
         let end = self.end();
         for _ in 0..end {
             let index = if self.cursor < end { self.cursor } else { 0 };
