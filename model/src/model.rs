@@ -29,20 +29,21 @@ use self::configuration::consumers::Configuration;
 use self::deletion::soft_deletion::SoftDeletions;
 use self::deletion::terminating_scopes::TerminatingScopes;
 use self::findings::open_findings::OpenFindings;
-pub use self::findings::tuning;
 use self::kube_events::KubeEvents;
 use self::operator::Operator;
-pub use self::operator::leases::LeaderElection;
 use self::output::recent_past::Points;
 use self::ownership::Ownership;
 use self::references::cross_namespace::CrossNamespace;
 use self::references::lookups::References;
-pub use self::status::reading;
 use self::traces::Traces;
 use self::visibility::definitions::Definitions;
 use self::world::World;
-pub use self::world::annotations as annotated;
 use crate::settings::Settings;
+
+pub use self::findings::tuning;
+pub use self::operator::leases::LeaderElection;
+pub use self::status::reading;
+pub use self::world::annotations as annotated;
 
 /// The model. [`Model::apply`] is its only input; [`Model::snapshot`], [`Model::finding_events`],
 /// [`Model::reference_events`], [`Model::traces`], [`Model::probes`] and [`Model::checkpoint`] are

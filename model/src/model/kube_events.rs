@@ -4,14 +4,14 @@
 
 mod reasons;
 
-use crate::model::world::World;
-use crate::model::world::limits::Limit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use self::reasons::{is_of_kubernetes, is_word};
+use crate::model::world::World;
 use crate::model::world::kinds::OTHER;
-use crate::observation::{EventView, ObjectKey, SourceId, WatchId};
+use crate::model::world::limits::Limit;
+use crate::observation::{EventView, ObjectKey};
 use crate::snapshot::{EventReason, ExplainedEvent};
 use crate::time::Timestamp;
 

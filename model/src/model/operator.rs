@@ -21,10 +21,6 @@ mod review; // collects all conclusions
 mod scaled_to_zero; // while it is scaled to zero
 mod trends; // signals that may grow without end
 
-use crate::model::findings::open_findings::OpenFindings;
-use crate::model::traces::Traces;
-use crate::model::world::World;
-use crate::model::world::limits::Limit;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -39,6 +35,10 @@ use self::recovery::Recovery;
 use self::revisions::Revisions;
 use self::trends::Trends;
 use crate::finding::{FindingCode, Subject};
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::traces::Traces;
+use crate::model::world::World;
+use crate::model::world::limits::Limit;
 use crate::observation::{
     Answer, Cause, Framework, InstanceName, MetricsView, OperatorView, PodView, ProcessView,
     ProfileKind, ProfileView, SourceId,

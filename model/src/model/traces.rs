@@ -4,13 +4,12 @@
 //! nobody can read before the object converges would not help. The rest of the obligation is a
 //! trace of its own. If nobody wants traces, nothing is kept.
 
-use crate::model::world::World;
-use crate::model::world::limits::Limit;
-pub(crate) use crate::model::world::limits::MAX_STEPS;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash as _, Hasher as _};
 
 use crate::model::Model;
+use crate::model::world::World;
+use crate::model::world::limits::Limit;
 use crate::model::world::store::{self, Slot};
 use crate::observation::{EventView, Role};
 use crate::reference::ObjectName;
@@ -20,6 +19,8 @@ use crate::trace::{
     Measured, OperatorChange, StepKind, Trace, TraceCause, TraceEvent, TraceKey, TraceLink,
     TracePart, TraceStep,
 };
+
+pub(crate) use crate::model::world::limits::MAX_STEPS;
 
 mod ends; // begins and ends traces
 mod kube_events; // Kubernetes Events of the object

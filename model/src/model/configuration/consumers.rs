@@ -4,17 +4,18 @@
 //! Most of these objects are watched, because the operator creates them. loopwatch reads the
 //! metadata of all others now and then.
 
-use crate::model::world::World;
-use crate::model::world::limits::Limit;
-pub(crate) use crate::model::world::limits::MAX_CONSUMERS;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::world::World;
 use crate::model::world::data_writes::{DataWrite, Written};
+use crate::model::world::limits::Limit;
 use crate::model::world::lookups::{ASK_AGAIN, Existence};
 use crate::model::world::store::Slot;
 use crate::model::world::timers::Timer;
 use crate::observation::{ObjectAddress, ObjectView, Role, StartupRead};
 use crate::time::{Span, Timestamp};
+
+pub(crate) use crate::model::world::limits::MAX_CONSUMERS;
 
 /// The workloads and what they read.
 #[derive(Debug, Default)]

@@ -6,15 +6,14 @@
 //! Pods it is not known, so they prove nothing. A hash of the configuration in the Pod template
 //! needs no rule of its own: with a new hash, the Pods are new, too.
 
-use crate::model::configuration::consumers::Configuration;
-use crate::model::findings::open_findings::OpenFindings;
-use crate::model::world::World;
 use std::collections::BTreeMap;
 
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::model::configuration::consumers::{Stale, kind};
+use crate::model::configuration::consumers::{Configuration, Stale, kind};
 use crate::model::findings::detection::Detection;
+use crate::model::findings::open_findings::OpenFindings;
 use crate::model::status::reading::Verdict;
+use crate::model::world::World;
 use crate::model::world::data_writes::Written;
 use crate::model::world::lookups::{ASK_AGAIN, Existence};
 use crate::model::world::store::{self, Slot};

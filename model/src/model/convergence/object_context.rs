@@ -1,10 +1,9 @@
 //! The context in which one object is judged, and the update that a new version of it brings.
 
-use crate::model::World;
-use crate::model::findings::tuning;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::model::World;
 use crate::model::status::reading::{Acknowledged, Verdict};
 use crate::model::traces::Traces;
 use crate::model::world::intern::{ConditionSet, Interner};

@@ -5,8 +5,7 @@
 //! not done its work yet. Otherwise, silence may be all that the operator ever says, so it opens no
 //! finding and is never late.
 
-use crate::model::convergence::object_context;
-use crate::model::convergence::object_context::{ObjectContext, Restored};
+use crate::model::convergence::object_context::{self, ObjectContext, Restored};
 use crate::model::status::coverage::{Expected, Silence, Voice};
 use crate::model::status::reading::{self, Reading, Reason, Verdict};
 use crate::model::traces::Traces;

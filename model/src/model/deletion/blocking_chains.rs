@@ -4,12 +4,12 @@
 //! The search follows the ownership graph. Dependents of objects that the model does not watch are
 //! read on demand, once an object above them is in doubt.
 
-use crate::model::deletion::stuck;
-use crate::model::operator::Operator;
-use crate::model::world::World;
 use std::collections::BTreeSet;
 
 use crate::finding::FindingCode;
+use crate::model::deletion::stuck;
+use crate::model::operator::Operator;
+use crate::model::world::World;
 use crate::model::world::finalizer_actors::{self, FOREGROUND};
 use crate::model::world::store::{self, Record, Slot};
 use crate::observation::{Dependent, ObjectAddress};

@@ -1,6 +1,5 @@
 //! Finalizers: which actor should remove each one, and how long that usually takes.
 
-use crate::model::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -8,6 +7,7 @@ use crate::checkpoint::FinalizerMemory;
 use crate::model::convergence::object_context::ObjectContext;
 use crate::model::convergence::writers;
 use crate::model::operator::controllers;
+use crate::model::world::World;
 use crate::model::world::finalizer_actors::{self, Actor, FinalizerWriters, MAX_WRITERS};
 use crate::model::world::kinds::durations::Durations;
 use crate::model::world::kinds::{FinalizerWaits, Kind};

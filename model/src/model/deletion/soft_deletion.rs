@@ -1,17 +1,18 @@
 //! Soft deletion: objects that annotations mark as deleted, although they still exist.
 
-use crate::model::findings::open_findings::OpenFindings;
-use crate::model::world::World;
-use crate::model::world::limits::Limit;
-pub(crate) use crate::model::world::limits::MAX_SOFT_DELETED;
 use std::collections::BTreeMap;
 
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::world::World;
+use crate::model::world::limits::Limit;
 use crate::model::world::store::Slot;
 use crate::observation::ObjectView;
 use crate::snapshot::{SoftDeletePhase, SoftDeleteSummary};
 use crate::time::Timestamp;
+
+pub(crate) use crate::model::world::limits::MAX_SOFT_DELETED;
 
 /// The first number that is a time in milliseconds, not in seconds.
 const MILLISECONDS_FROM: i64 = 100_000_000_000;

@@ -4,8 +4,7 @@
 
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::convergence::object_context;
-use crate::model::deletion::blocking_chains;
-use crate::model::deletion::blocking_chains::{Blocker, READ_AGAIN, STANDSTILL};
+use crate::model::deletion::blocking_chains::{self, Blocker, READ_AGAIN, STANDSTILL};
 use crate::model::deletion::finalizers;
 use crate::model::findings::detection::Detection;
 use crate::model::operator::Operator;

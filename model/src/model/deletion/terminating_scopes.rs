@@ -4,21 +4,18 @@
 //! Only watched objects count: the loopwatch of every operator sees the namespace, but only the one
 //! whose objects block it reports that.
 
-use crate::model::deletion::stuck;
-use crate::model::findings::open_findings::OpenFindings;
-use crate::model::operator::Operator;
-use crate::model::world::World;
-use crate::model::world::limits::Limit;
-use crate::model::world::limits::MAX_TERMINATING_SCOPES;
-use crate::model::world::subjects;
 use std::collections::BTreeMap;
 
 use crate::finding::{Evidence, FindingCode, Subject, Value};
+use crate::model::deletion::stuck;
 use crate::model::findings::detection::Detection;
-use crate::model::world::finalizer_actors;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::operator::Operator;
+use crate::model::world::limits::{Limit, MAX_TERMINATING_SCOPES};
 use crate::model::world::sight::Sight;
 use crate::model::world::store::Slot;
 use crate::model::world::timers::Timer;
+use crate::model::world::{World, finalizer_actors, subjects};
 use crate::observation::{Condition, ConditionStatus, DefinitionView, NamespaceView, SourceId};
 use crate::time::{Span, Timestamp};
 

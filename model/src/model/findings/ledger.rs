@@ -4,11 +4,10 @@ use crate::finding::{Evidence, FindingCode, Subject, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::{OpenFindings, Raised, Report};
 use crate::model::findings::tuning::{self, Tuned};
-use crate::model::world::World;
 use crate::model::world::kinds::{Watch, WatchNamespace};
 use crate::model::world::limits::Limit;
-use crate::model::world::subjects;
 use crate::model::world::timers::Timer;
+use crate::model::world::{World, subjects};
 use crate::observation::{Role, SourceId};
 use crate::time::Span;
 

@@ -10,7 +10,6 @@
 
 mod explanations; // which findings explain which, and from when on each alerts
 
-use crate::model::world::limits::MAX_FINDING_EVENTS;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use self::explanations::can_alert;
@@ -19,6 +18,7 @@ use crate::finding::{
     Severity, Subject,
 };
 use crate::model::findings::past_events::PastEvents;
+use crate::model::world::limits::MAX_FINDING_EVENTS;
 use crate::time::{Span, Timestamp};
 
 /// The findings that are open or wait for room.

@@ -1,18 +1,13 @@
 //! Tuning: which findings may open about a subject, and with which severity, according to the
 //! settings and to the annotations of objects and namespaces.
 
-use crate::model::findings::open_findings::OpenFindings;
-use crate::model::world::World;
-use crate::model::world::subjects;
-use std::collections::BTreeSet;
-
 use crate::finding::{Evidence, FindingCode, Severity, Subject};
 use crate::model::findings::detection::Detection;
-use crate::model::world::annotations::{self, Annotated};
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::world::annotations::Annotated;
 use crate::model::world::store::Slot;
-use crate::observation::{NamespaceView, SourceId};
+use crate::model::world::{World, subjects};
 use crate::settings::{ALL_FINDINGS, FindingRule, Selector, Settings};
-use crate::time::Span;
 
 /// The properties of a subject that rules select by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

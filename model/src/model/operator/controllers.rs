@@ -7,11 +7,11 @@
 //! none runs. A lease is as old as the time since loopwatch saw it renewed, so it survives its
 //! holder; any other controller without a lease never counts as absent.
 
-use crate::model::operator::Operator;
-use crate::model::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checkpoint::SeenLease;
+use crate::model::operator::Operator;
+use crate::model::world::World;
 use crate::observation::{GENERIC_MANAGERS, LeaseView, pod_of_holder};
 use crate::time::{Span, Timestamp};
 

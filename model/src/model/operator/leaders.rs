@@ -1,9 +1,5 @@
 //! The operator's leases: whether anybody leads, and how often the leader changes.
 
-use crate::model::operator::Operator;
-use crate::model::operator::health;
-use crate::model::traces::Traces;
-use crate::model::world::World;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::checkpoint::SeenLease;
@@ -11,6 +7,9 @@ use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::operator::pods::{PodsSay, has_ended};
 use crate::model::operator::review::Verdicts;
+use crate::model::operator::{Operator, health};
+use crate::model::traces::Traces;
+use crate::model::world::World;
 use crate::observation::{LeaseView, OperatorView, PodView, pod_of_holder};
 use crate::time::{Span, Timestamp};
 use crate::trace::OperatorChange;

@@ -3,17 +3,18 @@
 //! Operators write `renewTime` by their own clocks, so a lease is as old as the time since
 //! loopwatch saw `renewTime` change.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::operator::Operator;
 use crate::model::traces::Traces;
 use crate::model::world::World;
 use crate::model::world::limits::Limit;
-pub(crate) use crate::model::world::limits::MAX_LEASES;
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::observation::{LeaseView, PodView, SourceId};
 use crate::snapshot::LeaseRow;
 use crate::time::{Span, Timestamp};
+
+pub(crate) use crate::model::world::limits::MAX_LEASES;
 
 /// The time without a renewal after which a lease has no holder. Replicas wait much shorter before
 /// they take over.

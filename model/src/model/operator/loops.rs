@@ -2,17 +2,14 @@
 //! at a scrape, so that nothing opens between two scrapes. Of several replicas, only the leader is
 //! judged: a standby without work is healthy.
 
-use crate::model::operator::Operator;
-use crate::model::operator::reconciled;
-use crate::model::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Evidence, FindingCode, Subject, Value};
-use crate::model::Model;
 use crate::model::findings::detection::Detection;
-use crate::model::operator::Instance;
 use crate::model::operator::history::{History, Loop, STALE_AFTER, fresh_until, kept_until};
 use crate::model::operator::review::Verdicts;
+use crate::model::operator::{Instance, Operator, reconciled};
+use crate::model::world::World;
 use crate::observation::{ControllerView, InstanceName, Role};
 use crate::snapshot::ObjectState;
 use crate::time::{Span, Timestamp};

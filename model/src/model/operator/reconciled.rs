@@ -1,11 +1,11 @@
 //! Which kind each controller of the operator reconciles, according to its name. Frameworks name a
 //! controller after its kind by default, and people mostly add only a word.
 
-use crate::model::operator::Operator;
-use crate::model::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::Subject;
+use crate::model::operator::Operator;
+use crate::model::world::World;
 use crate::model::world::kinds::Kind;
 use crate::observation::Role;
 

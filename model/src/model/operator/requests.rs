@@ -1,14 +1,14 @@
 //! The verdicts about the operator's requests to the API server. client-go counts them by status
 //! code only, so nothing shows which permission a denied request lacked.
 
-use crate::model::operator::Operator;
-use crate::model::world::World;
 use std::collections::BTreeSet;
 
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
+use crate::model::operator::Operator;
 use crate::model::operator::history::{Window, fresh_until};
 use crate::model::operator::review::Verdicts;
+use crate::model::world::World;
 use crate::time::{Span, Timestamp};
 
 /// The number of half minutes within the window in which requests must have been denied. An

@@ -1,13 +1,13 @@
 //! The review of the operator: collects the conclusions of all detectors about it, opens and closes
 //! the findings, and sets the timer.
 
-use crate::model::findings::open_findings::OpenFindings;
-use crate::model::operator::Operator;
-use crate::model::world::World;
 use std::collections::BTreeSet;
 
 use crate::finding::{FindingCode, Subject};
 use crate::model::findings::detection::Detection;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::operator::Operator;
+use crate::model::world::World;
 use crate::model::world::timers::Timer;
 use crate::observation::InstanceName;
 use crate::time::Timestamp;

@@ -5,10 +5,10 @@
 //! remembers one earlier revision: during a rollout, the lead may go back and forth between the
 //! two.
 
-use crate::model::operator::Operator;
-use crate::model::world::World;
 use std::collections::VecDeque;
 
+use crate::model::operator::Operator;
+use crate::model::world::World;
 use crate::model::world::kinds::Kind;
 use crate::observation::{PodView, Revision, Role, pod_of_holder};
 use crate::snapshot::{EarlierRevisions, OperatorSummary, RevisionTotals};

@@ -9,15 +9,15 @@ mod collector; // garbage collection
 mod detectors; // the findings
 mod signals; // of a process, from the kernel and from its metrics
 
-use crate::model::findings::open_findings::OpenFindings;
-use crate::model::operator::Operator;
-use crate::model::world::World;
 use std::collections::BTreeMap;
 
 use self::baseline::{Baseline, Marks};
 use self::collector::Collector;
 use self::signals::Signals;
 use crate::finding::Subject;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::operator::Operator;
+use crate::model::world::World;
 use crate::observation::{Probe, ProfileKind, ProfileView};
 use crate::snapshot::{ProfileSummary, TrendSignal, TrendSummary};
 use crate::time::{Span, Timestamp};

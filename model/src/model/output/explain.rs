@@ -1,12 +1,11 @@
 //! Explains one object: everything that the model knows about it, for people.
 
-use crate::model::deletion::finalizers;
-use crate::model::deletion::stuck;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::finding::{Finding, FindingId, Subject};
 use crate::model::Model;
+use crate::model::deletion::{finalizers, stuck};
 use crate::model::operator::controllers::Liveness;
 use crate::model::output::family_tree;
 use crate::model::output::snapshot::deletion_verdict;

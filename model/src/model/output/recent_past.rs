@@ -4,12 +4,12 @@
 //! beyond that instant, because until then nothing has changed. No timer is necessary, and the
 //! points do not depend on when ticks arrive.
 
-use crate::model::findings::open_findings::OpenFindings;
-use crate::model::world::World;
 use std::collections::VecDeque;
 
 use crate::finding::Severity;
 use crate::model::Model;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::world::World;
 use crate::observation::Role;
 use crate::snapshot::{ObjectState, PAST_POINTS, PastPoint, RecentPast};
 use crate::time::{Span, Timestamp};

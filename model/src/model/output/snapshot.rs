@@ -1,18 +1,16 @@
 //! Makes snapshots. A snapshot is a copy, so an exporter does not block the model while it writes.
 
-use crate::model::deletion::finalizers;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use crate::finding::{Finding, FindingCode, Severity, Subject};
 use crate::model::Model;
+use crate::model::deletion::finalizers;
 use crate::model::status::reading;
 use crate::model::world::kinds::{FinalizerWaits, Kind, Watch};
 use crate::model::world::store::{HotRecord, Record, Slot, uid_text};
 use crate::snapshot::{
     Cursor, DeletionRow, DeletionVerdict, FinalizerSummary, Health, KindSummary, MAX_DELETIONS,
-    NamespaceTotals, ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot,
-    WatchSummary,
+    ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot, WatchSummary,
 };
 use crate::time::Timestamp;
 

@@ -5,16 +5,15 @@
 //! reference is mostly an event and not a state. Its finding stays open for `hazard_kept_for`, also
 //! after the child is gone, and says when that happened.
 
-use crate::model::findings::open_findings::OpenFindings;
-use crate::model::findings::tuning;
-use crate::model::ownership::Ownership;
-use crate::model::world::World;
-use crate::model::world::limits::Limit;
-use crate::model::world::limits::MAX_BAD_OWNERS;
 use std::collections::BTreeMap;
 
 use crate::finding::{Evidence, FindingCode, FindingId, Subject, Value};
 use crate::model::findings::detection::Detection;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::findings::tuning;
+use crate::model::ownership::Ownership;
+use crate::model::world::World;
+use crate::model::world::limits::{Limit, MAX_BAD_OWNERS};
 use crate::model::world::store::Slot;
 use crate::model::world::timers::Timer;
 use crate::reference::{ObjectName, ReferenceChange, ReferenceForm};

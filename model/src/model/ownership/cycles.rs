@@ -1,12 +1,12 @@
 //! Cycles of owners.
 
-use crate::model::findings::open_findings::OpenFindings;
-use crate::model::ownership::Ownership;
-use crate::model::world::World;
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::finding::{Evidence, FindingCode, Value};
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::ownership::Ownership;
 use crate::model::ownership::bad_owners::Hazard;
+use crate::model::world::World;
 use crate::model::world::store::{NO_UID, Slot};
 use crate::snapshot::OwnerHazard;
 

@@ -6,24 +6,25 @@
 //! operator has objects of its own, and some outlive their owners on purpose. An object is an
 //! orphan only if it stays so for `orphan_after`, and a live read confirms it.
 
-use crate::model::findings::open_findings::OpenFindings;
-use crate::model::ownership::Ownership;
-use crate::model::world::World;
-use crate::model::world::limits::Limit;
-pub(crate) use crate::model::world::limits::MAX_CANDIDATES;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::convergence::writers;
 use crate::model::findings::detection::Detection;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::ownership::Ownership;
 use crate::model::ownership::logical_owners::{LogicalOwner, Presence};
+use crate::model::world::World;
 use crate::model::world::kinds::Watch;
+use crate::model::world::limits::Limit;
 use crate::model::world::lookups::{ASK_AGAIN, Existence, Urgency};
 use crate::model::world::owner_graph::Owner;
 use crate::model::world::sight::Sight;
 use crate::model::world::store::Slot;
 use crate::observation::{ObjectAddress, ObjectView, Role, is_built_in_group};
 use crate::time::{Span, Timestamp};
+
+pub(crate) use crate::model::world::limits::MAX_CANDIDATES;
 
 /// The objects that may be orphans.
 #[derive(Debug, Default)]

@@ -5,19 +5,17 @@
 //! deletion, its children wait for the garbage collector. Such a reference is in doubt. After a
 //! while, a live read of the owner decides; one that fails decides nothing.
 
-use crate::model::findings::open_findings::OpenFindings;
-use crate::model::ownership::Ownership;
-use crate::model::ownership::owner_references;
-use crate::model::world::World;
-use crate::model::world::limits::Limit;
-use crate::model::world::limits::MAX_UNVERIFIED_OWNERS;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{FindingCode, Subject};
 use crate::model::convergence::writers;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::ownership::Ownership;
 use crate::model::ownership::bad_owners::{Hazard, code};
 use crate::model::ownership::orphans::TRY_AGAIN;
-use crate::model::ownership::owner_references::{LOOK_AGAIN, Links, OwnerFacts};
+use crate::model::ownership::owner_references::{self, LOOK_AGAIN, Links, OwnerFacts};
+use crate::model::world::World;
+use crate::model::world::limits::{Limit, MAX_UNVERIFIED_OWNERS};
 use crate::model::world::lookups::{ASK_AGAIN, Existence, Urgency};
 use crate::model::world::store::{Slot, uid_text};
 use crate::model::world::timers::Timer;

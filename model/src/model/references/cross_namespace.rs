@@ -5,17 +5,14 @@
 //! just been created. Only references that cross namespaces are kept, because most objects have
 //! none.
 
-use crate::model::world::World;
-use crate::model::world::limits::Limit;
-use crate::model::world::limits::MAX_CROSS_REFERENCES;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
+use crate::model::world::World;
 use crate::model::world::intern::Symbol;
+use crate::model::world::limits::{Limit, MAX_CROSS_REFERENCES};
 use crate::model::world::store::{self, Slot};
 use crate::observation::{ObjectView, Reference};
-use crate::reference::{
-    ObjectName, ReferenceChange, ReferenceEvent, ReferenceEventId, ReferenceForm,
-};
+use crate::reference::{ObjectName, ReferenceChange, ReferenceForm};
 use crate::time::Span;
 
 /// How old an object may be when the watch shows it for the first time. An older one has just come

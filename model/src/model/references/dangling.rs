@@ -6,17 +6,15 @@
 //! cause of anything; the same holds for all objects of the kind. A field whose targets are absent
 //! for several objects that have converged is an output, too, or not needed.
 
-use crate::model::convergence::object_context;
-use crate::model::findings::open_findings::OpenFindings;
-use crate::model::references::lookups::References;
-use crate::model::references::targets;
-use crate::model::world::World;
 use std::collections::BTreeMap;
 
 use crate::finding::{Evidence, FindingCode, Value};
+use crate::model::convergence::object_context;
 use crate::model::findings::detection::Detection;
-use crate::model::references::lookups::{Index, Lookup, State, seconds};
-use crate::model::references::targets::Watched;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::references::lookups::{Index, Lookup, References, State, seconds};
+use crate::model::references::targets::{self, Watched};
+use crate::model::world::World;
 use crate::model::world::lookups::{ASK_AGAIN, Existence};
 use crate::model::world::owner_graph::Owner;
 use crate::model::world::sight::Sight;

@@ -6,21 +6,20 @@
 
 mod table;
 
+use self::table::{MAX_STEP, STEP};
 use crate::model::convergence::writers;
 use crate::model::findings::open_findings::OpenFindings;
-use crate::model::references::targets;
-use crate::model::references::targets::is_known_output;
+use crate::model::references::targets::{self, is_known_output};
 use crate::model::world::World;
 use crate::model::world::intern::Symbol;
 use crate::model::world::limits::Limit;
-pub(crate) use crate::model::world::limits::MAX_REFERENCES;
 use crate::model::world::store::Slot;
 use crate::model::world::timers::Timer;
 use crate::observation::{ObjectAddress, ObjectView, Role};
 use crate::time::Span;
 
 pub(crate) use self::table::{Held, Index, MAX_OUTPUTS, References, State, seconds};
-use self::table::{MAX_STEP, STEP};
+pub(crate) use crate::model::world::limits::MAX_REFERENCES;
 
 /// The maximum number of field managers of an operator that are remembered per kind.
 const MAX_WRITERS: usize = 8;

@@ -24,12 +24,12 @@ mod counts;
 mod parts; // verdicts in lists
 mod remembered; // what the model keeps of the status of an object at rest
 
+use self::signals::{Signal, worst};
 use crate::observation::{Condition, ConditionStatus, ObjectView, StatusShape};
 use crate::time::{Span, Timestamp};
 
 pub(crate) use self::remarks::observed_generation;
 pub(crate) use self::remembered::signal as remembered_signal;
-use self::signals::{Signal, worst};
 
 /// The time within which an operator writes the conditions of a run that has ended.
 const WRITTEN_WITHIN: Span = Span::mins(1);

@@ -3,9 +3,7 @@
 
 use crate::model::Model;
 use crate::model::steps::kinds;
-use crate::model::visibility::lists;
-use crate::model::visibility::sources;
-use crate::model::visibility::unreadable;
+use crate::model::visibility::{lists, sources, unreadable};
 use crate::model::world::timers::Timer;
 use crate::observation::{Answer, Observation, Probe, SourceId, WatchId};
 use crate::time::Timestamp;

@@ -51,10 +51,8 @@ impl Model {
     }
 }
 
-use crate::finding::FindingCode;
-use crate::finding::Subject;
+use crate::finding::{FindingCode, Subject};
 use crate::model::Model;
 use crate::model::deletion::terminating_scopes::TerminatingScope;
 use crate::model::visibility::definitions;
-use crate::observation::DefinitionView;
-use crate::observation::StatusSchema;
+use crate::observation::{DefinitionView, StatusSchema};

@@ -5,16 +5,15 @@
 //! change, or there is room for findings again. It adds only subjects with something to decide, so
 //! the cost follows the change.
 
-use crate::model::convergence::object_context;
-use crate::model::steps::kinds;
-use crate::model::world::limits::Limit;
 use std::collections::BTreeSet;
 
 use crate::finding::FindingId;
 use crate::model::Model;
+use crate::model::convergence::object_context;
+use crate::model::steps::kinds;
 use crate::model::world::kinds::Watch;
+use crate::model::world::limits::Limit;
 use crate::model::world::store::Slot;
-use crate::model::world::timers::Timer;
 
 impl Model {
     /// Ends a step: reviews what is due for a review, and settles the findings.

@@ -2,8 +2,7 @@
 //! relations between owners and children, or between objects and their operator, would belong here,
 //! too.
 
-use crate::finding::{Evidence, FindingCode, Subject, Value};
-use crate::model::Model;
+use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::world::World;

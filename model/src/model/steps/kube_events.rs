@@ -24,9 +24,6 @@ impl Model {
     }
 }
 
-use crate::model::Model;
-use crate::model::kube_events;
 use crate::model::world::limits::Limit;
-use crate::observation::EventView;
-use crate::observation::SourceId;
-use crate::observation::WatchId;
+use crate::model::{Model, kube_events};
+use crate::observation::{EventView, SourceId, WatchId};

@@ -1,19 +1,18 @@
 //! How an object enters the model, and leaves it.
 
-use crate::model::convergence::object_context;
-use crate::model::convergence::workloads;
-use crate::model::deletion::blocking_chains;
-use crate::model::steps::review;
-use crate::model::world::World;
-use crate::model::world::limits::Limit;
 use std::sync::Arc;
 
 use crate::model::Model;
-use crate::model::convergence::object_context::ObjectContext;
+use crate::model::convergence::object_context::{self, ObjectContext};
+use crate::model::convergence::workloads;
+use crate::model::deletion::blocking_chains;
 use crate::model::status::coverage::{Silence, Voice};
 use crate::model::status::reading::{Reason, Verdict};
+use crate::model::steps::review;
+use crate::model::world::World;
 use crate::model::world::intern::Symbol;
 use crate::model::world::kinds::OTHER;
+use crate::model::world::limits::Limit;
 use crate::model::world::shared_values::Symbols;
 use crate::model::world::store::{self, Flag, Flags, Record, Slot};
 use crate::model::world::timers::Timer;

@@ -1,14 +1,13 @@
-use crate::finding::Evidence;
-use crate::finding::FindingCode;
+use std::collections::BTreeSet;
+
+use crate::finding::{Evidence, FindingCode};
 use crate::model::Model;
 use crate::model::annotated::Annotated;
 use crate::model::deletion::terminating_scopes::TerminatingScope;
 use crate::model::findings::detection::Detection;
 use crate::model::world::limits::Limit;
 use crate::model::world::subjects;
-use crate::observation::NamespaceView;
-use crate::observation::SourceId;
-use std::collections::BTreeSet;
+use crate::observation::{NamespaceView, SourceId};
 
 impl Model {
     /// Replaces the annotations of all namespaces.

@@ -3,8 +3,7 @@
 
 use crate::finding::FindingCode;
 use crate::model::Model;
-use crate::model::convergence::object_context;
-use crate::model::convergence::object_context::ObjectContext;
+use crate::model::convergence::object_context::{self, ObjectContext};
 use crate::model::convergence::workloads;
 use crate::model::deletion::stuck;
 use crate::model::findings::detection::Detection;

@@ -1,22 +1,20 @@
 //! A new version of an object, for every part of the model that depends on it.
 
-use crate::model::convergence::object_context;
-use crate::model::deletion::blocking_chains;
-use crate::model::findings::open_findings::OpenFindings;
-use crate::model::findings::tuning;
-use crate::model::ownership::orphans;
-use crate::model::world::World;
-use crate::model::world::limits::Limit;
 use std::sync::Arc;
 
 use crate::finding::FindingCode;
 use crate::model::Model;
 use crate::model::convergence::compare::about_earlier;
-use crate::model::convergence::object_context::{ObjectContext, Restored, Update};
+use crate::model::convergence::object_context::{self, ObjectContext, Restored, Update};
 use crate::model::convergence::writers;
+use crate::model::deletion::blocking_chains;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::ownership::orphans;
 use crate::model::status::reading::{self, Acknowledged, Reading, Verdict};
+use crate::model::world::World;
 use crate::model::world::annotations::Annotated;
 use crate::model::world::intern::Symbol;
+use crate::model::world::limits::Limit;
 use crate::model::world::shared_values::Symbols;
 use crate::model::world::store::{Flag, Slot, Unconverged};
 use crate::observation::{ObjectView, Role};

@@ -4,10 +4,8 @@
 //!
 //! This file is the tour of one version; the parts are listed in the order in which it passes them.
 
-use crate::finding::Subject;
 use crate::model::Model;
-use crate::model::convergence::silent_status;
-use crate::model::convergence::workloads;
+use crate::model::convergence::{silent_status, workloads};
 use crate::model::references::cross_namespace;
 use crate::model::steps::lifetime;
 use crate::model::visibility::lists;

@@ -124,18 +124,13 @@ impl Model {
     }
 }
 
+use std::collections::BTreeSet;
+
 use crate::finding::FindingCode;
 use crate::model::Model;
 use crate::model::convergence::silent_status;
-use crate::model::visibility::lists;
-use crate::model::visibility::sources;
-use crate::model::world::store;
-use crate::model::world::subjects;
+use crate::model::visibility::{lists, sources};
 use crate::model::world::timers::Timer;
-use crate::observation::Role;
-use crate::observation::SourceId;
-use crate::observation::WatchId;
-use crate::observation::WatchedKind;
-use crate::observation::Why;
+use crate::model::world::{store, subjects};
+use crate::observation::{Role, SourceId, WatchId, WatchedKind, Why};
 use crate::snapshot::Outcome;
-use std::collections::BTreeSet;

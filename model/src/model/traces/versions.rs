@@ -1,17 +1,17 @@
 //! Adds what versions of objects show to traces: links, conditions, and children that get ready.
 
-use crate::model::traces::Traces;
-use crate::model::world::World;
 use std::collections::BTreeSet;
 
-use crate::model::traces::{CONTEXTS, MAX_OWNERS, OWNERS, OpenStep, name_of};
-pub(crate) use crate::model::world::shared_values::MAX_CONDITIONS;
+use crate::model::traces::{CONTEXTS, MAX_OWNERS, OWNERS, OpenStep, Traces, name_of};
+use crate::model::world::World;
 use crate::model::world::store::Slot;
 use crate::observation::{Condition, ObjectView};
 use crate::reference::ObjectName;
 use crate::snapshot::ObjectState;
 use crate::time::Span;
 use crate::trace::{StepKind, TraceKey, TraceLink, TracePart};
+
+pub(crate) use crate::model::world::shared_values::MAX_CONDITIONS;
 
 impl Traces {
     /// Adds a version of an object to its trace and to those of its owners.

@@ -1,12 +1,12 @@
 //! Custom resource definitions without a status subresource, and the finding about them.
 
+use std::collections::BTreeMap;
+
 use crate::finding::{Evidence, FindingCode, Subject};
-use crate::model::deletion::terminating_scopes::TerminatingScope;
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::world::World;
 use crate::observation::{DefinitionView, StatusSchema};
-use std::collections::BTreeMap;
 
 /// The definitions without a status subresource.
 #[derive(Debug, Default)]

@@ -1,18 +1,13 @@
 //! Watches: discovery of kinds, lists and audits.
 
-use crate::model::findings::open_findings::OpenFindings;
-use crate::model::world::World;
-use crate::model::world::subjects;
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
-use crate::model::world::kinds::{Kind, OTHER, PendingCount, REMEMBERED_FOR, Watch};
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::world::kinds::{PendingCount, REMEMBERED_FOR};
 use crate::model::world::store::{self, Flag, Slot};
 use crate::model::world::timers::Timer;
-use crate::observation::{Answer, Probe, Role, SourceId, WatchId, WatchedKind, Why};
-use crate::snapshot::{NamespaceTotals, Outcome};
+use crate::model::world::{World, subjects};
+use crate::observation::{Answer, Probe, SourceId, WatchId};
 use crate::time::Span;
 
 /// The shortest time between two audits. Without one, the timer of an audit that cannot be made

@@ -5,14 +5,12 @@
 //! source may drop a probe, so the model asks again when a detector still needs the answer after
 //! [`ASK_AGAIN`].
 
-use crate::model::world::World;
-use crate::model::world::limits::Limit;
-use crate::model::world::limits::MAX_LOOKUPS;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::model::Model;
+use crate::model::world::World;
 use crate::model::world::data_writes::DataWrite;
+use crate::model::world::limits::{Limit, MAX_LOOKUPS};
 use crate::model::world::store::{self, Slot};
 use crate::model::world::timers::Timer;
 use crate::observation::{Answer, Cause, Dependent, ObjectAddress, ObjectView, Probe, WatchId};

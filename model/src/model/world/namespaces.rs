@@ -2,11 +2,11 @@
 //! deleted, and the teams for the alerts about objects in them. The sources report the value of one
 //! label of each namespace as its team, if the configuration names one.
 
-use crate::model::world::World;
-use crate::model::world::limits::Limit;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::world::World;
 use crate::model::world::annotations::{self, Annotated};
+use crate::model::world::limits::Limit;
 use crate::snapshot::Health;
 use crate::time::Span;
 

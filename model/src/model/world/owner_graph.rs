@@ -4,12 +4,12 @@
 //! is deleted and created again has another UID. Owners that loopwatch does not watch have edges,
 //! too.
 
-use crate::model::world::World;
 use std::collections::{BTreeSet, HashMap, VecDeque};
-
-use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher as _;
 
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use crate::model::world::World;
 use crate::model::world::intern::Symbol;
 use crate::model::world::store::{self, Flag, Record, Slot, Store};
 use crate::observation::{ObjectAddress, ObjectView, OwnerReference};

@@ -1,19 +1,18 @@
 //! The texts and lists that an object shares with others: its phase, its conditions and its
 //! finalizers.
 
-use crate::model::world::World;
-use crate::model::world::intern::Interner;
-use crate::model::world::limits::Limit;
-pub(crate) use crate::model::world::limits::MAX_CONDITIONS;
-use crate::model::world::limits::MAX_INTERNED;
 use std::sync::Arc;
 
 use crate::model::convergence::transitions::condition_set;
 use crate::model::status::reading;
-use crate::model::world::intern::{ConditionSet, Symbol};
+use crate::model::world::World;
+use crate::model::world::intern::{ConditionSet, Interner, Symbol};
 use crate::model::world::kinds::OTHER;
+use crate::model::world::limits::{Limit, MAX_INTERNED};
 use crate::model::world::store::{Record, Slot};
 use crate::observation::ObjectView;
+
+pub(crate) use crate::model::world::limits::MAX_CONDITIONS;
 
 /// The texts and lists that objects share.
 #[derive(Debug)]

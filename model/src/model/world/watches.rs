@@ -1,17 +1,13 @@
-use crate::model::BTreeMap;
-use crate::model::world::WatchId;
-use crate::model::world::World;
-use crate::model::world::kinds::Kind;
-use crate::model::world::kinds::OTHER;
-use crate::model::world::kinds::Watch;
-use crate::model::world::limits::Limit;
-use crate::model::world::store::Slot;
-use crate::observation::Permission;
-use crate::observation::SourceId;
-use crate::observation::WatchedKind;
-use crate::snapshot::NamespaceTotals;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use crate::model::BTreeMap;
+use crate::model::world::kinds::{Kind, OTHER, Watch};
+use crate::model::world::limits::Limit;
+use crate::model::world::store::Slot;
+use crate::model::world::{WatchId, World};
+use crate::observation::{Permission, SourceId, WatchedKind};
+use crate::snapshot::NamespaceTotals;
 
 impl World {
     /// Returns the active watches of a kind.

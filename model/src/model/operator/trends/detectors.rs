@@ -1,13 +1,13 @@
 //! The findings about the operator's processes.
 
-use crate::model::findings::open_findings::OpenFindings;
-use crate::model::operator::Operator;
-use crate::model::world::World;
 use std::collections::BTreeMap;
 
 use crate::finding::{Confidence, Evidence, FINDINGS, FindingCode, Value};
 use crate::model::findings::detection::Detection;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::operator::Operator;
 use crate::model::operator::trends::{Reason, Watched};
+use crate::model::world::World;
 use crate::observation::ProfileKind;
 use crate::settings::Settings;
 use crate::time::Timestamp;

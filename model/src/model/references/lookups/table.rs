@@ -1,6 +1,5 @@
 //! The table of all references, and the order in which their targets are looked up.
 
-pub(crate) use crate::model::world::limits::MAX_OUTPUTS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher as _;
 
@@ -9,6 +8,8 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use crate::model::world::intern::Symbol;
 use crate::model::world::store::Slot;
 use crate::time::{Span, Timestamp};
+
+pub(crate) use crate::model::world::limits::MAX_OUTPUTS;
 
 /// The shortest time between two steps, of which each may ask for one read.
 pub(super) const STEP: Span = Span::secs(1);

@@ -3,13 +3,12 @@
 //! A summary such as `Ready=True` often says only that the operator did its own work. The parts say
 //! whether it had the intended effect.
 
-use crate::model::status::reading::counts;
 use crate::model::status::reading::facts::{self, StatusFact};
 use crate::model::status::reading::profiles::Profile;
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::signals::{Signal, worst};
 use crate::model::status::reading::words::Words;
-use crate::model::status::reading::{Reason, Verdict};
+use crate::model::status::reading::{Reason, Verdict, counts};
 use crate::observation::{FactValue, ObjectView};
 
 /// Words, in the singular, for parts without which an object is not complete.

@@ -79,7 +79,7 @@ fn check(model: &Model, context: &dyn Fn() -> String) {
         context()
     );
     assert!(
-        model.parts.soft_deletions.slots().all(exists),
+        model.parts.soft_deletions.slots().all(|slot| exists(&slot)),
         "{}: a marked object that is gone",
         context()
     );
