@@ -658,8 +658,6 @@ findings! {
     }
 }
 
-// === impl FindingCode ===
-
 impl FindingCode {
     /// Returns the name, as in labels, alerts and runbooks.
     #[must_use]
@@ -673,8 +671,6 @@ impl FindingCode {
         &FINDINGS[self as usize] // the macro generates both in the same order
     }
 }
-
-// === impl Severity ===
 
 impl Severity {
     /// All severities, the most urgent first.

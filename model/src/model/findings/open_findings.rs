@@ -124,8 +124,6 @@ pub(crate) enum Raised {
 /// The maximum number of findings that wait for room.
 const MAX_WAITING: usize = 10_000;
 
-// === impl OpenFindings ===
-
 impl OpenFindings {
     /// Opens a finding, or updates an open one and keeps the earlier start time. At most `limit`
     /// findings are open.

@@ -27,8 +27,6 @@ struct PastEvent {
 /// The maximum number of events. Beyond it, the oldest are forgotten.
 const MAX_PAST: usize = 1_000;
 
-// === impl PastEvents ===
-
 impl PastEvents {
     pub(crate) fn add(&mut self, event: &FindingEvent) {
         let FindingEvent { at, change, finding } = event;
@@ -84,8 +82,6 @@ impl PastEvents {
         self.events.iter_mut().for_each(|event| event.at = event.at.shifted(by_ms));
     }
 }
-
-// === impl PastEvent ===
 
 impl PastEvent {
     /// Returns the change in words.

@@ -185,8 +185,6 @@ pub(super) fn update_kind(world: &mut World, slot: Slot, failing_since: Option<T
     }
 }
 
-// === impl ObjectContext ===
-
 impl ObjectContext<'_> {
     /// Enters the state that the object has now, and returns its problems, among them those in
     /// `relations` to other objects. While its namespace is being deleted or the operator is

@@ -24,8 +24,6 @@ const FIRES_WITHIN: Span = Span::mins(3);
 /// The area of findings that are causes, and may get the severity of what they explain.
 const CAUSES: &str = "operator";
 
-// === impl OpenFindings ===
-
 impl OpenFindings {
     /// Explains the findings whose explanation may have changed.
     pub(super) fn update_explanations(&mut self, now: Timestamp, recovers_within: Span) {

@@ -164,8 +164,6 @@ impl Operator {
     }
 }
 
-// === impl Reviewed ===
-
 impl Reviewed<'_> {
     fn heap_leak(&self, top: &dyn Fn() -> Vec<String>) -> Option<Detection> {
         self.leak(FindingCode::HeapLeak, &self.watched.memory, |verdict| {

@@ -1,9 +1,7 @@
 //! Who wrote an object, and when, according to its managed fields.
 
-use crate::model::convergence::object_context::Update;
-use crate::model::status::reading::Acknowledged;
-use crate::observation::{CLIENT_MANAGERS, Manager, ObjectView, StatusShape};
-use crate::time::{Span, Timestamp};
+use crate::observation::{CLIENT_MANAGERS, Manager, ObjectView};
+use crate::time::Timestamp;
 
 /// The name with which the field managers of kubectl begin. A person behind it may write any part
 /// of an object.
@@ -61,28 +59,6 @@ pub(crate) fn is_client(name: &str) -> bool {
         name.strip_prefix(*client).is_some_and(|rest| !rest.starts_with(char::is_alphabetic))
     };
     CLIENT_MANAGERS.iter().chain(&[OC]).any(begins)
-}
-
-/// Returns the time of the last status write since `opened`, if the object shows one, and the name
-/// of the field manager that writes the status.
-pub(crate) fn status_write(update: &Update<'_>, opened: Timestamp) -> (Option<Timestamp>, String) {
-    let writer = status_writer(update.view);
-    let name = writer.map_or_else(String::new, |m| m.name.clone());
-    let time = writer.and_then(|m| m.time);
-
-    if update.new && update.acknowledged != Acknowledged::No {
-        // The status of a new object is about the current spec unless its times say otherwise. A
-        // dump may have no managed fields.
-        let outdated =
-            time.zip(spec_written(update.view)).is_some_and(|(status, spec)| status < spec);
-        let current = update.view.status == StatusShape::Filled && !outdated;
-        return (current.then(|| time.unwrap_or(opened).max(opened)), name);
-    }
-
-    // Times in managed fields are whole seconds, so a write within the same second may have been
-    // before `opened`.
-    let second_after = opened.after(Span::secs(1));
-    (time.filter(|time| !update.spec_changed && *time >= second_after), name)
 }
 
 /// Returns the times of the spec writes of the operator, or else of all others. Every field manager
