@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::finding::{
-    Change, Confidence, Explainer, FINDINGS, Finding, FindingCode, FindingId, HOLD, Severity,
+    Area, Change, Confidence, Explainer, FINDINGS, Finding, FindingCode, FindingId, HOLD, Severity,
     Subject,
 };
 use crate::model::findings::open_findings::OpenFindings;
@@ -22,7 +22,7 @@ const SHOWN_WITHIN: Span = Span::mins(2);
 const FIRES_WITHIN: Span = Span::mins(3);
 
 /// The area of findings that are causes, and may get the severity of what they explain.
-const CAUSES: &str = "operator";
+const CAUSES: Area = Area::Operator;
 
 // === impl OpenFindings ===
 
