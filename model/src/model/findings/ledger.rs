@@ -51,32 +51,7 @@ impl OpenFindings {
         }
 
         let of_operator = !detection.foreign && is_work_of_operator(world, &subject);
-        let Detection {
-            code,
-            since,
-            evidence,
-            weak,
-            confidence,
-            not_before,
-            blocker,
-            waited_since,
-            ..
-        } = detection;
-        let report = Report {
-            code,
-            subject,
-            since,
-            severity,
-            is_fixed,
-            weak,
-            confidence,
-            evidence,
-            not_before,
-            blocker,
-            waited_since,
-            of_operator,
-        };
-
+        let report = Report { subject, detection, severity, is_fixed, of_operator };
         if self.raise(world.now, report, world.settings.limits.findings) == Raised::Dropped {
             world.count_dropped(Limit::Findings);
         }
