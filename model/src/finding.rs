@@ -11,7 +11,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use self::evidence::{Evidence, Value};
-pub use self::table::{Alert, Explainer, FINDINGS, FindingCode, FindingInfo, Severity};
+pub use self::table::{Alert, Area, Explainer, FINDINGS, FindingCode, FindingInfo, Severity};
 
 use crate::time::{Span, Timestamp};
 

@@ -652,7 +652,7 @@ fn invariants_hold_after_every_step() {
                     });
 
                     // A child with a bad owner may be collected already.
-                    let collected = finding.info().area == "ownership";
+                    let collected = finding.info().area.as_str() == "ownership";
                     assert!(
                         exists || collected || kind == "Namespace",
                         "{context}: nothing has {finding:?}"
@@ -757,7 +757,7 @@ fn in_the_end_only_what_is_broken_is_reported() {
                     let Subject::Object { kind: k, namespace: ns, name: n, .. } = &f.subject else { return false };
                     (k.as_str(), ns.as_str(), n) == (KINDS[*kind], NAMESPACES[*namespace], name)
                         // Their owners are at random, so many references are bad.
-                        && if codes.is_empty() { f.info().area != "ownership" } else { codes.contains(&f.code) }
+                        && if codes.is_empty() { f.info().area.as_str() != "ownership" } else { codes.contains(&f.code) }
                 })
             };
 

@@ -25,8 +25,8 @@ pub(super) fn findings() -> String {
 
     let mut area = "";
     for info in FINDINGS {
-        if info.area != area {
-            area = info.area;
+        if info.area.as_str() != area {
+            area = info.area.as_str();
             let _ = write!(page, "\n## {}\n", capitalised(area));
         }
 

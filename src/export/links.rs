@@ -29,7 +29,7 @@ const LONGEST: usize = 500;
 /// The dashboard that shows the objects or the processes behind the findings of an area.
 #[must_use]
 pub(crate) fn dashboard(info: &FindingInfo) -> &'static str {
-    match info.area {
+    match info.area.as_str() {
         "deletion" | "ownership" | "references" => "loopwatch-objects",
         "operator" | "process" => "loopwatch-process",
         "self" => "loopwatch-self",

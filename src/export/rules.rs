@@ -327,7 +327,7 @@ fn by_finding(findings: &[&FindingInfo], text: impl Fn(&FindingInfo) -> String) 
 /// The rest of a sentence that begins with the kind: its namespace, and the number of affected
 /// objects.
 fn subject(info: &FindingInfo) -> String {
-    let rest = match (info.area, info.command.contains("{name}")) {
+    let rest = match (info.area.as_str(), info.command.contains("{name}")) {
         ("self", _) => "of {{ $labels.job }}: {{ $value }} affected.",
         ("operator" | "process", _) => {
             "in {{ or $labels.target_namespace \"the cluster\" }}: {{ $value }} affected."

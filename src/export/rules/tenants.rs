@@ -59,7 +59,7 @@ const EXPR: &str = r#"label_replace(
 #[must_use]
 pub(super) fn tenants() -> String {
     let findings: Vec<&FindingInfo> =
-        FINDINGS.iter().filter(|info| AREAS.contains(&info.area)).collect();
+        FINDINGS.iter().filter(|info| AREAS.contains(&info.area.as_str())).collect();
     let selector = selector(&findings, &[Severity::Critical, Severity::Warning]);
     let selector = selector.replacen('{', "{target_namespace!=\"\",", 1);
     let severity = "'{{ $labels.severity }}'\n          audience: tenant";
