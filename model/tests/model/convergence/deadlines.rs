@@ -5,8 +5,7 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{DeadlineSource, Outcome};
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::unlearned;
-use crate::lab::{Lab, Widget};
+use crate::lab::{Lab, Widget, unlearned};
 
 /// Returns a lab that learns, and a widget whose spec changed 28 times and converged within two
 /// seconds each time.

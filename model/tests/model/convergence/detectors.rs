@@ -1,14 +1,11 @@
 //! The findings about single objects: the fault that opens each, the recovery that closes it, and
 //! near misses that must not open it.
 
-use loopwatch_model::observation::*;
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::Span;
 
-use crate::lab;
-use crate::lab::steps::unlearned;
-use crate::lab::{Lab, Widget};
+use crate::lab::{Lab, Widget, unlearned};
 
 #[test]
 fn a_spec_change_that_the_operator_ignores_is_unacknowledged() {
@@ -44,7 +41,7 @@ fn a_generation_that_only_conditions_report_shows_that_the_operator_works_throug
         let mut view = widget.view(widget.spec * 10);
         view.observed_generation = None;
         view.conditions[0].observed_generation = widget.observed;
-        lab.observe(Observation::Applied { watch: lab::watch(), object: Box::new(view) });
+        lab.apply_view(view);
     };
 
     for spec in 2..12 {

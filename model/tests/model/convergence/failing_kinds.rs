@@ -3,8 +3,7 @@
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::{forbidden, unlearned};
-use crate::lab::{Lab, START, Widget, kind};
+use crate::lab::{Lab, START, Widget, forbidden, kind, unlearned};
 
 #[test]
 fn a_kind_is_failing_if_many_of_its_converged_objects_fail() {
@@ -163,7 +162,7 @@ fn a_rollout_that_began_in_an_outage_is_no_failure_of_the_kind() {
 
 #[test]
 fn a_rollout_that_began_before_a_restart_is_no_failure_of_the_kind() {
-    let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+    let mut lab = Lab::unsynced(unlearned());
     let mut widgets: Vec<Widget> =
         (0..4).map(|i| Widget::new(&format!("w{i}"), START.after(Span::hours(-5)))).collect();
     for w in &mut widgets {

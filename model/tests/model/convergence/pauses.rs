@@ -1,28 +1,11 @@
 //! Paused objects, and those that are resumed.
 
-use loopwatch_model::observation::ConditionStatus::{False, True};
+use loopwatch_model::observation::ConditionStatus::False;
 use loopwatch_model::observation::Pause;
 use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::Span;
 
 use crate::lab::{Lab, Widget};
-
-/// Replaces `replicas` replicas: `condition` is false for 40 seconds and true for 40 seconds.
-fn roll(lab: &mut Lab, widget: &mut Widget, replicas: u32, condition: &str) {
-    for _ in 0..replicas {
-        lab.advance(Span::secs(40));
-        lab.apply(widget.observe().condition(condition, False, "PodNotReady"));
-        lab.advance(Span::secs(40));
-        lab.apply(widget.observe().condition(condition, True, "AllPodsReady"));
-    }
-}
-
-/// Creates objects that have converged, an hour ago.
-fn fleet(lab: &mut Lab, names: &[&str]) -> Vec<Widget> {
-    let widgets = names.iter().map(|name| lab.converged(name)).collect();
-    lab.advance(Span::hours(1));
-    widgets
-}
 
 #[test]
 fn an_object_that_an_annotation_paused_since_its_creation_is_not_overdue_when_it_is_resumed() {
@@ -196,7 +179,7 @@ fn a_failed_database_that_was_paused_and_resumed_is_found_again() {
 #[test]
 fn a_failing_fleet_that_was_paused_and_resumed_is_found_again() {
     let mut lab = Lab::new();
-    let mut fleet = fleet(&mut lab, &["a", "b", "c", "d"]);
+    let mut fleet = lab.fleet(&["a", "b", "c", "d"]);
     fleet.iter_mut().for_each(|widget| lab.apply(widget.failed("QuorumLost")));
     lab.advance(Span::mins(10));
 
@@ -231,7 +214,7 @@ fn the_rolling_update_after_strimzi_is_unpaused_is_not_flapping() {
 
     kafka.paused = false;
     lab.apply(&kafka);
-    roll(&mut lab, &mut kafka, 4, "Ready");
+    lab.roll(&mut kafka, 4, "Ready");
     lab.advance(Span::mins(30));
 
     let changes = lab.changes();
@@ -272,7 +255,7 @@ fn the_rolling_update_after_a_canary_was_promoted_is_not_flapping() {
     assert_eq!(lab.state("checkout"), ObjectState::Suspended);
 
     lab.apply(rollout.waiting().phase("Progressing")); // a person promotes it
-    roll(&mut lab, &mut rollout, 5, "Ready");
+    lab.roll(&mut rollout, 5, "Ready");
     lab.apply(rollout.phase("Healthy"));
     lab.advance(Span::mins(30));
 

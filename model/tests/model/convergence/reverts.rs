@@ -4,8 +4,7 @@ use loopwatch_model::observation::ConditionStatus;
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::unlearned;
-use crate::lab::{Lab, Widget};
+use crate::lab::{Lab, Widget, unlearned};
 
 #[test]
 fn a_rollback_has_the_usual_deadline_if_nobody_knows_how_long_the_old_spec_took() {

@@ -5,19 +5,7 @@ use loopwatch_model::observation::ConditionStatus::{False, True};
 use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::Span;
 
-use crate::lab;
-use crate::lab::steps::{spec_writer, unlearned};
-use crate::lab::{Lab, Widget};
-
-/// Replaces `replicas` replicas: `condition` is false for 40 seconds and true for 40 seconds.
-fn roll(lab: &mut Lab, widget: &mut Widget, replicas: u32, condition: &str) {
-    for _ in 0..replicas {
-        lab.advance(Span::secs(40));
-        lab.apply(widget.observe().condition(condition, False, "PodNotReady"));
-        lab.advance(Span::secs(40));
-        lab.apply(widget.observe().condition(condition, True, "AllPodsReady"));
-    }
-}
+use crate::lab::{Lab, Widget, scaled_by, spec_by, unlearned};
 
 #[test]
 fn a_rolling_update_of_three_replicas_is_not_flapping() {
@@ -27,7 +15,7 @@ fn a_rolling_update_of_three_replicas_is_not_flapping() {
     lab.advance(Span::mins(1));
     lab.apply(widget.spec(2, lab.now));
     lab.apply(widget.observe());
-    roll(&mut lab, &mut widget, 3, "AllReplicasReady");
+    lab.roll(&mut widget, 3, "AllReplicasReady");
     lab.assert_no_findings();
 }
 
@@ -55,7 +43,7 @@ fn a_rolling_update_of_five_replicas_is_not_flapping() {
         lab.apply(widget.condition(condition, True, "AllPodsReady"));
         lab.advance(Span::mins(1));
         lab.apply(widget.spec(2, lab.now));
-        roll(&mut lab, &mut widget, 5, condition);
+        lab.roll(&mut widget, 5, condition);
         lab.advance(Span::hours(1));
 
         assert!(lab.findings().is_empty(), "{condition}: {:?}", lab.findings());
@@ -90,9 +78,9 @@ fn a_rolling_update_that_the_autoscaler_started_is_not_flapping() {
     widget.spec(2, lab.ago(Span::hours(5))); // the user's own entry stays as it was
 
     let mut view = lab.view(&widget);
-    view.managers.push(lab::steps::spec_writer("kube-controller-manager", "scale", lab.now));
+    view.managers.push(scaled_by("kube-controller-manager", lab.now));
     lab.apply_view(view);
-    roll(&mut lab, &mut widget, 5, "Ready");
+    lab.roll(&mut widget, 5, "Ready");
     lab.advance(Span::hours(1));
     lab.assert_no_findings();
 }
@@ -102,12 +90,12 @@ fn a_condition_that_keeps_changing_after_the_rollout_is_flapping() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("db");
     lab.apply(widget.spec(2, lab.now));
-    roll(&mut lab, &mut widget, 3, "Ready");
+    lab.roll(&mut widget, 3, "Ready");
 
     assert!(!lab.has("ConditionFlapping"));
 
     lab.advance(Span::mins(10));
-    roll(&mut lab, &mut widget, 3, "Ready");
+    lab.roll(&mut widget, 3, "Ready");
 
     assert!(lab.has("ConditionFlapping"), "{:?}", lab.findings());
 }
@@ -254,7 +242,7 @@ fn a_rolling_update_to_a_version_that_the_operator_wrote_is_not_flapping() {
     widget.spec(2, widget.spec_written);
 
     let mut view = lab.view(&widget);
-    view.managers.push(spec_writer("widget-operator", "", lab.now)); // an upgrade channel
+    view.managers.push(spec_by("widget-operator", lab.now)); // an upgrade channel
     lab.apply_view(view);
 
     for _ in 0..5 {
@@ -295,7 +283,7 @@ fn the_first_start_of_a_cluster_whose_members_join_one_by_one_is_not_flapping() 
     let mut cassandra = Widget::new("cassandra", lab.now);
     lab.apply(&cassandra);
     lab.apply(cassandra.waiting());
-    roll(&mut lab, &mut cassandra, 5, "Ready");
+    lab.roll(&mut cassandra, 5, "Ready");
     lab.advance(Span::hours(1));
 
     let changes = lab.changes();
@@ -305,12 +293,12 @@ fn the_first_start_of_a_cluster_whose_members_join_one_by_one_is_not_flapping() 
 #[test]
 fn a_new_cluster_that_is_not_ready_again_while_it_starts_has_not_regressed() {
     let mut lab = Lab::new();
-    let mut cluster = Widget::new("eck", lab.now);
-    lab.apply(&cluster);
+    let mut world = Widget::new("eck", lab.now);
+    lab.apply(&world);
     lab.advance(Span::mins(1));
-    lab.apply(cluster.ready()); // the first node
+    lab.apply(world.ready()); // the first node
     lab.advance(Span::mins(1));
-    lab.apply(cluster.waiting()); // the others join
+    lab.apply(world.waiting()); // the others join
     lab.advance(Span::mins(7));
 
     lab.assert_no_findings();
@@ -324,7 +312,7 @@ fn a_finished_rollout_that_crashes_an_hour_later_has_regressed_since_the_crash()
     let mut lab = Lab::new();
     let mut rabbit = lab.converged("rabbit");
     lab.apply(rabbit.spec(2, lab.now));
-    roll(&mut lab, &mut rabbit, 5, "Ready");
+    lab.roll(&mut rabbit, 5, "Ready");
     lab.advance(Span::hours(1));
 
     let crashed = lab.now;

@@ -1,24 +1,10 @@
 //! Objects that run once, and runs that a schedule starts again.
 
 use loopwatch_model::observation::ConditionStatus::{False, True};
-use loopwatch_model::observation::{Fact, FactValue};
 use loopwatch_model::snapshot::ObjectState;
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::{other_kind, unlearned};
-use crate::lab::{Lab, Widget};
-
-fn text(path: &str, value: &str) -> Fact {
-    Fact { path: path.into(), value: FactValue::Text(value.into()) }
-}
-
-/// The changes of findings about objects and kinds, but not about sources and limits.
-fn object_changes(lab: &mut Lab) -> Vec<String> {
-    let about_loopwatch = |change: &String| {
-        ["Source", "Limit", "Permission"].iter().any(|word| change.contains(word))
-    };
-    lab.changes().into_iter().filter(|change| !about_loopwatch(change)).collect()
-}
+use crate::lab::{Lab, Widget, other_kind, text, unlearned};
 
 #[test]
 fn a_finished_run_with_a_spec_change_is_still_finished_after_a_restart() {
@@ -162,7 +148,7 @@ fn a_finished_migration_whose_spec_gets_a_time_to_live_in_an_outage_owes_nothing
     lab.recover();
     lab.advance(Span::hours(3));
 
-    assert!(object_changes(&mut lab).is_empty());
+    assert!(lab.object_changes().is_empty());
     assert_eq!(lab.state("migration"), ObjectState::Finished);
 }
 

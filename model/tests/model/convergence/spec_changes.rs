@@ -2,24 +2,12 @@
 
 use loopwatch_model::finding::Severity;
 use loopwatch_model::observation::ConditionStatus;
-use loopwatch_model::settings::{FindingRule, Settings};
+use loopwatch_model::observation::Manager;
+use loopwatch_model::settings::FindingRule;
 use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::{spec_writer, unlearned};
-use crate::lab::{Lab, Widget};
-
-/// The operator writes the spec. The managed fields entry of the user stays as it was.
-fn write_spec_as_operator(lab: &mut Lab, widget: &mut Widget, spec: u64) {
-    widget.spec(spec, widget.spec_written);
-    let mut view = lab.view(widget);
-    view.managers.push(spec_writer("widget-operator", "", lab.now));
-    lab.apply_view(view);
-}
-
-fn rule(name: &str, rule: FindingRule) -> Settings {
-    Settings { findings: [(name.to_owned(), vec![rule])].into(), ..unlearned() }
-}
+use crate::lab::{Lab, Widget, ruled, scaled_by, spec_by, unlearned};
 
 #[test]
 fn a_dead_operator_is_found_although_an_autoscaler_changes_the_spec_every_eight_minutes() {
@@ -43,7 +31,7 @@ fn a_dead_operator_is_found_ten_minutes_after_the_first_of_many_scalings() {
         let mut view = lab.view(&widget);
         view.generation = 1 + round;
         view.hashes.spec = 10 + round as u64;
-        view.managers.push(spec_writer("keda-operator", "scale", lab.now));
+        view.managers.push(scaled_by("keda-operator", lab.now));
         lab.apply_view(view);
 
         assert!(!lab.has("Unacknowledged"), "round {round}");
@@ -120,7 +108,7 @@ fn an_operator_that_counts_revisions_in_the_spec_is_overdue_once_and_stays_so() 
     lab.advance(Span::secs(1));
 
     for revision in 3..63 {
-        write_spec_as_operator(&mut lab, &mut widget, revision);
+        lab.write_spec_as_operator(&mut widget, revision);
         lab.apply(widget.waiting());
         lab.advance(Span::secs(30));
     }
@@ -141,7 +129,7 @@ fn a_user_edit_between_writes_of_the_operator_has_a_deadline_of_its_own() {
         lab.advance(Span::secs(1));
 
         for revision in 1..25 {
-            write_spec_as_operator(&mut lab, &mut widget, spec * 100 + revision);
+            lab.write_spec_as_operator(&mut widget, spec * 100 + revision);
             lab.apply(widget.waiting());
 
             let due = lab.now >= changed.after(Span::mins(10));
@@ -185,11 +173,11 @@ fn late_initialization_of_the_spec_counts_neither_as_superseded_nor_as_converged
     lab.apply(&widget);
     lab.advance(Span::secs(2));
     lab.apply(widget.waiting());
-    write_spec_as_operator(&mut lab, &mut widget, 2); // fills in defaults of the cloud provider
+    lab.write_spec_as_operator(&mut widget, 2); // fills in defaults of the cloud provider
     lab.advance(Span::secs(2));
     lab.apply(widget.ready());
 
-    write_spec_as_operator(&mut lab, &mut widget, 3);
+    lab.write_spec_as_operator(&mut widget, 3);
     lab.apply(widget.ready());
     lab.advance(Span::mins(1));
     lab.assert_no_findings();
@@ -202,7 +190,7 @@ fn late_initialization_of_the_spec_counts_neither_as_superseded_nor_as_converged
 fn an_operator_that_dies_after_its_own_spec_write_is_found() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("web");
-    write_spec_as_operator(&mut lab, &mut widget, 2); // and never reports that generation
+    lab.write_spec_as_operator(&mut widget, 2); // and never reports that generation
     lab.advance(Span::mins(11));
 
     assert_eq!(lab.findings().len(), 1, "{:?}", lab.findings());
@@ -293,7 +281,7 @@ fn an_object_that_was_scaled_just_before_loopwatch_started_is_within_its_deadlin
 
         let scaled = lab.ago(Span::secs(10));
         let mut view = lab.view(&widget);
-        view.managers.push(spec_writer(name, subresource, scaled));
+        view.managers.push(Manager { subresource: subresource.into(), ..spec_by(name, scaled) });
         lab.list_views(vec![view]);
         lab.assert_no_findings();
         lab.advance(Span::mins(10));
@@ -355,7 +343,7 @@ fn nothing_is_critical_in_a_dump_without_managed_fields() {
 #[test]
 fn no_rule_makes_a_finding_critical_that_has_no_managed_fields() {
     let rule_of = FindingRule { severity: Some(Severity::Critical), ..FindingRule::default() };
-    let mut lab = Lab::unsynced(rule("all", rule_of));
+    let mut lab = Lab::unsynced(ruled("all", rule_of));
     let (old, lost) = (lab.ago(Span::hours(700)), lab.ago(Span::hours(30)));
     let views = (0..6).map(|number| {
         let mut widget = Widget::new(&format!("w{number}"), old);
@@ -384,7 +372,7 @@ fn an_object_scaled_by_keda_a_minute_before_the_start_is_not_unacknowledged() {
     web.spec(9, lab.ago(Span::hours(24)));
 
     let mut view = lab.view(&web);
-    view.managers.push(spec_writer("keda", "scale", lab.ago(Span::mins(1))));
+    view.managers.push(scaled_by("keda", lab.ago(Span::mins(1))));
     lab.list_views(vec![view]);
     lab.advance(Span::mins(8));
     lab.assert_no_findings();

@@ -5,23 +5,7 @@ use loopwatch_model::observation::{Manager, Owned};
 use loopwatch_model::snapshot::Outcome;
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::spec_writer;
-use crate::lab::{Lab, Widget};
-
-/// The operator writes the spec. The managed fields entry of the user stays as it was.
-fn write_spec_as_operator(lab: &mut Lab, widget: &mut Widget, spec: u64) {
-    widget.spec(spec, widget.spec_written);
-    let mut view = lab.view(widget);
-    view.managers.push(spec_writer("widget-operator", "", lab.now));
-    lab.apply_view(view);
-}
-
-/// Creates objects that have converged, an hour ago.
-fn fleet(lab: &mut Lab, names: &[&str]) -> Vec<Widget> {
-    let widgets = names.iter().map(|name| lab.converged(name)).collect();
-    lab.advance(Span::hours(1));
-    widgets
-}
+use crate::lab::{Lab, Widget, scaled_by, spec_by};
 
 #[test]
 fn objects_that_fail_after_their_operator_changed_their_specs_are_found() {
@@ -33,7 +17,7 @@ fn objects_that_fail_after_their_operator_changed_their_specs_are_found() {
         widget.spec(2, widget.spec_written);
         let mut view = lab.view(widget);
         // Its new version migrates all objects.
-        view.managers.push(spec_writer("widget-operator", "", lab.now));
+        view.managers.push(spec_by("widget-operator", lab.now));
         lab.apply_view(view);
         lab.apply(widget.failed("MigrationFailed"));
     }
@@ -123,7 +107,7 @@ fn a_second_writer_of_the_status_does_not_make_the_operator_a_user() {
         widget.status_written = Some(lab.ago(Span::secs(20)));
 
         let mut view = lab.view(widget.waiting());
-        view.managers.push(spec_writer("widget-operator", "", lab.now));
+        view.managers.push(spec_by("widget-operator", lab.now));
         view.managers.push(Manager {
             name: "backup-agent".into(),
             subresource: "status".into(),
@@ -153,7 +137,7 @@ fn lists_do_not_let_an_operator_extend_its_own_deadline() {
     for spec in 3..40 {
         widget.spec(spec, widget.spec_written);
         let mut view = lab.view(widget.waiting());
-        view.managers.push(spec_writer("widget-operator", "", lab.now));
+        view.managers.push(spec_by("widget-operator", lab.now));
         lab.fail();
         lab.advance(Span::secs(10));
         lab.list_views(vec![view]);
@@ -193,7 +177,7 @@ fn a_dead_operator_is_found_behind_an_autoscaler_outages_and_lists() {
     for round in 1..30 {
         web.spec(round + 1, web.spec_written);
         let mut view = lab.view(&web);
-        view.managers.push(spec_writer("kube-controller-manager", "scale", lab.now));
+        view.managers.push(scaled_by("kube-controller-manager", lab.now));
         lab.apply_view(view.clone());
         lab.advance(Span::mins(1));
         lab.fail();
@@ -214,11 +198,11 @@ fn a_dead_operator_is_found_behind_an_autoscaler_outages_and_lists() {
 #[test]
 fn an_operator_that_migrates_every_spec_and_then_dies_is_found() {
     let mut lab = Lab::new();
-    let mut fleet = fleet(&mut lab, &["a", "b", "c"]);
+    let mut fleet = lab.fleet(&["a", "b", "c"]);
     let migrated = lab.now;
 
     for widget in &mut fleet {
-        write_spec_as_operator(&mut lab, widget, 2);
+        lab.write_spec_as_operator(widget, 2);
         lab.apply(widget.waiting());
     }
 

@@ -4,12 +4,11 @@ use loopwatch_model::observation::ConditionStatus;
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
-use crate::lab::{Lab, Widget};
+use crate::lab::{Lab, Widget, unlearned};
 
 #[test]
 fn a_phase_that_lasts_too_long_is_stuck_and_the_missed_deadline_explains_it() {
-    let settings =
-        Settings { phase_stuck_after: Span::mins(30), learn_after: 0, ..Settings::default() };
+    let settings = Settings { phase_stuck_after: Span::mins(30), ..unlearned() };
     let mut lab = Lab::with(settings);
     let mut widget = Widget::new("web", lab.now);
 
@@ -30,8 +29,7 @@ fn a_phase_that_lasts_too_long_is_stuck_and_the_missed_deadline_explains_it() {
 
 #[test]
 fn time_in_a_phase_before_the_last_spec_change_does_not_count() {
-    let settings =
-        Settings { phase_stuck_after: Span::mins(30), learn_after: 0, ..Settings::default() };
+    let settings = Settings { phase_stuck_after: Span::mins(30), ..unlearned() };
     let mut lab = Lab::with(settings);
     let mut widget = Widget::new("paused", lab.now);
 

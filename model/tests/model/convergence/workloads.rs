@@ -1,8 +1,8 @@
 //! Workloads that primary objects own: their states, and the findings that name them.
 
 use loopwatch_model::observation::{
-    Cause, Condition, ConditionStatus, Fact, FactValue, Hashes, ObjectKey, ObjectView, Observation,
-    OwnerReference, Role, SourceId, StatusShape, WatchId, WatchedKind, Why,
+    Condition, ConditionStatus, Fact, FactValue, Hashes, ObjectKey, ObjectView, Observation,
+    OwnerReference, Role, StatusShape, WatchId, WatchedKind, Why,
 };
 use loopwatch_model::snapshot::ObjectState;
 use loopwatch_model::time::Span;
@@ -29,7 +29,7 @@ fn child_kind() -> WatchedKind {
 /// A lab with an empty list of Deployments.
 fn lab() -> Lab {
     let mut lab = Lab::new();
-    lab.observe(Observation::KindsDiscovered(vec![kind(), child_kind()]));
+    lab.discover(&[kind(), child_kind()]);
     list(&mut lab, &[]);
     lab
 }
@@ -39,7 +39,7 @@ fn list(lab: &mut Lab, views: &[ObjectView]) {
     lab.observe(Observation::ListBegan { watch: deployments(), epoch });
     for view in views {
         let object = Box::new(versioned(lab, view));
-        lab.observe(Observation::Listed { watch: deployments(), object });
+        lab.listed(&deployments(), *object);
     }
 
     let version = lab.version.to_string();
@@ -53,7 +53,7 @@ fn versioned(lab: &mut Lab, view: &ObjectView) -> ObjectView {
 
 fn apply(lab: &mut Lab, view: &ObjectView) {
     let object = Box::new(versioned(lab, view));
-    lab.observe(Observation::Applied { watch: deployments(), object });
+    lab.apply_to(&deployments(), *object);
 }
 
 /// A Deployment of a Widget, with this many of its three replicas available.
@@ -336,11 +336,7 @@ fn a_paused_and_a_terminating_workload_are_named() {
 fn workloads_that_a_failing_watch_hides_are_not_named() {
     let mut lab = lab();
     apply(&mut lab, &deployment("web", "shop", 1));
-    lab.observe(Observation::SourceFailed {
-        source: SourceId::Watch(deployments()),
-        cause: Cause::Connection,
-        detail: String::new(),
-    });
+    lab.fail_watch(&deployments());
     overdue(&mut lab, "shop");
 
     let findings = lab.snapshot().findings;
@@ -372,7 +368,7 @@ fn a_job_that_runs_for_long_is_named_but_never_overdue() {
     {
         let mut lab = Lab::new();
         let jobs = WatchedKind { group: "batch".into(), kind: "Job".into(), role, ..child_kind() };
-        lab.observe(Observation::KindsDiscovered(vec![kind(), jobs]));
+        lab.discover(&[kind(), jobs]);
         list(&mut lab, &[job("migrate")]);
         lab.advance(Span::hours(48));
         lab.assert_no_findings();
@@ -388,7 +384,7 @@ fn owners_in_a_cycle_and_without_an_end_are_survived() {
 
     // In a dump, every kind is a primary kind.
     let primary = WatchedKind { role: Role::Primary, filtered: false, ..child_kind() };
-    lab.observe(Observation::KindsDiscovered(vec![kind(), primary]));
+    lab.discover(&[kind(), primary]);
     list(&mut lab, &[]);
 
     let of = |name: &str, owner: &str| {

@@ -6,8 +6,7 @@ use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Cause, LeaseView, Observation, SourceId};
 use loopwatch_model::time::{Span, Timestamp};
 
-use crate::lab;
-use crate::lab::{Lab, Widget};
+use crate::lab::{Lab, Widget, kind, watch};
 
 const ABSENT: &str = "FinalizerOwnerAbsent Widget team-a/web";
 
@@ -57,15 +56,10 @@ fn with_operator() -> (Lab, Widget) {
     (lab, widget)
 }
 
-fn delete(lab: &mut Lab, widget: &mut Widget) {
-    widget.deleted = Some(lab.now);
-    lab.apply(widget);
-}
-
 #[test]
 fn an_operator_that_was_uninstalled_is_named_as_the_absent_owner_of_its_finalizer() {
     let (mut lab, mut widget) = with_operator();
-    delete(&mut lab, &mut widget);
+    lab.begin_deletion(&mut widget);
     lab.observe(Observation::LeaseGone {
         namespace: "ops".into(),
         name: "6ab5f5a3.example.io".into(),
@@ -92,7 +86,7 @@ fn an_operator_that_was_uninstalled_is_named_as_the_absent_owner_of_its_finalize
 #[test]
 fn an_operator_that_comes_back_is_absent_no_longer() {
     let (mut lab, mut widget) = with_operator();
-    delete(&mut lab, &mut widget);
+    lab.begin_deletion(&mut widget);
     lab.advance(Span::mins(7));
 
     assert_eq!(lab.findings(), [ABSENT]);
@@ -110,7 +104,7 @@ fn an_operator_that_comes_back_is_absent_no_longer() {
 #[test]
 fn an_operator_that_comes_back_late_has_time_for_the_deletions_that_waited() {
     let (mut lab, mut widget) = with_operator();
-    delete(&mut lab, &mut widget);
+    lab.begin_deletion(&mut widget);
     lab.advance(Span::hours(1));
 
     assert_eq!(lab.findings(), [ABSENT]);
@@ -125,7 +119,7 @@ fn an_operator_that_comes_back_late_has_time_for_the_deletions_that_waited() {
 #[test]
 fn an_operator_that_renews_its_lease_is_not_absent() {
     let (mut lab, mut widget) = with_operator();
-    delete(&mut lab, &mut widget);
+    lab.begin_deletion(&mut widget);
     run(&mut lab, 15);
 
     assert_eq!(lab.findings(), [STUCK]);
@@ -134,7 +128,7 @@ fn an_operator_that_renews_its_lease_is_not_absent() {
 #[test]
 fn an_operator_that_is_rolled_or_changes_its_leader_is_not_absent() {
     let (mut lab, mut widget) = with_operator();
-    delete(&mut lab, &mut widget);
+    lab.begin_deletion(&mut widget);
 
     let released = LeaseView { holder: String::new(), ..lease(&lab, "6ab5f5a3.example.io", "") };
     lab.observe(Observation::LeaseSeen(released));
@@ -174,7 +168,7 @@ fn an_operator_that_was_never_seen_alive_is_unknown() {
 
     let mut widget = lab.converged("web");
     widget.finalizers = vec!["example.io/cleanup".into()];
-    delete(&mut lab, &mut widget);
+    lab.begin_deletion(&mut widget);
     lab.advance(Span::mins(15));
 
     assert_eq!(lab.findings(), [STUCK], "the lease may be left from an earlier installation");
@@ -190,14 +184,14 @@ fn leases_that_cannot_be_read_show_nothing() {
     };
     for blind in [off, failed] {
         let (mut lab, mut widget) = with_operator();
-        delete(&mut lab, &mut widget);
+        lab.begin_deletion(&mut widget);
         leases_listed(&mut lab, &[]); // as the source does when it stops
         lab.observe(blind);
         lab.advance(Span::mins(14));
 
         assert!(!lab.has("FinalizerOwnerAbsent"), "{:?}", lab.findings());
 
-        lab.observe(Observation::SourceRecovered { source: SourceId::Lease });
+        lab.recover_source(&SourceId::Lease);
         lab.advance(Span::mins(4));
 
         assert!(!lab.has("FinalizerOwnerAbsent"), "the source may not have listed the leases yet");
@@ -214,14 +208,14 @@ fn an_operator_without_work_or_lease_is_not_absent_but_its_writes_prove_that_it_
 
     let mut widget = lab.converged("web");
     widget.finalizers = vec!["example.io/cleanup".into()];
-    delete(&mut lab, &mut widget);
+    lab.begin_deletion(&mut widget);
     lab.advance(Span::mins(15));
 
     assert_eq!(lab.findings(), [STUCK]);
 
     // An operator may write although its lease is gone: it holds another one now.
     let (mut lab, mut widget) = with_operator();
-    delete(&mut lab, &mut widget);
+    lab.begin_deletion(&mut widget);
     for _ in 0..14 {
         lab.advance(Span::mins(1));
         let mut other = Widget::new("other", lab.now);
@@ -235,7 +229,7 @@ fn an_operator_without_work_or_lease_is_not_absent_but_its_writes_prove_that_it_
 #[test]
 fn a_restart_keeps_what_is_known_about_the_operator() {
     let (mut lab, mut widget) = with_operator();
-    delete(&mut lab, &mut widget);
+    lab.begin_deletion(&mut widget);
     lab.advance(Span::mins(2));
 
     let checkpoint = lab.model.checkpoint();
@@ -245,7 +239,7 @@ fn a_restart_keeps_what_is_known_about_the_operator() {
 
     lab.model = Model::new(lab.model.settings().clone());
     lab.observe(Observation::Restored(Box::new(checkpoint)));
-    lab.discover(&[lab::kind()]);
+    lab.discover(&[kind()]);
     leases_listed(&mut lab, &[]);
     lab.list(&[widget]);
     lab.advance(Span(299_000));
@@ -260,7 +254,7 @@ fn a_restart_keeps_what_is_known_about_the_operator() {
 fn setting_the_clock_makes_no_controller_absent() {
     for by_ms in [3_600_000, -3_600_000] {
         let (mut lab, mut widget) = with_operator();
-        delete(&mut lab, &mut widget);
+        lab.begin_deletion(&mut widget);
         run(&mut lab, 4);
         lab.now = Timestamp(lab.now.0 + by_ms);
         lab.observe(Observation::ClockStepped { by_ms });
@@ -292,7 +286,7 @@ fn an_operator_with_a_generic_field_manager_is_known_by_the_name_of_its_lease() 
             let mut view = lab.view(&widget);
             view.managers[1].name = "manager".into();
 
-            let applied = Observation::Applied { watch: lab::watch(), object: Box::new(view) };
+            let applied = Observation::Applied { watch: watch(), object: Box::new(view) };
             lab.observe(applied);
         }
 

@@ -7,8 +7,7 @@ use loopwatch_model::observation::{
 };
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::other_kind;
-use crate::lab::{Lab, kind};
+use crate::lab::{Lab, kind, other_kind};
 
 fn uid(number: u64) -> String {
     format!("00000000-0000-4000-8000-{number:012x}")

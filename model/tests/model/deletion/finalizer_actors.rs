@@ -4,10 +4,7 @@ use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Manager, ObjectView, Observation, Owned};
 use loopwatch_model::time::Span;
 
-use crate::lab;
-use crate::lab::Lab;
-
-const OWN: &str = "example.io/cleanup";
+use crate::lab::{FINALIZER, Lab, kind, watch};
 
 /// Returns a version that is being deleted and whose finalizers these field managers have added.
 fn deleted(lab: &mut Lab, name: &str, finalizers: &[(&str, &str)]) -> ObjectView {
@@ -40,7 +37,7 @@ fn actor(lab: &mut Lab, finalizers: &[(&str, &str)]) -> String {
 #[test]
 fn the_operator_is_the_actor_of_the_finalizers_of_its_domain() {
     for (finalizer, added_by, expected) in [
-        (OWN, "widget-operator", "field manager widget-operator (operator of example.io)"),
+        (FINALIZER, "widget-operator", "field manager widget-operator (operator of example.io)"),
         (
             "db.example.io/cleanup",
             "kubectl",
@@ -59,7 +56,7 @@ fn the_rows_of_objects_name_the_actors_before_anybody_deletes_them() {
     let mut view = deleted(
         &mut lab,
         "web",
-        &[(OWN, "widget-operator"), ("backup.other.com/snapshot", "backup-agent")],
+        &[(FINALIZER, "widget-operator"), ("backup.other.com/snapshot", "backup-agent")],
     );
 
     view.deleted = None;
@@ -124,7 +121,7 @@ fn the_controller_that_removed_a_finalizer_from_other_objects_is_its_actor() {
 
         lab.apply_view(removed.clone());
         lab.observe(Observation::Deleted {
-            watch: lab::watch(),
+            watch: watch(),
             key: removed.key,
             version: String::new(),
         });
@@ -138,7 +135,7 @@ fn the_controller_that_removed_a_finalizer_from_other_objects_is_its_actor() {
     let mut lab = Lab::unsynced(lab.model.settings().clone());
     lab.model = Model::new(lab.model.settings().clone());
     lab.observe(Observation::Restored(Box::new(checkpoint)));
-    lab.discover(&[lab::kind()]);
+    lab.discover(&[kind()]);
     lab.list(&[]);
 
     assert_eq!(actor(&mut lab, &[("backup.other.com/snapshot", "kubectl")]), expected);
@@ -156,11 +153,7 @@ fn one_removal_may_be_chance() {
     removed.finalizers.remove(0);
     removed.managers[1].time = Some(lab.now);
     lab.apply_view(removed.clone());
-    lab.observe(Observation::Deleted {
-        watch: lab::watch(),
-        key: removed.key,
-        version: String::new(),
-    });
+    lab.observe(Observation::Deleted { watch: watch(), key: removed.key, version: String::new() });
 
     let found = actor(&mut lab, &[("backup.other.com/snapshot", "kubectl")]);
     assert_eq!(found, "the controller of backup.other.com");

@@ -2,14 +2,14 @@
 
 use loopwatch_model::time::Span;
 
-use crate::lab::world::{
+use crate::lab::{
     FINALIZER, GROUP, World, at, child, finalizers_by, primary, ready, spec_by, status_by, web,
 };
 
 #[test]
 fn a_backup_operator_that_cleans_up_at_the_same_time_as_the_owner_writes_its_status_keeps_its_finalizer()
  {
-    let mut world = World::widgets();
+    let mut world = World::new();
     let backup = "backup.other.com/snapshot";
     for name in ["old-1", "old-2", "old-3"] {
         let old = at(GROUP, "Widget", "team-a", name);
@@ -18,7 +18,7 @@ fn a_backup_operator_that_cleans_up_at_the_same_time_as_the_owner_writes_its_sta
             view.finalizers.push(backup.into());
             view.managers.push(finalizers_by("backup-agent", now, &[backup]));
         });
-        world.run(Span::mins(1));
+        world.advance(Span::mins(1));
         world.put(&old, |view, now| view.deleted = Some(now));
 
         // The operator says "Deleting"; within the same second the backup agent lets go.
@@ -27,14 +27,14 @@ fn a_backup_operator_that_cleans_up_at_the_same_time_as_the_owner_writes_its_sta
             view.managers.push(status_by("widget-operator", now));
             view.hashes.settled += 1;
         });
-        world.run(Span(500));
+        world.advance(Span(500));
         world.put(&old, |view, _| {
             view.finalizers.retain(|f| f != backup);
             view.managers.retain(|m| m.name != "backup-agent");
         });
 
-        world.run(Span::secs(5));
-        world.rm(&old);
+        world.advance(Span::secs(5));
+        world.remove(&old);
     }
 
     world.healthy(&web(), "widget-operator", &[]);
@@ -43,7 +43,7 @@ fn a_backup_operator_that_cleans_up_at_the_same_time_as_the_owner_writes_its_sta
         view.managers.push(finalizers_by("backup-agent", now, &[backup]));
     });
     world.delete(&web());
-    world.run(Span::mins(16));
+    world.advance(Span::mins(16));
 
     let actor = world.lab.finding("FinalizerStuck").evidence.0["actor"].to_string();
     assert!(!actor.contains("widget-operator"), "{actor}");
@@ -51,7 +51,7 @@ fn a_backup_operator_that_cleans_up_at_the_same_time_as_the_owner_writes_its_sta
 
 #[test]
 fn an_operator_upgrade_that_renames_manager_and_finalizer_loses_nothing() {
-    let mut world = World::widgets();
+    let mut world = World::new();
     for n in 0..5 {
         world.healthy(
             &at(GROUP, "Widget", "team-a", &format!("w{n}")),
@@ -60,7 +60,7 @@ fn an_operator_upgrade_that_renames_manager_and_finalizer_loses_nothing() {
         );
     }
 
-    world.run(Span::mins(5));
+    world.advance(Span::mins(5));
     for n in 0..5 {
         // The new version migrates the finalizer before it writes any status.
         world.put(&at(GROUP, "Widget", "team-a", &format!("w{n}")), |view, now| {
@@ -72,18 +72,18 @@ fn an_operator_upgrade_that_renames_manager_and_finalizer_loses_nothing() {
                 &["example.io/widget-protection"],
             ));
         });
-        world.run(Span::secs(1));
+        world.advance(Span::secs(1));
     }
 
-    world.run(Span::mins(5));
-    world.assert_quiet();
+    world.advance(Span::mins(5));
+    world.lab.assert_no_findings();
 }
 
 #[test]
 fn two_operators_that_are_both_called_manager_overwrite_each_others_finalizers() {
-    let mut world = World::widgets();
+    let mut world = World::new();
     world.healthy(&web(), "manager", &[FINALIZER]);
-    world.run(Span::mins(5));
+    world.advance(Span::mins(5));
 
     // The second one updates an old copy, and the first one repairs that.
     world.put(&web(), |view, now| {
@@ -91,7 +91,7 @@ fn two_operators_that_are_both_called_manager_overwrite_each_others_finalizers()
         view.managers.retain(|m| m.finalizers.is_empty());
         view.managers.push(finalizers_by("manager", now, &["backup.other.com/snapshot"]));
     });
-    world.run(Span::secs(2));
+    world.advance(Span::secs(2));
     world.put(&web(), |view, now| {
         view.finalizers.push(FINALIZER.into());
         view.managers.retain(|m| m.finalizers.is_empty());
@@ -102,15 +102,15 @@ fn two_operators_that_are_both_called_manager_overwrite_each_others_finalizers()
         ));
     });
 
-    world.run(Span::secs(2));
+    world.advance(Span::secs(2));
     assert_eq!(world.lab.findings(), ["FinalizerLost Widget team-a/web"]);
 }
 
 #[test]
 fn an_operator_that_swaps_its_own_finalizers_by_feature_loses_nothing() {
-    let mut world = World::widgets();
+    let mut world = World::new();
     world.healthy(&web(), "manager", &[FINALIZER]);
-    world.run(Span::mins(5));
+    world.advance(Span::mins(5));
 
     for finalizer in ["example.io/backup", FINALIZER] {
         world.put(&web(), |view, now| {
@@ -118,15 +118,15 @@ fn an_operator_that_swaps_its_own_finalizers_by_feature_loses_nothing() {
             view.managers.retain(|m| m.finalizers.is_empty());
             view.managers.push(finalizers_by("manager", now, &[finalizer]));
         });
-        world.run(Span::mins(10));
+        world.advance(Span::mins(10));
     }
 
-    world.assert_quiet();
+    world.lab.assert_no_findings();
 }
 
 #[test]
 fn the_service_controller_lets_go_of_a_load_balancer_when_the_type_changes() {
-    let mut world = World::new(&[primary(GROUP, "Widget"), child("", "Service")]);
+    let mut world = World::of(&[primary(GROUP, "Widget"), child("", "Service")]);
     world.healthy(&web(), "widget-operator", &[]);
 
     let service = at("", "Service", "team-a", "web");
@@ -137,7 +137,7 @@ fn the_service_controller_lets_go_of_a_load_balancer_when_the_type_changes() {
         view.finalizers = vec![finalizer.into()];
         view.managers.push(finalizers_by("cloud-controller-manager", now, &[finalizer]));
     });
-    world.run(Span::mins(5));
+    world.advance(Span::mins(5));
     world.put(&service, |view, now| {
         view.hashes.spec = 2;
         view.managers[0].time = Some(now);
@@ -147,13 +147,13 @@ fn the_service_controller_lets_go_of_a_load_balancer_when_the_type_changes() {
         view.finalizers.clear();
         view.managers.truncate(1);
     });
-    world.run(Span::mins(30));
-    world.assert_quiet();
+    world.advance(Span::mins(30));
+    world.lab.assert_no_findings();
 }
 
 #[test]
 fn a_job_controller_lets_go_of_finished_pods_without_deletion() {
-    let mut world = World::new(&[primary(GROUP, "Widget"), child("", "Pod")]);
+    let mut world = World::of(&[primary(GROUP, "Widget"), child("", "Pod")]);
     world.healthy(&web(), "widget-operator", &[]);
 
     let pod = at("", "Pod", "team-a", "web-1");
@@ -165,14 +165,14 @@ fn a_job_controller_lets_go_of_finished_pods_without_deletion() {
         view.finalizers.clear();
         view.managers.push(status_by("kube-controller-manager", now));
     });
-    world.run(Span::mins(30));
-    world.assert_quiet();
+    world.advance(Span::mins(30));
+    world.lab.assert_no_findings();
 }
 
 #[test]
 fn argo_cd_prunes_an_application_whose_finalizer_a_person_removes_in_the_ui() {
     let app = at("argoproj.io", "Application", "argocd", "shop");
-    let mut world = World::new(&[primary("argoproj.io", "Application")]);
+    let mut world = World::of(&[primary("argoproj.io", "Application")]);
     let finalizer = "resources-finalizer.argocd.argoproj.io";
     world.put(&app, |view, _| {
         view.finalizers = vec![finalizer.into()];
@@ -181,7 +181,7 @@ fn argo_cd_prunes_an_application_whose_finalizer_a_person_removes_in_the_ui() {
     });
 
     world.put(&app, |view, now| ready(view, "argocd-application-controller", now));
-    world.run(Span::mins(5));
+    world.advance(Span::mins(5));
     world.put(&app, |view, now| {
         view.finalizers.clear();
         view.generation += 1;
@@ -190,14 +190,14 @@ fn argo_cd_prunes_an_application_whose_finalizer_a_person_removes_in_the_ui() {
         view.managers.push(spec_by("argocd-server", now));
     });
 
-    world.run(Span::mins(1));
+    world.advance(Span::mins(1));
     assert!(!world.lab.has("FinalizerLost"), "{:?}", world.lab.findings());
 }
 
 #[test]
 fn argo_cd_names_itself_as_the_actor_of_its_finalizer_on_a_pruned_application() {
     let app = at("argoproj.io", "Application", "argocd", "shop");
-    let mut world = World::new(&[primary("argoproj.io", "Application")]);
+    let mut world = World::of(&[primary("argoproj.io", "Application")]);
     world.put(&app, |view, _| {
         view.finalizers = vec!["resources-finalizer.argocd.argoproj.io".into()];
         view.managers[0].name = "helm".into();
@@ -205,7 +205,7 @@ fn argo_cd_names_itself_as_the_actor_of_its_finalizer_on_a_pruned_application() 
     world.put(&app, |view, now| ready(view, "argocd-application-controller", now));
     world.delete(&app);
 
-    world.run(Span::mins(16));
+    world.advance(Span::mins(16));
     let actor = world.lab.finding("FinalizerStuck").evidence.0["actor"].to_string();
 
     assert!(actor.contains("argocd-application-controller"), "{actor}");
@@ -213,10 +213,10 @@ fn argo_cd_names_itself_as_the_actor_of_its_finalizer_on_a_pruned_application() 
 
 #[test]
 fn a_finalizer_that_is_removed_while_loopwatch_is_down_is_not_lost() {
-    let mut world = World::widgets();
+    let mut world = World::new();
     world.healthy(&web(), "widget-operator", &[FINALIZER]);
-    world.run(Span::mins(5));
-    world.quiet(&web(), |view, now| {
+    world.advance(Span::mins(5));
+    world.put_unseen(&web(), |view, now| {
         view.finalizers.clear();
         view.managers.retain(|m| m.finalizers.is_empty());
         view.hashes.spec = 8;
@@ -224,28 +224,28 @@ fn a_finalizer_that_is_removed_while_loopwatch_is_down_is_not_lost() {
     });
 
     world.restart();
-    world.run(Span::mins(5));
+    world.advance(Span::mins(5));
 
     assert!(!world.lab.has("FinalizerLost"), "{:?}", world.lab.findings());
 }
 
 #[test]
 fn a_finalizer_that_only_differs_in_its_order_is_not_lost() {
-    let mut world = World::widgets();
+    let mut world = World::new();
     world.healthy(&web(), "manager", &[FINALIZER, "backup.other.com/snapshot"]);
-    world.run(Span::mins(1));
+    world.advance(Span::mins(1));
 
     for _ in 0..6 {
         world.put(&web(), |view, _| view.finalizers.reverse());
-        world.run(Span::secs(10));
+        world.advance(Span::secs(10));
     }
 
-    world.assert_quiet();
+    world.lab.assert_no_findings();
 }
 
 #[test]
 fn two_operators_that_overwrite_each_other_for_minutes_flap() {
-    let mut world = World::widgets();
+    let mut world = World::new();
     world.healthy(&web(), "manager", &[FINALIZER]);
     for _ in 0..5 {
         for finalizer in ["backup.other.com/snapshot", FINALIZER] {
@@ -254,7 +254,7 @@ fn two_operators_that_overwrite_each_other_for_minutes_flap() {
                 view.managers.retain(|m| m.finalizers.is_empty());
                 view.managers.push(finalizers_by("manager", now, &[finalizer]));
             });
-            world.run(Span::secs(5));
+            world.advance(Span::secs(5));
         }
     }
 
@@ -263,31 +263,31 @@ fn two_operators_that_overwrite_each_other_for_minutes_flap() {
 
 #[test]
 fn a_person_removes_the_finalizer_of_a_dead_operator_by_hand_and_the_object_goes() {
-    let mut world = World::widgets();
+    let mut world = World::new();
     world.lead("6ab5f5a3.example.io", "widget-operator-7d9f8c6b5-x2x4v_1", 2);
     world.healthy(&web(), "manager", &[FINALIZER]);
     world.lead("6ab5f5a3.example.io", "widget-operator-7d9f8c6b5-x2x4v_1", 2);
     world.delete(&web());
-    world.run(Span::mins(8));
+    world.advance(Span::mins(8));
 
     assert_eq!(world.lab.findings(), ["FinalizerOwnerAbsent Widget team-a/web"]);
 
-    world.rm(&web());
-    world.assert_quiet();
+    world.remove(&web());
+    world.lab.assert_no_findings();
 }
 
 #[test]
 fn an_operator_upgrade_while_two_versions_fight_is_a_suspected_loss() {
-    let mut world = World::widgets();
+    let mut world = World::new();
     world.healthy(&web(), "old-operator", &["example.io/old"]);
-    world.run(Span::mins(5));
+    world.advance(Span::mins(5));
     world.put(&web(), |view, now| {
         view.finalizers = vec!["example.io/new".into()];
         view.managers.retain(|m| m.finalizers.is_empty());
         view.managers.push(finalizers_by("new-operator", now, &["example.io/new"]));
     });
 
-    world.run(Span::secs(3));
+    world.advance(Span::secs(3));
     world.put(&web(), |view, now| {
         view.finalizers.push("example.io/old".into());
         view.managers.push(finalizers_by("old-operator", now, &["example.io/old"]));

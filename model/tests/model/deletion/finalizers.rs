@@ -5,10 +5,7 @@ use loopwatch_model::observation::{Manager, ObjectView, Observation, Owned};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
-use crate::lab;
-use crate::lab::{Lab, Widget};
-
-const OWN: &str = "example.io/cleanup";
+use crate::lab::{FINALIZER, Lab, Widget, kind, unlearned};
 
 /// Returns a version that is being deleted and whose finalizers these field managers have added.
 fn deleted(lab: &mut Lab, name: &str, finalizers: &[(&str, &str)]) -> ObjectView {
@@ -46,7 +43,7 @@ fn experienced(count: usize, took: Span, settings: Settings) -> Lab {
 
 fn terminating(lab: &mut Lab, name: &str) -> Widget {
     let mut widget = lab.converged(name);
-    widget.finalizers = vec![OWN.into()];
+    widget.finalizers = vec![FINALIZER.into()];
     widget.deleted = Some(lab.now);
     lab.apply(&widget);
 
@@ -57,7 +54,7 @@ fn terminating(lab: &mut Lab, name: &str) -> Widget {
 fn a_deletion_counts_from_the_end_of_the_grace_period() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("web");
-    widget.finalizers = vec![OWN.into()];
+    widget.finalizers = vec![FINALIZER.into()];
     widget.deleted = Some(lab.now.after(Span::hours(1))); // `deletionGracePeriodSeconds: 3600`
     lab.apply(&widget);
     lab.advance(Span::mins(74));
@@ -70,11 +67,7 @@ fn a_deletion_counts_from_the_end_of_the_grace_period() {
 
 #[test]
 fn a_slow_cleanup_is_found_before_it_is_stuck_and_even_if_it_makes_progress() {
-    let mut lab = Lab::with(Settings {
-        cleanup_slow_after: Span::secs(30),
-        learn_after: 0,
-        ..Settings::default()
-    });
+    let mut lab = Lab::with(Settings { cleanup_slow_after: Span::secs(30), ..unlearned() });
     let widget = terminating(&mut lab, "web");
 
     lab.advance(Span(29_000));
@@ -87,7 +80,7 @@ fn a_slow_cleanup_is_found_before_it_is_stuck_and_even_if_it_makes_progress() {
         "{}",
         lab.evidence()
     );
-    assert_eq!(lab.kind().finalizers[OWN].waiting, [0, 0, 1, 0, 0]);
+    assert_eq!(lab.kind().finalizers[FINALIZER].waiting, [0, 0, 1, 0, 0]);
 
     lab.advance(Span::mins(1));
     lab.delete(&widget);
@@ -156,7 +149,7 @@ fn what_was_learned_survives_a_restart() {
         }
 
         lab.observe(Observation::Restored(Box::new(checkpoint.clone())));
-        lab.discover(&[lab::kind()]);
+        lab.discover(&[kind()]);
         lab.list(&[]);
 
         assert_eq!(lab.model.checkpoint().finalizers, checkpoint.finalizers);
@@ -176,7 +169,7 @@ fn objects_that_loopwatch_loses_from_sight_raise_the_estimate() {
 
     lab.advance(Span::mins(4));
     lab.discover(&[]);
-    lab.discover(&[lab::kind()]);
+    lab.discover(&[kind()]);
     lab.list(&[]);
     terminating(&mut lab, "web");
     lab.advance(Span::mins(14));
@@ -211,8 +204,10 @@ fn a_snapshot_lists_the_oldest_deletions_with_verdicts_and_actors() {
 
     assert!(lab.snapshot().deletions.is_empty(), "no object is being deleted");
 
-    let finalizers =
-        [(OWN, "widget-operator"), ("kubernetes.io/pvc-protection", "kube-controller-manager")];
+    let finalizers = [
+        (FINALIZER, "widget-operator"),
+        ("kubernetes.io/pvc-protection", "kube-controller-manager"),
+    ];
     let view = deleted(&mut lab, "old", &finalizers);
     lab.apply_view(view);
     lab.advance(Span::mins(16));
@@ -227,7 +222,7 @@ fn a_snapshot_lists_the_oldest_deletions_with_verdicts_and_actors() {
     let actors: Vec<_> =
         deletions[0].finalizers.iter().map(|(name, actor)| (&**name, actor.as_str())).collect();
     let expected = [
-        (OWN, "field manager widget-operator (operator of example.io)"),
+        (FINALIZER, "field manager widget-operator (operator of example.io)"),
         ("kubernetes.io/pvc-protection", "kube-controller-manager, once no Pod uses the claim"),
     ];
 

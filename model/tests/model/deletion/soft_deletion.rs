@@ -1,13 +1,11 @@
 //! Soft deletion: objects that annotations mark as deleted, but that still exist.
 
-use loopwatch_model::observation::{ObjectView, Observation};
+use loopwatch_model::observation::ObjectView;
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::SoftDeletePhase;
 use loopwatch_model::time::{Span, Timestamp};
 
-use crate::lab;
-use crate::lab::steps::{other_kind, unlearned};
-use crate::lab::{Lab, START, Widget};
+use crate::lab::{Lab, START, Widget, kind, other_kind, unlearned};
 
 const WEB: &str = "SoftDeleteLingering Widget team-a/web";
 
@@ -188,7 +186,7 @@ fn other_annotations_and_another_threshold_can_be_configured() {
     );
 
     // Other annotations from now on. The sources list all objects again.
-    lab.observe(Observation::SettingsChanged(Box::new(unlearned())));
+    lab.configure(unlearned());
     let view = ObjectView { version: (lab.version - 1).to_string(), ..marked(&mut lab, &web, &[]) };
     lab.list_views(vec![view]);
     lab.assert_no_findings();
@@ -247,7 +245,7 @@ fn marks_beyond_the_limit_are_dropped_and_counted() {
         .collect();
 
     lab.list_views(views);
-    assert_eq!(lab.snapshot().dropped.get("soft_deleted"), Some(&3));
+    assert_eq!(lab.dropped("soft_deleted"), 3);
     assert_eq!(phases(&lab), [(SoftDeletePhase::Other, 20_000)]);
 }
 
@@ -267,7 +265,7 @@ fn a_step_of_the_clock_makes_no_mark_older() {
 #[test]
 fn kinds_are_counted_apart() {
     let mut lab = Lab::new();
-    lab.discover(&[lab::kind(), other_kind("Gadget")]);
+    lab.discover(&[kind(), other_kind("Gadget")]);
     lab.list_in(&other_kind("Gadget").watch, vec![]);
 
     let web = lab.converged("web");

@@ -4,19 +4,7 @@ use loopwatch_model::observation::ConditionStatus::{False, True};
 use loopwatch_model::snapshot::ObjectState;
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::{forbidden, namespaced};
-use crate::lab::{Lab, Widget, kind};
-
-/// Begins the deletion of a converged object that has these finalizers.
-fn terminating(lab: &mut Lab, name: &str, finalizers: &[&str]) -> Widget {
-    let mut widget = lab.converged(name);
-    widget.finalizers = finalizers.iter().map(|finalizer| (*finalizer).to_owned()).collect();
-    lab.apply(&widget);
-    widget.deleted = Some(lab.now);
-    lab.apply(&widget);
-
-    widget
-}
+use crate::lab::{Lab, Widget, forbidden, kind, namespaced};
 
 #[test]
 fn a_finalizer_that_stays_is_stuck_and_the_evidence_names_the_actor() {
@@ -91,7 +79,7 @@ fn an_error_text_that_differs_with_every_attempt_does_not_hide_a_stuck_finalizer
 fn conditions_and_phases_that_flip_for_a_day_do_not_hide_a_stuck_finalizer() {
     for every in [Span::secs(90), Span::mins(7)] {
         let mut lab = Lab::new();
-        let mut widget = terminating(&mut lab, "volume", &["storage.example.com/detach"]);
+        let mut widget = lab.terminating("volume", &["storage.example.com/detach"]);
         let begun = lab.now;
         let mut round = 0;
 
@@ -115,7 +103,7 @@ fn conditions_and_phases_that_flip_for_a_day_do_not_hide_a_stuck_finalizer() {
 #[test]
 fn a_stuck_finalizer_stays_found_while_the_status_keeps_changing() {
     let mut lab = Lab::new();
-    let mut widget = terminating(&mut lab, "dns", &["dns.example.com/records"]);
+    let mut widget = lab.terminating("dns", &["dns.example.com/records"]);
     lab.advance(Span::mins(61));
 
     assert!(lab.has("FinalizerStuck"));
@@ -132,7 +120,7 @@ fn a_stuck_finalizer_stays_found_while_the_status_keeps_changing() {
 #[test]
 fn a_cleanup_that_reports_new_steps_for_an_hour_is_not_stuck() {
     let mut lab = Lab::new();
-    let mut widget = terminating(&mut lab, "cluster", &["cluster.example.com/nodes"]);
+    let mut widget = lab.terminating("cluster", &["cluster.example.com/nodes"]);
     for step in 0..12 {
         lab.advance(Span::mins(5));
         lab.apply(widget.phase(&format!("Draining node {step}")));
@@ -173,7 +161,7 @@ fn the_last_of_many_finalizers_is_found_stuck_when_the_others_are_gone() {
 #[test]
 fn losing_the_permission_to_list_removes_no_finalizer() {
     let mut lab = Lab::new();
-    let widget = terminating(&mut lab, "web", &["example.io/f"]);
+    let widget = lab.terminating("web", &["example.io/f"]);
     lab.advance(Span::mins(20));
     lab.discover(&[forbidden(kind())]);
     lab.discover(&[kind()]);
@@ -193,7 +181,7 @@ fn losing_the_permission_to_list_removes_no_finalizer() {
 #[test]
 fn a_change_of_scope_removes_no_finalizer_and_its_removal_counts_once() {
     let mut lab = Lab::new();
-    let widget = terminating(&mut lab, "web", &["example.io/f"]);
+    let widget = lab.terminating("web", &["example.io/f"]);
     lab.advance(Span::mins(4));
 
     let narrow = namespaced("team-a");
@@ -217,7 +205,7 @@ fn a_change_of_scope_removes_no_finalizer_and_its_removal_counts_once() {
 #[test]
 fn a_deletion_that_ends_while_the_permission_is_missing_waits_for_nothing() {
     let mut lab = Lab::new();
-    terminating(&mut lab, "web", &["example.io/f"]);
+    lab.terminating("web", &["example.io/f"]);
     lab.advance(Span::mins(20));
     lab.discover(&[forbidden(kind())]);
     lab.advance(Span::mins(20));
@@ -232,7 +220,7 @@ fn a_deletion_that_ends_while_the_permission_is_missing_waits_for_nothing() {
 #[test]
 fn an_error_text_in_the_phase_that_differs_with_every_attempt_does_not_hide_a_stuck_finalizer() {
     let mut lab = Lab::new();
-    let mut volume = terminating(&mut lab, "volume", &["ebs.services.k8s.aws/finalizer"]);
+    let mut volume = lab.terminating("volume", &["ebs.services.k8s.aws/finalizer"]);
     for attempt in 0..24 {
         lab.apply(volume.phase(&format!("Failed to delete: VolumeInUse, attempt {attempt}")));
         lab.advance(Span::mins(5));
@@ -248,7 +236,7 @@ fn an_error_text_in_the_phase_that_differs_with_every_attempt_does_not_hide_a_st
 #[test]
 fn a_cluster_api_cleanup_that_drains_forty_nodes_one_by_one_is_not_stuck() {
     let mut lab = Lab::new();
-    let mut cluster = terminating(&mut lab, "prod", &["cluster.cluster.x-k8s.io"]);
+    let mut cluster = lab.terminating("prod", &["cluster.cluster.x-k8s.io"]);
     for node in 0..40 {
         lab.apply(cluster.phase(&format!("Draining node {node}")));
         lab.advance(Span::mins(5));
@@ -263,7 +251,7 @@ fn a_cluster_api_cleanup_that_drains_forty_nodes_one_by_one_is_not_stuck() {
 #[test]
 fn an_object_that_is_created_anew_and_stuck_again_is_stuck_since_its_own_deletion() {
     let mut lab = Lab::new();
-    let first = terminating(&mut lab, "claim", &["claim.example.io/protect"]);
+    let first = lab.terminating("claim", &["claim.example.io/protect"]);
     lab.advance(Span::hours(20));
 
     assert!(lab.has("FinalizerStuck"));

@@ -6,8 +6,7 @@ use loopwatch_model::observation::{
 };
 use loopwatch_model::time::{Span, Timestamp};
 
-use crate::lab;
-use crate::lab::{Lab, Widget};
+use crate::lab::{Lab, Widget, kind, watch};
 
 const STUCK: &str = "FinalizerStuck Widget team-a/web";
 
@@ -53,18 +52,13 @@ fn widget(lab: &mut Lab, name: &str) -> Widget {
     widget
 }
 
-fn delete(lab: &mut Lab, widget: &mut Widget) {
-    widget.deleted = Some(lab.now);
-    lab.apply(widget);
-}
-
 #[test]
 fn the_finding_about_a_namespace_names_the_object_that_blocks_it_and_raises_no_second_alert() {
     let mut lab = Lab::new();
     let mut web = widget(&mut lab, "web");
     delete_namespace(&mut lab, "team-a");
     lab.advance(Span::secs(3));
-    delete(&mut lab, &mut web);
+    lab.begin_deletion(&mut web);
     lab.advance(Span::mins(15));
 
     assert_eq!(lab.roots(), [STUCK]);
@@ -125,7 +119,7 @@ fn a_namespace_whose_objects_disappear_one_by_one_is_not_stuck() {
 
     while let Some(mut next) = widgets.pop() {
         lab.advance(Span::mins(6));
-        delete(&mut lab, &mut next);
+        lab.begin_deletion(&mut next);
         lab.delete(&next);
         lab.assert_no_findings();
     }
@@ -136,7 +130,7 @@ fn a_definition_waits_for_the_objects_of_its_kind() {
     let mut lab = Lab::new();
     let mut web = widget(&mut lab, "web");
     delete_definition(&mut lab);
-    delete(&mut lab, &mut web);
+    lab.begin_deletion(&mut web);
     lab.advance(Span::mins(15));
 
     assert_eq!(lab.roots(), [STUCK]);
@@ -151,7 +145,7 @@ fn a_definition_that_is_deleted_within_minutes_is_not_stuck() {
     let mut lab = Lab::new();
     let mut web = widget(&mut lab, "web");
     delete_definition(&mut lab);
-    delete(&mut lab, &mut web);
+    lab.begin_deletion(&mut web);
     lab.advance(Span::mins(4));
     lab.delete(&web);
     lab.advance(Span::mins(1));
@@ -163,17 +157,13 @@ fn a_definition_that_is_deleted_within_minutes_is_not_stuck() {
 
 #[test]
 fn nothing_is_concluded_while_the_namespaces_or_the_objects_cannot_be_seen() {
-    for source in [SourceId::Namespaces, SourceId::Watch(lab::watch())] {
+    for source in [SourceId::Namespaces, SourceId::Watch(watch())] {
         let mut lab = Lab::new();
         widget(&mut lab, "web");
         delete_namespace(&mut lab, "team-a");
 
-        let detail = String::new();
-        lab.observe(Observation::SourceFailed {
-            source: source.clone(),
-            cause: Cause::Connection,
-            detail,
-        });
+        let _detail = String::new();
+        lab.fail_source(&source, Cause::Connection);
         lab.advance(Span::hours(1));
 
         assert!(!lab.has("NamespaceStuck"), "{source}");
@@ -196,7 +186,7 @@ fn a_restart_and_a_step_of_the_clock_keep_the_finding() {
     let checkpoint = lab.model.checkpoint();
     lab.model = Model::new(lab.model.settings().clone());
     lab.observe(Observation::Restored(Box::new(checkpoint)));
-    lab.discover(&[lab::kind()]);
+    lab.discover(&[kind()]);
     lab.list(&[web]);
     lab.observe(Observation::NamespacesListed(vec![terminating("team-a", deleted)]));
 
@@ -213,5 +203,5 @@ fn the_number_of_namespaces_is_limited() {
         delete_namespace(&mut lab, &format!("team-{number}"));
     }
 
-    assert_eq!(lab.snapshot().dropped.get("containers"), Some(&1));
+    assert_eq!(lab.dropped("containers"), 1);
 }

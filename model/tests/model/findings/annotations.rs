@@ -6,13 +6,13 @@ use loopwatch_model::observation::*;
 use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::time::Span;
 
-use crate::lab::{Lab, START, Widget, watch};
+use crate::lab::{Lab, START, Widget, unlearned, watch};
 
 /// Applies a version of the widget with one annotation.
 fn annotate(lab: &mut Lab, widget: &Widget, version: u64, key: &str, value: &str) {
     let mut view = widget.view(version);
     view.annotations.insert(format!("loopwatch.dev/{key}"), value.to_owned());
-    lab.observe(Observation::Applied { watch: watch(), object: Box::new(view) });
+    lab.apply_view(view);
 }
 
 /// Returns the namespaces with a team, and the team of each.
@@ -22,15 +22,6 @@ fn teams(lab: &Lab) -> Vec<String> {
         .into_iter()
         .map(|(namespace, team)| format!("{namespace}: {team}"))
         .collect()
-}
-
-fn namespace(lab: &mut Lab, name: &str, key: &str, value: &str) {
-    let annotations = BTreeMap::from([(format!("loopwatch.dev/{key}"), value.to_owned())]);
-    lab.observe(Observation::NamespaceSeen(NamespaceView {
-        name: name.into(),
-        annotations,
-        ..NamespaceView::default()
-    }));
 }
 
 fn annotations(ignore: &str) -> BTreeMap<String, String> {
@@ -45,7 +36,7 @@ fn an_ignored_finding_does_not_open_and_opens_once_the_annotation_is_gone() {
     annotate(&mut lab, &widget, 10_000, "ignore", "Overdue, Unacknowledged");
     lab.advance(Span::hours(1));
     lab.assert_no_findings();
-    lab.observe(Observation::Applied { watch: watch(), object: Box::new(widget.view(10_001)) });
+    lab.apply_view(widget.view(10_001));
 
     assert_eq!(lab.findings(), ["Unacknowledged Widget team-a/web"]);
 
@@ -133,7 +124,7 @@ fn teams_have_a_limit() {
 
     lab.observe(Observation::NamespacesListed(vec![view("a", "green"), view("team-a", "red")]));
     assert_eq!(teams(&lab), Vec::<String>::new());
-    assert_eq!(lab.snapshot().dropped.get("namespaces"), Some(&1));
+    assert_eq!(lab.dropped("namespaces"), 1);
 }
 
 #[test]
@@ -145,7 +136,7 @@ fn an_annotation_of_another_namespace_does_not_make_a_retried_object_overdue() {
     lab.advance(Span::hours(12));
     lab.apply(certificate.waiting()); // somebody has created the Secret
     lab.advance(Span::mins(1));
-    namespace(&mut lab, "sandbox", "ignore", "all");
+    lab.annotate_namespace("sandbox", "ignore", "all");
 
     lab.advance(Span::mins(1));
     lab.assert_no_findings();
@@ -187,7 +178,7 @@ fn a_deadline_annotation_of_an_object_that_never_got_a_status_applies() {
 #[test]
 fn a_deadline_of_the_namespace_applies_while_it_is_there() {
     let mut lab = Lab::new();
-    namespace(&mut lab, "team-a", "deadline", "3h");
+    lab.annotate_namespace("team-a", "deadline", "3h");
 
     let mut cluster = lab.converged("cluster");
     let changed = lab.now;
@@ -204,7 +195,7 @@ fn a_deadline_of_the_namespace_applies_while_it_is_there() {
 #[test]
 fn an_ignored_namespace_that_is_no_longer_ignored_shows_what_holds_with_its_start() {
     let mut lab = Lab::new();
-    namespace(&mut lab, "team-a", "ignore", "all");
+    lab.annotate_namespace("team-a", "ignore", "all");
 
     let mut web = lab.converged("web");
     lab.advance(Span::hours(1));
@@ -227,7 +218,7 @@ fn an_ignored_namespace_that_is_no_longer_ignored_shows_what_holds_with_its_star
 
 #[test]
 fn an_ignored_object_without_a_status_is_ignored_after_a_restart() {
-    let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+    let mut lab = Lab::unsynced(unlearned());
     let mut ready = Widget::new("ready", START);
     ready.ready();
 
@@ -244,7 +235,7 @@ fn an_ignored_object_without_a_status_is_ignored_after_a_restart() {
 #[test]
 fn objects_in_an_ignored_namespace_do_not_make_their_kind_fail() {
     let mut lab = Lab::new();
-    namespace(&mut lab, "team-a", "ignore", "all");
+    lab.annotate_namespace("team-a", "ignore", "all");
 
     let mut widgets: Vec<Widget> = (0..4).map(|i| lab.converged(&format!("w{i}"))).collect();
     lab.advance(Span::hours(1));

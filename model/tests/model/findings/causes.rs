@@ -7,8 +7,7 @@ use loopwatch_model::time::Span;
 
 use crate::lab::loops::{FAULTS, Fault, Loop, add, fails, hangs};
 use crate::lab::pods::{Op, POD};
-use crate::lab::steps::other_kind;
-use crate::lab::{Lab, Widget, kind};
+use crate::lab::{Lab, Widget, kind, other_kind, unlearned};
 
 /// Returns a healthy controller, and a converged object of its kind.
 fn healthy() -> (Loop, Widget) {
@@ -21,11 +20,6 @@ fn healthy() -> (Loop, Widget) {
 fn change(own: &mut Loop, widget: &mut Widget) {
     let now = own.lab.now;
     own.lab.apply(widget.spec(2, now));
-}
-
-/// Returns whether a finding counts for alerts.
-fn alerts(lab: &Lab, code: &str) -> bool {
-    lab.finding(code).alerts_at(lab.now)
 }
 
 fn cause_of(lab: &Lab, code: &str) -> Option<&'static str> {
@@ -81,7 +75,7 @@ fn an_object_that_waited_long_before_the_controller_had_a_problem_pages_itself()
 
         assert_eq!(cause_of(&own.lab, "Unacknowledged"), None);
         assert_eq!(own.lab.finding(code).severity, Severity::Warning);
-        assert!(alerts(&own.lab, "Unacknowledged"));
+        assert!(own.lab.alerts("Unacknowledged"));
     }
 }
 
@@ -128,7 +122,7 @@ fn a_name_that_fits_no_kind_shows_nothing_unless_there_is_only_one_kind() {
 fn a_severity_that_the_settings_set_is_not_raised() {
     let rule = FindingRule { severity: Some(Severity::Warning), ..FindingRule::default() };
     let findings = std::collections::BTreeMap::from([("ReconcileFailing".to_owned(), vec![rule])]);
-    let mut own = Loop::with(Settings { learn_after: 0, findings, ..Settings::default() });
+    let mut own = Loop::with(Settings { findings, ..unlearned() });
     let mut web = own.lab.converged("web");
 
     own.run(360, fails);
@@ -178,7 +172,7 @@ fn an_object_whose_cause_opens_within_seconds_does_not_page() {
     change(&mut own, &mut web);
     own.run(600, hangs);
 
-    assert!(alerts(&own.lab, "Unacknowledged"));
+    assert!(own.lab.alerts("Unacknowledged"));
 
     own.run(10, hangs);
     assert_eq!(own.lab.alerting(), [("ReconcileStuck".to_owned(), Severity::Critical)]);
@@ -312,12 +306,12 @@ fn an_object_does_not_page_at_once_when_the_operator_runs_again_after_a_restart_
     lab.run_with_lease(POD, 5);
 
     assert_eq!(
-        (lab.finding("RestartLoop").severity, alerts(&lab, "Unacknowledged")),
+        (lab.finding("RestartLoop").severity, lab.alerts("Unacknowledged")),
         (Severity::Warning, false)
     );
 
     lab.run_with_lease(POD, 10);
-    assert!(alerts(&lab, "Unacknowledged"), "it has had its time");
+    assert!(lab.alerts("Unacknowledged"), "it has had its time");
 }
 
 #[test]
@@ -327,9 +321,9 @@ fn a_step_of_the_clock_neither_ends_nor_begins_an_alert() {
         change(&mut own, &mut web);
         own.run(700, |view| add(&mut view.succeeded, 1));
 
-        assert!(alerts(&own.lab, "Unacknowledged"));
+        assert!(own.lab.alerts("Unacknowledged"));
 
         own.lab.step_clock(by);
-        assert!(alerts(&own.lab, "Unacknowledged"), "{by}");
+        assert!(own.lab.alerts("Unacknowledged"), "{by}");
     }
 }

@@ -1,28 +1,15 @@
 //! Which finding explains which.
 
 use loopwatch_model::finding::{Change, Severity};
-use loopwatch_model::observation::*;
-use loopwatch_model::settings::{FindingRule, Settings};
+use loopwatch_model::settings::FindingRule;
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::unlearned;
-use crate::lab::{Lab, Widget, kind};
-
-/// Creates objects that have converged, an hour ago.
-fn fleet(lab: &mut Lab, names: &[&str]) -> Vec<Widget> {
-    let widgets = names.iter().map(|name| lab.converged(name)).collect();
-    lab.advance(Span::hours(1));
-    widgets
-}
-
-fn rule(name: &str, rule: FindingRule) -> Settings {
-    Settings { findings: [(name.to_owned(), vec![rule])].into(), ..unlearned() }
-}
+use crate::lab::{Lab, Widget, kind, ruled, unlearned};
 
 #[test]
 fn objects_that_regressed_with_their_kind_are_explained_until_the_kind_recovers() {
     let mut lab = Lab::new();
-    let mut fleet = fleet(&mut lab, &["a", "b", "c", "d"]);
+    let mut fleet = lab.fleet(&["a", "b", "c", "d"]);
     fleet.iter_mut().for_each(|widget| lab.apply(widget.failed("DnsDown")));
     lab.advance(Span::mins(6));
 
@@ -44,11 +31,11 @@ fn objects_that_regressed_with_their_kind_are_explained_until_the_kind_recovers(
 
 #[test]
 fn a_failure_of_the_kind_that_is_only_information_does_not_explain_tickets_away() {
-    let mut lab = Lab::with(rule(
+    let mut lab = Lab::with(ruled(
         "Failing",
         FindingRule { severity: Some(Severity::Info), ..FindingRule::default() },
     ));
-    let mut caches = fleet(&mut lab, &["a", "b", "c", "d"]);
+    let mut caches = lab.fleet(&["a", "b", "c", "d"]);
 
     caches.iter_mut().for_each(|cache| lab.apply(cache.failed("OutOfMemory")));
     lab.advance(Span::mins(10));
@@ -66,10 +53,10 @@ fn a_failure_of_the_kind_that_is_only_information_does_not_explain_tickets_away(
 
 #[test]
 fn a_suspected_finding_does_not_explain_one_that_is_confirmed_now() {
-    let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+    let mut lab = Lab::unsynced(unlearned());
     let mut suspected = kind();
     suspected.suspected = true;
-    lab.observe(Observation::KindsDiscovered(vec![suspected]));
+    lab.discover(&[suspected]);
     lab.list(&[]);
 
     let mut widgets: Vec<Widget> = (0..4).map(|i| lab.converged(&format!("w{i}"))).collect();
@@ -79,7 +66,7 @@ fn a_suspected_finding_does_not_explain_one_that_is_confirmed_now() {
     }
 
     lab.advance(Span::mins(10));
-    lab.observe(Observation::KindsDiscovered(vec![kind()]));
+    lab.discover(&[kind()]);
 
     let snapshot = lab.snapshot();
     for f in &snapshot.findings {

@@ -3,8 +3,7 @@
 use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::{other_kind, unlearned};
-use crate::lab::{Lab, Widget, kind};
+use crate::lab::{Lab, Widget, kind, other_kind, unlearned};
 
 #[test]
 fn findings_that_wait_for_room_are_reported_for_as_long_as_they_do() {

@@ -7,8 +7,7 @@ use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::snapshot::Outcome;
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::{namespaced, other_kind, unlearned};
-use crate::lab::{Lab, START, Widget, kind, watch};
+use crate::lab::{Lab, START, Widget, kind, namespaced, other_kind, unlearned, watch};
 
 #[test]
 fn objects_that_do_not_fit_are_no_inconsistency() {
@@ -239,7 +238,7 @@ fn histories_are_limited_and_deleted_objects_free_theirs() {
 #[test]
 fn an_old_object_that_newly_fits_was_not_created_now() {
     let limits = Limits { objects: 1, ..Limits::default() };
-    let mut lab = Lab::unsynced(Settings { learn_after: 0, limits, ..Settings::default() });
+    let mut lab = Lab::unsynced(Settings { limits, ..unlearned() });
     let mut a = Widget::new("a", START.after(Span::hours(-5)));
     let mut b = Widget::new("b", START.after(Span::hours(-5)));
 

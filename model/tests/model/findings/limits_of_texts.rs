@@ -5,22 +5,10 @@ use loopwatch_model::observation::*;
 use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::other_kind;
-use crate::lab::{Lab, Widget, kind};
+use crate::lab::{Lab, Widget, kind, other_kind};
 
 /// The number of texts, condition sets and finalizer sets that a model holds at most.
 const MANY: u64 = 50_010;
-
-/// Begins the deletion of a converged object that has these finalizers.
-fn terminating(lab: &mut Lab, name: &str, finalizers: &[&str]) -> Widget {
-    let mut widget = lab.converged(name);
-    widget.finalizers = finalizers.iter().map(|finalizer| (*finalizer).to_owned()).collect();
-    lab.apply(&widget);
-    widget.deleted = Some(lab.now);
-    lab.apply(&widget);
-
-    widget
-}
 
 #[test]
 fn a_kind_with_free_text_in_its_phase_does_not_blind_other_kinds() {
@@ -246,7 +234,7 @@ fn eight_conditions_that_changed_once_do_not_hide_the_one_that_flaps_now() {
 #[test]
 fn both_finalizers_of_an_object_are_found_stuck_although_only_one_has_totals_of_its_own() {
     let mut lab = Lab::limited(Limits { finalizers: 1, ..Limits::default() });
-    terminating(&mut lab, "mesh", &["istio.io/gateway", "dns.example.com/records"]);
+    lab.terminating("mesh", &["istio.io/gateway", "dns.example.com/records"]);
     lab.advance(Span::mins(15));
 
     let finding = lab.finding("FinalizerStuck");

@@ -1,16 +1,10 @@
 //! Alarms at night: neither a second page for one cause, nor a problem that stays silent.
 
-use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
 use crate::lab::loops::{Loop, add};
 use crate::lab::pods::{Op, POD};
-use crate::lab::{Lab, Widget};
-
-/// Returns whether a finding alerts.
-fn alerts(lab: &Lab, code: &str) -> bool {
-    lab.snapshot().findings.iter().any(|f| f.code.name() == code && f.alerts_at(lab.now))
-}
+use crate::lab::{Lab, Widget, unlearned};
 
 #[test]
 fn a_kind_that_fails_now_and_then_does_not_hide_objects_that_fail_for_long() {
@@ -31,7 +25,7 @@ fn a_kind_that_fails_now_and_then_does_not_hide_objects_that_fail_for_long() {
         lab.apply(if minute % 4 == 0 { flapping.failed("Lost") } else { flapping.ready() });
         lab.advance(Span::mins(1));
 
-        if alerts(&lab, "Regressed") {
+        if lab.alerts("Regressed") {
             alerted.push(minute);
         }
     }
@@ -55,7 +49,7 @@ fn explained_by_failures() -> (Loop, Widget) {
 #[test]
 fn a_restart_of_loopwatch_does_not_make_an_explained_object_page() {
     let (mut own, web) = explained_by_failures();
-    assert!(own.lab.has("Unacknowledged") && alerts(&own.lab, "ReconcileFailing"));
+    assert!(own.lab.has("Unacknowledged") && own.lab.alerts("ReconcileFailing"));
 
     for restarts in 1..=2 {
         own.lab = own.lab.restart();
@@ -63,12 +57,12 @@ fn a_restart_of_loopwatch_does_not_make_an_explained_object_page() {
 
         // It takes five minutes to find the cause again.
         own.run(120 * restarts, |view| add(&mut view.failed, 1));
-        assert!(!alerts(&own.lab, "Unacknowledged"), "after restart {restarts}");
+        assert!(!own.lab.alerts("Unacknowledged"), "after restart {restarts}");
     }
 
     own.run(300, |view| add(&mut view.failed, 1));
     assert_eq!(
-        (alerts(&own.lab, "Unacknowledged"), alerts(&own.lab, "ReconcileFailing")),
+        (own.lab.alerts("Unacknowledged"), own.lab.alerts("ReconcileFailing")),
         (false, true)
     );
 }
@@ -82,7 +76,7 @@ fn restarts_of_loopwatch_do_not_silence_an_object_without_end() {
         own.lab.list(std::slice::from_ref(&web));
         own.run(60, |view| add(&mut view.succeeded, 1));
 
-        assert_eq!(alerts(&own.lab, "Unacknowledged"), minute >= 9, "{minute}");
+        assert_eq!(own.lab.alerts("Unacknowledged"), minute >= 9, "{minute}");
     }
 }
 
@@ -96,17 +90,17 @@ fn a_restart_of_loopwatch_does_not_end_the_time_to_catch_up() {
     op.restart(&mut lab);
     lab.run_with_lease(POD, 2);
 
-    assert!(lab.has("Unacknowledged") && !alerts(&lab, "Unacknowledged"));
+    assert!(lab.has("Unacknowledged") && !lab.alerts("Unacknowledged"));
 
     let mut lab = lab.restart();
     op.seen(&mut lab);
     lab.list(std::slice::from_ref(&web));
     lab.run_with_lease(POD, 8);
 
-    assert!(!alerts(&lab, "Unacknowledged"));
+    assert!(!lab.alerts("Unacknowledged"));
 
     lab.run_with_lease(POD, 3);
-    assert!(alerts(&lab, "Unacknowledged"), "it has had its time");
+    assert!(lab.alerts("Unacknowledged"), "it has had its time");
 }
 
 #[test]
@@ -116,18 +110,18 @@ fn an_object_that_alerted_before_a_restart_of_loopwatch_alerts_at_once() {
     lab.apply(web.spec(2, lab.now));
     lab.advance(Span::mins(15));
 
-    assert!(alerts(&lab, "Unacknowledged"));
+    assert!(lab.alerts("Unacknowledged"));
 
     let mut lab = lab.restart();
     lab.list(std::slice::from_ref(&web));
 
-    assert!(alerts(&lab, "Unacknowledged"));
+    assert!(lab.alerts("Unacknowledged"));
 }
 
 /// Returns a lab in which loopwatch and the operator have started together, a moment ago, and a
 /// widget that the operator has not acknowledged for 40 minutes.
 fn started_together() -> (Lab, Op, Widget) {
-    let lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+    let lab = Lab::unsynced(unlearned());
     let mut op = Op::running(&lab);
     op.view.pods[0].created = Some(lab.ago(Span::secs(20)));
     op.container().running_since = Some(lab.ago(Span::secs(10)));
@@ -152,10 +146,10 @@ fn an_operator_that_starts_with_its_sidecar_may_work_off_what_waited_before() {
         }
 
         lab.advance_by_minutes(9);
-        assert!(lab.has("Unacknowledged") && !alerts(&lab, "Unacknowledged"), "{pods_first}");
+        assert!(lab.has("Unacknowledged") && !lab.alerts("Unacknowledged"), "{pods_first}");
 
         lab.advance_by_minutes(2);
-        assert!(alerts(&lab, "Unacknowledged"), "it has had its time");
+        assert!(lab.alerts("Unacknowledged"), "it has had its time");
     }
 }
 
@@ -175,14 +169,14 @@ fn a_sidecar_that_starts_before_the_operator_waits_for_it() {
     op.seen(&mut lab);
     lab.advance_by_minutes(9);
 
-    assert!(!alerts(&lab, "Unacknowledged"));
+    assert!(!lab.alerts("Unacknowledged"));
 
     // Another start later is no excuse.
     (op.container().running_since, op.container().restarts) = (Some(lab.now), 1);
     op.seen(&mut lab);
     lab.advance_by_minutes(2);
 
-    assert!(alerts(&lab, "Unacknowledged"));
+    assert!(lab.alerts("Unacknowledged"));
 }
 
 #[test]
@@ -193,7 +187,7 @@ fn an_operator_that_has_run_for_long_gets_no_time_when_loopwatch_starts() {
     lab.list(std::slice::from_ref(&web));
     lab.advance(Span::secs(1));
 
-    assert!(alerts(&lab, "Unacknowledged"));
+    assert!(lab.alerts("Unacknowledged"));
 }
 
 #[test]
@@ -209,5 +203,5 @@ fn an_object_that_alerted_before_both_restarted_goes_on() {
     op.seen(&mut lab);
     lab.list(std::slice::from_ref(&web));
 
-    assert!(alerts(&lab, "Unacknowledged"));
+    assert!(lab.alerts("Unacknowledged"));
 }

@@ -3,12 +3,11 @@
 
 use loopwatch_model::finding::Severity;
 use loopwatch_model::observation::{Cause, ContainerEnd, ControllerView, LeaseView, Observation};
-use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
 
 use crate::lab::loops::{FAULTS, Fault, Loop, add, fails, hangs};
 use crate::lab::pods::{INSTANCE, OTHER, OTHER_POD, Op, POD, pod};
-use crate::lab::{Lab, Widget};
+use crate::lab::{Lab, Widget, unlearned};
 
 fn page(code: &str) -> [(String, Severity); 1] {
     [(code.to_owned(), Severity::Critical)]
@@ -159,7 +158,7 @@ fn a_container_that_has_restarted_keeps_no_finding_of_its_controllers() {
 /// Returns a sidecar that has started with its operator, and an object that the operator has not
 /// acknowledged for 40 minutes. `before` shows what was before.
 fn replaced(before: impl FnOnce(&mut Lab, &mut Op)) -> (Lab, Op) {
-    let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+    let mut lab = Lab::unsynced(unlearned());
     let mut op = Op::running(&lab);
     op.view.pods[0].created = Some(lab.ago(Span::secs(20)));
     op.view.pods[0].own = true;

@@ -1,19 +1,10 @@
 //! Room for findings: the more severe wins, and nothing that does not fit is lost.
 
 use loopwatch_model::finding::Severity;
-use loopwatch_model::observation::*;
 use loopwatch_model::settings::{FindingRule, Limits, Settings};
 use loopwatch_model::time::{Span, Timestamp};
 
-use crate::lab::steps::other_kind;
-use crate::lab::{Lab, Widget, kind};
-
-/// Creates objects that have converged, an hour ago.
-fn fleet(lab: &mut Lab, names: &[&str]) -> Vec<Widget> {
-    let widgets = names.iter().map(|name| lab.converged(name)).collect();
-    lab.advance(Span::hours(1));
-    widgets
-}
+use crate::lab::{Lab, Widget, kind, other_kind, unlearned};
 
 #[test]
 fn findings_that_did_not_fit_open_when_there_is_room() {
@@ -116,8 +107,7 @@ fn a_critical_finding_finds_room_among_warnings() {
 #[test]
 fn a_waiting_finding_that_becomes_more_severe_gets_room() {
     let limits = Limits { findings: 1, ..Limits::default() };
-    let mut lab =
-        Lab::with(Settings { learn_after: 0, limits: limits.clone(), ..Settings::default() });
+    let mut lab = Lab::with(Settings { limits: limits.clone(), ..unlearned() });
     for name in ["a", "b"] {
         let mut w = lab.converged(name);
         lab.apply(w.spec(2, lab.now));
@@ -134,8 +124,8 @@ fn a_waiting_finding_that_becomes_more_severe_gets_room() {
     lab.advance(Span::hours(1));
 
     let findings = [("FinalizerStuck".to_owned(), vec![rule(Severity::Critical)])].into();
-    let settings = Settings { learn_after: 0, limits, findings, ..Settings::default() };
-    lab.observe(Observation::SettingsChanged(Box::new(settings)));
+    let settings = Settings { limits, findings, ..unlearned() };
+    lab.configure(settings);
 
     assert!(lab.has("FinalizerStuck"), "{:?}", lab.findings());
 }
@@ -143,7 +133,7 @@ fn a_waiting_finding_that_becomes_more_severe_gets_room() {
 #[test]
 fn the_limit_of_findings_is_reported_as_long_as_a_finding_has_no_room() {
     let limits = Limits { findings: 1, ..Limits::default() };
-    let mut lab = Lab::with(Settings { learn_after: 0, limits, ..Settings::default() });
+    let mut lab = Lab::with(Settings { limits, ..unlearned() });
     for name in ["a", "b"] {
         let mut w = lab.converged(name);
         lab.apply(w.waiting());
@@ -156,7 +146,7 @@ fn the_limit_of_findings_is_reported_as_long_as_a_finding_has_no_room() {
 #[test]
 fn the_start_of_a_finding_without_room_survives_a_restart() {
     let limits = Limits { findings: 1, ..Limits::default() };
-    let mut lab = Lab::with(Settings { learn_after: 0, limits, ..Settings::default() });
+    let mut lab = Lab::with(Settings { limits, ..unlearned() });
     for name in ["a", "b"] {
         let mut w = lab.converged(name);
         lab.apply(w.waiting());
@@ -175,7 +165,7 @@ fn a_failing_kind_takes_the_place_of_a_warning_that_returns_with_its_true_start(
     lab.discover(&[kind(), gadget.clone()]);
     lab.list_in(&gadget.watch, Vec::new());
 
-    let mut widgets = fleet(&mut lab, &["a", "b", "c"]);
+    let mut widgets = lab.fleet(&["a", "b", "c"]);
     let mut gadgets: Vec<Widget> = ["x", "y"].map(|name| Widget::new(name, lab.now)).into();
     for widget in &mut gadgets {
         let view = lab.view(widget.ready());

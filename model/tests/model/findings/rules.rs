@@ -1,23 +1,11 @@
 //! Settings that tune findings, and that change while loopwatch runs.
 
-use std::collections::BTreeMap;
-
 use loopwatch_model::finding::Severity;
 use loopwatch_model::observation::*;
 use loopwatch_model::settings::{FindingRule, Selector, Settings};
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::unlearned;
-use crate::lab::{Lab, Widget, kind};
-
-fn namespace(lab: &mut Lab, name: &str, key: &str, value: &str) {
-    let annotations = BTreeMap::from([(format!("loopwatch.dev/{key}"), value.to_owned())]);
-    lab.observe(Observation::NamespaceSeen(NamespaceView {
-        name: name.into(),
-        annotations,
-        ..NamespaceView::default()
-    }));
-}
+use crate::lab::{Lab, Widget, kind, unlearned};
 
 #[test]
 fn a_changed_threshold_does_not_make_a_retried_object_overdue() {
@@ -30,7 +18,7 @@ fn a_changed_threshold_does_not_make_a_retried_object_overdue() {
     lab.advance(Span::mins(1));
 
     let settings = Settings { flap_transitions: 8, ..unlearned() };
-    lab.observe(Observation::SettingsChanged(Box::new(settings)));
+    lab.configure(settings);
     lab.advance(Span::mins(1));
     lab.assert_no_findings();
 }
@@ -51,7 +39,7 @@ fn a_shorter_deadline_applies_to_a_regression_that_waits_for_the_end_of_the_long
     lab.apply(cluster.waiting());
     lab.advance(Span::mins(30));
     lab.assert_no_findings();
-    lab.observe(Observation::SettingsChanged(Box::new(deadline(Span::mins(10)))));
+    lab.configure(deadline(Span::mins(10)));
 
     lab.advance(Span::secs(1));
     assert!(
@@ -76,7 +64,7 @@ fn failing_closes_if_the_kind_is_no_longer_allowed() {
 
     let mut forbidden = kind();
     forbidden.missing = vec!["list".into()];
-    lab.observe(Observation::KindsDiscovered(vec![forbidden]));
+    lab.discover(&[forbidden]);
     lab.advance(Span::hours(24));
 
     assert!(!lab.has("Failing"), "{:?}", lab.findings());
@@ -99,8 +87,8 @@ fn weak_evidence_stays_weak_when_settings_change_in_blindness() {
     assert_eq!(severity(&lab), [Severity::Warning], "{:?}", lab.findings());
 
     lab.fail();
-    let settings = Settings { learn_after: 0, flap_transitions: 8, ..Settings::default() };
-    lab.observe(Observation::SettingsChanged(Box::new(settings)));
+    let settings = Settings { flap_transitions: 8, ..unlearned() };
+    lab.configure(settings);
 
     assert_eq!(severity(&lab), [Severity::Warning], "while blind");
 }
@@ -110,7 +98,7 @@ fn objects_in_a_namespace_silenced_by_a_rule_do_not_make_their_kind_fail() {
     let namespaces = Selector { include: vec!["team-a".into()], ..Selector::default() };
     let rule = FindingRule { namespaces, enabled: Some(false), ..FindingRule::default() };
     let findings = [("all".to_owned(), vec![rule])].into();
-    let mut lab = Lab::with(Settings { learn_after: 0, findings, ..Settings::default() });
+    let mut lab = Lab::with(Settings { findings, ..unlearned() });
     let mut widgets: Vec<Widget> = (0..4).map(|i| lab.converged(&format!("w{i}"))).collect();
 
     lab.advance(Span::hours(1));
@@ -137,11 +125,7 @@ fn a_finding_about_a_definition_returns_when_it_is_enabled_again() {
     let settings = |enabled| {
         let rule = FindingRule { enabled: Some(enabled), ..FindingRule::default() };
         let findings = [("StatusSubresourceMissing".to_owned(), vec![rule])].into();
-        Observation::SettingsChanged(Box::new(Settings {
-            learn_after: 0,
-            findings,
-            ..Settings::default()
-        }))
+        Observation::SettingsChanged(Box::new(Settings { findings, ..unlearned() }))
     };
 
     lab.observe(settings(false));
@@ -154,18 +138,14 @@ fn a_finding_about_a_definition_returns_when_it_is_enabled_again() {
 #[test]
 fn a_finding_about_a_namespace_returns_when_it_is_enabled_again() {
     let mut lab = Lab::new();
-    namespace(&mut lab, "team-a", "ignore", "Bogus");
+    lab.annotate_namespace("team-a", "ignore", "Bogus");
 
     assert!(lab.has("ConfigInvalid"));
 
     let settings = |enabled| {
         let rule = FindingRule { enabled: Some(enabled), ..FindingRule::default() };
         let findings = [("ConfigInvalid".to_owned(), vec![rule])].into();
-        Observation::SettingsChanged(Box::new(Settings {
-            learn_after: 0,
-            findings,
-            ..Settings::default()
-        }))
+        Observation::SettingsChanged(Box::new(Settings { findings, ..unlearned() }))
     };
 
     lab.observe(settings(false));

@@ -2,27 +2,13 @@
 
 use loopwatch_model::observation::ConditionStatus::{False, True, Unknown};
 use loopwatch_model::observation::*;
-use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::{forbidden, other_kind, unlearned};
-use crate::lab::{Lab, Widget, kind};
-
-/// Returns a lab with an unacknowledged widget, and that widget.
-fn with_finding() -> (Lab, Widget) {
-    let mut lab = Lab::new();
-    let mut widget = lab.converged("web");
-    lab.apply(widget.spec(2, lab.now));
-    lab.advance(Span::mins(11));
-
-    assert!(lab.has("Unacknowledged"));
-
-    (lab, widget)
-}
+use crate::lab::{Lab, Widget, forbidden, kind, other_kind, unlearned};
 
 #[test]
 fn the_start_of_a_problem_that_was_mended_meanwhile_does_not_come_back_months_later() {
-    let (lab, mut widget) = with_finding();
+    let (lab, mut widget) = Lab::unacknowledged();
     let mut again = lab.restart();
     again.list(&[widget.ready().clone()]); // mended while loopwatch was down
     again.advance(Span::hours(24 * 90));
@@ -38,7 +24,7 @@ fn the_start_of_a_problem_that_was_mended_meanwhile_does_not_come_back_months_la
 #[test]
 fn the_start_of_a_problem_that_was_mended_meanwhile_does_not_come_back_within_the_hour() {
     for minutes in [0, 1, 30] {
-        let (lab, mut widget) = with_finding();
+        let (lab, mut widget) = Lab::unacknowledged();
         let mut again = lab.restart();
         again.list(&[widget.ready().clone()]);
         again.advance(Span::mins(minutes));
@@ -54,7 +40,7 @@ fn the_start_of_a_problem_that_was_mended_meanwhile_does_not_come_back_within_th
 
 #[test]
 fn a_problem_that_is_mended_after_the_restart_begins_anew_when_it_comes_back() {
-    let (lab, mut widget) = with_finding();
+    let (lab, mut widget) = Lab::unacknowledged();
     let mut again = lab.restart();
     again.list(std::slice::from_ref(&widget));
 
@@ -72,7 +58,7 @@ fn a_problem_that_is_mended_after_the_restart_begins_anew_when_it_comes_back() {
 
 #[test]
 fn another_problem_of_the_same_object_does_not_inherit_the_start() {
-    let (lab, mut widget) = with_finding();
+    let (lab, mut widget) = Lab::unacknowledged();
     let mut again = lab.restart();
     again.list(&[widget.ready().clone()]);
     again.advance(Span::mins(20));
@@ -87,7 +73,7 @@ fn another_problem_of_the_same_object_does_not_inherit_the_start() {
 
 #[test]
 fn an_object_that_was_deleted_and_created_anew_meanwhile_does_not_inherit_the_start() {
-    let (lab, _) = with_finding();
+    let (lab, _) = Lab::unacknowledged();
     let mut again = lab.restart();
     again.advance(Span::mins(30));
 
@@ -317,13 +303,13 @@ fn start_times_of_an_earlier_run_are_forgotten_although_a_kind_is_forbidden() {
     assert!(first.has("Unacknowledged"));
 
     let checkpoint = first.model.checkpoint();
-    let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+    let mut lab = Lab::unsynced(unlearned());
     lab.now = first.now;
 
     let mut forbidden = other_kind("Thing");
     forbidden.missing = vec!["list".into()];
     lab.observe(Observation::Restored(Box::new(checkpoint)));
-    lab.observe(Observation::KindsDiscovered(vec![kind(), forbidden]));
+    lab.discover(&[kind(), forbidden]);
     w.ready();
     lab.list(&[w.clone()]);
     lab.advance(Span::hours(24 * 30));
@@ -347,14 +333,14 @@ fn the_start_of_a_problem_of_an_earlier_run_is_not_that_of_a_later_spec() {
     assert!(first.has("Overdue"));
 
     let checkpoint = first.model.checkpoint();
-    let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+    let mut lab = Lab::unsynced(unlearned());
     lab.now = first.now.after(Span::hours(5));
 
     // Somebody mended the spec while loopwatch was down.
     let written = lab.now.after(Span::mins(-3));
     w.spec(3, written).waiting();
     lab.observe(Observation::Restored(Box::new(checkpoint)));
-    lab.observe(Observation::KindsDiscovered(vec![kind()]));
+    lab.discover(&[kind()]);
     lab.list(&[w.clone()]);
     lab.assert_no_findings();
     lab.advance(Span::mins(20));

@@ -4,8 +4,8 @@ use loopwatch_model::observation::{ControllerView, Durations, MetricsView};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
-use super::Lab;
 use super::pods::INSTANCE;
+use super::{Lab, unlearned};
 
 /// A controller that changes between scrapes every ten seconds.
 pub struct Loop {
@@ -25,7 +25,7 @@ pub const FAULTS: [(&str, Fault); 5] = [
 impl Loop {
     /// Returns a healthy controller that has been scraped twice.
     pub fn new() -> Self {
-        Self::with(Settings { learn_after: 0, ..Settings::default() })
+        Self::with(unlearned())
     }
 
     pub fn with(settings: Settings) -> Self {

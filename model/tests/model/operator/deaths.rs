@@ -126,11 +126,7 @@ fn an_operator_that_is_down_explains_that_its_metrics_and_its_process_cannot_be_
     let (mut lab, mut op) = Op::with_lab();
     op.crash(&mut lab, "Error");
     for source in [SourceId::Metrics, SourceId::Process, SourceId::Config] {
-        lab.observe(Observation::SourceFailed {
-            source,
-            cause: Cause::Refused,
-            detail: String::new(),
-        });
+        lab.fail_source(&source, Cause::Refused);
     }
 
     lab.advance(Span::mins(3));
@@ -166,11 +162,7 @@ fn the_signs_of_an_open_finding_are_words_of_a_closed_set() {
     assert_eq!(signs(&lab), ["no_pod", "lease_not_renewed"]);
 
     let source = SourceId::Pods;
-    lab.observe(Observation::SourceFailed {
-        source,
-        cause: Cause::Forbidden,
-        detail: String::new(),
-    });
+    lab.fail_source(&source, Cause::Forbidden);
 
     assert_eq!(
         (lab.findings(), signs(&lab)),

@@ -2,7 +2,7 @@
 //! one that may run again by itself needs all of it.
 
 use loopwatch_model::finding::Severity;
-use loopwatch_model::observation::{Cause, Observation, SourceId};
+use loopwatch_model::observation::{Cause, SourceId};
 use loopwatch_model::time::{Span, Timestamp};
 
 use crate::lab::Lab;
@@ -285,15 +285,11 @@ fn half_of_the_time_needs_a_view_of_all_pods() {
     // The time begins when loopwatch sees the Pods again.
     let (mut lab, mut op) = Op::with_lab();
     let source = SourceId::Pods;
-    lab.observe(Observation::SourceFailed {
-        source,
-        cause: Cause::Connection,
-        detail: String::new(),
-    });
+    lab.fail_source(&source, Cause::Connection);
     end(&mut lab, &mut op, "");
 
     lab.advance(Span::mins(1));
-    lab.observe(Observation::SourceRecovered { source: SourceId::Pods });
+    lab.recover_source(&SourceId::Pods);
     lab.advance(Span(GONE_AFTER.0 - 1));
 
     assert!(!lab.has("OperatorDown"));

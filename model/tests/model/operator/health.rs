@@ -6,9 +6,8 @@ use loopwatch_model::observation::{Cause, Observation, ProcessView, SourceId};
 use loopwatch_model::snapshot::Health;
 use loopwatch_model::time::Span;
 
-use crate::lab;
 use crate::lab::pods::{INSTANCE, OTHER_POD, Op, POD, pod};
-use crate::lab::{Lab, Widget};
+use crate::lab::{Lab, Widget, watch};
 
 const DOWN: &str = "OperatorDown operator ops/widget-operator";
 
@@ -181,19 +180,15 @@ fn a_process_that_ended_with_its_metrics_is_one_sign() {
 
 #[test]
 fn while_loopwatch_cannot_see_nothing_opens_or_closes() {
-    for source in [SourceId::Pods, SourceId::Lease, SourceId::Watch(lab::watch())] {
+    for source in [SourceId::Pods, SourceId::Lease, SourceId::Watch(watch())] {
         let (mut lab, mut op) = Op::with_lab();
-        lab.observe(Observation::SourceFailed {
-            source: source.clone(),
-            cause: Cause::Connection,
-            detail: String::new(),
-        });
+        lab.fail_source(&source, Cause::Connection);
         op.crash(&mut lab, "Error");
         lab.advance(Span::mins(30));
 
         assert!(!lab.has("OperatorDown"), "{source}");
 
-        lab.observe(Observation::SourceRecovered { source: source.clone() });
+        lab.recover_source(&source);
         lab.advance(Span(119_000));
 
         assert!(!lab.has("OperatorDown"), "{source}");
@@ -201,11 +196,7 @@ fn while_loopwatch_cannot_see_nothing_opens_or_closes() {
         lab.advance(Span::secs(1));
         assert!(lab.has("OperatorDown"), "{source}");
 
-        lab.observe(Observation::SourceFailed {
-            source: source.clone(),
-            cause: Cause::Connection,
-            detail: String::new(),
-        });
+        lab.fail_source(&source, Cause::Connection);
         lab.advance(Span::mins(1));
 
         assert!(lab.has("OperatorDown"), "{source}: it stays open");
@@ -215,7 +206,7 @@ fn while_loopwatch_cannot_see_nothing_opens_or_closes() {
 #[test]
 fn a_conversion_webhook_that_died_with_the_operator_hides_no_death() {
     let fail = |lab: &mut Lab, cause: Cause| {
-        let source = SourceId::Watch(lab::watch());
+        let source = SourceId::Watch(watch());
         lab.observe(Observation::SourceFailed {
             source,
             cause,
@@ -247,11 +238,7 @@ fn a_conversion_webhook_that_died_with_the_operator_hides_no_death() {
     fail(&mut lab, Cause::ServerError);
 
     let source = SourceId::Pods;
-    lab.observe(Observation::SourceFailed {
-        source,
-        cause: Cause::ServerError,
-        detail: String::new(),
-    });
+    lab.fail_source(&source, Cause::ServerError);
     lab.advance(Span::mins(30));
 
     assert!(!lab.has("OperatorDown"));

@@ -14,7 +14,7 @@ use loopwatch_model::time::{Span, Timestamp};
 use loopwatch_model::trend::TrendState;
 
 use crate::lab::pods::{INSTANCE, Op};
-use crate::lab::{Lab, START, Widget};
+use crate::lab::{Lab, START, Widget, unlearned};
 
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -28,7 +28,7 @@ struct Operator {
 
 impl Operator {
     fn new() -> Self {
-        Self::with(Settings { learn_after: 0, ..Settings::default() })
+        Self::with(unlearned())
     }
 
     fn with(settings: Settings) -> Self {
@@ -326,8 +326,7 @@ fn memory_above_that_of_the_process_before_is_a_jump() {
 
 #[test]
 fn quoted_amounts_of_memory_are_information() {
-    let settings =
-        Settings { learn_after: 0, memory_levels: vec![200 << 20], ..Settings::default() };
+    let settings = Settings { memory_levels: vec![200 << 20], ..unlearned() };
     let mut operator = Operator::with(settings);
     operator.heap(0.1, |_| 80.0);
 

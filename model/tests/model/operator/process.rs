@@ -6,7 +6,7 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
 
 use crate::lab::pods::{INSTANCE, OTHER, OTHER_POD, Op, pod};
-use crate::lab::{Lab, START};
+use crate::lab::{Lab, START, unlearned};
 
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -20,7 +20,7 @@ struct Operator {
 
 impl Operator {
     fn new() -> Self {
-        Self::with(Settings { learn_after: 0, ..Settings::default() })
+        Self::with(unlearned())
     }
 
     fn with(settings: Settings) -> Self {

@@ -1,9 +1,7 @@
 //! An operator that restarts again and again, or is killed for its memory at each start.
 
 use loopwatch_model::finding::Severity;
-use loopwatch_model::observation::{
-    Cause, ContainerEnd, MetricsView, Observation, ProcessView, SourceId,
-};
+use loopwatch_model::observation::{Cause, ContainerEnd, MetricsView, ProcessView, SourceId};
 use loopwatch_model::time::Span;
 
 use crate::lab::Lab;
@@ -65,13 +63,9 @@ fn a_restart_loop_of_an_operator_that_runs_again_is_a_warning_until_it_is_over()
 fn an_operator_that_exits_while_the_api_server_is_away_is_in_no_restart_loop() {
     let outage = |lab: &mut Lab, op: &mut Op| {
         let source = SourceId::Pods;
-        lab.observe(Observation::SourceFailed {
-            source,
-            cause: Cause::Refused,
-            detail: String::new(),
-        });
+        lab.fail_source(&source, Cause::Refused);
         lab.advance(Span::secs(90));
-        lab.observe(Observation::SourceRecovered { source: SourceId::Pods });
+        lab.recover_source(&SourceId::Pods);
 
         op.seen(lab);
         lab.advance(Span::secs(5));

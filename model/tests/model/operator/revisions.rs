@@ -191,5 +191,5 @@ fn pods_beyond_the_limit_are_counted() {
     let view = OperatorView { pods_left_out: 3, ..OperatorView::default() };
     lab.observe(Observation::OperatorSeen(Box::new(view)));
 
-    assert_eq!(lab.snapshot().dropped.get("operator_pods"), Some(&1));
+    assert_eq!(lab.dropped("operator_pods"), 1);
 }

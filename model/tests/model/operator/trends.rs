@@ -4,7 +4,8 @@
 use loopwatch_model::time::{Span, Timestamp};
 use loopwatch_model::trend::{Trend, TrendConfig, TrendState};
 
-use crate::lab::fleet::{HARD, HEALTHY, Load, Pod, START};
+use crate::lab::START;
+use crate::lab::fleet::{HARD, HEALTHY, Load, Pod};
 
 /// Seeds that the benchmark does not use.
 const SEEDS: std::ops::Range<u64> = 1000..1008;

@@ -6,18 +6,18 @@ use loopwatch_model::observation::{
 use loopwatch_model::snapshot::{Cursor, ExplainedNode, Explanation};
 use loopwatch_model::time::Span;
 
-use crate::lab::cluster::{Cluster, address, owner};
+use crate::lab::{GROUP, World, at, owner, widget_at};
 
 fn widget(name: &str) -> ObjectAddress {
-    address("Widget", "team-a", name)
+    widget_at("team-a", name)
 }
 
 fn config(name: &str) -> ObjectAddress {
-    address("ConfigMap", "team-a", name)
+    at("", "ConfigMap", "team-a", name)
 }
 
-fn explain(cluster: &Cluster, of: &ObjectAddress) -> Explanation {
-    cluster.lab.model.explain(of).expect("it is visible")
+fn explain(world: &World, of: &ObjectAddress) -> Explanation {
+    world.lab.model.explain(of).expect("it is visible")
 }
 
 /// Returns the names in the tree, in order: `a(b(c) d)`, with the objects without room.
@@ -39,15 +39,15 @@ fn count(nodes: &[ExplainedNode]) -> usize {
 
 #[test]
 fn owners_are_above_and_children_below() {
-    let mut cluster = Cluster::new();
-    cluster.create(&widget("root"), &[]);
-    cluster.create(&widget("web"), &[cluster.owner(&widget("root"))]);
-    cluster.create(&config("b"), &[cluster.owner(&widget("web"))]);
-    cluster.create(&widget("a"), &[cluster.owner(&widget("web"))]);
-    cluster.create(&config("leaf"), &[cluster.owner(&widget("a"))]);
-    cluster.create(&config("stranger"), &[]);
+    let mut world = World::new();
+    world.create(&widget("root"), &[]);
+    world.create(&widget("web"), &[world.owner(&widget("root"))]);
+    world.create(&config("b"), &[world.owner(&widget("web"))]);
+    world.create(&widget("a"), &[world.owner(&widget("web"))]);
+    world.create(&config("leaf"), &[world.owner(&widget("a"))]);
+    world.create(&config("stranger"), &[]);
 
-    let web = explain(&cluster, &widget("web"));
+    let web = explain(&world, &widget("web"));
     assert_eq!(
         (tree(&web.owners), tree(&web.children)),
         ("root".to_owned(), "b a(leaf)".to_owned())
@@ -57,98 +57,97 @@ fn owners_are_above_and_children_below() {
         ("web", "primary", 0)
     );
 
-    let leaf = explain(&cluster, &config("leaf"));
+    let leaf = explain(&world, &config("leaf"));
     assert_eq!(
         (tree(&leaf.owners), tree(&leaf.children)),
         ("a(web(root))".to_owned(), String::new())
     );
     assert_eq!(leaf.role, "child");
-    assert!(cluster.lab.model.explain(&widget("nothing")).is_none());
+    assert!(world.lab.model.explain(&widget("nothing")).is_none());
 }
 
 #[test]
 fn a_missing_owner_is_absent_and_one_that_cannot_be_seen_is_not() {
-    let mut cluster = Cluster::new();
+    let mut world = World::new();
     let ghost = owner(&widget("ghost"), "11111111-0000-4000-8000-000000000000");
-    cluster.create(&config("lost"), &[ghost]);
+    world.create(&config("lost"), &[ghost]);
 
     let state =
-        |cluster: &Cluster, of: &str| explain(cluster, &config(of)).owners[0].object.state.clone();
+        |world: &World, of: &str| explain(world, &config(of)).owners[0].object.state.clone();
 
-    assert_eq!(state(&cluster, "lost"), "not_visible", "nobody has looked yet");
+    assert_eq!(state(&world, "lost"), "not_visible", "nobody has looked yet");
 
-    cluster.advance(Span::mins(2));
-    assert_eq!(state(&cluster, "lost"), "absent");
-    assert_eq!(explain(&cluster, &config("lost")).object.findings, ["OwnerMissing"]);
-    assert_eq!(explain(&cluster, &config("lost")).findings.len(), 1);
+    world.advance(Span::mins(2));
+    assert_eq!(state(&world, "lost"), "absent");
+    assert_eq!(explain(&world, &config("lost")).object.findings, ["OwnerMissing"]);
+    assert_eq!(explain(&world, &config("lost")).findings.len(), 1);
 
     // An owner of a kind that nobody watches, which exists.
-    let elsewhere = address("Gadget", "team-a", "other");
-    cluster.create_unseen(&elsewhere, &[]);
-    cluster.create(&config("held"), &[cluster.owner(&elsewhere)]);
-    cluster.advance(Span::mins(2));
+    let elsewhere = at(GROUP, "Gadget", "team-a", "other");
+    world.create_unseen(&elsewhere, &[]);
+    world.create(&config("held"), &[world.owner(&elsewhere)]);
+    world.advance(Span::mins(2));
 
-    assert_eq!(state(&cluster, "held"), "not_visible");
+    assert_eq!(state(&world, "held"), "not_visible");
 }
 
 #[test]
 fn cycles_end() {
-    let mut cluster = Cluster::new();
-    cluster.create_unseen(&widget("a"), &[]);
-    cluster.create_unseen(&widget("b"), &[cluster.owner(&widget("a"))]);
+    let mut world = World::new();
+    world.create_unseen(&widget("a"), &[]);
+    world.create_unseen(&widget("b"), &[world.owner(&widget("a"))]);
 
-    let back = cluster.owner(&widget("b"));
-    cluster.change(&widget("a"), |view| view.owners = vec![back]);
-    cluster.see(&widget("b"));
+    let back = world.owner(&widget("b"));
+    world.put(&widget("a"), |view, _| view.owners = vec![back]);
+    world.see(&widget("b"));
 
-    let a = explain(&cluster, &widget("a"));
+    let a = explain(&world, &widget("a"));
     assert_eq!((tree(&a.owners), tree(&a.children)), ("b(a*)".to_owned(), "b(a*)".to_owned()));
 }
 
 #[test]
 fn ten_thousand_children_have_a_limit_and_those_with_problems_come_first() {
-    let mut cluster = Cluster::new();
-    cluster.create(&widget("web"), &[]);
+    let mut world = World::new();
+    world.create(&widget("web"), &[]);
 
-    let owners = [cluster.owner(&widget("web"))];
+    let owners = [world.owner(&widget("web"))];
     for n in 0..10_000 {
-        cluster.create(&config(&format!("c{n}")), &owners);
+        world.create(&config(&format!("c{n}")), &owners);
     }
 
     let last = config("c9999");
-    let now = cluster.lab.now;
-    cluster.change(&last, |view| {
+    let now = world.lab.now;
+    world.put(&last, |view, _| {
         (view.deleted, view.finalizers) = (Some(now), vec!["example.io/hold".to_owned()]);
     });
 
-    let web = explain(&cluster, &widget("web"));
+    let web = explain(&world, &widget("web"));
     assert_eq!((web.children.len(), web.more_children), (100, 9_900));
     assert_eq!(web.children[0].object.name, "c9999", "it is being deleted");
 }
 
 #[test]
 fn chains_and_wide_trees_have_limits() {
-    let mut cluster = Cluster::new();
-    cluster.create(&widget("w0"), &[]);
+    let mut world = World::new();
+    world.create(&widget("w0"), &[]);
     for n in 1..20 {
-        cluster
-            .create(&widget(&format!("w{n}")), &[cluster.owner(&widget(&format!("w{}", n - 1)))]);
+        world.create(&widget(&format!("w{n}")), &[world.owner(&widget(&format!("w{}", n - 1)))]);
     }
 
-    assert_eq!(count(&explain(&cluster, &widget("w0")).children), 8);
-    assert_eq!(count(&explain(&cluster, &widget("w19")).owners), 8);
-    assert!(tree(&explain(&cluster, &widget("w0")).children).contains("w8+1"));
+    assert_eq!(count(&explain(&world, &widget("w0")).children), 8);
+    assert_eq!(count(&explain(&world, &widget("w19")).owners), 8);
+    assert!(tree(&explain(&world, &widget("w0")).children).contains("w8+1"));
 
-    cluster.create(&widget("wide"), &[]);
+    world.create(&widget("wide"), &[]);
     for n in 0..30 {
         let child = widget(&format!("x{n}"));
-        cluster.create(&child, &[cluster.owner(&widget("wide"))]);
+        world.create(&child, &[world.owner(&widget("wide"))]);
         for m in 0..10 {
-            cluster.create(&config(&format!("x{n}-{m}")), &[cluster.owner(&child)]);
+            world.create(&config(&format!("x{n}-{m}")), &[world.owner(&child)]);
         }
     }
 
-    let wide = explain(&cluster, &widget("wide"));
+    let wide = explain(&world, &widget("wide"));
     let more: u64 = wide.children.iter().map(|node| node.more).sum();
 
     assert_eq!((count(&wide.children), wide.children.len(), more), (200, 30, 130));
@@ -156,30 +155,30 @@ fn chains_and_wide_trees_have_limits() {
 
 #[test]
 fn finalizers_name_their_actor_before_and_during_a_deletion() {
-    let mut cluster = Cluster::new();
-    cluster.create_unseen(&widget("web"), &[]);
-    cluster.change(&widget("web"), |view| {
+    let mut world = World::new();
+    world.create_unseen(&widget("web"), &[]);
+    world.put(&widget("web"), |view, _| {
         view.finalizers =
             ["example.io/hold", "foregroundDeletion", "odd \u{1}"].map(str::to_owned).to_vec();
     });
 
-    let known = |cluster: &Cluster| -> Vec<String> {
-        let finalizers = explain(cluster, &widget("web")).object.finalizers;
+    let known = |world: &World| -> Vec<String> {
+        let finalizers = explain(world, &widget("web")).object.finalizers;
         finalizers.into_iter().map(|f| format!("{}:{}", f.known_by, f.verdict)).collect()
     };
 
-    assert_eq!(known(&cluster), ["operator:", "built_in:", "unknown:"]);
+    assert_eq!(known(&world), ["operator:", "built_in:", "unknown:"]);
 
-    let now = cluster.lab.now;
-    cluster.change(&widget("web"), |view| view.deleted = Some(now));
+    let now = world.lab.now;
+    world.put(&widget("web"), |view, _| view.deleted = Some(now));
 
     assert_eq!(
-        known(&cluster),
+        known(&world),
         ["operator:progressing", "built_in:progressing", "unknown:progressing"]
     );
 
-    cluster.advance(Span::hours(2));
-    let web = explain(&cluster, &widget("web"));
+    world.advance(Span::hours(2));
+    let web = explain(&world, &widget("web"));
 
     assert_eq!(web.object.finalizers[0].verdict, "stuck");
     assert_eq!(web.findings.len(), 1);
@@ -192,8 +191,8 @@ fn finalizers_name_their_actor_before_and_during_a_deletion() {
 
 #[test]
 fn the_condition_that_decides_the_state_has_its_reason_and_message_until_the_object_recovers() {
-    let mut cluster = Cluster::new();
-    cluster.create(&widget("web"), &[]);
+    let mut world = World::new();
+    world.create(&widget("web"), &[]);
 
     let condition = |name: &str, status, reason: &str, message: &str| Condition {
         r#type: name.to_owned(),
@@ -203,15 +202,15 @@ fn the_condition_that_decides_the_state_has_its_reason_and_message_until_the_obj
         ..Condition::default()
     };
 
-    let shown = |cluster: &Cluster| -> Vec<String> {
-        let conditions = explain(cluster, &widget("web")).conditions;
+    let shown = |world: &World| -> Vec<String> {
+        let conditions = explain(world, &widget("web")).conditions;
         conditions
             .into_iter()
             .map(|c| [c.r#type, c.status, c.reason, c.message].join("|"))
             .collect()
     };
 
-    cluster.change(&widget("web"), |view| {
+    world.put(&widget("web"), |view, _| {
         (view.status, view.observed_generation) = (StatusShape::Filled, Some(1));
         view.conditions = vec![
             condition(
@@ -225,28 +224,28 @@ fn the_condition_that_decides_the_state_has_its_reason_and_message_until_the_obj
     });
 
     assert_eq!(
-        shown(&cluster),
+        shown(&world),
         ["Ready|false|QuotaExceeded|no room for (another) disk", "ReadyToServe|true||"],
         "a condition of which only the name begins alike has no reason of another"
     );
 
-    cluster.change(&widget("web"), |view| {
+    world.put(&widget("web"), |view, _| {
         view.conditions = vec![condition("Ready", ConditionStatus::True, "Serving", "")];
     });
 
     assert!(
-        shown(&cluster)[0].starts_with("Ready|true|") && !shown(&cluster)[0].contains("Quota"),
+        shown(&world)[0].starts_with("Ready|true|") && !shown(&world)[0].contains("Quota"),
         "{:?}",
-        shown(&cluster)
+        shown(&world)
     );
 }
 
 #[test]
 fn an_object_at_rest_still_shows_what_decided_its_state() {
-    let mut cluster = Cluster::new();
-    let shown = |cluster: &Cluster, name: &str| {
-        let object = explain(cluster, &widget(name)).object;
-        let (rows, _) = cluster.lab.model.rows(Cursor::default(), 10);
+    let mut world = World::new();
+    let shown = |world: &World, name: &str| {
+        let object = explain(world, &widget(name)).object;
+        let (rows, _) = world.lab.model.rows(Cursor::default(), 10);
         let row = rows.iter().find(|row| row.name == name).expect("it is listed");
 
         assert_eq!(
@@ -258,8 +257,8 @@ fn an_object_at_rest_still_shows_what_decided_its_state() {
     };
 
     let mut settle = |name: &str, types: &[&str], phase: &str| {
-        cluster.create(&widget(name), &[]);
-        cluster.change(&widget(name), |view| {
+        world.create(&widget(name), &[]);
+        world.put(&widget(name), |view, _| {
             (view.status, view.observed_generation) = (StatusShape::Filled, Some(1));
             let condition = |name: &&str| Condition {
                 r#type: (*name).to_owned(),
@@ -279,10 +278,10 @@ fn an_object_at_rest_still_shows_what_decided_its_state() {
     settle("best", &["Available", "Ready"], "");
     settle("phase", &[], "Running");
     settle("none", &[], "");
-    cluster.restart(); // so that none of them has a history
+    world.restart(); // so that none of them has a history
 
-    assert_eq!(shown(&cluster, "one"), "converged ReadyTrue Ready=True");
-    assert_eq!(shown(&cluster, "best"), "converged ReadyTrue Ready=True");
-    assert_eq!(shown(&cluster, "phase"), "converged PhaseGood phase Running");
-    assert_eq!(shown(&cluster, "none"), "converged Acknowledged ");
+    assert_eq!(shown(&world, "one"), "converged ReadyTrue Ready=True");
+    assert_eq!(shown(&world, "best"), "converged ReadyTrue Ready=True");
+    assert_eq!(shown(&world, "phase"), "converged PhaseGood phase Running");
+    assert_eq!(shown(&world, "none"), "converged Acknowledged ");
 }

@@ -24,20 +24,12 @@ fn event(uid: &str, reason: &str, count: u64, added: u64) -> EventView {
     }
 }
 
-fn see(lab: &mut Lab, event: EventView) {
-    lab.observe(Observation::EventSeen { watch: watch(), event: Box::new(event) });
-}
-
 fn counts(lab: &Lab) -> Vec<String> {
     let kinds = lab.snapshot().kinds;
     let counts = kinds.iter().flat_map(|kind| &kind.totals.events);
     counts
         .map(|(EventReason { r#type, reason }, count)| format!("{type} {reason} {count}"))
         .collect()
-}
-
-fn dropped(lab: &Lab, limit: &str) -> u64 {
-    lab.snapshot().dropped.get(limit).copied().unwrap_or_default()
 }
 
 fn timeline(lab: &Lab, name: &str) -> Vec<ExplainedEvent> {
@@ -59,20 +51,20 @@ fn shown(lab: &Lab, name: &str) -> Vec<String> {
 #[test]
 fn what_an_event_adds_is_counted_and_what_it_had_before_is_not() {
     let mut lab = Lab::new();
-    see(&mut lab, event("old", "SyncFailed", 40, 0));
+    lab.see_event(event("old", "SyncFailed", 40, 0));
 
     assert!(counts(&lab).is_empty(), "an Event from before the start");
 
-    see(&mut lab, event("old", "SyncFailed", 43, 3));
-    see(&mut lab, event("old", "SyncFailed", 43, 0)); // a new list
-    see(&mut lab, event("new", "SyncFailed", 1, 1));
-    see(&mut lab, EventView { r#type: "Normal".into(), ..event("fine", "Synced", 2, 2) });
-    see(&mut lab, EventView { r#type: "normal ".into(), ..event("odd", "Synced", 1, 1) });
+    lab.see_event(event("old", "SyncFailed", 43, 3));
+    lab.see_event(event("old", "SyncFailed", 43, 0)); // a new list
+    lab.see_event(event("new", "SyncFailed", 1, 1));
+    lab.see_event(EventView { r#type: "Normal".into(), ..event("fine", "Synced", 2, 2) });
+    lab.see_event(EventView { r#type: "normal ".into(), ..event("odd", "Synced", 1, 1) });
 
     assert_eq!(counts(&lab), ["Normal Synced 2", "Warning SyncFailed 4", "_other Synced 1"]);
 
-    see(&mut lab, event("huge", "SyncFailed", u64::MAX, u64::MAX));
-    see(&mut lab, event("huge", "SyncFailed", u64::MAX, u64::MAX));
+    lab.see_event(event("huge", "SyncFailed", u64::MAX, u64::MAX));
+    lab.see_event(event("huge", "SyncFailed", u64::MAX, u64::MAX));
 
     assert!(
         counts(&lab).contains(&format!("Warning SyncFailed {}", u64::MAX)),
@@ -91,31 +83,31 @@ fn reasons_are_bounded_and_those_of_kubernetes_always_count_by_name() {
 
     let mut lab = Lab::with(settings);
     for reason in ["Synced", "Failed", "SyncFailed", "BackOff"] {
-        see(&mut lab, event(reason, reason, 1, 1));
+        lab.see_event(event(reason, reason, 1, 1));
     }
 
-    assert_eq!(dropped(&lab, "event_reasons"), 0, "a near miss");
+    assert_eq!(lab.dropped("event_reasons"), 0, "a near miss");
 
     lab.assert_no_findings();
 
     // Free text is no reason, and says nothing about the limit.
     for reason in ["", "no bucket for web", "a\u{1b}[31m", "ü", &"x".repeat(200)] {
-        see(&mut lab, event(reason, reason, 1, 1));
+        lab.see_event(event(reason, reason, 1, 1));
     }
 
-    assert_eq!(dropped(&lab, "event_reasons"), 0);
+    assert_eq!(lab.dropped("event_reasons"), 0);
 
     for number in 0..1_000 {
-        see(&mut lab, event("one", &format!("Reason{number}"), number, 1));
+        lab.see_event(event("one", &format!("Reason{number}"), number, 1));
     }
 
-    see(&mut lab, event("late", "Evicted", 1, 1));
+    lab.see_event(event("late", "Evicted", 1, 1));
     let expected =
         ["BackOff 1", "Evicted 1", "Failed 1", "SyncFailed 1", "Synced 1", "_other 1005"]
             .map(|c| format!("Warning {c}"));
 
     assert_eq!(counts(&lab), expected);
-    assert_eq!(dropped(&lab, "event_reasons"), 1_000);
+    assert_eq!(lab.dropped("event_reasons"), 1_000);
     assert_eq!(lab.findings(), ["LimitReached limit event_reasons"]);
 }
 
@@ -126,12 +118,12 @@ fn the_latest_events_are_part_of_the_timeline_of_their_object_only() {
     lab.converged("db");
 
     let at = lab.now;
-    see(
-        &mut lab,
-        EventView { at: Some(at.before(Span::mins(5))), ..event("a", "SyncFailed", 40, 0) },
-    );
-    see(&mut lab, EventView { at: Some(Timestamp(i64::MAX)), ..event("b", "Evicted", 1, 1) });
-    see(&mut lab, event("a", "SyncFailed", 41, 1));
+    lab.see_event(EventView {
+        at: Some(at.before(Span::mins(5))),
+        ..event("a", "SyncFailed", 40, 0)
+    });
+    lab.see_event(EventView { at: Some(Timestamp(i64::MAX)), ..event("b", "Evicted", 1, 1) });
+    lab.see_event(event("a", "SyncFailed", 41, 1));
 
     assert_eq!(shown(&lab, "web"), ["Evicted 1", "SyncFailed 41"]);
 
@@ -149,7 +141,7 @@ fn the_latest_events_are_part_of_the_timeline_of_their_object_only() {
     web.generation += 1;
     lab.apply(&web);
     lab.advance(Span::hours(1));
-    see(&mut lab, event("c", "SyncFailed", 1, 1));
+    lab.see_event(event("c", "SyncFailed", 1, 1));
 
     let words: Vec<String> = timeline(&lab, "web").into_iter().map(|event| event.change).collect();
     assert_eq!(words.first().map(String::as_str), Some("event"));
@@ -162,7 +154,7 @@ fn the_memory_of_events_is_bounded() {
     let mut lab = Lab::new();
     lab.converged("web");
     for number in 0..20 {
-        see(&mut lab, event(&number.to_string(), &format!("Reason{number}"), 1, 1));
+        lab.see_event(event(&number.to_string(), &format!("Reason{number}"), 1, 1));
         lab.advance(Span::secs(1));
     }
 
@@ -175,19 +167,19 @@ fn the_memory_of_events_is_bounded() {
         ..event(uid, "Synced", 1, 1)
     };
     for number in 0..499 {
-        see(&mut lab, other(number, &number.to_string()));
+        lab.see_event(other(number, &number.to_string()));
     }
 
     assert_eq!(shown(&lab, "web").len(), 8, "a near miss");
 
-    see(&mut lab, event("again", "Again", 1, 1));
+    lab.see_event(event("again", "Again", 1, 1));
     for number in 500..999 {
-        see(&mut lab, other(number, &number.to_string()));
+        lab.see_event(other(number, &number.to_string()));
     }
 
     assert!(shown(&lab, "web").contains(&"Again 1".to_owned()), "it had an Event after the others");
 
-    see(&mut lab, other(1_000, "last"));
+    lab.see_event(other(1_000, "last"));
     assert!(shown(&lab, "web").is_empty(), "its last Event is the oldest of 501 objects");
 }
 
@@ -195,10 +187,10 @@ fn the_memory_of_events_is_bounded() {
 fn events_for_which_the_source_has_no_room_count_as_dropped() {
     let mut lab = Lab::new();
     lab.converged("web");
-    see(&mut lab, EventView { uncounted: true, ..event("a", "SyncFailed", 7, 0) });
+    lab.see_event(EventView { uncounted: true, ..event("a", "SyncFailed", 7, 0) });
 
     assert!(counts(&lab).is_empty());
-    assert_eq!(dropped(&lab, "events"), 1);
+    assert_eq!(lab.dropped("events"), 1);
     assert_eq!(lab.findings(), ["LimitReached limit events"]);
     assert_eq!(shown(&lab, "web"), ["SyncFailed 7"], "still shown");
 }
@@ -210,7 +202,7 @@ fn events_change_no_state_and_those_of_an_ended_watch_are_ignored() {
 
     let before = lab.model.next_due();
     for number in 0..500 {
-        see(&mut lab, event(&number.to_string(), "SyncFailed", 1_000, 1_000));
+        lab.see_event(event(&number.to_string(), "SyncFailed", 1_000, 1_000));
     }
 
     assert_eq!(lab.model.next_due(), before, "no timer");
@@ -223,12 +215,9 @@ fn events_change_no_state_and_those_of_an_ended_watch_are_ignored() {
         watch: WatchId("gadgets.example.io".into()),
         event: event("x"),
     });
-    lab.observe(Observation::KindsDiscovered(vec![WatchedKind {
-        watch: WatchId("other".into()),
-        ..kind()
-    }]));
+    lab.discover(&[WatchedKind { watch: WatchId("other".into()), ..kind() }]);
 
-    lab.observe(Observation::EventSeen { watch: watch(), event: event("y") });
+    lab.see_event(*event("y"));
     assert_eq!(counts(&lab), ["Warning SyncFailed 500000"]);
 }
 
@@ -242,13 +231,13 @@ fn a_source_of_events_that_is_off_is_up_and_one_that_fails_accuses_nobody() {
     lab.advance(Span::hours(1));
     lab.assert_no_findings();
 
-    let (cause, detail) = (loopwatch_model::observation::Cause::Forbidden, String::new());
-    lab.observe(Observation::SourceFailed { source: source(), cause, detail });
+    let (cause, _detail) = (loopwatch_model::observation::Cause::Forbidden, String::new());
+    lab.fail_source(&source(), cause);
     lab.advance(Span::mins(5));
 
     assert_eq!(lab.findings(), ["SourceFailing source events"]);
 
-    lab.observe(Observation::SourceRecovered { source: source() });
+    lab.recover_source(&source());
     lab.assert_no_findings();
 }
 

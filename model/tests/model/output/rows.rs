@@ -4,8 +4,7 @@ use loopwatch_model::observation::{Manager, OwnerReference};
 use loopwatch_model::snapshot::ObjectState;
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::spec_writer;
-use crate::lab::{Lab, Widget, watch};
+use crate::lab::{Lab, Widget, spec_by, watch};
 
 #[test]
 fn the_owners_of_an_object_follow_it() {
@@ -49,7 +48,7 @@ fn the_last_writer_of_the_status_is_named_and_not_the_last_writer_of_the_spec() 
     widget.spec(2, lab.now);
 
     let mut view = lab.view(&widget);
-    view.managers.push(spec_writer("vpa-recommender", "", lab.now));
+    view.managers.push(spec_by("vpa-recommender", lab.now));
     view.managers.push(Manager {
         name: "label-controller".into(),
         time: Some(lab.now),

@@ -3,50 +3,32 @@
 use loopwatch_model::observation::Cause;
 use loopwatch_model::time::Span;
 
-use crate::lab::world::{GROUP, World, at, map, spec_by, web};
+use crate::lab::{GROUP, World, at, map, spec_by, web};
 
 #[test]
 fn children_that_lose_their_owner_while_their_namespace_is_deleted_are_no_orphans() {
-    let mut world = World::widgets();
+    let mut world = World::new();
     world.healthy(&web(), "widget-operator", &[]);
     world.owned(&map("web-settings"), &web());
-    world.run(Span::mins(5));
+    world.advance(Span::mins(5));
     world.delete_namespace("team-a", &["NamespaceContentRemaining"]);
     world.put(&map("web-settings"), |view, _| view.owners.clear());
-    world.run(Span::mins(20));
+    world.advance(Span::mins(20));
 
     assert!(!world.lab.has("Orphan"), "{:?}", world.lab.findings());
 }
 
-/// Creates widgets, each with a child whose label has the name of its owner.
-fn labelled(world: &mut World, count: usize) {
-    for n in 0..count {
-        let name = format!("w{n}");
-        let owner = at(GROUP, "Widget", "team-a", &name);
-        world.healthy(&owner, "widget-operator", &[]);
-        world.owned(&map(&name), &owner);
-
-        let (reference, label) = (world.owner(&owner), name.clone());
-        world.rm(&map(&name));
-        world.put(&map(&name), |view, now| {
-            view.owners = vec![reference];
-            view.managers = vec![spec_by("widget-operator", now)];
-            view.labels.insert("example.io/widget".into(), label);
-        });
-    }
-}
-
 #[test]
 fn a_copy_of_a_child_in_another_namespace_has_an_owner_elsewhere() {
-    let mut world = World::widgets();
-    labelled(&mut world, 25);
+    let mut world = World::new();
+    world.labelled(25);
 
     // Owner references cannot cross namespaces, so the operator only labels the copy.
     world.put(&at("", "ConfigMap", "clients", "w3-copy"), |view, now| {
         view.managers = vec![spec_by("widget-operator", now)];
         view.labels.insert("example.io/widget".into(), "w3".into());
     });
-    world.run(Span::mins(30));
+    world.advance(Span::mins(30));
 
     let confirmed: Vec<String> =
         world.lab.roots().into_iter().filter(|f| f.contains("w3-copy")).collect();
@@ -58,8 +40,8 @@ fn a_copy_of_a_child_in_another_namespace_has_an_owner_elsewhere() {
 
 #[test]
 fn a_label_that_is_cut_to_63_characters_still_names_its_owner() {
-    let mut world = World::widgets();
-    labelled(&mut world, 25);
+    let mut world = World::new();
+    world.labelled(25);
 
     let long = "a".repeat(80);
     world.healthy(&at(GROUP, "Widget", "team-a", &long), "widget-operator", &[]);
@@ -67,95 +49,95 @@ fn a_label_that_is_cut_to_63_characters_still_names_its_owner() {
         view.managers = vec![spec_by("widget-operator", now)];
         view.labels.insert("example.io/widget".into(), long[..63].into());
     });
-    world.run(Span::mins(30));
-    world.assert_quiet();
+    world.advance(Span::mins(30));
+    world.lab.assert_no_findings();
 }
 
 #[test]
 fn velero_restores_children_without_owners_and_the_operator_adopts_them() {
-    let mut world = World::widgets();
-    labelled(&mut world, 25);
+    let mut world = World::new();
+    world.labelled(25);
     world.put(&map("w3"), |view, now| {
         view.managers.push(spec_by("velero-server", now));
     });
 
     let gone = at(GROUP, "Widget", "team-a", "w3");
-    world.rm(&gone);
-    world.rm(&map("w3"));
-    world.run(Span::mins(10));
+    world.remove(&gone);
+    world.remove(&map("w3"));
+    world.advance(Span::mins(10));
     world.put(&map("w3"), |view, now| {
         view.managers = vec![spec_by("velero-server", now)];
         view.labels.insert("example.io/widget".into(), "w3".into());
     });
 
-    world.run(Span::mins(2));
+    world.advance(Span::mins(2));
     world.healthy(&gone, "widget-operator", &[]);
 
     let owner = world.owner(&gone);
     world.put(&map("w3"), |view, _| view.owners = vec![owner]);
-    world.run(Span::mins(30));
-    world.assert_quiet();
+    world.advance(Span::mins(30));
+    world.lab.assert_no_findings();
 }
 
 #[test]
 fn a_child_that_lost_its_owner_just_before_a_restart_is_no_false_orphan() {
-    let mut world = World::widgets();
+    let mut world = World::new();
     world.healthy(&web(), "widget-operator", &[]);
     world.owned(&map("web-settings"), &web());
     world.put(&map("web-settings"), |view, _| view.owners.clear());
-    world.run(Span::mins(1));
+    world.advance(Span::mins(1));
     world.restart();
 
     let owner = world.owner(&web());
     world.put(&map("web-settings"), |view, _| view.owners = vec![owner]);
-    world.run(Span::mins(30));
-    world.assert_quiet();
+    world.advance(Span::mins(30));
+    world.lab.assert_no_findings();
 }
 
 #[test]
 fn a_restart_keeps_an_open_orphan() {
-    let mut world = World::widgets();
+    let mut world = World::new();
     world.healthy(&web(), "widget-operator", &[]);
     world.owned(&map("web-settings"), &web());
     world.put(&map("web-settings"), |view, _| view.owners.clear());
-    world.run(Span::mins(7));
+    world.advance(Span::mins(7));
 
     assert_eq!(world.lab.findings(), ["Orphan ConfigMap team-a/web-settings"]);
 
     world.restart();
-    world.run(Span::mins(10));
+    world.advance(Span::mins(10));
 
     assert_eq!(world.lab.findings(), ["Orphan ConfigMap team-a/web-settings"]);
 }
 
 #[test]
 fn orphans_by_the_hundreds_after_a_gitops_mistake_are_all_found() {
-    let mut world = World::widgets();
+    let mut world = World::new();
     world.healthy(&web(), "widget-operator", &[]);
     for n in 0..300 {
         world.owned(&map(&format!("m{n}")), &web());
     }
 
-    world.run(Span::mins(1));
+    world.advance(Span::mins(1));
     for n in 0..300 {
         world.put(&map(&format!("m{n}")), |view, _| view.owners.clear());
     }
 
-    (0..5).for_each(|_| world.run(Span::mins(2)));
+    (0..5).for_each(|_| world.advance(Span::mins(2)));
     assert_eq!(world.lab.findings().iter().filter(|f| f.starts_with("Orphan")).count(), 300);
 }
 
 #[test]
 fn an_orphan_that_cannot_be_read_in_an_outage_is_found_after_it() {
-    let mut world = World::widgets();
+    let mut world = World::new();
     world.healthy(&web(), "widget-operator", &[]);
     world.owned(&map("m"), &web());
     world.put(&map("m"), |view, _| view.owners.clear());
     world.reads_fail = Some(Cause::Timeout);
-    world.run(Span::mins(10));
-    world.assert_quiet();
+    world.advance(Span::mins(10));
+    world.lab.assert_no_findings();
     world.reads_fail = None;
 
-    world.run(Span::mins(15));
+    world.advance(Span::mins(15));
     assert_eq!(world.lab.findings(), ["Orphan ConfigMap team-a/m"]);
 }

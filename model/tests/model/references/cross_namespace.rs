@@ -5,8 +5,7 @@ use loopwatch_model::reference::{ReferenceChange, ReferenceEvent};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
-use crate::lab;
-use crate::lab::{Lab, START, Widget, watch};
+use crate::lab::{Lab, START, Widget, kind, watch};
 
 /// A reference to a Secret, `namespace/name`.
 fn secret(target: &str) -> Reference {
@@ -35,7 +34,7 @@ fn apply(lab: &mut Lab, widget: &mut Widget, references: &[Reference]) -> Vec<St
 /// Shows a widget as it is.
 fn seen(lab: &mut Lab, widget: &Widget, references: &[Reference]) -> Vec<String> {
     let object = view(lab, widget, references);
-    lab.observe(Observation::Applied { watch: watch(), object });
+    lab.apply_view(*object);
     events(lab)
 }
 
@@ -46,7 +45,7 @@ fn list(
 ) -> Vec<String> {
     lab.observe(Observation::ListBegan { watch: watch(), epoch });
     for object in objects {
-        lab.observe(Observation::Listed { watch: watch(), object });
+        lab.listed(&watch(), *object);
     }
 
     lab.version += 1;
@@ -93,7 +92,7 @@ fn a_reference_that_appears_or_disappears_is_one_event() {
 fn an_event_names_source_path_target_and_time() {
     let mut lab = Lab::new();
     let object = view(&mut lab, &Widget::new("web", START), &[secret("team-b/ca")]);
-    lab.observe(Observation::Applied { watch: watch(), object: object.clone() });
+    lab.apply_view(*object.clone());
 
     let event = lab.model.reference_events().remove(0);
     assert_eq!(event.name(), "cross_namespace_reference_appeared");
@@ -109,7 +108,7 @@ fn an_event_names_source_path_target_and_time() {
 
     let mut replica = Lab::new();
     replica.advance(Span::secs(3));
-    replica.observe(Observation::Applied { watch: watch(), object });
+    replica.apply_view(*object);
 
     let same = replica.model.reference_events().remove(0);
     assert_eq!(same.id, event.id, "another replica, which sees it later");
@@ -125,7 +124,7 @@ fn references_within_the_namespace_and_of_cluster_scoped_objects_are_no_events()
 
     let mut cluster = view(&mut lab, &Widget::new("issuer", START), &[secret("team-b/ca")]);
     cluster.key.namespace.clear();
-    lab.observe(Observation::Applied { watch: watch(), object: cluster });
+    lab.apply_view(*cluster);
 
     assert!(events(&mut lab).is_empty());
 }
@@ -174,10 +173,10 @@ fn a_watch_that_ends_makes_no_reference_disappear() {
 
     assert_eq!(seen(&mut lab, &widget, &[secret("team-b/ca")]), ["+team-b/ca"]);
 
-    lab.observe(Observation::KindsDiscovered(vec![]));
+    lab.discover(&[]);
     assert!(events(&mut lab).is_empty());
 
-    lab.observe(Observation::KindsDiscovered(vec![lab::kind()]));
+    lab.discover(&[kind()]);
     let listed = view(&mut lab, &widget, &[secret("team-b/ca")]);
 
     assert!(list(&mut lab, 9, [listed]).is_empty(), "the permission returned");
@@ -193,7 +192,7 @@ fn an_object_with_too_many_references_makes_no_events_until_all_are_known() {
     widget.spec(2, START);
     let mut cut = view(&mut lab, &widget, &[secret("team-b/ca")]);
     cut.lints = vec!["many_references".into()];
-    lab.observe(Observation::Applied { watch: watch(), object: cut });
+    lab.apply_view(*cut);
 
     assert!(events(&mut lab).is_empty(), "the decoder has left out some");
     assert!(
@@ -209,7 +208,7 @@ fn an_object_with_too_many_references_within_its_namespace_may_have_others() {
     let mut widget = Widget::new("web", START);
     let mut cut = view(&mut lab, &widget, &[secret("team-a/ca")]);
     cut.lints = vec!["many_references".into()];
-    lab.observe(Observation::Applied { watch: watch(), object: cut });
+    lab.apply_view(*cut);
 
     assert!(
         apply(&mut lab, &mut widget, &[secret("team-b/ca")]).is_empty(),
@@ -234,10 +233,7 @@ fn another_version_of_the_kind_is_no_event() {
     let mut widget = Widget::new("web", START);
     let old = view(&mut lab, &widget, &[secret("team-b/ca")]);
     list(&mut lab, 1, [old]);
-    lab.observe(Observation::KindsDiscovered(vec![WatchedKind {
-        version: "v2".into(),
-        ..lab::kind()
-    }]));
+    lab.discover(&[WatchedKind { version: "v2".into(), ..kind() }]);
 
     let moved = Reference { slot: "spec.security.tls[].secretRef".into(), ..secret("team-b/ca") };
     widget.spec = 9; // the fingerprint changes with the fields
@@ -268,7 +264,7 @@ fn ten_thousand_references_are_kept_and_the_limit_is_counted() {
     }
 
     assert_eq!(appeared, 20_000);
-    assert_eq!(lab.snapshot().dropped.get("cross_references"), Some(&1_000));
+    assert_eq!(lab.dropped("cross_references"), 1_000);
 
     let mut left_out = Widget::new("web-20999", START);
     assert!(
@@ -287,10 +283,10 @@ fn events_that_nobody_takes_are_dropped_and_counted() {
             &[secret(&format!("team-b/ca-{n}"))],
         );
 
-        lab.observe(Observation::Applied { watch: watch(), object });
+        lab.apply_view(*object);
     }
 
     let events = events(&mut lab);
     assert_eq!((events.len(), events[0].as_str()), (10_000, "+team-b/ca-1"), "the newest stay");
-    assert_eq!(lab.snapshot().dropped.get("reference_events"), Some(&1));
+    assert_eq!(lab.dropped("reference_events"), 1);
 }

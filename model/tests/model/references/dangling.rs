@@ -10,8 +10,7 @@ use loopwatch_model::observation::{
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
 
-use crate::lab::steps::unlearned;
-use crate::lab::{Lab, Widget, kind, watch};
+use crate::lab::{Lab, Widget, kind, unlearned, watch};
 
 /// A cluster that answers reads of Secrets and other objects.
 struct Cluster {

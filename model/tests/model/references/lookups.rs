@@ -9,8 +9,7 @@ use loopwatch_model::observation::{
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
 
-use crate::lab::steps::{other_kind, unlearned};
-use crate::lab::{Lab, Widget, kind, watch};
+use crate::lab::{Lab, Widget, kind, other_kind, unlearned, watch};
 
 /// A cluster that answers reads of Secrets and other objects.
 struct Cluster {
@@ -360,7 +359,7 @@ fn references_beyond_the_limit_are_dropped_and_counted() {
         .collect();
 
     cluster.lab.list_in(&watch(), views);
-    assert_eq!(cluster.lab.snapshot().dropped.get("references"), Some(&1_200));
+    assert_eq!(cluster.lab.dropped("references"), 1_200);
 
     // Objects that are deleted make room.
     cluster.lab.list_in(&watch(), vec![]);

@@ -6,9 +6,7 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::{Span, Timestamp};
 
-use crate::lab;
-use crate::lab::steps::{other_kind, unlearned};
-use crate::lab::{Lab, START, Widget, kind, watch};
+use crate::lab::{Lab, START, Widget, kind, other_kind, unlearned, watch};
 
 /// Returns a widget whose operator wrote an empty list of conditions.
 fn begun(widget: &mut Widget, version: u64) -> ObjectView {
@@ -23,16 +21,16 @@ fn mute(widget: &mut Widget, version: u64) -> ObjectView {
 }
 
 fn apply(lab: &mut Lab, view: ObjectView) {
-    lab.observe(Observation::Applied { watch: lab::watch(), object: Box::new(view) });
+    lab.apply_view(view);
 }
 
 fn list(lab: &mut Lab, views: Vec<ObjectView>) {
-    lab.observe(Observation::ListBegan { watch: lab::watch(), epoch: 77 });
+    lab.observe(Observation::ListBegan { watch: watch(), epoch: 77 });
     for view in views {
-        lab.observe(Observation::Listed { watch: lab::watch(), object: Box::new(view) });
+        lab.listed(&watch(), view);
     }
 
-    lab.observe(Observation::ListEnded { watch: lab::watch(), epoch: 77, version: "90000".into() });
+    lab.observe(Observation::ListEnded { watch: watch(), epoch: 77, version: "90000".into() });
 }
 
 #[test]
@@ -103,7 +101,7 @@ fn silence_in_a_kind_that_says_more_is_unfinished_work() {
 fn what_silence_means_does_not_depend_on_the_order_of_a_list() {
     let old = Timestamp(START.0 - Span::hours(5).0);
     let judge = |silent: fn(&mut Widget, u64) -> ObjectView, position: usize, others: usize| {
-        let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+        let mut lab = Lab::unsynced(unlearned());
         let other = |i: usize| Widget::new(&format!("w{i}"), old).ready().view(100 + i as u64);
         let mut views: Vec<ObjectView> = (0..others).map(other).collect();
         views.insert(position.min(others), silent(&mut Widget::new("silent", old), 4000));
@@ -137,9 +135,9 @@ fn statuses_of_failed_objects_do_not_show_that_healthy_ones_say_anything() {
 
 #[test]
 fn silence_of_a_list_does_not_concern_another_object_in_the_same_slot() {
-    let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+    let mut lab = Lab::unsynced(unlearned());
     let other = other_kind("Thing");
-    lab.observe(Observation::KindsDiscovered(vec![kind(), other.clone()]));
+    lab.discover(&[kind(), other.clone()]);
 
     let mut ready = Widget::new("ready", START);
     ready.ready();
@@ -152,10 +150,7 @@ fn silence_of_a_list_does_not_concern_another_object_in_the_same_slot() {
 
     // The other kind never has a status. Its object takes the slot.
     lab.observe(Observation::ListBegan { watch: other.watch.clone(), epoch: 2 });
-    lab.observe(Observation::Listed {
-        watch: other.watch.clone(),
-        object: Box::new(Widget::new("thing", START).view(12)),
-    });
+    lab.listed(&other.watch, Widget::new("thing", START).view(12));
     lab.end_list(&watch());
     lab.observe(Observation::ListEnded { watch: other.watch, epoch: 2, version: "20".into() });
     lab.advance(Span::hours(1));
@@ -237,7 +232,7 @@ fn malformed_conditions_open_one_finding_per_kind() {
     let widget = lab.converged("web");
     let mut view = lab.view(&widget);
     view.lints = vec!["condition_status".into()];
-    lab.observe(Observation::Applied { watch: lab::watch(), object: Box::new(view) });
+    lab.apply_view(view);
 
     assert_eq!(lab.findings(), ["ConditionMalformed Widget (all)"]);
     assert!(lab.evidence().contains("team-a/web"), "{}", lab.evidence());

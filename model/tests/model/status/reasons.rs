@@ -26,13 +26,6 @@ const FAILURES: [&str; 15] = [
     "BillingDisabled",
 ];
 
-/// Creates objects that have converged, an hour ago.
-fn fleet(lab: &mut Lab, names: &[&str]) -> Vec<Widget> {
-    let widgets = names.iter().map(|name| lab.converged(name)).collect();
-    lab.advance(Span::hours(1));
-    widgets
-}
-
 /// Reads a status that has a single condition.
 fn verdict(
     kind: &str,
@@ -120,7 +113,7 @@ fn something_that_was_stopped_is_a_failure_although_no_message_says_so() {
         ("Certificate", "Ready", "IssuerDisabled"),
         ("VirtualMachine", "Ready", "NodeShutdown"),
         ("Elasticsearch", "Healthy", "LicenseDeactivated"),
-        ("Cluster", "ReplicationHealthy", "PrimaryDetached"),
+        ("World", "ReplicationHealthy", "PrimaryDetached"),
         ("Service", "Ready", "RevisionHalted"),
     ] {
         let verdict = verdict(kind, r#type, False, reason, "");
@@ -146,7 +139,7 @@ fn what_somebody_paused_on_purpose_is_no_failure() {
             "Reconciliation is paused via the pause annotation",
         ),
         ("Rollout", "Paused", True, "CanaryPauseStep", "Rollout is paused"),
-        ("Cluster", "Paused", True, "Paused", "Cluster.Spec.Paused is set to true"),
+        ("World", "Paused", True, "Paused", "World.Spec.Paused is set to true"),
         ("HelmRelease", "Ready", False, "Suspended", "reconciliation is suspended"),
         ("Database", "Ready", False, "DatabaseStopped", "stopped by the user"),
         ("Deployment", "Progressing", False, "DeploymentPaused", "Deployment is paused"),
@@ -163,7 +156,7 @@ fn what_somebody_paused_on_purpose_is_no_failure() {
 #[test]
 fn databases_whose_login_user_was_disabled_are_found() {
     let mut lab = Lab::new();
-    let mut databases = fleet(&mut lab, &["db-0", "db-1", "db-2", "db-3", "db-4"]);
+    let mut databases = lab.fleet(&["db-0", "db-1", "db-2", "db-3", "db-4"]);
     for database in &mut databases {
         lab.apply(database.observe().condition("Ready", False, "UserDeactivated"));
     }

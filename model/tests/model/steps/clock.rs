@@ -4,8 +4,7 @@ use loopwatch_model::observation::*;
 use loopwatch_model::snapshot::Outcome;
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::unlearned;
-use crate::lab::{Lab, Widget};
+use crate::lab::{Lab, Widget, unlearned};
 
 const STEPS: [Span; 4] = [Span::hours(1), Span::hours(-1), Span::hours(24 * 365), Span::hours(-6)];
 

@@ -4,8 +4,7 @@ use loopwatch_model::observation::*;
 use loopwatch_model::snapshot::ObjectState;
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::unlearned;
-use crate::lab::{Lab, Widget};
+use crate::lab::{Lab, Widget, unlearned};
 
 #[test]
 fn a_deletion_is_found_stuck_in_time_although_the_clock_of_the_node_was_slow() {

@@ -10,7 +10,6 @@ use loopwatch_model::snapshot::{Cursor, ObjectState};
 use loopwatch_model::time::{Span, Timestamp};
 use loopwatch_model::trace::StepKind;
 
-use crate::lab;
 use crate::lab::{START, Widget};
 
 /// The xorshift64* generator (Vigna 2016): each seed gives the same history on every platform.
@@ -43,7 +42,7 @@ fn watched(kind: usize, namespace: usize) -> WatchedKind {
         kind: KINDS[kind].into(),
         resource: format!("{}s", KINDS[kind].to_lowercase()),
         scope: Scope::Namespace(NAMESPACES[namespace].into()),
-        ..lab::kind()
+        ..crate::lab::kind()
     }
 }
 

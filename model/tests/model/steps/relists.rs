@@ -2,30 +2,12 @@
 
 use loopwatch_model::time::Span;
 
-use crate::lab::world::{FINALIZER, GROUP, World, at, map, ready, reference, spec_by, web};
-
-/// Creates widgets, each with a child whose label has the name of its owner.
-fn labelled(world: &mut World, count: usize) {
-    for n in 0..count {
-        let name = format!("w{n}");
-        let owner = at(GROUP, "Widget", "team-a", &name);
-        world.healthy(&owner, "widget-operator", &[]);
-        world.owned(&map(&name), &owner);
-
-        let (reference, label) = (world.owner(&owner), name.clone());
-        world.rm(&map(&name));
-        world.put(&map(&name), |view, now| {
-            view.owners = vec![reference];
-            view.managers = vec![spec_by("widget-operator", now)];
-            view.labels.insert("example.io/widget".into(), label);
-        });
-    }
-}
+use crate::lab::{FINALIZER, World, map, ready, reference, web};
 
 #[test]
 fn a_step_of_the_clock_finds_no_orphan_dangling_or_missing_owner_early() {
     for by in [Span::hours(1), Span::hours(-1)] {
-        let mut world = World::widgets();
+        let mut world = World::new();
         world.healthy(&web(), "widget-operator", &[]);
         world.owned(&map("web-settings"), &web());
         world.put(&map("web-settings"), |view, _| view.owners.clear());
@@ -38,12 +20,12 @@ fn a_step_of_the_clock_finds_no_orphan_dangling_or_missing_owner_early() {
             view.hashes.spec = 9;
             view.references = vec![reference("", "Secret", "spec.db.secretRef", "db")];
         });
-        world.run(Span::secs(20));
+        world.advance(Span::secs(20));
         world.lab.step_clock(by);
-        world.run(Span::secs(60));
-        world.assert_quiet();
+        world.advance(Span::secs(60));
+        world.lab.assert_no_findings();
 
-        world.run(Span::mins(7));
+        world.advance(Span::mins(7));
         assert!(
             world.lab.has("Orphan") && world.lab.has("LogicalOwnerMissing"),
             "{by}: {:?}",
@@ -55,59 +37,59 @@ fn a_step_of_the_clock_finds_no_orphan_dangling_or_missing_owner_early() {
 
 #[test]
 fn a_relist_after_410_gone_raises_nothing() {
-    let mut world = World::widgets();
-    labelled(&mut world, 25);
+    let mut world = World::new();
+    world.labelled(25);
     world.healthy(&web(), "widget-operator", &[FINALIZER]);
-    world.run(Span::mins(5));
+    world.advance(Span::mins(5));
 
     for _ in 0..3 {
         world.list();
-        world.run(Span::mins(5));
+        world.advance(Span::mins(5));
     }
 
-    world.assert_quiet();
+    world.lab.assert_no_findings();
 }
 
 #[test]
 fn a_restart_while_everything_is_healthy_raises_nothing() {
-    let mut world = World::widgets();
-    labelled(&mut world, 25);
+    let mut world = World::new();
+    world.labelled(25);
     world.healthy(&web(), "widget-operator", &[FINALIZER]);
-    world.run(Span::mins(5));
+    world.advance(Span::mins(5));
     world.restart();
-    world.run(Span::mins(30));
-    world.assert_quiet();
+    world.advance(Span::mins(30));
+    world.lab.assert_no_findings();
 }
 
 #[test]
 fn a_restore_of_etcd_goes_back_to_older_versions() {
-    let mut world = World::widgets();
+    let mut world = World::new();
     world.healthy(&web(), "widget-operator", &[FINALIZER]);
     world.owned(&map("m"), &web());
 
     let backup = world.objects.clone();
     let version = world.lab.version;
-    world.run(Span::mins(5));
+    world.advance(Span::mins(5));
     world.put(&web(), |view, now| ready(view, "widget-operator", now));
-    world.rm(&map("m"));
-    world.run(Span::mins(5));
+    world.remove(&map("m"));
+    world.advance(Span::mins(5));
     world.objects = backup;
     world.lab.version = version;
 
-    for kind in world.watched.clone() {
+    for kind in world.kinds.clone() {
         world.lab.fail_watch(&kind.watch);
     }
 
-    world.run(Span::secs(20));
-    for kind in world.watched.clone() {
+    world.advance(Span::secs(20));
+    for kind in world.kinds.clone() {
         world.lab.recover_watch(&kind.watch);
     }
 
     world.list();
-    world.run(Span::mins(20));
-    world.assert_quiet();
+    world.advance(Span::mins(20));
+    world.lab.assert_no_findings();
     world.delete(&web());
-    world.run(Span::mins(16));
+    world.advance(Span::mins(16));
 
     assert_eq!(world.lab.findings(), ["FinalizerStuck Widget team-a/web"]);
 }

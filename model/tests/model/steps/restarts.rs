@@ -1,55 +1,17 @@
 //! Restarts of loopwatch: the same alerts as before, and what was learned is kept.
 
 use loopwatch_model::model::Model;
-use loopwatch_model::observation::ConditionStatus::{False, True, Unknown};
+use loopwatch_model::observation::ConditionStatus::{False, Unknown};
 use loopwatch_model::observation::Observation;
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::Outcome;
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::other_kind;
-use crate::lab::{Lab, Widget, kind};
-
-/// Returns a lab with an unacknowledged widget, and that widget.
-fn with_finding() -> (Lab, Widget) {
-    let mut lab = Lab::new();
-    let mut widget = lab.converged("web");
-    lab.apply(widget.spec(2, lab.now));
-    lab.advance(Span::mins(11));
-
-    assert!(lab.has("Unacknowledged"));
-
-    (lab, widget)
-}
-
-/// Replaces `replicas` replicas: `condition` is false for 40 seconds and true for 40 seconds.
-fn roll(lab: &mut Lab, widget: &mut Widget, replicas: u32, condition: &str) {
-    for _ in 0..replicas {
-        lab.advance(Span::secs(40));
-        lab.apply(widget.observe().condition(condition, False, "PodNotReady"));
-        lab.advance(Span::secs(40));
-        lab.apply(widget.observe().condition(condition, True, "AllPodsReady"));
-    }
-}
-
-/// Creates objects that have converged, an hour ago.
-fn fleet(lab: &mut Lab, names: &[&str]) -> Vec<Widget> {
-    let widgets = names.iter().map(|name| lab.converged(name)).collect();
-    lab.advance(Span::hours(1));
-    widgets
-}
-
-/// The changes of findings about objects and kinds, but not about sources and limits.
-fn object_changes(lab: &mut Lab) -> Vec<String> {
-    let about_loopwatch = |change: &String| {
-        ["Source", "Limit", "Permission"].iter().any(|word| change.contains(word))
-    };
-    lab.changes().into_iter().filter(|change| !about_loopwatch(change)).collect()
-}
+use crate::lab::{Lab, Widget, kind, other_kind, unlearned};
 
 #[test]
 fn a_restart_during_an_outage_of_the_api_server_keeps_the_start_of_open_findings() {
-    let (lab, widget) = with_finding();
+    let (lab, widget) = Lab::unacknowledged();
     let since = lab.since("Unacknowledged");
     let mut again = lab.restart();
     again.fail();
@@ -136,7 +98,7 @@ fn a_restart_during_a_failure_of_the_kind_keeps_the_finding_and_its_start() {
 
 #[test]
 fn a_spec_change_after_one_that_was_answered_meanwhile_has_its_full_deadline() {
-    let (lab, mut web) = with_finding();
+    let (lab, mut web) = Lab::unacknowledged();
     let mut again = lab.restart();
     again.advance(Span::hours(1));
     web.ready();
@@ -260,7 +222,7 @@ fn a_restart_keeps_findings_and_counts_nothing_twice() {
 
     let (before, checkpoint) = (lab.snapshot().findings[0].clone(), lab.model.checkpoint());
 
-    let mut again = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+    let mut again = Lab::unsynced(unlearned());
     again.now = lab.now;
     again.observe(Observation::Restored(Box::new(checkpoint)));
     again.list(&widgets);
@@ -309,7 +271,7 @@ fn a_stuck_phase_has_the_same_start_after_a_restart() {
 #[test]
 fn a_dead_operator_stays_found_after_a_restart_although_most_objects_have_no_status_yet() {
     let mut lab = Lab::new();
-    let mut widgets = fleet(&mut lab, &["a", "b", "c"]);
+    let mut widgets = lab.fleet(&["a", "b", "c"]);
     for number in 0..8 {
         let widget = Widget::new(&format!("new-{number}"), lab.now);
         lab.apply(&widget);
@@ -344,15 +306,15 @@ fn a_restart_in_a_rolling_update_opens_nothing() {
     let mut kafka = lab.converged("kafka");
     lab.advance(Span::hours(1));
     lab.apply(kafka.spec(2, lab.now));
-    roll(&mut lab, &mut kafka, 2, "Ready");
+    lab.roll(&mut kafka, 2, "Ready");
 
     let mut again = lab.restart();
     again.advance(Span::secs(20));
     again.list(std::slice::from_ref(&kafka));
-    roll(&mut again, &mut kafka, 3, "Ready");
+    again.roll(&mut kafka, 3, "Ready");
     again.advance(Span::hours(1));
 
-    assert!(object_changes(&mut again).is_empty());
+    assert!(again.object_changes().is_empty());
 }
 
 #[test]

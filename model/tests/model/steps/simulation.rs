@@ -5,16 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{
-    Cause, ConditionStatus, EventView, ObjectKey, Observation, SourceId,
+    Cause, ConditionStatus, EventView, ObjectKey, Observation, SourceId, WatchedKind,
 };
 use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::snapshot::{Cursor, Outcome};
 use loopwatch_model::time::Span;
 use loopwatch_model::trace::{StepKind, Trace, TraceKey, TraceStep};
 
-use crate::lab;
 use crate::lab::dice::Dice;
-use crate::lab::{Lab, Widget};
+use crate::lab::{Lab, Widget, kind, watch};
 
 /// The objects that exist, and the model that observes them.
 struct RandomWorld {
@@ -62,8 +61,7 @@ impl RandomWorld {
 
         let again = EventView { added: 0, ..event.clone() };
         for event in [event, again] {
-            self.lab
-                .observe(Observation::EventSeen { watch: lab::watch(), event: Box::new(event) });
+            self.lab.observe(Observation::EventSeen { watch: watch(), event: Box::new(event) });
         }
 
         self.events += added;
@@ -92,7 +90,7 @@ impl RandomWorld {
             5 => self.lab.advance(Span(self.dice.roll(60_000) as i64)),
             6 => self.lab.advance(Span::hours(1)),
             7 => {
-                let source = SourceId::Watch(lab::watch());
+                let source = SourceId::Watch(watch());
                 let up = self.dice.roll(2) == 0;
                 let cause = Cause::Connection;
                 self.lab.observe(match up {
@@ -103,13 +101,10 @@ impl RandomWorld {
             8 => {
                 let missing =
                     if self.dice.roll(8) == 0 { vec!["list".to_owned()] } else { Vec::new() };
-                let mut kind = lab::kind();
                 let hidden = !missing.is_empty();
-
-                kind.missing = missing;
-                self.lab.observe(Observation::KindsDiscovered(vec![kind]));
+                self.lab.discover(&[WatchedKind { missing, ..kind() }]);
                 if hidden {
-                    self.lab.observe(Observation::KindsDiscovered(vec![lab::kind()]));
+                    self.lab.discover(&[kind()]);
                     let list: Vec<Widget> = self.widgets.values().cloned().collect();
                     self.lab.list(&list);
                 }
@@ -258,7 +253,7 @@ fn totals_add_up_after_every_step_of_a_random_history() {
 
         let list: Vec<Widget> = world.widgets.values().cloned().collect();
         world.lab.list(&list);
-        world.lab.observe(Observation::SourceRecovered { source: SourceId::Watch(lab::watch()) });
+        world.lab.recover_watch(&watch());
 
         assert_eq!(
             world.lab.model.objects(),

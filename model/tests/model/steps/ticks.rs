@@ -6,8 +6,7 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
 
 use crate::lab::dice::Dice;
-use crate::lab::steps::{namespaced, unlearned};
-use crate::lab::{Lab, START, Widget, kind, watch};
+use crate::lab::{Lab, START, Widget, kind, namespaced, unlearned, watch};
 
 /// A random history of eight objects and their watch.
 fn history(seed: u64) -> Vec<(Timestamp, Observation)> {

@@ -1,61 +1,14 @@
 //! Children in traces, and links between traces.
 
 use loopwatch_model::observation::{
-    Fact, FactValue, Hashes, ObjectKey, ObjectView, Observation, OwnerReference, Role, Scope,
-    StatusShape, WatchId, WatchedKind,
+    Fact, FactValue, Hashes, ObjectKey, ObjectView, OwnerReference, Role, Scope, StatusShape,
+    WatchId, WatchedKind,
 };
-use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
-use loopwatch_model::trace::{StepKind, Trace, TraceLink};
+use loopwatch_model::trace::{StepKind, TraceLink};
 
-use crate::lab::cluster::config_maps;
-use crate::lab::steps::unlearned;
-use crate::lab::{Lab, START, Widget, kind};
-
-/// Returns a lab that gathers traces.
-fn lab() -> Lab {
-    gathering(unlearned())
-}
-
-fn gathering(settings: Settings) -> Lab {
-    let mut lab = Lab::with(settings);
-    lab.model.gather_traces();
-    lab
-}
-
-/// Returns the traces that have ended, each as lines that a person can compare.
-fn ended(lab: &mut Lab) -> Vec<String> {
-    lab.model.traces().iter().flat_map(lines).collect()
-}
-
-fn lines(trace: &Trace) -> Vec<String> {
-    let seconds = |at: Timestamp| at.since(trace.start).seconds();
-    let rest = if trace.key.late { "rest " } else { "" };
-    let (cause, outcome) = (trace.cause.as_str(), trace.outcome.as_str());
-    let mut lines = vec![format!(
-        "{rest}{} {cause} {outcome} after {}s",
-        trace.object.name,
-        trace.took().seconds()
-    )];
-
-    lines.extend(trace.steps.iter().map(|step| {
-        let what = match &step.kind {
-            StepKind::Acknowledge => "acknowledge".to_owned(),
-            StepKind::Condition { r#type, status, reason } => format!("{type}={status:?} {reason}"),
-            StepKind::Child(name) => format!("{} {}", name.kind, name.name),
-            StepKind::Finalizer(name) => format!("finalizer {name}"),
-            StepKind::Event { r#type, reason, reporter, count } => {
-                format!("{type} {reason} by {reporter} ×{count}")
-            }
-        };
-
-        let end =
-            if step.unfinished { "…".to_owned() } else { format!("{}s", seconds(step.end)) };
-        format!("  {what}: {}s to {end}", seconds(step.start))
-    }));
-
-    lines
-}
+use super::{ended, lab};
+use crate::lab::{Lab, START, Widget, config_maps, kind};
 
 /// A child kind with a status.
 fn deployments() -> WatchedKind {
@@ -232,7 +185,7 @@ fn objects_that_all_own_each_other_cost_no_more_than_their_number() {
 
     let again = Box::new(mesh(&mut lab, &names[0]));
     let began = std::time::Instant::now();
-    lab.observe(Observation::Applied { watch: config.watch, object: again });
+    lab.apply_to(&config.watch, *again);
 
     assert!(began.elapsed() < std::time::Duration::from_secs(1), "{:?}", began.elapsed());
 }

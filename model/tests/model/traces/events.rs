@@ -1,58 +1,10 @@
 //! Kubernetes Events in traces.
 
-use loopwatch_model::observation::{EventView, ObjectKey, Observation};
-use loopwatch_model::settings::Settings;
-use loopwatch_model::time::{Span, Timestamp};
-use loopwatch_model::trace::{StepKind, Trace};
+use loopwatch_model::observation::{EventView, ObjectKey};
+use loopwatch_model::time::Span;
+use loopwatch_model::trace::Trace;
 
-use crate::lab;
-use crate::lab::Lab;
-use crate::lab::steps::unlearned;
-
-/// Returns a lab that gathers traces.
-fn lab() -> Lab {
-    gathering(unlearned())
-}
-
-fn gathering(settings: Settings) -> Lab {
-    let mut lab = Lab::with(settings);
-    lab.model.gather_traces();
-    lab
-}
-
-/// Returns the traces that have ended, each as lines that a person can compare.
-fn ended(lab: &mut Lab) -> Vec<String> {
-    lab.model.traces().iter().flat_map(lines).collect()
-}
-
-fn lines(trace: &Trace) -> Vec<String> {
-    let seconds = |at: Timestamp| at.since(trace.start).seconds();
-    let rest = if trace.key.late { "rest " } else { "" };
-    let (cause, outcome) = (trace.cause.as_str(), trace.outcome.as_str());
-    let mut lines = vec![format!(
-        "{rest}{} {cause} {outcome} after {}s",
-        trace.object.name,
-        trace.took().seconds()
-    )];
-
-    lines.extend(trace.steps.iter().map(|step| {
-        let what = match &step.kind {
-            StepKind::Acknowledge => "acknowledge".to_owned(),
-            StepKind::Condition { r#type, status, reason } => format!("{type}={status:?} {reason}"),
-            StepKind::Child(name) => format!("{} {}", name.kind, name.name),
-            StepKind::Finalizer(name) => format!("finalizer {name}"),
-            StepKind::Event { r#type, reason, reporter, count } => {
-                format!("{type} {reason} by {reporter} ×{count}")
-            }
-        };
-
-        let end =
-            if step.unfinished { "…".to_owned() } else { format!("{}s", seconds(step.end)) };
-        format!("  {what}: {}s to {end}", seconds(step.start))
-    }));
-
-    lines
-}
+use super::{ended, lab, lines};
 
 /// An Event about an object that the operator has just written.
 fn event(name: &str, reason: &str) -> EventView {
@@ -66,10 +18,6 @@ fn event(name: &str, reason: &str) -> EventView {
         added: 1,
         ..EventView::default()
     }
-}
-
-fn see(lab: &mut Lab, event: EventView) {
-    lab.observe(Observation::EventSeen { watch: lab::watch(), event: Box::new(event) });
 }
 
 fn lines_of_events(trace: &Trace) -> Vec<String> {
@@ -92,32 +40,34 @@ fn events_of_one_reason_are_one_step_from_the_first_to_the_last() {
     for second in 1..=3 {
         lab.advance(Span::secs(1));
         // Of the older form, exact to a second.
-        see(
-            &mut lab,
-            EventView { at: Some(start.after(Span::secs(second))), ..event("web", "SyncFailed") },
-        );
+        lab.see_event(EventView {
+            at: Some(start.after(Span::secs(second))),
+            ..event("web", "SyncFailed")
+        });
     }
 
     // From before the watch.
-    see(&mut lab, EventView { count: 40, added: 0, ..event("web", "Old") });
+    lab.see_event(EventView { count: 40, added: 0, ..event("web", "Old") });
     // From before the change.
-    see(&mut lab, EventView { at: Some(start.before(Span::secs(2))), ..event("web", "Stale") });
-    see(
-        &mut lab,
-        EventView { at: Some(start.after(Span(2_500))), added: 4, ..event("web", "Later") },
-    );
-    see(&mut lab, event("db", "OfAnother"));
-    see(
-        &mut lab,
-        EventView { r#type: "Normal".into(), reason: "free text".into(), ..event("web", "") },
-    );
+    lab.see_event(EventView { at: Some(start.before(Span::secs(2))), ..event("web", "Stale") });
+    lab.see_event(EventView {
+        at: Some(start.after(Span(2_500))),
+        added: 4,
+        ..event("web", "Later")
+    });
+    lab.see_event(event("db", "OfAnother"));
+    lab.see_event(EventView {
+        r#type: "Normal".into(),
+        reason: "free text".into(),
+        ..event("web", "")
+    });
 
     lab.advance(Span::secs(1));
     lab.apply(web.ready());
     lab.advance(Span::secs(1));
-    see(&mut lab, EventView { r#type: "Normal".into(), ..event("web", "Synced") });
+    lab.see_event(EventView { r#type: "Normal".into(), ..event("web", "Synced") });
     lab.advance(Span(1));
-    see(&mut lab, event("web", "Afterwards"));
+    lab.see_event(event("web", "Afterwards"));
     lab.advance(Span::mins(1));
 
     let traces = lab.model.traces();
@@ -138,10 +88,10 @@ fn an_event_that_arrives_just_before_its_change_belongs_to_it() {
     let mut lab = lab();
     let mut web = lab.converged("web");
     ended(&mut lab);
-    see(&mut lab, event("web", "Before"));
+    lab.see_event(event("web", "Before"));
     lab.advance(Span(600));
-    see(&mut lab, event("web", "Reconciling"));
-    see(&mut lab, event("db", "OfAnother"));
+    lab.see_event(event("web", "Reconciling"));
+    lab.see_event(event("db", "OfAnother"));
     lab.advance(Span(200));
 
     lab.apply(web.spec(2, lab.now));
@@ -169,7 +119,7 @@ fn events_are_limited_and_leave_room_for_other_steps() {
     lab.apply(web.spec(2, lab.now));
 
     for number in 0..100 {
-        see(&mut lab, event("web", &format!("Reason{}", number % 20)));
+        lab.see_event(event("web", &format!("Reason{}", number % 20)));
     }
 
     lab.advance(Span::secs(2));
@@ -186,7 +136,7 @@ fn events_are_limited_and_leave_room_for_other_steps() {
     assert_eq!(lab.snapshot().dropped["trace_steps"], 20);
 
     // Events about objects without a trace cost a bounded amount of memory.
-    (0..1_000).for_each(|number| see(&mut lab, event(&format!("other-{number}"), "Synced")));
+    (0..1_000).for_each(|number| lab.see_event(event(&format!("other-{number}"), "Synced")));
 }
 
 #[test]
@@ -196,15 +146,15 @@ fn events_after_the_deadline_belong_to_the_rest_and_a_deletion_has_its_own() {
     web.finalizers = vec!["example.io/disk".into()];
     ended(&mut lab);
     lab.apply(web.spec(2, lab.now));
-    see(&mut lab, event("web", "SyncFailed"));
+    lab.see_event(event("web", "SyncFailed"));
     lab.advance(Span::mins(11));
-    see(&mut lab, event("web", "SyncFailed"));
+    lab.see_event(event("web", "SyncFailed"));
 
     lab.advance(Span::mins(1));
     web.deleted = Some(lab.now);
     lab.apply(&web);
     lab.advance(Span::secs(1));
-    see(&mut lab, event("web", "CleanupFailed"));
+    lab.see_event(event("web", "CleanupFailed"));
     lab.delete(&web);
 
     let traces = lab.model.traces();
@@ -229,11 +179,11 @@ fn a_step_of_the_clock_moves_events_with_their_trace() {
         ended(&mut lab);
         lab.apply(web.spec(2, lab.now));
         lab.advance(Span::secs(2));
-        see(&mut lab, event("web", "SyncFailed"));
+        lab.see_event(event("web", "SyncFailed"));
         lab.step_clock(Span::hours(hours));
         lab.advance(Span::secs(3));
 
-        see(&mut lab, event("web", "SyncFailed"));
+        lab.see_event(event("web", "SyncFailed"));
         lab.apply(web.ready());
         lab.advance(Span::mins(1));
 

@@ -4,56 +4,11 @@ use loopwatch_model::observation::ConditionStatus::{False, True};
 use loopwatch_model::observation::ObjectAddress;
 use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::snapshot::Outcome;
-use loopwatch_model::time::{Span, Timestamp};
-use loopwatch_model::trace::{Measured, StepKind, Trace, TraceLink};
+use loopwatch_model::time::Span;
+use loopwatch_model::trace::{Measured, TraceLink};
 
-use crate::lab::steps::unlearned;
-use crate::lab::{Lab, START, Widget};
-
-/// Returns a lab that gathers traces.
-fn lab() -> Lab {
-    gathering(unlearned())
-}
-
-fn gathering(settings: Settings) -> Lab {
-    let mut lab = Lab::with(settings);
-    lab.model.gather_traces();
-    lab
-}
-
-/// Returns the traces that have ended, each as lines that a person can compare.
-fn ended(lab: &mut Lab) -> Vec<String> {
-    lab.model.traces().iter().flat_map(lines).collect()
-}
-
-fn lines(trace: &Trace) -> Vec<String> {
-    let seconds = |at: Timestamp| at.since(trace.start).seconds();
-    let rest = if trace.key.late { "rest " } else { "" };
-    let (cause, outcome) = (trace.cause.as_str(), trace.outcome.as_str());
-    let mut lines = vec![format!(
-        "{rest}{} {cause} {outcome} after {}s",
-        trace.object.name,
-        trace.took().seconds()
-    )];
-
-    lines.extend(trace.steps.iter().map(|step| {
-        let what = match &step.kind {
-            StepKind::Acknowledge => "acknowledge".to_owned(),
-            StepKind::Condition { r#type, status, reason } => format!("{type}={status:?} {reason}"),
-            StepKind::Child(name) => format!("{} {}", name.kind, name.name),
-            StepKind::Finalizer(name) => format!("finalizer {name}"),
-            StepKind::Event { r#type, reason, reporter, count } => {
-                format!("{type} {reason} by {reporter} ×{count}")
-            }
-        };
-
-        let end =
-            if step.unfinished { "…".to_owned() } else { format!("{}s", seconds(step.end)) };
-        format!("  {what}: {}s to {end}", seconds(step.start))
-    }));
-
-    lines
-}
+use super::{ended, gathering, lab, lines};
+use crate::lab::{Lab, START, Widget, unlearned};
 
 #[test]
 fn a_spec_change_that_converges_gives_one_trace() {

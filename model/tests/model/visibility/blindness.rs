@@ -6,8 +6,7 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::{namespaced, unlearned};
-use crate::lab::{Lab, Widget, watch};
+use crate::lab::{Lab, Widget, namespaced, unlearned, watch};
 
 #[test]
 fn a_deadline_that_passes_while_the_watch_is_blind_is_found_when_sight_returns() {

@@ -3,8 +3,7 @@
 use loopwatch_model::snapshot::ObjectState;
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::unlearned;
-use crate::lab::{Lab, Widget};
+use crate::lab::{Lab, Widget, unlearned};
 
 #[test]
 fn an_overdue_object_stays_overdue_within_the_grace_after_blindness() {

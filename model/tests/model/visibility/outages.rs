@@ -1,43 +1,12 @@
 //! Outages of the API server, and the verdict that an engineer on call expects during and after
 //! them.
 
-use loopwatch_model::observation::ConditionStatus::{False, True};
 use loopwatch_model::observation::{Cause, LeaseView, Observation, SourceId};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::Outcome;
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::{namespaced, unlearned};
-use crate::lab::{Lab, Widget};
-
-/// Replaces `replicas` replicas: `condition` is false for 40 seconds and true for 40 seconds.
-fn roll(lab: &mut Lab, widget: &mut Widget, replicas: u32, condition: &str) {
-    for _ in 0..replicas {
-        lab.advance(Span::secs(40));
-        lab.apply(widget.observe().condition(condition, False, "PodNotReady"));
-        lab.advance(Span::secs(40));
-        lab.apply(widget.observe().condition(condition, True, "AllPodsReady"));
-    }
-}
-
-/// Begins the deletion of a converged object that has these finalizers.
-fn terminating(lab: &mut Lab, name: &str, finalizers: &[&str]) -> Widget {
-    let mut widget = lab.converged(name);
-    widget.finalizers = finalizers.iter().map(|finalizer| (*finalizer).to_owned()).collect();
-    lab.apply(&widget);
-    widget.deleted = Some(lab.now);
-    lab.apply(&widget);
-
-    widget
-}
-
-/// The changes of findings about objects and kinds, but not about sources and limits.
-fn object_changes(lab: &mut Lab) -> Vec<String> {
-    let about_loopwatch = |change: &String| {
-        ["Source", "Limit", "Permission"].iter().any(|word| change.contains(word))
-    };
-    lab.changes().into_iter().filter(|change| !about_loopwatch(change)).collect()
-}
+use crate::lab::{Lab, Widget, namespaced, unlearned};
 
 #[test]
 fn cnpg_is_dead_while_two_watches_of_the_kind_break_in_turns() {
@@ -93,7 +62,7 @@ fn a_crossplane_bucket_deleted_in_an_outage_is_stuck_since_its_deletion_timestam
 #[test]
 fn a_finalizer_removed_in_an_outage_is_not_removed_late_if_the_watch_resumes() {
     let mut lab = Lab::new();
-    let volume = terminating(&mut lab, "pvc-7", &["external-attacher/csi"]);
+    let volume = lab.terminating("pvc-7", &["external-attacher/csi"]);
     lab.advance(Span::mins(1));
     lab.fail();
     lab.advance(Span::mins(30));
@@ -116,11 +85,7 @@ fn an_outage_of_leases_namespaces_and_discovery_freezes_no_object() {
     }));
 
     for source in [SourceId::Lease, SourceId::Namespaces, SourceId::Discovery, SourceId::Audit] {
-        lab.observe(Observation::SourceFailed {
-            source,
-            cause: Cause::Forbidden,
-            detail: String::new(),
-        });
+        lab.fail_source(&source, Cause::Forbidden);
     }
 
     let changed = lab.now;
@@ -140,19 +105,19 @@ fn a_finding_that_opened_a_second_before_an_outage_stays_open_through_three_outa
     lab.apply(issuer.waiting());
     lab.advance(Span::secs(601));
 
-    assert_eq!(object_changes(&mut lab), ["Opened Overdue Widget team-a/letsencrypt"]);
+    assert_eq!(lab.object_changes(), ["Opened Overdue Widget team-a/letsencrypt"]);
 
     for minutes in [1, 20, 3] {
         lab.blind_for(Span::mins(minutes));
         lab.advance(Span::secs(5));
     }
 
-    assert!(object_changes(&mut lab).is_empty());
+    assert!(lab.object_changes().is_empty());
 
     lab.apply(issuer.ready());
     lab.advance(Span::mins(1));
 
-    assert_eq!(object_changes(&mut lab), ["Closed Overdue Widget team-a/letsencrypt"]);
+    assert_eq!(lab.object_changes(), ["Closed Overdue Widget team-a/letsencrypt"]);
     assert_eq!((lab.outcomes(Outcome::Late), lab.outcomes(Outcome::Unknown)), (1, 0));
 }
 
@@ -187,16 +152,16 @@ fn a_flapping_condition_stays_found_in_an_outage_that_is_longer_than_its_window(
 
     assert!(lab.has("ConditionFlapping"), "{:?}", lab.findings());
 
-    object_changes(&mut lab);
+    lab.object_changes();
     lab.fail();
     lab.advance(Span::mins(50));
 
-    assert!(object_changes(&mut lab).is_empty(), "frozen");
+    assert!(lab.object_changes().is_empty(), "frozen");
 
     lab.recover();
     lab.advance(Span::mins(2));
 
-    assert_eq!(object_changes(&mut lab), ["Closed ConditionFlapping Widget team-a/vault"]);
+    assert_eq!(lab.object_changes(), ["Closed ConditionFlapping Widget team-a/vault"]);
 }
 
 #[test]
@@ -213,7 +178,7 @@ fn a_phase_gets_stuck_in_an_outage_and_is_found_after_the_grace() {
     lab.fail();
     lab.advance(Span::mins(3));
 
-    assert!(object_changes(&mut lab).is_empty(), "{:?}", lab.findings());
+    assert!(lab.object_changes().is_empty(), "{:?}", lab.findings());
 
     lab.recover();
     lab.advance(Span::mins(1));
@@ -237,7 +202,7 @@ fn an_object_mended_in_an_outage_opens_nothing_when_the_watch_resumes() {
     lab.apply(cluster.ready()); // the event of the outage
     lab.advance(Span::hours(1));
 
-    assert!(object_changes(&mut lab).is_empty());
+    assert!(lab.object_changes().is_empty());
 }
 
 #[test]
@@ -269,15 +234,15 @@ fn a_rolling_update_with_an_outage_in_the_middle_is_not_flapping() {
     let mut kafka = lab.converged("kafka");
     lab.advance(Span::hours(1));
     lab.apply(kafka.spec(2, lab.now));
-    roll(&mut lab, &mut kafka, 2, "Ready");
+    lab.roll(&mut kafka, 2, "Ready");
     lab.blind_for(Span::secs(30));
-    roll(&mut lab, &mut kafka, 2, "Ready");
+    lab.roll(&mut kafka, 2, "Ready");
     lab.fail();
 
     lab.advance(Span::secs(20));
     lab.list(std::slice::from_ref(&kafka));
     lab.recover();
-    roll(&mut lab, &mut kafka, 1, "Ready");
+    lab.roll(&mut kafka, 1, "Ready");
     lab.advance(Span::mins(30));
     lab.assert_no_findings();
 }

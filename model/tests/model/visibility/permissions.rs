@@ -4,36 +4,7 @@ use loopwatch_model::observation::{Observation, Permission, PermissionsView, Wat
 use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::Span;
 
-use crate::lab;
-use crate::lab::steps::{forbidden, namespaced, other_kind, unlearned};
-use crate::lab::{Lab, Widget, kind};
-
-/// Creates objects that have converged, an hour ago.
-fn fleet(lab: &mut Lab, names: &[&str]) -> Vec<Widget> {
-    let widgets = names.iter().map(|name| lab.converged(name)).collect();
-    lab.advance(Span::hours(1));
-    widgets
-}
-
-/// The changes of findings about objects and kinds, but not about sources and limits.
-fn object_changes(lab: &mut Lab) -> Vec<String> {
-    let about_loopwatch = |change: &String| {
-        ["Source", "Limit", "Permission"].iter().any(|word| change.contains(word))
-    };
-    lab.changes().into_iter().filter(|change| !about_loopwatch(change)).collect()
-}
-
-/// Returns a lab with an unacknowledged widget, and that widget.
-fn with_finding() -> (Lab, Widget) {
-    let mut lab = Lab::new();
-    let mut widget = lab.converged("web");
-    lab.apply(widget.spec(2, lab.now));
-    lab.advance(Span::mins(11));
-
-    assert!(lab.has("Unacknowledged"));
-
-    (lab, widget)
-}
+use crate::lab::{Lab, Widget, forbidden, kind, namespaced, other_kind, unlearned};
 
 #[test]
 fn missing_and_excess_permissions_open_findings_until_they_change() {
@@ -69,14 +40,14 @@ fn missing_and_excess_permissions_open_findings_until_they_change() {
 fn a_withdrawn_permission_hides_a_kind_until_it_is_granted_again() {
     let mut lab = Lab::new();
     let widget = lab.converged("web");
-    let mut hidden = lab::kind();
+    let mut hidden = kind();
     hidden.missing = vec!["watch".into()];
-    lab.observe(Observation::KindsDiscovered(vec![hidden]));
+    lab.discover(&[hidden]);
 
     assert_eq!(lab.findings(), ["PermissionMissing permission to watch widgets.example.io"]);
     assert_eq!(lab.model.objects(), 0);
 
-    lab.observe(Observation::KindsDiscovered(vec![lab::kind()]));
+    lab.discover(&[kind()]);
     lab.list(&[widget]);
     lab.advance(Span::mins(1));
     lab.assert_no_findings();
@@ -130,7 +101,7 @@ fn a_problem_that_was_mended_without_permission_begins_anew_when_it_comes_back()
 #[test]
 fn a_failing_kind_stays_found_when_its_permission_is_gone_for_a_minute() {
     let mut lab = Lab::new();
-    let mut widgets = fleet(&mut lab, &["a", "b", "c", "d"]);
+    let mut widgets = lab.fleet(&["a", "b", "c", "d"]);
     widgets.iter_mut().for_each(|widget| lab.apply(widget.failed("LicenseExpired")));
     lab.advance(Span::mins(10));
 
@@ -168,7 +139,7 @@ fn an_operator_that_got_its_permission_back_has_a_grace_too() {
     lab.apply(web.ready());
     lab.advance(Span::hours(1));
 
-    let changes = object_changes(&mut lab);
+    let changes = lab.object_changes();
     assert!(changes.is_empty(), "{changes:?}");
 }
 
@@ -241,7 +212,7 @@ fn a_namespace_that_may_not_be_listed_does_not_freeze_the_same_kind_elsewhere() 
 
 #[test]
 fn a_forbidden_kind_does_not_keep_the_findings_of_others_from_a_restart() {
-    let (mut lab, widget) = with_finding();
+    let (mut lab, widget) = Lab::unacknowledged();
     let gadget = forbidden(other_kind("Gadget"));
     lab.discover(&[kind(), gadget.clone()]);
 

@@ -5,9 +5,7 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::Span;
 
-use crate::lab;
-use crate::lab::Lab;
-use crate::lab::steps::unlearned;
+use crate::lab::{Lab, kind, unlearned, watch};
 
 #[test]
 fn a_source_that_works_but_cannot_read_everything_is_no_problem() {
@@ -61,7 +59,7 @@ fn a_watch_that_keeps_failing_opens_a_finding_and_its_objects_are_unknown() {
     let mut lab = Lab::new();
     lab.converged("web");
 
-    let source = SourceId::Watch(lab::watch());
+    let source = SourceId::Watch(watch());
     let fails = Observation::SourceFailed {
         source: source.clone(),
         cause: Cause::Connection,
@@ -82,7 +80,7 @@ fn a_watch_that_keeps_failing_opens_a_finding_and_its_objects_are_unknown() {
     );
     assert_eq!(lab.snapshot().kinds[0].states()[ObjectState::Unknown as usize], 1);
 
-    lab.observe(Observation::SourceRecovered { source });
+    lab.recover_source(&source);
     lab.assert_no_findings();
 
     assert_eq!(lab.state("web"), ObjectState::Converged);
@@ -94,17 +92,13 @@ fn a_deadline_that_passes_while_the_watch_is_blind_is_unknown_not_late() {
     let mut widget = lab.converged("web");
     lab.apply(widget.spec(2, lab.now));
 
-    let source = SourceId::Watch(lab::watch());
-    lab.observe(Observation::SourceFailed {
-        source: source.clone(),
-        cause: Cause::Timeout,
-        detail: String::new(),
-    });
+    let source = SourceId::Watch(watch());
+    lab.fail_source(&source, Cause::Timeout);
     lab.advance(Span::mins(20));
 
     assert_eq!((lab.outcomes(Outcome::Late), lab.outcomes(Outcome::Unknown)), (0, 1));
 
-    lab.observe(Observation::SourceRecovered { source });
+    lab.recover_source(&source);
     lab.list(&[widget.ready().clone()]);
     lab.advance(Span::secs(10));
     lab.assert_no_findings();
@@ -113,12 +107,8 @@ fn a_deadline_that_passes_while_the_watch_is_blind_is_unknown_not_late() {
 #[test]
 fn an_invalid_configuration_opens_a_finding_immediately() {
     let mut lab = Lab::new();
-    let detail = "unknown key \"deadlin\"; did you mean \"deadline\"?".to_owned();
-    lab.observe(Observation::SourceFailed {
-        source: SourceId::Config,
-        cause: Cause::Invalid,
-        detail,
-    });
+    let _detail = "unknown key \"deadlin\"; did you mean \"deadline\"?".to_owned();
+    lab.fail_source(&SourceId::Config, Cause::Invalid);
 
     assert_eq!(lab.findings(), ["ConfigInvalid source config"]);
     assert!(lab.evidence().contains("did you mean"), "{}", lab.evidence());
@@ -130,24 +120,20 @@ fn watches_are_pending_until_their_first_list_or_their_first_failure() {
     assert_eq!(loopwatch_model::model::Model::new(Settings::default()).pending(), ["discovery"]);
     assert_eq!(lab.model.pending(), ["widgets.example.io"]);
 
-    let source = SourceId::Watch(lab::watch());
-    lab.observe(Observation::SourceFailed {
-        source: source.clone(),
-        cause: Cause::Timeout,
-        detail: String::new(),
-    });
+    let source = SourceId::Watch(watch());
+    lab.fail_source(&source, Cause::Timeout);
 
     assert!(lab.model.pending().is_empty(), "it fails");
 
-    lab.observe(Observation::SourceRecovered { source });
+    lab.recover_source(&source);
     assert_eq!(lab.model.pending(), ["widgets.example.io"]);
 
     lab.list(&[]);
     assert!(lab.model.pending().is_empty(), "it is listed");
 
     let denied =
-        loopwatch_model::observation::WatchedKind { missing: vec!["list".into()], ..lab::kind() };
-    lab.observe(Observation::KindsDiscovered(vec![denied]));
+        loopwatch_model::observation::WatchedKind { missing: vec!["list".into()], ..kind() };
+    lab.discover(&[denied]);
 
     assert!(lab.model.pending().is_empty(), "the account may not list it");
 }
@@ -162,17 +148,14 @@ fn an_object_that_a_list_had_to_skip_keeps_its_findings() {
 
     assert_eq!(lab.findings(), ["Regressed Widget team-a/large"]);
 
-    lab.begin_list(&lab::watch());
+    lab.begin_list(&watch());
     let view = lab.view(&small);
-    lab.listed(&lab::watch(), view);
+    lab.listed(&watch(), view);
 
     let view = lab.view(&gone);
-    lab.listed(&lab::watch(), view);
-    lab.observe(Observation::Skipped {
-        source: SourceId::Watch(lab::watch()),
-        cause: Cause::TooLarge,
-    });
-    lab.end_list(&lab::watch());
+    lab.listed(&watch(), view);
+    lab.observe(Observation::Skipped { source: SourceId::Watch(watch()), cause: Cause::TooLarge });
+    lab.end_list(&watch());
     lab.advance(Span::mins(1));
 
     assert_eq!(

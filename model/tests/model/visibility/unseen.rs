@@ -5,8 +5,7 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{DeadlineSource, Outcome};
 use loopwatch_model::time::{Span, Timestamp};
 
-use crate::lab::steps::spec_writer;
-use crate::lab::{Lab, Widget};
+use crate::lab::{Lab, Widget, spec_by};
 
 #[test]
 fn times_that_a_list_after_blindness_shows_are_neither_measured_nor_learned() {
@@ -81,7 +80,7 @@ fn late_initialization_within_the_second_of_the_creation_supersedes_nothing() {
     widget.spec(2, widget.spec_written);
 
     let mut view = lab.view(widget.touch_status());
-    view.managers.push(spec_writer("widget-operator", "", seconds));
+    view.managers.push(spec_by("widget-operator", seconds));
     lab.apply_view(view);
     lab.advance(Span::secs(2));
     lab.apply(widget.ready());

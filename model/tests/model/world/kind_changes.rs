@@ -8,8 +8,7 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::unlearned;
-use crate::lab::{Lab, START, Widget, kind, watch};
+use crate::lab::{Lab, START, Widget, kind, unlearned, watch};
 
 /// Returns the view of an object as its metadata alone shows it.
 fn metadata_of(view: &ObjectView) -> ObjectView {
@@ -25,17 +24,6 @@ fn metadata_of(view: &ObjectView) -> ObjectView {
 
 fn child() -> WatchedKind {
     WatchedKind { role: Role::Child, ..kind() }
-}
-
-/// Begins the deletion of a converged object that has these finalizers.
-fn terminating(lab: &mut Lab, name: &str, finalizers: &[&str]) -> Widget {
-    let mut widget = lab.converged(name);
-    widget.finalizers = finalizers.iter().map(|finalizer| (*finalizer).to_owned()).collect();
-    lab.apply(&widget);
-    widget.deleted = Some(lab.now);
-    lab.apply(&widget);
-
-    widget
 }
 
 fn second_version() -> WatchedKind {
@@ -151,7 +139,7 @@ fn a_dead_operator_is_critical_although_its_kind_is_read_in_another_version() {
 #[test]
 fn another_version_of_the_kind_is_no_progress_of_a_deletion() {
     let mut lab = Lab::new();
-    let widget = terminating(&mut lab, "ingress", &["networking.example.com/lb"]);
+    let widget = lab.terminating("ingress", &["networking.example.com/lb"]);
     lab.advance(Span::mins(14));
     lab.discover(&[second_version()]);
 
@@ -220,8 +208,8 @@ fn another_version_of_a_kind_without_status_subresource_is_no_spec_change() {
     let mut in_body = kind();
     in_body.status = StatusSchema::InBody;
 
-    let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
-    lab.observe(Observation::KindsDiscovered(vec![in_body.clone()]));
+    let mut lab = Lab::unsynced(unlearned());
+    lab.discover(&[in_body.clone()]);
     lab.list(&[]);
 
     let mut w = Widget::new("web", lab.now);
@@ -236,7 +224,7 @@ fn another_version_of_a_kind_without_status_subresource_is_no_spec_change() {
     assert_eq!(total(&lab), 1);
 
     in_body.version = "v2".into();
-    lab.observe(Observation::KindsDiscovered(vec![in_body]));
+    lab.discover(&[in_body]);
 
     let mut view = w.view(5001);
     view.hashes.spec = 77; // the same object by another schema

@@ -3,13 +3,12 @@
 use loopwatch_model::observation::{LeftOut, Observation, PermissionsView, WatchedKind};
 use loopwatch_model::time::Span;
 
-use crate::lab;
-use crate::lab::Lab;
+use crate::lab::{Lab, kind};
 
 #[test]
 fn a_filtered_watch_is_not_audited() {
     let mut lab = Lab::new();
-    lab.observe(Observation::KindsDiscovered(vec![WatchedKind { filtered: true, ..lab::kind() }]));
+    lab.discover(&[WatchedKind { filtered: true, ..kind() }]);
     lab.advance(Span::mins(10));
 
     assert_eq!(lab.model.probes(), []);
@@ -30,14 +29,13 @@ fn what_the_sources_leave_out_is_shown() {
 
 #[test]
 fn new_facts_about_kinds_and_permissions_are_absent_from_a_recording_unless_they_hold() {
-    let kind = serde_json::to_string(&lab::kind()).expect("JSON");
+    let plain = serde_json::to_string(&kind()).expect("JSON");
     let view = serde_json::to_string(&PermissionsView::default()).expect("JSON");
     for name in ["suspected", "filtered", "metadata_only", "left_out"] {
-        assert!(!kind.contains(name) && !view.contains(name), "{kind} {view}");
+        assert!(!plain.contains(name) && !view.contains(name), "{plain} {view}");
     }
 
-    let suspected =
-        WatchedKind { suspected: true, filtered: true, metadata_only: true, ..lab::kind() };
+    let suspected = WatchedKind { suspected: true, filtered: true, metadata_only: true, ..kind() };
     let read: WatchedKind =
         serde_json::from_str(&serde_json::to_string(&suspected).expect("JSON")).expect("a kind");
 
@@ -47,7 +45,7 @@ fn new_facts_about_kinds_and_permissions_are_absent_from_a_recording_unless_they
 #[test]
 fn findings_in_a_suspected_kind_are_suspected_until_the_operator_shows_itself() {
     let mut lab = Lab::new();
-    lab.observe(Observation::KindsDiscovered(vec![WatchedKind { suspected: true, ..lab::kind() }]));
+    lab.discover(&[WatchedKind { suspected: true, ..kind() }]);
 
     let mut widget = lab.converged("web");
     lab.apply(widget.spec(2, lab.now));
@@ -59,7 +57,7 @@ fn findings_in_a_suspected_kind_are_suspected_until_the_operator_shows_itself() 
 
     assert_eq!(confidence(&lab), ["suspected"]);
 
-    lab.observe(Observation::KindsDiscovered(vec![lab::kind()]));
+    lab.discover(&[kind()]);
     lab.list(&[widget]);
 
     assert_eq!(confidence(&lab), ["confirmed"]);

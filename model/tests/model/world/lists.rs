@@ -5,8 +5,7 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::{namespaced, unlearned};
-use crate::lab::{Lab, START, Widget, kind, watch};
+use crate::lab::{Lab, START, Widget, kind, namespaced, unlearned, watch};
 
 #[test]
 fn objects_that_a_list_no_longer_contains_end_their_obligations_as_deleted() {
@@ -183,14 +182,14 @@ fn children_may_be_listed_before_their_owners() {
 #[test]
 fn the_order_of_the_watches_of_a_kind_does_not_decide() {
     let run = |first: usize| {
-        let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+        let mut lab = Lab::unsynced(unlearned());
         let watched = |namespace: &str| WatchedKind {
             watch: WatchId(format!("widgets.example.io/{namespace}").into()),
             scope: Scope::Namespace(namespace.into()),
             ..kind()
         };
 
-        lab.observe(Observation::KindsDiscovered(vec![watched("a"), watched("b")]));
+        lab.discover(&[watched("a"), watched("b")]);
         let mut ready = Widget::new("ready", START.after(Span::hours(-1)));
         ready.ready();
 
@@ -202,7 +201,7 @@ fn the_order_of_the_watches_of_a_kind_does_not_decide() {
 
             let mut object = Box::new(widget.view(10 + epoch));
             object.key.namespace = namespace.into();
-            lab.observe(Observation::Listed { watch: watch.clone(), object });
+            lab.listed(&watch, *object);
             lab.observe(Observation::ListEnded { watch, epoch, version: "50".into() });
             lab.advance(Span::secs(1));
         }
@@ -215,7 +214,7 @@ fn the_order_of_the_watches_of_a_kind_does_not_decide() {
 
 #[test]
 fn a_list_that_fails_half_way_does_not_decide() {
-    let mut lab = Lab::unsynced(Settings { learn_after: 0, ..Settings::default() });
+    let mut lab = Lab::unsynced(unlearned());
     let mut ready = Widget::new("a", START.after(Span::hours(-1)));
     ready.ready();
 

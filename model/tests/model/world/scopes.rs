@@ -5,8 +5,7 @@ use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::Span;
 
-use crate::lab::steps::{forbidden, namespaced, other_kind, unlearned};
-use crate::lab::{Lab, Widget, kind, watch};
+use crate::lab::{Lab, Widget, forbidden, kind, namespaced, other_kind, unlearned, watch};
 
 fn child() -> WatchedKind {
     WatchedKind { role: Role::Child, ..kind() }
@@ -265,7 +264,7 @@ fn outcomes_do_not_go_back_when_a_namespace_leaves_returns_and_loses_its_place()
 #[test]
 fn the_failure_of_a_watch_that_ended_is_not_a_finding() {
     let mut lab = Lab::new();
-    lab.observe(Observation::KindsDiscovered(vec![other_kind("Thing")]));
+    lab.discover(&[other_kind("Thing")]);
     lab.fail(); // sent before the watch was aborted
     lab.advance(Span::mins(10));
 
@@ -277,8 +276,8 @@ fn a_watch_that_returns_after_it_failed_is_not_blind() {
     let mut lab = Lab::new();
     lab.fail();
     lab.advance(Span::mins(10));
-    lab.observe(Observation::KindsDiscovered(vec![other_kind("Thing")]));
-    lab.observe(Observation::KindsDiscovered(vec![kind(), other_kind("Thing")]));
+    lab.discover(&[other_kind("Thing")]);
+    lab.discover(&[kind(), other_kind("Thing")]);
 
     let mut w = Widget::new("web", lab.now);
     w.ready();
@@ -290,8 +289,8 @@ fn a_watch_that_returns_after_it_failed_is_not_blind() {
 #[test]
 fn a_full_set_of_watches_can_be_exchanged() {
     let limits = Limits { watches: 1, ..Limits::default() };
-    let mut lab = Lab::with(Settings { learn_after: 0, limits, ..Settings::default() });
-    lab.observe(Observation::KindsDiscovered(vec![other_kind("Thing")]));
+    let mut lab = Lab::with(Settings { limits, ..unlearned() });
+    lab.discover(&[other_kind("Thing")]);
 
     let snapshot = lab.snapshot();
     assert_eq!(
