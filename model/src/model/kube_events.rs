@@ -8,15 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use self::reasons::{is_of_kubernetes, is_word};
-use crate::model::Model;
+use crate::model::world::World;
 use crate::model::world::kinds::OTHER;
-use crate::observation::{EventView, ObjectKey, SourceId, WatchId};
+use crate::model::world::limits::Limit;
+use crate::observation::{EventView, ObjectKey};
 use crate::snapshot::{EventReason, ExplainedEvent};
 use crate::time::Timestamp;
 
 /// The latest Events of the objects that had any most recently.
 #[derive(Debug, Default)]
-pub(crate) struct Events {
+pub(crate) struct KubeEvents {
     /// By kind and object; at most [`MAX_OBJECTS`].
     objects: BTreeMap<(u16, ObjectKey), EventsOfObject>,
     /// The same objects, in the order in which their last Event arrived.
@@ -28,7 +29,7 @@ pub(crate) struct Events {
 /// The latest Events of one object.
 #[derive(Debug, Default)]
 struct EventsOfObject {
-    /// Its place in [`Events::order`].
+    /// Its place in [`KubeEvents::order`].
     place: u64,
     /// At most [`MAX_PER_OBJECT`].
     latest: Vec<PastEvent>,
@@ -55,11 +56,11 @@ const MAX_PER_OBJECT: usize = 8;
 /// The maximum length of a text that is kept, in bytes; that of the message has its own.
 const MAX_TEXT: usize = 64;
 
-// === impl Events ===
+// === impl KubeEvents ===
 
-impl Events {
+impl KubeEvents {
     /// Remembers an Event, or what it says now.
-    fn add(&mut self, now: Timestamp, kind: u16, event: EventView) {
+    pub(crate) fn add(&mut self, now: Timestamp, kind: u16, event: EventView) {
         self.arrived += 1;
         let key = (kind, event.about);
         let object = self.objects.entry(key.clone()).or_default();
@@ -117,54 +118,27 @@ impl Events {
     }
 }
 
-// === impl Model ===
+pub(crate) fn count_event(world: &mut World, kind: u16, event: &EventView) {
+    let limit = world.settings.limits.event_reasons;
+    let counts = &mut world.kinds[kind as usize].totals.events;
+    let known = counts
+        .keys()
+        .find(|known| *known.reason == *event.reason)
+        .map(|known| known.reason.clone());
+    let (is_word, is_known) =
+        (is_word(&event.reason), known.is_some() || is_of_kubernetes(&event.reason));
 
-impl Model {
-    /// Handles a Kubernetes Event about an object of a watched kind.
-    pub(crate) fn event_seen(&mut self, watch: &WatchId, event: EventView) {
-        let Some(number) =
-            self.find_watch(watch).filter(|number| self.watches[*number as usize].active)
-        else {
-            return;
-        };
+    let left_out = is_word && !is_known && of_operator(counts) >= limit;
+    let reason: Arc<str> = match known {
+        Some(known) => known,
+        None if is_word && !left_out => event.reason.as_str().into(),
+        None => OTHER.into(),
+    };
+    let count = counts.entry(EventReason { r#type: severity(&event.r#type), reason }).or_default();
 
-        self.sources.note_success(&SourceId::Events, self.now);
-        if event.uncounted {
-            self.count_dropped("events");
-        }
-
-        let kind = self.watches[number as usize].kind;
-        if event.added > 0 {
-            self.count_event(kind, &event);
-        }
-
-        self.trace_event(number, kind, &event);
-        self.events.add(self.now, kind, event);
-    }
-
-    fn count_event(&mut self, kind: u16, event: &EventView) {
-        let limit = self.settings.limits.event_reasons;
-        let counts = &mut self.kinds[kind as usize].totals.events;
-        let known = counts
-            .keys()
-            .find(|known| *known.reason == *event.reason)
-            .map(|known| known.reason.clone());
-        let (is_word, is_known) =
-            (is_word(&event.reason), known.is_some() || is_of_kubernetes(&event.reason));
-
-        let left_out = is_word && !is_known && of_operator(counts) >= limit;
-        let reason: Arc<str> = match known {
-            Some(known) => known,
-            None if is_word && !left_out => event.reason.as_str().into(),
-            None => OTHER.into(),
-        };
-        let count =
-            counts.entry(EventReason { r#type: severity(&event.r#type), reason }).or_default();
-
-        *count = count.saturating_add(event.added);
-        if left_out {
-            self.count_dropped("event_reasons");
-        }
+    *count = count.saturating_add(event.added);
+    if left_out {
+        world.count_dropped(Limit::EventReasons);
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the model shows.
 
+mod outbox; // what others take from the model
 mod snapshot; // totals and findings
 mod explain; // one object, for people
 mod family_tree; // its owners and children

@@ -1,6 +1,13 @@
 //! One observation's way through the model.
 
 mod apply; // from its arrival to the end of the step
+mod watches; // that are discovered, and their lists
+mod sources; // that fail or recover
+mod namespaces;
+mod definitions; // of custom resources
+mod kube_events;
+mod settings; // that change
+mod references; // of a dump
 mod version; // a version of an object
 mod update; // what the version changes
 mod lifetime; // how an object enters the model, and leaves it

@@ -2,6 +2,5 @@
 
 pub(crate) mod definitions; // of custom resources
 pub(crate) mod lists; // of watches, and their audits
-pub(crate) mod sight; // whether a watch is up to date
 pub(crate) mod sources; // that fail and recover
 pub(crate) mod unreadable; // objects that a source could not read

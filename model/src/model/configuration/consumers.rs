@@ -6,17 +6,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::Model;
+use crate::model::world::World;
 use crate::model::world::data_writes::{DataWrite, Written};
+use crate::model::world::limits::Limit;
 use crate::model::world::lookups::{ASK_AGAIN, Existence};
 use crate::model::world::store::Slot;
 use crate::model::world::timers::Timer;
 use crate::observation::{ObjectAddress, ObjectView, Role, StartupRead};
 use crate::time::{Span, Timestamp};
 
+pub(crate) use crate::model::world::limits::MAX_CONSUMERS;
+
 /// The workloads and what they read.
 #[derive(Debug, Default)]
-pub(crate) struct Configurations {
+pub(crate) struct Configuration {
     /// The workloads whose Pods read something only when they start. At most [`MAX_CONSUMERS`].
     pub(super) consumers: BTreeMap<Slot, Consumer>,
     /// The workloads that read each object.
@@ -82,9 +85,6 @@ struct ReadData {
     written: Written,
 }
 
-/// The maximum number of workloads whose configuration is followed.
-pub(crate) const MAX_CONSUMERS: usize = 20_000;
-
 /// The time between two reads of one object.
 const READ_EVERY: Span = Span::mins(10);
 /// The time before the first one, in which the watches list what they show.
@@ -92,9 +92,9 @@ const FIRST_READ: Span = Span::mins(1);
 /// How long to wait for an answer, and so the shortest time between two reads.
 const READ_STEP: Span = Span::secs(2);
 
-// === impl Configurations ===
+// === impl Configuration ===
 
-impl Configurations {
+impl Configuration {
     fn set_reads(&mut self, now: Timestamp, slot: Slot, namespace: &str, reads: &[StartupRead]) {
         let name = |read: &StartupRead| name(namespace, read);
         let old = self.consumers.remove(&slot).unwrap_or_default();
@@ -157,113 +157,126 @@ impl Configurations {
     }
 }
 
-// === impl Model ===
-
-impl Model {
+impl Configuration {
     /// Takes when the data of an object was written, or what the Pods of a workload read.
-    pub(crate) fn update_configuration(&mut self, slot: Slot, view: &ObjectView) {
-        let Some(record) = self.store.get(slot) else { return };
-        let kind = self.kind_of(record.watch);
+    pub(crate) fn update_configuration(
+        &mut self,
+        world: &mut World,
+        slot: Slot,
+        view: &ObjectView,
+    ) {
+        let Some(record) = world.store.get(slot) else { return };
+        let kind = world.kind_of(record.watch);
         if kind.role == Role::Primary {
             return;
         }
 
         if kind.group.is_empty() && matches!(&*kind.kind, "ConfigMap" | "Secret") {
-            let old = self.configurations.written.get(&slot).copied();
+            let old = self.written.get(&slot).copied();
             let Some(new) = DataWrite::of(view).map(|write| Written::after(&write, old)) else {
                 return;
             };
 
-            self.configurations.written.insert(slot, new);
+            self.written.insert(slot, new);
             if old.is_none_or(|old| old.changed != new.changed) {
-                self.review_readers(&self.configuration_name(slot));
+                self.review_readers(world, &configuration_name(world, slot));
             }
 
             return;
         }
 
-        let known = self.configurations.consumers.get(&slot);
+        let known = self.consumers.get(&slot);
         if known.map_or(&[][..], |consumer| &consumer.reads) == view.startup.as_slice() {
             return;
         }
 
-        if known.is_none() && self.configurations.consumers.len() >= MAX_CONSUMERS {
-            return self.count_dropped("configurations");
+        if known.is_none() && self.consumers.len() >= MAX_CONSUMERS {
+            return world.count_dropped(Limit::Configuration);
         }
 
-        self.configurations.set_reads(self.now, slot, &view.key.namespace, &view.startup);
-        self.set_configurations_timer();
+        self.set_reads(world.now, slot, &view.key.namespace, &view.startup);
+        self.set_configurations_timer(world);
     }
 
     /// Forgets an object.
-    pub(crate) fn remove_configuration(&mut self, slot: Slot) {
-        if self.configurations.written.remove(&slot).is_some() {
-            let name = self.configuration_name(slot);
-            self.review_readers(&name);
-            if self.configurations.readers.contains_key(&name) {
+    pub(crate) fn remove_configuration(&mut self, world: &mut World, slot: Slot) {
+        if self.written.remove(&slot).is_some() {
+            let name = configuration_name(world, slot);
+            self.review_readers(world, &name);
+            if self.readers.contains_key(&name) {
                 // It may have lost its owner, and still exist.
-                self.configurations.reads.insert((self.now.after(FIRST_READ), name));
-                self.set_configurations_timer();
+                self.reads.insert((world.now.after(FIRST_READ), name));
+                self.set_configurations_timer(world);
             }
         }
 
-        if self.configurations.consumers.contains_key(&slot) {
+        if self.consumers.contains_key(&slot) {
             let namespace =
-                self.store.get(slot).map(|record| record.namespace.clone()).unwrap_or_default();
-            self.configurations.set_reads(self.now, slot, &namespace, &[]);
-            self.set_configurations_timer();
+                world.store.get(slot).map(|record| record.namespace.clone()).unwrap_or_default();
+            self.set_reads(world.now, slot, &namespace, &[]);
+            self.set_configurations_timer(world);
         }
     }
+}
 
-    fn configuration_name(&self, slot: Slot) -> Name {
-        let Some(record) = self.store.get(slot) else { return Name::default() };
-        (
-            (*record.namespace).into(),
-            &*self.kind_of(record.watch).kind == "Secret",
-            record.name.clone(),
-        )
-    }
+fn configuration_name(world: &World, slot: Slot) -> Name {
+    let Some(record) = world.store.get(slot) else { return Name::default() };
+    (
+        (*record.namespace).into(),
+        &*world.kind_of(record.watch).kind == "Secret",
+        record.name.clone(),
+    )
+}
 
+impl Configuration {
     /// Marks the workloads that read an object for a review.
-    fn review_readers(&mut self, name: &Name) {
-        self.reviews.objects.extend(self.configurations.readers.get(name).into_iter().flatten());
+    fn review_readers(&mut self, world: &mut World, name: &Name) {
+        world.agenda.objects.extend(self.readers.get(name).into_iter().flatten());
     }
 
     /// Returns when the data of an object was written, as far as the watches and reads have shown.
-    pub(super) fn written(&self, namespace: &str, read: &StartupRead) -> Option<Written> {
-        let watched = self.watched_data(namespace, kind(read), &read.name);
-        watched.or_else(|| {
-            Some(self.configurations.read.get(&name(namespace, read))?.as_ref()?.written)
-        })
+    pub(super) fn written(
+        &self,
+        world: &World,
+        namespace: &str,
+        read: &StartupRead,
+    ) -> Option<Written> {
+        let watched = self.watched_data(world, namespace, kind(read), &read.name);
+        watched.or_else(|| Some(self.read.get(&name(namespace, read))?.as_ref()?.written))
     }
 
-    fn watched_data(&self, namespace: &str, kind: &str, name: &str) -> Option<Written> {
-        let mut slots = self
+    fn watched_data(
+        &self,
+        world: &World,
+        namespace: &str,
+        kind: &str,
+        name: &str,
+    ) -> Option<Written> {
+        let mut slots = world
             .watches_of("", kind)
-            .filter_map(|(number, _)| self.store.find(number, namespace, name));
-        slots.find_map(|slot| self.configurations.written.get(&slot)).copied()
+            .filter_map(|(number, _)| world.store.find(number, namespace, name));
+        slots.find_map(|slot| self.written.get(&slot)).copied()
     }
 
     /// Returns whether nobody knows yet when the data of an object was written, but a watch or a
     /// read will show it.
-    pub(super) fn is_awaited(&self, namespace: &str, read: &StartupRead) -> bool {
-        self.written(namespace, read).is_none()
-            && !self.configurations.read.contains_key(&name(namespace, read))
+    pub(super) fn is_awaited(&self, world: &World, namespace: &str, read: &StartupRead) -> bool {
+        self.written(world, namespace, read).is_none()
+            && !self.read.contains_key(&name(namespace, read))
     }
 
-    /// Reads the objects that are due and that no watch shows, until one needs a request.
-    fn read_configurations(&mut self) {
-        if self.configurations.next_read > self.now {
+    /// Lookups the objects that are due and that no watch shows, until one needs a request.
+    fn read_configurations(&mut self, world: &mut World) {
+        if self.next_read > world.now {
             return;
         }
-        while let Some((at, name)) =
-            self.configurations.reads.first().cloned().filter(|(at, _)| *at <= self.now)
+        while let Some((at, name)) = self.reads.first().cloned().filter(|(at, _)| *at <= world.now)
         {
-            self.configurations.reads.pop_first();
-            let slot =
-                self.configurations.readers.get(&name).and_then(|slots| slots.first().copied());
+            self.reads.pop_first();
+            let slot = self.readers.get(&name).and_then(|slots| slots.first().copied());
             let kind = if name.1 { "Secret" } else { "ConfigMap" };
-            let Some(slot) = slot.filter(|_| self.watched_data(&name.0, kind, &name.2).is_none())
+            let Some(slot) =
+                slot.filter(|_| self.watched_data(world, &name.0, kind, &name.2).is_none())
             else {
                 continue;
             };
@@ -276,23 +289,23 @@ impl Model {
                 name: name.2.to_string(),
             };
 
-            let answer = self.brief_existence(slot, &address, at);
-            let asked = *self.configurations.asked.get_or_insert(self.now);
-            if answer.is_none() && self.now < asked.after(ASK_AGAIN) {
+            let answer = world.brief_existence(slot, &address, at);
+            let asked = *self.asked.get_or_insert(world.now);
+            if answer.is_none() && world.now < asked.after(ASK_AGAIN) {
                 // The entry keeps its time, so that the answer counts.
-                self.configurations.next_read = self.now.after(READ_STEP);
-                self.configurations.reads.insert((at, name));
+                self.next_read = world.now.after(READ_STEP);
+                self.reads.insert((at, name));
                 return;
             }
 
-            self.configurations.asked = None;
-            self.configuration_read(&name, &answer.unwrap_or(Existence::Unreadable));
-            self.configurations.reads.insert((self.now.after(READ_EVERY), name));
+            self.asked = None;
+            self.configuration_read(world, &name, &answer.unwrap_or(Existence::Unreadable));
+            self.reads.insert((world.now.after(READ_EVERY), name));
         }
     }
 
-    fn configuration_read(&mut self, name: &Name, answer: &Existence) {
-        let old = self.configurations.read.get(name).copied().flatten();
+    fn configuration_read(&mut self, world: &mut World, name: &Name, answer: &Existence) {
+        let old = self.read.get(name).copied().flatten();
         let new = match answer {
             Existence::Exists(found) => found.data.as_ref().map(|write| {
                 let written = old.filter(|old| old.uid == found.uid).map(|old| old.written);
@@ -302,42 +315,37 @@ impl Model {
             Existence::Unreadable | Existence::Failed | Existence::Dependents(_) => old,
         };
 
-        self.configurations.read.insert(name.clone(), new);
+        self.read.insert(name.clone(), new);
         let changed = |data: Option<ReadData>| data.map(|data| data.written.changed);
         if changed(old) != changed(new) {
-            self.review_readers(name);
+            self.review_readers(world, name);
         }
     }
 
     /// Handles the timer: checks the Pods of workloads again.
-    pub(crate) fn configurations_due(&mut self) {
-        self.configurations.due = None;
-        while let Some((_, slot)) =
-            self.configurations.checks.first().copied().filter(|(at, _)| *at <= self.now)
+    pub(crate) fn configurations_due(&mut self, world: &mut World) {
+        self.due = None;
+        while let Some((_, slot)) = self.checks.first().copied().filter(|(at, _)| *at <= world.now)
         {
-            self.configurations.checks.pop_first();
-            if let Some(consumer) = self.configurations.consumers.get_mut(&slot) {
-                (consumer.check_at, consumer.not_before) = (None, self.now);
-                self.reviews.objects.insert(slot);
+            self.checks.pop_first();
+            if let Some(consumer) = self.consumers.get_mut(&slot) {
+                (consumer.check_at, consumer.not_before) = (None, world.now);
+                world.agenda.objects.insert(slot);
             }
         }
 
-        self.read_configurations();
-        self.set_configurations_timer();
+        self.read_configurations(world);
+        self.set_configurations_timer(world);
     }
 
-    pub(super) fn set_configurations_timer(&mut self) {
-        let check = self.configurations.checks.first().map(|(at, _)| *at);
-        let read = self
-            .configurations
-            .reads
-            .first()
-            .map(|(at, _)| (*at).max(self.configurations.next_read));
+    pub(super) fn set_configurations_timer(&mut self, world: &mut World) {
+        let check = self.checks.first().map(|(at, _)| *at);
+        let read = self.reads.first().map(|(at, _)| (*at).max(self.next_read));
 
         // A timer that is due now would fire again within the same step.
-        let due = check.into_iter().chain(read).min().map(|due| due.max(self.now.after(Span(1))));
-        let old = std::mem::replace(&mut self.configurations.due, due);
-        self.timers.set(Timer::Configurations, old, due);
+        let due = check.into_iter().chain(read).min().map(|due| due.max(world.now.after(Span(1))));
+        let old = std::mem::replace(&mut self.due, due);
+        world.agenda.timers.set(Timer::Configuration, old, due);
     }
 }
 

@@ -9,10 +9,11 @@
 use std::collections::BTreeMap;
 
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::model::Model;
-use crate::model::configuration::consumers::{Stale, kind};
+use crate::model::configuration::consumers::{Configuration, Stale, kind};
 use crate::model::findings::detection::Detection;
+use crate::model::findings::open_findings::OpenFindings;
 use crate::model::status::reading::Verdict;
+use crate::model::world::World;
 use crate::model::world::data_writes::Written;
 use crate::model::world::lookups::{ASK_AGAIN, Existence};
 use crate::model::world::store::{self, Slot};
@@ -81,7 +82,7 @@ impl Stale {
 // === impl Pod ===
 
 impl Pod {
-    /// Reads the metadata of a Pod; `None` if it is being deleted.
+    /// Lookups the metadata of a Pod; `None` if it is being deleted.
     fn read(dependent: &Dependent) -> Option<Self> {
         let pod = &dependent.object;
         let is_pod = dependent.group.is_empty() && dependent.kind == "Pod" && pod.deleted.is_none();
@@ -97,29 +98,32 @@ impl Pod {
     }
 }
 
-// === impl Model ===
-
-impl Model {
+impl Configuration {
     /// Detects that Pods of a workload are older than the configuration that they read only when
     /// they start.
-    pub(crate) fn stale_configuration(&mut self, slot: Slot) -> Option<Detection> {
-        let consumer = self.configurations.consumers.get(&slot)?;
-        let (record, now) = (self.store.get(slot)?, self.now);
+    pub(crate) fn stale_configuration(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        slot: Slot,
+    ) -> Option<Detection> {
+        let consumer = self.consumers.get(&slot)?;
+        let (record, now) = (world.store.get(slot)?, world.now);
         if record.deletion().is_some() {
             return None;
         }
 
-        let is_open = self.has_open(FindingCode::StaleConfiguration, slot);
+        let is_open = world.has_open(FindingCode::StaleConfiguration, slot);
         let held = consumer.stale.clone().filter(|_| is_open);
         if record.verdict != Verdict::Converged {
-            return held.map(|stale| self.stale_detection(&stale)); // the end of the rollout decides
+            return held.map(|stale| stale_detection(world, &stale)); // the end of the rollout decides
         }
 
-        let after = self.settings.stale_after;
-        let mut changes = self.changes(slot);
+        let after = world.settings.stale_after;
+        let mut changes = self.changes(world, slot);
         let Some(first) = changes.iter().map(|change| change.at).min() else {
-            self.forget_stale(slot);
-            return self.awaited_stale(slot);
+            self.forget_stale(world, slot);
+            return self.awaited_stale(world, findings, slot);
         };
         let later = changes.iter().map(|change| change.at).filter(|at| at.after(after) > now).min();
 
@@ -127,25 +131,27 @@ impl Model {
         let Some(last) = changes.iter().map(|change| change.at).max() else {
             return Some(pending(now, first, first.after(after)));
         };
-        let rested = self.rests_since(slot)?.after(AT_REST);
+        let rested = rests_since(world, slot)?.after(AT_REST);
 
         if rested > now {
-            self.check_pods_at(slot, rested);
+            self.check_pods_at(world, slot, rested);
             return Some(held.map_or_else(
                 || pending(now, first, rested),
-                |stale| self.stale_detection(&stale),
+                |stale| stale_detection(world, &stale),
             ));
         }
 
-        let consumer = self.configurations.consumers.get(&slot)?;
+        let consumer = self.consumers.get(&slot)?;
         let not_before = consumer.not_before.max(last.after(after)).max(rested);
         if consumer.checked.is_none_or(|at| at < not_before) {
-            match self.pods_of(slot, not_before) {
+            match pods_of(world, slot, not_before) {
                 Pods::Awaited => {
                     let again = || pending(now, first, now.after(ASK_AGAIN));
-                    return Some(held.map_or_else(again, |stale| self.stale_detection(&stale)));
+                    return Some(held.map_or_else(again, |stale| stale_detection(world, &stale)));
                 }
-                Pods::Unknown => self.pods_checked(slot, None, held, Some(now.after(CHECK_EVERY))),
+                Pods::Unknown => {
+                    self.pods_checked(world, slot, None, held, Some(now.after(CHECK_EVERY)))
+                }
                 Pods::Found(pods) => {
                     let stale = Stale::find(&pods, &changes).map(Box::new);
                     let (settled, again) = match stale {
@@ -153,37 +159,37 @@ impl Model {
                         None => (Some(last), None),
                     };
 
-                    self.pods_checked(slot, settled, stale, again);
+                    self.pods_checked(world, slot, settled, stale, again);
                 }
             }
         }
 
-        let stale = self.configurations.consumers.get(&slot)?.stale.as_deref();
-        let found = stale.map(|stale| self.stale_detection(stale));
+        let stale = self.consumers.get(&slot)?.stale.as_deref();
+        let found = stale.map(|stale| stale_detection(world, stale));
         found.or_else(|| later.map(|at| pending(now, at, at.after(after))))
     }
+}
 
-    /// Returns since when a workload has been at rest: since now, if this review is the first one
-    /// after a rollout.
-    fn rests_since(&self, slot: Slot) -> Option<Timestamp> {
-        let record = self.store.get(slot)?;
-        Some(if record.state == ObjectState::Converged { record.since } else { self.now })
-    }
+/// Returns since when a workload has been at rest: since now, if this review is the first one
+/// after a rollout.
+fn rests_since(world: &World, slot: Slot) -> Option<Timestamp> {
+    let record = world.store.get(slot)?;
+    Some(if record.state == ObjectState::Converged { record.since } else { world.now })
+}
 
+impl Configuration {
     /// Returns the changes of what the Pods of a workload read only when they start, since the
     /// workload was created, unless it is known that the Pods have read them: of each object, the
     /// first one and the last one.
-    fn changes(&mut self, slot: Slot) -> Vec<Change> {
-        let Some((consumer, record)) =
-            self.configurations.consumers.get(&slot).zip(self.store.get(slot))
-        else {
+    fn changes(&mut self, world: &mut World, slot: Slot) -> Vec<Change> {
+        let Some((consumer, record)) = self.consumers.get(&slot).zip(world.store.get(slot)) else {
             return Vec::new();
         };
         let settled = consumer.settled.max(record.created().unwrap_or_default());
         let (mut changes, mut unread) = (Vec::new(), BTreeMap::new());
 
         for (place, read) in consumer.reads.iter().enumerate() {
-            let change = self.written(&record.namespace, read).and_then(Written::change);
+            let change = self.written(world, &record.namespace, read).and_then(Written::change);
             let Some(last) = change.filter(|(at, _)| *at > settled) else { continue };
             let first = consumer.unread.get(&place).filter(|(at, _)| settled < *at && *at < last.0);
 
@@ -196,114 +202,123 @@ impl Model {
             unread.insert(place, first.copied().unwrap_or(last));
         }
 
-        if let Some(consumer) = self.configurations.consumers.get_mut(&slot) {
+        if let Some(consumer) = self.consumers.get_mut(&slot) {
             consumer.unread = unread;
         }
 
         changes
     }
+}
 
-    fn stale_detection(&self, stale: &Stale) -> Detection {
-        let due = stale.since.after(self.settings.stale_after);
-        let detection =
-            Detection::new(self.now, FindingCode::StaleConfiguration, stale.since, due, || {
-                Evidence::new()
-                    .with("configuration", Value::Names(stale.names.clone()))
-                    .with("changed_at", Value::Time(stale.since))
-                    .with("pods", Value::count(stale.pods))
-                    .with("oldest_pod", Value::Age(stale.oldest))
-            });
+fn stale_detection(world: &World, stale: &Stale) -> Detection {
+    let due = stale.since.after(world.settings.stale_after);
+    let detection =
+        Detection::new(world.now, FindingCode::StaleConfiguration, stale.since, due, || {
+            Evidence::new()
+                .with("configuration", Value::Names(stale.names.clone()))
+                .with("changed_at", Value::Time(stale.since))
+                .with("pods", Value::count(stale.pods))
+                .with("oldest_pod", Value::Age(stale.oldest))
+        });
 
-        detection.suspected_if(!stale.certain).not_before(Some(stale.since))
-    }
+    detection.suspected_if(!stale.certain).not_before(Some(stale.since))
+}
 
+impl Configuration {
     /// Returns a detection that is not due, if an earlier process had found the workload stale and
     /// the watches have not shown yet when its configuration was written.
-    fn awaited_stale(&self, slot: Slot) -> Option<Detection> {
-        if !self.open_findings.has_restored() {
+    fn awaited_stale(
+        &self,
+        world: &World,
+        findings: &OpenFindings,
+        slot: Slot,
+    ) -> Option<Detection> {
+        if !findings.has_restored() {
             return None;
         }
 
-        let since = self
-            .open_findings
-            .restored_start(FindingCode::StaleConfiguration, &self.subject(slot))?;
-        let namespace = self.store.get(slot)?.namespace.clone();
-        let reads = &self.configurations.consumers.get(&slot)?.reads;
-        let is_awaited = reads.iter().any(|read| self.is_awaited(&namespace, read));
-        let due = self.now.after(ASK_AGAIN);
+        let since =
+            findings.restored_start(FindingCode::StaleConfiguration, &world.subject(slot))?;
+        let namespace = world.store.get(slot)?.namespace.clone();
+        let reads = &self.consumers.get(&slot)?.reads;
+        let is_awaited = reads.iter().any(|read| self.is_awaited(world, &namespace, read));
+        let due = world.now.after(ASK_AGAIN);
 
         is_awaited.then(|| {
-            Detection::new(self.now, FindingCode::StaleConfiguration, since, due, Evidence::new)
+            Detection::new(world.now, FindingCode::StaleConfiguration, since, due, Evidence::new)
         })
     }
 
     /// Remembers what the Pods of a workload have shown, and when to read them again.
     fn pods_checked(
         &mut self,
+        world: &mut World,
         slot: Slot,
         settled: Option<Timestamp>,
         stale: Option<Box<Stale>>,
         again: Option<Timestamp>,
     ) {
-        let Some(consumer) = self.configurations.consumers.get_mut(&slot) else { return };
-        (consumer.checked, consumer.stale) = (Some(self.now), stale);
+        let Some(consumer) = self.consumers.get_mut(&slot) else { return };
+        (consumer.checked, consumer.stale) = (Some(world.now), stale);
         consumer.settled = consumer.settled.max(settled.unwrap_or(consumer.settled));
-        self.configurations.check_at(slot, again);
-        self.set_configurations_timer();
+        self.check_at(slot, again);
+        self.set_configurations_timer(world);
     }
 
     /// Forgets what the Pods of a workload have shown: nothing has changed since they started.
-    fn forget_stale(&mut self, slot: Slot) {
-        let Some(consumer) = self.configurations.consumers.get_mut(&slot) else { return };
+    fn forget_stale(&mut self, world: &mut World, slot: Slot) {
+        let Some(consumer) = self.consumers.get_mut(&slot) else { return };
         consumer.stale = None;
-        self.configurations.check_at(slot, None);
-        self.set_configurations_timer();
+        self.check_at(slot, None);
+        self.set_configurations_timer(world);
     }
 
-    fn check_pods_at(&mut self, slot: Slot, at: Timestamp) {
-        self.configurations.check_at(slot, Some(at));
-        self.set_configurations_timer();
+    fn check_pods_at(&mut self, world: &mut World, slot: Slot, at: Timestamp) {
+        self.check_at(slot, Some(at));
+        self.set_configurations_timer(world);
+    }
+}
+
+/// Returns the Pods of a workload, by reads at `not_before` or later.
+fn pods_of(world: &mut World, slot: Slot, not_before: Timestamp) -> Pods {
+    let Some(record) = world.store.get(slot) else { return Pods::Unknown };
+    let (mut owner, mut uid) = (world.record_address(record), record.uid);
+    if owner.kind == "Deployment" {
+        let found = match world.brief_dependents(slot, &owner, uid, not_before) {
+            None => return Pods::Awaited,
+            Some(Existence::Dependents(found)) => found,
+            Some(_) => return Pods::Unknown,
+        };
+
+        // At rest, only the ReplicaSet of the last rollout has Pods.
+        let revision = |dependent: &&Dependent| {
+            dependent.object.annotations.get(REVISION).and_then(|text| text.parse::<u64>().ok())
+        };
+        let sets = found
+            .iter()
+            .filter(|dependent| dependent.group == "apps" && dependent.kind == "ReplicaSet");
+        let Some(last) = sets.max_by_key(revision) else { return Pods::Unknown };
+
+        uid = store::uid_number(&last.object.uid);
+        (owner.kind, owner.name) = (last.kind.clone(), last.object.key.name.clone());
     }
 
-    /// Returns the Pods of a workload, by reads at `not_before` or later.
-    fn pods_of(&mut self, slot: Slot, not_before: Timestamp) -> Pods {
-        let Some(record) = self.store.get(slot) else { return Pods::Unknown };
-        let (mut owner, mut uid) = (self.record_address(record), record.uid);
-        if owner.kind == "Deployment" {
-            let found = match self.brief_dependents(slot, &owner, uid, not_before) {
-                None => return Pods::Awaited,
-                Some(Existence::Dependents(found)) => found,
-                Some(_) => return Pods::Unknown,
-            };
-
-            // At rest, only the ReplicaSet of the last rollout has Pods.
-            let revision = |dependent: &&Dependent| {
-                dependent.object.annotations.get(REVISION).and_then(|text| text.parse::<u64>().ok())
-            };
-            let sets = found
-                .iter()
-                .filter(|dependent| dependent.group == "apps" && dependent.kind == "ReplicaSet");
-            let Some(last) = sets.max_by_key(revision) else { return Pods::Unknown };
-
-            uid = store::uid_number(&last.object.uid);
-            (owner.kind, owner.name) = (last.kind.clone(), last.object.key.name.clone());
+    match world.brief_dependents(slot, &owner, uid, not_before) {
+        None => Pods::Awaited,
+        Some(Existence::Dependents(found)) => {
+            let pods: Vec<Pod> = found.iter().filter_map(Pod::read).collect();
+            if pods.is_empty() { Pods::Unknown } else { Pods::Found(pods) }
         }
-
-        match self.brief_dependents(slot, &owner, uid, not_before) {
-            None => Pods::Awaited,
-            Some(Existence::Dependents(found)) => {
-                let pods: Vec<Pod> = found.iter().filter_map(Pod::read).collect();
-                if pods.is_empty() { Pods::Unknown } else { Pods::Found(pods) }
-            }
-            Some(_) => Pods::Unknown,
-        }
+        Some(_) => Pods::Unknown,
     }
+}
 
+impl Configuration {
     /// Returns the number of stale workloads by kind. Those that no watch can see do not count.
-    pub(crate) fn stale_configurations(&self) -> BTreeMap<u16, u64> {
+    pub(crate) fn stale_configurations(&self, world: &World) -> BTreeMap<u16, u64> {
         let mut kinds: BTreeMap<u16, u64> = BTreeMap::new();
-        for (slot, consumer) in &self.configurations.consumers {
-            let watch = self.store.get(*slot).map(|record| &self.watches[record.watch as usize]);
+        for (slot, consumer) in &self.consumers {
+            let watch = world.store.get(*slot).map(|record| &world.watches[record.watch as usize]);
             if let Some(watch) =
                 watch.filter(|watch| watch.blind.is_none() && consumer.stale.is_some())
             {

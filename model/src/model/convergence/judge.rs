@@ -6,7 +6,7 @@ use crate::finding::FindingCode;
 use crate::model::convergence::object_context::ObjectContext;
 use crate::model::findings::detection::Detection;
 use crate::model::status::reading::Verdict;
-use crate::model::visibility::sight::Sight;
+use crate::model::world::sight::Sight;
 use crate::model::world::store::Unconverged;
 use crate::snapshot::{DeadlineSource, ObjectState};
 use crate::time::{Span, Timestamp};

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::model::Model;
+use crate::model::World;
 use crate::model::status::reading::{Acknowledged, Verdict};
 use crate::model::traces::Traces;
-use crate::model::visibility::sight::Sight;
 use crate::model::world::intern::{ConditionSet, Interner};
 use crate::model::world::kinds::{Kind, WatchNamespace};
+use crate::model::world::sight::Sight;
 use crate::model::world::store::{Flag, Record, Slot};
-use crate::observation::ObjectView;
+use crate::observation::{ObjectView, Role};
 use crate::settings::Settings;
 use crate::snapshot::{DeadlineSource, ObjectState};
 use crate::time::{Span, Timestamp};
@@ -98,45 +98,50 @@ pub(crate) struct Restored {
     pub(crate) phase_stuck: Option<Timestamp>,
 }
 
-// === impl Model ===
+/// Returns the context in which to judge an object.
+pub(crate) fn context<'a>(
+    world: &'a mut World,
+    traces: &'a mut Traces,
+    slot: Slot,
+) -> Option<ObjectContext<'a>> {
+    let record = world.store.get(slot)?;
+    let annotated = record.hot.as_ref().and_then(|hot| hot.annotated.as_deref());
+    let annotated_deadline = world.namespaces.deadline(annotated, &record.namespace);
+    let namespace_deleted = world.namespaces.is_terminating(&record.namespace);
 
-impl Model {
-    /// Returns the context in which to judge an object.
-    pub(crate) fn context(&mut self, slot: Slot) -> Option<ObjectContext<'_>> {
-        let record = self.store.get(slot)?;
-        let annotated = record.hot.as_ref().and_then(|hot| hot.annotated.as_deref());
-        let annotated_deadline = self.annotated_deadline(annotated, &record.namespace);
-        let namespace_deleted = self.containers.has_namespace(&record.namespace);
-        let operator_stopped = self.is_stopped_for(record.watch);
-        let record = self.store.get_mut(slot)?;
-        let watch = self.watches.get_mut(record.watch as usize)?;
+    let record = world.store.get_mut(slot)?;
+    let watch = world.watches.get_mut(record.watch as usize)?;
+    let kind = world.kinds.get_mut(watch.kind as usize)?;
 
-        Some(ObjectContext {
-            now: self.now,
-            settings: &self.settings,
-            sight: watch.sight(self.now),
-            regained: watch.regained,
-            lost: watch.lost_since.unwrap_or(watch.lost),
-            unseen_since: watch.unseen_since(self.now),
-            blind: watch.blind.is_some(),
-            namespace_deleted,
-            operator_stopped,
-            annotated_deadline,
-            may_add_history: self.histories < self.settings.limits.histories,
-            history_denied: false,
-            slot,
-            kind: self.kinds.get_mut(watch.kind as usize)?,
-            namespace: watch.namespaces.get_mut(record.namespace_index as usize)?,
-            record,
-            texts: &self.texts,
-            condition_sets: &self.condition_sets,
-            traces: &mut self.traces,
-            served_groups: &self.served_groups,
-        })
-    }
+    Some(ObjectContext {
+        now: world.now,
+        settings: &world.settings,
+        sight: watch.sight(world.now),
+        regained: watch.regained,
+        lost: watch.lost_since.unwrap_or(watch.lost),
+        unseen_since: watch.unseen_since(world.now),
+        blind: watch.blind.is_some(),
+        namespace_deleted,
+        operator_stopped: world.operator_stopped && kind.role == Role::Primary,
+        annotated_deadline,
+        may_add_history: world.histories < world.settings.limits.histories,
+        history_denied: false,
+        slot,
+        kind,
+        namespace: watch.namespaces.get_mut(record.namespace_index as usize)?,
+        record,
+        texts: &world.shared.texts,
+        condition_sets: &world.shared.condition_sets,
+        traces,
+        served_groups: &world.served_groups,
+    })
 }
 
-// === impl ObjectContext ===
+/// Returns the state of an object at this instant.
+pub(crate) fn state(world: &mut World, slot: Slot) -> Option<ObjectState> {
+    let mut untraced = Traces::default();
+    context(world, &mut untraced, slot).map(|context| context.state())
+}
 
 impl ObjectContext<'_> {
     /// Returns how long the object may take to converge after its creation, or else after an

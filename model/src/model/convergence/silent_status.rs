@@ -5,10 +5,11 @@
 //! not done its work yet. Otherwise, silence may be all that the operator ever says, so it opens no
 //! finding and is never late.
 
-use crate::model::Model;
-use crate::model::convergence::object_context::{ObjectContext, Restored};
+use crate::model::convergence::object_context::{self, ObjectContext, Restored};
 use crate::model::status::coverage::{Expected, Silence, Voice};
 use crate::model::status::reading::{self, Reading, Reason, Verdict};
+use crate::model::traces::Traces;
+use crate::model::world::World;
 use crate::model::world::kinds::{Kind, Watch};
 use crate::model::world::store::{Flag, Slot};
 use crate::observation::{ObjectView, StatusSchema, StatusShape};
@@ -114,74 +115,68 @@ impl ObjectContext<'_> {
     }
 }
 
-// === impl Model ===
-
-impl Model {
-    /// Once a kind shows that its objects get a status, reviews its silent objects. Before that,
-    /// nothing was expected of them.
-    pub(crate) fn expect_statuses(&mut self, watch: u16) {
-        let number = self.watches[watch as usize].kind;
-        let kind = &mut self.kinds[number as usize];
-        if kind.shows_status || kind.voices.listed.is_none() || !kind.expects_status() {
-            return;
-        }
-
-        kind.shows_status = true;
-        let of_kind: Vec<Slot> = self
-            .store
-            .iter()
-            .filter(|(_, record)| self.watches[record.watch as usize].kind == number)
-            .filter(|(_, record)| {
-                record.silence.voice().is_silent() && record.unconverged().is_none()
-            })
-            .map(|(slot, _)| slot)
-            .collect();
-
-        self.kinds[number as usize].listed_silent.extend(of_kind);
-        self.review_silence(watch);
+/// Once a kind shows that its objects get a status, reviews its silent objects. Before that,
+/// nothing was expected of them.
+pub(crate) fn expect_statuses(world: &mut World, traces: &mut Traces, watch: u16) {
+    let number = world.watches[watch as usize].kind;
+    let kind = &mut world.kinds[number as usize];
+    if kind.shows_status || kind.voices.listed.is_none() || !kind.expects_status() {
+        return;
     }
 
-    /// Reviews the silent objects of lists that have ended, once no first list of another watch of
-    /// the kind is awaited: the order of the watches must not matter either.
-    pub(crate) fn review_silence(&mut self, watch: u16) {
-        let number = self.watches[watch as usize].kind;
-        let awaited = |watch: &Watch| {
-            watch.kind == number
-                && watch.active
-                && !watch.synced
-                && !watch.failing
-                && watch.missing.is_empty()
-        };
+    kind.shows_status = true;
+    let of_kind: Vec<Slot> = world
+        .store
+        .iter()
+        .filter(|(_, record)| world.watches[record.watch as usize].kind == number)
+        .filter(|(_, record)| record.silence.voice().is_silent() && record.unconverged().is_none())
+        .map(|(slot, _)| slot)
+        .collect();
 
-        let Some(kind) = self.kinds.get_mut(number as usize) else { return };
-        if self.watches.iter().any(awaited) {
-            return;
-        }
+    world.kinds[number as usize].listed_silent.extend(of_kind);
+    review_silence(world, traces, watch);
+}
 
-        let expected = kind.expected();
-        kind.voices.listed = Some(expected);
-        for slot in std::mem::take(&mut kind.listed_silent) {
-            let Some(of) = self.store.get(slot).map(|record| record.watch) else { continue };
-            if !self.watches[of as usize].synced {
-                // Its list has failed, and begins again.
-                self.kinds[number as usize].listed_silent.insert(slot);
-            } else if self.context(slot).is_some_and(|mut context| context.review_silence(expected))
-            {
-                self.reviews.objects.insert(slot);
-            }
-        }
+/// Reviews the silent objects of lists that have ended, once no first list of another watch of
+/// the kind is awaited: the order of the watches must not matter either.
+pub(crate) fn review_silence(world: &mut World, traces: &mut Traces, watch: u16) {
+    let number = world.watches[watch as usize].kind;
+    let awaited = |watch: &Watch| {
+        watch.kind == number
+            && watch.active
+            && !watch.synced
+            && !watch.failing
+            && watch.missing.is_empty()
+    };
+
+    let Some(kind) = world.kinds.get_mut(number as usize) else { return };
+    if world.watches.iter().any(awaited) {
+        return;
     }
 
-    /// Reviews the silent objects of a kind although the first list of a watch has failed, or the
-    /// watch has ended: they do not wait for it any longer.
-    pub(crate) fn stop_waiting(&mut self, watch: u16) {
-        let number = self.watches[watch as usize].kind;
-        let decided =
-            self.kinds.get(number as usize).is_none_or(|kind| kind.voices.listed.is_some());
-        if !decided
-            && self.watches.iter().any(|watch| watch.kind == number && watch.active && watch.synced)
+    let expected = kind.expected();
+    kind.voices.listed = Some(expected);
+    for slot in std::mem::take(&mut kind.listed_silent) {
+        let Some(of) = world.store.get(slot).map(|record| record.watch) else { continue };
+        if !world.watches[of as usize].synced {
+            // Its list has failed, and begins again.
+            world.kinds[number as usize].listed_silent.insert(slot);
+        } else if object_context::context(world, traces, slot)
+            .is_some_and(|mut context| context.review_silence(expected))
         {
-            self.review_silence(watch);
+            world.agenda.objects.insert(slot);
         }
+    }
+}
+
+/// Reviews the silent objects of a kind although the first list of a watch has failed, or the
+/// watch has ended: they do not wait for it any longer.
+pub(crate) fn stop_waiting(world: &mut World, traces: &mut Traces, watch: u16) {
+    let number = world.watches[watch as usize].kind;
+    let decided = world.kinds.get(number as usize).is_none_or(|kind| kind.voices.listed.is_some());
+    if !decided
+        && world.watches.iter().any(|watch| watch.kind == number && watch.active && watch.synced)
+    {
+        review_silence(world, traces, watch);
     }
 }

@@ -6,10 +6,10 @@
 //! towards no total but that of its state.
 
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::model::Model;
 use crate::model::convergence::object_context::ObjectContext;
 use crate::model::status::coverage::{Silence, Voice};
 use crate::model::status::reading::{self, Verdict};
+use crate::model::world::World;
 use crate::model::world::intern::Symbol;
 use crate::model::world::store::{NO_UID, Record, Slot};
 use crate::observation::Role;
@@ -25,89 +25,85 @@ const MAX_NAMED: usize = 3;
 /// The maximum number of workloads that one search for children looks at.
 const MAX_SEARCHED: usize = 10_000;
 
-// === impl Model ===
-
-impl Model {
-    /// Adds the workloads that the object waits for to the evidence of a finding about it.
-    pub(crate) fn with_workloads(
-        &self,
-        slot: Slot,
-        code: FindingCode,
-        evidence: Evidence,
-    ) -> Evidence {
-        if !NAME_WORKLOADS.contains(&code) || self.unready_workloads.is_empty() {
-            return evidence;
-        }
-
-        let names = self.waits_for(slot);
-        if names.is_empty() { evidence } else { evidence.with("waits_for", Value::Names(names)) }
+/// Adds the workloads that the object waits for to the evidence of a finding about it.
+pub(crate) fn with_workloads(
+    world: &World,
+    slot: Slot,
+    code: FindingCode,
+    evidence: Evidence,
+) -> Evidence {
+    if !NAME_WORKLOADS.contains(&code) || world.unready_workloads.is_empty() {
+        return evidence;
     }
 
-    /// Names workloads that the object owns and that are not ready, those that failed first.
-    fn waits_for(&self, slot: Slot) -> Vec<String> {
-        let children = self.unready_children(slot);
-        let mut named: Vec<(bool, String)> = children
-            .filter_map(|record| {
-                let state = self.state_of(record);
-                let signal = record.hot.as_ref().map_or("", |hot| hot.signal.as_str());
-                let why = match state {
-                    ObjectState::Unknown => return None, // its watch is blind
-                    ObjectState::Terminating => state.as_str(),
-                    _ if signal.is_empty() => state.as_str(),
-                    _ => signal,
-                };
+    let names = waits_for(world, slot);
+    if names.is_empty() { evidence } else { evidence.with("waits_for", Value::Names(names)) }
+}
 
-                let text = format!("{}: {why}", self.record_address(record));
-                Some((state != ObjectState::Failed, text))
-            })
-            .collect();
+/// Names workloads that the object owns and that are not ready, those that failed first.
+fn waits_for(world: &World, slot: Slot) -> Vec<String> {
+    let children = unready_children(world, slot);
+    let mut named: Vec<(bool, String)> = children
+        .filter_map(|record| {
+            let state = world.state_of(record);
+            let signal = record.hot.as_ref().map_or("", |hot| hot.signal.as_str());
+            let why = match state {
+                ObjectState::Unknown => return None, // its watch is blind
+                ObjectState::Terminating => state.as_str(),
+                _ if signal.is_empty() => state.as_str(),
+                _ => signal,
+            };
 
-        named.sort();
-        named.into_iter().take(MAX_NAMED).map(|(_, text)| text).collect()
+            let text = format!("{}: {why}", world.record_address(record));
+            Some((state != ObjectState::Failed, text))
+        })
+        .collect();
+
+    named.sort();
+    named.into_iter().take(MAX_NAMED).map(|(_, text)| text).collect()
+}
+
+/// Returns the workloads that the object owns and that are not ready.
+fn unready_children(world: &World, owner: Slot) -> impl Iterator<Item = &Record> {
+    let uid = world.store.get(owner).map_or(NO_UID, |record| record.uid);
+    let unready = world
+        .children_of(uid)
+        .filter(|slot| world.unready_workloads.contains(slot))
+        .take(MAX_SEARCHED);
+
+    unready.filter_map(|slot| world.store.get(slot))
+}
+
+/// Notes whether an object that was reviewed is a workload that its owner waits for.
+pub(crate) fn note_workload(world: &mut World, slot: Slot) {
+    let Some(record) = world.store.get(slot) else { return };
+    let rests = matches!(
+        record.state,
+        ObjectState::Converged | ObjectState::Finished | ObjectState::Unknown
+    );
+    let waited_for = !rests && record.owners.is_some() && {
+        let kind = world.kind_of(record.watch);
+        reading::is_workload(&kind.group, &kind.kind)
+    };
+
+    if waited_for {
+        world.unready_workloads.insert(slot);
+    } else {
+        world.unready_workloads.remove(&slot);
+    }
+}
+
+/// Marks the owners of a workload for a review if findings about them may name it. Called
+/// before and after each change of the workload, which may have changed its owners, and before
+/// its removal.
+pub(crate) fn review_owners(world: &mut World, slot: Slot) {
+    if world.unhealthy.is_empty() || !world.unready_workloads.contains(&slot) {
+        return;
     }
 
-    /// Returns the workloads that the object owns and that are not ready.
-    fn unready_children(&self, owner: Slot) -> impl Iterator<Item = &Record> {
-        let uid = self.store.get(owner).map_or(NO_UID, |record| record.uid);
-        let unready = self
-            .children_of(uid)
-            .filter(|slot| self.unready_workloads.contains(slot))
-            .take(MAX_SEARCHED);
-
-        unready.filter_map(|slot| self.store.get(slot))
-    }
-
-    /// Notes whether an object that was reviewed is a workload that its owner waits for.
-    pub(crate) fn note_workload(&mut self, slot: Slot) {
-        let Some(record) = self.store.get(slot) else { return };
-        let rests = matches!(
-            record.state,
-            ObjectState::Converged | ObjectState::Finished | ObjectState::Unknown
-        );
-        let waited_for = !rests && record.owners.is_some() && {
-            let kind = self.kind_of(record.watch);
-            reading::is_workload(&kind.group, &kind.kind)
-        };
-
-        if waited_for {
-            self.unready_workloads.insert(slot);
-        } else {
-            self.unready_workloads.remove(&slot);
-        }
-    }
-
-    /// Marks the owners of a workload for a review if findings about them may name it. Called
-    /// before and after each change of the workload, which may have changed its owners, and before
-    /// its removal.
-    pub(crate) fn review_owners(&mut self, slot: Slot) {
-        if self.unhealthy.is_empty() || !self.unready_workloads.contains(&slot) {
-            return;
-        }
-
-        let owners = self.owners_of(slot).iter().filter_map(|owner| self.find_uid(owner.uid()));
-        let owners: Vec<Slot> = owners.filter(|owner| self.unhealthy.contains(owner)).collect();
-        self.reviews.objects.extend(owners);
-    }
+    let owners = world.owners_of(slot).iter().filter_map(|owner| world.find_uid(owner.uid()));
+    let owners: Vec<Slot> = owners.filter(|owner| world.unhealthy.contains(owner)).collect();
+    world.agenda.objects.extend(owners);
 }
 
 // === impl ObjectContext ===

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::checkpoint::FinalizerMemory;
-use crate::model::Model;
 use crate::model::convergence::object_context::ObjectContext;
 use crate::model::convergence::writers;
 use crate::model::operator::controllers;
+use crate::model::world::World;
 use crate::model::world::finalizer_actors::{self, Actor, FinalizerWriters, MAX_WRITERS};
 use crate::model::world::kinds::durations::Durations;
 use crate::model::world::kinds::{FinalizerWaits, Kind};
@@ -362,79 +362,75 @@ impl Deletion {
     }
 }
 
-// === impl Model ===
+/// Returns the experience with finalizers that should survive a restart. The keys are the name
+/// of the kind and of the finalizer.
+pub(crate) fn finalizer_memories(world: &World) -> BTreeMap<String, FinalizerMemory> {
+    let earlier = world.restored.finalizers.iter();
+    let earlier = earlier.flat_map(|(kind, all)| {
+        all.iter().map(move |(f, memory)| (format!("{kind} {f}"), memory.clone()))
+    });
+    let mut memories: BTreeMap<String, FinalizerMemory> = earlier.collect();
 
-impl Model {
-    /// Returns the experience with finalizers that should survive a restart. The keys are the name
-    /// of the kind and of the finalizer.
-    pub(crate) fn finalizer_memories(&self) -> BTreeMap<String, FinalizerMemory> {
-        let earlier = self.restored_finalizers.iter();
-        let earlier = earlier.flat_map(|(kind, all)| {
-            all.iter().map(move |(f, memory)| (format!("{kind} {f}"), memory.clone()))
-        });
-        let mut memories: BTreeMap<String, FinalizerMemory> = earlier.collect();
-
-        for kind in &self.kinds {
-            let name = kind.name();
-            memories.extend(
-                kind.finalizer_memories().map(|(f, memory)| (format!("{name} {f}"), memory)),
-            );
-        }
-
+    for kind in &world.kinds {
+        let name = kind.name();
         memories
+            .extend(kind.finalizer_memories().map(|(f, memory)| (format!("{name} {f}"), memory)));
     }
 
-    /// Returns the texts of the actors that should remove the finalizers of an object.
-    pub(crate) fn actors_of(&self, record: &Record) -> Vec<String> {
-        if let Some(deletion) = record.deletion() {
-            return deletion.actors.iter().map(|(_, actor)| actor.to_string()).collect();
-        }
+    memories
+}
 
-        let kind = self.kind_of(record.watch);
-        let finalizers = self.finalizer_sets.get(record.finalizers).iter();
-        finalizers.map(|finalizer| self.expected_actor(kind, finalizer).to_string()).collect()
+/// Returns the texts of the actors that should remove the finalizers of an object.
+pub(crate) fn actors_of(world: &World, record: &Record) -> Vec<String> {
+    if let Some(deletion) = record.deletion() {
+        return deletion.actors.iter().map(|(_, actor)| actor.to_string()).collect();
     }
 
-    /// Returns the actor that should remove a finalizer of an object that is not being deleted, as
-    /// far as other objects of the kind show it.
-    pub(crate) fn expected_actor(&self, kind: &Kind, finalizer: &Arc<str>) -> Actor {
-        let writers = kind.finalizer_writers.get(finalizer);
-        if let Some(built_in) = finalizer_actors::built_in(finalizer) {
-            return Actor::BuiltIn(built_in);
-        }
+    let kind = world.kind_of(record.watch);
+    let finalizers = world.shared.finalizer_sets.get(record.finalizers).iter();
+    finalizers.map(|finalizer| expected_actor(world, kind, finalizer).to_string()).collect()
+}
 
-        if let Some(remover) = writers.and_then(FinalizerWriters::remover) {
-            return remover_actor(remover, finalizer, &self.served_groups);
-        }
+/// Returns the actor that should remove a finalizer of an object that is not being deleted, as
+/// far as other objects of the kind show it.
+pub(crate) fn expected_actor(world: &World, kind: &Kind, finalizer: &Arc<str>) -> Actor {
+    let writers = kind.finalizer_writers.get(finalizer);
+    if let Some(built_in) = finalizer_actors::built_in(finalizer) {
+        return Actor::BuiltIn(built_in);
+    }
 
-        let is_controller =
-            |name: &&Arc<str>| kind.writers.iter().any(|(writer, _)| writer == *name);
-        let adder = writers.and_then(|writers| writers.added.iter().find(is_controller)).cloned();
-        match (served_group(finalizer, &self.served_groups), adder, finalizer.split_once('/')) {
-            (Some(group), manager, _) => Actor::Operator { group: group.clone(), manager },
-            (None, Some(manager), _) => Actor::Adder { manager, group: kind.group.clone() },
-            (None, None, Some((domain, _))) => Actor::Domain(domain.into()),
-            (None, None, None) => Actor::Unknown,
+    if let Some(remover) = writers.and_then(FinalizerWriters::remover) {
+        return remover_actor(remover, finalizer, &world.served_groups);
+    }
+
+    let is_controller = |name: &&Arc<str>| kind.writers.iter().any(|(writer, _)| writer == *name);
+    let adder = writers.and_then(|writers| writers.added.iter().find(is_controller)).cloned();
+    match (served_group(finalizer, &world.served_groups), adder, finalizer.split_once('/')) {
+        (Some(group), manager, _) => Actor::Operator { group: group.clone(), manager },
+        (None, Some(manager), _) => Actor::Adder { manager, group: kind.group.clone() },
+        (None, None, Some((domain, _))) => Actor::Domain(domain.into()),
+        (None, None, None) => Actor::Unknown,
+    }
+}
+
+/// Takes the experience of an earlier process. Kinds that are not known yet take it when they
+/// are.
+pub(crate) fn restore_finalizers(world: &mut World, memories: BTreeMap<String, FinalizerMemory>) {
+    for (key, memory) in memories {
+        if let Some((kind, finalizer)) = key.split_once(' ') {
+            world
+                .restored
+                .finalizers
+                .entry(kind.to_owned())
+                .or_default()
+                .push((finalizer.to_owned(), memory));
         }
     }
 
-    /// Takes the experience of an earlier process. Kinds that are not known yet take it when they
-    /// are.
-    pub(crate) fn restore_finalizers(&mut self, memories: BTreeMap<String, FinalizerMemory>) {
-        for (key, memory) in memories {
-            if let Some((kind, finalizer)) = key.split_once(' ') {
-                self.restored_finalizers
-                    .entry(kind.to_owned())
-                    .or_default()
-                    .push((finalizer.to_owned(), memory));
-            }
-        }
-
-        let limit = self.settings.limits.finalizers;
-        for kind in &mut self.kinds {
-            if let Some(memories) = self.restored_finalizers.get(&kind.name()) {
-                kind.restore_finalizers(limit, memories);
-            }
+    let limit = world.settings.limits.finalizers;
+    for kind in &mut world.kinds {
+        if let Some(memories) = world.restored.finalizers.get(&kind.name()) {
+            kind.restore_finalizers(limit, memories);
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::convergence::object_context::{ObjectContext, Update};
-use crate::model::visibility::sight::Sight;
 use crate::model::world::kinds::FinalizerWaits;
+use crate::model::world::sight::Sight;
 use crate::model::world::store::Deletion;
 use crate::snapshot::{FinalizerOutcome, Outcome};
 use crate::time::{Span, Timestamp};

@@ -18,6 +18,7 @@ use crate::finding::{
     Severity, Subject,
 };
 use crate::model::findings::past_events::PastEvents;
+use crate::model::world::limits::MAX_FINDING_EVENTS;
 use crate::time::{Span, Timestamp};
 
 /// The findings that are open or wait for room.
@@ -82,6 +83,8 @@ pub(crate) struct OpenFindings {
     /// Events that were dropped since the last call of `take_lost_events`.
     lost_events: u64,
     past: PastEvents,
+    /// When the timer is due that closes held findings.
+    pub(crate) due: Option<Timestamp>,
 }
 
 /// A problem that a detector has found.
@@ -117,9 +120,6 @@ pub(crate) enum Raised {
     /// The limit is reached: this finding now waits or, if it is open, a less severe one does.
     Dropped,
 }
-
-/// The maximum number of events that are kept. Beyond it, the oldest are dropped.
-const MAX_EVENTS: usize = 10_000;
 
 /// The maximum number of findings that wait for room.
 const MAX_WAITING: usize = 10_000;
@@ -616,7 +616,7 @@ impl OpenFindings {
     }
 
     fn push_event(&mut self, at: Timestamp, change: Change, mut finding: Finding) {
-        if self.events.len() >= MAX_EVENTS {
+        if self.events.len() >= MAX_FINDING_EVENTS {
             self.events.pop_front();
             self.lost_events += 1;
         }

@@ -10,7 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checkpoint::SeenLease;
-use crate::model::Model;
+use crate::model::operator::Operator;
+use crate::model::world::World;
 use crate::observation::{GENERIC_MANAGERS, LeaseView, pod_of_holder};
 use crate::time::{Span, Timestamp};
 
@@ -291,31 +292,22 @@ fn workload(holder: &str) -> &str {
     name.unwrap_or(pod)
 }
 
-// === impl Model ===
-
-impl Model {
+impl Operator {
     /// Notes whether the leases can be seen. When they can be seen again, deletions are reviewed.
-    pub(crate) fn set_leases_visible(&mut self, visible: bool) {
+    pub(crate) fn set_leases_visible(&mut self, world: &mut World, visible: bool) {
         let was_visible = self.controllers.visible_since.is_some();
-        self.controllers.set_visible(self.now, visible);
+        self.controllers.set_visible(world.now, visible);
         if visible && !was_visible {
-            self.review_deletions();
-            self.reviews.operator = true;
+            world.review_deletions();
+            world.agenda.operator = true;
         }
-    }
-
-    /// Marks all objects for a review whose deletion waits for a finalizer.
-    pub(crate) fn review_deletions(&mut self) {
-        let waits = self.kinds.iter().flat_map(|kind| kind.finalizers.values());
-        self.reviews
-            .objects
-            .extend(waits.flat_map(|waits| waits.waiting.iter().map(|(_, slot)| *slot)));
     }
 
     /// Returns whether a controller is alive, and when it last wrote an object of the watched
     /// kinds. If it is a part of the operator, also the Pods of that show it.
     pub(crate) fn liveness(
         &self,
+        world: &World,
         group: &str,
         controller: ControllerName<'_>,
         is_own: bool,
@@ -323,7 +315,7 @@ impl Model {
         let written = controller.manager.and_then(|manager| {
             // Equal generic names in other groups are other programs.
             let kinds =
-                self.kinds.iter().filter(|kind| !is_generic(manager) || *kind.group == *group);
+                world.kinds.iter().filter(|kind| !is_generic(manager) || *kind.group == *group);
             kinds
                 .flat_map(|kind| &kind.writers)
                 .filter(|(name, _)| **name == *manager)
@@ -331,10 +323,11 @@ impl Model {
                 .max()
         });
 
-        let after = self.settings.owner_absent_after;
-        let by_signs = self.controllers.liveness(self.now, controller, written, after);
-        let pods = if is_own { self.operator_pods_liveness(written) } else { Liveness::Unknown };
-        by_signs.or_later(self.now, pods)
+        let after = world.settings.owner_absent_after;
+        let by_signs = self.controllers.liveness(world.now, controller, written, after);
+        let pods =
+            if is_own { self.operator_pods_liveness(world, written) } else { Liveness::Unknown };
+        by_signs.or_later(world.now, pods)
     }
 }
 

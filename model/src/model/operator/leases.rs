@@ -5,14 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::Model;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::operator::Operator;
+use crate::model::traces::Traces;
+use crate::model::world::World;
+use crate::model::world::limits::Limit;
 use crate::observation::{LeaseView, PodView, SourceId};
 use crate::snapshot::LeaseRow;
 use crate::time::{Span, Timestamp};
 
-/// The maximum number of leases. An operator usually has one per controller, but the watched
-/// namespaces may contain others.
-pub(crate) const MAX_LEASES: usize = 1_000;
+pub(crate) use crate::model::world::limits::MAX_LEASES;
 
 /// The time without a renewal after which a lease has no holder. Replicas wait much shorter before
 /// they take over.
@@ -34,54 +36,48 @@ pub(crate) struct Leases {
     rows: BTreeMap<(String, String), LeaseRow>,
 }
 
-// === impl Model ===
-
-impl Model {
-    pub(crate) fn lease_seen(&mut self, lease: LeaseView) {
-        self.sources.note_success(&SourceId::Lease, self.now);
+impl Operator {
+    pub(crate) fn lease_seen(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        traces: &mut Traces,
+        lease: LeaseView,
+    ) {
+        world.sources.note_success(&SourceId::Lease, world.now);
         let renewed = self.leases.is_renewed_by(&lease);
-        self.note_leader(&lease);
+        self.note_leader(world, traces, &lease);
 
-        if self.controllers.lease_seen(self.now, &lease, renewed, self.settings.owner_absent_after)
-        {
-            self.review_deletions();
+        if self.controllers.lease_seen(
+            world.now,
+            &lease,
+            renewed,
+            world.settings.owner_absent_after,
+        ) {
+            world.review_deletions();
         }
 
-        if !self.leases.seen(self.now, lease) {
-            self.count_dropped("leases");
+        if !self.leases.seen(world.now, lease) {
+            world.count_dropped(Limit::Leases);
         }
 
-        self.operator_shows_life();
+        self.operator_shows_life(world);
         self.note_other_leader();
-        self.review_beginning();
-        self.review_revision();
+        self.review_beginning(world, findings);
+        self.review_revision(world);
     }
 
-    pub(crate) fn lease_gone(&mut self, namespace: String, name: String) {
+    pub(crate) fn lease_gone(&mut self, world: &mut World, namespace: String, name: String) {
         self.leases.gone(namespace, name);
-        self.review_revision();
-        self.reviews.operator = true;
+        self.review_revision(world);
+        world.agenda.operator = true;
     }
 
-    pub(crate) fn leases_listed(&mut self, namespace: &str, names: &[String]) {
-        self.sources.note_success(&SourceId::Lease, self.now);
+    pub(crate) fn leases_listed(&mut self, world: &mut World, namespace: &str, names: &[String]) {
+        world.sources.note_success(&SourceId::Lease, world.now);
         self.leases.listed(namespace, names);
-        self.set_leases_visible(true);
-        self.review_revision();
-    }
-
-    /// Returns what shows which replica leads.
-    #[must_use]
-    pub fn leader_election(&self) -> LeaderElection {
-        let stands_by = |pod: &PodView| !pod.own && pod.deleted.is_none();
-        LeaderElection {
-            leases: self.leases.held(self.now).map(|row| row.lease.clone()).collect(),
-            stands_by: self
-                .operator
-                .view
-                .as_ref()
-                .is_some_and(|view| view.pods.iter().any(stands_by)),
-        }
+        self.set_leases_visible(world, true);
+        self.review_revision(world);
     }
 }
 
@@ -159,7 +155,7 @@ impl Leases {
 
     /// Returns all leases, except those that nobody has renewed for long: a lease survives its
     /// holder.
-    pub(super) fn held(&self, now: Timestamp) -> impl Iterator<Item = &LeaseRow> {
+    pub(crate) fn held(&self, now: Timestamp) -> impl Iterator<Item = &LeaseRow> {
         let is_abandoned = move |row: &LeaseRow| {
             let longest = row.lease.duration.unwrap_or_default().max(ABANDONED_AFTER);
             row.seen_renewed_at.is_some_and(|at| now.since(at) > longest)
@@ -171,6 +167,18 @@ impl Leases {
     /// Returns a copy of all leases, ordered by namespace and name.
     pub(crate) fn rows(&self) -> Vec<LeaseRow> {
         self.rows.values().cloned().collect()
+    }
+}
+
+impl Operator {
+    /// Returns what shows which replica leads.
+    pub(crate) fn leader_election(&self, now: Timestamp) -> LeaderElection {
+        let stands_by = |pod: &PodView| !pod.own && pod.deleted.is_none();
+        let view = self.view.as_ref();
+        LeaderElection {
+            leases: self.leases.held(now).map(|row| row.lease.clone()).collect(),
+            stands_by: view.is_some_and(|view| view.pods.iter().any(stands_by)),
+        }
     }
 }
 

@@ -7,7 +7,8 @@
 
 use std::collections::VecDeque;
 
-use crate::model::Model;
+use crate::model::operator::Operator;
+use crate::model::world::World;
 use crate::model::world::kinds::Kind;
 use crate::observation::{PodView, Revision, Role, pod_of_holder};
 use crate::snapshot::{EarlierRevisions, OperatorSummary, RevisionTotals};
@@ -54,13 +55,11 @@ impl Revisions {
     }
 }
 
-// === impl Model ===
-
-impl Model {
+impl Operator {
     /// Finds out which revision is in charge, after a change of the operator's Pods or leases.
-    pub(super) fn review_revision(&mut self) {
+    pub(super) fn review_revision(&mut self, world: &mut World) {
         let Some(revision) =
-            self.revision_in_charge().filter(|revision| **revision != self.revisions.current)
+            self.revision_in_charge(world).filter(|revision| **revision != self.revisions.current)
         else {
             return;
         };
@@ -69,14 +68,14 @@ impl Model {
         // Totals that counted before any revision was known belong to the first one.
         if old != Revision::default() && old.label() != new.label() {
             let returns = self.revisions.previous.as_deref() == Some(new.label());
-            for number in 0..self.kinds.len() {
-                self.change_revision(number, returns);
+            for number in 0..world.kinds.len() {
+                change_revision(world, number, returns);
             }
 
             self.revisions.previous = Some(old.label().to_owned());
         }
 
-        self.revisions.note_change(self.now, old.label(), new.label());
+        self.revisions.note_change(world.now, old.label(), new.label());
         self.revisions.current = new;
     }
 
@@ -87,11 +86,11 @@ impl Model {
 
     /// Returns the revision of the Pod that holds a lease. Without one that is known, it is the
     /// revision of the own Pod, or else of the newest Pod that is ready.
-    fn revision_in_charge(&self) -> Option<&Revision> {
-        let view = self.operator.view.as_ref()?;
+    fn revision_in_charge(&self, world: &World) -> Option<&Revision> {
+        let view = self.view.as_ref()?;
         let holds = |pod: &&PodView| {
             self.leases
-                .holders_in(self.now, &view.namespace)
+                .holders_in(world.now, &view.namespace)
                 .any(|holder| pod_of_holder(holder) == pod.name)
         };
         let is_ready = |pod: &&PodView| {
@@ -103,43 +102,44 @@ impl Model {
         pod.or_else(|| pods().filter(is_ready).max_by_key(|pod| pod.created))
             .map(|pod| &pod.revision)
     }
+}
 
-    /// Attributes what a kind's totals count from now on to another revision.
-    fn change_revision(&mut self, number: usize, returns: bool) {
-        let Some(kind) = self.kinds.get(number).filter(|kind| kind.role == Role::Primary) else {
-            return;
-        };
-        let now = self.revision_totals(number, kind);
-        let EarlierRevisions { all, previous } =
-            kind.earlier.as_deref().cloned().unwrap_or_default();
-        let current = now.less(&all);
-        let all = if returns { now.less(&previous) } else { now };
+/// Attributes what a kind's totals count from now on to another revision.
+fn change_revision(world: &mut World, number: usize, returns: bool) {
+    let Some(kind) = world.kinds.get(number).filter(|kind| kind.role == Role::Primary) else {
+        return;
+    };
+    let now = revision_totals(world, number, kind);
+    let EarlierRevisions { all, previous } = kind.earlier.as_deref().cloned().unwrap_or_default();
+    let current = now.less(&all);
+    let all = if returns { now.less(&previous) } else { now };
 
-        self.kinds[number].earlier = Some(Box::new(EarlierRevisions { all, previous: current }));
+    world.kinds[number].earlier = Some(Box::new(EarlierRevisions { all, previous: current }));
+}
+
+fn revision_totals(world: &World, number: usize, kind: &Kind) -> RevisionTotals {
+    let namespaces = world.totals_of_namespaces(number, kind).into_iter();
+    RevisionTotals {
+        acknowledge: kind.totals.acknowledge.clone(),
+        convergence: kind.totals.convergence.clone(),
+        obligations: namespaces
+            .map(|(namespace, totals)| (namespace, totals.obligations))
+            .collect(),
     }
+}
 
-    fn revision_totals(&self, number: usize, kind: &Kind) -> RevisionTotals {
-        let namespaces = self.namespaces(number, kind).into_iter();
-        RevisionTotals {
-            acknowledge: kind.totals.acknowledge.clone(),
-            convergence: kind.totals.convergence.clone(),
-            obligations: namespaces
-                .map(|(namespace, totals)| (namespace, totals.obligations))
-                .collect(),
-        }
-    }
-
+impl Operator {
     /// Returns the operator as snapshots show it.
-    pub(crate) fn shown_operator(&self) -> OperatorSummary {
+    pub(crate) fn shown_operator(&self, world: &World) -> OperatorSummary {
         let Revisions { current, previous, .. } = &self.revisions;
         OperatorSummary {
-            view: self.operator.view.clone(),
+            view: self.view.clone(),
             revision: current.clone(),
             previous_revision: previous.clone(),
-            framework: self.operator.framework(),
-            health: self.operator_health(),
-            down_signs: self.down_signs(),
-            instances: self.operator.summaries(),
+            framework: self.framework(),
+            health: self.operator_health(world),
+            down_signs: self.down_signs(world),
+            instances: self.summaries(),
         }
     }
 }

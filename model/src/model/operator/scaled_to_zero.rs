@@ -5,45 +5,36 @@
 //!
 //! Without a view of the operator's workload, nothing shows that it is stopped.
 
-use crate::model::Model;
-use crate::model::world::store::{Slot, Unconverged};
+use crate::model::operator::Operator;
+use crate::model::world::World;
+use crate::model::world::store::{Record, Slot, Unconverged};
 use crate::observation::Role;
 use crate::time::{Span, Timestamp};
 
-// === impl Model ===
-
-impl Model {
-    /// Returns whether nothing is expected of the operator that serves the objects of a watch.
-    pub(crate) fn is_stopped_for(&self, watch: u16) -> bool {
-        let kind = self.watches.get(watch as usize).map(|watch| &self.kinds[watch.kind as usize]);
-        self.operator.pods.unwanted_since.is_some()
-            && kind.is_some_and(|kind| kind.role == Role::Primary)
-    }
-
+impl Operator {
     /// Judges the objects again if the operator was stopped, or is no longer. `was` is since when
     /// it was stopped before.
-    pub(super) fn review_stop(&mut self, was: Option<Timestamp>) {
-        let stopped = self.operator.pods.unwanted_since;
+    pub(super) fn review_stop(&mut self, world: &mut World, was: Option<Timestamp>) {
+        let stopped = self.pods.unwanted_since;
         if was.is_some() == stopped.is_some() {
             return;
         }
 
-        let primary = self.kinds.iter().filter(|kind| kind.role == Role::Primary);
+        let primary = world.kinds.iter().filter(|kind| kind.role == Role::Primary);
         let waiting: Vec<Slot> =
             primary.flat_map(|kind| kind.unconverged.iter().map(|(_, slot)| *slot)).collect();
         if let Some(since) = was {
-            let now = self.now;
-            let hot = |model: &mut Self, slot: Slot| -> Option<()> {
-                let record = model.store.get_mut(slot)?;
-                record.hot.as_mut()?.unconverged.as_mut()?.pause(since, now);
-                Some(())
-            };
-
-            waiting.iter().for_each(|slot| _ = hot(self, *slot));
+            let now = world.now;
+            for slot in &waiting {
+                let record = world.store.get_mut(*slot);
+                if let Some(unconverged) = record.and_then(Record::unconverged_mut) {
+                    unconverged.pause(since, now);
+                }
+            }
         }
 
-        self.reviews.objects.extend(waiting);
-        self.reviews.objects.extend(self.unhealthy.iter().copied());
+        world.agenda.objects.extend(waiting);
+        world.agenda.objects.extend(world.unhealthy.iter().copied());
     }
 }
 

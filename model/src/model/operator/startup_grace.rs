@@ -8,20 +8,20 @@
 //! left. Mostly, they show only the last Pod, but the one before it may have had as long, so the
 //! time that they show counts twice.
 
-use crate::model::Model;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::operator::Operator;
 use crate::model::operator::leaders::is_of_workload;
 use crate::model::operator::pods::PROVEN_AFTER;
+use crate::model::world::World;
 use crate::observation::{LeaseView, PodView};
 use crate::time::{Span, Timestamp};
 
-// === impl Model ===
-
-impl Model {
+impl Operator {
     /// Notes an operator that has begun only now, or has not begun yet: a sidecar starts with it,
     /// and loopwatch itself may have been replaced with it.
-    pub(super) fn note_beginning(&mut self) {
-        let (now, settings) = (self.now, &self.settings);
-        let Some(view) = self.operator.view.as_ref().filter(|_| !self.operator.has_begun) else {
+    pub(super) fn note_beginning(&mut self, world: &mut World, findings: &mut OpenFindings) {
+        let (now, settings) = (world.now, &world.settings);
+        let Some(view) = self.view.as_ref().filter(|_| !self.has_begun) else {
             return;
         };
         let known =
@@ -32,26 +32,24 @@ impl Model {
         }
 
         let running = known().filter_map(|pod| pod.containers.first()?.running_since).min();
-        let first_seen = *self.operator.first_seen.get_or_insert(now);
-        self.operator.has_begun =
+        let first_seen = *self.first_seen.get_or_insert(now);
+        self.has_begun =
             running.is_some() || now.since(first_seen) >= settings.operator_start_within;
 
         let began = running.map_or(now, |running| running.min(now));
         let until = began.after(settings.deadline);
         if until > now {
-            self.open_findings.operator_began(now, began, until);
+            findings.operator_began(now, began, until);
         }
     }
 
     /// Shortens the time that an operator has got because it has just begun, if it began shortly
     /// before that, too.
-    pub(crate) fn review_beginning(&mut self) {
-        let (Some(began), Some(view)) =
-            (self.open_findings.catches_up_since(self.now), &self.operator.view)
-        else {
+    pub(crate) fn review_beginning(&mut self, world: &mut World, findings: &mut OpenFindings) {
+        let (Some(began), Some(view)) = (findings.catches_up_since(world.now), &self.view) else {
             return;
         };
-        let deadline = self.settings.deadline.0;
+        let deadline = world.settings.deadline.0;
         let from = began.before(Span(deadline.saturating_mul(2)));
 
         // Its own leadership may seem to begin just before it: the API server writes whole seconds.
@@ -67,7 +65,7 @@ impl Model {
         let sum = |runs: &[Run]| runs.iter().map(|(_, took)| took.0).sum::<i64>();
         let had = sum(&led).max(sum(&ran)).min(began.since(first).0);
         let left = deadline.saturating_sub(had.saturating_mul(2));
-        self.open_findings.operator_had_time(self.now, began.after(Span(left)));
+        findings.operator_had_time(world.now, began.after(Span(left)));
     }
 }
 

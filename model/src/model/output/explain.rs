@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::finding::{Finding, FindingId, Subject};
 use crate::model::Model;
+use crate::model::deletion::{finalizers, stuck};
 use crate::model::operator::controllers::Liveness;
 use crate::model::output::family_tree;
 use crate::model::output::snapshot::deletion_verdict;
@@ -23,23 +24,21 @@ pub(crate) type FindingsByObject<'a> = BTreeMap<&'a Subject, Vec<&'static str>>;
 /// The maximum number of findings of which one explains the next.
 const MAX_EXPLANATIONS: usize = 10;
 
-// === impl Model ===
-
 impl Model {
     /// Returns everything that the model knows about an object, with at most 200 owners and 200
     /// children; `None` if it does not see the object.
     #[must_use]
     pub fn explain(&self, address: &ObjectAddress) -> Option<Explanation> {
         let slot = self.slot_at(address)?;
-        let record = self.store.get(slot)?;
-        let (kind, hot) = (self.kind_of(record.watch), record.hot.as_ref());
+        let record = self.world.store.get(slot)?;
+        let (kind, hot) = (self.world.kind_of(record.watch), record.hot.as_ref());
         let by_object = self.findings_by_object();
         let (children, more_children) = family_tree::children(self, &by_object, slot);
         let timed =
             record.flags.has(Flag::ConvergenceTimed).then_some(record.last_convergence_secs);
 
         Some(Explanation {
-            at: self.now,
+            at: self.world.now,
             object: self.explained_object(&by_object, record),
             role: match kind.role {
                 Role::Primary => "primary".to_owned(),
@@ -49,7 +48,7 @@ impl Model {
             observed_generation: (record.observed > 0).then_some(record.observed),
             trace: self.trace_of(slot),
             message: hot.map(|hot| hot.message.clone()).unwrap_or_default(),
-            phase: self.texts.get(record.phase).to_string(),
+            phase: self.world.shared.texts.get(record.phase).to_string(),
             phase_since: hot.and_then(|hot| hot.phase_since),
             last_convergence_seconds: timed,
             obligation: obligation(record),
@@ -68,9 +67,9 @@ impl Model {
     /// Returns the finding events about an object and its kind, and the Kubernetes Events about it,
     /// in order.
     fn timeline(&self, address: &ObjectAddress, watch: u16) -> Vec<ExplainedEvent> {
-        let mut timeline = self.open_findings.past().about(&subjects_of(address));
-        let kind = self.watches[watch as usize].kind;
-        timeline.extend(self.events.about(kind, &address.namespace, &address.name));
+        let mut timeline = self.findings.past().about(&subjects_of(address));
+        let kind = self.world.watches[watch as usize].kind;
+        timeline.extend(self.parts.kube_events.about(kind, &address.namespace, &address.name));
         timeline.sort_by_key(|event| event.at);
 
         timeline
@@ -80,9 +79,9 @@ impl Model {
     fn findings_about(&self, address: &ObjectAddress) -> Vec<Finding> {
         let subjects = subjects_of(address);
         let about = |finding: &&Finding| subjects.contains(&finding.subject);
-        let mut found: Vec<&Finding> = self.open_findings.iter().filter(about).collect();
+        let mut found: Vec<&Finding> = self.findings.iter().filter(about).collect();
         let by_id: BTreeMap<FindingId, &Finding> =
-            self.open_findings.iter().map(|finding| (finding.id, finding)).collect();
+            self.findings.iter().map(|finding| (finding.id, finding)).collect();
 
         for finding in found.clone() {
             let mut root = finding.explained_by;
@@ -98,7 +97,7 @@ impl Model {
 
         let mut found: Vec<Finding> = found.into_iter().cloned().collect();
         for finding in &mut found {
-            finding.evidence = std::mem::take(&mut finding.evidence).at(self.now);
+            finding.evidence = std::mem::take(&mut finding.evidence).at(self.world.now);
         }
 
         found.sort_by_key(|finding| (finding.severity, finding.since, finding.code));
@@ -107,7 +106,7 @@ impl Model {
 
     fn findings_by_object(&self) -> FindingsByObject<'_> {
         let mut found = FindingsByObject::new();
-        for finding in self.open_findings.iter() {
+        for finding in self.findings.iter() {
             found.entry(&finding.subject).or_default().push(finding.code.name());
         }
 
@@ -117,8 +116,9 @@ impl Model {
     /// Returns an object of a watch, also while the watch is blind.
     fn slot_at(&self, address: &ObjectAddress) -> Option<Slot> {
         let ObjectAddress { group, kind, namespace, name } = address;
-        self.watches_of(group, kind)
-            .find_map(|(number, _)| self.store.find(number, namespace, name))
+        self.world
+            .watches_of(group, kind)
+            .find_map(|(number, _)| self.world.store.find(number, namespace, name))
     }
 
     /// Returns an object as in the tree.
@@ -127,8 +127,9 @@ impl Model {
         findings: &FindingsByObject<'_>,
         record: &Record,
     ) -> ExplainedObject {
-        let (kind, hot) = (self.kind_of(record.watch), record.hot.as_ref());
-        let ObjectAddress { group, kind: kind_name, namespace, name } = self.record_address(record);
+        let (kind, hot) = (self.world.kind_of(record.watch), record.hot.as_ref());
+        let ObjectAddress { group, kind: kind_name, namespace, name } =
+            self.world.record_address(record);
         let subject = Subject::Object {
             group: group.clone(),
             kind: kind_name.clone(),
@@ -136,7 +137,7 @@ impl Model {
             name: name.clone(),
         };
 
-        let state = self.state_of(record);
+        let state = self.world.state_of(record);
         let deletion = hot.and_then(|hot| hot.deletion.as_ref());
         let finalizers = match deletion {
             Some(deletion) => {
@@ -148,13 +149,13 @@ impl Model {
                 deletion.actors.iter().map(explained).collect()
             }
             None => {
-                let all = self.finalizer_sets.get(record.finalizers);
+                let all = self.world.shared.finalizer_sets.get(record.finalizers);
                 all.iter()
                     .map(|name| {
                         self.explained_finalizer(
                             &kind.group,
                             name,
-                            &self.expected_actor(kind, name),
+                            &finalizers::expected_actor(&self.world, kind, name),
                             "",
                         )
                     })
@@ -196,9 +197,10 @@ impl Model {
         actor: &Actor,
         verdict: &str,
     ) -> ExplainedFinalizer {
-        let is_own = self.is_removed_by_operator(name, actor);
-        let liveness =
-            actor.controller().map_or(Liveness::Unknown, |c| self.liveness(group, c, is_own));
+        let is_own = stuck::is_removed_by_operator(&self.world, name, actor);
+        let liveness = actor.controller().map_or(Liveness::Unknown, |c| {
+            self.parts.operator.liveness(&self.world, group, c, is_own)
+        });
         let (alive, last_seen) = match liveness {
             Liveness::SeenAlive { last, .. } => ("alive", Some(last)),
             Liveness::Absent { last, .. } => ("absent", Some(last)),
@@ -235,7 +237,7 @@ impl Model {
             ExplainedCondition { r#type, status, changed: changed(&state.r#type), reason, message }
         };
 
-        self.condition_sets.get(record.conditions).iter().map(condition).collect()
+        self.world.shared.condition_sets.get(record.conditions).iter().map(condition).collect()
     }
 }
 

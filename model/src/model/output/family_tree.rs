@@ -77,7 +77,7 @@ fn grow(
     root: Slot,
     beside: fn(&Model, &Member) -> Vec<Relative>,
 ) -> (Vec<ExplainedNode>, u64) {
-    let uid = model.store.get(root).map_or(store::NO_UID, |record| record.uid);
+    let uid = model.world.store.get(root).map_or(store::NO_UID, |record| record.uid);
     let mut tree =
         Tree { model, findings, nodes: Vec::new(), seen: BTreeSet::from([uid]), more: 0 };
     let mut open = VecDeque::from([(Member::Watched(root), None, 0)]);
@@ -118,6 +118,7 @@ impl Tree<'_> {
         let object = |member: &Member| match member {
             Member::Watched(slot) => self
                 .model
+                .world
                 .store
                 .get(*slot)
                 .map(|record| self.model.explained_object(self.findings, record)),
@@ -174,14 +175,12 @@ impl Tree<'_> {
     }
 }
 
-// === impl Model ===
-
 impl Model {
     fn owners_beside(&self, member: &Member) -> Vec<Relative> {
         let Member::Watched(slot) = member else { return Vec::new() };
         let owner = |owner: &Owner| {
             let uid = owner.uid();
-            let member = match self.find_uid(uid) {
+            let member = match self.world.find_uid(uid) {
                 Some(slot) => Member::Watched(slot),
                 None => Member::Unwatched(Box::new(self.unseen_owner(*slot, owner))),
             };
@@ -189,25 +188,25 @@ impl Model {
             Relative { member, uid, blocks_owner_deletion: owner.blocks_deletion, rank: 0 }
         };
 
-        self.owners_of(*slot).iter().map(owner).collect()
+        self.world.owners_of(*slot).iter().map(owner).collect()
     }
 
     /// Returns an owner that the model does not see: it is gone, or of a kind or in a namespace
     /// that is not watched.
     fn unseen_owner(&self, child: Slot, owner: &Owner) -> ExplainedObject {
-        let (group, kind) = self.owner_kind(owner);
-        let namespace = self.store.get(child).map_or("", |record| &record.namespace);
+        let (group, kind) = self.world.owner_kind(owner);
+        let namespace = self.world.store.get(child).map_or("", |record| &record.namespace);
         let address = |namespace: &str| ObjectAddress {
             group: group.to_owned(),
             kind: kind.to_owned(),
             namespace: namespace.to_owned(),
-            name: self.owner_name(owner).to_owned(),
+            name: self.world.owner_name(owner).to_owned(),
         };
 
-        let is_gone = self.graph.departed(owner.uid()).is_some()
+        let is_gone = self.world.graph.departed(owner.uid()).is_some()
             || [namespace, ""]
                 .into_iter()
-                .any(|namespace| self.is_known_absent(&address(namespace), owner.uid()));
+                .any(|namespace| self.world.is_known_absent(&address(namespace), owner.uid()));
         let ObjectAddress { group, kind, name, .. } = address("");
         let state = if is_gone { "absent" } else { "not_visible" };
         let uid = if owner.uid() == store::NO_UID { String::new() } else { uid_text(owner.uid()) };
@@ -224,8 +223,8 @@ impl Model {
 
     fn children_beside(&self, member: &Member) -> Vec<Relative> {
         let (uid, address) = match member {
-            Member::Watched(slot) => match self.store.get(*slot) {
-                Some(record) => (record.uid, self.record_address(record)),
+            Member::Watched(slot) => match self.world.store.get(*slot) {
+                Some(record) => (record.uid, self.world.record_address(record)),
                 None => return Vec::new(),
             },
             Member::Unwatched(object) => (uid_number(&object.uid), address_of(object)),
@@ -236,9 +235,10 @@ impl Model {
         }
 
         let mut relatives: Vec<Relative> = Vec::new();
-        for slot in self.children_of(uid) {
-            let Some(record) = self.store.get(slot) else { continue };
+        for slot in self.world.children_of(uid) {
+            let Some(record) = self.world.store.get(slot) else { continue };
             let blocks = self
+                .world
                 .owners_of(slot)
                 .iter()
                 .any(|owner| owner.uid() == uid && owner.blocks_deletion);
@@ -252,10 +252,10 @@ impl Model {
             });
         }
 
-        let read = self.known_dependents(&address, uid);
+        let read = self.world.known_dependents(&address, uid);
         let unwatched = read.iter().flat_map(|read| read.iter());
         relatives.extend(
-            unwatched.filter(|d| self.find_uid(uid_number(&d.object.uid)).is_none()).map(
+            unwatched.filter(|d| self.world.find_uid(uid_number(&d.object.uid)).is_none()).map(
                 |dependent| {
                     let mut owners = dependent
                         .object
@@ -283,8 +283,13 @@ impl Model {
     fn unwatched_child(&self, dependent: &Dependent) -> ExplainedObject {
         let Dependent { group, kind, object } = dependent;
         let finalizer = |name: &String| {
-            let actor =
-                finalizers::actor(object, name, &group.as_str().into(), None, &self.served_groups);
+            let actor = finalizers::actor(
+                object,
+                name,
+                &group.as_str().into(),
+                None,
+                &self.world.served_groups,
+            );
             self.explained_finalizer(group, name, &actor, "")
         };
         let state =

@@ -1,21 +1,18 @@
 //! Makes snapshots. A snapshot is a copy, so an exporter does not block the model while it writes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use crate::finding::{Finding, FindingCode, Severity, Subject};
 use crate::model::Model;
+use crate::model::deletion::finalizers;
 use crate::model::status::reading;
 use crate::model::world::kinds::{FinalizerWaits, Kind, Watch};
 use crate::model::world::store::{HotRecord, Record, Slot, uid_text};
 use crate::snapshot::{
     Cursor, DeletionRow, DeletionVerdict, FinalizerSummary, Health, KindSummary, MAX_DELETIONS,
-    NamespaceTotals, ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot,
-    WatchSummary,
+    ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, Snapshot, WatchSummary,
 };
 use crate::time::Timestamp;
-
-// === impl Model ===
 
 impl Model {
     /// Returns the output of the model now. The cost is proportional to the number of unhealthy
@@ -24,38 +21,39 @@ impl Model {
     pub fn snapshot(&self) -> Snapshot {
         let findings = self.shown_findings();
         let health = self.health(&findings);
-        let limit = self.settings.limits.object_series;
-        let mut slots: Vec<Slot> = self.unhealthy.iter().copied().collect();
+        let limit = self.world.settings.limits.object_series;
+        let mut slots: Vec<Slot> = self.world.unhealthy.iter().copied().collect();
 
         slots.sort_by_key(|slot| {
-            self.store.get(*slot).map(|record| (badness(record), record.since, *slot))
+            self.world.store.get(*slot).map(|record| (badness(record), record.since, *slot))
         });
         Snapshot {
-            at: self.now,
+            at: self.world.now,
             kinds: self.shown_kinds(),
-            teams: self.shown_teams(&health),
+            teams: self.world.shown_teams(&health),
             health,
             findings,
             unhealthy: slots
                 .iter()
                 .take(limit)
-                .filter_map(|slot| self.store.get(*slot))
+                .filter_map(|slot| self.world.store.get(*slot))
                 .map(|r| self.row(r))
                 .collect(),
             unhealthy_dropped: slots.len().saturating_sub(limit) as u64,
             deletions: self.shown_deletions(),
-            sources: self.sources.summaries(),
-            permissions_missing: self.permissions_missing(),
+            sources: self.world.sources.summaries(),
+            permissions_missing: self.world.permissions_missing(),
             left_out: self
+                .world
                 .permissions
                 .values()
                 .flat_map(|view| view.left_out.iter().cloned())
                 .collect(),
-            leases: self.leases.rows(),
-            operator: self.shown_operator(),
-            trends: self.operator.trends.summaries(),
-            profiles: self.shown_profiles(),
-            dropped: self.dropped.iter().map(|(limit, (count, _))| (*limit, *count)).collect(),
+            leases: self.parts.operator.leases.rows(),
+            operator: self.parts.operator.shown_operator(&self.world),
+            trends: self.parts.operator.trends.summaries(),
+            profiles: self.parts.operator.shown_profiles(),
+            dropped: self.world.dropped.by_name(),
             observations: self.observations.clone(),
         }
     }
@@ -110,7 +108,7 @@ impl Model {
     /// Returns the number of objects in the model.
     #[must_use]
     pub fn objects(&self) -> usize {
-        self.store.len()
+        self.world.store.len()
     }
 
     /// Calls `show` with at most `limit` objects, until it returns false.
@@ -121,21 +119,21 @@ impl Model {
         show: &mut dyn FnMut(&Record) -> bool,
     ) -> Option<Cursor> {
         let (mut slot, mut shown, mut goes_on) = (cursor.0, 0, true);
-        while slot < self.store.end() && shown < limit && goes_on {
-            if let Some(record) = self.store.get(slot) {
+        while slot < self.world.store.end() && shown < limit && goes_on {
+            if let Some(record) = self.world.store.get(slot) {
                 goes_on = show(record);
                 shown += 1;
             }
             slot += 1;
         }
 
-        (slot < self.store.end()).then_some(Cursor(slot))
+        (slot < self.world.store.end()).then_some(Cursor(slot))
     }
 
     fn shown_findings(&self) -> Vec<Finding> {
-        let mut findings: Vec<Finding> = self.open_findings.iter().cloned().collect();
+        let mut findings: Vec<Finding> = self.findings.iter().cloned().collect();
         for finding in &mut findings {
-            finding.evidence = std::mem::take(&mut finding.evidence).at(self.now);
+            finding.evidence = std::mem::take(&mut finding.evidence).at(self.world.now);
         }
 
         findings.sort_by(|a, b| {
@@ -148,12 +146,15 @@ impl Model {
 
     fn shown_kinds(&self) -> Vec<KindSummary> {
         let mut kinds: Vec<KindSummary> = Vec::new();
-        let (mut dangling, mut soft_deleted) = (self.dangling_references(), self.soft_deletions());
-        let stale = self.stale_configurations();
+        let (mut dangling, mut soft_deleted) = (
+            self.parts.references.dangling_references(&self.world),
+            self.parts.soft_deletions.soft_deletions(&self.world),
+        );
+        let stale = self.parts.configuration.stale_configurations(&self.world);
 
-        for (number, kind) in self.kinds.iter().enumerate() {
+        for (number, kind) in self.world.kinds.iter().enumerate() {
             let of_kind = |watch: &&Watch| usize::from(watch.kind) == number && watch.active;
-            let watches: Vec<&Watch> = self.watches.iter().filter(of_kind).collect();
+            let watches: Vec<&Watch> = self.world.watches.iter().filter(of_kind).collect();
             if !watches.is_empty() {
                 let mut summary = self.kind_summary(number, kind, &watches);
                 let number = u16::try_from(number).unwrap_or(u16::MAX);
@@ -169,7 +170,7 @@ impl Model {
     }
 
     fn kind_summary(&self, number: usize, kind: &Kind, watches: &[&Watch]) -> KindSummary {
-        let (deadline, deadline_source) = kind.longest_deadline(&self.settings);
+        let (deadline, deadline_source) = kind.longest_deadline(&self.world.settings);
         KindSummary {
             group: kind.group.to_string(),
             kind: kind.kind.to_string(),
@@ -183,7 +184,7 @@ impl Model {
             totals: kind.totals.clone(),
             earlier: kind.earlier.clone(),
             owner_references: self.owner_references(number, kind),
-            namespaces: self.namespaces(number, kind),
+            namespaces: self.world.totals_of_namespaces(number, kind),
             finalizers: kind
                 .finalizers
                 .iter()
@@ -199,9 +200,9 @@ impl Model {
     /// hazard the bad ones.
     fn owner_references(&self, number: usize, kind: &Kind) -> OwnerReferenceCounts {
         let of_kind = |slot: &Slot| {
-            let record = self.store.get(*slot);
+            let record = self.world.store.get(*slot);
             record.is_some_and(|record| {
-                usize::from(self.watches[record.watch as usize].kind) == number
+                usize::from(self.world.watches[record.watch as usize].kind) == number
             })
         };
 
@@ -210,32 +211,18 @@ impl Model {
             ..OwnerReferenceCounts::default()
         };
 
-        counts.unknown = self.doubts.children().filter(of_kind).count() as u64;
-        for reason in
-            self.current_hazards().filter(|(slot, _)| of_kind(slot)).map(|(_, reason)| reason)
+        counts.unknown = self.parts.ownership.unverified.children().filter(of_kind).count() as u64;
+        for reason in self
+            .parts
+            .ownership
+            .current_hazards()
+            .filter(|(slot, _)| of_kind(slot))
+            .map(|(_, reason)| reason)
         {
             counts.bad[reason as usize] += 1;
         }
 
         counts
-    }
-
-    /// Returns the totals of a kind per namespace. Those of watches that are no longer discovered
-    /// and of retired namespaces are included, so that the counters never go back.
-    pub(crate) fn namespaces(
-        &self,
-        number: usize,
-        kind: &Kind,
-    ) -> BTreeMap<Arc<str>, NamespaceTotals> {
-        let mut namespaces = kind.retired.clone();
-        for watch in self.watches.iter().filter(|watch| usize::from(watch.kind) == number) {
-            for namespace in &watch.namespaces {
-                let totals = namespace.at(self.now, watch.blind.is_some());
-                namespaces.entry(namespace.name.clone()).or_default().add(&totals);
-            }
-        }
-
-        namespaces
     }
 
     /// Returns when the object that has been unconverged longest became so. Failed objects do not
@@ -244,7 +231,7 @@ impl Model {
         let waits = |state| matches!(state, ObjectState::Progressing | ObjectState::Overdue);
         let mut oldest_first = kind.unconverged.iter();
         oldest_first
-            .find(|(_, slot)| self.store.get(*slot).is_some_and(|r| waits(r.state)))
+            .find(|(_, slot)| self.world.store.get(*slot).is_some_and(|r| waits(r.state)))
             .map(|(since, _)| *since)
     }
 
@@ -255,7 +242,7 @@ impl Model {
             totals: waits.totals.clone(),
         };
         for (_, slot) in &waits.waiting {
-            let hot = self.store.get(*slot).and_then(|record| record.hot.as_deref());
+            let hot = self.world.store.get(*slot).and_then(|record| record.hot.as_deref());
             let verdict = hot.map(deletion_verdict).unwrap_or_default();
             summary.waiting[verdict as usize] += 1;
         }
@@ -265,15 +252,15 @@ impl Model {
 
     /// Returns the objects whose deletion has waited for finalizers longest.
     fn shown_deletions(&self) -> Vec<DeletionRow> {
-        let waits = self.kinds.iter().flat_map(|kind| kind.finalizers.values());
+        let waits = self.world.kinds.iter().flat_map(|kind| kind.finalizers.values());
 
         // An object waits for each of its finalizers, so the oldest objects are among the first of
         // each finalizer.
         let oldest: BTreeSet<(Timestamp, Slot)> =
             waits.flat_map(|waits| waits.waiting.iter().take(MAX_DELETIONS).copied()).collect();
         let rows = oldest.into_iter().take(MAX_DELETIONS).filter_map(|(_, slot)| {
-            let (record, deletion) = self.terminating(slot)?;
-            let kind = self.kind_of(record.watch);
+            let (record, deletion) = self.world.terminating(slot)?;
+            let kind = self.world.kind_of(record.watch);
             Some(DeletionRow {
                 group: kind.group.to_string(),
                 kind: kind.kind.to_string(),
@@ -294,8 +281,8 @@ impl Model {
 
     fn health(&self, findings: &[Finding]) -> BTreeMap<String, Health> {
         let mut health: BTreeMap<String, Health> = BTreeMap::new();
-        for watch in self.watches.iter().filter(|watch| watch.active) {
-            let failing = self.kinds[watch.kind as usize].failing_since.is_some();
+        for watch in self.world.watches.iter().filter(|watch| watch.active) {
+            let failing = self.world.kinds[watch.kind as usize].failing_since.is_some();
             for namespace in &watch.namespaces {
                 let states = &namespace.totals.states;
                 if states.iter().all(|objects| *objects == 0) {
@@ -339,28 +326,29 @@ impl Model {
     }
 
     fn shown<'a>(&'a self, record: &'a Record) -> ObjectRef<'a> {
-        let kind = self.kind_of(record.watch);
+        let kind = self.world.kind_of(record.watch);
         ObjectRef {
             group: &kind.group,
             kind: &kind.kind,
             namespace: &record.namespace,
             name: &record.name,
-            state: self.state_of(record),
+            state: self.world.state_of(record),
             since: record.since,
             generation: record.generation,
             observed_generation: (record.observed > 0).then_some(record.observed),
             created: record.created(),
             terminating_since: deleted(record),
-            phase: self.texts.get(record.phase),
-            conditions: self.condition_sets.get(record.conditions),
-            finalizers: self.finalizer_sets.get(record.finalizers),
+            phase: self.world.shared.texts.get(record.phase),
+            conditions: self.world.shared.condition_sets.get(record.conditions),
+            finalizers: self.world.shared.finalizer_sets.get(record.finalizers),
         }
     }
 
     fn row(&self, record: &Record) -> ObjectRow {
-        let kind = self.kind_of(record.watch);
+        let kind = self.world.kind_of(record.watch);
         let owners = record.owners.iter().flatten();
-        let owner_text = |owner| format!("{}/{}", self.owner_kind(owner).1, self.owner_name(owner));
+        let owner_text =
+            |owner| format!("{}/{}", self.world.owner_kind(owner).1, self.world.owner_name(owner));
         let waits = matches!(
             record.state,
             ObjectState::Progressing | ObjectState::Overdue | ObjectState::Failed
@@ -372,7 +360,7 @@ impl Model {
             namespace: record.namespace.to_string(),
             name: record.name.to_string(),
             uid: uid_text(record.uid),
-            state: self.state_of(record),
+            state: self.world.state_of(record),
             reason: record.reason.as_str(),
             signal: self.signal_of(record),
             since: record.since,
@@ -385,10 +373,10 @@ impl Model {
             created: record.created(),
             terminating_since: deleted(record),
             owners: owners.map(owner_text).collect(),
-            phase: self.texts.get(record.phase).to_string(),
-            conditions: self.condition_sets.get(record.conditions).clone(),
-            finalizers: self.finalizer_sets.get(record.finalizers).clone(),
-            actors: self.actors_of(record),
+            phase: self.world.shared.texts.get(record.phase).to_string(),
+            conditions: self.world.shared.condition_sets.get(record.conditions).clone(),
+            finalizers: self.world.shared.finalizer_sets.get(record.finalizers).clone(),
+            actors: finalizers::actors_of(&self.world, record),
         }
     }
 
@@ -397,21 +385,15 @@ impl Model {
         match record.hot.as_ref() {
             Some(hot) if !hot.signal.is_empty() => hot.signal.clone(),
             // The status of an object that is not visible may be another one by now.
-            _ if self.state_of(record) != record.state => String::new(),
+            _ if self.world.state_of(record) != record.state => String::new(),
             _ => {
-                let conditions = self.condition_sets.get(record.conditions);
-                reading::remembered_signal(record.reason, conditions, self.texts.get(record.phase))
+                let conditions = self.world.shared.condition_sets.get(record.conditions);
+                reading::remembered_signal(
+                    record.reason,
+                    conditions,
+                    self.world.shared.texts.get(record.phase),
+                )
             }
-        }
-    }
-
-    /// Returns the state of an object: unknown while its watch is blind, because the stored state
-    /// may be out of date.
-    pub(crate) fn state_of(&self, record: &Record) -> ObjectState {
-        if self.watches[record.watch as usize].blind.is_some() {
-            ObjectState::Unknown
-        } else {
-            record.state
         }
     }
 }

@@ -8,8 +8,12 @@
 use std::collections::BTreeMap;
 
 use crate::finding::{Evidence, FindingCode, FindingId, Subject, Value};
-use crate::model::Model;
 use crate::model::findings::detection::Detection;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::findings::tuning;
+use crate::model::ownership::Ownership;
+use crate::model::world::World;
+use crate::model::world::limits::{Limit, MAX_BAD_OWNERS};
 use crate::model::world::store::Slot;
 use crate::model::world::timers::Timer;
 use crate::reference::{ObjectName, ReferenceChange, ReferenceForm};
@@ -18,7 +22,7 @@ use crate::time::{Span, Timestamp};
 
 /// The hazards that have a finding, by its ID.
 #[derive(Debug, Default)]
-pub(crate) struct Hazards {
+pub(crate) struct BadOwners {
     open: BTreeMap<FindingId, Hazard>,
     /// When the timer is due that ends the first hazard.
     due: Option<Timestamp>,
@@ -43,9 +47,6 @@ pub(crate) struct Hazard {
     ended: Option<Timestamp>,
     collected: bool,
 }
-
-/// The maximum number of hazards. Beyond it, further ones are only counted.
-pub(crate) const MAX_HAZARDS: usize = 5_000;
 
 /// The codes of hazards.
 const CODES: [FindingCode; 5] = [
@@ -106,9 +107,9 @@ pub(crate) const fn code(reason: OwnerHazard) -> FindingCode {
     }
 }
 
-// === impl Hazards ===
+// === impl BadOwners ===
 
-impl Hazards {
+impl BadOwners {
     /// Moves the instants of all hazards to the new setting of the clock.
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
         self.due = self.due.map(|at| at.shifted(by_ms));
@@ -126,16 +127,20 @@ impl Hazards {
     }
 }
 
-// === impl Model ===
-
-impl Model {
+impl Ownership {
     /// Opens the finding about a hazard, or reports it again.
-    pub(crate) fn open_hazard(&mut self, slot: Slot, mut hazard: Hazard) {
+    pub(crate) fn open_hazard(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        slot: Slot,
+        mut hazard: Hazard,
+    ) {
         let id = hazard.id();
         hazard.slot = slot;
 
-        let is_news = self.hazards.open.get(&id).is_none_or(|known| known.ended.is_some());
-        if let Some(known) = self.hazards.open.get_mut(&id) {
+        let is_news = self.bad.open.get(&id).is_none_or(|known| known.ended.is_some());
+        if let Some(known) = self.bad.open.get_mut(&id) {
             let repeated = known.ended.take().is_some();
             if repeated {
                 known.times = known.times.saturating_add(1);
@@ -147,121 +152,134 @@ impl Model {
             known.reason = hazard.reason;
 
             if repeated {
-                self.count_hazard(slot, hazard.reason);
+                count_hazard(world, slot, hazard.reason);
             }
-        } else if self.hazards.open.len() >= MAX_HAZARDS {
-            self.count_hazard(slot, hazard.reason);
-            return self.count_dropped("owner_hazards");
+        } else if self.bad.open.len() >= MAX_BAD_OWNERS {
+            count_hazard(world, slot, hazard.reason);
+            return world.count_dropped(Limit::BadOwners);
         } else {
-            self.count_hazard(slot, hazard.reason);
-            self.hazards.open.insert(id, hazard);
+            count_hazard(world, slot, hazard.reason);
+            self.bad.open.insert(id, hazard);
         }
 
         if is_news {
-            self.announce_owner(slot, id, ReferenceChange::Appeared);
+            self.announce_owner(world, slot, id, ReferenceChange::Appeared);
         }
 
-        self.report_hazard(id, Some(slot));
-        self.set_hazards_timer();
+        self.report_hazard(world, findings, id, Some(slot));
+        self.set_hazards_timer(world);
     }
 
     /// Ends the hazards of a child whose codes `ends` selects: its references have been corrected,
     /// or it is gone if `collected`.
     pub(crate) fn end_hazards(
         &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
         subject: &Subject,
         collected: bool,
         ends: impl Fn(FindingCode) -> bool,
     ) {
-        if self.hazards.open.is_empty() {
+        if self.bad.open.is_empty() {
             return;
         }
 
         for code in CODES.iter().filter(|code| ends(**code)) {
             let id = FindingId::of(*code, subject);
-            let Some(hazard) =
-                self.hazards.open.get_mut(&id).filter(|hazard| hazard.ended.is_none())
+            let Some(hazard) = self.bad.open.get_mut(&id).filter(|hazard| hazard.ended.is_none())
             else {
                 continue;
             };
 
-            hazard.ended = Some(self.now);
+            hazard.ended = Some(world.now);
             hazard.collected = collected;
 
             let slot = hazard.slot;
-            self.announce_owner(slot, id, ReferenceChange::Disappeared);
-            self.report_hazard(id, None);
+            self.announce_owner(world, slot, id, ReferenceChange::Disappeared);
+            self.report_hazard(world, findings, id, None);
         }
 
-        self.set_hazards_timer();
+        self.set_hazards_timer(world);
     }
 
     /// Closes the findings about hazards that ended some time ago.
-    pub(crate) fn hazards_due(&mut self) {
-        self.hazards.due = None;
-        let (now, kept_for) = (self.now, self.settings.hazard_kept_for);
+    pub(crate) fn hazards_due(&mut self, world: &mut World, findings: &mut OpenFindings) {
+        self.bad.due = None;
+        let (now, kept_for) = (world.now, world.settings.hazard_kept_for);
         let is_over =
             |hazard: &Hazard| hazard.ended.is_some() && hazard.since.after(kept_for) <= now;
         let over: Vec<FindingId> =
-            self.hazards.open.iter().filter(|(_, h)| is_over(h)).map(|(id, _)| *id).collect();
+            self.bad.open.iter().filter(|(_, h)| is_over(h)).map(|(id, _)| *id).collect();
 
         for id in over {
-            if let Some(hazard) = self.hazards.open.remove(&id) {
-                self.open_findings.clear(now, code(hazard.reason), &hazard.subject);
+            if let Some(hazard) = self.bad.open.remove(&id) {
+                findings.clear(now, code(hazard.reason), &hazard.subject);
             }
         }
 
-        self.set_hazards_timer();
+        self.set_hazards_timer(world);
     }
 
     /// Opens the finding about a hazard of a child that was deleted at `deleted`.
-    pub(crate) fn open_past_hazard(&mut self, kind: u16, hazard: Hazard, deleted: Timestamp) {
-        self.kinds[kind as usize].totals.hazards[hazard.reason as usize] += 1;
-        if self.hazards.open.len() >= MAX_HAZARDS {
-            return self.count_dropped("owner_hazards");
+    pub(crate) fn open_past_hazard(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        kind: u16,
+        hazard: Hazard,
+        deleted: Timestamp,
+    ) {
+        world.kinds[kind as usize].totals.hazards[hazard.reason as usize] += 1;
+        if self.bad.open.len() >= MAX_BAD_OWNERS {
+            return world.count_dropped(Limit::BadOwners);
         }
 
         let id = hazard.id();
-        let times = self.hazards.open.get(&id).map_or(1, |known| known.times.saturating_add(1));
-        let since = self.hazards.open.get(&id).map_or(hazard.since, |known| known.since);
+        let times = self.bad.open.get(&id).map_or(1, |known| known.times.saturating_add(1));
+        let since = self.bad.open.get(&id).map_or(hazard.since, |known| known.since);
         let hazard = Hazard { ended: Some(deleted), collected: true, times, since, ..hazard };
-        let (subject, detection) = (hazard.subject.clone(), hazard.detection(self.now));
+        let (subject, detection) = (hazard.subject.clone(), hazard.detection(world.now));
 
-        self.hazards.open.insert(id, hazard);
-        self.raise(subject, detection);
-        self.set_hazards_timer();
+        self.bad.open.insert(id, hazard);
+        findings.report(world, subject, detection);
+        self.set_hazards_timer(world);
     }
 
     /// Forgets the hazards of a child that loopwatch has lost sight of.
-    pub(crate) fn forget_hazards(&mut self, subject: &Subject) {
-        if self.hazards.open.is_empty() {
+    pub(crate) fn forget_hazards(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        subject: &Subject,
+    ) {
+        if self.bad.open.is_empty() {
             return;
         }
 
         for code in CODES {
-            if self.hazards.open.remove(&FindingId::of(code, subject)).is_some() {
-                self.open_findings.clear(self.now, code, subject);
+            if self.bad.open.remove(&FindingId::of(code, subject)).is_some() {
+                findings.clear(world.now, code, subject);
             }
         }
 
-        self.set_hazards_timer();
+        self.set_hazards_timer(world);
     }
 
     /// Returns whether a hazard of the child is open and has not ended.
     pub(crate) fn has_hazard(&self, subject: &Subject) -> bool {
-        let current = |code: &FindingCode| self.hazards.open.get(&FindingId::of(*code, subject));
+        let current = |code: &FindingCode| self.bad.open.get(&FindingId::of(*code, subject));
         CODES.iter().filter_map(current).any(|hazard| hazard.ended.is_none())
     }
 
     /// Returns whether the child has an owner that cannot be resolved now.
     pub(crate) fn is_unresolvable(&self, subject: &Subject) -> bool {
-        let hazard = self.hazards.open.get(&FindingId::of(FindingCode::OwnerUnresolvable, subject));
+        let hazard = self.bad.open.get(&FindingId::of(FindingCode::OwnerUnresolvable, subject));
         hazard.is_some_and(|hazard| hazard.ended.is_none())
     }
 
     /// Returns the children with bad references now.
     pub(crate) fn current_hazards(&self) -> impl Iterator<Item = (Slot, OwnerHazard)> {
-        self.hazards
+        self.bad
             .open
             .values()
             .filter(|hazard| hazard.ended.is_none())
@@ -270,14 +288,14 @@ impl Model {
 
     /// Returns whether any hazard is open.
     pub(crate) fn has_hazards(&self) -> bool {
-        !self.hazards.open.is_empty()
+        !self.bad.open.is_empty()
     }
 
     /// Returns the objects with cycles that have not ended.
     pub(crate) fn open_cycles(&self) -> Vec<(Slot, Subject)> {
         let is_cycle =
             |hazard: &&Hazard| hazard.reason == OwnerHazard::Cycle && hazard.ended.is_none();
-        self.hazards
+        self.bad
             .open
             .values()
             .filter(is_cycle)
@@ -285,30 +303,42 @@ impl Model {
             .collect()
     }
 
-    fn report_hazard(&mut self, id: FindingId, slot: Option<Slot>) {
-        let Some(hazard) = self.hazards.open.get(&id) else { return };
-        let (subject, detection) = (hazard.subject.clone(), hazard.detection(self.now));
-        if slot.is_some_and(|slot| self.is_silenced(slot, detection.code, &subject)) {
-            return self.open_findings.clear(self.now, detection.code, &subject);
+    fn report_hazard(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        id: FindingId,
+        slot: Option<Slot>,
+    ) {
+        let Some(hazard) = self.bad.open.get(&id) else { return };
+        let (subject, detection) = (hazard.subject.clone(), hazard.detection(world.now));
+        if slot.is_some_and(|slot| tuning::is_silenced(world, slot, detection.code, &subject)) {
+            return findings.clear(world.now, detection.code, &subject);
         }
 
-        if slot.is_some() || self.open_findings.is_open(detection.code, &subject) {
-            self.raise(subject, detection);
+        if slot.is_some() || findings.is_open(detection.code, &subject) {
+            findings.report(world, subject, detection);
         }
     }
 
     /// Announces that an owner reference to another namespace appeared or disappeared.
-    fn announce_owner(&mut self, slot: Slot, id: FindingId, change: ReferenceChange) {
+    fn announce_owner(
+        &mut self,
+        world: &mut World,
+        slot: Slot,
+        id: FindingId,
+        change: ReferenceChange,
+    ) {
         let Some(hazard) =
-            self.hazards.open.get(&id).filter(|h| h.reason == OwnerHazard::CrossNamespace)
+            self.bad.open.get(&id).filter(|h| h.reason == OwnerHazard::CrossNamespace)
         else {
             return;
         };
-        let Some(record) = self.store.get(slot) else { return };
+        let Some(record) = world.store.get(slot) else { return };
         let (target, version) = (hazard.owner.clone(), record.version);
         let path = "metadata.ownerReferences[]".to_owned();
 
-        self.push_reference_event(
+        world.push_reference_event(
             slot,
             version,
             (ReferenceForm::CrossNamespaceOwner, change),
@@ -316,20 +346,22 @@ impl Model {
             target,
         );
     }
+}
 
-    fn count_hazard(&mut self, slot: Slot, reason: OwnerHazard) {
-        let Some(record) = self.store.get(slot) else { return };
-        let kind = self.watches[record.watch as usize].kind;
-        self.kinds[kind as usize].totals.hazards[reason as usize] += 1;
-    }
+fn count_hazard(world: &mut World, slot: Slot, reason: OwnerHazard) {
+    let Some(record) = world.store.get(slot) else { return };
+    let kind = world.watches[record.watch as usize].kind;
+    world.kinds[kind as usize].totals.hazards[reason as usize] += 1;
+}
 
-    fn set_hazards_timer(&mut self) {
+impl Ownership {
+    fn set_hazards_timer(&mut self, world: &mut World) {
         let due = self
-            .hazards
-            .next(self.settings.hazard_kept_for)
-            .map(|due| due.max(self.now.after(Span(1))));
-        let old = std::mem::replace(&mut self.hazards.due, due);
+            .bad
+            .next(world.settings.hazard_kept_for)
+            .map(|due| due.max(world.now.after(Span(1))));
+        let old = std::mem::replace(&mut self.bad.due, due);
 
-        self.timers.set(Timer::Hazards, old, due);
+        world.agenda.timers.set(Timer::BadOwners, old, due);
     }
 }

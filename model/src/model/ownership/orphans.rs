@@ -9,17 +9,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::model::Model;
 use crate::model::convergence::writers;
 use crate::model::findings::detection::Detection;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::ownership::Ownership;
 use crate::model::ownership::logical_owners::{LogicalOwner, Presence};
-use crate::model::visibility::sight::Sight;
+use crate::model::world::World;
 use crate::model::world::kinds::Watch;
+use crate::model::world::limits::Limit;
 use crate::model::world::lookups::{ASK_AGAIN, Existence, Urgency};
 use crate::model::world::owner_graph::Owner;
+use crate::model::world::sight::Sight;
 use crate::model::world::store::Slot;
 use crate::observation::{ObjectAddress, ObjectView, Role, is_built_in_group};
 use crate::time::{Span, Timestamp};
+
+pub(crate) use crate::model::world::limits::MAX_CANDIDATES;
 
 /// The objects that may be orphans.
 #[derive(Debug, Default)]
@@ -74,8 +79,6 @@ pub(crate) struct Siblings {
     /// [`MAX_LABELS`].
     naming: BTreeMap<String, u64>,
 }
-
-pub(crate) const MAX_CANDIDATES: usize = 20_000;
 
 const MAX_LABELS: usize = 16;
 
@@ -172,25 +175,25 @@ impl Siblings {
     }
 }
 
-// === impl Model ===
-
-impl Model {
+impl Ownership {
     /// Updates what may make an object an orphan. `old` are the owners that the previous version
     /// named.
     pub(crate) fn update_orphan(
         &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
         slot: Slot,
         view: &ObjectView,
         new: bool,
         old: &[(u128, String)],
     ) {
-        let Some(record) = self.store.get(slot) else { return };
-        let kind = self.watches[record.watch as usize].kind;
-        self.update_logical_owner(slot, view);
+        let Some(record) = world.store.get(slot) else { return };
+        let kind = world.watches[record.watch as usize].kind;
+        self.update_logical_owner(world, slot, view);
 
         if let Some(owner) = view.owners.first() {
             if new {
-                self.kinds[kind as usize].siblings.learn(&view.labels, &owner.name);
+                world.kinds[kind as usize].siblings.learn(&view.labels, &owner.name);
             }
 
             self.orphans.candidates.remove(&slot);
@@ -202,49 +205,46 @@ impl Model {
             return;
         }
 
-        let restored = new
-            && self
-                .open_findings
-                .restored_start(FindingCode::Orphan, &self.subject(slot))
-                .is_some();
+        let restored =
+            new && findings.restored_start(FindingCode::Orphan, &world.subject(slot)).is_some();
 
         // A primary object without an owner is the rule. In a dump, all kinds are primary.
-        let is_primary = self.kinds[kind as usize].role == Role::Primary && !view.resembles_owned;
+        let is_primary = world.kinds[kind as usize].role == Role::Primary && !view.resembles_owned;
         if former.is_none() && !restored && (is_primary || view.labels.is_empty()) {
             return;
         }
 
         if self.orphans.candidates.len() >= MAX_CANDIDATES {
-            return self.count_dropped("orphan_candidates");
+            return world.count_dropped(Limit::OrphanCandidates);
         }
 
         let writer = writers::last_writer(view).to_owned();
         let candidate =
-            Candidate { since: self.now, former, restored, labels: view.labels.clone(), writer };
+            Candidate { since: world.now, former, restored, labels: view.labels.clone(), writer };
         self.orphans.candidates.insert(slot, candidate);
     }
 
     /// Reviews the objects that name this one as their logical owner, because it appeared or is
     /// gone.
-    pub(crate) fn review_logically_owned(&mut self, slot: Slot) {
+    pub(crate) fn review_logically_owned(&mut self, world: &mut World, slot: Slot) {
         if self.orphans.by_owner.is_empty() {
             return;
         }
 
-        let address = self.object_address(slot);
-        self.reviews.objects.extend(self.orphans.by_owner.get(&address).into_iter().flatten());
+        let address = world.object_address(slot);
+        world.agenda.objects.extend(self.orphans.by_owner.get(&address).into_iter().flatten());
     }
 
     /// Detects an object without an owner that should have one.
-    pub(crate) fn orphan(&mut self, slot: Slot) -> Option<Detection> {
+    pub(crate) fn orphan(&mut self, world: &mut World, slot: Slot) -> Option<Detection> {
         let candidate = self.orphans.candidates.get(&slot)?;
-        let record = self.store.get(slot)?;
+        let record = world.store.get(slot)?;
         if record.deletion().is_some() {
             return None;
         }
 
-        let released = self.was_released(candidate);
-        let siblings = &self.kinds[self.watches[record.watch as usize].kind as usize].siblings;
+        let released = was_released(world, candidate);
+        let siblings = &world.kinds[world.watches[record.watch as usize].kind as usize].siblings;
         let named = siblings.named_owner(&candidate.labels);
 
         if named.is_some_and(|name| name.len() >= LONGEST_LABEL) {
@@ -255,19 +255,19 @@ impl Model {
         let confirmed = match (&candidate.former, named) {
             (Some(_), _) => !released,
             (None, _) if candidate.restored => true,
-            (None, Some(owner)) => match self.primary(&record.namespace, owner) {
+            (None, Some(owner)) => match primary(world, &record.namespace, owner) {
                 Presence::Missing(earliest) => {
                     not_before = earliest;
                     // The owner may be in another namespace, to which no owner reference can point.
-                    !self.is_primary_anywhere(owner)
+                    !is_primary_anywhere(world, owner)
                 }
                 Presence::Hidden(watch) => {
-                    self.watches[watch as usize].postponed.insert(slot);
+                    world.watches[watch as usize].postponed.insert(slot);
                     return None;
                 }
                 Presence::Exists | Presence::Unwatched => return None,
             },
-            (None, None) if self.is_exception(slot) => false,
+            (None, None) if is_exception(world, slot) => false,
             (None, None) => return None,
         };
 
@@ -287,121 +287,113 @@ impl Model {
             .with("siblings", Value::count(siblings.owned))
             .with("orphan_for", Value::Age(since));
 
-        let due = since.after(self.settings.orphan_after);
-        let due = self.confirmed_at(slot, not_before.map_or(due, |at| due.max(at)))?;
-        let detection = Detection::new(self.now, FindingCode::Orphan, since, due, || evidence);
+        let due = since.after(world.settings.orphan_after);
+        let due = confirmed_at(world, slot, not_before.map_or(due, |at| due.max(at)))?;
+        let detection = Detection::new(world.now, FindingCode::Orphan, since, due, || evidence);
         Some(detection.suspected_if(!confirmed))
     }
+}
 
-    /// Returns when a possible orphan is a finding: at `due`, once a live read has confirmed it.
-    /// Returns `None` if the read shows that it is none.
-    fn confirmed_at(&mut self, slot: Slot, due: Timestamp) -> Option<Timestamp> {
-        let now = self.now;
-        if due > now || self.has_open(FindingCode::Orphan, slot) {
-            return Some(due);
+/// Returns when a possible orphan is a finding: at `due`, once a live read has confirmed it.
+/// Returns `None` if the read shows that it is none.
+fn confirmed_at(world: &mut World, slot: Slot, due: Timestamp) -> Option<Timestamp> {
+    let now = world.now;
+    if due > now || world.has_open(FindingCode::Orphan, slot) {
+        return Some(due);
+    }
+
+    let (address, uid) = (world.object_address(slot), world.store.get(slot)?.uid);
+    match world.existence(slot, &address, due.max(recently(world)), Urgency::Doubt) {
+        None => Some(now.after(ASK_AGAIN)),
+        Some(Existence::Unreadable | Existence::Failed) => Some(now.after(TRY_AGAIN)),
+        Some(Existence::Exists(read))
+            if read.uid == uid && read.owners.is_empty() && read.deleted.is_none() =>
+        {
+            Some(due)
+        }
+        Some(_) => None,
+    }
+}
+
+/// Returns since when the answer to a read is recent: a moment after the attempt before the one
+/// that is due now.
+pub(super) fn recently(world: &World) -> Timestamp {
+    world.now.shifted(1000 - TRY_AGAIN.0)
+}
+
+/// Returns whether the owner let the object go on purpose: it was being deleted when the
+/// reference disappeared, or shortly after.
+fn was_released(world: &World, candidate: &Candidate) -> bool {
+    let Some(former) = &candidate.former else { return false };
+    let until = candidate.since.after(SAME_DELETION);
+    let gone = world.graph.departed(former.uid).is_some_and(|at| at <= until);
+    let owner = world.find_uid(former.uid).and_then(|slot| world.terminating(slot));
+
+    gone || owner.is_some_and(|(_, deletion)| deletion.since <= until)
+}
+
+/// Returns whether an object without an owner is an exception among the objects of its kind.
+fn is_exception(world: &World, slot: Slot) -> bool {
+    let Some(record) = world.store.get(slot) else { return false };
+    let kind = &world.kinds[world.watches[record.watch as usize].kind as usize];
+    let (owned, others) = (kind.siblings.owned, kind.objects.saturating_sub(kind.siblings.owned));
+
+    owned >= u64::from(world.settings.orphan_siblings) && others * 100 <= owned * EXCEPTIONS_PERCENT
+}
+
+/// Returns whether a namespace has a primary object with this name. One that the account cannot
+/// see may exist.
+fn primary(world: &World, namespace: &str, name: &str) -> Presence {
+    let (mut hidden, mut not_before) = (None, None);
+    for (number, watch) in world.watches.iter().enumerate().filter(|(_, watch)| watch.active) {
+        if !shows_owners(world, watch) || !watch.covers(namespace) {
+            continue;
         }
 
-        let (address, uid) = (self.object_address(slot), self.store.get(slot)?.uid);
-        match self.existence(slot, &address, due.max(self.recently()), Urgency::Doubt) {
-            None => Some(now.after(ASK_AGAIN)),
-            Some(Existence::Unreadable | Existence::Failed) => Some(now.after(TRY_AGAIN)),
-            Some(Existence::Exists(read))
-                if read.uid == uid && read.owners.is_empty() && read.deleted.is_none() =>
-            {
-                Some(due)
-            }
-            Some(_) => None,
+        let number = u16::try_from(number).unwrap_or(u16::MAX);
+        let known =
+            [namespace, ""].iter().any(|within| world.store.find(number, within, name).is_some());
+        if known || !watch.missing.is_empty() {
+            return Presence::Exists;
+        }
+
+        match watch.sight(world.now) {
+            Sight::Clear => {}
+            Sight::Grace(until) => not_before = not_before.max(Some(until)),
+            Sight::Lost => hidden = Some(number),
         }
     }
 
-    /// Returns since when the answer to a read is recent: a moment after the attempt before the one
-    /// that is due now.
-    pub(super) const fn recently(&self) -> Timestamp {
-        self.now.shifted(1000 - TRY_AGAIN.0)
-    }
+    hidden.map_or(Presence::Missing(not_before), Presence::Hidden)
+}
 
-    /// Returns whether the owner let the object go on purpose: it was being deleted when the
-    /// reference disappeared, or shortly after.
-    fn was_released(&self, candidate: &Candidate) -> bool {
-        let Some(former) = &candidate.former else { return false };
-        let until = candidate.since.after(SAME_DELETION);
-        let gone = self.graph.departed(former.uid).is_some_and(|at| at <= until);
-        let owner = self.find_uid(former.uid).and_then(|slot| self.terminating(slot));
+/// Returns whether a watch shows primary objects. In a dump, all kinds are primary.
+fn shows_owners(world: &World, watch: &Watch) -> bool {
+    let kind = &world.kinds[watch.kind as usize];
+    kind.role != Role::Child && !(watch.dumped && is_built_in_group(&kind.group))
+}
 
-        gone || owner.is_some_and(|(_, deletion)| deletion.since <= until)
-    }
+/// Returns whether any namespace has a primary object with this name.
+fn is_primary_anywhere(world: &World, name: &str) -> bool {
+    let mut watches = world
+        .watches
+        .iter()
+        .enumerate()
+        .filter(|(_, watch)| watch.active && shows_owners(world, watch));
 
-    /// Returns whether an object without an owner is an exception among the objects of its kind.
-    fn is_exception(&self, slot: Slot) -> bool {
-        let Some(record) = self.store.get(slot) else { return false };
-        let kind = &self.kinds[self.watches[record.watch as usize].kind as usize];
-        let (owned, others) =
-            (kind.siblings.owned, kind.objects.saturating_sub(kind.siblings.owned));
+    watches.any(|(number, watch)| {
+        let number = u16::try_from(number).unwrap_or(u16::MAX);
+        watch
+            .namespace_index
+            .keys()
+            .any(|namespace| world.store.find(number, namespace, name).is_some())
+    })
+}
 
-        owned >= u64::from(self.settings.orphan_siblings)
-            && others * 100 <= owned * EXCEPTIONS_PERCENT
-    }
-
-    /// Returns whether a namespace has a primary object with this name. One that the account cannot
-    /// see may exist.
-    fn primary(&self, namespace: &str, name: &str) -> Presence {
-        let (mut hidden, mut not_before) = (None, None);
-        for (number, watch) in self.watches.iter().enumerate().filter(|(_, watch)| watch.active) {
-            if !self.shows_owners(watch) || !watch.covers(namespace) {
-                continue;
-            }
-
-            let number = u16::try_from(number).unwrap_or(u16::MAX);
-            let known = [namespace, ""]
-                .iter()
-                .any(|within| self.store.find(number, within, name).is_some());
-            if known || !watch.missing.is_empty() {
-                return Presence::Exists;
-            }
-
-            match watch.sight(self.now) {
-                Sight::Clear => {}
-                Sight::Grace(until) => not_before = not_before.max(Some(until)),
-                Sight::Lost => hidden = Some(number),
-            }
-        }
-
-        hidden.map_or(Presence::Missing(not_before), Presence::Hidden)
-    }
-
-    /// Returns whether a watch shows primary objects. In a dump, all kinds are primary.
-    fn shows_owners(&self, watch: &Watch) -> bool {
-        let kind = &self.kinds[watch.kind as usize];
-        kind.role != Role::Child && !(watch.dumped && is_built_in_group(&kind.group))
-    }
-
-    /// Returns whether any namespace has a primary object with this name.
-    fn is_primary_anywhere(&self, name: &str) -> bool {
-        let mut watches = self
-            .watches
-            .iter()
-            .enumerate()
-            .filter(|(_, watch)| watch.active && self.shows_owners(watch));
-
-        watches.any(|(number, watch)| {
-            let number = u16::try_from(number).unwrap_or(u16::MAX);
-            watch
-                .namespace_index
-                .keys()
-                .any(|namespace| self.store.find(number, namespace, name).is_some())
-        })
-    }
-
-    pub(crate) fn has_open(&self, code: FindingCode, slot: Slot) -> bool {
-        let hot = self.store.get(slot).and_then(|record| record.hot.as_ref());
-        hot.is_some_and(|hot| hot.findings.contains(&code))
-    }
-
-    /// Returns the UID of each owner of an object, with its kind and name.
-    pub(crate) fn owner_names(&self, slot: Slot) -> Vec<(u128, String)> {
-        let name = |owner: &Owner| {
-            (owner.uid(), format!("{}/{}", self.owner_kind(owner).1, self.owner_name(owner)))
-        };
-        self.owners_of(slot).iter().map(name).collect()
-    }
+/// Returns the UID of each owner of an object, with its kind and name.
+pub(crate) fn owner_names(world: &World, slot: Slot) -> Vec<(u128, String)> {
+    let name = |owner: &Owner| {
+        (owner.uid(), format!("{}/{}", world.owner_kind(owner).1, world.owner_name(owner)))
+    };
+    world.owners_of(slot).iter().map(name).collect()
 }

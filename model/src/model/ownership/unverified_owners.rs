@@ -8,11 +8,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{FindingCode, Subject};
-use crate::model::Model;
 use crate::model::convergence::writers;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::ownership::Ownership;
 use crate::model::ownership::bad_owners::{Hazard, code};
 use crate::model::ownership::orphans::TRY_AGAIN;
-use crate::model::ownership::owner_references::{LOOK_AGAIN, Links, OwnerFacts};
+use crate::model::ownership::owner_references::{self, LOOK_AGAIN, Links, OwnerFacts};
+use crate::model::world::World;
+use crate::model::world::limits::{Limit, MAX_UNVERIFIED_OWNERS};
 use crate::model::world::lookups::{ASK_AGAIN, Existence, Urgency};
 use crate::model::world::store::{Slot, uid_text};
 use crate::model::world::timers::Timer;
@@ -22,8 +25,8 @@ use crate::time::{Span, Timestamp};
 
 /// The references in doubt.
 #[derive(Debug, Default)]
-pub(crate) struct Doubts {
-    /// By child. At most [`MAX_DOUBTS`].
+pub(crate) struct UnverifiedOwners {
+    /// By child. At most [`MAX_UNVERIFIED_OWNERS`].
     children: BTreeMap<Slot, Doubt>,
     /// The children by the time at which a read should decide.
     queue: BTreeSet<(Timestamp, Slot)>,
@@ -78,8 +81,6 @@ const STALE_CACHE_PART: i64 = 10;
 /// How long a deleted child may wait for the answer about its owner.
 const GIVE_UP: Span = Span::mins(3);
 
-pub(crate) const MAX_DOUBTS: usize = 200_000;
-
 const MAX_DELETED: usize = 1_000;
 
 const MAX_KINDS: usize = 1_000;
@@ -89,9 +90,9 @@ const MAX_UNSERVED: usize = 5_000;
 /// How long the answer counts whether a foreign kind exists.
 const KIND_KNOWN_FOR: Span = Span::mins(10);
 
-// === impl Doubts ===
+// === impl UnverifiedOwners ===
 
-impl Doubts {
+impl UnverifiedOwners {
     fn remove(&mut self, slot: Slot) -> Option<Doubt> {
         let doubt = self.children.remove(&slot)?;
         if let Some(due) = doubt.due {
@@ -146,80 +147,99 @@ impl Doubts {
     }
 }
 
-// === impl Model ===
-
-impl Model {
+impl Ownership {
     /// Judges the references of an object whose owners are new, or have changed in a watch event if
     /// `live`. Returns whether the change has corrected a bad reference.
-    pub(crate) fn owners_changed(&mut self, slot: Slot, view: &ObjectView, live: bool) -> bool {
-        self.doubts.remove(slot);
-        let corrected =
-            self.recheck_cycles() || (self.has_hazards() && self.has_hazard(&self.subject(slot)));
+    pub(crate) fn owners_changed(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        slot: Slot,
+        view: &ObjectView,
+        live: bool,
+    ) -> bool {
+        self.unverified.remove(slot);
+        let corrected = self.recheck_cycles(world, findings)
+            || (self.has_hazards() && self.has_hazard(&world.subject(slot)));
         if view.owners.is_empty() {
             return corrected;
         }
 
         let writer = writers::last_writer(view);
-        if !self.links(slot).solid {
-            let recent = live && self.owners_seen_clearly(slot);
-            self.add_doubt(slot, recent, writer);
+        if !owner_references::links(world, slot).solid {
+            let recent = live && owner_references::owners_seen_clearly(world, slot);
+            self.add_doubt(world, findings, slot, recent, writer);
         }
 
-        self.find_cycle(slot, writer);
+        self.find_cycle(world, findings, slot, writer);
         corrected
     }
 
     /// Judges the references of an object again, because it, one of its owners or a read has
     /// changed.
-    pub(crate) fn review_links(&mut self, slot: Slot) {
-        let Some(record) = self.store.get(slot) else { return };
+    pub(crate) fn review_links(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        slot: Slot,
+    ) {
+        let Some(record) = world.store.get(slot) else { return };
         if record.owners.is_none() || record.deletion().is_some() {
             let terminating = record.owners.is_some();
-            self.doubts.remove(slot);
-            return self.end_hazards_of(slot, &[], terminating);
+            self.unverified.remove(slot);
+            return self.end_hazards_of(world, findings, slot, &[], terminating);
         }
 
-        let Links { solid, mut bad, unknown, foreign } = self.links(slot);
-        bad.extend(self.unknown_kinds(slot, foreign));
+        let Links { solid, mut bad, unknown, foreign } = owner_references::links(world, slot);
+        bad.extend(self.unknown_kinds(world, slot, foreign));
 
         let still = codes(&bad);
-        let writer =
-            self.doubts.children.get(&slot).map_or_else(Box::default, |doubt| doubt.writer.clone());
+        let writer = self
+            .unverified
+            .children
+            .get(&slot)
+            .map_or_else(Box::default, |doubt| doubt.writer.clone());
         for (reason, owner) in bad {
             if reason == OwnerHazard::KindUnknown {
-                self.note_unserved(slot);
+                self.note_unserved(world, slot);
             }
 
-            let evidence = self.hazard_evidence(reason, &owner, &writer);
-            let mut hazard = Hazard::new(reason, self.subject(slot), self.now, evidence);
-            hazard.owner = self.owner_object(&owner);
-            self.open_hazard(slot, hazard);
+            let evidence = owner_references::hazard_evidence(world, reason, &owner, &writer);
+            let mut hazard = Hazard::new(reason, world.subject(slot), world.now, evidence);
+            hazard.owner = owner_references::owner_object(world, &owner);
+            self.open_hazard(world, findings, slot, hazard);
         }
 
         if solid {
-            self.doubts.remove(slot);
-            return self.end_hazards_of(slot, &still, false);
+            self.unverified.remove(slot);
+            return self.end_hazards_of(world, findings, slot, &still, false);
         }
 
-        match self.doubts.children.get(&slot).map(|doubt| (doubt.asked, doubt.due)) {
-            Some((true, Some(_))) => self.decide_doubt(slot), // an answer may have arrived
+        match self.unverified.children.get(&slot).map(|doubt| (doubt.asked, doubt.due)) {
+            Some((true, Some(_))) => self.decide_doubt(world, findings, slot), // an answer may have arrived
             Some(_) => {}
-            None if !unknown.is_empty() => self.add_doubt(slot, false, ""),
-            None => self.end_hazards_of(slot, &still, false),
+            None if !unknown.is_empty() => self.add_doubt(world, findings, slot, false, ""),
+            None => self.end_hazards_of(world, findings, slot, &still, false),
         }
     }
 
     /// Handles the removal of a child.
-    pub(crate) fn links_removed(&mut self, slot: Slot, gone: bool) {
-        let subject = self.subject(slot);
-        let doubt = self.doubts.remove(slot);
+    pub(crate) fn links_removed(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        slot: Slot,
+        gone: bool,
+    ) {
+        let subject = world.subject(slot);
+        let doubt = self.unverified.remove(slot);
         if let Some(doubt) = doubt.filter(|doubt| gone && doubt.fresh && doubt.due.is_some())
-            && let Some((kind, owner)) = self.first_unknown(slot)
+            && let Some((kind, owner)) = owner_references::first_unknown(world, slot)
         {
-            if self.doubts.deleted.len() < MAX_DELETED {
+            if self.unverified.deleted.len() < MAX_DELETED {
                 let Doubt { since, writer, .. } = doubt;
-                let deleted = self.now;
-                self.doubts.deleted.push(DeletedChild {
+                let deleted = world.now;
+                self.unverified.deleted.push(DeletedChild {
                     kind,
                     subject: subject.clone(),
                     since,
@@ -228,124 +248,132 @@ impl Model {
                     owner,
                 });
             } else {
-                self.count_dropped("owner_doubts");
+                world.count_dropped(Limit::UnverifiedOwners);
             }
         }
 
-        self.set_links_timer();
+        self.set_links_timer(world);
         match gone {
-            true => self.end_hazards(&subject, true, |_| true),
-            false => self.forget_hazards(&subject),
+            true => self.end_hazards(world, findings, &subject, true, |_| true),
+            false => self.forget_hazards(world, findings, &subject),
         }
     }
 
     /// Handles the timer of the references in doubt.
-    pub(crate) fn links_due(&mut self) {
-        self.doubts.timer = None;
-        self.review_unserved();
+    pub(crate) fn links_due(&mut self, world: &mut World, findings: &mut OpenFindings) {
+        self.unverified.timer = None;
+        self.review_unserved(world);
         while let Some((_, slot)) =
-            self.doubts.queue.first().copied().filter(|(due, _)| *due <= self.now)
+            self.unverified.queue.first().copied().filter(|(due, _)| *due <= world.now)
         {
-            self.doubts.set_due(slot, Some(self.now.after(LOOK_AGAIN)));
-            self.decide_doubt(slot);
+            self.unverified.set_due(slot, Some(world.now.after(LOOK_AGAIN)));
+            self.decide_doubt(world, findings, slot);
         }
 
-        for child in std::mem::take(&mut self.doubts.deleted) {
-            self.decide_deleted(child);
+        for child in std::mem::take(&mut self.unverified.deleted) {
+            self.decide_deleted(world, findings, child);
         }
 
-        self.set_links_timer();
+        self.set_links_timer(world);
     }
 
     /// Reviews the children whose owners have unknown kinds, because an installation may have added
     /// these.
-    fn review_unserved(&mut self) {
-        if self.doubts.unserved_due.is_none_or(|due| due > self.now) {
+    fn review_unserved(&mut self, world: &mut World) {
+        if self.unverified.unserved_due.is_none_or(|due| due > world.now) {
             return;
         }
 
-        self.doubts.unserved_due = None;
-        for slot in std::mem::take(&mut self.doubts.unserved) {
-            match self.doubts.children.get_mut(&slot) {
+        self.unverified.unserved_due = None;
+        for slot in std::mem::take(&mut self.unverified.unserved) {
+            match self.unverified.children.get_mut(&slot) {
                 Some(doubt) => {
-                    doubt.read_from = self.now;
-                    self.doubts.set_due(slot, Some(self.now));
+                    doubt.read_from = world.now;
+                    self.unverified.set_due(slot, Some(world.now));
                 }
-                None => _ = self.reviews.objects.insert(slot),
+                None => _ = world.agenda.objects.insert(slot),
             }
         }
     }
 
-    fn note_unserved(&mut self, slot: Slot) {
-        if self.doubts.unserved.len() >= MAX_UNSERVED {
-            return self.count_dropped("owner_doubts");
+    fn note_unserved(&mut self, world: &mut World, slot: Slot) {
+        if self.unverified.unserved.len() >= MAX_UNSERVED {
+            return world.count_dropped(Limit::UnverifiedOwners);
         }
 
-        self.doubts.unserved.insert(slot);
-        self.doubts.unserved_due.get_or_insert(self.now.after(KIND_KNOWN_FOR));
-        self.set_links_timer();
+        self.unverified.unserved.insert(slot);
+        self.unverified.unserved_due.get_or_insert(world.now.after(KIND_KNOWN_FOR));
+        self.set_links_timer(world);
     }
 
-    fn set_links_timer(&mut self) {
-        let due = self.doubts.next().map(|due| due.max(self.now.after(Span(1))));
-        let old = std::mem::replace(&mut self.doubts.timer, due);
-        self.timers.set(Timer::Links, old, due);
+    fn set_links_timer(&mut self, world: &mut World) {
+        let due = self.unverified.next().map(|due| due.max(world.now.after(Span(1))));
+        let old = std::mem::replace(&mut self.unverified.timer, due);
+        world.agenda.timers.set(Timer::UnverifiedOwners, old, due);
     }
 
-    fn add_doubt(&mut self, slot: Slot, recent: bool, writer: &str) {
-        let Some(record) = self.store.get(slot) else { return };
-        if self.doubts.children.len() >= MAX_DOUBTS {
-            return self.count_dropped("owner_doubts");
+    fn add_doubt(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        slot: Slot,
+        recent: bool,
+        writer: &str,
+    ) {
+        let Some(record) = world.store.get(slot) else { return };
+        if self.unverified.children.len() >= MAX_UNVERIFIED_OWNERS {
+            return world.count_dropped(Limit::UnverifiedOwners);
         }
 
         let created = record.created();
         let owners = record.owners.iter().flatten();
-        let departed = owners.filter_map(|owner| self.graph.departed(owner.uid())).max();
+        let departed = owners.filter_map(|owner| world.graph.departed(owner.uid())).max();
         let stale = departed
-            .is_some_and(|at| created.is_none_or(|created| created < at.after(self.stale_cache())));
+            .is_some_and(|at| created.is_none_or(|created| created < at.after(stale_cache(world))));
         let fresh = recent && !stale;
         let due = match fresh {
-            true => self.now.after(LATE_EVENT),
-            false => {
-                departed.unwrap_or(self.now).after(self.settings.owner_missing_after).max(self.now)
-            }
+            true => world.now.after(LATE_EVENT),
+            false => departed
+                .unwrap_or(world.now)
+                .after(world.settings.owner_missing_after)
+                .max(world.now),
         };
 
         // An earlier process may have decided already, so its finding need not wait.
-        let restored = self.restored_hazard(slot);
-        let due = if restored.is_some() { self.now.after(LATE_EVENT) } else { due };
-        let (since, read_from) = (restored.unwrap_or(self.now), self.now);
+        let restored = restored_hazard(world, findings, slot);
+        let due = if restored.is_some() { world.now.after(LATE_EVENT) } else { due };
+        let (since, read_from) = (restored.unwrap_or(world.now), world.now);
         let doubt =
             Doubt { since, due: None, fresh, asked: false, read_from, writer: writer.into() };
 
-        self.doubts.children.insert(slot, doubt);
-        self.doubts.set_due(slot, Some(due));
-        self.set_links_timer();
+        self.unverified.children.insert(slot, doubt);
+        self.unverified.set_due(slot, Some(due));
+        self.set_links_timer(world);
     }
 
     /// Decides whether the unknown owners of a child exist, if their reads have been answered.
     /// Otherwise asks for them.
-    fn decide_doubt(&mut self, slot: Slot) {
-        let Some(doubt) = self.doubts.children.get(&slot).cloned() else { return };
-        let Links { solid, bad, unknown, .. } = self.links(slot);
+    fn decide_doubt(&mut self, world: &mut World, findings: &mut OpenFindings, slot: Slot) {
+        let Some(doubt) = self.unverified.children.get(&slot).cloned() else { return };
+        let Links { solid, bad, unknown, .. } = owner_references::links(world, slot);
         if solid {
-            self.doubts.remove(slot);
+            self.unverified.remove(slot);
             return;
         }
 
-        if let Some(at) = self.owners_hidden_until(slot) {
-            return self.doubts.set_due(slot, Some(at));
+        if let Some(at) = owner_references::owners_hidden_until(world, slot) {
+            return self.unverified.set_due(slot, Some(at));
         }
 
         let (mut missing, mut waits) = (None, false);
         for owner in &unknown {
-            match self.existence(slot, &owner.address, doubt.read_from, Urgency::Doubt) {
+            match world.existence(slot, &owner.address, doubt.read_from, Urgency::Doubt) {
                 None => waits = true,
-                Some(Existence::Failed) => return self.read_owners_again(slot),
-                Some(Existence::Unreadable) => return self.doubts.set_due(slot, None),
+                Some(Existence::Failed) => return self.read_owners_again(world, slot),
+                Some(Existence::Unreadable) => return self.unverified.set_due(slot, None),
                 Some(Existence::Exists(read)) if read.uid == owner.uid => {
-                    self.doubts.set_due(slot, None);
-                    return self.end_hazards_of(slot, &codes(&bad), false);
+                    self.unverified.set_due(slot, None);
+                    return self.end_hazards_of(world, findings, slot, &codes(&bad), false);
                 }
                 Some(existence) => {
                     missing =
@@ -355,76 +383,83 @@ impl Model {
         }
 
         if waits {
-            if let Some(doubt) = self.doubts.children.get_mut(&slot) {
+            if let Some(doubt) = self.unverified.children.get_mut(&slot) {
                 doubt.asked = true;
             }
-            return self.doubts.set_due(slot, Some(self.now.after(ASK_AGAIN)));
+            return self.unverified.set_due(slot, Some(world.now.after(ASK_AGAIN)));
         }
 
-        self.doubts.set_due(slot, None);
+        self.unverified.set_due(slot, None);
         let Some((reason, owner, existence)) = missing else { return };
         if reason == OwnerHazard::KindUnknown {
-            self.note_unserved(slot);
+            self.note_unserved(world, slot);
         }
 
-        let mut evidence = self.hazard_evidence(reason, &owner, &doubt.writer);
+        let mut evidence = owner_references::hazard_evidence(world, reason, &owner, &doubt.writer);
         if let Existence::Exists(read) = existence {
             evidence = evidence.text("current_uid", uid_text(read.uid));
         }
 
-        let hazard = Hazard::new(reason, self.subject(slot), doubt.since, evidence);
-        self.open_hazard(slot, hazard);
+        let hazard = Hazard::new(reason, world.subject(slot), doubt.since, evidence);
+        self.open_hazard(world, findings, slot, hazard);
+    }
+}
+
+/// Returns since when an earlier process had found that an owner of a child is missing.
+fn restored_hazard(world: &World, findings: &OpenFindings, slot: Slot) -> Option<Timestamp> {
+    if !findings.has_restored() {
+        return None;
     }
 
-    /// Returns since when an earlier process had found that an owner of a child is missing.
-    fn restored_hazard(&self, slot: Slot) -> Option<Timestamp> {
-        if !self.open_findings.has_restored() {
-            return None;
-        }
+    let (subject, created) = (world.subject(slot), world.store.get(slot)?.created());
+    let codes =
+        [FindingCode::OwnerMissing, FindingCode::OwnerReplaced, FindingCode::OwnerUnresolvable];
+    let starts = codes.iter().filter_map(|code| findings.restored_start(*code, &subject));
 
-        let (subject, created) = (self.subject(slot), self.store.get(slot)?.created());
-        let codes =
-            [FindingCode::OwnerMissing, FindingCode::OwnerReplaced, FindingCode::OwnerUnresolvable];
-        let starts =
-            codes.iter().filter_map(|code| self.open_findings.restored_start(*code, &subject));
+    starts.filter(|at| Some(*at) >= created).min()
+}
 
-        starts.filter(|at| Some(*at) >= created).min()
-    }
-
-    /// Reads the owners of a child again, some time after a read has failed.
-    fn read_owners_again(&mut self, slot: Slot) {
-        let at = self.now.after(TRY_AGAIN);
-        if let Some(doubt) = self.doubts.children.get_mut(&slot) {
+impl Ownership {
+    /// Lookups the owners of a child again, some time after a read has failed.
+    fn read_owners_again(&mut self, world: &mut World, slot: Slot) {
+        let at = world.now.after(TRY_AGAIN);
+        if let Some(doubt) = self.unverified.children.get_mut(&slot) {
             (doubt.read_from, doubt.asked) = (at, false);
         }
 
-        self.doubts.set_due(slot, Some(at));
-        self.set_links_timer();
+        self.unverified.set_due(slot, Some(at));
+        self.set_links_timer(world);
     }
 
     /// Decides whether the owner of a deleted child had existed.
-    fn decide_deleted(&mut self, child: DeletedChild) {
-        let departed = self
+    fn decide_deleted(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        child: DeletedChild,
+    ) {
+        let departed = world
             .graph
             .departed(child.owner.uid)
-            .is_some_and(|at| at.after(self.stale_cache()) >= child.since);
-        let known = departed || self.find_uid(child.owner.uid).is_some();
-        if known || self.now.since(child.deleted) > GIVE_UP {
+            .is_some_and(|at| at.after(stale_cache(world)) >= child.since);
+        let known = departed || world.find_uid(child.owner.uid).is_some();
+        if known || world.now.since(child.deleted) > GIVE_UP {
             return;
         }
 
         let existence =
-            self.existence(Slot::MAX, &child.owner.address, child.since, Urgency::Doubt);
+            world.existence(Slot::MAX, &child.owner.address, child.since, Urgency::Doubt);
         let reason = match &existence {
             Some(Existence::Exists(read)) if read.uid == child.owner.uid => return,
             Some(Existence::Unreadable | Existence::Failed) => return,
-            Some(existence) if self.now.since(child.deleted) >= LATE_EVENT => reason(existence),
-            _ => return self.doubts.deleted.push(child),
+            Some(existence) if world.now.since(child.deleted) >= LATE_EVENT => reason(existence),
+            _ => return self.unverified.deleted.push(child),
         };
 
-        let evidence = self.hazard_evidence(reason, &child.owner, &child.writer);
+        let evidence =
+            owner_references::hazard_evidence(world, reason, &child.owner, &child.writer);
         let hazard = Hazard::new(reason, child.subject.clone(), child.since, evidence);
-        self.open_past_hazard(child.kind, hazard, child.deleted);
+        self.open_past_hazard(world, findings, child.kind, hazard, child.deleted);
     }
 
     /// Returns the references to those owners of foreign kinds whose kinds the API server does not
@@ -432,24 +467,31 @@ impl Model {
     /// loopwatch reads one owner of each foreign kind to find out.
     fn unknown_kinds(
         &mut self,
+        world: &mut World,
         slot: Slot,
         foreign: Vec<OwnerFacts>,
     ) -> Vec<(OwnerHazard, OwnerFacts)> {
         let mut unknown = Vec::new();
         for owner in foreign {
             let kind = format!("{}/{}", owner.address.group, owner.address.kind);
-            if !self.doubts.foreign.contains_key(&kind) && self.doubts.foreign.len() >= MAX_KINDS {
-                self.count_dropped("owner_doubts");
+            if !self.unverified.foreign.contains_key(&kind)
+                && self.unverified.foreign.len() >= MAX_KINDS
+            {
+                world.count_dropped(Limit::UnverifiedOwners);
                 continue;
             }
 
-            let asked =
-                self.doubts.foreign.entry(kind).or_insert_with(|| owner.address.clone()).clone();
-            let recent = self.now.shifted(-KIND_KNOWN_FOR.0);
-            let is_unknown = match self.existence(slot, &asked, recent, Urgency::Doubt) {
+            let asked = self
+                .unverified
+                .foreign
+                .entry(kind)
+                .or_insert_with(|| owner.address.clone())
+                .clone();
+            let recent = world.now.shifted(-KIND_KNOWN_FOR.0);
+            let is_unknown = match world.existence(slot, &asked, recent, Urgency::Doubt) {
                 Some(existence) => existence == Existence::KindUnknown,
                 // Still, until the answer arrives.
-                None => self.is_unresolvable(&self.subject(slot)),
+                None => self.is_unresolvable(&world.subject(slot)),
             };
 
             if is_unknown {
@@ -459,16 +501,25 @@ impl Model {
 
         unknown
     }
+}
 
-    const fn stale_cache(&self) -> Span {
-        Span(self.settings.owner_missing_after.0 / STALE_CACHE_PART)
-    }
+fn stale_cache(world: &World) -> Span {
+    Span(world.settings.owner_missing_after.0 / STALE_CACHE_PART)
+}
 
+impl Ownership {
     /// Ends the hazards of a child except those of the codes in `still`, and except a cycle.
-    fn end_hazards_of(&mut self, slot: Slot, still: &[FindingCode], collected: bool) {
+    fn end_hazards_of(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        slot: Slot,
+        still: &[FindingCode],
+        collected: bool,
+    ) {
         if self.has_hazards() {
             let ends = |code| code != FindingCode::OwnerCycle && !still.contains(&code);
-            self.end_hazards(&self.subject(slot), collected, ends);
+            self.end_hazards(world, findings, &world.subject(slot), collected, ends);
         }
     }
 }

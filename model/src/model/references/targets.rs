@@ -1,8 +1,8 @@
 //! The objects that references name: their kinds, and whether the operator creates them itself.
 
-use crate::model::Model;
-use crate::model::visibility::sight::Sight;
+use crate::model::world::World;
 use crate::model::world::kinds::Watch;
+use crate::model::world::sight::Sight;
 use crate::model::world::store::Slot;
 use crate::observation::{ObjectAddress, Reference, Scope};
 
@@ -89,110 +89,85 @@ pub(crate) fn is_known_output(group: &str, kind: &str, path: &str) -> bool {
     OUTPUT_WORDS.iter().any(|word| lower.contains(word)) || OUTPUTS.contains(&(group, kind, key))
 }
 
-// === impl Model ===
-
-impl Model {
-    /// Returns the address of the object that a reference names, if that is certain. `own` is the
-    /// namespace of the object with the reference.
-    pub(crate) fn address_of(&self, reference: &Reference, own: &str) -> Option<ObjectAddress> {
-        let Reference { kind, name, namespace, .. } = reference;
-        if kind.is_empty() || name.is_empty() {
-            return None;
-        }
-
-        let group = self.group_of(reference)?;
-        let built_in =
-            || BUILT_IN.iter().any(|(known, of_kind)| *known == group && of_kind == kind);
-        let mut watches = self.watches_of(&group, kind);
-        let cluster_scoped = CLUSTER_SCOPED.contains(&kind.as_str()) && built_in();
-        let namespace =
-            match cluster_scoped || watches.any(|(_, watch)| watch.scope == Scope::Cluster) {
-                true => "",
-                false if namespace.is_empty() => own,
-                false => namespace,
-            };
-
-        // An object without a namespace does not say in which namespace its Secrets, or others with
-        // one, are. A dump does not show which kinds have namespaces.
-        let is_core = group.is_empty() && CORE.contains(&kind.as_str());
-        let is_namespaced = |watch: &Watch| watch.scope != Scope::Cluster && !watch.dumped;
-        if namespace.is_empty()
-            && !cluster_scoped
-            && (is_core || self.watches_of(&group, kind).any(|(_, watch)| is_namespaced(watch)))
-        {
-            return None;
-        }
-
-        Some(ObjectAddress {
-            group,
-            kind: kind.clone(),
-            namespace: namespace.to_owned(),
-            name: name.clone(),
-        })
+/// Returns the address of the object that a reference names, if that is certain. `own` is the
+/// namespace of the object with the reference.
+pub(crate) fn address_of(world: &World, reference: &Reference, own: &str) -> Option<ObjectAddress> {
+    let Reference { kind, name, namespace, .. } = reference;
+    if kind.is_empty() || name.is_empty() {
+        return None;
     }
 
-    /// Returns the group of the object that a reference names, if that is certain.
-    fn group_of(&self, reference: &Reference) -> Option<String> {
-        let Reference { group, kind, .. } = reference;
-        if !group.is_empty() || CORE.contains(&kind.as_str()) {
-            return Some(group.clone());
-        }
+    let group = group_of(world, reference)?;
+    let built_in = || BUILT_IN.iter().any(|(known, of_kind)| *known == group && of_kind == kind);
+    let mut watches = world.watches_of(&group, kind);
+    let cluster_scoped = CLUSTER_SCOPED.contains(&kind.as_str()) && built_in();
+    let namespace = match cluster_scoped || watches.any(|(_, watch)| watch.scope == Scope::Cluster)
+    {
+        true => "",
+        false if namespace.is_empty() => own,
+        false => namespace,
+    };
 
-        let built_in =
-            BUILT_IN.iter().filter(|(_, of_kind)| of_kind == kind).map(|(group, _)| *group);
-        let watched =
-            self.kinds.iter().filter(|known| *known.kind == **kind).map(|known| &*known.group);
-        let mut groups: Vec<&str> = built_in.chain(watched).collect();
-
-        groups.sort_unstable();
-        groups.dedup();
-        match groups[..] {
-            [group] => Some(group.to_owned()),
-            _ => None,
-        }
+    // An object without a namespace does not say in which namespace its Secrets, or others with
+    // one, are. A dump does not show which kinds have namespaces.
+    let is_core = group.is_empty() && CORE.contains(&kind.as_str());
+    let is_namespaced = |watch: &Watch| watch.scope != Scope::Cluster && !watch.dumped;
+    if namespace.is_empty()
+        && !cluster_scoped
+        && (is_core || world.watches_of(&group, kind).any(|(_, watch)| is_namespaced(watch)))
+    {
+        return None;
     }
 
-    /// Returns the active watches of a kind.
-    pub(crate) fn watches_of(
-        &self,
-        group: &str,
-        kind: &str,
-    ) -> impl Iterator<Item = (u16, &Watch)> + use<'_> {
-        let number =
-            self.kinds.iter().position(|known| *known.group == *group && *known.kind == *kind);
-        let watches = self
-            .watches
-            .iter()
-            .enumerate()
-            .filter(move |(_, watch)| Some(usize::from(watch.kind)) == number);
+    Some(ObjectAddress {
+        group,
+        kind: kind.clone(),
+        namespace: namespace.to_owned(),
+        name: name.clone(),
+    })
+}
 
-        watches
-            .filter_map(|(n, watch)| Some((u16::try_from(n).ok()?, watch)))
-            .filter(|(_, watch)| watch.active)
+/// Returns the group of the object that a reference names, if that is certain.
+fn group_of(world: &World, reference: &Reference) -> Option<String> {
+    let Reference { group, kind, .. } = reference;
+    if !group.is_empty() || CORE.contains(&kind.as_str()) {
+        return Some(group.clone());
     }
 
-    /// Returns what the watches show about an object.
-    pub(crate) fn watched(&self, address: &ObjectAddress) -> Watched {
-        let ObjectAddress { group, kind, namespace, name } = address;
-        let mut result = Watched::No;
-        for (number, watch) in self.watches_of(group, kind) {
-            if !watch.missing.is_empty() || !watch.covers(namespace) {
-                continue;
-            }
+    let built_in = BUILT_IN.iter().filter(|(_, of_kind)| of_kind == kind).map(|(group, _)| *group);
+    let watched =
+        world.kinds.iter().filter(|known| *known.kind == **kind).map(|known| &*known.group);
+    let mut groups: Vec<&str> = built_in.chain(watched).collect();
 
-            let found = self.store.find(number, namespace, name);
+    groups.sort_unstable();
+    groups.dedup();
+    match groups[..] {
+        [group] => Some(group.to_owned()),
+        _ => None,
+    }
+}
 
-            // A watch that leaves objects out cannot show that one is absent.
-            let is_complete =
-                !watch.filtered && !watch.dumped && watch.excluded.is_empty() && watch.skipped == 0;
-            result = match (watch.sight(self.now), found) {
-                (Sight::Lost, _) => Watched::Blind,
-                (_, Some(slot)) => return Watched::Here(slot),
-                (_, None) if is_complete => return Watched::Absent,
-                (_, None) => result,
-            };
+/// Returns what the watches show about an object.
+pub(crate) fn watched(world: &World, address: &ObjectAddress) -> Watched {
+    let ObjectAddress { group, kind, namespace, name } = address;
+    let mut result = Watched::No;
+    for (number, watch) in world.watches_of(group, kind) {
+        if !watch.missing.is_empty() || !watch.covers(namespace) {
+            continue;
         }
 
-        result
+        let found = world.store.find(number, namespace, name);
+
+        // A watch that leaves objects out cannot show that one is absent.
+        let is_complete =
+            !watch.filtered && !watch.dumped && watch.excluded.is_empty() && watch.skipped == 0;
+        result = match (watch.sight(world.now), found) {
+            (Sight::Lost, _) => Watched::Blind,
+            (_, Some(slot)) => return Watched::Here(slot),
+            (_, None) if is_complete => return Watched::Absent,
+            (_, None) => result,
+        };
     }
+
+    result
 }

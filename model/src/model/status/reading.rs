@@ -1,4 +1,4 @@
-//! Reads the status of an object: whether the spec of its current generation is in effect. The
+//! Lookups the status of an object: whether the spec of its current generation is in effect. The
 //! rules interpret words and apply to all operators; `profiles.rs` lists the few exceptions.
 //! `workloads.rs` has exact rules for the workloads of Kubernetes, whose statuses no operator
 //! writes.
@@ -24,12 +24,12 @@ mod counts;
 mod parts; // verdicts in lists
 mod remembered; // what the model keeps of the status of an object at rest
 
+use self::signals::{Signal, worst};
 use crate::observation::{Condition, ConditionStatus, ObjectView, StatusShape};
 use crate::time::{Span, Timestamp};
 
 pub(crate) use self::remarks::observed_generation;
 pub(crate) use self::remembered::signal as remembered_signal;
-use self::signals::{Signal, worst};
 
 /// The time within which an operator writes the conditions of a run that has ended.
 const WRITTEN_WITHIN: Span = Span::mins(1);
@@ -235,7 +235,7 @@ pub(crate) fn is_running_job(group: &str, kind: &str, reading: &Reading) -> bool
     workloads::runs_without_deadline(group, kind) && reading.reason == Reason::InMotion
 }
 
-/// Reads the status of one object of the given kind.
+/// Lookups the status of one object of the given kind.
 #[must_use]
 pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     let acknowledged = acknowledged(object);

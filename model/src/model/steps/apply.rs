@@ -2,11 +2,11 @@
 //! change the model.
 
 use crate::model::Model;
+use crate::model::steps::kinds;
+use crate::model::visibility::{lists, sources, unreadable};
 use crate::model::world::timers::Timer;
 use crate::observation::{Answer, Observation, Probe, SourceId, WatchId};
 use crate::time::Timestamp;
-
-// === impl Model ===
 
 impl Model {
     /// Handles one observation. Timers that are due at or before `at` fire first, each at its due
@@ -17,14 +17,14 @@ impl Model {
             // By the old setting, the step happened at `before`.
             let before = at.shifted(by_ms.saturating_neg());
             self.fire_timers(before);
-            self.time_passes(before);
-            self.now = self.now.max(before);
+            self.recent_past.time_passes(&mut self.world, &mut self.findings, before);
+            self.world.now = self.world.now.max(before);
             self.clock_stepped(by_ms);
         }
 
         self.fire_timers(at);
-        self.time_passes(at);
-        self.now = self.now.max(at);
+        self.recent_past.time_passes(&mut self.world, &mut self.findings, at);
+        self.world.now = self.world.now.max(at);
 
         if let Some(label) = source_label(&observation) {
             *self.observations.entry(label).or_default() += 1;
@@ -36,28 +36,42 @@ impl Model {
 
     /// Fires the timers that are due at or before `at`, each as if its due time were now.
     fn fire_timers(&mut self, at: Timestamp) {
-        while let Some((due, timer)) = self.timers.pop(at) {
-            self.time_passes(due);
-            self.now = self.now.max(due);
+        while let Some((due, timer)) = self.world.agenda.timers.pop(at) {
+            self.recent_past.time_passes(&mut self.world, &mut self.findings, due);
+            self.world.now = self.world.now.max(due);
             match timer {
                 Timer::Object(slot) => self.object_due(slot),
                 Timer::Kind(number) => {
-                    self.kinds[number as usize].due = None;
-                    self.review_kind(number);
+                    self.world.kinds[number as usize].due = None;
+                    kinds::review_kind(&mut self.world, &mut self.findings, number);
                 }
-                Timer::Source(number) => self.source_due(number),
-                Timer::Audit(number) => self.audit_due(number),
-                Timer::Links => self.links_due(),
-                Timer::Hazards => self.hazards_due(),
-                Timer::Reads => self.reads_due(),
-                Timer::References => self.references_due(),
-                Timer::Containers => self.containers_due(),
-                Timer::Configurations => self.configurations_due(),
-                Timer::Operator => self.operator_due(),
+                Timer::Source(number) => {
+                    sources::source_due(&mut self.world, &mut self.findings, number)
+                }
+                Timer::Audit(number) => lists::audit_due(&mut self.world, number),
+                Timer::UnverifiedOwners => {
+                    self.parts.ownership.links_due(&mut self.world, &mut self.findings)
+                }
+                Timer::BadOwners => {
+                    self.parts.ownership.hazards_due(&mut self.world, &mut self.findings)
+                }
+                Timer::Lookups => self.world.reads_due(),
+                Timer::References => {
+                    self.parts.references.references_due(&mut self.world, &mut self.findings)
+                }
+                Timer::TerminatingScopes => self.parts.terminating_scopes.containers_due(
+                    &mut self.world,
+                    &mut self.findings,
+                    &self.parts.operator,
+                ),
+                Timer::Configuration => {
+                    self.parts.configuration.configurations_due(&mut self.world)
+                }
+                Timer::Operator => self.parts.operator.operator_due(&mut self.world),
                 Timer::Findings => {
-                    self.findings_due = None;
-                    self.hold_limits();
-                    self.findings_due();
+                    self.findings.due = None;
+                    self.findings.hold_limits(&self.world);
+                    self.findings.close_held(&mut self.world);
                 }
             }
 
@@ -71,7 +85,7 @@ impl Model {
             // Kinds, and the objects of their watches.
             Observation::KindsDiscovered(list) => self.kinds_discovered(&list),
             Observation::ListBegan { watch, epoch } => {
-                self.with_watch(&watch, |model, n| model.list_began(n, epoch))
+                self.with_watch(&watch, |model, n| lists::list_began(&mut model.world, n, epoch))
             }
             Observation::Listed { watch, object } => {
                 self.with_watch(&watch, |model, n| model.object_seen(n, *object, false));
@@ -86,9 +100,19 @@ impl Model {
                 self.with_watch(&watch, |model, n| model.object_deleted(n, &key, &version));
             }
             Observation::Progressed { watch, version } => {
-                self.with_watch(&watch, |model, n| model.version_reached(n, &version, false));
+                self.with_watch(&watch, |model, n| {
+                    lists::version_reached(
+                        &mut model.world,
+                        &mut model.findings,
+                        n,
+                        &version,
+                        false,
+                    )
+                });
             }
-            Observation::Skipped { source, cause } => self.object_skipped(&source, cause),
+            Observation::Skipped { source, cause } => {
+                unreadable::object_skipped(&mut self.world, &source, cause)
+            }
             Observation::EventSeen { watch, event } => self.event_seen(&watch, *event),
 
             // What surrounds them.
@@ -100,19 +124,39 @@ impl Model {
             Observation::NamespaceGone(name) => self.namespace_gone(&name),
 
             // The operator itself.
-            Observation::PermissionsReviewed(view) => self.permissions_reviewed(view),
-            Observation::LeaseSeen(lease) => self.lease_seen(lease),
-            Observation::LeaseGone { namespace, name } => self.lease_gone(namespace, name),
+            Observation::PermissionsReviewed(view) => {
+                sources::permissions_reviewed(&mut self.world, &mut self.findings, view)
+            }
+            Observation::LeaseSeen(lease) => self.parts.operator.lease_seen(
+                &mut self.world,
+                &mut self.findings,
+                &mut self.traces,
+                lease,
+            ),
+            Observation::LeaseGone { namespace, name } => {
+                self.parts.operator.lease_gone(&mut self.world, namespace, name)
+            }
             Observation::LeasesListed { namespace, names } => {
-                self.leases_listed(&namespace, &names)
+                self.parts.operator.leases_listed(&mut self.world, &namespace, &names)
             }
-            Observation::OperatorSeen(view) => self.operator_seen(*view),
-            Observation::MetricsScraped(view) => self.metrics_scraped(*view),
+            Observation::OperatorSeen(view) => self.parts.operator.operator_seen(
+                &mut self.world,
+                &mut self.findings,
+                &mut self.traces,
+                *view,
+            ),
+            Observation::MetricsScraped(view) => {
+                self.parts.operator.metrics_scraped(&mut self.world, &mut self.findings, *view)
+            }
             Observation::ScrapeFailed { instance, cause, detail } => {
-                self.scrape_failed(&instance, cause, &detail)
+                self.parts.operator.scrape_failed(&mut self.world, &instance, cause, &detail)
             }
-            Observation::ProcessSeen(view) => self.process_seen(*view),
-            Observation::ProcessGone { instance } => self.process_gone(&instance),
+            Observation::ProcessSeen(view) => {
+                self.parts.operator.process_seen(&mut self.world, &mut self.findings, *view)
+            }
+            Observation::ProcessGone { instance } => {
+                self.parts.operator.process_gone(&mut self.world, &mut self.findings, &instance)
+            }
 
             // Answers to the model's probes.
             Observation::Answered { probe, answer } => self.answered(&probe, answer),
@@ -122,7 +166,7 @@ impl Model {
             | Observation::SourceOff { source, .. }
             | Observation::SourceRestricted { source, .. }
             | Observation::SourceRecovered { source }
-                if self.has_ended(&source) => {}
+                if self.world.has_ended(&source) => {}
             Observation::SourceFailed { source, cause, detail } => {
                 self.source_failed(&source, cause, &detail)
             }
@@ -140,9 +184,17 @@ impl Model {
 
     fn answered(&mut self, probe: &Probe, answer: Answer) {
         match probe {
-            Probe::Profile { instance, kind } => self.profiled(instance, *kind, answer),
-            Probe::Count(watch) => self.count_answered(watch, &answer),
-            Probe::Read(_) | Probe::Dependents { .. } => self.read_answered(probe, &answer),
+            Probe::Profile { instance, kind } => self.parts.operator.profiled(
+                &mut self.world,
+                &mut self.findings,
+                instance,
+                *kind,
+                answer,
+            ),
+            Probe::Count(watch) => {
+                lists::count_answered(&mut self.world, &mut self.findings, watch, &answer)
+            }
+            Probe::Read(_) | Probe::Dependents { .. } => self.world.read_answered(probe, &answer),
         }
     }
 
@@ -150,12 +202,12 @@ impl Model {
     /// discovered watches.
     fn with_watch(&mut self, id: &WatchId, handle: impl FnOnce(&mut Self, u16)) {
         let Some(number) =
-            self.find_watch(id).filter(|number| self.watches[*number as usize].active)
+            self.world.find_watch(id).filter(|number| self.world.watches[*number as usize].active)
         else {
             return;
         };
 
-        self.sources.note_success(&SourceId::Watch(id.clone()), self.now);
+        self.world.sources.note_success(&SourceId::Watch(id.clone()), self.world.now);
         handle(self, number);
     }
 }

@@ -8,52 +8,50 @@
 use crate::model::Model;
 use crate::time::Timestamp;
 
-// === impl Model ===
-
 impl Model {
     /// Moves all own instants by `by_ms` milliseconds.
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
-        shift(&mut self.now);
-        self.timers.rebase(by_ms);
-        self.open_findings.rebase(by_ms);
-        self.points.clock_stepped(by_ms);
-        self.revisions.clock_stepped(by_ms);
-        self.findings_due.iter_mut().for_each(shift);
-        self.dropped.values_mut().for_each(|(_, last)| shift(last));
+        shift(&mut self.world.now);
+        self.world.agenda.timers.rebase(by_ms);
+        self.findings.rebase(by_ms);
+        self.recent_past.clock_stepped(by_ms);
+        self.parts.operator.revisions.clock_stepped(by_ms);
+        self.findings.due.iter_mut().for_each(shift);
 
-        self.sources.rebase(by_ms);
-        self.leases.clock_stepped(by_ms);
-        self.controllers.clock_stepped(by_ms);
-        self.rebase_operator(by_ms);
-        self.containers.clock_stepped(by_ms);
-        self.operator.trends.clock_stepped(by_ms);
-        self.reads.clock_stepped(by_ms);
-        self.references.clock_stepped(by_ms);
+        self.world.sources.rebase(by_ms);
+        self.parts.operator.leases.clock_stepped(by_ms);
+        self.parts.operator.controllers.clock_stepped(by_ms);
+        self.parts.operator.rebase_operator(&mut self.world, by_ms);
+        self.parts.terminating_scopes.clock_stepped(by_ms);
+        self.parts.operator.trends.clock_stepped(by_ms);
+        self.world.lookups.clock_stepped(by_ms);
+        self.parts.references.clock_stepped(by_ms);
 
-        self.rebase_soft_deletions(by_ms);
-        self.configurations.clock_stepped(by_ms);
-        self.graph.clock_stepped(by_ms);
+        self.parts.soft_deletions.rebase_soft_deletions(by_ms);
+        self.parts.configuration.clock_stepped(by_ms);
+        self.world.graph.clock_stepped(by_ms);
         self.traces.clock_stepped(by_ms);
-        self.doubts.clock_stepped(by_ms);
-        self.hazards.clock_stepped(by_ms);
-        self.orphans.clock_stepped(by_ms);
+        self.parts.ownership.unverified.clock_stepped(by_ms);
+        self.parts.ownership.bad.clock_stepped(by_ms);
+        self.parts.ownership.orphans.clock_stepped(by_ms);
 
-        for watch in &mut self.watches {
+        for watch in &mut self.world.watches {
             watch.rebase(by_ms);
         }
 
-        for kind in &mut self.kinds {
+        for kind in &mut self.world.kinds {
             kind.rebase(by_ms);
         }
 
         // A problem that was measured by the old setting may be none by the new one.
-        self.review_everything();
-        for slot in 0..self.store.end() {
-            let Some(record) = self.store.get_mut(slot) else { continue };
+        self.world.review_everything();
+        for slot in 0..self.world.store.end() {
+            let Some(record) = self.world.store.get_mut(slot) else { continue };
             record.rebase(by_ms);
 
-            let kind = &mut self.kinds[self.watches[usize::from(record.watch)].kind as usize];
+            let kind =
+                &mut self.world.kinds[self.world.watches[usize::from(record.watch)].kind as usize];
             kind.unconverged
                 .extend(record.unconverged().map(|unconverged| (unconverged.since, slot)));
 

@@ -9,63 +9,50 @@ use std::collections::BTreeSet;
 
 use crate::finding::FindingId;
 use crate::model::Model;
+use crate::model::convergence::object_context;
+use crate::model::steps::kinds;
 use crate::model::world::kinds::Watch;
+use crate::model::world::limits::Limit;
 use crate::model::world::store::Slot;
-use crate::model::world::timers::Timer;
-
-/// Subjects to review. The order makes replays deterministic. The number of objects limits the
-/// size.
-#[derive(Debug, Default)]
-pub(crate) struct Reviews {
-    pub(crate) objects: BTreeSet<Slot>,
-    /// Kinds as a whole. The detectors over relations look at them after all objects.
-    pub(crate) kinds: BTreeSet<u16>,
-    /// The operator itself.
-    pub(crate) operator: bool,
-}
-
-// === impl Model ===
 
 impl Model {
     /// Ends a step: reviews what is due for a review, and settles the findings.
     pub(crate) fn finish_step(&mut self) {
-        let (limit, recovers_within) = (self.settings.limits.findings, self.settings.deadline);
+        if std::mem::take(&mut self.world.agenda.restored_findings) {
+            self.forget_restored();
+        }
+
+        let settings = &self.world.settings;
+        let (limit, recovers_within) = (settings.limits.findings, settings.deadline);
         loop {
-            while let Some(slot) = self.reviews.objects.pop_first() {
+            while let Some(slot) = self.world.agenda.objects.pop_first() {
                 self.review_object(slot);
             }
 
-            while let Some(kind) = self.reviews.kinds.pop_first() {
-                self.review_kind(kind);
+            while let Some(kind) = self.world.agenda.kinds.pop_first() {
+                kinds::review_kind(&mut self.world, &mut self.findings, kind);
             }
 
-            if std::mem::take(&mut self.reviews.operator) {
-                self.review_operator();
+            if std::mem::take(&mut self.world.agenda.operator) {
+                self.parts.operator.review_operator(&mut self.world, &mut self.findings);
             }
 
-            self.open_findings.settle(self.now, limit, recovers_within);
-            if !self.open_findings.take_overflow(limit) {
+            self.findings.report_exceeded_limits(&mut self.world);
+            self.findings.settle(self.world.now, limit, recovers_within);
+            if !self.findings.take_overflow(limit) {
                 break;
             }
 
-            self.review_everything();
+            self.world.review_everything();
         }
 
-        for _ in 0..self.open_findings.take_lost_events() {
-            self.count_dropped("finding_events");
+        for _ in 0..self.findings.take_lost_events() {
+            self.world.count_dropped(Limit::FindingEvents);
         }
 
-        self.count_dropped_traces();
-        self.open_findings.settle(self.now, limit, recovers_within);
-    }
-
-    /// Marks all objects with something to decide, all kinds and the operator for a review.
-    pub(crate) fn review_everything(&mut self) {
-        let undecided =
-            self.store.iter().filter(|(_, record)| record.hot.is_some()).map(|(slot, _)| slot);
-        self.reviews.objects.extend(undecided);
-        self.reviews.kinds.extend(0..u16::try_from(self.kinds.len()).unwrap_or(u16::MAX));
-        self.reviews.operator = true;
+        self.traces.count_dropped_traces(&mut self.world);
+        self.findings.report_exceeded_limits(&mut self.world);
+        self.findings.settle(self.world.now, limit, recovers_within);
     }
 
     /// Once all watches have been listed after a restart, forgets the start times of problems that
@@ -75,12 +62,13 @@ impl Model {
         let is_due = |watch: &Watch| {
             watch.active && !watch.seen_before && watch.missing.is_empty() && !watch.failing
         };
-        let waits = |model: &Self| model.watches.iter().any(is_due);
-        if !self.open_findings.has_restored() || waits(self) {
+        let waits = |model: &Self| model.world.watches.iter().any(is_due);
+        if !self.findings.has_restored() || waits(self) {
             return;
         }
 
         let slots: Vec<Slot> = self
+            .world
             .store
             .iter()
             .filter(|(_, record)| record.hot.is_some())
@@ -89,12 +77,15 @@ impl Model {
 
         let mut ids = BTreeSet::new();
         for slot in slots {
-            let subject = self.subject(slot);
+            let subject = self.world.subject(slot);
             ids.extend(
                 self.relation_detections(slot).iter().map(|d| FindingId::of(d.code, &subject)),
             );
 
-            let Some(context) = self.context(slot) else { continue };
+            let Some(context) = object_context::context(&mut self.world, &mut self.traces, slot)
+            else {
+                continue;
+            };
             ids.extend(
                 context
                     .detections()
@@ -103,25 +94,20 @@ impl Model {
             );
         }
 
-        for number in 0..self.kinds.len() {
+        for number in 0..self.world.kinds.len() {
             let number = u16::try_from(number).unwrap_or(u16::MAX);
-            let subject = self.kind_subject(number);
+            let subject = self.world.kind_subject(number);
             ids.extend(
-                self.kind_detections(number).iter().map(|d| FindingId::of(d.code, &subject)),
+                kinds::kind_detections(&self.world, number)
+                    .iter()
+                    .map(|d| FindingId::of(d.code, &subject)),
             );
         }
 
-        let of_operator = self.operator_detections();
+        let of_operator = self.parts.operator.operator_detections(&mut self.world);
         ids.extend(
             of_operator.iter().map(|(subject, detection)| FindingId::of(detection.code, subject)),
         );
-        self.open_findings.keep_restored(self.now, &ids);
-    }
-
-    /// Sets the timer that closes held findings.
-    pub(crate) fn findings_due(&mut self) {
-        let due = self.open_findings.expire(self.now);
-        let old = std::mem::replace(&mut self.findings_due, due);
-        self.timers.set(Timer::Findings, old, due);
+        self.findings.keep_restored(self.world.now, &ids);
     }
 }

@@ -3,11 +3,16 @@
 use std::sync::Arc;
 
 use crate::model::Model;
-use crate::model::convergence::object_context::ObjectContext;
+use crate::model::convergence::object_context::{self, ObjectContext};
+use crate::model::convergence::workloads;
+use crate::model::deletion::blocking_chains;
 use crate::model::status::coverage::{Silence, Voice};
 use crate::model::status::reading::{Reason, Verdict};
+use crate::model::steps::review;
+use crate::model::world::World;
 use crate::model::world::intern::Symbol;
 use crate::model::world::kinds::OTHER;
+use crate::model::world::limits::Limit;
 use crate::model::world::shared_values::Symbols;
 use crate::model::world::store::{self, Flag, Flags, Record, Slot};
 use crate::model::world::timers::Timer;
@@ -24,106 +29,120 @@ struct Place {
     namespace_index: u32,
 }
 
-// === impl Model ===
+/// Adds an object that the model does not know yet. Returns `None` if `limits.objects` is
+/// reached.
+pub(super) fn insert_object(world: &mut World, watch: u16, view: &ObjectView) -> Option<Slot> {
+    if world.store.len() >= world.settings.limits.objects {
+        world.watches[watch as usize].exclude(&view.key);
+        world.count_dropped(Limit::Objects);
+        return None;
+    }
+
+    world.watches[watch as usize].include(&view.key);
+    let (namespace, namespace_index) = count_in_namespace(world, watch, &view.key.namespace);
+    let watch_state = &mut world.watches[watch as usize];
+    watch_state.totals.objects += 1;
+    watch_state.current += 1;
+    world.kinds[watch_state.kind as usize].objects += 1;
+
+    let place = Place { watch, epoch: watch_state.epoch, namespace, namespace_index };
+    let slot = world.store.insert(Record::new(view, place, world.now));
+    world.add_to_graph(slot);
+    Some(slot)
+}
+
+/// Counts a new object in its namespace, whose state nobody knows yet. Returns the name that
+/// the objects of the namespace share, and the position of the namespace in the watch. If there
+/// is no room for one more namespace, the totals of an empty one make room.
+fn count_in_namespace(world: &mut World, watch: u16, name: &str) -> (Arc<str>, u32) {
+    let (now, limit) = (world.now, world.settings.limits.namespaces);
+    let watch_state = &mut world.watches[watch as usize];
+    let blind = watch_state.blind.is_some();
+    let (index, fits, evicted) = watch_state.namespace(name, limit, now);
+
+    if let Some(evicted) = evicted {
+        world.retire_namespace(watch, OTHER.into(), &evicted.at(now, blind));
+    }
+
+    if !fits {
+        world.count_dropped(Limit::Namespaces);
+    }
+
+    let Some(known) = world.watches[watch as usize].namespaces.get_mut(index as usize) else {
+        return (name.into(), index);
+    };
+    known.count_to(now, blind);
+    known.totals.states[ObjectState::Unknown as usize] += 1;
+
+    let shared = if *known.name == *name { known.name.clone() } else { name.into() };
+    (shared, index)
+}
 
 impl Model {
-    /// Adds an object that the model does not know yet. Returns `None` if `limits.objects` is
-    /// reached.
-    pub(super) fn insert_object(&mut self, watch: u16, view: &ObjectView) -> Option<Slot> {
-        if self.store.len() >= self.settings.limits.objects {
-            self.watches[watch as usize].exclude(&view.key);
-            self.count_dropped("objects");
-            return None;
-        }
-
-        self.watches[watch as usize].include(&view.key);
-        let (namespace, namespace_index) = self.count_in_namespace(watch, &view.key.namespace);
-        let watch_state = &mut self.watches[watch as usize];
-        watch_state.totals.objects += 1;
-        watch_state.current += 1;
-        self.kinds[watch_state.kind as usize].objects += 1;
-
-        let place = Place { watch, epoch: watch_state.epoch, namespace, namespace_index };
-        let slot = self.store.insert(Record::new(view, place, self.now));
-        self.add_to_graph(slot);
-        Some(slot)
-    }
-
-    /// Counts a new object in its namespace, whose state nobody knows yet. Returns the name that
-    /// the objects of the namespace share, and the position of the namespace in the watch. If there
-    /// is no room for one more namespace, the totals of an empty one make room.
-    fn count_in_namespace(&mut self, watch: u16, name: &str) -> (Arc<str>, u32) {
-        let (now, limit) = (self.now, self.settings.limits.namespaces);
-        let watch_state = &mut self.watches[watch as usize];
-        let blind = watch_state.blind.is_some();
-        let (index, fits, evicted) = watch_state.namespace(name, limit, now);
-
-        if let Some(evicted) = evicted {
-            self.retire_namespace(watch, OTHER.into(), &evicted.at(now, blind));
-        }
-
-        if !fits {
-            self.count_dropped("namespaces");
-        }
-
-        let Some(known) = self.watches[watch as usize].namespaces.get_mut(index as usize) else {
-            return (name.into(), index);
-        };
-        known.count_to(now, blind);
-        known.totals.states[ObjectState::Unknown as usize] += 1;
-
-        let shared = if *known.name == *name { known.name.clone() } else { name.into() };
-        (shared, index)
-    }
-
     /// Removes an object and ends its obligation, if one is open, with `outcome`.
     pub(crate) fn remove_object(&mut self, slot: Slot, outcome: Outcome) {
-        self.remove_crossings(slot, outcome == Outcome::Deleted);
-        self.remove_references(slot);
-        self.soft_deleted.remove(&slot);
-        self.remove_configuration(slot);
+        self.parts.cross_namespace.remove_crossings(
+            &mut self.world,
+            slot,
+            outcome == Outcome::Deleted,
+        );
+        self.parts.references.remove_references(&mut self.world, slot);
+        self.parts.soft_deletions.remove(slot);
+        self.parts.configuration.remove_configuration(&mut self.world, slot);
 
-        let subject = self.subject(slot);
-        self.trace_child(slot, true);
+        let subject = self.world.subject(slot);
+        self.traces.trace_child(&mut self.world, slot, true);
 
-        let Some(mut context) = self.context(slot) else { return };
+        let Some(mut context) = object_context::context(&mut self.world, &mut self.traces, slot)
+        else {
+            return;
+        };
         context.close_obligation(outcome);
         context.clear_unconverged();
         context.finish_deletion(outcome == Outcome::Deleted);
         context.uncount_phase_and_conditions();
         context.remove_from_totals();
-        self.update_kind(slot, None);
-        self.review_owners(slot);
+        review::update_kind(&mut self.world, slot, None);
+        workloads::review_owners(&mut self.world, slot);
 
-        self.orphans.remove(slot);
-        self.review_logically_owned(slot);
-        self.links_removed(slot, outcome == Outcome::Deleted);
-        self.review_waiting_owners(slot, outcome == Outcome::Deleted);
-        self.remove_from_graph(slot, outcome == Outcome::Deleted);
+        self.parts.ownership.orphans.remove(slot);
+        self.parts.ownership.review_logically_owned(&mut self.world, slot);
+        self.parts.ownership.links_removed(
+            &mut self.world,
+            &mut self.findings,
+            slot,
+            outcome == Outcome::Deleted,
+        );
+        blocking_chains::review_waiting_owners(&mut self.world, slot, outcome == Outcome::Deleted);
+        self.world.remove_from_graph(slot, outcome == Outcome::Deleted);
 
-        let Some(record) = self.store.remove(slot) else { return };
-        self.release_symbols(Symbols::of(&record));
+        let Some(record) = self.world.store.remove(slot) else { return };
+        self.world.release_symbols(Symbols::of(&record));
         if let Some(hot) = &record.hot {
-            self.timers.set(Timer::Object(slot), hot.due, None);
+            self.world.agenda.timers.set(Timer::Object(slot), hot.due, None);
             for code in &hot.findings {
-                self.open_findings.clear(self.now, *code, &subject);
+                self.findings.clear(self.world.now, *code, &subject);
             }
         }
 
-        self.unhealthy.remove(&slot);
-        self.unready_workloads.remove(&slot);
-        self.reviews.objects.remove(&slot);
-        self.kinds[self.watches[record.watch as usize].kind as usize].listed_silent.remove(&slot);
-        self.histories -= usize::from(record.flags.has(Flag::HasHistory));
+        self.world.unhealthy.remove(&slot);
+        self.world.unready_workloads.remove(&slot);
+        self.world.agenda.objects.remove(&slot);
+        self.world.kinds[self.world.watches[record.watch as usize].kind as usize]
+            .listed_silent
+            .remove(&slot);
+        self.world.histories -= usize::from(record.flags.has(Flag::HasHistory));
 
-        let watch = &mut self.watches[record.watch as usize];
+        let watch = &mut self.world.watches[record.watch as usize];
         watch.postponed.remove(&slot);
         watch.totals.objects = watch.totals.objects.saturating_sub(1);
         watch.current -= u64::from(watch.epoch == record.epoch);
-        self.reviews.kinds.insert(watch.kind);
+        self.world.agenda.kinds.insert(watch.kind);
 
-        if self.containers.has_namespace(&record.namespace) || self.containers.has_definitions() {
-            self.containers_changed();
+        if self.world.namespaces.is_terminating(&record.namespace)
+            || self.parts.terminating_scopes.has_definitions()
+        {
+            self.parts.terminating_scopes.containers_changed(&mut self.world);
         }
     }
 }

@@ -5,11 +5,16 @@ use std::sync::Arc;
 use crate::finding::FindingCode;
 use crate::model::Model;
 use crate::model::convergence::compare::about_earlier;
-use crate::model::convergence::object_context::{ObjectContext, Restored, Update};
+use crate::model::convergence::object_context::{self, ObjectContext, Restored, Update};
 use crate::model::convergence::writers;
+use crate::model::deletion::blocking_chains;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::ownership::orphans;
 use crate::model::status::reading::{self, Acknowledged, Reading, Verdict};
+use crate::model::world::World;
 use crate::model::world::annotations::Annotated;
 use crate::model::world::intern::Symbol;
+use crate::model::world::limits::Limit;
 use crate::model::world::shared_values::Symbols;
 use crate::model::world::store::{Flag, Slot, Unconverged};
 use crate::observation::{ObjectView, Role};
@@ -20,8 +25,6 @@ struct Finalizers {
     old: Vec<Arc<str>>,
     new: Vec<Arc<str>>,
 }
-
-// === impl Model ===
 
 impl Model {
     /// Compares a version with the previous one and updates every part of the model.
@@ -34,9 +37,9 @@ impl Model {
         live: bool,
     ) {
         self.update_ownership(slot, view, new, live);
-        let Some(record) = self.store.get(slot) else { return };
-        let (old, watch) = (Symbols::of(record), &self.watches[record.watch as usize]);
-        let (reread, kind) = (watch.reread, &self.kinds[watch.kind as usize]);
+        let Some(record) = self.world.store.get(slot) else { return };
+        let (old, watch) = (Symbols::of(record), &self.world.watches[record.watch as usize]);
+        let (reread, kind) = (watch.reread, &self.world.kinds[watch.kind as usize]);
 
         // Whether the fingerprint of the spec may change because loopwatch reads the kind in
         // another way.
@@ -44,15 +47,22 @@ impl Model {
         let (group, name) = (kind.group.clone(), kind.kind.clone());
         let reading = reading::read(&group, &name, view);
         let finalizers = Finalizers {
-            old: self.finalizers_of(slot),
+            old: self.world.finalizers_of(slot),
             new: view.finalizers.iter().map(|finalizer| finalizer.as_str().into()).collect(),
         };
-        let (symbols, conditions_kept) = self.acquire_symbols(view, &finalizers.new);
+        let (symbols, conditions_kept) = self.world.acquire_symbols(view, &finalizers.new);
 
-        let restored = if new { self.restored(slot, reading.verdict) } else { Restored::default() };
+        let restored = if new {
+            restored(&self.world, &self.findings, slot, reading.verdict)
+        } else {
+            Restored::default()
+        };
         let annotated = Annotated::read(&view.annotations);
-        let deadline = self.annotated_deadline(annotated.as_deref(), &view.key.namespace);
-        let Some(mut context) = self.context(slot) else { return };
+        let deadline = self.world.namespaces.deadline(annotated.as_deref(), &view.key.namespace);
+        let Some(mut context) = object_context::context(&mut self.world, &mut self.traces, slot)
+        else {
+            return;
+        };
         let deadline_changed =
             std::mem::replace(&mut context.annotated_deadline, deadline) != deadline;
 
@@ -72,44 +82,61 @@ impl Model {
             context.update_deadlines();
         }
 
-        self.release_symbols(old);
-        for (fits, limit) in fits.into_iter().chain([(conditions_kept, "conditions")]) {
+        self.world.release_symbols(old);
+        for (fits, limit) in fits.into_iter().chain([(conditions_kept, Limit::Conditions)]) {
             if !fits {
-                self.count_dropped(limit);
+                self.world.count_dropped(limit);
             }
         }
     }
 
     /// Updates what the model knows about the owners of an object, and who waits for them.
     fn update_ownership(&mut self, slot: Slot, view: &ObjectView, new: bool, live: bool) {
-        let old_owners = if view.owners.is_empty() { self.owner_names(slot) } else { Vec::new() };
-        let waiting = self.waiting_owners(slot);
-        let corrected = self.update_owners(slot, view) && self.owners_changed(slot, view, live);
-        self.review_owners_left(slot, waiting);
-        self.update_orphan(slot, view, new, if corrected { &[] } else { &old_owners });
-    }
-
-    /// Returns when the problems of a new object began that an earlier process had found.
-    fn restored(&self, slot: Slot, verdict: Verdict) -> Restored {
-        let Some(record) = self.store.get(slot).filter(|_| self.open_findings.has_restored())
-        else {
-            return Restored::default();
+        let old_owners = if view.owners.is_empty() {
+            orphans::owner_names(&self.world, slot)
+        } else {
+            Vec::new()
         };
-        let subject = self.subject(slot);
-        let kind = self.kind_subject(self.watches[record.watch as usize].kind);
-        let start = |code, subject| self.open_findings.restored_start(code, subject);
-        let of_object = |code| start(code, &subject).filter(|at| Some(*at) >= record.created());
+        let waiting = blocking_chains::waiting_owners(&self.world, slot);
+        let corrected = self.world.update_owners(slot, view)
+            && self.parts.ownership.owners_changed(
+                &mut self.world,
+                &mut self.findings,
+                slot,
+                view,
+                live,
+            );
+        blocking_chains::review_owners_left(&mut self.world, slot, waiting);
+        self.parts.ownership.update_orphan(
+            &mut self.world,
+            &mut self.findings,
+            slot,
+            view,
+            new,
+            if corrected { &[] } else { &old_owners },
+        );
+    }
+}
 
-        let failing = start(FindingCode::Failing, &kind).filter(|_| verdict == Verdict::Failed);
-        Restored {
-            regressed: start(FindingCode::Regressed, &subject)
-                .or(failing)
-                .filter(|at| Some(*at) >= record.created()),
-            overdue: of_object(FindingCode::Overdue),
-            unacknowledged: of_object(FindingCode::Unacknowledged),
-            not_recovered: of_object(FindingCode::NeverRecovered),
-            phase_stuck: of_object(FindingCode::PhaseStuck),
-        }
+/// Returns when the problems of a new object began that an earlier process had found.
+fn restored(world: &World, findings: &OpenFindings, slot: Slot, verdict: Verdict) -> Restored {
+    let Some(record) = world.store.get(slot).filter(|_| findings.has_restored()) else {
+        return Restored::default();
+    };
+    let subject = world.subject(slot);
+    let kind = world.kind_subject(world.watches[record.watch as usize].kind);
+    let start = |code, subject| findings.restored_start(code, subject);
+    let of_object = |code| start(code, &subject).filter(|at| Some(*at) >= record.created());
+
+    let failing = start(FindingCode::Failing, &kind).filter(|_| verdict == Verdict::Failed);
+    Restored {
+        regressed: start(FindingCode::Regressed, &subject)
+            .or(failing)
+            .filter(|at| Some(*at) >= record.created()),
+        overdue: of_object(FindingCode::Overdue),
+        unacknowledged: of_object(FindingCode::Unacknowledged),
+        not_recovered: of_object(FindingCode::NeverRecovered),
+        phase_stuck: of_object(FindingCode::PhaseStuck),
     }
 }
 
@@ -141,7 +168,7 @@ impl ObjectContext<'_> {
         symbols: Symbols,
         finalizers: &Finalizers,
         reading: &Reading,
-    ) -> [(bool, &'static str); 4] {
+    ) -> [(bool, Limit); 4] {
         if update.spec_changed {
             self.clear_history();
         }
@@ -171,10 +198,10 @@ impl ObjectContext<'_> {
         }
 
         [
-            (phase_fits, "phases"),
-            (conditions_fit, "condition_types"),
-            (finalizers_fit, "finalizers"),
-            (!self.history_denied, "histories"),
+            (phase_fits, Limit::Phases),
+            (conditions_fit, Limit::ConditionTypes),
+            (finalizers_fit, Limit::Finalizers),
+            (!self.history_denied, Limit::Histories),
         ]
     }
 

@@ -4,8 +4,11 @@
 //!
 //! This file is the tour of one version; the parts are listed in the order in which it passes them.
 
-use crate::finding::Subject;
 use crate::model::Model;
+use crate::model::convergence::{silent_status, workloads};
+use crate::model::references::cross_namespace;
+use crate::model::steps::lifetime;
+use crate::model::visibility::lists;
 use crate::model::world::store::{self, Slot};
 use crate::observation::{ObjectKey, ObjectView};
 use crate::snapshot::Outcome;
@@ -20,13 +23,11 @@ enum Known {
     Settled,
 }
 
-// === impl Model ===
-
 impl Model {
     /// Handles a version of an object from a list, or from a watch event if `live`.
     pub(crate) fn object_seen(&mut self, watch: u16, mut view: ObjectView, live: bool) {
         if live {
-            self.version_reached(watch, &view.version, true);
+            lists::version_reached(&mut self.world, &mut self.findings, watch, &view.version, true);
         }
 
         let version = store::version_number(&view.version);
@@ -35,7 +36,7 @@ impl Model {
             Known::Earlier(slot) => Some(slot),
             Known::Nothing => None,
         };
-        if self.kind_of(watch).generation_is_unreliable() {
+        if self.world.kind_of(watch).generation_is_unreliable() {
             // Each status write increments the generation, so the observed generation is always
             // behind.
             view.observed_generation = None;
@@ -43,41 +44,65 @@ impl Model {
         }
 
         let new = known.is_none();
-        let reread = self.watches[watch as usize].reread;
-        let comes_into_sight = new && !(live && self.is_new_object(watch, &view));
-        let Some(slot) = known.or_else(|| self.insert_object(watch, &view)) else { return };
-
-        self.review_owners(slot);
-        let same_spec =
-            !new && self.store.get(slot).is_some_and(|record| record.spec_hash == view.hashes.spec);
-        if !same_spec || reread {
-            self.update_crossings(slot, &view, !comes_into_sight && !reread);
-            self.update_references(slot, &view, !comes_into_sight && live);
+        let reread = self.world.watches[watch as usize].reread;
+        let comes_into_sight =
+            new && !(live && cross_namespace::is_new_object(&self.world, watch, &view));
+        let known_or_new = known.or_else(|| lifetime::insert_object(&mut self.world, watch, &view));
+        let Some(slot) = known_or_new else { return };
+        if new {
+            self.parts.ownership.review_logically_owned(&mut self.world, slot);
         }
 
-        self.note_writer(slot, &view);
-        self.update_soft_deletion(slot, &view);
-        self.update_configuration(slot, &view);
+        workloads::review_owners(&mut self.world, slot);
+        let same_spec = !new
+            && self
+                .world
+                .store
+                .get(slot)
+                .is_some_and(|record| record.spec_hash == view.hashes.spec);
+        if !same_spec || reread {
+            self.parts.cross_namespace.update_crossings(
+                &mut self.world,
+                slot,
+                &view,
+                !comes_into_sight && !reread,
+            );
+            self.parts.references.update_references(
+                &mut self.world,
+                slot,
+                &view,
+                !comes_into_sight && live,
+            );
+        }
+
+        self.parts.references.note_writer(&mut self.world, slot, &view);
+        self.parts.soft_deletions.update_soft_deletion(
+            &mut self.world,
+            &mut self.findings,
+            slot,
+            &view,
+        );
+        self.parts.configuration.update_configuration(&mut self.world, slot, &view);
         self.update_object(slot, &view, version, new, live);
 
         if live {
-            self.expect_statuses(watch);
+            silent_status::expect_statuses(&mut self.world, &mut self.traces, watch);
         }
 
         self.review_object(slot);
-        self.trace_version(slot, &view);
-        self.review_owners(slot);
-        self.operator_shows_life();
+        self.traces.trace_version(&mut self.world, slot, &view);
+        workloads::review_owners(&mut self.world, slot);
+        self.parts.operator.operator_shows_life(&mut self.world);
     }
 
     /// Finds what the model knows about an object of which it gets a version, and marks it as part
     /// of the current list. An object that somebody recreated replaces the earlier one.
     fn recognize(&mut self, watch: u16, view: &ObjectView, version: u64, live: bool) -> Known {
-        let Some(slot) = self.store.find(watch, &view.key.namespace, &view.key.name) else {
+        let Some(slot) = self.world.store.find(watch, &view.key.namespace, &view.key.name) else {
             return Known::Nothing;
         };
-        let watch_state = &mut self.watches[watch as usize];
-        let Some(record) = self.store.get_mut(slot) else { return Known::Nothing };
+        let watch_state = &mut self.world.watches[watch as usize];
+        let Some(record) = self.world.store.get_mut(slot) else { return Known::Nothing };
         let is_later = (view.created, view.generation) > (record.created(), record.generation);
 
         if live && record.is_newer_than(version) && !is_later {
@@ -101,30 +126,15 @@ impl Model {
 
     /// Handles the deletion of an object, which a watch event of this version shows.
     pub(crate) fn object_deleted(&mut self, watch: u16, key: &ObjectKey, version: &str) {
-        self.version_reached(watch, version, true);
-        self.watches[watch as usize].include(key);
+        lists::version_reached(&mut self.world, &mut self.findings, watch, version, true);
+        self.world.watches[watch as usize].include(key);
 
-        let known = self.store.find(watch, &key.namespace, &key.name);
+        let known = self.world.store.find(watch, &key.namespace, &key.name);
         let version = store::version_number(version);
-        if let Some(slot) =
-            known.filter(|slot| !self.store.get(*slot).is_some_and(|r| r.is_newer_than(version)))
+        if let Some(slot) = known
+            .filter(|slot| !self.world.store.get(*slot).is_some_and(|r| r.is_newer_than(version)))
         {
             self.remove_object(slot, Outcome::Deleted);
         }
-    }
-
-    /// Returns the object as the subject of a finding.
-    pub(crate) fn subject(&self, slot: Slot) -> Subject {
-        let (group, kind, namespace, name) =
-            self.store.get(slot).map_or_else(Default::default, |record| {
-                let kind = self.kind_of(record.watch);
-                (
-                    kind.group.to_string(),
-                    kind.kind.to_string(),
-                    record.namespace.to_string(),
-                    record.name.to_string(),
-                )
-            });
-        Subject::Object { group, kind, namespace, name }
     }
 }

@@ -1,30 +1,21 @@
 //! Objects that a source could not read and therefore skipped.
 
-use crate::model::Model;
+use crate::model::world::World;
 use crate::model::world::kinds::Watch;
+use crate::model::world::limits::Limit;
 use crate::observation::{Cause, SourceId};
 
-/// The name of the limit on the size of one object, in `loopwatch_dropped_total`.
-pub(crate) const OBJECT_BYTES: &str = "object_bytes";
-/// The name under which other unreadable objects count there.
-pub(crate) const UNREADABLE_OBJECTS: &str = "unreadable_objects";
+/// Counts a skipped object. Audits of its watch then tolerate a difference.
+pub(crate) fn object_skipped(world: &mut World, source: &SourceId, cause: Cause) {
+    world.count_dropped(match cause {
+        Cause::TooLarge => Limit::ObjectBytes,
+        _ => Limit::UnreadableObjects,
+    });
+    let SourceId::Watch(id) = source else { return };
+    let Some(number) = world.find_watch(id) else { return };
+    let watch = &mut world.watches[number as usize];
 
-// === impl Model ===
-
-impl Model {
-    /// Counts a skipped object. Audits of its watch then tolerate a difference.
-    pub(crate) fn object_skipped(&mut self, source: &SourceId, cause: Cause) {
-        self.count_dropped(if cause == Cause::TooLarge {
-            OBJECT_BYTES
-        } else {
-            UNREADABLE_OBJECTS
-        });
-        let SourceId::Watch(id) = source else { return };
-        let Some(number) = self.find_watch(id) else { return };
-        let watch = &mut self.watches[number as usize];
-
-        watch.skipped = watch.skipped.saturating_add(1);
-    }
+    watch.skipped = watch.skipped.saturating_add(1);
 }
 
 // === impl Watch ===

@@ -1,4 +1,4 @@
-//! Reads of single objects that the model asks the sources for, and their answers.
+//! Lookups of single objects that the model asks the sources for, and their answers.
 //!
 //! A detector that needs to know whether an object exists asks here. The first time, it gets no
 //! answer; when the answer arrives, the model reviews the object that the detector looked at. A
@@ -8,8 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::model::Model;
+use crate::model::world::World;
 use crate::model::world::data_writes::DataWrite;
+use crate::model::world::limits::{Limit, MAX_LOOKUPS};
 use crate::model::world::store::{self, Slot};
 use crate::model::world::timers::Timer;
 use crate::observation::{Answer, Cause, Dependent, ObjectAddress, ObjectView, Probe, WatchId};
@@ -17,7 +18,7 @@ use crate::time::{Span, Timestamp};
 
 /// All reads.
 #[derive(Debug, Default)]
-pub(crate) struct Reads {
+pub(crate) struct Lookups {
     known: BTreeMap<Probe, Read>,
     /// Probes that the sources have not taken yet, in the order in which they should.
     queue: BTreeSet<(Urgency, u64, Probe)>,
@@ -87,18 +88,15 @@ struct Read {
 /// The time after which the model asks again if there is no answer.
 pub(crate) const ASK_AGAIN: Span = Span::mins(1);
 
-/// The maximum number of addresses with an answer or a question.
-pub(crate) const MAX_READS: usize = 20_000;
-
 /// The maximum number of objects that wait for one answer.
 const MAX_WAITING: usize = 1_000;
 
 /// The shortest time between two reads of each urgency.
 const EVERY: [Span; 2] = [Span(100), Span::secs(1)];
 
-// === impl Reads ===
+// === impl Lookups ===
 
-impl Reads {
+impl Lookups {
     /// Forgets answers from before `before` that nobody waits for, and questions that a source took
     /// before then and never answered.
     fn forget(&mut self, before: Timestamp) {
@@ -146,7 +144,7 @@ impl Reads {
     }
 
     /// Removes and returns all addresses to read, whatever the time.
-    fn take_all(&mut self) -> Vec<Probe> {
+    pub(crate) fn take_all(&mut self) -> Vec<Probe> {
         std::mem::take(&mut self.queue).into_iter().map(|(.., probe)| probe).collect()
     }
 
@@ -155,6 +153,12 @@ impl Reads {
         let first = self.queue.first().map(|(urgency, ..)| self.next[*urgency as usize]);
         let last = self.queue.last().map(|(urgency, ..)| self.next[*urgency as usize]);
         first.into_iter().chain(last).min()
+    }
+
+    /// Returns the number of reads of objects in doubt that have no answer yet.
+    pub(crate) fn in_doubt(&self) -> usize {
+        let is_in_doubt = |read: &&Read| matches!(read.asked, Some((_, Urgency::Doubt, _)));
+        self.known.values().filter(is_in_doubt).count()
     }
 
     /// Moves all instants to the new setting of the clock.
@@ -169,9 +173,7 @@ impl Reads {
     }
 }
 
-// === impl Model ===
-
-impl Model {
+impl World {
     /// Returns what a read of `address` at `not_before` or later has shown. If there was none, asks
     /// for one; `slot` is reviewed when the answer arrives.
     pub(crate) fn existence(
@@ -183,7 +185,7 @@ impl Model {
     ) -> Option<Existence> {
         let probe = Probe::Read(address.clone());
         let existence = self.answer(slot, &probe, not_before, urgency);
-        if let Some(read) = self.reads.known.get_mut(&probe) {
+        if let Some(read) = self.lookups.known.get_mut(&probe) {
             read.kept = true;
         }
 
@@ -198,7 +200,7 @@ impl Model {
         address: &ObjectAddress,
         not_before: Timestamp,
     ) -> Option<Existence> {
-        self.reads.forget_brief(self.now.shifted(-ASK_AGAIN.0));
+        self.lookups.forget_brief(self.now.shifted(-ASK_AGAIN.0));
         self.answer(slot, &Probe::Read(address.clone()), not_before, Urgency::Check)
     }
 
@@ -211,7 +213,7 @@ impl Model {
         uid: u128,
         not_before: Timestamp,
     ) -> Option<Existence> {
-        self.reads.forget_brief(self.now.shifted(-ASK_AGAIN.0));
+        self.lookups.forget_brief(self.now.shifted(-ASK_AGAIN.0));
         let probe = Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) };
         self.answer(slot, &probe, not_before, Urgency::Check)
     }
@@ -223,7 +225,7 @@ impl Model {
         not_before: Timestamp,
         urgency: Urgency,
     ) -> Option<Existence> {
-        let answer = self.reads.known.get(probe).and_then(|read| read.answer.as_ref());
+        let answer = self.lookups.known.get(probe).and_then(|read| read.answer.as_ref());
         if let Some((_, existence)) = answer.filter(|(at, _)| *at >= not_before) {
             return Some(existence.clone());
         }
@@ -243,12 +245,12 @@ impl Model {
         not_before: Timestamp,
     ) -> Option<Arc<Vec<Dependent>>> {
         let probe = Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) };
-        let answer = self.reads.known.get(&probe).and_then(|read| read.answer.clone());
+        let answer = self.lookups.known.get(&probe).and_then(|read| read.answer.clone());
         if answer.as_ref().is_none_or(|(at, _)| *at < not_before) {
             self.ask(slot, probe.clone(), Urgency::Doubt);
         }
 
-        if let Some(read) = self.reads.known.get_mut(&probe) {
+        if let Some(read) = self.lookups.known.get_mut(&probe) {
             read.kept = true;
         }
 
@@ -260,14 +262,14 @@ impl Model {
 
     fn ask(&mut self, slot: Slot, probe: Probe, urgency: Urgency) {
         let now = self.now;
-        if !self.reads.known.contains_key(&probe) && self.reads.known.len() >= MAX_READS {
-            self.reads.forget(now.shifted(-ASK_AGAIN.0));
-            if self.reads.known.len() >= MAX_READS {
-                return self.count_dropped("reads");
+        if !self.lookups.known.contains_key(&probe) && self.lookups.known.len() >= MAX_LOOKUPS {
+            self.lookups.forget(now.shifted(-ASK_AGAIN.0));
+            if self.lookups.known.len() >= MAX_LOOKUPS {
+                return self.count_dropped(Limit::Lookups);
             }
         }
 
-        let read = self.reads.known.entry(probe.clone()).or_default();
+        let read = self.lookups.known.entry(probe.clone()).or_default();
         if read.waiting.len() < MAX_WAITING {
             read.waiting.insert(slot);
         }
@@ -277,16 +279,16 @@ impl Model {
         let is_asked = read.asked.is_some_and(|(at, asked, number)| {
             let is_recent = now < at.after(ASK_AGAIN);
             asked <= urgency
-                && (is_recent || self.reads.queue.contains(&(asked, number, probe.clone())))
+                && (is_recent || self.lookups.queue.contains(&(asked, number, probe.clone())))
         });
         if !is_asked {
             if let Some((_, asked, number)) = read.asked {
-                self.reads.queue.remove(&(asked, number, probe.clone()));
+                self.lookups.queue.remove(&(asked, number, probe.clone()));
             }
 
-            self.reads.last += 1;
-            read.asked = Some((now, urgency, self.reads.last));
-            self.reads.queue.insert((urgency, self.reads.last, probe));
+            self.lookups.last += 1;
+            read.asked = Some((now, urgency, self.lookups.last));
+            self.lookups.queue.insert((urgency, self.lookups.last, probe));
             self.set_reads_timer();
         }
     }
@@ -305,22 +307,22 @@ impl Model {
         };
 
         // A recording may contain answers to questions that this model did not ask.
-        let Some(read) = self.reads.known.get_mut(probe) else { return };
+        let Some(read) = self.lookups.known.get_mut(probe) else { return };
         if let Some((_, urgency, number)) = read.asked.take() {
-            self.reads.queue.remove(&(urgency, number, probe.clone()));
+            self.lookups.queue.remove(&(urgency, number, probe.clone()));
         }
 
         read.answer = Some((self.now, existence));
-        self.reviews.objects.append(&mut read.waiting);
+        self.agenda.objects.append(&mut read.waiting);
         if !read.kept {
-            self.reads.brief.push_back((self.now, probe.clone()));
+            self.lookups.brief.push_back((self.now, probe.clone()));
         }
     }
 
     /// Removes and returns the reads that the sources should make now, and sets the timer of the
     /// next one.
     pub(crate) fn take_reads(&mut self) -> Vec<Probe> {
-        let taken = self.reads.take(self.now);
+        let taken = self.lookups.take(self.now);
         self.set_reads_timer();
         taken
     }
@@ -328,7 +330,7 @@ impl Model {
     /// Returns whether the last read has shown that an object does not exist, or that another one
     /// has its name.
     pub(crate) fn is_known_absent(&self, address: &ObjectAddress, uid: u128) -> bool {
-        let read = self.reads.known.get(&Probe::Read(address.clone()));
+        let read = self.lookups.known.get(&Probe::Read(address.clone()));
         match read.and_then(|read| read.answer.as_ref()) {
             Some((_, Existence::Absent)) => true,
             Some((_, Existence::Exists(object))) => object.uid != uid,
@@ -343,7 +345,7 @@ impl Model {
         uid: u128,
     ) -> Option<Arc<Vec<Dependent>>> {
         let read = self
-            .reads
+            .lookups
             .known
             .get(&Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) });
         match read.and_then(|read| read.answer.as_ref()) {
@@ -352,31 +354,15 @@ impl Model {
         }
     }
 
-    /// Removes and returns all probes, without a limit on their rate. For sources to which an
-    /// answer costs nothing, such as a dump.
-    pub fn all_probes(&mut self) -> Vec<Probe> {
-        let mut probes = self.probes();
-        probes.extend(self.reads.take_all());
-        self.set_reads_timer();
-        probes
-    }
-
-    /// Returns the number of reads of objects in doubt that have no answer yet.
-    #[must_use]
-    pub fn reads_in_doubt(&self) -> usize {
-        let is_in_doubt = |read: &&Read| matches!(read.asked, Some((_, Urgency::Doubt, _)));
-        self.reads.known.values().filter(is_in_doubt).count()
-    }
-
-    fn set_reads_timer(&mut self) {
-        let due = self.reads.next().filter(|due| *due > self.now);
-        let old = std::mem::replace(&mut self.reads.due, due);
-        self.timers.set(Timer::Reads, old, due);
+    pub(crate) fn set_reads_timer(&mut self) {
+        let due = self.lookups.next().filter(|due| *due > self.now);
+        let old = std::mem::replace(&mut self.lookups.due, due);
+        self.agenda.timers.set(Timer::Lookups, old, due);
     }
 
     /// Handles the timer: the caller takes the probes after this step.
     pub(crate) fn reads_due(&mut self) {
-        self.reads.due = None;
+        self.lookups.due = None;
     }
 }
 
@@ -413,62 +399,58 @@ mod tests {
         ObjectAddress { group, kind, namespace, name: number.to_string() }
     }
 
-    fn doubt(model: &mut Model, number: usize) {
-        assert_eq!(model.existence(Slot::MAX, &address(number), model.now, Urgency::Doubt), None);
+    fn world_at(now: Timestamp) -> World {
+        World { now, ..World::new(Settings::default()) }
+    }
+
+    fn doubt(world: &mut World, number: usize) {
+        assert_eq!(world.existence(Slot::MAX, &address(number), world.now, Urgency::Doubt), None);
     }
 
     #[test]
     fn a_probe_that_is_asked_for_again_keeps_its_place_in_the_queue() {
-        let mut model = Model::new(Settings::default());
-        model.apply(START, Observation::Tick);
-        (0..3).for_each(|number| doubt(&mut model, number));
-        model.apply(at(61), Observation::Tick);
-        doubt(&mut model, 0);
+        let mut world = world_at(START);
+        (0..3).for_each(|number| doubt(&mut world, number));
+        world.now = at(61);
+        doubt(&mut world, 0);
 
-        assert_eq!(model.take_reads(), [Probe::Read(address(0))]);
+        assert_eq!(world.take_reads(), [Probe::Read(address(0))]);
 
         // A source that took it and did not answer is asked again, after the others.
-        model.apply(at(130), Observation::Tick);
-        doubt(&mut model, 0);
+        world.now = at(130);
+        doubt(&mut world, 0);
 
-        assert_eq!(model.reads.take_all(), [1, 2, 0].map(|number| Probe::Read(address(number))));
+        assert_eq!(world.lookups.take_all(), [1, 2, 0].map(|number| Probe::Read(address(number))));
     }
 
     #[test]
     fn dependents_of_objects_in_doubt_are_not_forgotten_after_a_minute() {
-        let mut model = Model::new(Settings::default());
-        model.apply(START, Observation::Tick);
+        let mut world = world_at(START);
 
         let owner = address(0);
-        assert_eq!(model.dependents(Slot::MAX, &owner, 7, START), None);
+        assert_eq!(world.dependents(Slot::MAX, &owner, 7, START), None);
 
-        let [probe] = model.take_reads().try_into().expect("one probe");
-        model.apply(
-            START,
-            Observation::Answered {
-                probe,
-                answer: Answer::Dependents { found: vec![], complete: true },
-            },
-        );
+        let [probe] = world.take_reads().try_into().expect("one probe");
+        let answer = Answer::Dependents { found: vec![], complete: true };
+        world.read_answered(&probe, &answer);
 
         // Another detector asks something else.
-        model.apply(at(120), Observation::Tick);
-        assert_eq!(model.brief_existence(Slot::MAX, &address(1), at(120)), None);
-        assert!(model.dependents(Slot::MAX, &owner, 7, START).is_some());
-        assert_eq!(model.reads.take_all(), [Probe::Read(address(1))]);
+        world.now = at(120);
+        assert_eq!(world.brief_existence(Slot::MAX, &address(1), at(120)), None);
+        assert!(world.dependents(Slot::MAX, &owner, 7, START).is_some());
+        assert_eq!(world.lookups.take_all(), [Probe::Read(address(1))]);
     }
 
     #[test]
     fn probes_that_a_source_never_answers_make_room_for_others() {
-        let mut model = Model::new(Settings::default());
-        model.apply(START, Observation::Tick);
-        (0..MAX_READS).for_each(|number| doubt(&mut model, number));
+        let mut world = world_at(START);
+        (0..MAX_LOOKUPS).for_each(|number| doubt(&mut world, number));
 
-        assert_eq!(model.reads.take_all().len(), MAX_READS);
+        assert_eq!(world.lookups.take_all().len(), MAX_LOOKUPS);
 
-        model.apply(at(61), Observation::Tick);
-        doubt(&mut model, MAX_READS);
+        world.now = at(61);
+        doubt(&mut world, MAX_LOOKUPS);
 
-        assert_eq!(model.reads.take_all(), [Probe::Read(address(MAX_READS))]);
+        assert_eq!(world.lookups.take_all(), [Probe::Read(address(MAX_LOOKUPS))]);
     }
 }

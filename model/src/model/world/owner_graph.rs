@@ -5,11 +5,11 @@
 //! too.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-
-use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher as _;
 
-use crate::model::Model;
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use crate::model::world::World;
 use crate::model::world::intern::Symbol;
 use crate::model::world::store::{self, Flag, Record, Slot, Store};
 use crate::observation::{ObjectAddress, ObjectView, OwnerReference};
@@ -34,7 +34,7 @@ const _: () = assert!(size_of::<Owner>() <= 32, "an edge has grown past its budg
 
 /// The indexes of the graph.
 #[derive(Debug, Default)]
-pub(crate) struct Graph {
+pub(crate) struct OwnerGraph {
     by_uid: HashTable<Slot>,
     hasher: DefaultHashBuilder,
     /// Fingerprints of owners' UIDs, with the slots of their children.
@@ -79,9 +79,9 @@ const fn fingerprint(uid: u128) -> u64 {
     high ^ low
 }
 
-// === impl Graph ===
+// === impl OwnerGraph ===
 
-impl Graph {
+impl OwnerGraph {
     fn insert(&mut self, store: &Store, slot: Slot, uid: u128) {
         let Self { by_uid, hasher, .. } = self;
         let uid_of = |slot: &Slot| store.get(*slot).map_or(0, |record| record.uid);
@@ -130,9 +130,7 @@ impl Departed {
     }
 }
 
-// === impl Model ===
-
-impl Model {
+impl World {
     /// Returns the object with this UID.
     pub(crate) fn find_uid(&self, uid: u128) -> Option<Slot> {
         self.graph.find(&self.store, uid)
@@ -163,7 +161,7 @@ impl Model {
 
     /// Returns the group and the kind of an owner.
     pub(crate) fn owner_kind(&self, owner: &Owner) -> (&str, &str) {
-        let text: &str = self.texts.get(owner.kind);
+        let text: &str = self.shared.texts.get(owner.kind);
         text.split_once('/').unwrap_or(("", text))
     }
 
@@ -185,7 +183,6 @@ impl Model {
 
     /// Adds a new object to the graph. Its children are reviewed, because they have an owner now.
     pub(crate) fn add_to_graph(&mut self, slot: Slot) {
-        self.review_logically_owned(slot);
         let Some(uid) =
             self.store.get(slot).map(|record| record.uid).filter(|uid| *uid != store::NO_UID)
         else {
@@ -194,7 +191,7 @@ impl Model {
 
         self.graph.insert(&self.store, slot, uid);
         let children: Vec<Slot> = self.children_of(uid).collect();
-        self.reviews.objects.extend(children);
+        self.agenda.objects.extend(children);
     }
 
     /// Removes an object from the graph. Its children are reviewed. `gone` tells that the object
@@ -221,7 +218,7 @@ impl Model {
             self.graph.departed.add(self.now, uid);
         }
 
-        self.reviews.objects.extend(children);
+        self.agenda.objects.extend(children);
     }
 
     /// Replaces the owners of an object. Returns whether they have changed.
@@ -236,7 +233,7 @@ impl Model {
             let kind = kind_text(new);
             old.uid() == store::uid_number(&new.uid)
                 && self.owner_name(old) == new.name
-                && **self.texts.get(old.kind) == *kind
+                && **self.shared.texts.get(old.kind) == *kind
                 && old.blocks_deletion == new.blocks_deletion
         };
 
@@ -264,7 +261,8 @@ impl Model {
     fn is_known(&self, uid: u128, kind: Symbol, name: &str) -> bool {
         let known = self.find_uid(uid).and_then(|slot| self.store.get(slot));
         known.is_some_and(|record| {
-            *record.name == *name && self.kind_of(record.watch).name() == **self.texts.get(kind)
+            *record.name == *name
+                && self.kind_of(record.watch).name() == **self.shared.texts.get(kind)
         })
     }
 
@@ -275,7 +273,7 @@ impl Model {
 
         let old = std::mem::replace(&mut record.owners, owners);
         for owner in old.iter().flatten() {
-            self.texts.release(owner.kind);
+            self.shared.texts.release(owner.kind);
             self.graph.children.remove(&(fingerprint(owner.uid()), slot));
         }
 

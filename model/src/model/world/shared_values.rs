@@ -3,16 +3,26 @@
 
 use std::sync::Arc;
 
-use crate::model::Model;
 use crate::model::convergence::transitions::condition_set;
 use crate::model::status::reading;
-use crate::model::world::intern::{ConditionSet, Symbol};
+use crate::model::world::World;
+use crate::model::world::intern::{ConditionSet, Interner, Symbol};
 use crate::model::world::kinds::OTHER;
+use crate::model::world::limits::{Limit, MAX_INTERNED};
 use crate::model::world::store::{Record, Slot};
 use crate::observation::ObjectView;
 
-/// The maximum number of top-level conditions of one object that are kept.
-pub(crate) const MAX_CONDITIONS: usize = 32;
+pub(crate) use crate::model::world::limits::MAX_CONDITIONS;
+
+/// The texts and lists that objects share.
+#[derive(Debug)]
+pub(crate) struct SharedValues {
+    pub(crate) texts: Interner<str>,
+    pub(crate) condition_sets: Interner<ConditionSet>,
+    pub(crate) finalizer_sets: Interner<[Arc<str>]>,
+    /// Stands for the finalizer sets that do not fit.
+    other_finalizers: Symbol,
+}
 
 /// The symbols of one version of an object.
 #[derive(Clone, Copy)]
@@ -22,9 +32,20 @@ pub(crate) struct Symbols {
     pub(crate) finalizers: Symbol,
 }
 
-// === impl Model ===
+impl SharedValues {
+    pub(crate) fn new() -> Self {
+        let mut finalizer_sets: Interner<[Arc<str>]> = Interner::new(MAX_INTERNED, Arc::new([]));
+        let other = finalizer_sets.acquire([Arc::from(OTHER)].as_slice());
+        Self {
+            texts: Interner::new(MAX_INTERNED, "".into()),
+            condition_sets: Interner::new(MAX_INTERNED, Arc::new([])),
+            finalizer_sets,
+            other_finalizers: other.unwrap_or_default(),
+        }
+    }
+}
 
-impl Model {
+impl World {
     /// Acquires the symbols of a version. The second value is `false` if the version has more than
     /// [`MAX_CONDITIONS`].
     pub(crate) fn acquire_symbols(
@@ -43,30 +64,33 @@ impl Model {
 
     /// Drops the references that [`Model::acquire_symbols`] has added.
     pub(crate) fn release_symbols(&mut self, symbols: Symbols) {
-        self.texts.release(symbols.phase);
-        self.condition_sets.release(symbols.conditions);
-        self.finalizer_sets.release(symbols.finalizers);
+        self.shared.texts.release(symbols.phase);
+        self.shared.condition_sets.release(symbols.conditions);
+        self.shared.finalizer_sets.release(symbols.finalizers);
     }
 
     pub(crate) fn acquire_text(&mut self, text: &str) -> Symbol {
-        self.texts.acquire(text).unwrap_or_else(|empty| {
-            self.count_dropped("texts");
+        self.shared.texts.acquire(text).unwrap_or_else(|empty| {
+            self.count_dropped(Limit::Texts);
             empty
         })
     }
 
     fn acquire_conditions(&mut self, conditions: &ConditionSet) -> Symbol {
-        self.condition_sets.acquire(conditions).unwrap_or_else(|empty| {
-            self.count_dropped("condition_shapes");
+        self.shared.condition_sets.acquire(conditions).unwrap_or_else(|empty| {
+            self.count_dropped(Limit::ConditionSets);
             empty
         })
     }
 
     /// Returns the symbol of a finalizer set. A set that does not fit must not read as empty.
     fn acquire_finalizers(&mut self, finalizers: &[Arc<str>]) -> Symbol {
-        self.finalizer_sets.acquire(finalizers).unwrap_or_else(|_| {
-            self.count_dropped("finalizer_sets");
-            self.finalizer_sets.acquire(&[Arc::from(OTHER)]).unwrap_or(self.other_finalizers)
+        self.shared.finalizer_sets.acquire(finalizers).unwrap_or_else(|_| {
+            self.count_dropped(Limit::FinalizerSets);
+            self.shared
+                .finalizer_sets
+                .acquire(&[Arc::from(OTHER)])
+                .unwrap_or(self.shared.other_finalizers)
         })
     }
 
@@ -77,8 +101,8 @@ impl Model {
             Some(deletion) => {
                 deletion.actors.iter().map(|(finalizer, _)| finalizer.clone()).collect()
             }
-            None if record.finalizers == self.other_finalizers => Vec::new(),
-            None => self.finalizer_sets.get(record.finalizers).to_vec(),
+            None if record.finalizers == self.shared.other_finalizers => Vec::new(),
+            None => self.shared.finalizer_sets.get(record.finalizers).to_vec(),
         }
     }
 }

@@ -19,17 +19,17 @@ pub(crate) enum Timer {
     /// The next closing of a held finding.
     Findings,
     /// The next decision about owner references in doubt.
-    Links,
+    UnverifiedOwners,
     /// The next closing of a finding about an owner reference.
-    Hazards,
+    BadOwners,
     /// The time at which the sources may make the next read of an object.
-    Reads,
+    Lookups,
     /// The next lookup of the target of a reference.
     References,
     /// The next review of the namespaces and definitions that are being deleted.
-    Containers,
+    TerminatingScopes,
     /// The next check of the Pods of a workload.
-    Configurations,
+    Configuration,
     /// The next review of the operator.
     Operator,
 }

@@ -2,7 +2,7 @@
 
 use crate::model::convergence::object_context::ObjectContext;
 use crate::model::status::reading::Verdict;
-use crate::model::visibility::sight::Sight;
+use crate::model::world::sight::Sight;
 use crate::model::world::store::{Flag, Obligation};
 use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};

@@ -3,7 +3,7 @@
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::convergence::writers::status_writer;
 use crate::model::status::reading::{Acknowledged, Verdict};
-use crate::model::visibility::sight::Sight;
+use crate::model::world::sight::Sight;
 use crate::model::world::store::Unconverged;
 use crate::time::Timestamp;
 

@@ -6,7 +6,7 @@ use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::convergence::obligations::Opening;
 use crate::model::convergence::writers::status_write;
 use crate::model::status::reading::Verdict;
-use crate::model::visibility::sight::Sight;
+use crate::model::world::sight::Sight;
 use crate::model::world::store::{Flag, Unconverged};
 use crate::time::{Span, Timestamp};
 

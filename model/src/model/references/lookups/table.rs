@@ -9,12 +9,12 @@ use crate::model::world::intern::Symbol;
 use crate::model::world::store::Slot;
 use crate::time::{Span, Timestamp};
 
+pub(crate) use crate::model::world::limits::MAX_OUTPUTS;
+
 /// The shortest time between two steps, of which each may ask for one read.
 pub(super) const STEP: Span = Span::secs(1);
 /// The time in which every reference is looked up once.
 const ROUND: Span = Span::mins(10);
-/// The maximum number of kinds and fields that are known to name what the operator creates.
-pub(crate) const MAX_OUTPUTS: usize = 1_000;
 /// The maximum number of references that one step looks up.
 pub(super) const MAX_STEP: usize = 256;
 
@@ -38,7 +38,7 @@ pub(crate) struct References {
     /// The reference that the round looks up next.
     cursor: Index,
     /// The number of references that wait for the round to look them up for the first time.
-    pub(super) unchecked: usize,
+    pub(crate) unchecked: usize,
     /// When the round looks up the next one.
     pub(super) round_due: Timestamp,
     /// Whether the round comes before the queue in the next step.
@@ -209,7 +209,7 @@ impl References {
     }
 
     /// Returns the next reference of the round; only unchecked ones while there are any.
-    pub(super) fn take_round(&mut self) -> Option<Index> {
+    pub(crate) fn take_round(&mut self) -> Option<Index> {
         let end = self.end();
         for _ in 0..end {
             let index = if self.cursor < end { self.cursor } else { 0 };

@@ -1,11 +1,11 @@
-//! Reads counts: replicas, nodes, members.
+//! Lookups counts: replicas, nodes, members.
 
 use crate::model::status::reading::facts::{StatusFact, status_facts};
 use crate::model::status::reading::signals::{Signal, worst};
 use crate::model::status::reading::{Reason, Verdict};
 use crate::observation::{FactValue, ObjectView};
 
-/// Reads counts of replicas.
+/// Lookups counts of replicas.
 ///
 /// With `other_signals`, a missing count of ready replicas does not mean that none is ready.
 pub(super) fn read(object: &ObjectView, other_signals: bool) -> Option<Signal> {
@@ -94,7 +94,7 @@ fn replicas(object: &ObjectView, other_signals: bool) -> Option<Signal> {
     }
 }
 
-/// Reads pairs of counts: `members` and `readyMembers`, `instances[0].replicas` and
+/// Lookups pairs of counts: `members` and `readyMembers`, `instances[0].replicas` and
 /// `instances[0].readyReplicas`.
 pub(super) fn pairs(
     object: &ObjectView,
@@ -120,7 +120,7 @@ pub(super) fn pairs(
     }))
 }
 
-/// Reads a count that is written as text: `statusReplicas: 1/3`.
+/// Lookups a count that is written as text: `statusReplicas: 1/3`.
 fn ratio(object: &ObjectView) -> Option<Signal> {
     worst(status_facts(object).filter(|fact| fact.depth <= 2 && !fact.listed).map(|fact| {
         let FactValue::Text(text) = fact.value else { return None };

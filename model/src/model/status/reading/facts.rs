@@ -1,4 +1,4 @@
-//! Reads phases, flags, counts and error texts of a status.
+//! Lookups phases, flags, counts and error texts of a status.
 
 use crate::model::status::reading::profiles::Profile;
 use crate::model::status::reading::senses::Sense;
@@ -70,7 +70,7 @@ const FLAG_KEYS: &[&str] = &[
     "provisioned",
 ];
 
-/// Reads the phases of an object.
+/// Lookups the phases of an object.
 ///
 /// If its conditions are `summarized`, only the object's own phase and health are read.
 pub(super) fn phases(
@@ -177,7 +177,7 @@ fn is_stage_done(object: &ObjectView, fact: &StatusFact<'_>) -> bool {
     }
 }
 
-/// Reads one phase.
+/// Lookups one phase.
 pub(super) fn phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {
     let text = match fact.value {
         FactValue::Text(text) => text.clone(),
@@ -207,7 +207,7 @@ pub(super) fn phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> 
     Some(Signal::new(verdict, reason, format!("{}={text}", fact.path)))
 }
 
-/// Reads a phase with the sense [`Sense::Lacking`]: the object is either broken or not ready yet.
+/// Lookups a phase with the sense [`Sense::Lacking`]: the object is either broken or not ready yet.
 fn read_lacking(text: &str) -> (Verdict, Reason) {
     let words = Words::of(text);
     let broken = ["unavailable", "offline", "down", "missing", "disconnected"]
@@ -221,7 +221,7 @@ fn read_lacking(text: &str) -> (Verdict, Reason) {
     }
 }
 
-/// Reads flags of the object: `status.ready: false`.
+/// Lookups flags of the object: `status.ready: false`.
 pub(super) fn flags(object: &ObjectView) -> Option<Signal> {
     let has_message = object
         .fact("status.message")
@@ -247,14 +247,14 @@ pub(super) fn flags(object: &ObjectView) -> Option<Signal> {
     }))
 }
 
-/// Reads flags of parts, in lists: while one is false, the object is not complete.
+/// Lookups flags of parts, in lists: while one is false, the object is not complete.
 pub(super) fn flags_of_parts(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object)
         .find(|fact| fact.listed && fact.is_part_flag() && *fact.value == FactValue::Flag(false))?;
     Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}=false", fact.path)))
 }
 
-/// Reads a flag that says that the work is not done yet: `completed: false`.
+/// Lookups a flag that says that the work is not done yet: `completed: false`.
 pub(super) fn unfinished(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
         let end = matches!(fact.key.last(), "complete" | "completed" | "done" | "finished");
@@ -267,7 +267,7 @@ pub(super) fn unfinished(object: &ObjectView) -> Option<Signal> {
     Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}=false", fact.path)))
 }
 
-/// Reads the result of an object that ran to completion: `pass: false`, `verdict: Fail`.
+/// Lookups the result of an object that ran to completion: `pass: false`, `verdict: Fail`.
 pub(super) fn bad_result(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
         let result =
@@ -287,7 +287,7 @@ pub(super) fn bad_result(object: &ObjectView) -> Option<Signal> {
     Some(Signal::new(Verdict::Failed, Reason::EndedBadly, fact.path))
 }
 
-/// Reads error texts: any text that is not blank means a failure.
+/// Lookups error texts: any text that is not blank means a failure.
 pub(super) fn errors(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
         let named =
@@ -342,7 +342,7 @@ fn times_of<'o>(object: &'o ObjectView, events: &[&str]) -> impl Iterator<Item =
     })
 }
 
-/// Reads schedules: a schedule that has run at least once counts as converged.
+/// Lookups schedules: a schedule that has run at least once counts as converged.
 pub(super) fn schedule(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
         let fired = fact.key.get(0) == "last"

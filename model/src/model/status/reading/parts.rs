@@ -1,15 +1,14 @@
-//! Reads the verdicts on parts of an object in lists: environments, shards, members.
+//! Lookups the verdicts on parts of an object in lists: environments, shards, members.
 //!
 //! A summary such as `Ready=True` often says only that the operator did its own work. The parts say
 //! whether it had the intended effect.
 
-use crate::model::status::reading::counts;
 use crate::model::status::reading::facts::{self, StatusFact};
 use crate::model::status::reading::profiles::Profile;
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::signals::{Signal, worst};
 use crate::model::status::reading::words::Words;
-use crate::model::status::reading::{Reason, Verdict};
+use crate::model::status::reading::{Reason, Verdict, counts};
 use crate::observation::{FactValue, ObjectView};
 
 /// Words, in the singular, for parts without which an object is not complete.
@@ -70,7 +69,7 @@ const RECORDS: &[&str] = &[
 /// Keys for a state that the object is about to enter.
 const NEXT: &[&str] = &["candidate", "canary", "proposed", "upcoming"];
 
-/// Reads the phases of parts, and their flags. Only bad news count.
+/// Lookups the phases of parts, and their flags. Only bad news count.
 ///
 /// The phase of a part itself counts in full. Deeper in a part, for example in the checks of a
 /// proposed change, a failure shows only that the part is not done.
@@ -100,7 +99,7 @@ pub(super) fn read(object: &ObjectView, profile: &Profile) -> Option<Signal> {
     }))
 }
 
-/// Reads counts of parts that are too low: `shards[1].readyReplicas`, `readyMembers`.
+/// Lookups counts of parts that are too low: `shards[1].readyReplicas`, `readyMembers`.
 pub(super) fn short_counts(object: &ObjectView) -> Option<Signal> {
     let counts_parts = |fact: &StatusFact<'_>| {
         is_part(fact) || (fact.depth == 1 && !fact.key.has("replicas") && names_part(&fact.key))

@@ -5,8 +5,10 @@
 //! table of `senses.rs`, and gives the compound the meaning of its head. In English, that is
 //! usually the last word before a preposition.
 
-use crate::model::status::reading::senses::Sense::{Bad, Done, Good, InProgress, Lacking, Paused};
-use crate::model::status::reading::senses::{self, Sense};
+use crate::model::status::reading::senses;
+use crate::model::status::reading::senses::Sense::{
+    self, Bad, Done, Good, InProgress, Lacking, Paused,
+};
 
 /// Words that negate the next one.
 const NEGATIONS: &[&str] = &["isnt", "doesnt", "never", "no", "non", "not", "without"];

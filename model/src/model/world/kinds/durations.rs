@@ -66,7 +66,7 @@ impl Learned {
         counts.map(|count| u64::from(*count)).collect()
     }
 
-    /// Reads the form that checkpoints store. Surplus numbers are ignored; missing ones count as
+    /// Lookups the form that checkpoints store. Surplus numbers are ignored; missing ones count as
     /// zero, so the checkpoints of older versions, which did not tell creations from updates, load
     /// as updates.
     pub(crate) fn from_numbers(numbers: &[u64]) -> Self {
@@ -128,7 +128,7 @@ impl Durations {
         self.ended.iter().chain(&self.censored).map(|count| u64::from(*count)).collect()
     }
 
-    /// Reads the form that checkpoints store, as [`Learned::from_numbers`].
+    /// Lookups the form that checkpoints store, as [`Learned::from_numbers`].
     pub(crate) fn from_numbers(numbers: &[u64]) -> Self {
         Learned::from_numbers(numbers).update
     }

@@ -6,42 +6,49 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::world::World;
+use crate::model::Model;
 use crate::model::world::owner_graph::*;
 use crate::observation::Observation;
 use crate::snapshot::Cursor;
 
 /// Recomputes everything that the graph and the objects that use it keep.
 fn check(model: &Model, context: &dyn Fn() -> String) {
-    let records: Vec<(Slot, &Record)> = model.store.iter().collect();
+    let records: Vec<(Slot, &Record)> = model.world.store.iter().collect();
     let known = records.iter().filter(|(_, record)| record.uid != store::NO_UID);
 
-    assert_eq!(model.graph.by_uid.len(), known.clone().count(), "{}: objects by UID", context());
+    assert_eq!(
+        model.world.graph.by_uid.len(),
+        known.clone().count(),
+        "{}: objects by UID",
+        context()
+    );
 
     for (slot, record) in known {
-        let found: Vec<&Slot> = model.graph.by_uid.iter().filter(|other| *other == slot).collect();
+        let found: Vec<&Slot> =
+            model.world.graph.by_uid.iter().filter(|other| *other == slot).collect();
         assert_eq!(found.len(), 1, "{}: entries of a slot", context());
-        assert!(model.find_uid(record.uid).is_some(), "{}: an object by its UID", context());
+        assert!(model.world.find_uid(record.uid).is_some(), "{}: an object by its UID", context());
     }
 
     let mut children: BTreeSet<(u64, Slot)> = BTreeSet::new();
     let mut siblings: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
     for (slot, record) in &records {
-        let kind = siblings.entry(model.watches[record.watch as usize].kind).or_default();
+        let kind = siblings.entry(model.world.watches[record.watch as usize].kind).or_default();
         kind.0 += u64::from(record.owners.is_some());
         for owner in record.owners.iter().flatten() {
             children.insert((fingerprint(owner.uid()), *slot));
             kind.1 += 1;
 
             let found = owner.uid() == store::NO_UID
-                || model.children_of(owner.uid()).any(|child| child == *slot);
+                || model.world.children_of(owner.uid()).any(|child| child == *slot);
 
             assert!(found, "{}: a child of its owner", context());
         }
     }
 
-    assert_eq!(model.graph.children, children, "{}: children by owner", context());
+    assert_eq!(model.world.graph.children, children, "{}: children by owner", context());
 
-    for (number, kind) in model.kinds.iter().enumerate() {
+    for (number, kind) in model.world.kinds.iter().enumerate() {
         let expected =
             siblings.get(&u16::try_from(number).unwrap_or(u16::MAX)).copied().unwrap_or_default();
 
@@ -54,20 +61,28 @@ fn check(model: &Model, context: &dyn Fn() -> String) {
         );
     }
 
-    for slot in model.doubts.children() {
-        assert!(!model.owners_of(slot).is_empty(), "{}: a doubt without an owner", context());
+    for slot in model.parts.ownership.unverified.children() {
+        assert!(!model.world.owners_of(slot).is_empty(), "{}: a doubt without an owner", context());
     }
 
-    for (slot, _) in model.current_hazards() {
-        assert!(model.store.get(slot).is_some(), "{}: a hazard of no object", context());
+    for (slot, _) in model.parts.ownership.current_hazards() {
+        assert!(model.world.store.get(slot).is_some(), "{}: a hazard of no object", context());
     }
 
-    let departed = &model.graph.departed;
+    let departed = &model.world.graph.departed;
     assert!(departed.at.len() <= departed.order.len(), "{}: UIDs of deleted objects", context());
 
-    let exists = |slot: &Slot| model.store.get(*slot).is_some();
-    assert!(model.unready_workloads.iter().all(exists), "{}: a workload that is gone", context());
-    assert!(model.soft_deleted.keys().all(exists), "{}: a marked object that is gone", context());
+    let exists = |slot: &Slot| model.world.store.get(*slot).is_some();
+    assert!(
+        model.world.unready_workloads.iter().all(exists),
+        "{}: a workload that is gone",
+        context()
+    );
+    assert!(
+        model.parts.soft_deletions.slots().all(|slot| exists(&slot)),
+        "{}: a marked object that is gone",
+        context()
+    );
 
     let objects: u64 =
         model.snapshot().kinds.iter().map(|kind| kind.states().iter().sum::<u64>()).sum();
@@ -91,7 +106,7 @@ fn the_indexes_agree_with_the_objects_after_every_step() {
 
             let due = world.model.next_due();
             assert!(
-                due.is_none_or(|due| due > world.model.now),
+                due.is_none_or(|due| due > world.model.world.now),
                 "seed {seed}, step {step}: a timer in the past"
             );
         }
@@ -105,9 +120,9 @@ fn names_of_owners_survive_their_owners() {
         for step in 0..300 {
             world.step();
             for (slot, owners) in world.told_owners() {
-                let held = world.model.owners_of(slot);
+                let held = world.model.world.owners_of(slot);
                 let names: Vec<&str> =
-                    held.iter().map(|owner| world.model.owner_name(owner)).collect();
+                    held.iter().map(|owner| world.model.world.owner_name(owner)).collect();
                 let told: Vec<&str> = owners.iter().map(|owner| owner.name.as_str()).collect();
 
                 assert_eq!(names, told, "seed {seed}, step {step}");
@@ -135,7 +150,7 @@ fn nothing_is_reported_once_everything_is_healthy() {
 
         check(&world.model, &|| format!("seed {seed}, healed"));
         assert_eq!(
-            world.model.doubts.children().count(),
+            world.model.parts.ownership.unverified.children().count(),
             0,
             "seed {seed}: doubts about healthy objects"
         );
@@ -172,7 +187,7 @@ fn a_replay_gives_the_same_however_often_it_ticks() {
                     Observation::ClockStepped { by_ms } => at.shifted(-by_ms),
                     _ => *at,
                 };
-                let (from, gap) = (again.now, end.since(again.now).0);
+                let (from, gap) = (again.world.now, end.since(again.world.now).0);
                 for tick in (1..ticks).filter(|_| from.0 > 0 && gap > ticks) {
                     again.apply(from.after(Span(gap * tick / ticks)), Observation::Tick);
                     again.probes();

@@ -32,7 +32,7 @@ pub(super) struct World {
     objects: BTreeMap<ObjectAddress, ObjectView>,
     /// The owners as the model was told of them.
     told: BTreeMap<ObjectAddress, Vec<OwnerReference>>,
-    /// Reads that will be answered, and when.
+    /// Lookups that will be answered, and when.
     reads: Vec<(Timestamp, Probe)>,
     /// Primary objects that lost an owner: they are orphans until somebody deletes them.
     disowned: BTreeSet<ObjectAddress>,
@@ -429,8 +429,8 @@ impl World {
     /// The slots of the objects that the model knows, with the owners that it was told of last.
     pub(super) fn told_owners(&self) -> Vec<(Slot, Vec<OwnerReference>)> {
         let find = |at: &ObjectAddress| {
-            let number = self.model.find_watch(&watched(kind_of(at)).watch)?;
-            self.model.store.find(number, &at.namespace, &at.name)
+            let number = self.model.world.find_watch(&watched(kind_of(at)).watch)?;
+            self.model.world.store.find(number, &at.namespace, &at.name)
         };
 
         self.told.iter().filter_map(|(at, owners)| Some((find(at)?, owners.clone()))).collect()

@@ -15,9 +15,10 @@
 //! no grace, unless its source failed before, or its permission was gone: the account is often that
 //! of the operator.
 
-use crate::model::Model;
+use crate::model::world::World;
 use crate::model::world::kinds::Watch;
 use crate::model::world::store::Slot;
+use crate::observation::SourceId;
 use crate::time::{Span, Timestamp};
 
 /// The longest grace after blindness.
@@ -61,9 +62,7 @@ impl Watch {
     }
 }
 
-// === impl Model ===
-
-impl Model {
+impl World {
     /// Updates the sight of a watch after its source failed or recovered, or a list began or ended.
     /// If sight returns, everything that would have changed meanwhile is reviewed.
     pub(crate) fn update_sight(&mut self, number: u16) {
@@ -83,9 +82,9 @@ impl Model {
 
                 (watch.lost, watch.regained) = (since, now);
                 (watch.seen_before, watch.failed_before) = (true, false);
-                self.reviews.objects.append(&mut watch.postponed);
-                self.reviews.kinds.insert(watch.kind);
-                self.forget_restored();
+                self.agenda.objects.append(&mut watch.postponed);
+                self.agenda.kinds.insert(watch.kind);
+                self.agenda.restored_findings = true;
             }
             _ => {}
         }
@@ -95,6 +94,31 @@ impl Model {
     pub(crate) fn postpone_review(&mut self, slot: Slot) {
         if let Some(record) = self.store.get(slot) {
             self.watches[record.watch as usize].postponed.insert(slot);
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn mark_blind(&mut self, id: &SourceId, since: Timestamp) {
+        let SourceId::Watch(watch) = id else { return };
+        let Some(number) = self.find_watch(watch) else { return };
+        let now = self.now;
+        let watch = &mut self.watches[number as usize];
+
+        if watch.blind.is_none() {
+            watch.namespaces.iter_mut().for_each(|namespace| namespace.count_to(now, false));
+            watch.blind = Some(since);
+        }
+    }
+
+    pub(crate) fn clear_blind(&mut self, id: &SourceId) {
+        let SourceId::Watch(watch) = id else { return };
+        let Some(number) = self.find_watch(watch) else { return };
+        let now = self.now;
+        let watch = &mut self.watches[number as usize];
+
+        if watch.blind.take().is_some() {
+            watch.namespaces.iter_mut().for_each(|namespace| namespace.count_to(now, true));
         }
     }
 }
