@@ -2,8 +2,11 @@
 //! loopwatch posts itself. `docs/alert-noise.md` is the result.
 
 mod incidents;
-#[path = "../../../../model/tests/lab/mod.rs"]
-mod lab;
+#[path = "../../../../model/tests/model"]
+#[allow(dead_code, reason = "the incidents use a part of the lab")]
+mod model_tests {
+    pub(super) mod lab;
+}
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,6 +17,7 @@ use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
 use loopwatch_model::settings::Settings;
 
+use self::model_tests::lab;
 use super::*;
 use crate::recording::Recording;
 
