@@ -18,10 +18,9 @@ use super::object::{self, ObjectArgs};
 use super::{SUCCESS, check};
 use crate::app;
 use crate::config::JudgeFlags;
-use crate::export::explain::ObjectQuestion;
-use crate::export::json::{self, Explained};
-use crate::export::report::{self, OutputFormat};
-use crate::export::summary::BlindSpot;
+use crate::export::presentation::json::{self, Explained};
+use crate::export::presentation::report::{self, OutputFormat};
+use crate::export::view::{BlindSpot, ObjectQuestion};
 
 /// Flags of `explain`.
 #[derive(Args, Debug)]
@@ -108,8 +107,6 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
 fn json_of(explanation: &Explanation, not_visible: &[BlindSpot]) -> anyhow::Result<String> {
     Ok(serde_json::to_string(&json::explain(explanation, String::new(), not_visible))?)
 }
-
-// === impl ExplainArgs ===
 
 impl ExplainArgs {
     /// The object; `None` without a name.

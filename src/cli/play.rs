@@ -13,8 +13,8 @@ use loopwatch_model::time::Timestamp;
 
 use super::{FINDINGS, SUCCESS};
 use crate::config::JudgeFlags;
-use crate::export::input::{Input, RecordingInput};
-use crate::export::report::{self, OutputFormat, Style};
+use crate::export::presentation::report::{self, OutputFormat, Style};
+use crate::export::view::{Input, RecordingInput};
 use crate::recording::Recording;
 
 /// A recording that was played to its end or to an instant.
@@ -119,8 +119,6 @@ pub(super) fn exit_code(snapshot: &Snapshot, fail_on: Severity) -> u8 {
     let found = snapshot.findings.iter().any(|finding| finding.severity <= fail_on);
     if found { FINDINGS } else { SUCCESS }
 }
-
-// === impl Shown ===
 
 impl Shown<'_> {
     /// Prints the report, and returns its snapshot.
