@@ -19,7 +19,7 @@ use super::{SUCCESS, check};
 use crate::app;
 use crate::config::JudgeFlags;
 use crate::export::presentation::json::{self, Explained};
-use crate::export::presentation::report::{self, OutputFormat};
+use crate::export::presentation::report::{OutputFormat, Style, explain_report};
 use crate::export::view::{BlindSpot, ObjectQuestion};
 
 /// Flags of `explain`.
@@ -98,7 +98,7 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
         serde_json::from_str(&text).context("the answer is no explanation of an object")?;
     super::print(&match args.output {
         OutputFormat::Json => text.trim_end().to_owned() + "\n",
-        format => report::explain::text(&explained, report::style(format)),
+        format => explain_report(&explained, Style::of_stdout(format)),
     });
 
     Ok(SUCCESS)

@@ -2,6 +2,7 @@
 //! proxy that adds a prefix to the path.
 
 use form_urlencoded::byte_serialize;
+use loopwatch_model::cascade::Node;
 use loopwatch_model::snapshot::{DeletionRow, ExplainedObject, ObjectRow};
 
 /// The name of an object, which identifies it for people.
@@ -25,6 +26,24 @@ pub(crate) fn encoded(text: &str) -> String {
 }
 
 impl ObjectName<'_> {
+    /// `team-a/web`, or `web` for a cluster-scoped object.
+    pub(crate) fn in_namespace(&self) -> String {
+        match self.namespace {
+            "" => self.name.to_owned(),
+            namespace => format!("{namespace}/{}", self.name),
+        }
+    }
+
+    /// `Widget.example.io team-a/web`.
+    pub(crate) fn in_full(&self) -> String {
+        format!("{} {}", self.kind_name(), self.in_namespace())
+    }
+
+    /// `Widget.example.io`, or `Pod` for the core group.
+    pub(crate) fn kind_name(&self) -> String {
+        kind_name(self.group, self.kind)
+    }
+
     /// The path of the object's page: `object?group=…&kind=…&namespace=…&name=…`.
     pub(crate) fn path(&self) -> String {
         let Self { group, kind, namespace, name } = *self;
@@ -49,6 +68,12 @@ impl<'a> From<&'a ObjectRow> for ObjectName<'a> {
 
 impl<'a> From<&'a ExplainedObject> for ObjectName<'a> {
     fn from(ExplainedObject { group, kind, namespace, name, .. }: &'a ExplainedObject) -> Self {
+        Self { group, kind, namespace, name }
+    }
+}
+
+impl<'a> From<&'a Node> for ObjectName<'a> {
+    fn from(Node { group, kind, namespace, name, .. }: &'a Node) -> Self {
         Self { group, kind, namespace, name }
     }
 }

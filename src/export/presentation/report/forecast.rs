@@ -1,8 +1,8 @@
 //! The report of `what-if`: the objects that a deletion takes with it, and what stops it.
 
-mod sections; // the parts of the report, as items with commands
-mod shape; // the JSON
-mod tree; // the deleted objects, grouped by kind
+mod sections; // the parts of the report, as lists
+mod json; // the JSON
+mod deletion_tree; // the deleted objects, grouped by kind
 
 use std::fmt::Write as _;
 
@@ -10,9 +10,9 @@ use loopwatch_model::cascade::{Fate, Graph, NodeId, Prediction, Request};
 use loopwatch_model::observation::LeftOut;
 
 use self::sections::Section;
-use super::layout::{Ink, paint, plain, wrap, wrap_item};
-use super::{Style, markdown};
-use crate::export::view::{Number, kind_name};
+use super::Style;
+use super::document::{Block, Document, Headline, Ink};
+use crate::export::view::{Number, ObjectName};
 
 /// A prediction with its context.
 #[derive(Clone, Copy, Debug)]
@@ -31,101 +31,46 @@ pub(crate) struct Forecast<'a> {
     pub left_out: &'a [LeftOut],
 }
 
-// `write!` into a string does not fail, so its result is dropped throughout.
-
-/// The report as text or Markdown.
-#[must_use]
-pub(crate) fn text(forecast: &Forecast<'_>, style: Style) -> String {
-    if style.markdown { as_markdown(forecast) } else { for_terminal(forecast, style) }
-}
-
-/// The report as JSON, on one line.
-#[must_use]
-pub(crate) fn json(forecast: &Forecast<'_>) -> String {
-    let mut text =
-        // Plain data cannot fail.
-        serde_json::to_string(&shape::ForecastResponse::of(forecast)).unwrap_or_default();
-    text.push('\n');
-    text
-}
-
-fn for_terminal(forecast: &Forecast<'_>, style: Style) -> String {
-    let (word, ink) = match forecast.is_clear() {
-        true => ("CLEAR", Ink::Good),
-        false => ("BLOCKED", Ink::Warning),
-    };
-    let first = format!("{}  ", paint(word, ink, style.colours));
-    let mut out = wrap_item(&forecast.headline(), &first, &" ".repeat(word.len() + 2), style.width);
-    let _ = writeln!(out, "\n{}", paint("Deleted", Ink::Strong, style.colours));
-
-    for line in tree::lines(forecast) {
-        let (branch, label) = (line.branches(), plain(&line.label));
-        out.push_str(&wrap_item(
-            &label,
-            &format!("  {branch}"),
-            &format!("  {}", line.continuation()),
-            style.width,
-        ));
-    }
-
-    for Section { title, lead, items, more } in sections::all(forecast) {
-        let _ = writeln!(out, "\n{}", paint(title, Ink::Strong, style.colours));
-        out.push_str(&wrap(lead, "  ", style.width));
-        for (number, item) in (1..).zip(&items) {
-            let bullet = if item.is_step { format!("  {number}. ") } else { "  - ".to_owned() };
-            out.push_str(&wrap_item(&item.text, &bullet, &" ".repeat(bullet.len()), style.width));
-            for command in &item.commands {
-                // The command is never wrapped, because people copy it.
-                let _ = writeln!(out, "     $ {}", plain(command));
-            }
-        }
-
-        if more > 0 {
-            let _ = writeln!(out, "  … and {more} more; -o json lists them");
-        }
-    }
-
-    out
-}
-
-fn as_markdown(forecast: &Forecast<'_>) -> String {
-    let word = if forecast.is_clear() { "clear" } else { "blocked" };
-    let mut out = format!(
-        "## loopwatch what-if: {word}\n\n{}.\n\n### Deleted\n\n",
-        markdown::text(&forecast.headline())
-    );
-    for line in tree::lines(forecast) {
-        let _ = writeln!(out, "{}- {}", "  ".repeat(line.depth()), markdown::text(&line.label));
-    }
-
-    for Section { title, lead, items, more } in sections::all(forecast) {
-        let _ = writeln!(out, "\n### {title}\n");
-        if !lead.is_empty() {
-            let _ = writeln!(out, "{}\n", markdown::text(lead));
-        }
-
-        for item in &items {
-            let bullet = if item.is_step { "1." } else { "-" };
-            let _ = writeln!(out, "{bullet} {}", markdown::text(&item.text));
-            for command in &item.commands {
-                // A longer fence than any run of backticks inside.
-                let _ = writeln!(
-                    out,
-                    "   ````sh\n   {}\n   ````",
-                    plain(command).replace("````", "` ` ` `")
-                );
-            }
-        }
-
-        if more > 0 {
-            let _ = writeln!(out, "- … and {more} more");
-        }
-    }
-
-    out
-}
-
 impl Forecast<'_> {
+    /// The report as text or Markdown.
+    #[must_use]
+    pub(crate) fn text(&self, style: Style) -> String {
+        style.write(&self.document())
+    }
+
+    /// The report as JSON, on one line.
+    #[must_use]
+    pub(crate) fn json(&self) -> String {
+        let shape = json::ForecastResponse::of(self);
+        let mut text = serde_json::to_string(&shape).unwrap_or_default(); // plain data cannot fail
+        text.push('\n');
+        text
+    }
+
+    fn document(&self) -> Document {
+        let (word, ink) = match self.is_clear() {
+            true => ("clear", Ink::Good),
+            false => ("blocked", Ink::Warning),
+        };
+        let mut document = Document::new(Headline {
+            command: "loopwatch what-if",
+            word: word.to_owned(),
+            ink,
+            sentence: self.sentence(),
+            facts: Vec::new(),
+        });
+
+        document.add(Block::Title("Deleted"));
+        document.add(Block::Tree(deletion_tree::lines(self)));
+        for Section { title, lead, list } in sections::all(self) {
+            document.add(Block::Title(title));
+            document.blocks.extend((!lead.is_empty()).then_some(Block::Paragraph(lead)));
+            document.add(Block::List(list));
+        }
+
+        document
+    }
+
     /// Whether nothing stops the deletion, now or later.
     #[must_use]
     pub(crate) fn is_clear(&self) -> bool {
@@ -139,7 +84,7 @@ impl Forecast<'_> {
 
     /// `deleting Widget.example.io team-a/web with --cascade=background deletes 6 objects: 4 at
     /// once, …`.
-    fn headline(&self) -> String {
+    fn sentence(&self) -> String {
         let count = |fate| self.prediction.taken.iter().filter(|taken| taken.fate == fate).count();
         let (removed, terminating, waiting) =
             (count(Fate::Removed), count(Fate::Terminating), count(Fate::Waiting));
@@ -170,7 +115,7 @@ impl Forecast<'_> {
             (None, Some(target)) => {
                 format!(
                     "deleting {} with --cascade={}",
-                    self.object(*target),
+                    self.name(*target).in_full(),
                     self.request.cascade.as_str()
                 )
             }
@@ -178,30 +123,14 @@ impl Forecast<'_> {
         }
     }
 
-    /// `Widget.example.io team-a/web`.
-    fn object(&self, id: NodeId) -> String {
-        format!("{} {}", self.kind(id), self.place(id))
-    }
-
-    /// `Widget.example.io`.
-    fn kind(&self, id: NodeId) -> String {
-        let node = self.graph.node(id);
-        kind_name(&node.group, &node.kind)
-    }
-
-    /// `team-a/web`, or `web` for a cluster-scoped object.
-    fn place(&self, id: NodeId) -> String {
-        let node = self.graph.node(id);
-        if node.namespace.is_empty() {
-            node.name.clone()
-        } else {
-            format!("{}/{}", node.namespace, node.name)
-        }
+    fn name(&self, id: NodeId) -> ObjectName<'_> {
+        self.graph.node(id).into()
     }
 
     /// `team-a/a, team-a/b and 7 more`.
     fn places(&self, ids: &[NodeId], most: usize) -> String {
-        let shown: Vec<String> = ids.iter().take(most).map(|id| self.place(*id)).collect();
+        let shown: Vec<String> =
+            ids.iter().take(most).map(|id| self.name(*id).in_namespace()).collect();
         let more = ids.len().saturating_sub(most);
         let rest =
             if more > 0 { format!(" and {} more", Number(more as u64)) } else { String::new() };

@@ -1,30 +1,14 @@
 //! Columns, wrapped lines and colours. Names and messages come from tenants, so this file replaces
 //! all characters that control a terminal.
 
+use super::document::Ink;
 use crate::export::view::controls_display;
 
-/// The meaning of a colour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ink {
-    /// A critical finding.
-    Critical,
-    /// A warning.
-    Warning,
-    /// A note.
-    Note,
-    /// Healthy.
-    Good,
-    /// Less important than the rest.
-    Faint,
-    /// More important than the rest.
-    Strong,
-}
-
-/// A table whose columns are as wide as their widest cell.
-pub(super) struct Table {
+/// Rows of text whose columns are as wide as their widest cell.
+pub(super) struct Grid {
     rows: Vec<Vec<String>>,
-    /// Columns of numbers, which are right-aligned.
-    numbers: std::ops::Range<usize>,
+    /// For each column, whether it is right-aligned.
+    right: Vec<bool>,
 }
 
 /// `text` in the colour of `ink`, if colours are in use.
@@ -85,23 +69,22 @@ pub(super) fn wrap_item(text: &str, first: &str, indent: &str, width: usize) -> 
     lines
 }
 
-impl Table {
-    /// Creates a table with a heading; `numbers` are the right-aligned columns.
-    pub(super) fn new(heading: Vec<String>, numbers: std::ops::Range<usize>) -> Self {
-        Self { rows: vec![heading], numbers }
+impl Grid {
+    /// Begins with a heading. `right` says of each column whether it is right-aligned.
+    pub(super) fn new(heading: Vec<String>, right: Vec<bool>) -> Self {
+        Self { rows: vec![heading], right }
     }
 
-    /// Adds a row.
-    pub(super) fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells.iter().map(|cell| plain(cell)).collect());
+    pub(super) fn add(&mut self, cells: impl Iterator<Item = String>) {
+        self.rows.push(cells.collect());
     }
 
-    /// The width of the table in columns.
+    /// The width of all columns, in characters.
     pub(super) fn width(&self) -> usize {
         self.widths().iter().map(|width| width + 2).sum()
     }
 
-    /// The table as text, with a faint heading.
+    /// The rows as text, with a faint heading.
     pub(super) fn text(&self, colours: bool) -> String {
         let widths = self.widths();
         let mut text = String::new();
@@ -110,8 +93,8 @@ impl Table {
             for (column, cell) in row.iter().enumerate() {
                 let space =
                     widths.get(column).copied().unwrap_or(0).saturating_sub(cell.chars().count());
-                let (before, after) =
-                    if self.numbers.contains(&column) { (space, 0) } else { (0, space) };
+                let is_right = self.right.get(column).copied().unwrap_or(false);
+                let (before, after) = if is_right { (space, 0) } else { (0, space) };
 
                 line.push_str(&format!(" {:before$}{cell}{:after$} ", "", ""));
             }

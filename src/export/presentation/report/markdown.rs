@@ -1,166 +1,119 @@
-//! The report as Markdown, for tickets and pull requests.
+//! Writes a document as Markdown, for tickets and pull requests. An empty line separates blocks.
 
 use std::fmt::Write as _;
 
-use loopwatch_model::finding::Confidence;
-use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot};
-
+use super::document::{Block, Cell, Content, Document, FindingItem, Item, List, More, Table};
 use super::layout::plain;
-use super::{
-    SHOWN, Style, evidence_in_words, headline, lasting, object_name, omitted_kinds, shown_kinds,
-    states_in_use, without_finding,
-};
-use crate::export::view::{BlindSpot, Findings, kind_name, overall_health, reason_in_words};
 
 // `write!` into a string does not fail, so its result is dropped throughout.
 
-pub(super) fn write(
-    snapshot: &Snapshot,
-    rows: Option<&[ObjectRow]>,
-    blind_spots: &[BlindSpot],
-    style: Style,
-) -> String {
-    let mut out =
-        format!("## loopwatch: {}\n\n{}.\n", overall_health(snapshot), headline(snapshot));
-    findings(&mut out, snapshot);
-    kinds(&mut out, snapshot, rows.is_some(), style);
+pub(super) fn write(document: &Document) -> String {
+    let headline = &document.headline;
+    let (word, sentence) = (text(&headline.word), text(&headline.sentence));
+    let mut out = format!("## {}: {word}\n\n{sentence}.\n", headline.command);
 
-    match rows {
-        Some(rows) => {
-            objects(&mut out, snapshot, "All objects", &rows.iter().collect::<Vec<_>>(), usize::MAX)
-        }
-        None => objects(
-            &mut out,
-            snapshot,
-            "Failed or overdue without a finding",
-            &without_finding(snapshot),
-            2 * SHOWN,
-        ),
+    for fact in &headline.facts {
+        let _ = write!(out, "\n{}\n", text(fact));
     }
 
-    if !blind_spots.is_empty() {
-        out.push_str("\n### Not visible to loopwatch\n\n");
-        for spot in blind_spots {
-            let _ = writeln!(out, "- {}: {}", text(&spot.what), text(&spot.why));
-        }
+    for block in &document.blocks {
+        out.push('\n');
+        write_block(&mut out, block);
     }
 
     out
 }
 
-fn findings(out: &mut String, snapshot: &Snapshot) {
-    let found = Findings::of(snapshot);
-    for group in found.groups() {
-        let info = group.code.info();
-        let _ =
-            write!(out, "\n### {}: {}\n\n{}\n\n", group.severity.as_str(), info.name, info.meaning);
-        for finding in group.findings.iter().take(SHOWN) {
-            let suspected =
-                if finding.confidence == Confidence::Suspected { ", suspected" } else { "" };
-            let (subject, lasting) =
-                (text(&finding.subject.to_string()), lasting(snapshot, finding));
-            let _ = write!(out, "- **{subject}**{lasting}{suspected}");
-            let evidence = evidence_in_words(finding);
-            let _ = if evidence.is_empty() {
-                writeln!(out)
-            } else {
-                writeln!(out, " – {}", text(&evidence))
+fn write_block(out: &mut String, block: &Block) {
+    let _ = match block {
+        Block::Title(title) => writeln!(out, "### {title}"),
+        Block::FindingTitle { severity, name } => {
+            writeln!(out, "### {}: {name}", severity.as_str())
+        }
+        Block::Paragraph(prose) => writeln!(out, "{prose}"),
+        Block::Note(note) => writeln!(out, "{}", text(note)),
+        Block::Command(command) => write!(out, "{}", fenced(command, "")),
+        Block::Findings { items, more } => {
+            items.iter().for_each(|item| write_finding(out, item));
+            write_more(out, "- ", *more);
+            Ok(())
+        }
+        Block::List(list) => {
+            write_list(out, list);
+            Ok(())
+        }
+        Block::Tree(lines) => lines.iter().try_for_each(|line| {
+            writeln!(out, "{}- {}", "  ".repeat(line.depth()), text(&line.label))
+        }),
+        Block::Table(table) => {
+            write_table(out, table);
+            Ok(())
+        }
+    };
+}
+
+fn write_finding(out: &mut String, item: &FindingItem) {
+    let suspected = if item.is_suspected { ", suspected" } else { "" };
+    let _ = write!(out, "- **{}**{}{suspected}", text(&item.subject), item.lasting);
+    if !item.evidence.is_empty() {
+        let _ = write!(out, " – {}", text(&item.evidence));
+    }
+
+    out.push('\n');
+    for (explained, _) in &item.explains {
+        let _ = writeln!(out, "  - explains {}", text(explained));
+    }
+}
+
+fn write_list(out: &mut String, list: &List) {
+    let bullet = if list.is_numbered { "1." } else { "-" };
+    for Item { text: item, commands } in &list.items {
+        let _ = writeln!(out, "{bullet} {}", text(item));
+        for command in commands {
+            out.push_str(&fenced(command, "   "));
+        }
+    }
+
+    write_more(out, "- ", list.more);
+}
+
+fn write_table(out: &mut String, table: &Table) {
+    let titles: Vec<&str> = table.columns.iter().map(|column| column.title).collect();
+    let rules = table.columns.iter().map(|column| match column.content {
+        Content::Number => "---:|",
+        Content::Text | Content::Age => "---|",
+    });
+    let _ = writeln!(out, "| {} |\n|{}", titles.join(" | "), rules.collect::<String>());
+
+    for row in &table.rows {
+        out.push('|');
+        for cell in &row.cells {
+            let _ = match cell {
+                Cell::Text(cell) => write!(out, " {} |", text(cell)),
+                Cell::Count(count) => write!(out, " {count} |"),
             };
-
-            for other in found.explained_by(finding).iter().take(SHOWN) {
-                let _ = writeln!(
-                    out,
-                    "  - explains {} of {}",
-                    other.info().name,
-                    text(&other.subject.to_string())
-                );
-            }
         }
 
-        if group.findings.len() > SHOWN {
-            let _ = writeln!(out, "- … and {} more", group.findings.len() - SHOWN);
-        }
+        out.push('\n');
+    }
 
-        let _ = writeln!(out, "\n{}", info.advice);
-        if let Some(first) = group.findings.first() {
-            // A longer fence than any run of backticks inside.
-            let command = plain(&first.command());
-            let _ = writeln!(out, "\n````sh\n{}\n````", command.replace("````", "` ` ` `"));
-        }
+    write_more(out, "\n", table.more);
+}
+
+fn write_more(out: &mut String, before: &str, more: More) {
+    if more.count > 0 {
+        let _ = writeln!(out, "{before}… and {} more", more.count);
     }
 }
 
-fn kinds(out: &mut String, snapshot: &Snapshot, all: bool, style: Style) {
-    if snapshot.kinds.is_empty() {
-        return;
-    }
-
-    out.push_str("\n### Kinds\n");
-    let kinds = shown_kinds(snapshot, all);
-    if !kinds.is_empty() {
-        kind_table(out, &kinds, &states_in_use(snapshot));
-    }
-
-    if let Some(omitted) = omitted_kinds(snapshot, all, style) {
-        let _ = writeln!(out, "\n{omitted}");
-    }
-}
-
-fn kind_table(out: &mut String, kinds: &[&KindSummary], states: &[ObjectState]) {
-    out.push_str("\n| Kind | Objects |");
-    for state in states {
-        let _ = write!(out, " {} |", state.as_str());
-    }
-
-    out.push_str(" Deadline |\n|---|---:|");
-    out.push_str(&"---:|".repeat(states.len()));
-    out.push_str("---|\n");
-
-    for kind in kinds {
-        let counts = kind.states();
-        let _ = write!(
-            out,
-            "| {} | {} |",
-            text(&kind_name(&kind.group, &kind.kind)),
-            counts.iter().sum::<u64>()
-        );
-
-        for state in states {
-            let _ = write!(out, " {} |", counts[*state as usize]);
-        }
-
-        let _ = writeln!(out, " {} ({}) |", kind.deadline, kind.deadline_source.as_str());
-    }
-}
-
-fn objects(out: &mut String, snapshot: &Snapshot, title: &str, rows: &[&ObjectRow], shown: usize) {
-    if rows.is_empty() {
-        return;
-    }
-
-    let _ = write!(
-        out,
-        "\n### {title}\n\n| State | For | Kind | Object | Reason |\n|---|---|---|---|---|\n"
-    );
-    for row in rows.iter().take(shown) {
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} |",
-            row.state.as_str(),
-            snapshot.at.since(row.since),
-            text(&kind_name(&row.group, &row.kind)),
-            text(&object_name(row)),
-            text(reason_in_words(&row.signal, row.reason)),
-        );
-    }
-
-    if rows.len() > shown {
-        let _ = writeln!(out, "\n… and {} more", rows.len() - shown);
-    }
+/// A command between fences that are longer than any run of backticks inside.
+fn fenced(command: &str, indent: &str) -> String {
+    let command = plain(command).replace("````", "` ` ` `");
+    format!("{indent}````sh\n{indent}{command}\n{indent}````\n")
 }
 
 /// Escapes text, so that it contains no markup, links, mentions or HTML.
-pub(super) fn text(raw: &str) -> String {
+fn text(raw: &str) -> String {
     let mut safe = String::new();
     for character in plain(raw).chars() {
         match character {

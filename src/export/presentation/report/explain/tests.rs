@@ -16,14 +16,17 @@ fn explained() -> (String, Explained) {
     (text + "\n", explained)
 }
 
-const PLAIN: Style = Style { markdown: false, colours: false, width: 110, offers_all: false };
+const PLAIN: Style = Style { markdown: false, colours: false, width: 110 };
 
 #[test]
 fn the_report_matches_its_golden_files() {
     let (json, explained) = explained();
     golden::check("tests/golden/explain.json", &json);
-    golden::check("tests/golden/explain.txt", &text(&explained, PLAIN));
-    golden::check("tests/golden/explain.md", &text(&explained, Style { markdown: true, ..PLAIN }));
+    golden::check("tests/golden/explain.txt", &explain_report(&explained, PLAIN));
+    golden::check(
+        "tests/golden/explain.md",
+        &explain_report(&explained, Style { markdown: true, ..PLAIN }),
+    );
 }
 
 #[test]
@@ -41,9 +44,9 @@ fn an_explanation_reads_back_unchanged() {
 #[test]
 fn names_and_messages_cannot_control_the_terminal() {
     let (_, explained) = explained();
-    assert!(!text(&explained, PLAIN).contains('\u{1b}'));
+    assert!(!explain_report(&explained, PLAIN).contains('\u{1b}'));
     assert!(
-        text(&explained, Style { colours: true, ..PLAIN }).contains("\u{1b}[1;33m"),
+        explain_report(&explained, Style { colours: true, ..PLAIN }).contains("\u{1b}[1;33m"),
         "but colours can"
     );
 }
@@ -56,19 +59,19 @@ fn an_answer_of_a_newer_or_older_loopwatch_is_shown_as_far_as_it_is_known() {
     .expect("it is JSON");
 
     assert!(
-        text(&explained, PLAIN).starts_with("ASLEEP  Widget web"),
+        explain_report(&explained, PLAIN).starts_with("ASLEEP  Widget web"),
         "{}",
-        text(&explained, PLAIN)
+        explain_report(&explained, PLAIN)
     );
 }
 
 #[test]
 fn the_report_names_the_trace_if_there_is_one() {
     let (_, explained) = explained();
-    assert!(!text(&explained, PLAIN).contains("trace 39cd"));
+    assert!(!explain_report(&explained, PLAIN).contains("trace 39cd"));
 
     let explained =
         Explained { trace_id: "39cdcabd88df6a67d85622020c9ff471".to_owned(), ..explained };
 
-    assert!(text(&explained, PLAIN).contains("trace 39cdcabd88df6a67d85622020c9ff471"));
+    assert!(explain_report(&explained, PLAIN).contains("trace 39cdcabd88df6a67d85622020c9ff471"));
 }

@@ -7,25 +7,15 @@ use loopwatch_model::observation::LeftOut;
 
 use super::Forecast;
 use crate::export::presentation::report::SHOWN;
+use crate::export::presentation::report::document::{IN_JSON, Item, List, More};
 use crate::export::view::Number;
 
-/// A titled list.
+/// A list with a title.
 pub(super) struct Section {
     pub(super) title: &'static str,
-    /// One sentence about the items.
+    /// One sentence about the items; may be empty.
     pub(super) lead: &'static str,
-    pub(super) items: Vec<Item>,
-    /// The number of items that are not shown.
-    pub(super) more: usize,
-}
-
-/// One item of a list.
-#[derive(Default)]
-pub(super) struct Item {
-    pub(super) text: String,
-    pub(super) commands: Vec<String>,
-    /// Whether the order of the items matters.
-    pub(super) is_step: bool,
+    pub(super) list: List,
 }
 
 /// Names in one item.
@@ -69,11 +59,11 @@ pub(super) fn all(forecast: &Forecast<'_>) -> Vec<Section> {
     ];
 
     let steps = &prediction.steps;
+    let steps = steps.iter().map(|step| step_item(forecast, step)).collect();
     sections.push(Section {
         title: "Better order",
         lead: "",
-        items: steps.iter().map(|step| step_item(forecast, step)).collect(),
-        more: 0,
+        list: List { is_numbered: true, items: steps, ..List::default() },
     });
     sections.push(section(
         "Not visible to loopwatch",
@@ -82,7 +72,7 @@ pub(super) fn all(forecast: &Forecast<'_>) -> Vec<Section> {
         |(why, parts)| hidden_item(why, parts).into(),
     ));
 
-    sections.retain(|section| !section.items.is_empty());
+    sections.retain(|section| !section.list.items.is_empty());
     sections
 }
 
@@ -115,11 +105,12 @@ fn section<T>(
     item: impl Fn(&T) -> Item,
 ) -> Section {
     let items = all.iter().take(SHOWN).map(item).collect();
-    Section { title, lead, items, more: all.len().saturating_sub(SHOWN) }
+    let more = More::beyond(SHOWN, all.len(), IN_JSON);
+    Section { title, lead, list: List { items, more, ..List::default() } }
 }
 
 fn blocked(forecast: &Forecast<'_>, blocker: &Blocker) -> String {
-    let object = forecast.object(blocker.node);
+    let object = forecast.name(blocker.node).in_full();
     let stranded = |finalizer: &String| {
         forecast.prediction.stranded.iter().any(|other| other.finalizer == *finalizer)
     };
@@ -160,7 +151,7 @@ fn kept_groups(forecast: &Forecast<'_>) -> Vec<(Kept, Vec<NodeId>)> {
     let mut positions: BTreeMap<(String, Reason, NodeId), usize> = BTreeMap::new();
     for kept in &forecast.prediction.kept {
         let position = *positions
-            .entry((forecast.kind(kept.node), kept.reason, kept.owner))
+            .entry((forecast.name(kept.node).kind_name(), kept.reason, kept.owner))
             .or_insert(groups.len());
         match groups.get_mut(position) {
             Some((_, nodes)) => nodes.push(kept.node),
@@ -172,10 +163,12 @@ fn kept_groups(forecast: &Forecast<'_>) -> Vec<(Kept, Vec<NodeId>)> {
 }
 
 fn kept_item(forecast: &Forecast<'_>, (kept, nodes): &(Kept, Vec<NodeId>)) -> String {
-    let (objects, owner) = (objects(forecast, nodes), forecast.object(kept.owner));
+    let (objects, owner) = (objects(forecast, nodes), forecast.name(kept.owner).in_full());
     match kept.reason {
         Reason::Orphaned => format!("{objects}: without the reference to {owner}"),
-        Reason::OtherOwner(other) => format!("{objects}: also owned by {}", forecast.object(other)),
+        Reason::OtherOwner(other) => {
+            format!("{objects}: also owned by {}", forecast.name(other).in_full())
+        }
         Reason::UnknownOwner => {
             format!("{objects}: also owned by an object that loopwatch cannot read")
         }
@@ -223,7 +216,7 @@ fn step_item(forecast: &Forecast<'_>, step: &Step) -> Item {
             "Delete the operator: its workload, service account, bindings and roles.".to_owned()
         }
         Step::Targets => match forecast.request.targets.first() {
-            Some(target) => format!("Delete {}.", forecast.object(*target)),
+            Some(target) => format!("Delete {}.", forecast.name(*target).in_full()),
             None => String::new(),
         },
         Step::Definitions(nodes) => format!("Delete {}.", objects(forecast, nodes)),
@@ -234,18 +227,19 @@ fn step_item(forecast: &Forecast<'_>, step: &Step) -> Item {
         _ => text,
     };
 
-    Item { text, commands: commands(forecast, step), is_step: true }
+    Item { text, commands: commands(forecast, step) }
 }
 
 /// `Widget.example.io team-a/a, team-a/b and 7 more`, for objects of one kind; with all kinds
 /// otherwise.
 fn objects(forecast: &Forecast<'_>, ids: &[NodeId]) -> String {
     let Some(first) = ids.first() else { return "nothing".to_owned() };
-    if ids.iter().all(|id| forecast.kind(*id) == forecast.kind(*first)) {
-        return format!("{} {}", forecast.kind(*first), forecast.places(ids, NAMES));
+    if ids.iter().all(|id| forecast.name(*id).kind_name() == forecast.name(*first).kind_name()) {
+        return format!("{} {}", forecast.name(*first).kind_name(), forecast.places(ids, NAMES));
     }
 
-    let shown: Vec<String> = ids.iter().take(NAMES).map(|id| forecast.object(*id)).collect();
+    let shown: Vec<String> =
+        ids.iter().take(NAMES).map(|id| forecast.name(*id).in_full()).collect();
     let more = ids.len().saturating_sub(NAMES);
     let rest = if more > 0 { format!(" and {} more", Number(more as u64)) } else { String::new() };
     format!("{}{rest}", shown.join(", "))
@@ -290,10 +284,4 @@ fn delete_command(forecast: &Forecast<'_>, ids: &[NodeId], flag: &str) -> Option
             if facts.namespaced { " -A" } else { "" }
         )
     })
-}
-
-impl From<String> for Item {
-    fn from(text: String) -> Self {
-        Self { text, ..Self::default() }
-    }
 }

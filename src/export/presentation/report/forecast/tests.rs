@@ -4,7 +4,7 @@ use loopwatch_model::observation::OwnerReference;
 use super::*;
 use crate::golden;
 
-const PLAIN: Style = Style { markdown: false, colours: false, width: 100, offers_all: false };
+const PLAIN: Style = Style { markdown: false, colours: false, width: 100 };
 const MARKDOWN: Style = Style { markdown: true, ..PLAIN };
 
 fn kinds() -> Vec<KindFacts> {
@@ -108,7 +108,7 @@ fn report(
         left_out,
     };
 
-    style.map_or_else(|| json(&forecast), |style| text(&forecast, style))
+    style.map_or_else(|| forecast.json(), |style| forecast.text(style))
 }
 
 fn part(what: &str, why: &str) -> LeftOut {
@@ -181,7 +181,7 @@ fn the_forecast_of_an_uninstallation_matches_its_golden_file() {
         left_out: &[],
     };
 
-    golden::check("tests/golden/what-if-uninstall.txt", &text(&forecast, PLAIN));
+    golden::check("tests/golden/what-if-uninstall.txt", &forecast.text(PLAIN));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use loopwatch_model::cascade::{Fate, NodeId, Taken};
 
 use super::Forecast;
-use crate::export::presentation::report::branches::Line;
+use crate::export::presentation::report::tree::TreeLine;
 use crate::export::view::Number;
 
 /// Objects of one kind and fate.
@@ -29,7 +29,7 @@ const DEPTH: usize = 6;
 const LINES: usize = 40;
 
 /// The lines of the tree.
-pub(super) fn lines(forecast: &Forecast<'_>) -> Vec<Line> {
+pub(super) fn lines(forecast: &Forecast<'_>) -> Vec<TreeLine> {
     let mut caused = Caused::new();
     for taken in &forecast.prediction.taken {
         caused.entry(taken.because).or_default().push(taken);
@@ -41,7 +41,7 @@ pub(super) fn lines(forecast: &Forecast<'_>) -> Vec<Line> {
 
     if hidden > 0 {
         let label = format!("… and {} more; -o json lists them", Number(hidden as u64));
-        lines.push(Line::new(label, Vec::new()));
+        lines.push(TreeLine::new(label, Vec::new()));
     }
 
     lines
@@ -54,7 +54,7 @@ fn grow(
     caused: &Caused<'_>,
     groups_here: Vec<Group>,
     above: Option<&[bool]>,
-    lines: &mut Vec<Line>,
+    lines: &mut Vec<TreeLine>,
 ) -> usize {
     let mut hidden = 0;
     let count = groups_here.len();
@@ -76,7 +76,7 @@ fn grow(
             label.push_str(&format!(", and {} below", Number(below as u64)));
         }
 
-        lines.push(Line::new(label, last.clone()));
+        lines.push(TreeLine::new(label, last.clone()));
         if !deepest {
             hidden += grow(forecast, caused, children, Some(&last), lines);
         }
@@ -90,7 +90,7 @@ fn groups(forecast: &Forecast<'_>, caused: &Caused<'_>, parents: &[Option<NodeId
     let mut found: BTreeMap<(String, Fate, bool), Vec<NodeId>> = BTreeMap::new();
     for taken in parents.iter().filter_map(|parent| caused.get(parent)).flatten() {
         found
-            .entry((forecast.kind(taken.node), taken.fate, taken.depends_on_timing))
+            .entry((forecast.name(taken.node).kind_name(), taken.fate, taken.depends_on_timing))
             .or_default()
             .push(taken.node);
     }

@@ -2,12 +2,22 @@ use super::*;
 use crate::export::sample::{empty, healthy, sample};
 use crate::golden;
 
+const PLAIN: Style = Style { markdown: false, colours: false, width: 100 };
+const MARKDOWN: Style = Style { markdown: true, colours: false, width: 100 };
+
 fn text(snapshot: &Snapshot, rows: Option<&[ObjectRow]>, style: Style) -> String {
-    super::text(snapshot, rows, &Input::default(), style)
+    report(snapshot, rows, true, style)
 }
 
-const PLAIN: Style = Style { markdown: false, colours: false, width: 100, offers_all: true };
-const MARKDOWN: Style = Style { markdown: true, colours: false, width: 100, offers_all: true };
+fn report(
+    snapshot: &Snapshot,
+    rows: Option<&[ObjectRow]>,
+    offers_all: bool,
+    style: Style,
+) -> String {
+    let input = &Input::default();
+    CheckReport { snapshot, rows, input, timeline: None, offers_all }.text(style)
+}
 
 #[test]
 fn the_reports_match_their_golden_files() {
@@ -94,7 +104,7 @@ fn kinds_without_objects_are_only_counted_unless_all_are_requested() {
         );
 
         sample.snapshot.kinds.push(kind.clone());
-        let report = text(&sample.snapshot, None, Style { offers_all: false, ..style });
+        let report = self::report(&sample.snapshot, None, false, style);
 
         assert!(report.contains("2 kinds without objects\n"), "{report}");
 

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use loopwatch_model::snapshot::{ExplainedFinalizer, ExplainedNode, ExplainedObject, Explanation};
 use loopwatch_model::time::Timestamp;
 
-use super::{object_name, place};
-use crate::export::presentation::report::branches::Line;
-use crate::export::view::{Number, age, kind_name};
+use crate::export::presentation::report::tree::TreeLine;
+use crate::export::view::{Number, ObjectName, age, kind_name};
 
 /// Names on one line.
 const NAMES: usize = 4;
@@ -15,7 +14,7 @@ const NAMES: usize = 4;
 const LINES: usize = 30;
 
 /// The lines of the tree: the chain of first owners, the object, and its children.
-pub(super) fn lines(explanation: &Explanation) -> Vec<Line> {
+pub(super) fn lines(explanation: &Explanation) -> Vec<TreeLine> {
     let at = explanation.at;
     let mut chain: Vec<&ExplainedNode> = Vec::new();
     let mut above = explanation.owners.first();
@@ -28,14 +27,17 @@ pub(super) fn lines(explanation: &Explanation) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut last = Vec::new();
     for owner in chain.iter().rev() {
-        lines.push(Line::new(label(at, owner, &[&owner.object]), last.clone()));
+        lines.push(TreeLine::new(label(at, owner, &[&owner.object]), last.clone()));
         last.push(true);
     }
 
-    lines.push(Line::new(format!("{} ◀", object_name(&explanation.object)), last.clone()));
+    lines.push(TreeLine::new(
+        format!("{} ◀", ObjectName::from(&explanation.object).in_full()),
+        last.clone(),
+    ));
     let hidden = grow(at, &explanation.children, explanation.more_children, &last, &mut lines);
     if hidden > 0 {
-        lines.push(Line::new(
+        lines.push(TreeLine::new(
             format!("… and {} more; -o json lists them", Number(hidden)),
             Vec::new(),
         ));
@@ -50,7 +52,9 @@ pub(super) fn other_owners(explanation: &Explanation) -> Vec<String> {
     let (mut child, mut owners) = (None, &explanation.owners);
     loop {
         others.extend(owners.iter().skip(1).map(|owner| {
-            let of = child.map(|child| format!(", of {}", object_name(child))).unwrap_or_default();
+            let of = child
+                .map(|child| format!(", of {}", ObjectName::from(child).in_full()))
+                .unwrap_or_default();
             label(explanation.at, owner, &[&owner.object]) + &of
         }));
         let Some(first) = owners.first() else { return others };
@@ -66,7 +70,7 @@ fn grow(
     nodes: &[ExplainedNode],
     more: u64,
     above: &[bool],
-    lines: &mut Vec<Line>,
+    lines: &mut Vec<TreeLine>,
 ) -> u64 {
     let groups = groups(at, nodes);
     let (mut hidden, count) = (0, groups.len());
@@ -79,12 +83,13 @@ fn grow(
 
         let last = [above, &[index + 1 == count && more == 0]].concat();
         let objects: Vec<&ExplainedObject> = group.iter().map(|node| &node.object).collect();
-        lines.push(Line::new(label(at, first, &objects), last.clone()));
+        lines.push(TreeLine::new(label(at, first, &objects), last.clone()));
         hidden += grow(at, &first.nodes, first.more, &last, lines);
     }
 
     if more > 0 {
-        lines.push(Line::new(format!("… and {} more", Number(more)), [above, &[true]].concat()));
+        lines
+            .push(TreeLine::new(format!("… and {} more", Number(more)), [above, &[true]].concat()));
     }
 
     hidden
@@ -125,7 +130,8 @@ fn label(at: Timestamp, first: &ExplainedNode, objects: &[&ExplainedObject]) -> 
     } else {
         String::new()
     };
-    let names: Vec<String> = objects.iter().take(NAMES).map(|object| place(object)).collect();
+    let names: Vec<String> =
+        objects.iter().take(NAMES).map(|object| ObjectName::from(*object).in_namespace()).collect();
     let more = objects.len().saturating_sub(NAMES);
     let rest = if more > 0 { format!(" and {} more", Number(more as u64)) } else { String::new() };
 

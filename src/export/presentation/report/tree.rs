@@ -1,13 +1,13 @@
 //! Lines of a tree.
 
 /// One line of a tree.
-pub(super) struct Line {
+pub(super) struct TreeLine {
     pub(super) label: String,
     /// For each level, whether this line or its ancestor is the last one there.
     last: Vec<bool>,
 }
 
-impl Line {
+impl TreeLine {
     /// A line below those of `last`; without them, it is at the top.
     pub(super) fn new(label: String, last: Vec<bool>) -> Self {
         Self { label, last }
