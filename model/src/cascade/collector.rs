@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use super::graph::{Graph, Standing};
 use super::{Cascade, NodeId};
-use crate::model::actors::{FOREGROUND, ORPHAN};
+use crate::model::world::finalizer_actors::{FOREGROUND, ORPHAN};
 
 /// The state of all objects while the garbage collector works.
 pub(super) struct Collector<'g> {

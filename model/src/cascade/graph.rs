@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 
 use super::{DEFINITION, KindFacts, NAMESPACE, Node, NodeId};
-use crate::model::actors::is_of_garbage_collector;
+use crate::model::world::finalizer_actors::is_of_garbage_collector;
 use crate::observation::OwnerReference;
 
 /// Objects and their owner references.

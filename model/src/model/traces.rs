@@ -7,8 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash as _, Hasher as _};
 
-use super::Model;
-use super::store::{self, Slot};
+use crate::model::Model;
+use crate::model::world::World;
+use crate::model::world::limits::Limit;
+use crate::model::world::store::{self, Slot};
 use crate::observation::{EventView, Role};
 use crate::reference::ObjectName;
 use crate::snapshot::Outcome;
@@ -18,15 +20,14 @@ use crate::trace::{
     TracePart, TraceStep,
 };
 
+pub(crate) use crate::model::world::limits::MAX_STEPS;
+
 mod ends; // begins and ends traces
 mod kube_events; // Kubernetes Events of the object
 mod versions; // what versions of objects show
 
 /// The annotations with the trace of the change, in the order of their precedence.
 const CONTEXTS: [&str; 2] = ["tracing.k8s.io/traceparent", "traceparent"];
-
-/// The maximum number of steps of one trace.
-pub(super) const MAX_STEPS: usize = 128;
 
 /// The number of generations of owners above an object whose traces show it: from a Pod to the
 /// owner of its Deployment, and one more.
@@ -108,6 +109,30 @@ struct EarlyEvent {
 impl Traces {
     pub(super) fn set_limit(&mut self, bytes: usize) {
         self.limit = bytes;
+    }
+
+    /// Gathers traces from now on, with at most this size.
+    pub(crate) fn gather(&mut self, limit: usize) {
+        self.on = true;
+        self.limit = limit;
+    }
+
+    /// Removes and returns the traces that have ended since the last call, for a revision of the
+    /// operator.
+    pub(crate) fn take_ended(&mut self, revision: &str) -> Vec<Trace> {
+        let ended = std::mem::take(&mut self.ended);
+        let finish = |(mut trace, size): (Trace, usize)| {
+            self.bytes = self.bytes.saturating_sub(size);
+            revision.clone_into(&mut trace.revision);
+
+            let during =
+                self.changes.iter().filter(|change| (trace.start..=trace.end).contains(&change.at));
+
+            trace.events = during.copied().collect();
+            trace
+        };
+
+        ended.into_iter().map(finish).collect()
     }
 
     fn begin(&mut self, slot: Slot, trace: OpenTrace) {
@@ -332,57 +357,30 @@ impl OpenStep {
     }
 }
 
-// === impl Model ===
-
 impl Model {
-    /// Gathers traces from now on. [`Model::traces`] returns those that have ended.
-    pub fn gather_traces(&mut self) {
-        self.traces.on = true;
-        self.traces.set_limit(self.settings.limits.trace_bytes);
-    }
-
-    /// Removes and returns the traces that have ended since the last call.
-    pub fn traces(&mut self) -> Vec<Trace> {
-        let ended = std::mem::take(&mut self.traces.ended);
-        let revision = self.revision_label();
-        let finish = |(mut trace, size): (Trace, usize)| {
-            self.traces.bytes = self.traces.bytes.saturating_sub(size);
-            trace.revision.clone_from(&revision);
-
-            let during = self
-                .traces
-                .changes
-                .iter()
-                .filter(|change| (trace.start..=trace.end).contains(&change.at));
-
-            trace.events = during.copied().collect();
-            trace
-        };
-
-        ended.into_iter().map(finish).collect()
-    }
-
     /// Returns the key of an object's open trace, or else that of the trace of its current
     /// generation.
     pub(super) fn trace_of(&self, slot: Slot) -> Option<TraceKey> {
-        let record = self.store.get(slot).filter(|_| self.traces.on)?;
+        let record = self.world.store.get(slot).filter(|_| self.traces.on)?;
         if let Some(open) = self.traces.open.get(&slot) {
             return Some(open.key(record.uid));
         }
 
-        let kind = self.kind_of(record.watch);
+        let kind = self.world.kind_of(record.watch);
         let has_one =
             kind.role == Role::Primary && record.generation > 0 && !kind.generation_is_unreliable();
         let part = TracePart::Generation(record.generation);
 
         has_one.then(|| TraceKey { uid: store::uid_text(record.uid), part, late: false })
     }
+}
 
+impl Traces {
     /// Counts what did not fit.
-    pub(crate) fn count_dropped_traces(&mut self) {
-        let (traces, steps) = std::mem::take(&mut self.traces.dropped);
-        (0..traces).for_each(|_| self.count_dropped("traces"));
-        (0..steps).for_each(|_| self.count_dropped("trace_steps"));
+    pub(crate) fn count_dropped_traces(&mut self, world: &mut World) {
+        let (traces, steps) = std::mem::take(&mut self.dropped);
+        (0..traces).for_each(|_| world.count_dropped(Limit::Traces));
+        (0..steps).for_each(|_| world.count_dropped(Limit::TraceSteps));
     }
 }
 

@@ -88,7 +88,7 @@ pub(super) struct Stopped {
     /// There are no other Pods that might run.
     pub(super) certain: bool,
     /// When the last container ended. A sign of life before that shows no life now.
-    pub(super) ended: Timestamp,
+    pub(crate) ended: Timestamp,
     /// Since when a container runs that does not count as running yet. A sign of life since then
     /// may be its last one.
     pub(super) restarted: Option<Timestamp>,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Instance, Operator};
+use crate::model::operator::{Instance, Operator};
 use crate::observation::{MetricsView, ProcessView, Runtime};
 use crate::snapshot::InstanceSummary;
 use crate::time::Timestamp;

@@ -1,8 +1,8 @@
 //! Begins and ends the traces of obligations and deletions.
 
-use super::{OpenStep, OpenTrace, name_of};
-use crate::model::context::{ObjectContext, Update};
-use crate::model::obligations::Opening;
+use crate::model::convergence::object_context::{ObjectContext, Update};
+use crate::model::convergence::obligations::Opening;
+use crate::model::traces::{OpenStep, OpenTrace, name_of};
 use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
 use crate::trace::{Measured, StepKind, TraceCause, TraceKey, TraceLink, TracePart};

@@ -1,7 +1,7 @@
 //! Garbage collection that does hardly anything else: the heap has reached the limit of the
 //! runtime, which collects again and again to keep it.
 
-use super::signals::Signals;
+use crate::model::operator::trends::signals::Signals;
 use crate::time::{Span, Timestamp};
 
 /// The garbage collections of a process.

@@ -1,7 +1,7 @@
 //! The signals of a process: those of the kernel, and those of its own metrics.
 
-use super::super::Instance;
-use super::super::history::STALE_AFTER;
+use crate::model::operator::Instance;
+use crate::model::operator::history::STALE_AFTER;
 use crate::observation::{ContainerView, Runtime};
 use crate::time::{Span, Timestamp};
 

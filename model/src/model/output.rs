@@ -1,0 +1,9 @@
+//! What the model shows.
+
+mod outbox; // what others take from the model
+mod snapshot; // totals and findings
+mod explain; // one object, for people
+mod family_tree; // its owners and children
+pub(crate) mod recent_past; // the last hours, for charts
+mod readiness; // for `/readyz`
+mod checkpoints; // what survives a restart
