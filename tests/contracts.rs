@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use loopwatch::export::catalog::CATALOG;
+use loopwatch::export::metrics::CATALOG;
 use loopwatch_model::finding::{Alert, Explainer, FINDINGS, FindingCode, Severity};
 use loopwatch_testbed::bundled;
 use serde_json::Value;
