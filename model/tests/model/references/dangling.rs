@@ -1,14 +1,11 @@
 //! References to objects that do not exist: the fault, its healthy twin and near misses.
 
-use std::collections::BTreeSet;
-
 use loopwatch_model::finding::Confidence;
 use loopwatch_model::observation::{
-    Answer, Cause, Manager, ObjectAddress, ObjectKey, ObjectView, Observation, OwnerReference,
-    Probe, Reference, WatchId, WatchedKind, Why,
+    Cause, ObjectView, Observation, Reference, WatchId, WatchedKind, Why,
 };
 use loopwatch_model::settings::Settings;
-use loopwatch_model::time::{Span, Timestamp};
+use loopwatch_model::time::Span;
 
 use super::{WEB, secret, secret_at};
 use crate::lab::{Lab, Widget, World, kind, logged, reference, unlearned, watch};

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use loopwatch_model::observation::{
-    Answer, Cause, Manager, ObjectAddress, ObjectKey, ObjectView, Observation, OwnerReference,
-    Probe, Reference, Role, Scope, WatchId, WatchedKind,
+    Cause, ObjectAddress, ObjectView, Reference, Role, Scope, WatchedKind,
 };
 use loopwatch_model::settings::Settings;
-use loopwatch_model::time::{Span, Timestamp};
+use loopwatch_model::time::Span;
 
 use super::{WEB, secret};
 use crate::lab::{

@@ -1,16 +1,11 @@
 //! Targets that the object may not need, and those that its operator creates.
 
-use std::collections::BTreeSet;
-
 use loopwatch_model::finding::Confidence;
-use loopwatch_model::observation::{
-    Answer, Manager, ObjectAddress, ObjectKey, ObjectView, Observation, OwnerReference, Probe,
-    Reference,
-};
-use loopwatch_model::time::{Span, Timestamp};
+use loopwatch_model::observation::{ObjectView, OwnerReference};
+use loopwatch_model::time::Span;
 
 use super::{WEB, secret, secret_at};
-use crate::lab::{Lab, Widget, World, owned_by, reference, watch};
+use crate::lab::{Lab, Widget, World, owned_by, reference};
 
 #[test]
 fn a_missing_target_of_a_converged_object_is_only_suspected() {
