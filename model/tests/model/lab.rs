@@ -14,6 +14,7 @@ mod workloads;
 mod world; // a cluster that answers reads
 pub mod pods;
 pub mod loops;
+pub mod process;
 #[allow(dead_code, reason = "the benchmark uses more of it")]
 pub mod fleet; // the memory of operators over days
 pub mod dice;
