@@ -13,3 +13,10 @@ mod limits_of_texts;
 mod lasting_limits;
 mod room;
 mod events;
+
+use loopwatch_model::finding::Severity;
+
+/// Returns the findings that alert if this one alone pages.
+fn page(code: &str) -> [(String, Severity); 1] {
+    [(code.to_owned(), Severity::Critical)]
+}

@@ -10,9 +10,11 @@ mod widget; // an object of a story
 mod situations;
 mod watches; // what sources tell
 mod questions;
+mod workloads;
 mod world; // a cluster that answers reads
 pub mod pods;
 pub mod loops;
+pub mod process;
 #[allow(dead_code, reason = "the benchmark uses more of it")]
 pub mod fleet; // the memory of operators over days
 pub mod dice;
@@ -25,14 +27,16 @@ use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::time::{Span, Timestamp};
 
 pub use self::kinds::{
-    GROUP, child, config_maps, forbidden, kind, namespaced, other_kind, primary, watch, watched,
+    GROUP, child, config_maps, deployments, forbidden, kind, namespaced, other_kind, primary,
+    watch, watched,
 };
 pub use self::settings::{ruled, unlearned};
 pub use self::views::{
-    FINALIZER, at, condition, count, finalizers_by, map, owner, reference, scaled_by, spec_by,
-    status_by, text, texts, web, widget_at,
+    FINALIZER, at, condition, finalizers_by, map, owner, reference, scaled_by, spec_by, status_by,
+    text, texts, web, widget_at, written_by,
 };
 pub use self::widget::Widget;
+pub use self::workloads::{child_of, deployment, owned_by};
 pub use self::world::World;
 pub use self::world::operators::ready;
 

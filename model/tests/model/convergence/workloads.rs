@@ -1,103 +1,25 @@
 //! Workloads that primary objects own: their states, and the findings that name them.
 
 use loopwatch_model::observation::{
-    Condition, ConditionStatus, Fact, FactValue, Hashes, ObjectKey, ObjectView, Observation,
-    OwnerReference, Role, StatusShape, WatchId, WatchedKind, Why,
+    ConditionStatus, ObjectView, OwnerReference, Pause, Role, WatchedKind,
 };
 use loopwatch_model::snapshot::ObjectState;
 use loopwatch_model::time::Span;
 
-use crate::lab::{Lab, START, Widget, kind};
-
-fn deployments() -> WatchId {
-    WatchId("deployments.apps".into())
-}
-
-fn child_kind() -> WatchedKind {
-    WatchedKind {
-        watch: deployments(),
-        group: "apps".into(),
-        kind: "Deployment".into(),
-        resource: "deployments".into(),
-        role: Role::Child,
-        why: Why::CreatePermission,
-        filtered: true,
-        ..kind()
-    }
-}
+use crate::lab::{Lab, Widget, child_of, deployment, deployments, kind, owned_by, text};
 
 /// A lab with an empty list of Deployments.
 fn lab() -> Lab {
     let mut lab = Lab::new();
-    lab.discover(&[kind(), child_kind()]);
-    list(&mut lab, &[]);
+    lab.discover(&[kind(), deployments()]);
+    lab.list_in(&deployments().watch, Vec::new());
     lab
 }
 
-fn list(lab: &mut Lab, views: &[ObjectView]) {
-    let epoch = lab.version;
-    lab.observe(Observation::ListBegan { watch: deployments(), epoch });
-    for view in views {
-        let object = Box::new(versioned(lab, view));
-        lab.listed(&deployments(), *object);
-    }
-
-    let version = lab.version.to_string();
-    lab.observe(Observation::ListEnded { watch: deployments(), epoch, version });
-}
-
-fn versioned(lab: &mut Lab, view: &ObjectView) -> ObjectView {
-    lab.version += 1;
-    ObjectView { version: lab.version.to_string(), ..view.clone() }
-}
-
+/// Applies the next version of a Deployment.
 fn apply(lab: &mut Lab, view: &ObjectView) {
-    let object = Box::new(versioned(lab, view));
-    lab.apply_to(&deployments(), *object);
-}
-
-/// A Deployment of a Widget, with this many of its three replicas available.
-fn deployment(name: &str, owner: &str, available: i64) -> ObjectView {
-    let count = |path: &str, number| Fact { path: path.into(), value: FactValue::Number(number) };
-    let condition = |name: &str, status, reason: &str| Condition {
-        r#type: name.into(),
-        status,
-        reason: reason.into(),
-        ..Condition::default()
-    };
-
-    ObjectView {
-        key: ObjectKey { namespace: "team-a".into(), name: name.into() },
-        uid: format!("uid-{name}"),
-        generation: 1,
-        observed_generation: Some(1),
-        owners: vec![owned_by(owner)],
-        status: StatusShape::Filled,
-        facts: vec![
-            count("spec.replicas", 3),
-            count("status.replicas", 3),
-            count("status.updatedReplicas", 3),
-            count("status.readyReplicas", available),
-            count("status.availableReplicas", available),
-        ],
-        conditions: vec![condition("Progressing", ConditionStatus::True, "NewReplicaSetAvailable")],
-        hashes: Hashes {
-            spec: 1,
-            status: available.unsigned_abs() + 1,
-            settled: available.unsigned_abs() + 1,
-        },
-        ..ObjectView::default()
-    }
-}
-
-fn owned_by(owner: &str) -> OwnerReference {
-    OwnerReference {
-        api_version: "example.io/v1".into(),
-        kind: "Widget".into(),
-        name: owner.into(),
-        uid: Widget::new(owner, START).view(1).uid,
-        ..OwnerReference::default()
-    }
+    let view = lab.versioned(view.clone());
+    lab.apply_to(&deployments().watch, view);
 }
 
 /// The same Deployment after its progress deadline.
@@ -131,35 +53,33 @@ const SHORT: &str = "status.availableReplicas=1 of status.updatedReplicas=3";
 #[test]
 fn an_overdue_object_names_the_workload_that_it_waits_for() {
     let mut lab = lab();
-    apply(&mut lab, &deployment("web", "shop", 1));
+    apply(&mut lab, &deployment("shop", "web", 3, 1));
     overdue(&mut lab, "shop");
 
     assert_eq!(lab.findings(), ["Overdue Widget team-a/shop"]);
     assert_eq!(waits_for(&lab), Some(format!("Deployment team-a/web: {SHORT}")));
 
     // The evidence follows the workload, without an event about its owner.
-    apply(&mut lab, &timed_out(deployment("web", "shop", 1)));
+    apply(&mut lab, &timed_out(deployment("shop", "web", 3, 1)));
     let failed = "Deployment team-a/web: Progressing=False (ProgressDeadlineExceeded)";
 
     assert_eq!(waits_for(&lab).as_deref(), Some(failed));
 
-    apply(&mut lab, &deployment("web", "shop", 3));
+    apply(&mut lab, &deployment("shop", "web", 3, 3));
     assert_eq!(waits_for(&lab), None, "the Deployment is ready");
 
-    let lost = ObjectView { owners: Vec::new(), ..deployment("web", "shop", 1) };
-    apply(&mut lab, &deployment("web", "shop", 1));
+    let lost = ObjectView { owners: Vec::new(), ..deployment("shop", "web", 3, 1) };
+    apply(&mut lab, &deployment("shop", "web", 3, 1));
 
     assert!(waits_for(&lab).is_some());
 
     apply(&mut lab, &lost);
     assert_eq!(waits_for(&lab), None, "the Deployment has another owner");
 
-    apply(&mut lab, &deployment("web", "shop", 1));
+    apply(&mut lab, &deployment("shop", "web", 3, 1));
     assert!(waits_for(&lab).is_some());
 
-    lab.version += 1;
-    let (key, version) = (lost.key, lab.version.to_string());
-    lab.observe(Observation::Deleted { watch: deployments(), key, version });
+    lab.delete_from(&deployments().watch, lost.key);
 
     assert_eq!(waits_for(&lab), None, "the Deployment is gone");
 }
@@ -167,11 +87,11 @@ fn an_overdue_object_names_the_workload_that_it_waits_for() {
 #[test]
 fn objects_that_regress_or_are_not_acknowledged_name_their_workloads() {
     let mut lab = lab();
-    apply(&mut lab, &deployment("web", "shop", 3));
+    apply(&mut lab, &deployment("shop", "web", 3, 3));
 
     let mut widget = lab.converged("shop");
     lab.advance(Span::hours(1));
-    apply(&mut lab, &timed_out(deployment("web", "shop", 1)));
+    apply(&mut lab, &timed_out(deployment("shop", "web", 3, 1)));
     lab.apply(widget.waiting());
     lab.advance(Span::hours(1));
 
@@ -196,13 +116,13 @@ fn objects_that_regress_or_are_not_acknowledged_name_their_workloads() {
 fn a_finding_names_three_workloads_and_those_that_failed_first() {
     let mut lab = lab();
     for name in ["a", "b", "c"] {
-        apply(&mut lab, &deployment(name, "shop", 1));
+        apply(&mut lab, &deployment("shop", name, 3, 1));
     }
 
-    apply(&mut lab, &timed_out(deployment("d", "shop", 1)));
-    apply(&mut lab, &deployment("other-owner", "bank", 0));
+    apply(&mut lab, &timed_out(deployment("shop", "d", 3, 1)));
+    apply(&mut lab, &deployment("bank", "other-owner", 3, 0));
 
-    let mut elsewhere = timed_out(deployment("other-namespace", "shop", 0));
+    let mut elsewhere = timed_out(deployment("shop", "other-namespace", 3, 0));
     elsewhere.key.namespace = "team-b".into();
     elsewhere.owners[0].uid = "uid of the shop in team-b".into();
     apply(&mut lab, &elsewhere);
@@ -244,31 +164,31 @@ fn a_child_opens_no_finding_and_counts_towards_no_total_but_its_state() {
     };
 
     for _ in 0..10 {
-        apply_and_wait(&mut lab, &deployment("web", "shop", 1));
+        apply_and_wait(&mut lab, &deployment("shop", "web", 3, 1));
         assert_eq!(state(&lab, ObjectState::Progressing), 1);
 
-        apply_and_wait(&mut lab, &deployment("web", "shop", 3));
+        apply_and_wait(&mut lab, &deployment("shop", "web", 3, 3));
         assert_eq!(state(&lab, ObjectState::Converged), 1);
 
-        apply_and_wait(&mut lab, &timed_out(deployment("web", "shop", 1)));
+        apply_and_wait(&mut lab, &timed_out(deployment("shop", "web", 3, 1)));
         assert_eq!(state(&lab, ObjectState::Failed), 1);
 
-        let outdated = ObjectView { generation: 2, ..timed_out(deployment("web", "shop", 1)) };
+        let outdated = ObjectView { generation: 2, ..timed_out(deployment("shop", "web", 3, 1)) };
         apply_and_wait(&mut lab, &outdated);
 
         assert_eq!(state(&lab, ObjectState::Progressing), 1);
 
-        apply_and_wait(&mut lab, &deployment("web", "shop", 3));
+        apply_and_wait(&mut lab, &deployment("shop", "web", 3, 3));
     }
 
     // Many Deployments that fail at once are no failing kind.
     for number in 0..50 {
-        apply(&mut lab, &deployment(&format!("web{number}"), "shop", 3));
+        apply(&mut lab, &deployment("shop", &format!("web{number}"), 3, 3));
     }
 
     lab.advance(Span::hours(1));
     for number in 0..50 {
-        apply(&mut lab, &timed_out(deployment(&format!("web{number}"), "shop", 0)));
+        apply(&mut lab, &timed_out(deployment("shop", &format!("web{number}"), 3, 0)));
     }
 
     lab.advance(Span::hours(1));
@@ -288,29 +208,22 @@ fn a_child_shows_its_signal_only_while_it_is_not_ready() {
             .expect("the Deployment")
     };
 
-    apply(&mut lab, &deployment("web", "shop", 1));
+    apply(&mut lab, &deployment("shop", "web", 3, 1));
     lab.advance(Span::hours(1));
 
     assert_eq!(signal(&lab), SHORT);
 
-    apply(&mut lab, &deployment("web", "shop", 3));
+    apply(&mut lab, &deployment("shop", "web", 3, 3));
     assert_eq!(signal(&lab), "", "the record of a child that has converged stays small");
 
-    list(&mut lab, &[timed_out(deployment("web", "shop", 1))]);
+    lab.list_in(&deployments().watch, vec![timed_out(deployment("shop", "web", 3, 1))]);
     assert_eq!(signal(&lab), "Progressing=False (ProgressDeadlineExceeded)");
 }
 
 #[test]
 fn children_of_which_only_metadata_is_known_are_unknown() {
     let mut lab = lab();
-    let metadata = ObjectView {
-        key: ObjectKey { namespace: "team-a".into(), name: "web".into() },
-        generation: 3,
-        owners: vec![owned_by("shop")],
-        ..ObjectView::default()
-    };
-
-    apply(&mut lab, &metadata);
+    apply(&mut lab, &ObjectView { generation: 3, ..child_of("shop", "web") });
     overdue(&mut lab, "shop");
 
     assert_eq!(lab.state("web"), ObjectState::Unknown);
@@ -320,11 +233,11 @@ fn children_of_which_only_metadata_is_known_are_unknown() {
 #[test]
 fn a_paused_and_a_terminating_workload_are_named() {
     let mut lab = lab();
-    let mut paused = deployment("paused", "shop", 1);
-    paused.paused = Some(loopwatch_model::observation::Pause { by: "spec.paused".into() });
+    let mut paused = deployment("shop", "paused", 3, 1);
+    paused.paused = Some(Pause { by: "spec.paused".into() });
     apply(&mut lab, &paused);
 
-    let deleted = ObjectView { deleted: Some(lab.now), ..deployment("web", "shop", 3) };
+    let deleted = ObjectView { deleted: Some(lab.now), ..deployment("shop", "web", 3, 3) };
     apply(&mut lab, &deleted);
     overdue(&mut lab, "shop");
 
@@ -335,8 +248,8 @@ fn a_paused_and_a_terminating_workload_are_named() {
 #[test]
 fn workloads_that_a_failing_watch_hides_are_not_named() {
     let mut lab = lab();
-    apply(&mut lab, &deployment("web", "shop", 1));
-    lab.fail_watch(&deployments());
+    apply(&mut lab, &deployment("shop", "web", 3, 1));
+    lab.fail_watch(&deployments().watch);
     overdue(&mut lab, "shop");
 
     let findings = lab.snapshot().findings;
@@ -348,16 +261,11 @@ fn workloads_that_a_failing_watch_hides_are_not_named() {
 
 /// A Job of a Widget that runs.
 fn job(name: &str) -> ObjectView {
-    let started = Fact {
-        path: "status.startTime".into(),
-        value: FactValue::Text("2026-01-01T00:00:00Z".into()),
-    };
-
     ObjectView {
-        facts: vec![started],
+        facts: vec![text("status.startTime", "2026-01-01T00:00:00Z")],
         conditions: Vec::new(),
         observed_generation: None,
-        ..deployment(name, "shop", 0)
+        ..deployment("shop", name, 3, 0)
     }
 }
 
@@ -367,9 +275,9 @@ fn a_job_that_runs_for_long_is_named_but_never_overdue() {
         [(Role::Child, Some("Job team-a/migrate: status.succeeded=0")), (Role::Primary, None)]
     {
         let mut lab = Lab::new();
-        let jobs = WatchedKind { group: "batch".into(), kind: "Job".into(), role, ..child_kind() };
+        let jobs = WatchedKind { group: "batch".into(), kind: "Job".into(), role, ..deployments() };
         lab.discover(&[kind(), jobs]);
-        list(&mut lab, &[job("migrate")]);
+        lab.list_in(&deployments().watch, vec![job("migrate")]);
         lab.advance(Span::hours(48));
         lab.assert_no_findings();
         overdue(&mut lab, "shop");
@@ -383,9 +291,9 @@ fn owners_in_a_cycle_and_without_an_end_are_survived() {
     let mut lab = Lab::new();
 
     // In a dump, every kind is a primary kind.
-    let primary = WatchedKind { role: Role::Primary, filtered: false, ..child_kind() };
+    let primary = WatchedKind { role: Role::Primary, filtered: false, ..deployments() };
     lab.discover(&[kind(), primary]);
-    list(&mut lab, &[]);
+    lab.list_in(&deployments().watch, vec![]);
 
     let of = |name: &str, owner: &str| {
         let uid = format!("uid-{owner}");
@@ -396,7 +304,7 @@ fn owners_in_a_cycle_and_without_an_end_are_survived() {
             ..owned_by(owner)
         };
 
-        ObjectView { owners: vec![owner], ..deployment(name, "", 1) }
+        ObjectView { owners: vec![owner], ..deployment("", name, 3, 1) }
     };
 
     for _ in 0..3 {

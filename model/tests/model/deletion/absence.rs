@@ -6,11 +6,10 @@ use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Cause, LeaseView, Observation, SourceId};
 use loopwatch_model::time::{Span, Timestamp};
 
+use super::STUCK;
 use crate::lab::{Lab, Widget, kind, watch};
 
 const ABSENT: &str = "FinalizerOwnerAbsent Widget team-a/web";
-
-const STUCK: &str = "FinalizerStuck Widget team-a/web";
 
 const SLOW: &str = "CleanupSlow Widget team-a/web";
 

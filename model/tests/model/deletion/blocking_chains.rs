@@ -1,143 +1,64 @@
 //! Chains of deletions: the last object is found, and one cause raises one alert.
 
-use loopwatch_model::model::Model;
-use loopwatch_model::observation::{
-    Answer, Cause, Dependent, ObjectKey, ObjectView, Observation, OwnerReference, Probe, Role,
-    WatchId, WatchedKind,
-};
+use loopwatch_model::observation::{Cause, ObjectAddress, ObjectView};
 use loopwatch_model::time::Span;
 
-use crate::lab::{Lab, kind, other_kind};
+use crate::lab::{GROUP, World, at, child, primary, texts, web, widget_at};
 
-fn uid(number: u64) -> String {
-    format!("00000000-0000-4000-8000-{number:012x}")
+/// The address of the child of `web`.
+fn db() -> ObjectAddress {
+    at("apps", "StatefulSet", "team-a", "web-db")
 }
 
-fn owner(kind: &str, name: &str, number: u64) -> OwnerReference {
-    let (kind, name, uid) = (kind.to_owned(), name.to_owned(), uid(number));
-    let api_version = if kind == "StatefulSet" { "apps/v1" } else { "example.io/v1" };
-    OwnerReference {
-        api_version: api_version.into(),
-        kind,
-        name,
-        uid,
-        controller: true,
-        blocks_deletion: true,
+/// Returns a world with a parent and a child that wait for the garbage collector.
+fn cascade() -> World {
+    let mut world = World::of(&[primary(GROUP, "Widget"), child("apps", "StatefulSet")]);
+    for object in [web(), db()] {
+        world.healthy(&object, "widget-operator", &[]);
     }
+
+    let parent = world.owner(&web());
+    for (object, owners) in [(web(), vec![]), (db(), vec![parent])] {
+        world.put(&object, |view, now| {
+            view.owners = owners;
+            view.deleted = Some(now);
+            view.finalizers = vec!["foregroundDeletion".into()];
+        });
+    }
+
+    world
 }
 
-fn child_kind() -> WatchedKind {
-    let watch = WatchId("statefulsets.apps".into());
-    let (group, resource) = ("apps".into(), "statefulsets".into());
-    WatchedKind {
-        watch,
-        group,
-        kind: "StatefulSet".into(),
-        resource,
-        role: Role::Child,
-        ..other_kind("StatefulSet")
-    }
+/// Another controller waits with the deletion of an object, too.
+fn detach(world: &mut World, object: &ObjectAddress) {
+    world.put(object, |view, _| view.finalizers.push("storage.other.com/detach".into()));
 }
 
-/// A lab with a parent and a child that wait for the garbage collector.
-struct Cascade {
-    lab: Lab,
-    parent: ObjectView,
-    child: ObjectView,
-}
-
-impl Cascade {
-    fn new() -> Self {
-        let mut lab = Lab::new();
-        lab.discover(&[kind(), child_kind()]);
-        lab.list_in(&child_kind().watch, Vec::new());
-
-        let widget = lab.converged("web");
-        let mut parent = lab.view(&widget);
-        parent.uid = uid(1);
-        parent.deleted = Some(lab.now);
-        parent.finalizers = vec!["foregroundDeletion".into()];
-        parent.managers[1].finalizers.clear();
-
-        let child = ObjectView {
-            key: ObjectKey { namespace: "team-a".into(), name: "web-db".into() },
-            uid: uid(2),
-            owners: vec![owner("Widget", "web", 1)],
-            ..parent.clone()
-        };
-
-        let mut cascade = Self { lab, parent, child };
-        cascade.apply();
-        cascade
-    }
-
-    fn apply(&mut self) {
-        for (watch, object) in
-            [(kind().watch, &mut self.parent), (child_kind().watch, &mut self.child)]
-        {
-            self.lab.version += 1;
-            object.version = self.lab.version.to_string();
-            self.lab.apply_to(&watch, object.clone());
-        }
-    }
-
-    /// Answers the probes for dependents.
-    fn answer(&mut self, answer: &Answer) -> usize {
-        let probes = self.lab.model.probes().into_iter();
-        let probes: Vec<Probe> =
-            probes.filter(|probe| matches!(probe, Probe::Dependents { .. })).collect();
-        let count = probes.len();
-
-        for probe in probes {
-            let Probe::Dependents { uid: asked, .. } = &probe else { continue };
-            let answer = if *asked == uid(2) { answer.clone() } else { dependents(Vec::new()) };
-            self.lab.observe(Observation::Answered { probe, answer });
-        }
-
-        count
-    }
-
-    fn run(&mut self, minutes: i64, answer: &Answer) {
-        for _ in 0..minutes * 4 {
-            self.lab.advance(Span::secs(15));
-            while self.answer(answer) > 0 {
-                self.lab.advance(Span::secs(1));
-            }
-        }
-    }
-}
-
-fn dependents(found: Vec<Dependent>) -> Answer {
-    Answer::Dependents { found, complete: true }
-}
-
-fn claim(cascade: &Cascade, finalizers: &[&str]) -> Dependent {
-    let object = ObjectView {
-        key: ObjectKey { namespace: "team-a".into(), name: "data-web-db-0".into() },
-        uid: uid(3),
-        deleted: cascade.parent.deleted,
-        finalizers: finalizers.iter().map(|f| (*f).to_owned()).collect(),
-        owners: vec![owner("StatefulSet", "web-db", 2)],
-        ..ObjectView::default()
-    };
-    Dependent { group: String::new(), kind: "PersistentVolumeClaim".into(), object }
+/// Adds a claim of the child that is being deleted and that no watch shows.
+fn claim(world: &mut World, finalizers: &[&str]) {
+    let owner = world.owner(&db());
+    let claim = at("", "PersistentVolumeClaim", "team-a", "data-web-db-0");
+    world.put_unseen(&claim, |view, now| {
+        view.deleted = Some(now);
+        view.finalizers = texts(finalizers);
+        view.owners = vec![owner];
+    });
 }
 
 #[test]
 fn a_watched_leaf_explains_the_objects_above_it() {
-    let mut cascade = Cascade::new();
-    cascade.child.finalizers.push("storage.other.com/detach".into());
-    cascade.apply();
-    cascade.run(15, &dependents(Vec::new()));
+    let mut world = cascade();
+    detach(&mut world, &db());
+    world.advance(Span::mins(15));
 
     assert_eq!(
-        cascade.lab.roots(),
+        world.lab.roots(),
         ["FinalizerStuck StatefulSet team-a/web-db"],
         "{:?}",
-        cascade.lab.findings()
+        world.lab.findings()
     );
 
-    let finding = cascade.lab.finding("DeletionBlockedByDependent");
+    let finding = world.lab.finding("DeletionBlockedByDependent");
     assert_eq!(finding.subject.name(), "web");
 
     let summary = finding.summary();
@@ -147,39 +68,35 @@ fn a_watched_leaf_explains_the_objects_above_it() {
     ));
     assert!(summary.contains("chain Widget team-a/web, StatefulSet team-a/web-db"), "{summary}");
 
-    let kinds = cascade.lab.snapshot().kinds;
+    let kinds = world.lab.snapshot().kinds;
     let widgets = kinds.iter().find(|kind| kind.kind == "Widget").expect("the parent's kind");
 
     assert_eq!(widgets.finalizers["foregroundDeletion"].waiting[4], 1, "blocked_by_dependent");
 
     // The leaf goes, and with it everything.
-    let key = cascade.child.key.clone();
-    let watch = child_kind().watch;
-    cascade.lab.version += 1;
-
-    let version = cascade.lab.version.to_string();
-    cascade.lab.observe(Observation::Deleted { watch, key, version });
-    cascade.lab.assert_no_findings();
+    world.remove(&db());
+    world.lab.assert_no_findings();
 }
 
 #[test]
 fn an_object_whose_own_controller_waits_for_a_stuck_child_is_blocked_too() {
-    let mut cascade = Cascade::new();
-    cascade.parent.finalizers = vec!["example.io/cleanup".into()];
-    cascade.child.finalizers = vec!["storage.other.com/detach".into()];
-    cascade.child.owners[0].blocks_deletion = false;
-    cascade.apply();
-    cascade.run(16, &dependents(Vec::new()));
+    let mut world = cascade();
+    world.put(&web(), |view, _| view.finalizers = vec!["example.io/cleanup".into()]);
+    world.put(&db(), |view, _| {
+        view.finalizers = vec!["storage.other.com/detach".into()];
+        view.owners[0].blocks_deletion = false;
+    });
+    world.advance(Span::mins(16));
 
     assert_eq!(
-        cascade.lab.roots(),
+        world.lab.roots(),
         ["FinalizerStuck StatefulSet team-a/web-db"],
         "{:?}",
-        cascade.lab.findings()
+        world.lab.findings()
     );
-    assert!(cascade.lab.has("DeletionBlockedByDependent"));
+    assert!(world.lab.has("DeletionBlockedByDependent"));
 
-    let alerts = cascade.lab.model.finding_events().into_iter().filter(|event| {
+    let alerts = world.lab.model.finding_events().into_iter().filter(|event| {
         let opened = event.change == loopwatch_model::finding::Change::Opened;
         opened && event.finding.explained_by.is_none() && event.finding.code.name() != "CleanupSlow"
     });
@@ -192,44 +109,40 @@ fn an_object_whose_own_controller_waits_for_a_stuck_child_is_blocked_too() {
 
 #[test]
 fn dependents_that_disappear_are_progress() {
-    let mut cascade = Cascade::new();
-    cascade.parent.finalizers = vec!["example.io/cleanup".into()];
-    cascade.child.finalizers.clear();
-    cascade.apply();
+    let mut world = cascade();
+    world.put(&web(), |view, _| view.finalizers = vec!["example.io/cleanup".into()]);
+    world.put(&db(), |view, _| view.finalizers.clear());
 
-    let mut children: Vec<ObjectView> = (0..10).map(|_| cascade.child.clone()).collect();
-    for (number, child) in (10_u64..).zip(&mut children) {
-        child.uid = uid(number);
-        child.key.name = format!("web-{number}");
-        cascade.lab.apply_to(&child_kind().watch, child.clone());
+    let children: Vec<ObjectAddress> =
+        (0..10).map(|n| at("apps", "StatefulSet", "team-a", &format!("web-{n}"))).collect();
+    for child in &children {
+        world.owned(child, &web());
+        world.put(child, |view, now| view.deleted = Some(now));
     }
 
     for child in children {
-        cascade.lab.advance(Span::mins(6));
-        cascade.lab.version += 1;
+        world.advance(Span::mins(6));
+        world.remove(&child);
 
-        let (watch, version) = (child_kind().watch, cascade.lab.version.to_string());
-        cascade.lab.observe(Observation::Deleted { watch, key: child.key, version });
-
-        assert!(!cascade.lab.has("FinalizerStuck"), "{:?}", cascade.lab.findings());
+        assert!(!world.lab.has("FinalizerStuck"), "{:?}", world.lab.findings());
     }
 
-    cascade.lab.advance(Span::mins(8));
-    assert!(cascade.lab.has("FinalizerStuck"));
+    world.advance(Span::mins(8));
+    assert!(world.lab.has("FinalizerStuck"));
 }
 
 #[test]
 fn a_leaf_of_a_kind_that_is_not_watched_is_read_and_only_its_owner_alerts() {
-    let mut cascade = Cascade::new();
-    let found = dependents(vec![claim(&cascade, &["kubernetes.io/pvc-protection"])]);
-    cascade.run(14, &found);
-    cascade.lab.assert_no_findings();
-    cascade.run(3, &found);
+    let mut world = cascade();
+    claim(&mut world, &["kubernetes.io/pvc-protection"]);
+    world.advance(Span::mins(14));
+    world.lab.assert_no_findings();
+    world.advance(Span::mins(3));
 
-    assert_eq!(cascade.lab.roots(), ["DeletionBlockedByDependent StatefulSet team-a/web-db"]);
-    assert_eq!(cascade.lab.findings().len(), 2);
+    assert_eq!(world.lab.roots(), ["DeletionBlockedByDependent StatefulSet team-a/web-db"]);
+    assert_eq!(world.lab.findings().len(), 2);
 
-    let finding = cascade.lab.snapshot().findings.into_iter().find(|f| f.explained_by.is_none());
+    let finding = world.lab.snapshot().findings.into_iter().find(|f| f.explained_by.is_none());
     let summary = finding.map(|finding| finding.summary()).unwrap_or_default();
 
     assert!(summary.contains("blocker PersistentVolumeClaim team-a/data-web-db-0"), "{summary}");
@@ -238,93 +151,91 @@ fn a_leaf_of_a_kind_that_is_not_watched_is_read_and_only_its_owner_alerts() {
 
 #[test]
 fn dependents_that_disappear_one_by_one_and_pods_in_their_grace_period_block_nothing() {
-    let mut cascade = Cascade::new();
-    let waiting = dependents(vec![claim(&cascade, &[])]);
-    cascade.run(40, &waiting);
-    cascade.lab.assert_no_findings();
+    let mut world = cascade();
+    claim(&mut world, &[]);
+    world.advance(Span::mins(40));
+    world.lab.assert_no_findings();
 }
 
 #[test]
 fn dependents_that_nobody_may_read_are_unknown() {
-    let mut cascade = Cascade::new();
-    cascade.run(40, &Answer::Failed(Cause::Forbidden));
-    cascade.lab.assert_no_findings();
-    cascade.run(30, &Answer::Failed(Cause::Forbidden));
+    let mut world = cascade();
+    world.reads_fail = Some(Cause::Forbidden);
+    world.advance(Span::mins(40));
+    world.lab.assert_no_findings();
+    world.advance(Span::mins(30));
 
     assert_eq!(
-        cascade.lab.findings().len(),
+        world.lab.findings().len(),
         2,
         "the garbage collector makes no progress for an hour"
     );
-    assert!(cascade.lab.findings().iter().all(|finding| finding.starts_with("FinalizerStuck")));
+    assert!(world.lab.findings().iter().all(|finding| finding.starts_with("FinalizerStuck")));
 }
 
 #[test]
 fn a_blind_watch_raises_nothing() {
-    let mut cascade = Cascade::new();
-    cascade.child.finalizers.push("storage.other.com/detach".into());
-    cascade.apply();
-    cascade.lab.fail();
-    cascade.lab.fail_watch(&child_kind().watch);
-    cascade.run(60, &dependents(Vec::new()));
+    let mut world = cascade();
+    detach(&mut world, &db());
+    world.lab.fail();
+    world.lab.fail_watch(&child("apps", "StatefulSet").watch);
+    world.advance(Span::mins(60));
 
-    assert!(cascade.lab.findings().iter().all(|finding| finding.starts_with("SourceFailing")));
+    assert!(world.lab.findings().iter().all(|finding| finding.starts_with("SourceFailing")));
 }
 
 #[test]
 fn objects_that_own_each_other_do_not_hide_each_other() {
-    let mut cascade = Cascade::new();
-    cascade.parent.owners = vec![owner("StatefulSet", "web-db", 2)];
-    for object in [&mut cascade.parent, &mut cascade.child] {
-        object.finalizers.push("storage.other.com/detach".into());
+    let mut world = cascade();
+    let owner = world.owner(&db());
+    world.put(&web(), |view, _| view.owners = vec![owner]);
+    for object in [web(), db()] {
+        detach(&mut world, &object);
     }
 
-    cascade.apply();
-    cascade.run(20, &dependents(Vec::new()));
+    world.advance(Span::mins(20));
 
     let stuck =
-        cascade.lab.roots().into_iter().filter(|root| root.starts_with("FinalizerStuck")).count();
+        world.lab.roots().into_iter().filter(|root| root.starts_with("FinalizerStuck")).count();
 
-    assert_eq!(stuck, 2, "{:?}", cascade.lab.findings());
+    assert_eq!(stuck, 2, "{:?}", world.lab.findings());
 }
 
 #[test]
 fn a_chain_of_a_thousand_objects_and_ten_thousand_dependents_are_searched_within_limits() {
-    let mut cascade = Cascade::new();
+    let mut world = cascade();
+    let parent = world.objects[&web()].clone();
+    let mut terminating = |name: String, owner: &ObjectAddress| {
+        let (at, owners) = (widget_at("team-a", &name), vec![world.owner(owner)]);
+        world.put(&at, |view, _| {
+            let (key, uid) = (view.key.clone(), view.uid.clone());
+            *view = ObjectView { key, uid, owners, ..parent.clone() };
+        });
+        at
+    };
+
+    let mut owner = web();
     for number in 0..1_000 {
-        let mut link = cascade.parent.clone();
-        link.key.name = format!("link-{number}");
-        link.uid = uid(10 + number);
-        link.owners = vec![owner("Widget", "link", if number == 0 { 1 } else { 9 + number })];
-        cascade.lab.apply_view(link);
+        owner = terminating(format!("link-{number}"), &owner);
     }
 
     for number in 0..10_000 {
-        let mut leaf = cascade.parent.clone();
-        leaf.key.name = format!("leaf-{number}");
-        leaf.uid = uid(5_000 + number);
-        leaf.owners = vec![owner("Widget", "web", 1)];
-        cascade.lab.apply_view(leaf);
+        terminating(format!("leaf-{number}"), &web());
     }
 
-    cascade.lab.advance(Span::mins(15));
-    assert!(cascade.lab.findings().len() < 20_000);
+    world.lab.advance(Span::mins(15));
+    assert!(world.lab.findings().len() < 20_000);
 }
 
 #[test]
 fn a_restart_finds_the_same_chain() {
-    let mut cascade = Cascade::new();
-    cascade.child.finalizers.push("storage.other.com/detach".into());
-    cascade.apply();
-    cascade.run(16, &dependents(Vec::new()));
+    let mut world = cascade();
+    detach(&mut world, &db());
+    world.advance(Span::mins(16));
 
-    let (checkpoint, roots) = (cascade.lab.model.checkpoint(), cascade.lab.roots());
-    cascade.lab.model = Model::new(cascade.lab.model.settings().clone());
-    cascade.lab.observe(Observation::Restored(Box::new(checkpoint)));
-    cascade.lab.discover(&[kind(), child_kind()]);
-    cascade.lab.list_in(&kind().watch, vec![cascade.parent.clone()]);
-    cascade.lab.list_in(&child_kind().watch, vec![cascade.child.clone()]);
-    cascade.lab.advance(Span::mins(2));
+    let roots = world.lab.roots();
+    world.restart();
+    world.advance(Span::mins(2));
 
-    assert_eq!(cascade.lab.roots(), roots);
+    assert_eq!(world.lab.roots(), roots);
 }

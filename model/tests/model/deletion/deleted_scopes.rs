@@ -15,6 +15,7 @@ fn a_namespace_full_of_finalizers_goes_within_minutes() {
     }
 
     world
+        .lab
         .delete_namespace("team-a", &["NamespaceContentRemaining", "NamespaceFinalizersRemaining"]);
     for one in &all {
         world.delete(one);
@@ -36,7 +37,7 @@ fn a_namespace_that_waits_for_a_pod_with_a_long_grace_period_is_not_blocked_by_l
     world.healthy(&web(), "widget-operator", &[FINALIZER]);
 
     // Kubernetes 1.33 deletes Pods first, so nobody has asked the widget to go yet.
-    world.delete_namespace("team-a", &["NamespaceContentRemaining"]);
+    world.lab.delete_namespace("team-a", &["NamespaceContentRemaining"]);
     world.advance(Span::mins(40));
     world.lab.assert_no_findings();
 }
@@ -44,14 +45,14 @@ fn a_namespace_that_waits_for_a_pod_with_a_long_grace_period_is_not_blocked_by_l
 #[test]
 fn a_namespace_that_is_created_and_deleted_again_while_loopwatch_is_blind_begins_anew() {
     let mut world = World::new();
-    world.delete_namespace("team-a", &["NamespaceFinalizersRemaining"]);
+    world.lab.delete_namespace("team-a", &["NamespaceFinalizersRemaining"]);
     world.advance(Span::mins(30));
     world.lab.fail_source(&SourceId::Namespaces, Cause::Connection);
 
     world.advance(Span::mins(1));
     world.lab.recover_source(&SourceId::Namespaces);
     world.healthy(&web(), "widget-operator", &[FINALIZER]);
-    world.delete_namespace("team-a", &["NamespaceFinalizersRemaining"]);
+    world.lab.delete_namespace("team-a", &["NamespaceFinalizersRemaining"]);
     world.delete(&web());
     world.advance(Span::secs(5));
 
@@ -112,7 +113,7 @@ fn a_soft_deleted_object_in_a_namespace_that_is_deleted_is_not_forgotten() {
         view.annotations.insert("soft-delete/enable".into(), "true".into());
         view.annotations.insert("deleted_at".into(), at.to_string());
     });
-    world.delete_namespace("team-a", &["NamespaceContentRemaining"]);
+    world.lab.delete_namespace("team-a", &["NamespaceContentRemaining"]);
     world.advance(Span::hours(2));
 
     assert!(!world.lab.has("SoftDeleteLingering"), "{:?}", world.lab.findings());
@@ -122,7 +123,7 @@ fn a_soft_deleted_object_in_a_namespace_that_is_deleted_is_not_forgotten() {
 fn a_namespace_that_cannot_list_the_objects_of_a_broken_conversion_webhook_is_blocked_by_them() {
     let mut world = World::new();
     world.healthy(&web(), "widget-operator", &[FINALIZER]);
-    world.delete_namespace(
+    world.lab.delete_namespace(
         "team-a",
         &["NamespaceDeletionContentFailure", "NamespaceContentRemaining"],
     );
@@ -135,7 +136,7 @@ fn a_namespace_that_cannot_list_the_objects_of_a_broken_conversion_webhook_is_bl
 fn a_namespace_that_waits_for_pods_and_then_for_a_finalizer_is_stuck() {
     let mut world = World::new();
     world.healthy(&web(), "widget-operator", &[FINALIZER]);
-    world.delete_namespace("team-a", &["NamespaceContentRemaining"]);
+    world.lab.delete_namespace("team-a", &["NamespaceContentRemaining"]);
     world.advance(Span::mins(20));
     world.delete(&web());
     world.advance(Span::mins(16));

@@ -4,28 +4,8 @@ use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Manager, ObjectView, Observation, Owned};
 use loopwatch_model::time::Span;
 
+use super::deleted;
 use crate::lab::{FINALIZER, Lab, kind, watch};
-
-/// Returns a version that is being deleted and whose finalizers these field managers have added.
-fn deleted(lab: &mut Lab, name: &str, finalizers: &[(&str, &str)]) -> ObjectView {
-    let mut widget = lab.converged(name);
-    widget.finalizers = finalizers.iter().map(|(finalizer, _)| (*finalizer).to_owned()).collect();
-    widget.deleted = Some(lab.now);
-
-    let mut view = lab.view(&widget);
-    view.managers[1].finalizers.clear();
-    for (finalizer, manager) in finalizers {
-        view.managers.push(Manager {
-            name: (*manager).into(),
-            time: Some(lab.now),
-            owns: Owned { finalizers: true, ..Owned::default() },
-            finalizers: vec![(*finalizer).to_owned()],
-            ..Manager::default()
-        });
-    }
-
-    view
-}
 
 fn actor(lab: &mut Lab, finalizers: &[(&str, &str)]) -> String {
     let view = deleted(lab, "web", finalizers);

@@ -1,53 +1,24 @@
 //! How long deletions usually take, and the list of those that wait.
 
 use loopwatch_model::model::Model;
-use loopwatch_model::observation::{Manager, ObjectView, Observation, Owned};
+use loopwatch_model::observation::Observation;
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
-use crate::lab::{FINALIZER, Lab, Widget, kind, unlearned};
-
-/// Returns a version that is being deleted and whose finalizers these field managers have added.
-fn deleted(lab: &mut Lab, name: &str, finalizers: &[(&str, &str)]) -> ObjectView {
-    let mut widget = lab.converged(name);
-    widget.finalizers = finalizers.iter().map(|(finalizer, _)| (*finalizer).to_owned()).collect();
-    widget.deleted = Some(lab.now);
-
-    let mut view = lab.view(&widget);
-    view.managers[1].finalizers.clear();
-    for (finalizer, manager) in finalizers {
-        view.managers.push(Manager {
-            name: (*manager).into(),
-            time: Some(lab.now),
-            owns: Owned { finalizers: true, ..Owned::default() },
-            finalizers: vec![(*finalizer).to_owned()],
-            ..Manager::default()
-        });
-    }
-
-    view
-}
+use super::deleted;
+use crate::lab::{FINALIZER, Lab, kind, unlearned};
 
 /// Returns a lab that learns, after `count` deletions that took `took` each.
 fn experienced(count: usize, took: Span, settings: Settings) -> Lab {
     let mut lab = Lab::with(settings);
     for number in 0..count {
-        let widget = terminating(&mut lab, &format!("old-{number}"));
+        let widget = lab.terminating(&format!("old-{number}"), &[FINALIZER]);
         lab.advance(took);
         lab.delete(&widget);
         lab.advance(Span::mins(1));
     }
 
     lab
-}
-
-fn terminating(lab: &mut Lab, name: &str) -> Widget {
-    let mut widget = lab.converged(name);
-    widget.finalizers = vec![FINALIZER.into()];
-    widget.deleted = Some(lab.now);
-    lab.apply(&widget);
-
-    widget
 }
 
 #[test]
@@ -68,7 +39,7 @@ fn a_deletion_counts_from_the_end_of_the_grace_period() {
 #[test]
 fn a_slow_cleanup_is_found_before_it_is_stuck_and_even_if_it_makes_progress() {
     let mut lab = Lab::with(Settings { cleanup_slow_after: Span::secs(30), ..unlearned() });
-    let widget = terminating(&mut lab, "web");
+    let widget = lab.terminating("web", &[FINALIZER]);
 
     lab.advance(Span(29_000));
     lab.assert_no_findings();
@@ -90,7 +61,7 @@ fn a_slow_cleanup_is_found_before_it_is_stuck_and_even_if_it_makes_progress() {
 #[test]
 fn a_kind_whose_cleanups_always_take_long_has_a_learned_threshold() {
     let mut lab = experienced(20, Span::mins(14), Settings::default());
-    terminating(&mut lab, "web");
+    lab.terminating("web", &[FINALIZER]);
     lab.advance(Span::mins(47));
     lab.assert_no_findings();
     lab.advance(Span::mins(1));
@@ -102,7 +73,7 @@ fn a_kind_whose_cleanups_always_take_long_has_a_learned_threshold() {
 #[test]
 fn a_kind_whose_cleanups_are_fast_is_stuck_sooner_but_not_before_five_minutes() {
     let mut lab = experienced(20, Span::secs(2), Settings::default());
-    terminating(&mut lab, "web");
+    lab.terminating("web", &[FINALIZER]);
     lab.advance(Span(299_000));
     lab.assert_no_findings();
     lab.advance(Span::secs(1));
@@ -111,7 +82,7 @@ fn a_kind_whose_cleanups_are_fast_is_stuck_sooner_but_not_before_five_minutes() 
 
     // Nineteen are not enough.
     let mut lab = experienced(19, Span::secs(2), Settings::default());
-    terminating(&mut lab, "web");
+    lab.terminating("web", &[FINALIZER]);
     lab.advance(Span::mins(14));
 
     assert!(!lab.has("FinalizerStuck"), "{:?}", lab.findings());
@@ -120,10 +91,10 @@ fn a_kind_whose_cleanups_are_fast_is_stuck_sooner_but_not_before_five_minutes() 
 #[test]
 fn an_outage_of_the_operator_does_not_hide_the_next_one() {
     let mut lab = experienced(20, Span::secs(2), Settings::default());
-    let widget = terminating(&mut lab, "web");
+    let widget = lab.terminating("web", &[FINALIZER]);
     lab.advance(Span::hours(6));
     lab.delete(&widget);
-    terminating(&mut lab, "next");
+    lab.terminating("next", &[FINALIZER]);
     lab.advance(Span::mins(15));
 
     assert_eq!(lab.findings(), ["FinalizerStuck Widget team-a/next"]);
@@ -133,7 +104,7 @@ fn an_outage_of_the_operator_does_not_hide_the_next_one() {
 #[test]
 fn a_kind_that_is_slow_from_the_start_is_learned_although_its_deletions_count_as_stuck_at_first() {
     let mut lab = experienced(20, Span::mins(30), Settings::default());
-    terminating(&mut lab, "web");
+    lab.terminating("web", &[FINALIZER]);
     lab.advance(Span::mins(90));
     lab.assert_no_findings();
 }
@@ -154,7 +125,7 @@ fn what_was_learned_survives_a_restart() {
 
         assert_eq!(lab.model.checkpoint().finalizers, checkpoint.finalizers);
 
-        terminating(&mut lab, "web");
+        lab.terminating("web", &[FINALIZER]);
         lab.advance(Span::mins(40));
         lab.assert_no_findings();
     }
@@ -164,14 +135,14 @@ fn what_was_learned_survives_a_restart() {
 fn objects_that_loopwatch_loses_from_sight_raise_the_estimate() {
     let mut lab = experienced(20, Span::secs(2), Settings::default());
     for number in 0..20 {
-        terminating(&mut lab, &format!("lost-{number}"));
+        lab.terminating(&format!("lost-{number}"), &[FINALIZER]);
     }
 
     lab.advance(Span::mins(4));
     lab.discover(&[]);
     lab.discover(&[kind()]);
     lab.list(&[]);
-    terminating(&mut lab, "web");
+    lab.terminating("web", &[FINALIZER]);
     lab.advance(Span::mins(14));
 
     assert!(!lab.has("FinalizerStuck"), "half of the removals took longer: {:?}", lab.findings());
@@ -212,7 +183,7 @@ fn a_snapshot_lists_the_oldest_deletions_with_verdicts_and_actors() {
     lab.apply_view(view);
     lab.advance(Span::mins(16));
 
-    let young = terminating(&mut lab, "young");
+    let young = lab.terminating("young", &[FINALIZER]);
 
     let deletions = lab.snapshot().deletions;
     let shown: Vec<_> = deletions.iter().map(|row| (row.name.as_str(), row.verdict)).collect();
@@ -232,7 +203,7 @@ fn a_snapshot_lists_the_oldest_deletions_with_verdicts_and_actors() {
     assert_eq!(lab.snapshot().deletions.len(), 1);
 
     for number in 0..MAX_DELETIONS {
-        terminating(&mut lab, &format!("more-{number}"));
+        lab.terminating(&format!("more-{number}"), &[FINALIZER]);
     }
 
     let deletions = lab.snapshot().deletions;

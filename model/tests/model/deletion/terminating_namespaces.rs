@@ -23,8 +23,8 @@ fn namespace(lab: &mut Lab, name: &str, deleted: Option<Timestamp>) {
 fn terminating() -> (Lab, Widget) {
     let mut lab = Lab::new();
     let widget = lab.converged("web");
-    let now = lab.now;
-    namespace(&mut lab, NAMESPACE, Some(now));
+    let _now = lab.now;
+    lab.delete_namespace(NAMESPACE, &[]);
 
     (lab, widget)
 }
@@ -50,8 +50,8 @@ fn a_spec_change_before_the_deletion_of_the_namespace_is_neither_overdue_nor_una
             lab.apply(widget.observe().waiting());
         }
 
-        let now = lab.now;
-        namespace(&mut lab, NAMESPACE, Some(now));
+        let _now = lab.now;
+        lab.delete_namespace(NAMESPACE, &[]);
         lab.advance(Span::hours(1));
         lab.assert_no_findings();
         lab.delete(&widget);
@@ -66,8 +66,8 @@ fn an_operator_that_may_create_nothing_in_a_terminating_namespace_rejects_no_spe
     let mut widget = Widget::new("web", lab.now);
     lab.apply(&widget);
 
-    let now = lab.now;
-    namespace(&mut lab, NAMESPACE, Some(now));
+    let _now = lab.now;
+    lab.delete_namespace(NAMESPACE, &[]);
     lab.apply(widget.observe().failed("Error")); // forbidden: the namespace is being terminated
     lab.advance(Span::mins(5));
     lab.delete(&widget);
@@ -82,9 +82,9 @@ fn objects_that_fail_together_with_their_namespace_are_no_failure_of_the_kind() 
     let mut lab = Lab::new();
     let mut widgets: Vec<Widget> =
         (0..5).map(|number| lab.converged(&format!("web-{number}"))).collect();
-    let now = lab.now;
+    let _now = lab.now;
 
-    namespace(&mut lab, NAMESPACE, Some(now));
+    lab.delete_namespace(NAMESPACE, &[]);
     for widget in &mut widgets {
         lab.apply(widget.failed("Error"));
     }
@@ -102,8 +102,8 @@ fn a_finding_closes_when_the_namespace_is_deleted() {
 
     assert_eq!(lab.findings(), ["Regressed Widget team-a/web"]);
 
-    let now = lab.now;
-    namespace(&mut lab, NAMESPACE, Some(now));
+    let _now = lab.now;
+    lab.delete_namespace(NAMESPACE, &[]);
     lab.advance(Span::mins(1));
     lab.assert_no_findings();
 }
@@ -112,8 +112,8 @@ fn a_finding_closes_when_the_namespace_is_deleted() {
 fn objects_of_other_namespaces_and_of_a_namespace_created_again_are_judged() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("web");
-    let now = lab.now;
-    namespace(&mut lab, "team-b", Some(now));
+    let _now = lab.now;
+    lab.delete_namespace("team-b", &[]);
     lab.apply(widget.waiting());
     lab.advance(Span::mins(10));
 

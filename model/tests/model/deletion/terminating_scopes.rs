@@ -6,18 +6,12 @@ use loopwatch_model::observation::{
 };
 use loopwatch_model::time::{Span, Timestamp};
 
-use crate::lab::{Lab, Widget, kind, watch};
-
-const STUCK: &str = "FinalizerStuck Widget team-a/web";
+use super::STUCK;
+use crate::lab::{FINALIZER, Lab, Widget, kind, watch};
 
 const NAMESPACE: &str = "NamespaceStuck Namespace team-a";
 
 const DEFINITION: &str = "DefinitionStuck definition widgets.example.io";
-
-fn delete_namespace(lab: &mut Lab, name: &str) {
-    let deleted = lab.now;
-    lab.observe(Observation::NamespaceSeen(terminating(name, deleted)));
-}
 
 /// A namespace that finalizers block.
 fn terminating(name: &str, deleted: Timestamp) -> NamespaceView {
@@ -45,18 +39,11 @@ fn delete_definition(lab: &mut Lab) {
     lab.observe(Observation::DefinitionSeen(definition));
 }
 
-fn widget(lab: &mut Lab, name: &str) -> Widget {
-    let mut widget = lab.converged(name);
-    widget.finalizers = vec!["example.io/cleanup".into()];
-    lab.apply(&widget);
-    widget
-}
-
 #[test]
 fn the_finding_about_a_namespace_names_the_object_that_blocks_it_and_raises_no_second_alert() {
     let mut lab = Lab::new();
-    let mut web = widget(&mut lab, "web");
-    delete_namespace(&mut lab, "team-a");
+    let mut web = lab.finalized("web", &[FINALIZER]);
+    lab.delete_namespace("team-a", &["NamespaceFinalizersRemaining"]);
     lab.advance(Span::secs(3));
     lab.begin_deletion(&mut web);
     lab.advance(Span::mins(15));
@@ -82,8 +69,8 @@ fn the_finding_about_a_namespace_names_the_object_that_blocks_it_and_raises_no_s
 #[test]
 fn an_object_that_is_not_being_deleted_itself_blocks_its_namespace() {
     let mut lab = Lab::new();
-    widget(&mut lab, "web");
-    delete_namespace(&mut lab, "team-a");
+    lab.finalized("web", &[FINALIZER]);
+    lab.delete_namespace("team-a", &["NamespaceFinalizersRemaining"]);
     lab.advance(Span(899_000));
     lab.assert_no_findings();
     lab.advance(Span::secs(1));
@@ -98,15 +85,15 @@ fn an_object_that_is_not_being_deleted_itself_blocks_its_namespace() {
 fn a_namespace_that_other_operators_block_is_their_affair() {
     let mut lab = Lab::new();
     lab.converged("web"); // without finalizers
-    widget(&mut lab, "db");
-    delete_namespace(&mut lab, "team-b");
+    lab.finalized("db", &[FINALIZER]);
+    lab.delete_namespace("team-b", &["NamespaceFinalizersRemaining"]);
     lab.advance(Span::hours(2));
     lab.assert_no_findings();
 
     // Objects without finalizers block nothing, so something else does.
     let mut lab = Lab::new();
     lab.converged("web");
-    delete_namespace(&mut lab, "team-a");
+    lab.delete_namespace("team-a", &["NamespaceFinalizersRemaining"]);
     lab.advance(Span::hours(2));
     lab.assert_no_findings();
 }
@@ -114,8 +101,9 @@ fn a_namespace_that_other_operators_block_is_their_affair() {
 #[test]
 fn a_namespace_whose_objects_disappear_one_by_one_is_not_stuck() {
     let mut lab = Lab::new();
-    let mut widgets: Vec<Widget> = (0..10).map(|n| widget(&mut lab, &format!("web-{n}"))).collect();
-    delete_namespace(&mut lab, "team-a");
+    let mut widgets: Vec<Widget> =
+        (0..10).map(|n| lab.finalized(&format!("web-{n}"), &[FINALIZER])).collect();
+    lab.delete_namespace("team-a", &["NamespaceFinalizersRemaining"]);
 
     while let Some(mut next) = widgets.pop() {
         lab.advance(Span::mins(6));
@@ -128,7 +116,7 @@ fn a_namespace_whose_objects_disappear_one_by_one_is_not_stuck() {
 #[test]
 fn a_definition_waits_for_the_objects_of_its_kind() {
     let mut lab = Lab::new();
-    let mut web = widget(&mut lab, "web");
+    let mut web = lab.finalized("web", &[FINALIZER]);
     delete_definition(&mut lab);
     lab.begin_deletion(&mut web);
     lab.advance(Span::mins(15));
@@ -143,7 +131,7 @@ fn a_definition_waits_for_the_objects_of_its_kind() {
 #[test]
 fn a_definition_that_is_deleted_within_minutes_is_not_stuck() {
     let mut lab = Lab::new();
-    let mut web = widget(&mut lab, "web");
+    let mut web = lab.finalized("web", &[FINALIZER]);
     delete_definition(&mut lab);
     lab.begin_deletion(&mut web);
     lab.advance(Span::mins(4));
@@ -159,8 +147,8 @@ fn a_definition_that_is_deleted_within_minutes_is_not_stuck() {
 fn nothing_is_concluded_while_the_namespaces_or_the_objects_cannot_be_seen() {
     for source in [SourceId::Namespaces, SourceId::Watch(watch())] {
         let mut lab = Lab::new();
-        widget(&mut lab, "web");
-        delete_namespace(&mut lab, "team-a");
+        lab.finalized("web", &[FINALIZER]);
+        lab.delete_namespace("team-a", &["NamespaceFinalizersRemaining"]);
 
         let _detail = String::new();
         lab.fail_source(&source, Cause::Connection);
@@ -173,8 +161,8 @@ fn nothing_is_concluded_while_the_namespaces_or_the_objects_cannot_be_seen() {
 #[test]
 fn a_restart_and_a_step_of_the_clock_keep_the_finding() {
     let mut lab = Lab::new();
-    let web = widget(&mut lab, "web");
-    delete_namespace(&mut lab, "team-a");
+    let web = lab.finalized("web", &[FINALIZER]);
+    lab.delete_namespace("team-a", &["NamespaceFinalizersRemaining"]);
 
     let deleted = lab.now;
     lab.advance(Span::mins(16));
@@ -200,7 +188,7 @@ fn a_restart_and_a_step_of_the_clock_keep_the_finding() {
 fn the_number_of_namespaces_is_limited() {
     let mut lab = Lab::new();
     for number in 0..1_001 {
-        delete_namespace(&mut lab, &format!("team-{number}"));
+        lab.delete_namespace(&format!("team-{number}"), &["NamespaceFinalizersRemaining"]);
     }
 
     assert_eq!(lab.dropped("containers"), 1);

@@ -1,17 +1,13 @@
 //! Pages with a partial view: metrics that loopwatch cannot scrape, Pods that replace each other,
 //! and causes that last.
 
-use loopwatch_model::finding::Severity;
-use loopwatch_model::observation::{Cause, ContainerEnd, ControllerView, LeaseView, Observation};
+use loopwatch_model::observation::{Cause, ContainerEnd, LeaseView, Observation};
 use loopwatch_model::time::{Span, Timestamp};
 
+use super::page;
 use crate::lab::loops::{FAULTS, Fault, Loop, add, fails, hangs};
 use crate::lab::pods::{INSTANCE, OTHER, OTHER_POD, Op, POD, pod};
 use crate::lab::{Lab, Widget, unlearned};
-
-fn page(code: &str) -> [(String, Severity); 1] {
-    [(code.to_owned(), Severity::Critical)]
-}
 
 /// Returns a controller with a fault, and an object that waits because of it.
 fn explained_by(fault: Fault) -> (Loop, Widget) {
@@ -328,42 +324,6 @@ fn a_lease_of_another_operator_or_from_long_ago_takes_no_time_away() {
         let (lab, _) = replaced(|lab, _| lab.renewed_ago(holder, Some(Span::mins(9)), ago));
         assert_eq!(lab.alerting(), [], "{holder}");
     }
-}
-
-/// Returns a controller with four workers, and an object whose change makes one of them hang while
-/// the others succeed.
-fn hangs_alone() -> (Loop, Widget, Widget) {
-    let mut own = Loop::new();
-    own.view.workers_max = Some(4);
-
-    let (mut web, api) = (own.lab.converged("web"), own.lab.converged("api"));
-    let now = own.lab.now;
-    own.lab.apply(web.spec(2, now));
-    own.run(1_200, one_hangs);
-
-    assert_eq!(own.lab.alerting(), page("ReconcileStuck"), "both began together");
-
-    (own, web, api)
-}
-
-fn one_hangs(view: &mut ControllerView) {
-    hangs(view);
-    add(&mut view.succeeded, 1);
-}
-
-#[test]
-fn objects_that_a_controller_with_a_lasting_problem_reconciles_acknowledge_in_time() {
-    let (mut own, _, mut api) = hangs_alone();
-    own.run(3_600, one_hangs);
-
-    let now = own.lab.now;
-    own.lab.apply(api.spec(2, now));
-    own.run(60, one_hangs);
-    own.lab.apply(api.ready());
-    own.run(1_200, one_hangs);
-
-    assert_eq!(own.lab.alerting(), page("ReconcileStuck"));
-    assert_eq!(own.lab.findings().len(), 2, "{:?}", own.lab.findings());
 }
 
 #[test]

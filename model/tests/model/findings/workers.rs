@@ -1,9 +1,9 @@
 //! A reconcile that hangs: it occupies one worker of its controller, and explains the objects that
 //! wait because of it.
 
-use loopwatch_model::finding::Severity;
 use loopwatch_model::observation::ControllerView;
 
+use super::page;
 use crate::lab::loops::{Loop, add, hangs};
 use crate::lab::{Lab, Widget};
 
@@ -33,6 +33,15 @@ fn hangs_for(seconds: i64) -> (Loop, Widget, Widget) {
     (own, web, api)
 }
 
+/// Returns a controller one of whose reconciles hangs alone, the object whose change makes it hang,
+/// and another object.
+fn hangs_alone() -> (Loop, Widget, Widget) {
+    let (own, web, api) = hangs_for(1_200);
+    assert_eq!(own.lab.alerting(), page("ReconcileStuck"), "both began together");
+
+    (own, web, api)
+}
+
 /// Returns a controller one of whose reconciles hangs. After more than an hour, nothing else
 /// succeeds any more, and `api` begins to wait.
 fn all_wait() -> Loop {
@@ -51,26 +60,6 @@ fn delete(own: &mut Loop, object: &mut Widget) {
     object.deleted = Some(own.lab.now);
     object.finalizers = vec!["example.io/cleanup".into()];
     own.lab.apply(object);
-}
-
-fn page(code: &str) -> [(String, Severity); 1] {
-    [(code.to_owned(), Severity::Critical)]
-}
-
-/// Returns a controller with four workers, and an object whose change makes one of them hang while
-/// the others succeed.
-fn hangs_alone() -> (Loop, Widget, Widget) {
-    let mut own = Loop::new();
-    own.view.workers_max = Some(4);
-
-    let (mut web, api) = (own.lab.converged("web"), own.lab.converged("api"));
-    let now = own.lab.now;
-    own.lab.apply(web.spec(2, now));
-    own.run(1_200, one_hangs);
-
-    assert_eq!(own.lab.alerting(), page("ReconcileStuck"), "both began together");
-
-    (own, web, api)
 }
 
 #[test]
@@ -208,4 +197,19 @@ fn another_change_of_the_object_whose_reconcile_hangs_does_not_page_again() {
     own.run(1_200, one_hangs);
 
     assert_eq!(own.lab.alerting(), page("ReconcileStuck"));
+}
+
+#[test]
+fn objects_that_a_controller_with_a_lasting_problem_reconciles_acknowledge_in_time() {
+    let (mut own, _, mut api) = hangs_alone();
+    own.run(3_600, one_hangs);
+
+    let now = own.lab.now;
+    own.lab.apply(api.spec(2, now));
+    own.run(60, one_hangs);
+    own.lab.apply(api.ready());
+    own.run(1_200, one_hangs);
+
+    assert_eq!(own.lab.alerting(), page("ReconcileStuck"));
+    assert_eq!(own.lab.findings().len(), 2, "{:?}", own.lab.findings());
 }

@@ -9,6 +9,8 @@ use loopwatch_model::time::{Span, Timestamp};
 use super::Lab;
 
 pub const OPERATOR: &str = "widget-operator";
+/// The finding that it is down.
+pub const DOWN: &str = "OperatorDown operator ops/widget-operator";
 /// Its first Pod, and the name of its instance there.
 pub const POD: &str = "widget-operator-7d9f8c6b5-x2x4v";
 pub const INSTANCE: &str = "ops/widget-operator-7d9f8c6b5-x2x4v";

@@ -1,12 +1,13 @@
 //! What watches and other sources tell the model: objects, lists, failures.
 
+use loopwatch_model::observation::ConditionStatus::True;
 use loopwatch_model::observation::{
     Answer, Cause, EventView, NamespaceView, ObjectKey, ObjectView, Observation, Probe, SourceId,
     WatchId, WatchedKind,
 };
 use loopwatch_model::settings::Settings;
 
-use super::{Lab, Widget, watch};
+use super::{Lab, Widget, condition, watch};
 
 impl Lab {
     pub fn discover(&mut self, kinds: &[WatchedKind]) {
@@ -133,10 +134,21 @@ impl Lab {
         self.observe(Observation::NamespaceSeen(view));
     }
 
-    /// Somebody deletes a namespace now.
-    pub fn delete_namespace(&mut self, name: &str) {
-        let deleted = Some(self.now);
-        let view = NamespaceView { name: name.into(), deleted, ..NamespaceView::default() };
+    /// Somebody deletes a namespace now, and its conditions name what it waits for.
+    pub fn delete_namespace(&mut self, name: &str, waits: &[&str]) {
+        let reason = |wait: &str| match wait {
+            "NamespaceFinalizersRemaining" => "SomeFinalizersRemain",
+            "NamespaceContentRemaining" => "SomeResourcesRemain",
+            _ => "ContentDeletionFailed",
+        };
+
+        let view = NamespaceView {
+            name: name.into(),
+            deleted: Some(self.now),
+            conditions: waits.iter().map(|wait| condition(wait, True, reason(wait))).collect(),
+            ..NamespaceView::default()
+        };
+
         self.observe(Observation::NamespaceSeen(view));
     }
 }

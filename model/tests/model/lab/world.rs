@@ -170,7 +170,7 @@ impl World {
     /// Advances in small steps, in which the API server answers reads.
     pub fn advance(&mut self, span: Span) {
         let end = self.lab.now.after(span);
-        let step = if span > Span::mins(10) { Span::secs(5) } else { Span(500) };
+        let step = if span > Span::mins(10) { Span::secs(1) } else { Span(500) };
         while self.lab.now < end {
             self.lab.advance(step.min(end.since(self.lab.now)));
             self.answer();

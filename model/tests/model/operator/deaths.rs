@@ -4,9 +4,7 @@ use loopwatch_model::observation::{Cause, Observation, ProcessView, SourceId};
 use loopwatch_model::time::Span;
 
 use crate::lab::Lab;
-use crate::lab::pods::{INSTANCE, Op, POD};
-
-const DOWN: &str = "OperatorDown operator ops/widget-operator";
+use crate::lab::pods::{DOWN, INSTANCE, Op, POD};
 
 #[test]
 fn one_death_is_one_alert() {

@@ -6,9 +6,7 @@ use loopwatch_model::observation::{Cause, SourceId};
 use loopwatch_model::time::{Span, Timestamp};
 
 use crate::lab::Lab;
-use crate::lab::pods::{OTHER_POD, Op, POD, pod};
-
-const DOWN: &str = "OperatorDown operator ops/widget-operator";
+use crate::lab::pods::{DOWN, OTHER_POD, Op, POD, pod};
 
 /// Half of `operator_down_after`, and all of it.
 const GONE_AFTER: Span = Span::secs(60);

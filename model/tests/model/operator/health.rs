@@ -6,10 +6,8 @@ use loopwatch_model::observation::{Cause, Observation, ProcessView, SourceId};
 use loopwatch_model::snapshot::Health;
 use loopwatch_model::time::Span;
 
-use crate::lab::pods::{INSTANCE, OTHER_POD, Op, POD, pod};
+use crate::lab::pods::{DOWN, INSTANCE, OTHER_POD, Op, POD, pod};
 use crate::lab::{Lab, Widget, watch};
-
-const DOWN: &str = "OperatorDown operator ops/widget-operator";
 
 #[test]
 fn an_operator_whose_container_ended_is_down_although_its_objects_say_ready() {

@@ -3,122 +3,22 @@
 
 use std::f64::consts::TAU;
 
-use loopwatch_model::finding::{Confidence, Finding, FindingCode, Severity};
+use loopwatch_model::finding::{Confidence, FindingCode, Severity};
 use loopwatch_model::observation::{
-    Answer, Cause, GrowingStack, MetricsView, Observation, Probe, ProcessView, ProfileKind,
-    ProfileView, Runtime, SourceId,
+    Answer, Cause, GrowingStack, Observation, Probe, ProfileKind, ProfileView, Runtime, SourceId,
 };
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::TrendSignal;
 use loopwatch_model::time::{Span, Timestamp};
 use loopwatch_model::trend::TrendState;
 
-use crate::lab::pods::{INSTANCE, Op};
-use crate::lab::{Lab, START, Widget, unlearned};
-
-const MIB: f64 = 1024.0 * 1024.0;
-
-/// An operator with one Pod, of which the metrics are scraped every thirty seconds.
-struct Operator {
-    lab: Lab,
-    started: Timestamp,
-    noise: u64,
-    probes: Vec<(Timestamp, Probe)>,
-}
-
-impl Operator {
-    fn new() -> Self {
-        Self::with(unlearned())
-    }
-
-    fn with(settings: Settings) -> Self {
-        let mut operator =
-            Self { lab: Lab::with(settings), started: START, noise: 7, probes: Vec::new() };
-        operator.see_pod(0);
-        operator
-    }
-
-    fn see_pod(&mut self, restarts: u32) {
-        let mut op = Op::running(&self.lab);
-        (op.container().restarts, op.container().memory_limit) = (restarts, Some(256 << 20));
-        op.seen(&mut self.lab);
-    }
-
-    /// Another process takes the place of the last one.
-    fn restart(&mut self) {
-        self.started = self.lab.now;
-    }
-
-    /// Scrapes for some hours; `change` sets signals by the hours since the call.
-    fn run(&mut self, hours: f64, change: impl Fn(f64, &mut ProcessView)) -> &mut Self {
-        let begin = self.lab.now;
-        while self.lab.now.since(begin).seconds() < hours * 3600.0 {
-            self.lab.now = self.lab.now.after(Span::secs(30));
-            let mut process = self.process();
-            change(self.lab.now.since(begin).seconds() / 3600.0, &mut process);
-
-            let view =
-                MetricsView { instance: INSTANCE.to_owned(), process, ..MetricsView::default() };
-            self.lab.observe(Observation::MetricsScraped(Box::new(view)));
-
-            let now = self.lab.now;
-            self.probes.extend(
-                self.lab.model.probes().into_iter().filter(is_profile).map(|probe| (now, probe)),
-            );
-        }
-
-        self
-    }
-
-    /// Runs with a live heap, in MiB.
-    fn heap(&mut self, hours: f64, live: impl Fn(f64) -> f64) -> &mut Self {
-        self.run(hours, |t, process| set_heap(process, live(t)))
-    }
-
-    /// A healthy process.
-    fn process(&mut self) -> ProcessView {
-        self.noise = self
-            .noise
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let noise = self.noise >> 44; // up to a mebibyte
-        let mut process = ProcessView {
-            instance: INSTANCE.to_owned(),
-            started: Some(self.started),
-            runtime: Runtime::Go,
-            gc_percent: Some(100),
-            goroutines: Some(120 + noise % 7),
-            open_fds: Some(20 + noise % 3),
-            max_fds: Some(1024),
-            ..ProcessView::default()
-        };
-
-        set_heap(&mut process, 40.0 + noise as f64 / MIB);
-        process
-    }
-
-    fn finding(&self, code: FindingCode) -> Option<Finding> {
-        self.lab.snapshot().findings.into_iter().find(|finding| finding.code == code)
-    }
-
-    fn codes(&self) -> Vec<FindingCode> {
-        self.lab.snapshot().findings.iter().map(|finding| finding.code).collect()
-    }
-}
-
-fn is_profile(probe: &Probe) -> bool {
-    matches!(probe, Probe::Profile { .. })
-}
-
-fn set_heap(process: &mut ProcessView, live: f64) {
-    let bytes = |mib: f64| Some((mib * MIB) as u64);
-    (process.live_heap, process.heap_goal, process.resident) =
-        (bytes(live), bytes(2.0 * live), bytes(2.0 * live + 20.0));
-}
+use crate::lab::pods::INSTANCE;
+use crate::lab::process::{MIB, Process, set_heap};
+use crate::lab::{START, Widget, unlearned};
 
 #[test]
 fn a_leak_of_the_heap_is_suspected_and_then_confirmed() {
-    let mut operator = Operator::new();
+    let mut operator = Process::new();
     operator.heap(6.0, |_| 40.0);
 
     assert_eq!(operator.codes(), []);
@@ -158,18 +58,18 @@ fn a_leak_of_the_heap_is_suspected_and_then_confirmed() {
 
 #[test]
 fn a_step_a_wave_and_a_warm_up_are_no_leak() {
-    let mut step = Operator::new();
+    let mut step = Process::new();
     step.heap(6.0, |_| 40.0).heap(8.0, |_| 70.0);
 
     assert_eq!(step.codes(), [], "more load after a rollout");
 
-    let mut wave = Operator::new();
+    let mut wave = Process::new();
     for day in 0..2 {
         wave.heap(24.0, |t| 50.0 + 12.0 * (TAU * t / 24.0).sin());
         assert_eq!(wave.codes(), [], "day {day}");
     }
 
-    let mut warm_up = Operator::new();
+    let mut warm_up = Process::new();
     for _ in 0..10 {
         let from = warm_up.lab.now.since(START).seconds() / 3600.0;
         warm_up.heap(0.5, |t| 30.0 + 40.0 * (1.0 - (-(from + t)).exp()));
@@ -180,7 +80,7 @@ fn a_step_a_wave_and_a_warm_up_are_no_leak() {
 
 #[test]
 fn memory_that_grows_with_the_objects_is_explained() {
-    let mut operator = Operator::new();
+    let mut operator = Process::new();
     let widgets: Vec<Widget> =
         (0..100).map(|number| Widget::new(&format!("old-{number}"), START)).collect();
     for widget in widgets {
@@ -202,7 +102,7 @@ fn memory_that_grows_with_the_objects_is_explained() {
 
 #[test]
 fn exhaustion_pages_only_if_objects_suffer() {
-    let mut operator = Operator::new();
+    let mut operator = Process::new();
     let mut widget = operator.lab.converged("web");
     operator.heap(6.0, |_| 40.0).heap(2.0, |t| 40.0 + 24.0 * t);
 
@@ -221,12 +121,12 @@ fn exhaustion_pages_only_if_objects_suffer() {
 
 #[test]
 fn a_slow_leak_exhausts_nothing_within_a_day_and_a_busy_hour_far_from_the_limit_neither() {
-    let mut slow = Operator::new();
+    let mut slow = Process::new();
     slow.heap(6.0, |_| 40.0).heap(12.0, |t| 40.0 + 1.6 * t);
 
     assert!(slow.finding(FindingCode::MemoryExhaustionPredicted).is_none());
 
-    let mut busy = Operator::new();
+    let mut busy = Process::new();
     busy.heap(6.0, |_| 20.0).heap(1.0, |t| 20.0 + 25.0 * t).heap(1.0, |_| 45.0);
 
     assert!(busy.finding(FindingCode::MemoryExhaustionPredicted).is_none(), "{:?}", busy.codes());
@@ -238,7 +138,7 @@ fn memory_that_fills_up_to_the_limit_of_the_runtime_is_no_exhaustion() {
     // stays.
     for jvm in [false, true] {
         let fills = |leaks: f64| {
-            let mut operator = Operator::new();
+            let mut operator = Process::new();
             let mut suffers = Widget::new("web", operator.lab.now);
             operator.lab.apply(suffers.waiting());
 
@@ -273,7 +173,7 @@ fn memory_that_fills_up_to_the_limit_of_the_runtime_is_no_exhaustion() {
 #[test]
 fn a_heap_at_the_limit_of_the_runtime_thrashes() {
     let run = |live: f64, goal: f64, per_hour: f64, limited: bool| {
-        let mut operator = Operator::new();
+        let mut operator = Process::new();
         let mut cycles = 1000.0;
         for step in 0..20_u64 {
             operator.run(1.0 / 60.0, |t, process| {
@@ -298,7 +198,7 @@ fn a_heap_at_the_limit_of_the_runtime_thrashes() {
 #[test]
 fn memory_above_that_of_the_process_before_is_a_jump() {
     let jump = |second: f64, more_objects: bool| {
-        let mut operator = Operator::new();
+        let mut operator = Process::new();
         let mut first = Widget::new("first", START);
         operator.lab.apply(first.ready());
         operator.heap(1.5, |_| 40.0);
@@ -327,7 +227,7 @@ fn memory_above_that_of_the_process_before_is_a_jump() {
 #[test]
 fn quoted_amounts_of_memory_are_information() {
     let settings = Settings { memory_levels: vec![200 << 20], ..unlearned() };
-    let mut operator = Operator::with(settings);
+    let mut operator = Process::with(settings);
     operator.heap(0.1, |_| 80.0);
 
     assert_eq!(operator.codes(), []);
@@ -338,7 +238,7 @@ fn quoted_amounts_of_memory_are_information() {
 
 #[test]
 fn a_suspicion_asks_for_profiles_and_their_answer_is_evidence() {
-    let mut operator = Operator::new();
+    let mut operator = Process::new();
     operator.heap(6.0, |_| 40.0);
 
     assert_eq!(operator.probes, []);
@@ -377,11 +277,11 @@ fn a_suspicion_asks_for_profiles_and_their_answer_is_evidence() {
 
 #[test]
 fn an_answer_without_a_profile_does_not_hide_why_the_source_is_off() {
-    let mut operator = Operator::new();
+    let mut operator = Process::new();
     let (source, reason) = (SourceId::Profiles, "the operator serves no pprof".to_owned());
     operator.lab.observe(Observation::SourceOff { source, reason: reason.clone() });
 
-    let shown = |operator: &Operator| {
+    let shown = |operator: &Process| {
         let sources = operator.lab.snapshot().sources;
         sources
             .into_iter()
@@ -399,7 +299,7 @@ fn an_answer_without_a_profile_does_not_hide_why_the_source_is_off() {
 
 #[test]
 fn an_operator_near_its_limit_is_not_asked_for_profiles() {
-    let mut operator = Operator::new();
+    let mut operator = Process::new();
     operator.heap(6.0, |_| 109.0); // resident: 238 of 256 MiB
     operator.heap(3.0, |t| 109.0 + 2.5 * t);
 

@@ -1,124 +1,17 @@
 //! Findings about the operator's process, and which process its signals are about.
 
-use loopwatch_model::finding::{Confidence, Finding, FindingCode, Severity};
-use loopwatch_model::observation::{Cause, MetricsView, Observation, Probe, ProcessView, Runtime};
-use loopwatch_model::settings::Settings;
-use loopwatch_model::time::{Span, Timestamp};
+use loopwatch_model::finding::{Confidence, FindingCode, Severity};
+use loopwatch_model::observation::{Cause, MetricsView, Observation, ProcessView};
+use loopwatch_model::time::Span;
 
 use crate::lab::pods::{INSTANCE, OTHER, OTHER_POD, Op, pod};
-use crate::lab::{Lab, START, unlearned};
-
-const MIB: f64 = 1024.0 * 1024.0;
-
-/// An operator with one Pod, of which the metrics are scraped every thirty seconds.
-struct Operator {
-    lab: Lab,
-    started: Timestamp,
-    noise: u64,
-    probes: Vec<(Timestamp, Probe)>,
-}
-
-impl Operator {
-    fn new() -> Self {
-        Self::with(unlearned())
-    }
-
-    fn with(settings: Settings) -> Self {
-        let mut operator =
-            Self { lab: Lab::with(settings), started: START, noise: 7, probes: Vec::new() };
-        operator.see_pod(0);
-        operator
-    }
-
-    fn see_pod(&mut self, restarts: u32) {
-        let mut op = Op::running(&self.lab);
-        (op.container().restarts, op.container().memory_limit) = (restarts, Some(256 << 20));
-        op.seen(&mut self.lab);
-    }
-
-    /// The kernel shows the process, with memory of its own, but without a heap or goroutines.
-    fn see_process(&mut self, started: Timestamp) {
-        let process = ProcessView {
-            instance: INSTANCE.to_owned(),
-            started: Some(started),
-            resident: Some(220 << 20),
-            threads: Some(9),
-            ..ProcessView::default()
-        };
-        self.lab.observe(Observation::ProcessSeen(Box::new(process)));
-    }
-
-    /// Scrapes for some hours; `change` sets signals by the hours since the call.
-    fn run(&mut self, hours: f64, change: impl Fn(f64, &mut ProcessView)) -> &mut Self {
-        let begin = self.lab.now;
-        while self.lab.now.since(begin).seconds() < hours * 3600.0 {
-            self.lab.now = self.lab.now.after(Span::secs(30));
-            let mut process = self.process();
-            change(self.lab.now.since(begin).seconds() / 3600.0, &mut process);
-
-            let view =
-                MetricsView { instance: INSTANCE.to_owned(), process, ..MetricsView::default() };
-            self.lab.observe(Observation::MetricsScraped(Box::new(view)));
-
-            let now = self.lab.now;
-            self.probes.extend(
-                self.lab.model.probes().into_iter().filter(is_profile).map(|probe| (now, probe)),
-            );
-        }
-
-        self
-    }
-
-    /// Runs with a live heap, in MiB.
-    fn heap(&mut self, hours: f64, live: impl Fn(f64) -> f64) -> &mut Self {
-        self.run(hours, |t, process| set_heap(process, live(t)))
-    }
-
-    /// A healthy process.
-    fn process(&mut self) -> ProcessView {
-        self.noise = self
-            .noise
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let noise = self.noise >> 44; // up to a mebibyte
-        let mut process = ProcessView {
-            instance: INSTANCE.to_owned(),
-            started: Some(self.started),
-            runtime: Runtime::Go,
-            gc_percent: Some(100),
-            goroutines: Some(120 + noise % 7),
-            open_fds: Some(20 + noise % 3),
-            max_fds: Some(1024),
-            ..ProcessView::default()
-        };
-
-        set_heap(&mut process, 40.0 + noise as f64 / MIB);
-        process
-    }
-
-    fn finding(&self, code: FindingCode) -> Option<Finding> {
-        self.lab.snapshot().findings.into_iter().find(|finding| finding.code == code)
-    }
-
-    fn codes(&self) -> Vec<FindingCode> {
-        self.lab.snapshot().findings.iter().map(|finding| finding.code).collect()
-    }
-}
-
-fn is_profile(probe: &Probe) -> bool {
-    matches!(probe, Probe::Profile { .. })
-}
-
-fn set_heap(process: &mut ProcessView, live: f64) {
-    let bytes = |mib: f64| Some((mib * MIB) as u64);
-    (process.live_heap, process.heap_goal, process.resident) =
-        (bytes(live), bytes(2.0 * live), bytes(2.0 * live + 20.0));
-}
+use crate::lab::process::{MIB, Process, set_heap};
+use crate::lab::{Lab, START};
 
 #[test]
 fn a_restart_of_the_container_ends_the_finding_although_the_start_is_unknown() {
-    let mut operator = Operator::new();
-    let unknown = |operator: &mut Operator, hours: f64, live: &dyn Fn(f64) -> f64| {
+    let mut operator = Process::new();
+    let unknown = |operator: &mut Process, hours: f64, live: &dyn Fn(f64) -> f64| {
         operator.run(hours, |t, process| {
             process.started = None;
             set_heap(process, live(t));
@@ -138,7 +31,7 @@ fn a_restart_of_the_container_ends_the_finding_although_the_start_is_unknown() {
 
 #[test]
 fn tasks_that_never_end_are_a_leak_and_a_burst_is_none() {
-    let mut leak = Operator::new();
+    let mut leak = Process::new();
     leak.run(6.0, |_, _| {})
         .run(4.0, |t, process| process.goroutines = Some(120 + (400.0 * t) as u64));
 
@@ -150,7 +43,7 @@ fn tasks_that_never_end_are_a_leak_and_a_burst_is_none() {
     assert_eq!((limit.severity, limit.explained_by), (Severity::Info, Some(found.id)));
     assert!(limit.summary().contains("threshold 1500"), "{}", limit.summary());
 
-    let mut burst = Operator::new();
+    let mut burst = Process::new();
     burst
         .run(6.0, |_, _| {})
         .run(0.4, |_, process| process.goroutines = Some(700))
@@ -161,13 +54,13 @@ fn tasks_that_never_end_are_a_leak_and_a_burst_is_none() {
 
 #[test]
 fn descriptors_that_are_never_closed_are_a_leak_and_so_are_most_of_the_limit() {
-    let mut leak = Operator::new();
+    let mut leak = Process::new();
     leak.run(6.0, |_, _| {}).run(4.0, |t, process| process.open_fds = Some(20 + (80.0 * t) as u64));
 
     let found = leak.finding(FindingCode::FileDescriptorLeak).expect("a leak");
     assert!(found.summary().contains("limit 1024"), "{}", found.summary());
 
-    let mut full = Operator::new();
+    let mut full = Process::new();
     full.run(0.1, |_, process| process.open_fds = Some(800));
 
     assert_eq!(full.codes(), [], "78 %");
@@ -178,7 +71,7 @@ fn descriptors_that_are_never_closed_are_a_leak_and_so_are_most_of_the_limit() {
 
 #[test]
 fn an_instance_that_is_gone_has_no_findings_and_a_failing_scrape_changes_none() {
-    let mut operator = Operator::new();
+    let mut operator = Process::new();
     operator.heap(6.0, |_| 40.0).heap(2.0, |t| 40.0 + 24.0 * t);
 
     let (instance, detail) = (INSTANCE.to_owned(), String::new());
@@ -197,7 +90,7 @@ fn an_instance_that_is_gone_has_no_findings_and_a_failing_scrape_changes_none() 
 
 #[test]
 fn the_kernel_does_not_take_the_place_of_metrics_that_are_missing_for_a_while() {
-    let mut operator = Operator::new();
+    let mut operator = Process::new();
     operator.heap(6.0, |_| 40.0).heap(2.0, |t| 40.0 + 24.0 * t);
     for _ in 0..20 {
         operator.lab.advance(Span::secs(30));
@@ -207,7 +100,7 @@ fn the_kernel_does_not_take_the_place_of_metrics_that_are_missing_for_a_while() 
     }
 
     // Without any metrics, the kernel's figures are enough.
-    let mut bare = Operator::new();
+    let mut bare = Process::new();
     bare.run(6.0, |_, process| (process.live_heap, process.anonymous) = (None, Some(60 << 20)));
     bare.run(2.0, |t, process| {
         (process.live_heap, process.anonymous) = (None, Some(((60.0 + 50.0 * t) * MIB) as u64));
@@ -219,7 +112,7 @@ fn the_kernel_does_not_take_the_place_of_metrics_that_are_missing_for_a_while() 
 
 #[test]
 fn a_step_of_the_clock_keeps_the_trends() {
-    let mut operator = Operator::new();
+    let mut operator = Process::new();
     operator.heap(6.0, |_| 40.0).heap(1.0, |t| 40.0 + 24.0 * t);
 
     let by_ms = 3_600_000;
@@ -232,7 +125,7 @@ fn a_step_of_the_clock_keeps_the_trends() {
 
 #[test]
 fn a_step_of_the_clock_is_no_restart_of_the_process_that_the_kernel_shows() {
-    let mut operator = Operator::new();
+    let mut operator = Process::new();
     operator.see_process(START);
     operator.heap(6.0, |_| 40.0).heap(1.5, |t| 40.0 + 24.0 * t);
 
@@ -250,7 +143,7 @@ fn a_step_of_the_clock_is_no_restart_of_the_process_that_the_kernel_shows() {
 #[test]
 fn a_node_with_another_clock_than_the_api_server_hides_no_leak_and_restarts_nothing() {
     for skew in [Span::mins(-10), Span::mins(10)] {
-        let mut operator = Operator::new();
+        let mut operator = Process::new();
         operator.lab.observe(Observation::OperatorSeen(Box::default())); // its Pod is not visible
         operator.started = START.after(skew);
 
@@ -273,7 +166,7 @@ fn a_node_with_another_clock_than_the_api_server_hides_no_leak_and_restarts_noth
 
 #[test]
 fn the_metrics_of_an_earlier_process_show_nothing_about_the_next_one() {
-    let mut operator = Operator::new();
+    let mut operator = Process::new();
     let leaking = |_, process: &mut ProcessView| process.goroutines = Some(3_000);
     operator.see_process(operator.started);
     operator.run(1.0, leaking);
@@ -296,8 +189,8 @@ fn the_metrics_of_an_earlier_process_show_nothing_about_the_next_one() {
 
 #[test]
 fn metrics_that_cannot_be_scraped_any_more_show_nothing_about_the_process() {
-    let shown = |operator: &Operator| operator.lab.snapshot().operator.instances.remove(0).process;
-    let mut operator = Operator::new();
+    let shown = |operator: &Process| operator.lab.snapshot().operator.instances.remove(0).process;
+    let mut operator = Process::new();
     operator.heap(1.0, |_| 40.0);
 
     assert!(shown(&operator).live_heap.is_some());
@@ -341,7 +234,7 @@ fn an_instance_whose_pod_is_gone_is_not_shown() {
 
 #[test]
 fn a_step_of_the_clock_of_the_operators_node_keeps_the_trends() {
-    let mut operator = Operator::new();
+    let mut operator = Process::new();
     operator.heap(6.0, |_| 40.0);
     for step in 0..8 {
         operator.started = operator.started.after(Span::secs(5));
@@ -354,7 +247,7 @@ fn a_step_of_the_clock_of_the_operators_node_keeps_the_trends() {
 
 #[test]
 fn without_signals_nothing_is_known() {
-    let mut operator = Operator::new();
+    let mut operator = Process::new();
     operator.run(3.0, |_, process| {
         *process = ProcessView { instance: INSTANCE.to_owned(), ..ProcessView::default() }
     });

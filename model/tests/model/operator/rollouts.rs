@@ -6,9 +6,7 @@ use loopwatch_model::observation::{Cause, ContainerEnd, ContainerView, Observati
 use loopwatch_model::time::Span;
 
 use crate::lab::Lab;
-use crate::lab::pods::{INSTANCE, OTHER_POD, Op, POD, pod};
-
-const DOWN: &str = "OperatorDown operator ops/widget-operator";
+use crate::lab::pods::{DOWN, INSTANCE, OTHER_POD, Op, POD, pod};
 
 #[test]
 fn an_operator_that_is_scaled_to_zero_is_not_down() {

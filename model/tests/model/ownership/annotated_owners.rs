@@ -14,7 +14,7 @@ fn an_annotated_owner_that_goes_with_the_namespace_of_both_is_not_missed() {
         view.annotations.insert("example.io/owner-name".into(), "web".into());
     });
     world.advance(Span::mins(5));
-    world.delete_namespace("team-a", &["NamespaceContentRemaining"]);
+    world.lab.delete_namespace("team-a", &["NamespaceContentRemaining"]);
 
     world.remove(&web());
     world.advance(Span::mins(20));

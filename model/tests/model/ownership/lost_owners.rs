@@ -11,7 +11,7 @@ fn children_that_lose_their_owner_while_their_namespace_is_deleted_are_no_orphan
     world.healthy(&web(), "widget-operator", &[]);
     world.owned(&map("web-settings"), &web());
     world.advance(Span::mins(5));
-    world.delete_namespace("team-a", &["NamespaceContentRemaining"]);
+    world.lab.delete_namespace("team-a", &["NamespaceContentRemaining"]);
     world.put(&map("web-settings"), |view, _| view.owners.clear());
     world.advance(Span::mins(20));
 

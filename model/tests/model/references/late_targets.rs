@@ -24,7 +24,7 @@ fn a_secret_that_goes_with_its_namespace_dangles_from_nobody() {
     let (mut world, secret) = with_secret();
     world.put(&web(), |view, now| ready(view, "widget-operator", now));
     world.advance(Span::mins(10));
-    world.delete_namespace("team-a", &["NamespaceContentRemaining"]);
+    world.lab.delete_namespace("team-a", &["NamespaceContentRemaining"]);
     world.objects.remove(&secret);
     world.advance(Span::mins(25));
 

@@ -20,19 +20,6 @@ fn mute(widget: &mut Widget, version: u64) -> ObjectView {
     widget.touch_status().view(version)
 }
 
-fn apply(lab: &mut Lab, view: ObjectView) {
-    lab.apply_view(view);
-}
-
-fn list(lab: &mut Lab, views: Vec<ObjectView>) {
-    lab.observe(Observation::ListBegan { watch: watch(), epoch: 77 });
-    for view in views {
-        lab.listed(&watch(), view);
-    }
-
-    lab.observe(Observation::ListEnded { watch: watch(), epoch: 77, version: "90000".into() });
-}
-
 #[test]
 fn silence_that_may_be_all_the_kind_ever_says_opens_nothing_and_is_never_late() {
     for silent in [begun, mute] {
@@ -41,7 +28,7 @@ fn silence_that_may_be_all_the_kind_ever_says_opens_nothing_and_is_never_late() 
             let mut widget = Widget::new(name, lab.now);
             lab.apply(&widget);
             lab.advance(Span::secs(1));
-            apply(&mut lab, silent(&mut widget, 5000));
+            lab.apply_view(silent(&mut widget, 5000));
         }
 
         lab.advance(Span::hours(48));
@@ -56,7 +43,7 @@ fn a_young_object_with_an_empty_list_of_conditions_is_progressing() {
     let mut lab = Lab::new();
     let mut widget = Widget::new("new", lab.now);
     lab.apply(&widget);
-    apply(&mut lab, begun(&mut widget, 5000));
+    lab.apply_view(begun(&mut widget, 5000));
 
     assert_eq!(lab.state("new"), ObjectState::Progressing);
 
@@ -69,7 +56,7 @@ fn an_acknowledged_generation_is_enough_if_the_kind_never_says_more() {
     let mut lab = Lab::new();
     let mut widget = Widget::new("web", lab.now);
     lab.apply(&widget);
-    apply(&mut lab, begun(widget.observe(), 5000));
+    lab.apply_view(begun(widget.observe(), 5000));
     lab.advance(Span::hours(48));
     lab.assert_no_findings();
 
@@ -87,7 +74,7 @@ fn silence_in_a_kind_that_says_more_is_unfinished_work() {
         let mut widget = Widget::new("new", lab.now);
         lab.apply(&widget);
         lab.advance(Span::secs(1));
-        apply(&mut lab, silent(&mut widget, 50_000));
+        lab.apply_view(silent(&mut widget, 50_000));
         lab.advance(Span::hours(1));
 
         assert_eq!(
@@ -105,7 +92,7 @@ fn what_silence_means_does_not_depend_on_the_order_of_a_list() {
         let other = |i: usize| Widget::new(&format!("w{i}"), old).ready().view(100 + i as u64);
         let mut views: Vec<ObjectView> = (0..others).map(other).collect();
         views.insert(position.min(others), silent(&mut Widget::new("silent", old), 4000));
-        list(&mut lab, views);
+        lab.list_views(views);
         lab.advance(Span::hours(1));
 
         (lab.findings(), lab.state("silent"), lab.outcomes(Outcome::Late))

@@ -1,70 +1,13 @@
 //! Children in traces, and links between traces.
 
-use loopwatch_model::observation::{
-    Fact, FactValue, Hashes, ObjectKey, ObjectView, OwnerReference, Role, Scope, StatusShape,
-    WatchId, WatchedKind,
-};
-use loopwatch_model::time::{Span, Timestamp};
+use loopwatch_model::observation::ObjectView;
+use loopwatch_model::time::Span;
 use loopwatch_model::trace::{StepKind, TraceLink};
 
 use super::{ended, lab};
-use crate::lab::{Lab, START, Widget, config_maps, kind};
-
-/// A child kind with a status.
-fn deployments() -> WatchedKind {
-    let resource = "deployments".to_owned();
-    let watch = WatchId::new("apps", &resource, &Scope::AllNamespaces);
-    WatchedKind {
-        watch,
-        group: "apps".into(),
-        kind: "Deployment".into(),
-        resource,
-        role: Role::Child,
-        ..kind()
-    }
-}
-
-/// A child of a widget, with a status that says how many of its two replicas are available; none
-/// for a `ConfigMap`.
-fn child(lab: &mut Lab, name: &str, created: Timestamp, available: Option<i64>) -> ObjectView {
-    lab.version += 1;
-    let count = |path: &str, number| Fact { path: path.into(), value: FactValue::Number(number) };
-    let counts = |available| {
-        let all = ["spec.replicas", "status.replicas", "status.updatedReplicas"];
-        let all = all.into_iter().map(|path| count(path, 2));
-        all.chain([
-            count("status.readyReplicas", available),
-            count("status.availableReplicas", available),
-        ])
-        .collect()
-    };
-
-    let owner = OwnerReference {
-        api_version: "example.io/v1".into(),
-        kind: "Widget".into(),
-        name: "web".into(),
-        uid: Widget::new("web", START).view(1).uid,
-        ..OwnerReference::default()
-    };
-
-    ObjectView {
-        key: ObjectKey { namespace: "team-a".into(), name: name.into() },
-        uid: format!("uid-{name}"),
-        version: lab.version.to_string(),
-        generation: 1,
-        created: Some(created),
-        observed_generation: available.map(|_| 1),
-        owners: vec![owner],
-        status: if available.is_some() { StatusShape::Filled } else { StatusShape::Absent },
-        facts: available.map(counts).unwrap_or_default(),
-        hashes: Hashes {
-            spec: 1,
-            settled: available.unwrap_or(0).unsigned_abs(),
-            ..Hashes::default()
-        },
-        ..ObjectView::default()
-    }
-}
+use crate::lab::{
+    Lab, START, Widget, child_of, config_maps, deployment, deployments, kind, map, owned_by, owner,
+};
 
 #[test]
 fn children_show_how_they_get_ready() {
@@ -72,7 +15,7 @@ fn children_show_how_they_get_ready() {
     let (apps, config) = (deployments(), config_maps());
     lab.discover(&[kind(), apps.clone(), config.clone()]);
 
-    let old = child(&mut lab, "old", START, Some(2));
+    let old = ObjectView { created: Some(START), ..deployment("web", "old", 2, 2) };
     lab.list_in(&apps.watch, vec![old]);
     lab.list_in(&config.watch, Vec::new());
     lab.advance(Span::mins(10));
@@ -82,8 +25,7 @@ fn children_show_how_they_get_ready() {
     lab.apply(&web);
     lab.advance(Span::secs(1));
 
-    let now = lab.now;
-    let view = child(&mut lab, "settings", now, None);
+    let view = ObjectView { created: Some(lab.now), ..child_of("web", "settings") };
     lab.apply_to(&config.watch, view);
 
     for (name, new, available, after) in [
@@ -94,8 +36,8 @@ fn children_show_how_they_get_ready() {
         ("web", Some(1), 2, 1), // says the same again
     ] {
         let created = new.map_or(START, |after| created.after(Span::secs(after)));
-        let view = child(&mut lab, name, created, Some(available));
-        lab.apply_to(&apps.watch, view);
+        let view = lab.versioned(deployment("web", name, 2, available));
+        lab.apply_to(&apps.watch, ObjectView { created: Some(created), ..view });
         lab.advance(Span::secs(after));
     }
 
@@ -114,8 +56,8 @@ fn children_show_how_they_get_ready() {
         ]
     );
 
-    let view = child(&mut lab, "web", created, Some(0));
-    lab.apply_to(&apps.watch, view);
+    let view = lab.versioned(deployment("web", "web", 2, 0));
+    lab.apply_to(&apps.watch, ObjectView { created: Some(created), ..view });
 
     assert!(lab.model.traces().is_empty(), "nothing is rolled out");
 }
@@ -128,7 +70,7 @@ fn links_lead_to_the_owner_and_to_the_trace_of_the_change() {
 
     let mut part = Widget::new("part", lab.now);
     let mut view = lab.view(&part);
-    view.owners = child(&mut lab, "any", START, None).owners;
+    view.owners = vec![owned_by("web")];
 
     let context = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     view.annotations.insert("tracing.k8s.io/traceparent".into(), context.into());
@@ -140,7 +82,7 @@ fn links_lead_to_the_owner_and_to_the_trace_of_the_change() {
     lab.advance(Span::secs(1));
 
     let mut view = lab.view(part.ready());
-    view.owners = child(&mut lab, "any", START, None).owners;
+    view.owners = vec![owned_by("web")];
     lab.apply_view(view);
     lab.advance(Span::mins(1));
 
@@ -166,26 +108,20 @@ fn objects_that_all_own_each_other_cost_no_more_than_their_number() {
     lab.discover(&[kind(), config.clone()]);
 
     let names: Vec<String> = (0..64).map(|number| format!("m{number}")).collect();
-    let owner = |name: &String| OwnerReference {
-        api_version: "v1".into(),
-        kind: "ConfigMap".into(),
-        name: name.clone(),
-        uid: format!("uid-{name}"),
-        ..OwnerReference::default()
-    };
+    let owner = |name: &String| owner(&map(name), &format!("uid-{name}"));
 
     let mesh = |lab: &mut Lab, name: &String| {
         let owners = names.iter().filter(|other| *other != name).map(owner).collect();
-        ObjectView { owners, ..child(lab, name, START, None) }
+        lab.versioned(ObjectView { owners, created: Some(START), ..child_of("web", name) })
     };
     let all = names.iter().map(|name| mesh(&mut lab, name)).collect();
 
     lab.list_in(&config.watch, all);
     lab.apply(&Widget::new("web", lab.now)); // its trace is open
 
-    let again = Box::new(mesh(&mut lab, &names[0]));
+    let again = mesh(&mut lab, &names[0]);
     let began = std::time::Instant::now();
-    lab.apply_to(&config.watch, *again);
+    lab.apply_to(&config.watch, again);
 
     assert!(began.elapsed() < std::time::Duration::from_secs(1), "{:?}", began.elapsed());
 }

@@ -107,8 +107,9 @@ fn a_deadline_that_passes_while_the_watch_is_blind_is_unknown_not_late() {
 #[test]
 fn an_invalid_configuration_opens_a_finding_immediately() {
     let mut lab = Lab::new();
-    let _detail = "unknown key \"deadlin\"; did you mean \"deadline\"?".to_owned();
-    lab.fail_source(&SourceId::Config, Cause::Invalid);
+    let detail = "unknown key \"deadlin\"; did you mean \"deadline\"?".to_owned();
+    let (source, cause) = (SourceId::Config, Cause::Invalid);
+    lab.observe(Observation::SourceFailed { source, cause, detail });
 
     assert_eq!(lab.findings(), ["ConfigInvalid source config"]);
     assert!(lab.evidence().contains("did you mean"), "{}", lab.evidence());

@@ -8,6 +8,7 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::Span;
 
+use super::child;
 use crate::lab::{Lab, START, Widget, kind, unlearned, watch};
 
 /// Returns the view of an object as its metadata alone shows it.
@@ -20,10 +21,6 @@ fn metadata_of(view: &ObjectView) -> ObjectView {
         hashes: Hashes::default(),
         ..view.clone()
     }
-}
-
-fn child() -> WatchedKind {
-    WatchedKind { role: Role::Child, ..kind() }
 }
 
 fn second_version() -> WatchedKind {

@@ -5,11 +5,8 @@ use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::Span;
 
+use super::child;
 use crate::lab::{Lab, Widget, forbidden, kind, namespaced, other_kind, unlearned, watch};
-
-fn child() -> WatchedKind {
-    WatchedKind { role: Role::Child, ..kind() }
-}
 
 #[test]
 fn counters_do_not_go_back_when_the_scope_changes() {

@@ -7,11 +7,11 @@ use super::World;
 impl World {
     /// Answers the reads that the model asks for.
     pub fn answer(&mut self) {
-        if self.silent {
-            return;
-        }
-
         for probe in self.lab.model.probes() {
+            if self.silent {
+                continue;
+            }
+
             match &probe {
                 Probe::Read(at) => self.reads.push(at.clone()),
                 Probe::Dependents { .. } => self.searches += 1,

@@ -2,7 +2,7 @@
 
 use loopwatch_model::observation::ConditionStatus::True;
 use loopwatch_model::observation::{
-    Hashes, LeaseView, NamespaceView, ObjectAddress, ObjectView, Observation, StatusShape,
+    Hashes, LeaseView, ObjectAddress, ObjectView, Observation, StatusShape,
 };
 use loopwatch_model::time::{Span, Timestamp};
 
@@ -68,18 +68,6 @@ impl World {
             namespace: "ops".into(),
             names: vec![lease.into()],
         });
-    }
-
-    /// Somebody deletes a namespace, which reports what it waits for.
-    pub fn delete_namespace(&mut self, name: &str, waits: &[&str]) {
-        let view = NamespaceView {
-            name: name.into(),
-            deleted: Some(self.lab.now),
-            conditions: waits.iter().map(|name| condition(name, True, "")).collect(),
-            ..NamespaceView::default()
-        };
-
-        self.lab.observe(Observation::NamespaceSeen(view));
     }
 }
 
