@@ -3,7 +3,7 @@
 
 mod incidents;
 #[path = "../../../model/tests/model"]
-#[allow(dead_code, reason = "the incidents use a part of the lab")]
+#[allow(dead_code, unused_imports, reason = "the incidents use a part of the lab")]
 mod model_tests {
     pub(super) mod lab;
 }
