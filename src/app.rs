@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::config::{DEFAULT_PORT, Flags, ServeFlags};
-use crate::export::delivery::traces::TraceExporter;
 use crate::export::server::{self, ExportOptions, Exporter};
 use crate::recording::Segments;
 use crate::sources::clock::ServerClock;
@@ -207,9 +206,8 @@ pub(crate) async fn pump(
             }
 
             let (references, traces) = (model.reference_events(), model.traces());
-            let nothing = references.is_empty() && traces.is_empty();
-            let waits = outlets.traces.as_ref().is_some_and(TraceExporter::is_waiting);
-            let election = if nothing && !waits { None } else { Some(model.leader_election()) };
+            let is_needed = outlets.need_leader(&references, &traces);
+            let election = is_needed.then(|| model.leader_election());
 
             (model.probes(), model.finding_events(), references, traces, election)
         };
@@ -217,14 +215,8 @@ pub(crate) async fn pump(
         // The model repeats a probe that `ask` refuses.
         probes.into_iter().for_each(|probe| _ = ask(probe));
         events.iter().for_each(log_finding_event);
-        if let Some(notifier) = outlets.notifier.as_ref().filter(|_| !references.is_empty()) {
-            let leases = election.iter().flat_map(|election| &election.leases);
-            notifier
-                .push(references, &leases.map(|lease| lease.holder.clone()).collect::<Vec<_>>());
-        }
-
-        if let (Some(exporter), Some(election)) = (&outlets.traces, &election) {
-            exporter.push(traces, election);
+        if let Some(election) = &election {
+            outlets.push(references, traces, election);
         }
 
         if let Some(sink) = sink.as_mut()

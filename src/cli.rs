@@ -53,7 +53,7 @@ const EXAMPLES: &str = "\
 Examples:
   loopwatch demo                         Replay a recorded incident; no cluster needed
   loopwatch check                        Check the cluster of your kubeconfig once
-  loopwatch check --snapshot dump.yaml   Check a dump (`kubectl get KIND -A -o yaml`)
+  loopwatch check --from dump.yaml       Check a dump (`kubectl get KIND -A -o yaml`)
   loopwatch explain widget web           Show one object, its owners, children and findings
   loopwatch what-if delete widget web    Predict what a deletion would take with it
   loopwatch run                          Export metrics as a sidecar, on :9917/metrics

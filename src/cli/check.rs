@@ -37,10 +37,10 @@ const READS_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct CheckArgs {
     /// Check a dump (a file or folder from `kubectl get -o json|yaml`) or the end of a recording,
     /// instead of a cluster
-    #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context", "operator"])]
-    snapshot: Option<PathBuf>,
+    #[arg(long, alias = "snapshot", value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context", "operator"])]
+    from: Option<PathBuf>,
     /// Time to report on [default: the newest time in the dump, or the end of the recording]
-    #[arg(long, value_name = "RFC3339", requires = "snapshot", value_parser = instant)]
+    #[arg(long, value_name = "RFC3339", requires = "from", value_parser = instant)]
     at: Option<Timestamp>,
     /// List all kinds, and all objects with their states
     #[arg(long)]
@@ -62,7 +62,7 @@ pub(super) struct CheckArgs {
 
 pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u8> {
     args.judge.apply(&mut settings);
-    let (model, input) = match &args.snapshot {
+    let (model, input) = match &args.from {
         Some(path) => {
             judge_file(path, args.at, &args.judge, &args.cluster.exclude_namespace, settings)?
         }

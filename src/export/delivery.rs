@@ -3,7 +3,8 @@
 
 mod post; // requests to receivers
 mod problems; // each problem of a receiver once in the log
-mod leadership; // whether this replica sends what all replicas see
+mod attempts; // repeats what a receiver has not accepted
+mod leadership; // the replica that sends what all replicas see
 pub(crate) mod alertmanager; // alerts for Alertmanager
 pub(crate) mod notify; // events for a webhook
 pub mod traces; // spans for a collector

@@ -23,15 +23,13 @@ mod text; // numbers and words
 pub use self::access::View;
 #[cfg(test)]
 pub(crate) use self::alerts::TICKET;
-pub(crate) use self::alerts::{alert_name, explained_label, is_cause_elsewhere, runbook};
+pub(crate) use self::alerts::{IsExplained, alert_name, is_cause_elsewhere, runbook};
 pub(crate) use self::blind_spots::{BlindSpot, is_watch_down, scope_in_words};
 pub use self::filter::{Filter, Word};
 pub(crate) use self::findings::{
     FindingGroup, Findings, evidence, evidence_values, finding_age, grouped_findings,
 };
-pub(crate) use self::health::{
-    objects_by_state, objects_in_words, overall_health, reason_in_words,
-};
+pub(crate) use self::health::{OverallHealth, objects_by_state, objects_in_words, reason_in_words};
 pub(crate) use self::input::{DumpInput, Input, RecordingInput};
 #[cfg(test)]
 pub(crate) use self::links::dashboard;

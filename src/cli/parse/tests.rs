@@ -278,7 +278,7 @@ fn run_reads_the_default_file_if_it_exists_and_the_user_names_none() {
 #[test]
 fn a_file_may_set_flags_that_the_command_does_not_take() {
     let (_folder, config) = config("kubeconfig: /k\noperator: a/b\nlisten: 127.0.0.1:1\n");
-    let line = format!("loopwatch check {config} --snapshot dump.yaml");
+    let line = format!("loopwatch check {config} --from dump.yaml");
     let Parsed { problems, .. } =
         parse(&arguments(&line)).expect("a dump conflicts with flags, not with the file");
 

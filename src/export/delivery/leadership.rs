@@ -1,21 +1,23 @@
-//! Whether this replica leads: each replica of an operator has a loopwatch, and all see the same
-//! events and traces.
+//! The replica that sends: each replica of an operator has a loopwatch, and all see the same events
+//! and traces.
 //!
 //! A replica leads if its Pod holds a lease, or if no Pod of its workload has held one lately.
 //! Leases of other workloads say nothing. If loopwatch cannot read leases, every replica therefore
 //! sends, and the receiver can ignore repetitions by the ID of the event or the span. Between two
-//! leaders, nobody sends.
+//! leaders, nobody sends. Events follow the leader of the moment; traces wait for its next renewal
+//! (`traces/trace_sender.rs`).
 
 use std::time::Duration;
 
-use loopwatch_model::observation::pod_of_holder;
+use loopwatch_model::model::LeaderElection;
+use loopwatch_model::observation::{LeaseView, pod_of_holder};
 use tokio::time::Instant;
 
 use crate::sources::cluster::workload_of_pod;
 
 /// Decides whether this replica leads.
 #[derive(Debug)]
-pub(crate) struct Leadership {
+pub(super) struct Leadership {
     /// The Pod of this process; `None` outside a cluster.
     pod: Option<String>,
     /// The Deployment or StatefulSet of this Pod.
@@ -24,42 +26,49 @@ pub(crate) struct Leadership {
     elected: Option<Instant>,
 }
 
+/// What the leases say at one instant.
+#[derive(Debug)]
+pub(super) struct Standing<'a> {
+    /// This replica leads.
+    pub(super) leads: bool,
+    /// The workload elects leaders, as far as it is known.
+    pub(super) elects: bool,
+    /// The leases that Pods of the workload hold.
+    pub(super) held: Vec<&'a LeaseView>,
+}
+
 /// The longest time between two leaders. After it, the workload no longer elects any: a lease
 /// survives an update of the operator that switches leader election off.
 const BETWEEN_LEADERS: Duration = Duration::from_secs(300);
 
 impl Leadership {
-    pub(crate) fn new(pod: Option<String>) -> Self {
+    pub(super) fn new(pod: Option<String>) -> Self {
         let workload = pod.as_deref().and_then(workload_of_pod);
         Self { pod, workload, elected: None }
     }
 
     /// Whether this process is in a Pod.
-    pub(crate) const fn is_in_pod(&self) -> bool {
+    pub(super) const fn is_in_pod(&self) -> bool {
         self.pod.is_some()
     }
 
-    /// Whether the workload elects leaders, as far as it is known.
-    pub(crate) fn elects(&self) -> bool {
-        self.elected.is_some_and(|at| at.elapsed() <= BETWEEN_LEADERS)
-    }
-
-    /// Whether the holder of a lease is a Pod of this workload.
-    pub(crate) fn concerns(&self, holder: &str) -> bool {
-        let pod = pod_of_holder(holder);
-        self.pod.as_deref() == Some(pod)
-            || (self.workload.is_some() && workload_of_pod(pod) == self.workload)
-    }
-
-    /// Returns whether this replica leads, by the current holders of all leases.
-    pub(crate) fn leads(&mut self, holders: &[String]) -> bool {
-        let Some(pod) = &self.pod else { return true };
-        let is_mine = holders.iter().any(|holder| pod_of_holder(holder) == pod);
-        if is_mine || holders.iter().any(|holder| self.concerns(holder)) {
+    /// Takes the current leases.
+    pub(super) fn standing<'a>(&mut self, election: &'a LeaderElection) -> Standing<'a> {
+        let is_held = |lease: &&LeaseView| self.is_of_workload(pod_of_holder(&lease.holder));
+        let held: Vec<&LeaseView> = election.leases.iter().filter(is_held).collect();
+        if !held.is_empty() {
             self.elected = Some(Instant::now());
         }
 
-        is_mine || !self.elects()
+        let elects = self.elected.is_some_and(|at| at.elapsed() <= BETWEEN_LEADERS);
+        let pod = self.pod.as_deref();
+        let is_leader = held.iter().any(|lease| Some(pod_of_holder(&lease.holder)) == pod);
+        Standing { leads: is_leader || !elects, elects, held }
+    }
+
+    fn is_of_workload(&self, pod: &str) -> bool {
+        self.pod.as_deref() == Some(pod)
+            || (self.workload.is_some() && workload_of_pod(pod) == self.workload)
     }
 }
 
@@ -72,8 +81,18 @@ mod tests {
     const MINE: &str = "operator-7c9d5b8f6-x2x4z_1b671a64-40d5-491e-99b0-da01ff1f3341";
 
     fn leads(pod: &str, holders: &[&str]) -> bool {
-        let holders: Vec<String> = holders.iter().map(|holder| (*holder).to_owned()).collect();
-        Leadership::new(Some(pod.to_owned())).leads(&holders)
+        Leadership::new(Some(pod.to_owned())).leads(holders)
+    }
+
+    impl Leadership {
+        fn leads(&mut self, holders: &[&str]) -> bool {
+            let leases = holders
+                .iter()
+                .map(|holder| LeaseView { holder: (*holder).to_owned(), ..LeaseView::default() });
+            let election = LeaderElection { leases: leases.collect(), stands_by: false };
+
+            self.standing(&election).leads
+        }
     }
 
     #[test]
@@ -90,22 +109,22 @@ mod tests {
         assert!(leads(POD, &[]), "no leader election");
         assert!(leads(POD, &["other-7c9d5b8f6-x2x4z_1", ""]), "another operator in the namespace");
         assert!(leads("loopwatch-5f6d7c8b9-abcde", &[REPLICA]), "standalone, beside the operator");
-        assert!(Leadership::new(None).leads(&[REPLICA.to_owned()]), "outside a Pod");
+        assert!(Leadership::new(None).leads(&[REPLICA]), "outside a Pod");
     }
 
     #[tokio::test(start_paused = true)]
     async fn nobody_leads_between_two_leaders() {
         let mut leadership = Leadership::new(Some(POD.to_owned()));
-        assert!(!leadership.leads(&[REPLICA.to_owned()]));
-        assert!(!leadership.leads(&[String::new()]), "released");
-        assert!(leadership.leads(&[MINE.to_owned()]));
-        assert!(!leadership.leads(&[REPLICA.to_owned()]), "lost");
+        assert!(!leadership.leads(&[REPLICA]));
+        assert!(!leadership.leads(&[""]), "released");
+        assert!(leadership.leads(&[MINE]));
+        assert!(!leadership.leads(&[REPLICA]), "lost");
     }
 
     #[tokio::test(start_paused = true)]
     async fn every_replica_leads_if_its_workload_no_longer_elects_leaders() {
         let mut leadership = Leadership::new(Some(POD.to_owned()));
-        assert!(!leadership.leads(&[REPLICA.to_owned()]));
+        assert!(!leadership.leads(&[REPLICA]));
 
         tokio::time::sleep(BETWEEN_LEADERS).await;
         assert!(!leadership.leads(&[]));

@@ -14,12 +14,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use loopwatch_model::model::LeaderElection;
 use loopwatch_model::reference::ReferenceEvent;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -31,13 +32,13 @@ mod tests;
 
 use self::body::Notification;
 pub(crate) use self::url::WebhookUrl;
+use super::attempts::{Attempts, TryLater, end_within};
 use super::leadership::Leadership;
 use super::post::{Answer, Destination, Poster};
 use super::problems::Problems;
 use crate::lock::lock;
-use crate::sources::Backoff;
 use crate::sources::peer::in_the_clear;
-use crate::telemetry::NotifyLabels;
+use crate::telemetry::{ResultLabels, SendResult};
 
 /// The webhook, and how to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,16 +79,17 @@ struct Waiting {
 }
 
 /// `loopwatch_notify_requests_total`.
-type NotifyRequests = Family<NotifyLabels, Counter>;
+type NotifyRequests = Family<ResultLabels, Counter>;
 
 /// All results: accepted by the receiver; refused by it for good; failed, and perhaps repeated;
 /// given up, or without room in the queue; not sent, because another replica leads.
-const RESULTS: [&str; 5] = [OK, REJECTED, FAILED, DROPPED, NOT_LEADER];
-const OK: &str = "ok";
-const REJECTED: &str = "rejected";
-const FAILED: &str = "failed";
-const DROPPED: &str = "dropped";
-const NOT_LEADER: &str = "not_leader";
+const RESULTS: [SendResult; 5] = [
+    SendResult::Ok,
+    SendResult::Rejected,
+    SendResult::Failed,
+    SendResult::Dropped,
+    SendResult::NotLeader,
+];
 
 /// How long loopwatch waits for a receiver.
 #[derive(Clone, Copy, Debug)]
@@ -138,7 +140,7 @@ impl Notifier {
         patience: Patience,
     ) -> (Self, JoinHandle<()>) {
         for result in RESULTS {
-            drop(requests.get_or_create_owned(&NotifyLabels { result }));
+            drop(requests.get_or_create_owned(&ResultLabels { result }));
         }
 
         info!(webhook = %webhook.url, "events are sent to a webhook");
@@ -162,15 +164,15 @@ impl Notifier {
         (notifier, delivering)
     }
 
-    /// Queues events if this replica leads. `holders` are the holders of all leases.
-    pub(crate) fn push(&self, events: Vec<ReferenceEvent>, holders: &[String]) {
-        let leads = lock(&self.0.leadership).leads(holders);
+    /// Queues events if this replica leads.
+    pub(crate) fn push(&self, events: Vec<ReferenceEvent>, election: &LeaderElection) {
+        let leads = lock(&self.0.leadership).standing(election).leads;
         let since = Instant::now();
         for event in events {
             if leads {
                 self.0.add(Waiting { since, event });
             } else {
-                self.0.count(NOT_LEADER);
+                self.0.count(SendResult::NotLeader);
             }
         }
     }
@@ -178,15 +180,11 @@ impl Notifier {
     /// Gives the queue a few seconds, and then stops.
     pub(crate) async fn close(self, mut delivering: JoinHandle<()>) {
         self.0.closing.cancel();
-        match timeout(self.0.patience.stop, &mut delivering).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => warn!(%error, "a task panicked; this is a bug in loopwatch"),
-            Err(_) => delivering.abort(),
-        }
+        end_within(self.0.patience.stop, &mut delivering).await;
 
         let queue = std::mem::take(&mut *lock(&self.0.queue));
         let left = queue.waiting.len() + usize::from(queue.delivering);
-        (0..left).for_each(|_| self.0.count(DROPPED));
+        (0..left).for_each(|_| self.0.count(SendResult::Dropped));
 
         if left > 0 {
             warn!(events = left, "the process stops before the webhook has accepted these events");
@@ -208,7 +206,7 @@ impl Shared {
         };
 
         if dropped {
-            self.count(DROPPED);
+            self.count(SendResult::Dropped);
         }
 
         self.added.notify_one();
@@ -231,8 +229,29 @@ impl Shared {
         }
     }
 
-    fn count(&self, result: &'static str) {
-        self.requests.get_or_create_owned(&NotifyLabels { result }).inc();
+    /// Counts and reports what became of an event.
+    fn settle(&self, answer: Answer, problems: &mut Problems) -> Result<(), TryLater> {
+        match answer {
+            Answer::Accepted => {
+                self.count(SendResult::Ok);
+                report_solution(problems);
+                Ok(())
+            }
+            Answer::Refused(problem) => {
+                self.count(SendResult::Rejected);
+                report(problems, &problem, "refuses an event");
+                Ok(())
+            }
+            Answer::Failed { problem, retry_after } => {
+                self.count(SendResult::Failed);
+                report(problems, &problem, "cannot be reached; loopwatch tries again");
+                Err(TryLater { retry_after })
+            }
+        }
+    }
+
+    fn count(&self, result: SendResult) {
+        self.requests.get_or_create_owned(&ResultLabels { result }).inc();
     }
 }
 
@@ -241,34 +260,12 @@ async fn deliver(shared: Arc<Shared>, mut client: Poster) {
     let mut problems = Problems::default();
     while let Some(Waiting { since, event }) = shared.next().await {
         let body = Notification::of(&event).to_json();
-        let mut backoff = Backoff::new();
-        loop {
-            let is_last = shared.closing.is_cancelled();
-            let (problem, retry_after) = match client.post(&body).await {
-                Answer::Accepted => {
-                    shared.count(OK);
-                    report_solution(&mut problems);
-                    break;
-                }
-                Answer::Refused(problem) => {
-                    shared.count(REJECTED);
-                    report(&mut problems, &problem, "refuses an event");
-                    break;
-                }
-                Answer::Failed { problem, retry_after } => (problem, retry_after),
-            };
-
-            shared.count(FAILED);
-            report(&mut problems, &problem, "cannot be reached; loopwatch tries again");
-
-            let wait = backoff.wait(retry_after);
-            if is_last || since.elapsed() + wait > shared.patience.event {
-                shared.count(DROPPED);
+        let mut attempts = Attempts::new(&shared.closing, since, shared.patience.event);
+        while let Err(later) = shared.settle(client.post(&body).await, &mut problems) {
+            if !attempts.wait(later).await {
+                shared.count(SendResult::Dropped);
                 break;
             }
-
-            // A stop signal ends the wait, and leaves one attempt.
-            let _ = shared.closing.run_until_cancelled(sleep(wait)).await;
         }
     }
 }

@@ -23,7 +23,7 @@ use opentelemetry_otlp::{RetryPolicy, SpanExporter, WithExportConfig as _, WithH
 use opentelemetry_sdk::trace::SpanExporter as _;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -43,10 +43,10 @@ use self::spans::Spans;
 use self::trace_sender::{Decided, TraceSender};
 use self::transport::{Answer, Transport};
 pub use self::url::CollectorUrl;
+use super::attempts::{Attempts, TryLater, end_within};
 use super::problems::Problems;
 use crate::lock::lock;
-use crate::sources::Backoff;
-use crate::telemetry::{Counted, Exemplar, SelfMetrics, SpanLabels};
+use crate::telemetry::{Counted, Exemplar, ResultLabels, SelfMetrics, SendResult};
 
 /// The collector, how to reach it, and what to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,17 +105,15 @@ struct Patience {
 
 /// All results of spans: accepted by the collector; refused by it; given up, or without room in the
 /// queue; left out by the sampling; not sent, because another replica leads.
-const RESULTS: [&str; 5] = [OK, REJECTED, DROPPED, SAMPLED_OUT, NOT_LEADER];
+const RESULTS: [SendResult; 5] = [
+    SendResult::Ok,
+    SendResult::Rejected,
+    SendResult::Dropped,
+    SendResult::SampledOut,
+    SendResult::NotLeader,
+];
 /// The problem of a response that refuses some spans.
 const SOME_REFUSED: &str = "it refuses some spans";
-/// All results of requests: as for spans; failed, and perhaps repeated.
-const REQUEST_RESULTS: [&str; 3] = [OK, REJECTED, FAILED];
-const OK: &str = "ok";
-const REJECTED: &str = "rejected";
-const FAILED: &str = "failed";
-const DROPPED: &str = "dropped";
-const SAMPLED_OUT: &str = "sampled_out";
-const NOT_LEADER: &str = "not_leader";
 
 /// The maximum number of spans that wait, which need about two megabytes. Beyond it, the oldest
 /// traces are dropped.
@@ -154,11 +152,11 @@ impl TraceExporter {
         patience: Patience,
     ) -> Result<(Self, JoinHandle<()>), String> {
         for result in RESULTS {
-            drop(metrics.spans.get_or_create_owned(&SpanLabels { result }));
+            drop(metrics.spans.get_or_create_owned(&ResultLabels { result }));
         }
 
-        for result in REQUEST_RESULTS {
-            drop(metrics.trace_requests.get_or_create_owned(&SpanLabels { result }));
+        for result in SendResult::OF_REQUESTS {
+            drop(metrics.trace_requests.get_or_create_owned(&ResultLabels { result }));
         }
 
         let transport = Transport::new(target);
@@ -214,15 +212,11 @@ impl TraceExporter {
         self.0.take(decided);
         self.0.closing.cancel();
 
-        match timeout(self.0.patience.stop, &mut sending).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => warn!(%error, "a task panicked; this is a bug in loopwatch"),
-            Err(_) => sending.abort(),
-        }
+        end_within(self.0.patience.stop, &mut sending).await;
 
         let queue = std::mem::take(&mut *lock(&self.0.queue));
         let left = queue.spans + queue.delivering;
-        self.0.count(DROPPED, left);
+        self.0.count(SendResult::Dropped, left);
 
         if left > 0 {
             warn!(spans = left, "the process stops before the collector has accepted these spans");
@@ -233,12 +227,12 @@ impl TraceExporter {
 impl Shared {
     /// Queues the traces that this replica sends, except those that the sampling leaves out.
     fn take(&self, decided: Decided) {
-        self.count(NOT_LEADER, decided.others);
+        self.count(SendResult::NotLeader, decided.others);
         for trace in decided.own {
             if self.sampling.keeps(&trace, self.spans.ids(&trace).trace) {
                 self.add(trace);
             } else {
-                self.count(SAMPLED_OUT, spans_in(&trace));
+                self.count(SendResult::SampledOut, spans_in(&trace));
             }
         }
     }
@@ -257,7 +251,7 @@ impl Shared {
             }
         }
 
-        self.count(DROPPED, dropped);
+        self.count(SendResult::Dropped, dropped);
         self.added.notify_one();
     }
 
@@ -279,14 +273,53 @@ impl Shared {
         }
     }
 
-    fn count(&self, result: &'static str, spans: usize) {
+    fn count(&self, result: SendResult, spans: usize) {
         if spans > 0 {
-            self.metrics.spans.get_or_create_owned(&SpanLabels { result }).inc_by(spans as u64);
+            self.metrics.spans.get_or_create_owned(&ResultLabels { result }).inc_by(spans as u64);
         }
     }
 
-    fn count_request(&self, result: &'static str) {
-        self.metrics.trace_requests.get_or_create_owned(&SpanLabels { result }).inc();
+    fn count_request(&self, result: SendResult) {
+        self.metrics.trace_requests.get_or_create_owned(&ResultLabels { result }).inc();
+    }
+
+    /// Counts and reports what became of a batch.
+    fn settle(
+        &self,
+        batch: &[Trace],
+        answer: Answer,
+        problems: &mut Problems,
+    ) -> Result<(), TryLater> {
+        let spans: usize = batch.iter().map(spans_in).sum();
+        match answer {
+            Answer::Accepted { rejected, message } => {
+                let rejected = usize::try_from(rejected).unwrap_or(usize::MAX).min(spans);
+                self.count_request(SendResult::Ok);
+                self.count(SendResult::Ok, spans - rejected);
+                self.count(SendResult::Rejected, rejected);
+
+                if rejected == 0 {
+                    batch.iter().for_each(|trace| self.note_exemplars(trace));
+                    report_solution(problems);
+                } else if problems.is_new(SOME_REFUSED) {
+                    // The collector may put a time or a number into each message.
+                    warn!(problem = message, "the collector refuses some spans");
+                }
+
+                Ok(())
+            }
+            Answer::Refused(problem) => {
+                self.count_request(SendResult::Rejected);
+                self.count(SendResult::Rejected, spans);
+                report(problems, &problem, "refuses spans");
+                Ok(())
+            }
+            Answer::Failed { problem, retry_after } => {
+                self.count_request(SendResult::Failed);
+                report(problems, &problem, "cannot be reached; loopwatch tries again");
+                Err(TryLater { retry_after })
+            }
+        }
     }
 
     /// Remembers a trace that the collector has accepted as an example of what the totals counted.
@@ -339,12 +372,9 @@ impl Queue {
 async fn send(shared: Arc<Shared>, exporter: SpanExporter, transport: Transport) {
     let mut problems = Problems::default();
     while let Some(batch) = shared.next().await {
-        let spans: usize = batch.iter().map(spans_in).sum();
-        let since = Instant::now();
-        let mut backoff = Backoff::new();
-
+        let (since, patience) = (Instant::now(), shared.patience.batch);
+        let mut attempts = Attempts::new(&shared.closing, since, patience);
         loop {
-            let is_last = shared.closing.is_cancelled();
             let data = batch.iter().flat_map(|trace| shared.spans.of(trace)).collect();
             let sent = exporter.export(data).await.map_err(|error| error.to_string());
 
@@ -353,43 +383,12 @@ async fn send(shared: Arc<Shared>, exporter: SpanExporter, transport: Transport)
             let answer = transport
                 .answer()
                 .unwrap_or_else(|| Answer::Refused(sent.err().unwrap_or_default()));
-            let (problem, retry_after) = match answer {
-                Answer::Accepted { rejected, message } => {
-                    let rejected = spans.min(usize::try_from(rejected).unwrap_or(usize::MAX));
-                    shared.count_request(OK);
-                    shared.count(OK, spans - rejected);
-                    shared.count(REJECTED, rejected);
+            let Err(later) = shared.settle(&batch, answer, &mut problems) else { break };
 
-                    if rejected == 0 {
-                        batch.iter().for_each(|trace| shared.note_exemplars(trace));
-                        report_solution(&mut problems);
-                    } else if problems.is_new(SOME_REFUSED) {
-                        // The collector may put a time or a number into each message.
-                        warn!(problem = message, "the collector refuses some spans");
-                    }
-
-                    break;
-                }
-                Answer::Refused(problem) => {
-                    shared.count_request(REJECTED);
-                    shared.count(REJECTED, spans);
-                    report(&mut problems, &problem, "refuses spans");
-                    break;
-                }
-                Answer::Failed { problem, retry_after } => (problem, retry_after),
-            };
-
-            shared.count_request(FAILED);
-            report(&mut problems, &problem, "cannot be reached; loopwatch tries again");
-
-            let wait = backoff.wait(retry_after);
-            if is_last || since.elapsed() + wait > shared.patience.batch {
-                shared.count(DROPPED, spans);
+            if !attempts.wait(later).await {
+                shared.count(SendResult::Dropped, batch.iter().map(spans_in).sum());
                 break;
             }
-
-            // A stop signal ends the wait, and leaves one attempt.
-            let _ = shared.closing.run_until_cancelled(sleep(wait)).await;
         }
 
         lock(&shared.queue).delivering = 0;

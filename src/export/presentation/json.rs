@@ -23,7 +23,7 @@ pub(crate) use self::explain::{Explained, FindingText, explain};
 pub(crate) use self::operator::operator;
 pub(crate) use self::timeline::timeline;
 use crate::export::view::{
-    BlindSpot, DumpInput, Input, RecordingInput, overall_health, quantile, runbook, scope_in_words,
+    BlindSpot, DumpInput, Input, OverallHealth, RecordingInput, quantile, runbook, scope_in_words,
 };
 
 /// The version of all shapes.
@@ -331,7 +331,7 @@ impl<'a> StatusView<'a> {
                 version: crate::telemetry::VERSION,
                 revision: crate::telemetry::REVISION,
             },
-            health: overall_health(snapshot),
+            health: OverallHealth::of(snapshot).as_str(),
             namespaces: &snapshot.health,
             kinds: snapshot.kinds.iter().map(KindView::of).collect(),
             sources: snapshot.sources.iter().map(SourceView::of).collect(),

@@ -13,7 +13,7 @@ use crate::export::metrics::{ObjectSeries, Render, TextFormat};
 use crate::export::view::{Input, RecordingInput, View};
 use crate::lock::lock;
 use crate::sources::profiles::ProfileStore;
-use crate::telemetry::{PartLabels, SelfMetrics};
+use crate::telemetry::{SelfMetrics, UnreadLabels};
 
 /// Maximum number of scrapes rendered concurrently: two, so that a pair of Prometheus replicas need
 /// not wait for each other. A higher limit would raise the peak use of memory and CPU.
@@ -84,7 +84,7 @@ impl Exporter {
     /// Sets the recording or dump behind the model.
     pub(crate) fn set_input(&self, input: Input) {
         for (part, count) in input.recording.iter().flat_map(RecordingInput::unread) {
-            let gauge = self.metrics.recording_unread.get_or_create_owned(&PartLabels { part });
+            let gauge = self.metrics.recording_unread.get_or_create_owned(&UnreadLabels { part });
             gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         *lock(&self.input) = input;

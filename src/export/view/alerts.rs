@@ -13,15 +13,32 @@ const SEES_WITHIN: Span = Span::mins(10);
 /// Base URL of the runbooks. Alerts link there, too.
 const RUNBOOKS: &str = "https://github.com/loopwatch/loopwatch/blob/main/docs/runbooks";
 
-/// Returns whether another finding explains this one, or it has time for another reason, so that it
-/// raises no alert: `true`, `false`, or `unknown` if only the loopwatch beside another replica may
-/// see the cause.
-#[must_use]
-pub(crate) fn explained_label(finding: &Finding, snapshot: &Snapshot) -> &'static str {
-    match finding.alerts_at(snapshot.at) {
-        false => "true",
-        true if is_cause_elsewhere(finding, snapshot, SEES_WITHIN) => "unknown",
-        true => "false",
+/// Whether another finding explains one, or it has time for another reason, so that it raises no
+/// alert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum IsExplained {
+    No,
+    Yes,
+    /// Only the loopwatch beside another replica may see the cause.
+    Unknown,
+}
+
+impl IsExplained {
+    pub(crate) fn of(finding: &Finding, snapshot: &Snapshot) -> Self {
+        match finding.alerts_at(snapshot.at) {
+            false => Self::Yes,
+            true if is_cause_elsewhere(finding, snapshot, SEES_WITHIN) => Self::Unknown,
+            true => Self::No,
+        }
+    }
+
+    /// The value of the label `explained`.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::No => "false",
+            Self::Yes => "true",
+            Self::Unknown => "unknown",
+        }
     }
 }
 

@@ -10,21 +10,43 @@ use loopwatch_model::snapshot::{Health, ObjectState, Snapshot};
 use super::blind_spots::{is_watch_down, watches};
 use super::text::Number;
 
-/// The worst health of any namespace and of the operator itself; `unknown` if loopwatch sees
-/// nothing, because that is not healthy.
-#[must_use]
-pub(crate) fn overall_health(snapshot: &Snapshot) -> &'static str {
-    // Objects stay Ready when their operator dies.
-    let is_of_operator = |finding: &&Finding| {
-        matches!(finding.subject, Subject::Operator { .. } | Subject::Controller { .. })
-    };
-    let of_operator =
-        snapshot.findings.iter().filter(is_of_operator).map(|finding| Health::of(finding.severity));
-    let worst =
-        snapshot.health.values().copied().chain(of_operator).max().unwrap_or(Health::Healthy);
-    let sees =
-        watches(snapshot).any(|(_, watch)| watch.synced && !is_watch_down(snapshot, &watch.watch));
-    if worst == Health::Healthy && !sees { "unknown" } else { worst.as_str() }
+/// The worst health of any namespace and of the operator itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OverallHealth {
+    Known(Health),
+    /// loopwatch sees nothing, which is not healthy.
+    Unknown,
+}
+
+impl OverallHealth {
+    /// Sums up a snapshot.
+    #[must_use]
+    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+        // Objects stay Ready when their operator dies.
+        let is_of_operator = |finding: &&Finding| {
+            matches!(finding.subject, Subject::Operator { .. } | Subject::Controller { .. })
+        };
+        let of_operator = snapshot
+            .findings
+            .iter()
+            .filter(is_of_operator)
+            .map(|finding| Health::of(finding.severity));
+
+        let worst =
+            snapshot.health.values().copied().chain(of_operator).max().unwrap_or(Health::Healthy);
+        let sees = watches(snapshot)
+            .any(|(_, watch)| watch.synced && !is_watch_down(snapshot, &watch.watch));
+        if worst == Health::Healthy && !sees { Self::Unknown } else { Self::Known(worst) }
+    }
+
+    /// `healthy`, `degraded`, `failing` or `unknown`.
+    #[must_use]
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Known(health) => health.as_str(),
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 /// The number of objects in each state, over all primary kinds.
@@ -95,14 +117,18 @@ mod tests {
 
     #[test]
     fn the_overall_health_is_that_of_the_worst_namespace() {
-        assert_eq!(overall_health(&sample().snapshot), "failing");
-        assert_eq!(overall_health(&empty().snapshot), "unknown");
+        assert_eq!(OverallHealth::of(&sample().snapshot).as_str(), "failing");
+        assert_eq!(OverallHealth::of(&empty().snapshot).as_str(), "unknown");
 
         let mut blind = healthy().snapshot;
-        assert_eq!(overall_health(&blind), "healthy");
+        assert_eq!(OverallHealth::of(&blind).as_str(), "healthy");
 
         blind.kinds[0].watches[0].synced = false;
-        assert_eq!(overall_health(&blind), "unknown", "what cannot be seen is never good");
+        assert_eq!(
+            OverallHealth::of(&blind).as_str(),
+            "unknown",
+            "what cannot be seen is never good"
+        );
     }
 
     #[test]
@@ -111,7 +137,7 @@ mod tests {
             let mut snapshot = healthy().snapshot;
             let finding = sample().snapshot.findings.remove(0);
             snapshot.findings = vec![Finding { subject: subject.clone(), severity, ..finding }];
-            overall_health(&snapshot)
+            OverallHealth::of(&snapshot).as_str()
         };
 
         let operator =

@@ -12,6 +12,7 @@ use super::blind_spots::{BlindSpot, blind_spots};
 use super::object_name::kind_name;
 use super::text::Number;
 use crate::recording::Unread;
+use crate::telemetry::UnreadPart;
 
 /// The input of a report. Both fields are absent for a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -114,12 +115,12 @@ impl RecordingInput {
     }
 
     /// The number of parts without effect, by the `part` label of `loopwatch_recording_unread`.
-    pub(crate) fn unread(&self) -> [(&'static str, u64); 4] {
+    pub(crate) fn unread(&self) -> [(UnreadPart, u64); 4] {
         [
-            ("skipped_line", self.skipped_lines),
-            ("undiscovered_line", self.undiscovered_lines),
-            ("field", self.unknown_fields.values().sum()),
-            ("header_field", self.unknown_header_fields.len() as u64),
+            (UnreadPart::SkippedLine, self.skipped_lines),
+            (UnreadPart::UndiscoveredLine, self.undiscovered_lines),
+            (UnreadPart::Field, self.unknown_fields.values().sum()),
+            (UnreadPart::HeaderField, self.unknown_header_fields.len() as u64),
         ]
     }
 

@@ -21,7 +21,7 @@ use crate::export::delivery::post::{Answer, Destination, Poster};
 use crate::export::delivery::problems::Problems;
 use crate::sources::Backoff;
 use crate::sources::lookup::Lookups;
-use crate::telemetry::{AlertingMetrics, AlertmanagerLabels};
+use crate::telemetry::{AlertingMetrics, AlertmanagerLabels, SendResult};
 
 /// The Alertmanagers behind one URL.
 pub(super) struct Receiver {
@@ -62,10 +62,6 @@ const KNOWN_WAIT: Duration = Duration::from_secs(1);
 /// The maximum number of Alertmanagers behind one URL.
 const MAX_INSTANCES: usize = 16;
 
-const OK: &str = "ok";
-const REJECTED: &str = "rejected";
-const FAILED: &str = "failed";
-
 impl Receiver {
     pub(super) fn new(
         url: &AlertmanagerUrl,
@@ -86,7 +82,7 @@ impl Receiver {
             problems: Problems::default(),
         };
 
-        [OK, REJECTED, FAILED].into_iter().for_each(|result| receiver.count(result, 0));
+        SendResult::OF_REQUESTS.into_iter().for_each(|result| receiver.count(result, 0));
         receiver
     }
 
@@ -136,7 +132,7 @@ impl Receiver {
         match looked_up {
             Ok(found) => self.adopt(found),
             Err(problem) => {
-                self.count(FAILED, 1);
+                self.count(SendResult::Failed, 1);
                 problems.push(format!("cannot look up the host: {problem}"));
             }
         }
@@ -149,13 +145,13 @@ impl Receiver {
             let mut problem = None;
             for answer in answers {
                 match answer {
-                    Answer::Accepted => self.count(OK, 1),
+                    Answer::Accepted => self.count(SendResult::Ok, 1),
                     Answer::Refused(reason) => {
-                        self.count(REJECTED, 1);
+                        self.count(SendResult::Rejected, 1);
                         problem = Some(format!("{address} refuses alerts: {reason}"));
                     }
                     Answer::Failed { problem: reason, retry_after } => {
-                        self.count(FAILED, 1);
+                        self.count(SendResult::Failed, 1);
                         problem = Some(format!("{address}: {reason}; loopwatch tries again"));
                         retry = Some(retry_after.max(retry.flatten()));
                     }
@@ -244,7 +240,7 @@ impl Receiver {
         }
     }
 
-    fn count(&self, result: &'static str, by: u64) {
+    fn count(&self, result: SendResult, by: u64) {
         let labels = AlertmanagerLabels { alertmanager: self.shown.clone(), result };
         self.metrics.requests.get_or_create_owned(&labels).inc_by(by);
     }

@@ -5,6 +5,7 @@ use super::*;
 use crate::export::delivery::fake_receiver::{FakeReceiver, Reply, Requests, eventually};
 use crate::export::sample::NoObjects;
 use crate::telemetry::captured::Captured;
+use crate::telemetry::{AlertmanagerLabels, SendResult};
 
 /// A receiver of the alerts, with the channel to it.
 struct Sender {
@@ -44,9 +45,8 @@ impl Sender {
     }
 
     fn counts(&self) -> [u64; 3] {
-        ["ok", "rejected", "failed"].map(|result| {
-            let labels =
-                crate::telemetry::AlertmanagerLabels { alertmanager: self.url.clone(), result };
+        SendResult::OF_REQUESTS.map(|result| {
+            let labels = AlertmanagerLabels { alertmanager: self.url.clone(), result };
             self.metrics.requests.get_or_create_owned(&labels).get()
         })
     }

@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use loopwatch_model::observation::LeaseView;
 use loopwatch_model::reference::{ObjectName, ReferenceChange, ReferenceEventId, ReferenceForm};
 use loopwatch_model::time::Timestamp;
 use tokio::time::advance;
@@ -40,11 +41,11 @@ impl Sender {
     }
 
     fn push(&self, numbers: std::ops::Range<u64>) {
-        self.notifier.push(numbers.map(event).collect(), &[]);
+        self.notifier.push(numbers.map(event).collect(), &LeaderElection::default());
     }
 
-    fn count(&self, result: &'static str) -> u64 {
-        self.requests.get_or_create_owned(&NotifyLabels { result }).get()
+    fn count(&self, result: SendResult) -> u64 {
+        self.requests.get_or_create_owned(&ResultLabels { result }).get()
     }
 
     /// The counts of all results, in the order of [`RESULTS`].
@@ -59,7 +60,7 @@ impl Sender {
     async fn close(self) -> [u64; 5] {
         let requests = self.requests.clone();
         self.notifier.close(self.delivering).await;
-        RESULTS.map(|result| requests.get_or_create_owned(&NotifyLabels { result }).get())
+        RESULTS.map(|result| requests.get_or_create_owned(&ResultLabels { result }).get())
     }
 }
 
@@ -256,7 +257,7 @@ async fn a_full_queue_drops_the_oldest_events() {
     receiver.received(1).await;
     sender.push(1..1_006);
 
-    assert_eq!(sender.count(DROPPED), 5);
+    assert_eq!(sender.count(SendResult::Dropped), 5);
 
     let first = lock(&sender.notifier.0.queue).waiting.front().map(|waiting| waiting.event.id);
     assert_eq!(first, Some(ReferenceEventId(6)));
@@ -267,8 +268,12 @@ async fn only_the_leader_sends() {
     let receiver = FakeReceiver::start([]).await;
     let pod = Some("operator-7c9d5b8f6-x2x4z");
     let sender = Sender::with(webhook(&receiver.url), SHORT, pod);
-    sender.notifier.push(vec![event(1)], &["operator-7c9d5b8f6-aaaaa_1".to_owned()]);
-    sender.notifier.push(vec![event(2)], &["operator-7c9d5b8f6-x2x4z_1".to_owned()]);
+    let held_by = |holder: &str| {
+        let lease = LeaseView { holder: holder.to_owned(), ..LeaseView::default() };
+        LeaderElection { leases: vec![lease], stands_by: false }
+    };
+    sender.notifier.push(vec![event(1)], &held_by("operator-7c9d5b8f6-aaaaa_1"));
+    sender.notifier.push(vec![event(2)], &held_by("operator-7c9d5b8f6-x2x4z_1"));
 
     assert_eq!(
         receiver.received(1).await.iter().map(id).collect::<Vec<_>>(),

@@ -55,13 +55,13 @@ impl Sender {
 
     /// The numbers of spans: ok, rejected, dropped, sampled out, not leader.
     fn counts(&self) -> [u64; 5] {
-        RESULTS.map(|result| self.metrics.spans.get_or_create_owned(&SpanLabels { result }).get())
+        RESULTS.map(|result| self.metrics.spans.get_or_create_owned(&ResultLabels { result }).get())
     }
 
     /// The numbers of requests: ok, rejected, failed.
     fn requests(&self) -> [u64; 3] {
-        REQUEST_RESULTS.map(|result| {
-            self.metrics.trace_requests.get_or_create_owned(&SpanLabels { result }).get()
+        SendResult::OF_REQUESTS.map(|result| {
+            self.metrics.trace_requests.get_or_create_owned(&ResultLabels { result }).get()
         })
     }
 
@@ -72,7 +72,7 @@ impl Sender {
     async fn close(self) -> [u64; 5] {
         let metrics = self.metrics.clone();
         self.exporter.close(self.sending).await;
-        RESULTS.map(|result| metrics.spans.get_or_create_owned(&SpanLabels { result }).get())
+        RESULTS.map(|result| metrics.spans.get_or_create_owned(&ResultLabels { result }).get())
     }
 }
 

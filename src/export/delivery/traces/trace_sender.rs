@@ -89,35 +89,23 @@ impl TraceSender {
 
     /// Takes traces that have ended, and returns those whose sender is decided.
     pub(super) fn decide(&mut self, traces: Vec<Trace>, election: &LeaderElection) -> Decided {
-        let holders: Vec<String> =
-            election.leases.iter().map(|lease| lease.holder.clone()).collect();
-        let leads = self.leadership.leads(&holders);
+        let standing = self.leadership.standing(election);
+        let renewals: Vec<Renewal> =
+            standing.held.iter().map(|lease| (lease.name.clone(), lease.renewed)).collect();
+        let is_held = !standing.held.is_empty();
         self.stands_by = election.stands_by;
 
-        let mut held = election
-            .leases
-            .iter()
-            .filter(|lease| self.leadership.concerns(&lease.holder))
-            .peekable();
-        let (is_held, mut renewals, mut duration) =
-            (held.peek().is_some(), Vec::new(), Duration::ZERO);
-        for LeaseView { name, renewed, duration: lasts, .. } in held {
-            renewals.push((name.clone(), *renewed));
-            let lasts =
-                lasts.and_then(|lasts| u64::try_from(lasts.0).ok()).map(Duration::from_millis);
-            duration = duration.max(lasts.unwrap_or(LEASE));
+        if let Some(longest) = standing.held.iter().map(|lease| duration_of(lease)).max() {
+            self.patience = longest + TAKE_OVER;
         }
 
-        if is_held {
-            self.patience = duration + TAKE_OVER;
+        // A leader that nobody replaces keeps its role.
+        if is_held || !standing.elects {
+            self.leads = standing.leads;
         }
 
-        if is_held || !self.leadership.elects() {
-            self.leads = leads;
-        }
-
-        let waits = self.leadership.elects()
-            || (self.leadership.is_in_pod() && self.started.elapsed() < START);
+        let waits =
+            standing.elects || (self.leadership.is_in_pod() && self.started.elapsed() < START);
         let mut decided = Decided::default();
         let is_decided = |first: &Waiting, patience: Duration| {
             !waits || (is_held && first.renewals != renewals) || first.since.elapsed() > patience
@@ -164,6 +152,12 @@ impl TraceSender {
             decided.others += spans_in(&trace);
         }
     }
+}
+
+/// How long a lease lasts.
+fn duration_of(lease: &LeaseView) -> Duration {
+    let given = lease.duration.and_then(|lasts| u64::try_from(lasts.0).ok());
+    given.map_or(LEASE, Duration::from_millis)
 }
 
 #[cfg(test)]

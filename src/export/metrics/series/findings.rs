@@ -6,25 +6,23 @@ use loopwatch_model::finding::{Evidence, Value};
 
 use super::Exposition;
 use crate::export::metrics::encode::Samples;
-use crate::export::view::{Findings, explained_label};
+use crate::export::view::{Findings, IsExplained};
 
 pub(crate) fn findings(shown: &Exposition, samples: &mut Samples<'_>) {
     let mut counts = BTreeMap::<_, u64>::new();
     for finding in &shown.snapshot.findings {
         let subject = &finding.subject;
-        let explained_label = explained_label(finding, &shown.snapshot);
-        let of_finding = (finding.code, finding.severity, finding.confidence, explained_label);
+        let explained = IsExplained::of(finding, &shown.snapshot);
+        let of_finding = (finding.code, finding.severity, finding.confidence, explained);
         let key = (of_finding, subject.group(), subject.kind(), subject.namespace());
 
         *counts.entry(key).or_default() += 1;
     }
 
-    for (((code, severity, confidence, explained_label), group, kind, namespace), count) in counts {
-        let severity = severity.as_str();
-        samples.put(
-            &[group, kind, namespace, code.name(), severity, confidence.as_str(), explained_label],
-            count,
-        );
+    for (((code, severity, confidence, explained), group, kind, namespace), count) in counts {
+        let (severity, confidence, explained) =
+            (severity.as_str(), confidence.as_str(), explained.as_str());
+        samples.put(&[group, kind, namespace, code.name(), severity, confidence, explained], count);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The report of `check` and `replay`.
 
 use loopwatch_model::finding::{Confidence, Finding, FindingEvent, Severity, Subject};
-use loopwatch_model::snapshot::{KindSummary, ObjectRow, ObjectState, Snapshot};
+use loopwatch_model::snapshot::{Health, KindSummary, ObjectRow, ObjectState, Snapshot};
 
 use super::document::{
     Block, Cell, Column, Content, Document, FindingItem, Headline, IN_JSON, Ink, List, More, Row,
@@ -10,8 +10,8 @@ use super::document::{
 use super::{SHOWN, Style};
 use crate::export::presentation::json;
 use crate::export::view::{
-    BlindSpot, FindingGroup, Findings, Input, ObjectName, evidence, finding_age, kind_name,
-    objects_in_words, overall_health, reason_in_words,
+    BlindSpot, FindingGroup, Findings, Input, ObjectName, OverallHealth, evidence, finding_age,
+    kind_name, objects_in_words, reason_in_words,
 };
 
 /// What the report is about.
@@ -76,17 +76,17 @@ impl CheckReport<'_> {
     }
 
     fn headline(&self) -> Headline {
-        let word = overall_health(self.snapshot);
-        let ink = match word {
-            "failing" => Ink::Critical,
-            "degraded" => Ink::Warning,
-            "healthy" => Ink::Good,
-            _ => Ink::Strong,
+        let health = OverallHealth::of(self.snapshot);
+        let ink = match health {
+            OverallHealth::Known(Health::Failing) => Ink::Critical,
+            OverallHealth::Known(Health::Degraded) => Ink::Warning,
+            OverallHealth::Known(Health::Healthy) => Ink::Good,
+            OverallHealth::Unknown => Ink::Strong,
         };
 
         Headline {
             command: "loopwatch",
-            word: word.to_owned(),
+            word: health.as_str().to_owned(),
             ink,
             sentence: counts(self.snapshot),
             facts: Vec::new(),

@@ -115,7 +115,8 @@ async fn a_lookup_that_hangs_is_a_problem_after_five_seconds() {
     assert_eq!(began.elapsed(), LOOKUP);
     assert!(!receiver.problems.is_new("cannot look up the host: no answer within 5 s"));
 
-    let failed = AlertmanagerLabels { alertmanager: receiver.shown.clone(), result: FAILED };
+    let failed =
+        AlertmanagerLabels { alertmanager: receiver.shown.clone(), result: SendResult::Failed };
     assert_eq!(receiver.metrics.requests.get_or_create_owned(&failed).get(), 1);
 }
 
