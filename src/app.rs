@@ -18,10 +18,11 @@ use crate::export::traces::TraceExporter;
 pub(crate) use crate::export::view::lock;
 use crate::export::{self, Exporter, http};
 use crate::recording::Segments;
-use crate::sources::clock::ServerClock;
-use crate::sources::decode::HashKey;
-use crate::sources::profiles::ProfileStore;
-use crate::sources::{Cluster, ConnectError, Feed, Observations, wakeups};
+use crate::sources::api_server::{Cluster, ConnectError};
+use crate::sources::decoding::HashKey;
+use crate::sources::feed::{Feed, Observations, ServerClock};
+use crate::sources::operator::ProfileStore;
+use crate::sources::wakeups;
 use crate::telemetry::SelfMetrics;
 
 mod memory;
@@ -239,7 +240,9 @@ pub(crate) async fn pump(
 ///
 /// # Errors
 /// If the cluster cannot be reached. The error says what to do.
-pub(crate) async fn connect(access: &crate::sources::Access) -> Result<Cluster, ConnectError> {
+pub(crate) async fn connect(
+    access: &crate::sources::api_server::Access,
+) -> Result<Cluster, ConnectError> {
     let cluster = Cluster::connect(access, &ServerClock::new()).await?;
     cluster.reach().await?;
     Ok(cluster)

@@ -30,12 +30,15 @@ use crate::export::alertmanager::{AlertLabel, AlertmanagerOptions, AlertmanagerU
 use crate::export::links::{ExternalUrl, Links};
 use crate::export::notify::{Webhook, WebhookUrl};
 use crate::export::prometheus::ObjectSeries;
-use crate::sources::cluster::{Access, OperatorName};
-use crate::sources::decode::HashKey;
-use crate::sources::options::{
-    ChildSelection, DEFAULT_INTERVAL, DEFAULT_MAX_WATCHES, KindSelector, MIN_INTERVAL,
-    ProcessSelection, ScrapeFlag, ScrapeOptions, ScrapeTarget, SecretAccess, SourceOptions,
+use crate::sources::api_server::{
+    Access, ChildSelection, DEFAULT_MAX_WATCHES, DiscoveryOptions, KindSelector, OperatorName,
+    SecretAccess,
 };
+use crate::sources::decoding::HashKey;
+use crate::sources::operator::{
+    DEFAULT_INTERVAL, MIN_INTERVAL, ProcessSelection, ScrapeFlag, ScrapeOptions, ScrapeTarget,
+};
+use crate::sources::supervisor::SourceOptions;
 
 /// The port that loopwatch listens on by default. It is unassigned at IANA, and no exporter on the
 /// Prometheus wiki's list uses it.
@@ -292,13 +295,16 @@ impl ClusterFlags {
     pub(crate) fn source_options(&self, hash_key: HashKey, settings: &Settings) -> SourceOptions {
         SourceOptions {
             annotations: settings.annotations().into(),
-            watch: self.watch.clone(),
-            namespaces: self.namespace.clone(),
-            exclude_namespaces: self.exclude_namespace.clone(),
+            discovery: DiscoveryOptions {
+                watch: self.watch.clone(),
+                namespaces: self.namespace.clone(),
+                exclude_namespaces: self.exclude_namespace.clone(),
+                max_watches: self.max_watches,
+                children: self.children,
+                secrets: self.secrets,
+                ..DiscoveryOptions::new(hash_key)
+            },
             team_label: self.team_label.clone(),
-            max_watches: self.max_watches,
-            children: self.children,
-            secrets: self.secrets,
             scrape: ScrapeOptions {
                 target: ScrapeTarget::of(&self.scrape),
                 interval: self.scrape_interval.unwrap_or(DEFAULT_INTERVAL),
@@ -500,7 +506,11 @@ mod tests {
                 .map_err(|error| error.to_string())?;
 
             Ok::<_, String>(
-                flags.cluster.source_options(HashKey([0; 16]), &Settings::default()).secrets,
+                flags
+                    .cluster
+                    .source_options(HashKey([0; 16]), &Settings::default())
+                    .discovery
+                    .secrets,
             )
         };
 

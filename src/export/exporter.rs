@@ -12,7 +12,7 @@ use super::input::{Input, RecordingInput};
 use super::prometheus::{ObjectSeries, Render, TextFormat};
 use super::traces::TraceExporter;
 use super::view::{View, lock};
-use crate::sources::profiles::ProfileStore;
+use crate::sources::operator::ProfileStore;
 use crate::telemetry::{PartLabels, SelfMetrics};
 
 /// Maximum number of scrapes rendered concurrently: two, so that a pair of Prometheus replicas need

@@ -37,7 +37,7 @@ use super::post::{Answer, Destination, Poster};
 use super::problems::Problems;
 use super::view::lock;
 use crate::export::leadership::Leadership;
-use crate::sources::Backoff;
+use crate::sources::api_server::Backoff;
 use crate::sources::peer::in_the_clear;
 use crate::telemetry::NotifyLabels;
 

@@ -8,7 +8,7 @@ use kube::client::AuthError;
 use loopwatch_model::observation::Cause;
 use serde::Deserialize;
 
-use super::metadata::or_default;
+use crate::sources::decoding::or_default;
 
 /// One failed request or stream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

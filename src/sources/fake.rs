@@ -16,8 +16,8 @@ use loopwatch_model::time::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::clock::{Clock, ServerClock};
-use super::cluster::Cluster;
+use super::feed::{Clock, ServerClock};
+use crate::sources::api_server::Cluster;
 
 pub(crate) mod tls;
 pub(crate) mod world;

@@ -8,9 +8,9 @@ use super::*;
 use crate::app::injected::PANICS;
 use crate::config::{File, Flags, keys, with_file};
 use crate::export::ExportOptions;
-use crate::sources::LeaseSelection;
-use crate::sources::decode::HashKey;
+use crate::sources::decoding::HashKey;
 use crate::sources::fake::world::{WIDGET, World};
+use crate::sources::supervisor::LeaseSelection;
 use crate::telemetry::SelfMetrics;
 use clap::FromArgMatches as _;
 

@@ -16,8 +16,8 @@ use crate::export::explain::{self, ObjectQuestion};
 use crate::export::summary::BlindSpot;
 use crate::export::view::View as _;
 use crate::recording::Recording;
-use crate::sources::decode::{DecodeOptions, Extra};
-use crate::sources::dump::Dump;
+use crate::sources::decoding::{DecodeOptions, Extra};
+use crate::sources::offline::Dump;
 
 /// The last version of one object among observations.
 struct LastView {

@@ -16,8 +16,8 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::export::explain::ObjectQuestion;
-use crate::sources::Failure;
-use crate::sources::cluster::encode;
+use crate::sources::api_server::encode;
+use crate::sources::failure::Failure;
 use crate::sources::peer::is_loopback;
 
 /// The URL of a running loopwatch.

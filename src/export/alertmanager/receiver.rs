@@ -19,7 +19,7 @@ use super::posting::Posting;
 use super::{AlertmanagerOptions, AlertmanagerUrl};
 use crate::export::post::{Answer, Destination, Poster};
 use crate::export::problems::Problems;
-use crate::sources::Backoff;
+use crate::sources::api_server::Backoff;
 use crate::sources::lookup::Lookups;
 use crate::telemetry::{AlertingMetrics, AlertmanagerLabels};
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::{Piece, Reply, answer, cluster};
-use crate::sources::cluster::Cluster;
+use crate::sources::api_server::Cluster;
 
 /// The cluster, shared between the test and its API server.
 #[derive(Clone, Default)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use loopwatch_model::observation::{Observation, SourceId};
 
 use super::{Run, widget_operator};
-use crate::sources::options::{ProcessSelection, ScrapeTarget};
+use crate::sources::operator::{ProcessSelection, ScrapeTarget};
 
 /// The process numbers of all samples, and the last state of the source.
 fn samples(seen: &[Observation]) -> (Vec<Option<u32>>, Option<&'static str>) {
@@ -97,7 +97,7 @@ async fn without_a_process_to_read_the_source_is_off_and_a_single_list_does_not_
     assert_eq!(samples(&run.within(25).await), (vec![], Some("off")));
 
     run.handle.shutdown().await;
-    let mut run = Run::start(&widget_operator(), |options| options.once = true);
+    let mut run = Run::start(&widget_operator(), |options| options.discovery.once = true);
 
     assert_eq!(samples(&run.within(25).await), (vec![], None));
 
