@@ -22,7 +22,7 @@ use crate::sources::api_server::{Cluster, ConnectError};
 use crate::sources::decoding::HashKey;
 use crate::sources::feed::{Feed, Observations, ServerClock};
 use crate::sources::operator::ProfileStore;
-use crate::sources::wakeups;
+use crate::system::coarse_timers;
 use crate::telemetry::SelfMetrics;
 
 mod memory;
@@ -71,7 +71,7 @@ pub(crate) type SharedModel = Arc<Mutex<Model>>;
 /// # Errors
 /// If the system refuses to create threads.
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    wakeups::start();
+    coarse_timers::start();
     Ok(tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(4)
         .enable_all()
@@ -181,7 +181,7 @@ pub(crate) async fn pump(
         let wait = due.map_or(MAX_TICK_INTERVAL, |span| {
             u64::try_from(span.0).unwrap_or(0).clamp(MIN_TICK_INTERVAL, MAX_TICK_INTERVAL)
         });
-        let timer = tokio::time::sleep_until(wakeups::after(Duration::from_millis(wait)));
+        let timer = tokio::time::sleep_until(coarse_timers::after(Duration::from_millis(wait)));
 
         tokio::select! {
             biased;

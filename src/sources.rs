@@ -21,9 +21,5 @@ pub(crate) mod survey; // one reading of a cluster, for a command
 pub(crate) mod offline; // dumps
 pub(crate) mod supervisor; // starts, restarts and stops the tasks
 
-pub(crate) mod failure;
 #[cfg(test)]
 pub(crate) mod fake;
-pub(crate) mod lookup;
-pub(crate) mod peer;
-pub(crate) mod wakeups;

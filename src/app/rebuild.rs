@@ -23,11 +23,10 @@ use tracing::{error, info, warn};
 use super::reload::{self, Effective};
 use super::{CHANNEL, DRAIN, Outlets, RETRY, SharedModel, cause, lock, pump, state};
 use crate::export::Exporter;
+use crate::net::Failure;
 use crate::sources::api_server::{Cluster, ConnectError};
 use crate::sources::decoding::HashKey;
-use crate::sources::failure::Failure;
-use crate::sources::feed::ServerClock;
-use crate::sources::feed::{Feed, Observations};
+use crate::sources::feed::{Feed, Observations, ServerClock};
 use crate::sources::supervisor::{Handle, SourceOptions, Supervisor};
 use crate::telemetry::RebuildLabels;
 

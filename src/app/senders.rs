@@ -12,7 +12,7 @@ use crate::export::Exporter;
 use crate::export::alertmanager::Alerting;
 use crate::export::notify::Notifier;
 use crate::export::traces::{Target, TraceExporter};
-use crate::sources::api_server::OwnPod;
+use crate::system::own_pod::OwnPod;
 use crate::telemetry::SelfMetrics;
 
 /// The senders that the flags ask for, with their tasks.

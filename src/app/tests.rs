@@ -7,7 +7,7 @@ use loopwatch_testbed::kinds::watched;
 use super::*;
 use crate::export::notify::receiver::Receiver;
 use crate::export::notify::{Notifier, Webhook};
-use crate::sources::lookup::Lookups;
+use crate::net::Lookups;
 
 fn kind() -> WatchedKind {
     watched("example.io", "Widget", "widgets", Role::Primary)

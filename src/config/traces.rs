@@ -9,7 +9,7 @@ use clap::Args;
 use http::{HeaderName, HeaderValue};
 
 use crate::export::traces::{CollectorUrl, SAMPLER, SAMPLER_ARG, Sampling, Target};
-use crate::sources::peer::in_the_clear;
+use crate::net::in_the_clear;
 
 /// Where to send traces.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]

@@ -41,8 +41,7 @@ use self::receiver::Receiver;
 pub(crate) use self::url::AlertmanagerUrl;
 use super::links::Links;
 use super::view::View;
-use crate::sources::lookup::Lookups;
-use crate::sources::peer::in_the_clear;
+use crate::net::{Lookups, in_the_clear};
 use crate::telemetry::{AlertingMetrics, SelfMetrics};
 
 /// The Alertmanagers, how to reach them, and what loopwatch adds to each alert.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use loopwatch_model::observation::pod_of_holder;
 use tokio::time::Instant;
 
-use crate::sources::api_server::workload_of_pod;
+use crate::system::own_pod::workload_of_pod;
 
 /// Decides whether this replica leads.
 #[derive(Debug)]

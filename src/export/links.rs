@@ -8,7 +8,7 @@ use form_urlencoded::Serializer;
 use loopwatch_model::finding::{Finding, FindingInfo, Subject};
 
 use super::page::link::ObjectName;
-use crate::sources::peer::http_url;
+use crate::net::http_url;
 
 /// The URL under which people reach a web server from outside the cluster. It ends with `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -37,8 +37,7 @@ use super::post::{Answer, Destination, Poster};
 use super::problems::Problems;
 use super::view::lock;
 use crate::export::leadership::Leadership;
-use crate::sources::api_server::Backoff;
-use crate::sources::peer::in_the_clear;
+use crate::net::{Backoff, in_the_clear};
 use crate::telemetry::NotifyLabels;
 
 /// The webhook, and how to reach it.

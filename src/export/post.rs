@@ -12,8 +12,7 @@ use hyper::body::Incoming;
 use tokio::time::timeout;
 use tower::{Service as _, ServiceExt as _};
 
-use crate::sources::failure::layers;
-use crate::sources::peer::{Peer, authorization, retry_after};
+use crate::net::{Peer, authorization, layers, retry_after};
 use crate::telemetry::VERSION;
 
 /// A receiver, and how to reach it.

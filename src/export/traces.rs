@@ -45,7 +45,7 @@ use self::turns::{Decided, Turns};
 pub use self::url::CollectorUrl;
 use crate::export::problems::Problems;
 use crate::export::view::lock;
-use crate::sources::api_server::Backoff;
+use crate::net::Backoff;
 use crate::telemetry::{Counted, Exemplar, SelfMetrics, SpanLabels};
 
 /// The collector, how to reach it, and what to send.

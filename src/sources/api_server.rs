@@ -12,8 +12,8 @@ mod discovery;
 pub(crate) use self::api_resources::{ApiKind, ApiResources};
 pub(crate) use self::collections::{collection, is_name};
 pub(crate) use self::connection::{
-    Access, Cluster, ConnectError, IN_CLUSTER_HOST, IN_CLUSTER_PORT, JSON, LIST_METADATA, METADATA,
-    OperatorIdentity, OperatorName, OwnPod, encode, is_own_address, workload_of_pod,
+    Access, Cluster, ConnectError, JSON, LIST_METADATA, METADATA, OperatorIdentity, OperatorName,
+    encode,
 };
 pub(crate) use self::discovery::{
     ChildSelection, DEFAULT_MAX_WATCHES, Discovered, Discovery, DiscoveryOptions, KindSelector,
@@ -21,5 +21,5 @@ pub(crate) use self::discovery::{
 };
 pub(crate) use self::initial_sync::{InitialSync, SyncReporter};
 pub(crate) use self::sinks::*;
-pub(crate) use self::watch::backoff::Backoff;
 pub(crate) use self::watch::{Frame, Listing, Page, SharedWatchState, Sink, WatchTarget, Watcher};
+pub(crate) use crate::net::Backoff;

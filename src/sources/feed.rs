@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 mod clock;
 
 pub(crate) use self::clock::{Clock, ServerClock, SystemClock};
-use super::failure::Failure;
+use crate::net::Failure;
 
 /// The sending end, for sources. If the reader is slow, the sources wait, and so does the API
 /// server.

@@ -16,8 +16,8 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::failure::Failure;
 use super::feed::{Closed, Feed};
+use crate::net::Failure;
 use crate::sources::api_server::{
     Backoff, Cluster, Definitions, Discovery, InitialSync, Kept, NewPrimaries, SharedWatchState,
     Terminating,

@@ -14,8 +14,8 @@ use crate::app;
 use crate::cli::{progress_line, what_if};
 use crate::export::explain::{Nearest, ObjectQuestion};
 use crate::export::summary::BlindSpot;
+use crate::net::Failure;
 use crate::sources::api_server::{Access, ApiKind, ApiResources, Cluster};
-use crate::sources::failure::Failure;
 use crate::sources::survey::{CloseUp, LimitedLookups, kind_name, kind_named, object_names};
 
 /// Limit on rounds of questions: an answer may lead to the next question.

@@ -16,9 +16,8 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::export::explain::ObjectQuestion;
+use crate::net::{Failure, is_loopback};
 use crate::sources::api_server::encode;
-use crate::sources::failure::Failure;
-use crate::sources::peer::is_loopback;
 
 /// The URL of a running loopwatch.
 #[derive(Clone, Debug, PartialEq, Eq)]

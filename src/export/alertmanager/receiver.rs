@@ -19,8 +19,7 @@ use super::posting::Posting;
 use super::{AlertmanagerOptions, AlertmanagerUrl};
 use crate::export::post::{Answer, Destination, Poster};
 use crate::export::problems::Problems;
-use crate::sources::api_server::Backoff;
-use crate::sources::lookup::Lookups;
+use crate::net::{Backoff, Lookups};
 use crate::telemetry::{AlertingMetrics, AlertmanagerLabels};
 
 /// The Alertmanagers behind one URL.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use http::Uri;
 use http::uri::PathAndQuery;
 
-use crate::sources::peer::http_url;
+use crate::net::http_url;
 
 /// The URL to which alerts are posted. An Alertmanager behind a proxy may have a prefix before its
 /// API.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use http::Uri;
 
-use crate::sources::peer::http_url;
+use crate::net::http_url;
 
 /// The URL of the webhook. Its path or its query may be secret, so its text form has neither.
 #[derive(Clone, PartialEq, Eq)]

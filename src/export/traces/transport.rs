@@ -19,8 +19,7 @@ use tower::{Service as _, ServiceExt as _};
 use super::Target;
 use crate::export::post::{A_PAGE, is_page};
 use crate::export::view::lock;
-use crate::sources::failure::layers;
-use crate::sources::peer::{Peer, authorization, retry_after};
+use crate::net::{Peer, authorization, layers, retry_after};
 
 /// The transport of the exporter. All clones share it.
 #[derive(Clone)]

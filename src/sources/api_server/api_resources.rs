@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use super::collections::collection;
 use super::connection::{Cluster, JSON};
+use crate::net::Failure;
 use crate::sources::decoding::{ObjectMetadata, or_default};
-use crate::sources::failure::Failure;
 
 /// All kinds that the API server serves, each in its preferred version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,27 +4,23 @@ use std::time::Duration;
 
 use kube::{Client, Config};
 
-use crate::sources::failure::Failure;
+use crate::net::Failure;
 use crate::sources::feed::ServerClock;
+use crate::system::own_pod::OwnPod;
 
 mod access;
 mod client;
 mod batched_reads;
 mod kubeconfig_files;
-mod own_pod;
 mod proxy;
 mod requests;
 mod workload;
 
 use self::workload::{PodTemplate, Workload};
 
-pub(crate) use self::access::{
-    Access, ConnectError, IN_CLUSTER_HOST, IN_CLUSTER_PORT, OperatorName,
-};
+pub(crate) use self::access::{Access, ConnectError, OperatorName};
 pub(crate) use self::batched_reads::GatherTime;
-pub(crate) use self::own_pod::{OperatorIdentity, OwnPod, is_own_address};
 pub(crate) use self::requests::{Chunk, JSON, LIST_METADATA, METADATA, chunk, encode, next_chunk};
-pub(crate) use self::workload::of_pod as workload_of_pod;
 
 /// One API server and the account to use with it.
 #[derive(Clone)]
@@ -44,6 +40,15 @@ pub(crate) struct Cluster {
     operator: Option<OperatorIdentity>,
 }
 
+/// The operator that loopwatch observes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OperatorIdentity {
+    /// The one in whose Pod loopwatch runs.
+    Beside(OwnPod),
+    /// The one that the user names.
+    Named(OperatorName),
+}
+
 /// A service account to impersonate.
 #[derive(Clone, Debug)]
 struct ServiceAccount {
@@ -53,6 +58,18 @@ struct ServiceAccount {
 
 /// Time to wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+// === impl OperatorIdentity ===
+
+impl OperatorIdentity {
+    /// The namespace of the operator.
+    pub(crate) fn namespace(&self) -> &str {
+        match self {
+            Self::Beside(pod) => &pod.namespace,
+            Self::Named(operator) => &operator.namespace,
+        }
+    }
+}
 
 // === impl Cluster ===
 

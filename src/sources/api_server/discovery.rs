@@ -35,7 +35,7 @@ use self::serving::Serving;
 use super::api_resources::{ApiKind, ApiResources};
 use super::connection::Cluster;
 use super::sinks::Definitions;
-use crate::sources::failure::Failure;
+use crate::net::Failure;
 
 /// Polls permissions and kinds.
 pub(crate) struct Discovery {

@@ -27,14 +27,14 @@ use tracing::{debug, info, warn};
 
 use super::connection::{Cluster, encode};
 use super::initial_sync::SyncReporter;
-use crate::sources::failure::Failure;
+use crate::net::Failure;
 use crate::sources::feed::{Closed, Feed};
 
 mod event;
 mod following;
 mod frames;
 mod listing;
-pub(crate) mod backoff;
+mod backoffs;
 mod outages;
 mod page;
 mod stream;
@@ -44,7 +44,7 @@ mod tests;
 #[cfg(test)]
 mod wire_tests;
 
-use self::backoff::Backoffs;
+use self::backoffs::Backoffs;
 pub(crate) use self::frames::Frame;
 use self::outages::Outages;
 pub(crate) use self::page::Page;

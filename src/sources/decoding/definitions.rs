@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::documents::{ConditionDocument, ObjectMetadata, conditions, or_default};
-use crate::sources::failure::Failure;
+use crate::net::Failure;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]

@@ -27,12 +27,13 @@ use self::document::{PodDocument, PodListDocument};
 use self::sink::{ChosenPods, PodFilter, PodSink, SeenPods};
 use self::workload::{WorkloadName, WorkloadReader};
 use super::process::OperatorClue;
+use crate::net::Failure;
 use crate::sources::api_server::{
-    Backoff, Cluster, JSON, OperatorIdentity, OperatorName, OwnPod, SharedWatchState, SyncReporter,
+    Backoff, Cluster, JSON, OperatorIdentity, OperatorName, SharedWatchState, SyncReporter,
     WatchTarget, Watcher, encode, is_allowed,
 };
-use crate::sources::failure::Failure;
 use crate::sources::feed::{Closed, Feed};
+use crate::system::own_pod::OwnPod;
 
 /// A Pod whose metrics and processes are the operator's.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,10 +23,9 @@ mod tests;
 use self::files::Proc;
 use self::find::{Found, find};
 use self::sample::{Identity, Own, sample};
-use crate::procfs;
-use crate::sources::failure::Failure;
+use crate::net::Failure;
 use crate::sources::feed::{Closed, Feed};
-use crate::sources::wakeups;
+use crate::system::{coarse_timers, procfs};
 
 /// Where the operator's process is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,7 +135,7 @@ async fn read_regularly(mut reader: ProcessReader, feed: &Feed) -> Result<(), Cl
     let mut said = None;
     loop {
         let now = feed.clock().now();
-        let next = wakeups::after(reader.every);
+        let next = coarse_timers::after(reader.every);
         let reading = spawn_blocking(move || {
             let reading = reader.read(now);
             (reading, reader)

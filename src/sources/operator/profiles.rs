@@ -40,9 +40,9 @@ use self::fetch::{Fetched, fetch};
 use self::pprof::{Profile, Summary};
 pub(crate) use self::store::{KeptProfile, ProfileStore};
 use self::wire::Malformed;
-use crate::sources::api_server::{OwnPod, is_own_address};
-use crate::sources::failure::Failure;
+use crate::net::Failure;
 use crate::sources::feed::{Closed, Feed};
+use crate::system::own_pod::{OwnPod, is_own_address};
 
 /// Whether and where to take profiles. The default takes them where pprof usually is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

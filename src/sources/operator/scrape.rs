@@ -45,8 +45,8 @@ use self::report::Reporter;
 use super::pods::{TargetPod, TargetPods};
 use super::process::OperatorClue;
 use super::profiles::MetricsAddresses;
-use crate::sources::api_server::OwnPod;
 use crate::sources::feed::{Closed, Feed};
+use crate::system::own_pod::OwnPod;
 
 /// Scrapes all instances of the operator.
 pub(crate) struct Scraper {

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::sync::{Mutex, mpsc};
 
+use crate::net::Failure;
 use crate::sources::api_server::{Cluster, LIST_METADATA, WatchTarget, encode};
 use crate::sources::decoding::{ListMetadata, or_default};
-use crate::sources::failure::Failure;
 use crate::sources::feed::{Closed, Feed};
 
 /// The current address of each watch.

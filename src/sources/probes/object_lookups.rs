@@ -24,9 +24,9 @@ mod tests;
 
 pub(crate) use self::dependents::ChildKinds;
 use self::kinds::{Kinds, NotFound};
+use crate::net::Failure;
 use crate::sources::api_server::{ApiKind, Cluster, METADATA, SecretAccess, encode, is_name};
 use crate::sources::decoding::{self, DecodeOptions, Extra, HashKey};
-use crate::sources::failure::Failure;
 use crate::sources::feed::{Closed, Feed};
 
 /// Answers reads, one at a time.

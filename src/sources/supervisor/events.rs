@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use loopwatch_model::observation::{Observation, Role, Scope, SourceId, WatchId, WatchedKind};
 
 use super::{Job, Running};
+use crate::net::Failure;
 use crate::sources::api_server::{EventSink, Tally, WatchTarget};
-use crate::sources::failure::Failure;
 use crate::sources::feed::{Closed, ServerClock};
 
 /// The watches of Kubernetes Events.

@@ -7,10 +7,10 @@ use loopwatch_model::observation::{Observation, SourceId};
 
 use super::options::LeaseSelection;
 use super::{Job, Running};
+use crate::net::Failure;
 use crate::sources::api_server::{
     Definitions, Discovered, LeaseSink, NamespaceSink, OperatorIdentity, Selection,
 };
-use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 
 /// Time to wait for definitions, which show the kinds with a status.

@@ -7,8 +7,8 @@ use loopwatch_model::observation::WatchedKind;
 use tokio::time::Instant;
 
 use super::Running;
+use crate::net::Failure;
 use crate::sources::api_server::{Discovered, Discovery};
-use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 
 /// Interval of discovery. Permissions and kinds change rarely, and other events reveal most

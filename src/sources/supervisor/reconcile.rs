@@ -8,9 +8,9 @@ use loopwatch_model::observation::{
 };
 
 use super::{Job, Running};
+use crate::net::Failure;
 use crate::sources::api_server::{Discovered, Discovery, WatchTarget, collection};
 use crate::sources::decoding::PrimaryKinds;
-use crate::sources::failure::Failure;
 use crate::sources::feed::Closed;
 
 // === impl Running ===

@@ -6,13 +6,14 @@ use loopwatch_model::observation::{WatchId, WatchedKind};
 
 use super::{Job, Running};
 use crate::sources::api_server::{
-    ChildSink, DefinitionSink, Definitions, LeaseSink, NamespaceSink, ObjectSink, OwnPod,
-    PrimarySink, Sink, SyncReporter, WatchTarget, Watcher,
+    ChildSink, DefinitionSink, Definitions, LeaseSink, NamespaceSink, ObjectSink, PrimarySink,
+    Sink, SyncReporter, WatchTarget, Watcher,
 };
 use crate::sources::operator::{
     Hints, PodsReader, ProcessReader, Profiler, Scraper, answer_profiles, follow_process,
 };
 use crate::sources::probes::{ObjectLookups, answer_counts, answer_lookups};
+use crate::system::own_pod::OwnPod;
 
 // === impl Running ===
 

@@ -18,11 +18,11 @@ use super::graph::{
 };
 use super::kind_names::kind_name;
 use super::listing;
+use crate::net::Failure;
 use crate::sources::api_server::{
     ApiKind, ApiResources, Cluster, JSON, METADATA, SecretAccess, encode, events_about,
 };
 use crate::sources::decoding::{self, DecodeOptions, HashKey};
-use crate::sources::failure::Failure;
 use crate::sources::probes::{ChildKinds, ObjectLookups};
 
 /// What one look at an object has shown.

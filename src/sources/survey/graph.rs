@@ -9,8 +9,8 @@ use loopwatch_model::observation::{Cause, LeftOut, ObjectAddress, Scope};
 
 use super::kind_names::kind_name;
 use super::listing::{self, Listed};
+use crate::net::Failure;
 use crate::sources::api_server::{ApiKind, ApiResources, Cluster, METADATA, encode, is_name};
-use crate::sources::failure::Failure;
 
 /// Objects, kinds, and the parts of the cluster that loopwatch could not read.
 #[derive(Debug, Default)]

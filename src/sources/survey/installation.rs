@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::graph::reason;
+use crate::net::Failure;
 use crate::sources::api_server::{ApiResources, Cluster, JSON, OperatorName, Rules, encode};
 use crate::sources::decoding::{ListMetadata, ObjectMetadata, or_default};
-use crate::sources::failure::Failure;
 
 /// The installation of an operator.
 #[derive(Debug, Default)]

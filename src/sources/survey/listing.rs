@@ -7,9 +7,9 @@ use loopwatch_model::observation::{Cause, OwnerReference, Scope};
 use serde::Deserialize;
 
 use super::graph::{ObjectBudget, collection_of, reason};
+use crate::net::Failure;
 use crate::sources::api_server::{ApiKind, Cluster, Frame, Listing, Page, WatchTarget};
 use crate::sources::decoding::or_default;
-use crate::sources::failure::Failure;
 
 /// The objects of one kind.
 #[derive(Debug, Default)]

@@ -9,7 +9,8 @@ use kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig, Kubeconfi
 use loopwatch_model::observation::Cause;
 
 use super::{kubeconfig_files, proxy};
-use crate::sources::failure::{Failure, first_line};
+use crate::net::{Failure, first_line};
+use crate::system::own_pod::IN_CLUSTER_HOST;
 
 /// How to reach a cluster. By default, loopwatch finds it as `kubectl` does, or as any program in a
 /// Pod.
@@ -86,11 +87,6 @@ pub(crate) enum ConnectError {
         failure: Failure,
     },
 }
-
-/// The kubelet sets this variable in every container of a Pod.
-pub(crate) const IN_CLUSTER_HOST: &str = "KUBERNETES_SERVICE_HOST";
-/// The port of the API server, beside that.
-pub(crate) const IN_CLUSTER_PORT: &str = "KUBERNETES_SERVICE_PORT";
 
 /// Finds the configuration: the named kubeconfig, a default one, or the Pod; returns whether it is
 /// the Pod's. A broken kubeconfig is an error, even in a Pod.

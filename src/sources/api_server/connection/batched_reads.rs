@@ -27,8 +27,8 @@ use tokio::time::{Instant, Sleep};
 use tower::ServiceExt as _;
 use tower::util::MapResponse;
 
-use crate::sources::lookup::Lookups;
-use crate::sources::wakeups;
+use crate::net::Lookups;
+use crate::system::coarse_timers;
 
 /// Opens connections that can gather.
 pub(super) type GatheringConnector =
@@ -126,7 +126,7 @@ impl GatheringStream {
         // a lost connection.
         let socket = self.registered.take().and_then(|socket| socket.into_std().ok());
         self.gathering = socket.map(|socket| {
-            let timer = Box::pin(tokio::time::sleep_until(wakeups::after(wait)));
+            let timer = Box::pin(tokio::time::sleep_until(coarse_timers::after(wait)));
             let is_closed = is_closed(&socket);
             Gathering { socket, timer, reader: None, is_closed }
         });
@@ -155,7 +155,7 @@ impl GatheringStream {
 
 impl Gathering {
     fn wait(&mut self, wait: Duration) {
-        self.timer.as_mut().reset(wakeups::after(wait));
+        self.timer.as_mut().reset(coarse_timers::after(wait));
     }
 }
 

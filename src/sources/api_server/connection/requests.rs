@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::{Cluster, GatherTime, ServiceAccount};
-use crate::sources::failure::Failure;
+use crate::net::Failure;
 
 /// Whole objects.
 pub(crate) const JSON: &str = "application/json";

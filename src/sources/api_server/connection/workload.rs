@@ -57,19 +57,6 @@ const VARIABLES: [&str; 3] = ["WATCH_NAMESPACE", "WATCH_NAMESPACES", "NAMESPACES
 /// Annotation of the Operator Lifecycle Manager that lists the namespaces to watch.
 const ANNOTATION: &str = "olm.targetNamespaces";
 
-/// The name of the Deployment or StatefulSet of a Pod: `operator` for `operator-7c9d5b8f6-x2x4z`
-/// and `operator-0`.
-pub(crate) fn of_pod(pod: &str) -> Option<String> {
-    let (rest, last) = pod.rsplit_once('-')?;
-    if last.chars().all(|c| c.is_ascii_digit()) {
-        return Some(rest.to_owned());
-    }
-
-    let is_hash = |text: &str| text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    let (deployment, hash) = rest.rsplit_once('-')?;
-    (last.len() == 5 && is_hash(last) && is_hash(hash)).then(|| deployment.to_owned())
-}
-
 // === impl PodTemplate ===
 
 impl PodTemplate {
@@ -108,18 +95,6 @@ impl PodTemplate {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_pod_name_contains_the_name_of_its_workload() {
-        for (pod, workload) in [
-            ("widget-operator-7c9d5b8f6-x2x4z", Some("widget-operator")),
-            ("widget-operator-0", Some("widget-operator")),
-            ("laptop", None),
-            ("my-Laptop-home", None),
-        ] {
-            assert_eq!(of_pod(pod).as_deref(), workload, "{pod}");
-        }
-    }
 
     #[test]
     fn a_deployment_names_its_account_and_namespaces() {

@@ -17,10 +17,10 @@ use tokio::time::Instant;
 
 use super::reviews::concurrently;
 use super::sample::Sample;
+use crate::net::Failure;
 use crate::sources::api_server::collections::collection;
 use crate::sources::api_server::connection::Cluster;
 use crate::sources::decoding::{HashKey, PrimaryKinds};
-use crate::sources::failure::Failure;
 
 /// The results of all rounds.
 #[derive(Debug, Default)]

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use super::permissions::Rules;
 use super::reviews::{AT_ONCE, Question, Reviews, rules_in};
+use crate::net::Failure;
 use crate::sources::api_server::connection::{Cluster, LIST_METADATA, encode};
 use crate::sources::decoding::{ListMetadata, ObjectMetadata, or_default};
-use crate::sources::failure::Failure;
 
 /// What is known about other namespaces.
 #[derive(Debug, Default)]

@@ -6,8 +6,8 @@ use k8s_openapi::api::authorization::v1::{
 };
 use loopwatch_model::observation::{Cause, Permission};
 
+use crate::net::Failure;
 use crate::sources::api_server::connection::Cluster;
-use crate::sources::failure::Failure;
 
 /// The rules in force in one namespace: those of the cluster and those of the namespace, merged by
 /// the API server.

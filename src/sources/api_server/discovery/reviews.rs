@@ -9,8 +9,8 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use loopwatch_model::observation::Permission;
 
 use super::permissions::{Rules, is_allowed};
+use crate::net::Failure;
 use crate::sources::api_server::connection::Cluster;
-use crate::sources::failure::Failure;
 
 /// The rules in force, and the answers to access reviews.
 #[derive(Clone, Debug, Default)]

@@ -5,9 +5,9 @@ use loopwatch_model::observation::{Cause, ObjectView};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::net::Failure;
 use crate::sources::api_server::connection::{Cluster, LIST_METADATA, encode};
 use crate::sources::decoding::{self, HashKey, ListMetadata, or_default};
-use crate::sources::failure::Failure;
 
 /// Some objects of one kind in one scope.
 #[derive(Debug, Default)]

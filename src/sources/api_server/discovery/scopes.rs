@@ -6,8 +6,8 @@ use super::permissions::Rules;
 use super::reviews::Question;
 use super::select::Candidate;
 use super::{Discovery, list_and_watch, watched};
+use crate::net::Failure;
 use crate::sources::api_server::api_resources::ApiKind;
-use crate::sources::failure::Failure;
 
 // === impl Discovery ===
 

@@ -10,10 +10,10 @@ use serde::Deserialize;
 
 use super::reviews::concurrently;
 use super::sample::Sample;
+use crate::net::Failure;
 use crate::sources::api_server::api_resources::ApiKind;
 use crate::sources::api_server::connection::{Cluster, JSON, encode};
 use crate::sources::decoding::{HashKey, or_default};
-use crate::sources::failure::Failure;
 
 /// The traces of the operator, and the kinds that show one.
 #[derive(Debug, Default)]

@@ -18,9 +18,9 @@ use tracing::warn;
 mod tests;
 
 use super::objects::ObjectSink;
+use crate::net::Failure;
 use crate::sources::api_server::watch::Sink;
 use crate::sources::decoding::{Evidence, PrimaryKinds, is_candidate, names_owner};
-use crate::sources::failure::Failure;
 use crate::sources::feed::ServerClock;
 
 /// Passes on the objects that belong to the operator, and hides all others from the model.

@@ -8,9 +8,9 @@ use loopwatch_model::observation::{
 };
 use tokio::sync::Notify;
 
+use crate::net::Failure;
 use crate::sources::api_server::watch::{Sink, WatchTarget};
 use crate::sources::decoding::definition;
-use crate::sources::failure::Failure;
 
 /// The current definitions, shared between their watch and discovery.
 #[derive(Clone, Debug, Default)]

@@ -22,9 +22,9 @@ mod tests;
 
 use self::document::EventDocument;
 pub(crate) use self::once::events_about;
+use crate::net::Failure;
 use crate::sources::api_server::collections::collection;
 use crate::sources::api_server::watch::{Sink, WatchTarget};
-use crate::sources::failure::Failure;
 use crate::sources::feed::ServerClock;
 
 /// How often each Event has happened, and what the watches of Events have in common. Outlives them.

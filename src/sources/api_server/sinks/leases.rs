@@ -10,10 +10,10 @@ use loopwatch_model::time::{Span, Timestamp};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::net::Failure;
 use crate::sources::api_server::collections::collection;
 use crate::sources::api_server::watch::{Sink, WatchTarget};
 use crate::sources::decoding::{ObjectMetadata, or_default};
-use crate::sources::failure::Failure;
 
 /// Turns the leases of one namespace into observations.
 pub(crate) struct LeaseSink {

@@ -16,10 +16,10 @@ mod terminating;
 mod tests;
 
 pub(crate) use self::terminating::Terminating;
+use crate::net::Failure;
 use crate::sources::api_server::collections::collection;
 use crate::sources::api_server::watch::{Sink, WatchTarget};
 use crate::sources::decoding::or_default;
-use crate::sources::failure::Failure;
 
 /// Limit on reported namespaces. The model has a lower one, and counts what exceeds it.
 const MAX_REPORTED: usize = 10_000;

@@ -5,8 +5,8 @@ use loopwatch_model::observation::{Cause, ObjectView, Observation, SourceId, Wat
 use crate::sources::api_server::watch::Sink;
 use std::sync::Arc;
 
+use crate::net::Failure;
 use crate::sources::decoding::{self, DecodeOptions, Extra, HashKey};
-use crate::sources::failure::Failure;
 
 /// Turns events about objects into observations.
 pub(crate) struct ObjectSink {

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use crate::net::{ApiStatus, Failure};
 use crate::sources::decoding::ListMetadata;
-use crate::sources::failure::{ApiStatus, Failure};
 use loopwatch_model::observation::Cause;
 
 /// One line of a watch stream. The sink decodes the object.

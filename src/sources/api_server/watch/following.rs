@@ -9,7 +9,7 @@ use tracing::debug;
 use super::event::Event;
 use super::stream::{StreamItem, WatchStream};
 use super::{Listing, SILENT_FOR, STREAM_FOR, Sink, WatchState, Watcher};
-use crate::sources::failure::Failure;
+use crate::net::Failure;
 use crate::sources::feed::Closed;
 
 /// Silence after which a new stream counts as working: the API server sends refusals immediately,

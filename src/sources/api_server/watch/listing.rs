@@ -14,7 +14,7 @@ use super::page::Page;
 use super::stream::{StreamItem, WatchStream};
 use super::streaming::RETRY_STREAMS_AFTER;
 use super::{Listing, STREAM_FOR, Sink, WatchState, Watcher};
-use crate::sources::failure::Failure;
+use crate::net::Failure;
 use crate::sources::feed::Closed;
 
 /// Time after which a streamed list without progress counts as ignored: the API server or a proxy

@@ -8,9 +8,9 @@ use loopwatch_model::observation::{Cause, MAX_OBJECT_BYTES};
 use super::event::ListEnvelope;
 use super::frames::{Frame, ItemSplitter};
 use super::{Listing, WatchTarget};
+use crate::net::Failure;
 use crate::sources::api_server::connection::{Cluster, JSON, LIST_METADATA, encode, next_chunk};
 use crate::sources::decoding::ListMetadata;
-use crate::sources::failure::Failure;
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use tokio::time::{Instant, Sleep};
 
 use super::frames::{Frame, LineSplitter};
 use super::{SILENT_FOR, STREAM_GRACE, WatchTarget};
+use crate::net::Failure;
 use crate::sources::api_server::connection::{
     Chunk, Cluster, GatherTime, JSON, METADATA, chunk, encode,
 };
-use crate::sources::failure::Failure;
 
 /// An open watch stream, read line by line.
 pub(crate) struct WatchStream {

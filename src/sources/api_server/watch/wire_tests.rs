@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use super::Sink;
 use super::event::{Event, ListEnvelope};
 use super::frames::{Frame, ItemSplitter, LineSplitter};
+use crate::net::Failure;
 use crate::sources::api_server::sinks::ObjectSink;
 use crate::sources::decoding::{HashKey, ListMetadata};
-use crate::sources::failure::Failure;
 use crate::sources::fake::say;
 
 const LIMIT: usize = 1 << 20;

@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 use super::document::{PodDocument, PodMetadata};
 use super::workload::{WorkloadName, template_hash};
 use super::{TargetPod, containers};
+use crate::net::Failure;
 use crate::sources::api_server::Sink;
-use crate::sources::failure::Failure;
 
 /// The label with the version of the operator.
 const VERSION: &str = "app.kubernetes.io/version";

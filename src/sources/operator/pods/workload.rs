@@ -5,8 +5,8 @@ use tokio::time::Instant;
 
 use super::document::{ExpressionDocument, PodMetadata, SelectorDocument, WorkloadDocument};
 use super::{REFUSED_FOR, WORKLOAD_AFTER_CHANGE, WORKLOAD_EVERY, WORKLOAD_OFTEN};
+use crate::net::Failure;
 use crate::sources::api_server::{Cluster, JSON, encode};
-use crate::sources::failure::Failure;
 
 /// Reads the operator's workload as far as the account may.
 pub(super) struct WorkloadReader {

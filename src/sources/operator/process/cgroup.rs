@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use super::files::{Proc, Unread, read};
-use crate::procfs;
+use crate::system::procfs;
 
 /// The memory of a container.
 #[derive(Clone, Debug, Default, PartialEq)]

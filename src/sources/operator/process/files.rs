@@ -5,8 +5,8 @@ use std::fs;
 use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
-use crate::files::open_regular;
-use crate::procfs::{self, Stat};
+use crate::system::files::open_regular;
+use crate::system::procfs::{self, Stat};
 
 /// A `/proc` file system.
 #[derive(Clone, Debug)]

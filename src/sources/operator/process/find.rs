@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::OperatorClue;
 use super::files::Proc;
 use super::sample::Identity;
-use crate::procfs::{self, Stat};
+use crate::system::procfs::{self, Stat};
 
 /// The result of a search.
 #[derive(Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use loopwatch_model::observation::{ProcessView, Runtime};
 
 use super::cgroup::{self, NoMemory};
 use super::files::{Proc, Unread};
-use crate::files::open_regular;
-use crate::procfs;
+use crate::system::files::open_regular;
+use crate::system::procfs;
 
 /// One process. Its number is used again after its end, but not with the same start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

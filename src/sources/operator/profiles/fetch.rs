@@ -10,8 +10,7 @@ use tokio::time::timeout;
 
 use super::endpoint::Endpoint;
 use super::pprof::is_gzip;
-use crate::sources::failure::Failure;
-use crate::sources::peer::{Trust, send};
+use crate::net::{Failure, Trust, send};
 use crate::telemetry::VERSION;
 
 /// What became of a request.

@@ -8,7 +8,7 @@ use loopwatch_model::observation::ProfileKind;
 use loopwatch_model::time::Timestamp;
 
 use super::fetch::MAX_BYTES;
-use crate::files::{is_irregular, open_regular_without_link};
+use crate::system::files::{is_irregular, open_regular_without_link};
 
 /// A directory for profiles. Several processes may write into it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use loopwatch_model::observation::Cause;
 use tokio::time::Instant;
 
 use super::fetch::{Flow, Sink};
-use crate::sources::failure::Failure;
+use crate::net::Failure;
 
 /// Counts what a response costs, and lets other tasks run.
 #[derive(Debug)]

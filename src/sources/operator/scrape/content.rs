@@ -4,7 +4,7 @@
 use memchr::memchr_iter;
 
 use super::fetch::{Flow, Sink};
-use crate::sources::failure::Failure;
+use crate::net::Failure;
 
 /// The content of an endpoint, the least useful first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -14,8 +14,7 @@ use loopwatch_model::observation::Cause;
 use tokio::time::{Instant, timeout};
 
 use super::body::{self, Meter};
-use crate::sources::failure::Failure;
-use crate::sources::peer::{PeerClient, Trust, authorization, send};
+use crate::net::{Failure, PeerClient, Trust, authorization, send};
 use crate::telemetry::VERSION;
 
 /// Takes the body of a response.

@@ -20,11 +20,11 @@ use super::report::Reporter;
 use super::schedule::{SHARE, Schedule};
 use super::search::{Found, search};
 use super::sockets;
-use crate::sources::api_server::{OwnPod, is_own_address};
-use crate::sources::failure::Failure;
+use crate::net::Failure;
 use crate::sources::feed::Closed;
 use crate::sources::operator::pods::{TargetPod, TargetPods};
-use crate::sources::wakeups;
+use crate::system::coarse_timers;
+use crate::system::own_pod::{OwnPod, is_own_address};
 
 /// An instance of the operator, and where its metrics are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl Instance {
     pub(super) async fn run(mut self) -> Closed {
         loop {
             match self.round().await {
-                Ok(wait) => sleep_until(wakeups::after(wait)).await,
+                Ok(wait) => sleep_until(coarse_timers::after(wait)).await,
                 Err(closed) => return closed,
             }
         }

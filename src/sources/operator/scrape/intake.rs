@@ -5,7 +5,7 @@ use loopwatch_model::time::Span;
 
 use super::normalize::Normalizer;
 use super::text::{LIMITS, Text, is_protobuf};
-use crate::sources::failure::Failure;
+use crate::net::Failure;
 
 /// Turns the bytes of one scrape into a view.
 pub(crate) struct Intake {

@@ -38,7 +38,7 @@ use self::rules::{Index, Rule, Signal, Table};
 use self::seen::Seen;
 use self::sheet::Sheet;
 use super::text::{Problem, Sample, Sink};
-use crate::sources::api_server::{IN_CLUSTER_HOST, IN_CLUSTER_PORT};
+use crate::system::own_pod::{IN_CLUSTER_HOST, IN_CLUSTER_PORT};
 
 /// The state of one scrape.
 pub(super) struct Normalizer {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
 
-use crate::sources::peer::http_url;
+use crate::net::http_url;
 
 /// Where the operator's metrics are, and how often to read them.
 #[derive(Clone, Debug, PartialEq, Eq)]

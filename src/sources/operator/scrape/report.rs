@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use loopwatch_model::observation::{MetricsView, Observation, SourceId};
 
 use super::Hints;
-use crate::sources::failure::Failure;
+use crate::net::Failure;
 use crate::sources::feed::{Closed, Feed};
 
 /// Reports for all instances. All clones share it.

@@ -13,7 +13,7 @@ use tracing::warn;
 use super::candidates::Candidate;
 use super::content::{Content, Sniffer};
 use super::fetch::{Limits, Peer, Reach};
-use crate::sources::failure::Failure;
+use crate::net::Failure;
 
 /// The result of a search.
 pub(super) enum Found {

@@ -13,7 +13,7 @@ use memchr::{memchr, memchr_iter};
 pub(super) use self::line::Labels;
 use self::line::{Parsed, name_length};
 pub(super) use self::problem::Problem;
-use crate::sources::failure::Failure;
+use crate::net::Failure;
 
 /// One series with its value.
 pub(super) struct Sample<'a> {

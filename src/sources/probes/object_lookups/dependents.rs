@@ -17,10 +17,10 @@ use tokio::time::{Instant, timeout};
 
 use super::ObjectLookups;
 use super::kinds::NotFound;
+use crate::net::Failure;
 use crate::sources::api_server::{ApiKind, LIST_METADATA, encode, is_name};
 use crate::sources::decoding;
 use crate::sources::decoding::{ListMetadata, or_default};
-use crate::sources::failure::Failure;
 
 /// The watched child kinds, as group and kind.
 pub(crate) type ChildKinds = Arc<RwLock<BTreeSet<(String, String)>>>;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use loopwatch_model::observation::Cause;
 use tokio::time::{Instant, timeout};
 
+use crate::net::Failure;
 use crate::sources::api_server::{ApiKind, ApiResources, Cluster};
-use crate::sources::failure::Failure;
 
 /// The list of kinds, which may be old.
 pub(super) struct Kinds {

@@ -5,13 +5,14 @@ use serde_json::json;
 
 use super::{Run, widget_operator};
 use crate::sources::api_server::Selection;
-use crate::sources::api_server::{OperatorIdentity, OperatorName, OwnPod};
+use crate::sources::api_server::{OperatorIdentity, OperatorName};
 use crate::sources::decoding::HashKey;
 use crate::sources::fake::VirtualClock;
 use crate::sources::fake::world::{POD, World};
 use crate::sources::feed::Feed;
 use crate::sources::supervisor::Supervisor;
 use crate::sources::supervisor::options::{LeaseSelection, SourceOptions};
+use crate::system::own_pod::OwnPod;
 
 fn own() -> OperatorIdentity {
     let (namespace, name) = ("op".to_owned(), "op-7c9d5b8f6-x2x4z".to_owned());

@@ -5,8 +5,8 @@ use loopwatch_model::observation::{EventView, MAX_EVENT_MESSAGE, ObjectKey};
 use loopwatch_model::time::Timestamp;
 use serde::Deserialize;
 
+use crate::net::Failure;
 use crate::sources::decoding::or_default;
-use crate::sources::failure::Failure;
 
 /// The part of an Event that loopwatch reads. The aliases are the names of the older form.
 #[derive(Default, Deserialize)]

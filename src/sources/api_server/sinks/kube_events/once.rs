@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 
 use super::EventSink;
 use super::document::EventDocument;
+use crate::net::Failure;
 use crate::sources::api_server::collections::collection;
 use crate::sources::api_server::connection::{Cluster, JSON, encode};
-use crate::sources::failure::Failure;
 
 /// A page of Events.
 #[derive(Default, Deserialize)]

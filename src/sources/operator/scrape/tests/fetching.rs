@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 use loopwatch_model::observation::Cause;
 
 use super::server::{Answer, METRICS, Server};
-use crate::sources::failure::Failure;
+use crate::net::Failure;
 use crate::sources::operator::scrape::fetch::{Flow, Limits, Peer, Reach, Sink};
 
 /// Keeps the whole body.

@@ -4,17 +4,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use loopwatch_model::observation::Revision;
 
-use super::{IN_CLUSTER_HOST, OperatorName, workload_of_pod};
-
-/// The operator that loopwatch observes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum OperatorIdentity {
-    /// The one in whose Pod loopwatch runs.
-    Beside(OwnPod),
-    /// The one that the user names.
-    Named(OperatorName),
-}
-
 /// The Pod of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OwnPod {
@@ -42,6 +31,11 @@ pub(crate) struct OwnPod {
     /// The name of the container of this process, if the manifest says it.
     pub(crate) container: Option<String>,
 }
+
+/// The kubelet sets this variable in every container of a Pod.
+pub(crate) const IN_CLUSTER_HOST: &str = "KUBERNETES_SERVICE_HOST";
+/// The port of the API server, beside that.
+pub(crate) const IN_CLUSTER_PORT: &str = "KUBERNETES_SERVICE_PORT";
 
 /// The variables that `deploy/components/sidecar` sets.
 const NAME: &str = "POD_NAME";
@@ -88,16 +82,17 @@ pub(crate) fn is_own_address(address: IpAddr) -> bool {
     source.is_ok_and(|source| source.ip() == address)
 }
 
-// === impl OperatorIdentity ===
-
-impl OperatorIdentity {
-    /// The namespace of the operator.
-    pub(crate) fn namespace(&self) -> &str {
-        match self {
-            Self::Beside(pod) => &pod.namespace,
-            Self::Named(operator) => &operator.namespace,
-        }
+/// The name of the Deployment or StatefulSet of a Pod: `operator` for `operator-7c9d5b8f6-x2x4z`
+/// and `operator-0`.
+pub(crate) fn workload_of_pod(pod: &str) -> Option<String> {
+    let (rest, last) = pod.rsplit_once('-')?;
+    if last.chars().all(|c| c.is_ascii_digit()) {
+        return Some(rest.to_owned());
     }
+
+    let is_hash = |text: &str| text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let (deployment, hash) = rest.rsplit_once('-')?;
+    (last.len() == 5 && is_hash(last) && is_hash(hash)).then(|| deployment.to_owned())
 }
 
 // === impl OwnPod ===
@@ -165,6 +160,18 @@ impl OwnPod {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_pod_name_contains_the_name_of_its_workload() {
+        for (pod, workload) in [
+            ("widget-operator-7c9d5b8f6-x2x4z", Some("widget-operator")),
+            ("widget-operator-0", Some("widget-operator")),
+            ("laptop", None),
+            ("my-Laptop-home", None),
+        ] {
+            assert_eq!(workload_of_pod(pod).as_deref(), workload, "{pod}");
+        }
+    }
+
     fn of(variables: &[(&str, &str)]) -> Option<OwnPod> {
         let value = |name: &str| {
             variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
@@ -194,12 +201,12 @@ mod tests {
 
     #[test]
     fn the_manifests_set_the_variables_where_an_operator_runs() {
-        let sidecar = include_str!("../../../../deploy/components/sidecar/sidecar.yaml");
+        let sidecar = include_str!("../../deploy/components/sidecar/sidecar.yaml");
         for name in [NAME, NAMESPACE, UID, IP, NODE_IP, TEMPLATE_HASH, VERSION] {
             assert!(sidecar.contains(&format!("- name: {name}\n")), "{name}");
         }
 
-        let base = include_str!("../../../../deploy/base/deployment.yaml");
+        let base = include_str!("../../deploy/base/deployment.yaml");
         assert!(!base.contains(NAME), "no operator runs in this Pod");
     }
 

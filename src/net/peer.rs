@@ -24,8 +24,8 @@ use tower::util::BoxService;
 use tower::{BoxError, Service as _, ServiceExt as _};
 
 use super::failure::{Failure, layers};
-use super::lookup::Lookups;
-use crate::files::open_regular;
+use super::name_lookup::Lookups;
+use crate::system::files::open_regular;
 
 /// A client that keeps one connection open for a while.
 pub(crate) type PeerClient = BoxService<Request<Full<Bytes>>, Response<Incoming>, BoxError>;

@@ -8,8 +8,6 @@ use kube::client::AuthError;
 use loopwatch_model::observation::Cause;
 use serde::Deserialize;
 
-use crate::sources::decoding::or_default;
-
 /// One failed request or stream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
@@ -45,8 +43,8 @@ pub(crate) struct ApiStatus {
 struct ApiStatusDetails {
     name: String,
     retry_after_seconds: u64,
-    #[serde(deserialize_with = "or_default")]
-    causes: Vec<ApiStatusCause>,
+    /// Go writes a list without entries as `null`.
+    causes: Option<Vec<ApiStatusCause>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -105,7 +103,7 @@ impl Failure {
     pub(crate) fn from_status(status: ApiStatus) -> Self {
         let ApiStatus { message, reason, code, details } = status;
         let version_too_large =
-            details.causes.iter().any(|cause| cause.reason == VERSION_TOO_LARGE)
+            details.causes.iter().flatten().any(|cause| cause.reason == VERSION_TOO_LARGE)
                 || message.contains(VERSION_TOO_LARGE_MESSAGE);
         let absent_object =
             if code == 404 && reason == "NotFound" { details.name } else { String::new() };
