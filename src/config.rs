@@ -26,10 +26,11 @@ pub(crate) use self::file::File;
 pub(crate) use self::findings::OrphanAllow;
 pub(crate) use self::profiles::ProfileFlags;
 pub(crate) use self::traces::TraceFlags;
-use crate::export::alertmanager::{AlertLabel, AlertmanagerOptions, AlertmanagerUrl};
+use crate::export::alertmanager::{AlertLabel, AlertmanagerOptions, alertmanager_url};
 use crate::export::links::{ExternalUrl, Links};
-use crate::export::notify::{Webhook, WebhookUrl};
+use crate::export::notify::{Webhook, webhook_url};
 use crate::export::prometheus::ObjectSeries;
+use crate::net::HttpUrl;
 use crate::sources::api_server::{
     Access, ChildSelection, DEFAULT_MAX_WATCHES, DiscoveryOptions, KindSelector, OperatorName,
     SecretAccess,
@@ -189,8 +190,8 @@ pub(crate) struct ServeFlags {
 #[command(next_help_heading = "Notifying")]
 pub(crate) struct NotifyFlags {
     /// Webhook for events about references between namespaces; the path defaults to /health/crossns
-    #[arg(long, value_name = "URL")]
-    pub notify: Option<WebhookUrl>,
+    #[arg(long, value_name = "URL", value_parser = webhook_url)]
+    pub notify: Option<HttpUrl>,
     /// File with the bearer token for the webhook
     #[arg(long, value_name = "FILE")]
     pub notify_token_file: Option<PathBuf>,
@@ -205,8 +206,8 @@ pub(crate) struct NotifyFlags {
 pub(crate) struct AlertFlags {
     /// Alertmanager to post alerts to, for clusters without Prometheus; every address of the host
     /// gets them. With the rules of loopwatch in Prometheus, too, each problem would page twice
-    #[arg(long, value_name = "URL", value_delimiter = ',')]
-    pub alertmanager: Vec<AlertmanagerUrl>,
+    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = alertmanager_url)]
+    pub alertmanager: Vec<HttpUrl>,
     /// File with the bearer token for Alertmanager
     #[arg(long, value_name = "FILE")]
     pub alertmanager_token_file: Option<PathBuf>,

@@ -32,18 +32,18 @@ pub(crate) mod receiver;
 mod tests;
 
 use self::body::Notification;
-pub(crate) use self::url::WebhookUrl;
-use super::post::{Answer, Destination, Poster};
+pub(crate) use self::url::webhook_url;
+use super::post::{Delivery, Poster};
 use super::problems::Problems;
 use super::view::lock;
 use crate::export::leadership::Leadership;
-use crate::net::{Backoff, in_the_clear};
+use crate::net::{Backoff, Destination, HttpUrl};
 use crate::telemetry::NotifyLabels;
 
 /// The webhook, and how to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Webhook {
-    pub(crate) url: WebhookUrl,
+    pub(crate) url: HttpUrl,
     /// A file with the bearer token.
     pub(crate) token_file: Option<PathBuf>,
     /// A file with the certificate authorities to trust instead of those of the system.
@@ -107,9 +107,10 @@ const QUEUE: usize = 1_000;
 
 // === impl Webhook ===
 
-impl From<Webhook> for Destination {
-    fn from(Webhook { url, token_file, ca_file }: Webhook) -> Self {
-        Self { uri: url.uri().clone(), address: None, token_file, ca_file, refuses_pages: false }
+impl Webhook {
+    fn poster(self, within: Duration) -> Poster {
+        let Self { url, token_file, ca_file } = self;
+        Poster::new(Destination { url, address: None, token_file, ca_file, within }, false)
     }
 }
 
@@ -150,7 +151,7 @@ impl Notifier {
 
         info!(webhook = %webhook.url, "events are sent to a webhook");
         if webhook.token_file.is_some()
-            && let Some(warning) = in_the_clear(webhook.url.uri(), "--notify-token-file")
+            && let Some(warning) = webhook.url.in_the_clear("--notify-token-file")
         {
             warn!("{warning}");
         }
@@ -164,7 +165,7 @@ impl Notifier {
             requests,
         }));
 
-        let poster = Poster::new(webhook.into(), patience.request);
+        let poster = webhook.poster(patience.request);
         let delivering = tokio::spawn(deliver(notifier.0.clone(), poster));
         (notifier, delivering)
     }
@@ -254,17 +255,17 @@ async fn deliver(shared: Arc<Shared>, mut client: Poster) {
         loop {
             let is_last = shared.closing.is_cancelled();
             let (problem, retry_after) = match client.post(&body).await {
-                Answer::Accepted => {
+                Delivery::Accepted(()) => {
                     shared.count(OK);
                     report_solution(&mut problems);
                     break;
                 }
-                Answer::Refused(problem) => {
+                Delivery::Refused(problem) => {
                     shared.count(REJECTED);
                     report(&mut problems, &problem, "refuses an event");
                     break;
                 }
-                Answer::Failed { problem, retry_after } => (problem, retry_after),
+                Delivery::Failed { problem, retry_after } => (problem, retry_after),
             };
 
             shared.count(FAILED);

@@ -40,19 +40,21 @@ mod url;
 pub use self::sampling::Sampling;
 pub(crate) use self::sampling::{SAMPLER, SAMPLER_ARG};
 use self::spans::Spans;
-use self::transport::{Answer, Transport};
+use self::transport::{OtlpClient, Rejected};
 use self::turns::{Decided, Turns};
-pub use self::url::CollectorUrl;
+pub use self::url::collector_url;
+pub(crate) use self::url::collector_url_of_base;
+use crate::export::post::Delivery;
 use crate::export::problems::Problems;
 use crate::export::view::lock;
-use crate::net::Backoff;
+use crate::net::{Backoff, HttpUrl};
 use crate::telemetry::{Counted, Exemplar, SelfMetrics, SpanLabels};
 
 /// The collector, how to reach it, and what to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Where to send traces.
-    pub url: CollectorUrl,
+    pub url: HttpUrl,
     /// A file with the bearer token.
     pub token_file: Option<PathBuf>,
     /// A file with the certificate authorities to trust instead of those of the system.
@@ -165,10 +167,10 @@ impl TraceExporter {
             drop(metrics.trace_requests.get_or_create_owned(&SpanLabels { result }));
         }
 
-        let transport = Transport::new(target);
+        let client = OtlpClient::new(target);
         let built = SpanExporter::builder()
             .with_http()
-            .with_http_client(transport.clone())
+            .with_http_client(client.clone())
             .with_endpoint(target.url.uri().to_string())
             .with_timeout(target.within)
             // The task here repeats requests, for longer.
@@ -192,7 +194,7 @@ impl TraceExporter {
             metrics,
         }));
 
-        let sending = tokio::spawn(send(started.0.clone(), exporter, transport));
+        let sending = tokio::spawn(send(started.0.clone(), exporter, client));
         Ok((started, sending))
     }
 
@@ -344,7 +346,7 @@ impl Queue {
 }
 
 /// Sends batches one by one.
-async fn send(shared: Arc<Shared>, exporter: SpanExporter, transport: Transport) {
+async fn send(shared: Arc<Shared>, exporter: SpanExporter, client: OtlpClient) {
     let mut problems = Problems::default();
     while let Some(batch) = shared.next().await {
         let spans: usize = batch.iter().map(spans_in).sum();
@@ -358,11 +360,11 @@ async fn send(shared: Arc<Shared>, exporter: SpanExporter, transport: Transport)
 
             // Without an answer, the exporter has not sent a request, and would not send it later
             // either.
-            let answer = transport
-                .answer()
-                .unwrap_or_else(|| Answer::Refused(sent.err().unwrap_or_default()));
-            let (problem, retry_after) = match answer {
-                Answer::Accepted { rejected, message } => {
+            let delivery = client
+                .delivery()
+                .unwrap_or_else(|| Delivery::Refused(sent.err().unwrap_or_default()));
+            let (problem, retry_after) = match delivery {
+                Delivery::Accepted(Rejected { spans: rejected, message }) => {
                     let rejected = spans.min(usize::try_from(rejected).unwrap_or(usize::MAX));
                     shared.count_request(OK);
                     shared.count(OK, spans - rejected);
@@ -378,13 +380,13 @@ async fn send(shared: Arc<Shared>, exporter: SpanExporter, transport: Transport)
 
                     break;
                 }
-                Answer::Refused(problem) => {
+                Delivery::Refused(problem) => {
                     shared.count_request(REJECTED);
                     shared.count(REJECTED, spans);
                     report(&mut problems, &problem, "refuses spans");
                     break;
                 }
-                Answer::Failed { problem, retry_after } => (problem, retry_after),
+                Delivery::Failed { problem, retry_after } => (problem, retry_after),
             };
 
             shared.count_request(FAILED);

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 /// The resolver. All clones share the lookups that run: there is at most one per name.
 #[derive(Clone)]
-pub(crate) struct Lookups(Arc<Shared>);
+pub(crate) struct NameLookups(Arc<Shared>);
 
 struct Shared {
     /// Asks the system. May take as long as it likes.
@@ -38,8 +38,8 @@ type Answer = Result<Vec<SocketAddr>, String>;
 type Receiver = watch::Receiver<Option<Answer>>;
 
 /// The lookups of this process.
-static OF_SYSTEM: LazyLock<Lookups> =
-    LazyLock::new(|| Lookups::new(|host| (host, 0).to_socket_addrs().map(Iterator::collect)));
+static OF_SYSTEM: LazyLock<NameLookups> =
+    LazyLock::new(|| NameLookups::new(|host| (host, 0).to_socket_addrs().map(Iterator::collect)));
 
 /// The time from the beginning of a lookup for which its answer is used although nobody waits for
 /// it any more: with a resolver that is slower than the patience of its users, they would never get
@@ -49,9 +49,9 @@ const USABLE: Duration = Duration::from_secs(120);
 /// The maximum number of lookups that run. The names are those of the configuration.
 const MAX_RUNNING: usize = 64;
 
-// === impl Lookups ===
+// === impl NameLookups ===
 
-impl Lookups {
+impl NameLookups {
     /// The lookups of this process.
     pub(crate) fn of_system() -> Self {
         OF_SYSTEM.clone()
@@ -115,7 +115,7 @@ impl Lookups {
 }
 
 /// For the connector of an HTTP client.
-impl tower::Service<Name> for Lookups {
+impl tower::Service<Name> for NameLookups {
     type Response = vec::IntoIter<SocketAddr>;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
@@ -164,7 +164,7 @@ mod tests {
         let (open, gate) = mpsc::channel();
         *GATE.lock().expect("no panic") = Some(gate);
 
-        let lookups = Lookups::new(|_| {
+        let lookups = NameLookups::new(|_| {
             STARTED.fetch_add(1, Ordering::Relaxed);
             let gate = GATE.lock().expect("no panic");
             let _ = gate.as_ref().map(mpsc::Receiver::recv);
@@ -194,7 +194,7 @@ mod tests {
     async fn an_answer_that_nobody_waited_for_is_used_once_and_only_while_it_is_young() {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
 
-        let lookups = Lookups::new(|_| {
+        let lookups = NameLookups::new(|_| {
             STARTED.fetch_add(1, Ordering::Relaxed);
             Ok(vec![ADDRESS.into()])
         });
@@ -216,7 +216,7 @@ mod tests {
     async fn a_failure_that_nobody_waited_for_is_not_used() {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
 
-        let lookups = Lookups::new(|_| match STARTED.fetch_add(1, Ordering::Relaxed) {
+        let lookups = NameLookups::new(|_| match STARTED.fetch_add(1, Ordering::Relaxed) {
             0 => Err(io::Error::other("Temporary failure in name resolution")),
             _ => Ok(vec![ADDRESS.into()]),
         });
@@ -231,16 +231,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_failed_lookup_says_why_and_the_number_of_lookups_is_limited() {
-        let failing = Lookups::new(|_| Err(io::Error::other("Name or service not known")));
+        let failing = NameLookups::new(|_| Err(io::Error::other("Name or service not known")));
         let error = failing.addresses("host").await.expect_err("no address");
 
         assert_eq!(error.to_string(), "Name or service not known");
 
-        let panicking = Lookups::new(|_| panic!("injected"));
+        let panicking = NameLookups::new(|_| panic!("injected"));
         assert!(panicking.addresses("host").await.is_err());
         assert!(panicking.lock().is_empty());
 
-        let hanging = Lookups::new(|_| {
+        let hanging = NameLookups::new(|_| {
             std::thread::park();
             Ok(Vec::new())
         });

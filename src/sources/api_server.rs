@@ -13,7 +13,6 @@ pub(crate) use self::api_resources::{ApiKind, ApiResources};
 pub(crate) use self::collections::{collection, is_name};
 pub(crate) use self::connection::{
     Access, Cluster, ConnectError, JSON, LIST_METADATA, METADATA, OperatorIdentity, OperatorName,
-    encode,
 };
 pub(crate) use self::discovery::{
     ChildSelection, DEFAULT_MAX_WATCHES, Discovered, Discovery, DiscoveryOptions, KindSelector,

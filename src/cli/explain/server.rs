@@ -16,8 +16,8 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::export::explain::ObjectQuestion;
+use crate::net::percent_encode;
 use crate::net::{Failure, is_loopback};
-use crate::sources::api_server::encode;
 
 /// The URL of a running loopwatch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,13 +100,13 @@ fn path(question: &ObjectQuestion) -> String {
     let ObjectQuestion { group, kind, namespace, name } = question;
     let mut path = format!(
         "/api/v1/explain?kind={}&name={}&group={}",
-        encode(kind),
-        encode(name),
-        encode(group)
+        percent_encode(kind),
+        percent_encode(name),
+        percent_encode(group)
     );
 
     if let Some(namespace) = namespace {
-        path.push_str(&format!("&namespace={}", encode(namespace)));
+        path.push_str(&format!("&namespace={}", percent_encode(namespace)));
     }
 
     path

@@ -1,6 +1,6 @@
 //! The address of a kind's collection at the API server.
 
-use super::connection::encode;
+use crate::net::percent_encode;
 
 /// The path of all objects of a kind, or of those in one namespace.
 pub(crate) fn collection(
@@ -15,7 +15,7 @@ pub(crate) fn collection(
         format!("/apis/{group}/{version}")
     };
     match namespace {
-        Some(namespace) => format!("{api}/namespaces/{}/{resource}", encode(namespace)),
+        Some(namespace) => format!("{api}/namespaces/{}/{resource}", percent_encode(namespace)),
         None => format!("{api}/{resource}"),
     }
 }

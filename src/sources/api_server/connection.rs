@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::{Client, Config};
 
-use crate::net::Failure;
+use crate::net::{Failure, percent_encode};
 use crate::sources::feed::ServerClock;
 use crate::system::own_pod::OwnPod;
 
@@ -20,7 +20,7 @@ use self::workload::{PodTemplate, Workload};
 
 pub(crate) use self::access::{Access, ConnectError, OperatorName};
 pub(crate) use self::batched_reads::GatherTime;
-pub(crate) use self::requests::{Chunk, JSON, LIST_METADATA, METADATA, chunk, encode, next_chunk};
+pub(crate) use self::requests::{Chunk, JSON, LIST_METADATA, METADATA, chunk, next_chunk};
 
 /// One API server and the account to use with it.
 #[derive(Clone)]
@@ -272,7 +272,11 @@ impl Cluster {
     ) -> Result<(&'static str, PodTemplate), Failure> {
         let OperatorName { namespace, name } = operator;
         let path = |resource: &str| {
-            format!("/apis/apps/v1/namespaces/{}/{resource}/{}", encode(namespace), encode(name))
+            format!(
+                "/apis/apps/v1/namespaces/{}/{resource}/{}",
+                percent_encode(namespace),
+                percent_encode(name)
+            )
         };
         match self.get_json::<Workload>(&path("deployments"), JSON).await {
             Ok(deployment) => Ok(("Deployment", deployment.spec.template)),

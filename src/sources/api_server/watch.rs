@@ -25,9 +25,10 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::connection::{Cluster, encode};
+use super::connection::Cluster;
 use super::initial_sync::SyncReporter;
 use crate::net::Failure;
+use crate::net::percent_encode;
 use crate::sources::feed::{Closed, Feed};
 
 mod event;
@@ -225,12 +226,12 @@ impl WatchTarget {
         let unequal = self
             .without
             .iter()
-            .map(|namespace| encode(&format!("metadata.namespace!={namespace}")));
-        let equal = (!self.fields.is_empty()).then(|| encode(&self.fields));
+            .map(|namespace| percent_encode(&format!("metadata.namespace!={namespace}")));
+        let equal = (!self.fields.is_empty()).then(|| percent_encode(&self.fields));
         let fields: Vec<String> = unequal.chain(equal).collect();
         let fields = (!fields.is_empty()).then(|| format!("fieldSelector={}", fields.join(",")));
-        let labels =
-            (!self.labels.is_empty()).then(|| format!("labelSelector={}", encode(&self.labels)));
+        let labels = (!self.labels.is_empty())
+            .then(|| format!("labelSelector={}", percent_encode(&self.labels)));
 
         let parameters = (!parameters.is_empty()).then(|| parameters.to_owned());
         let query: Vec<String> = [fields, labels, parameters].into_iter().flatten().collect();
@@ -243,7 +244,7 @@ impl WatchTarget {
     /// The path of the objects of one namespace, if the path covers all namespaces.
     pub(crate) fn path_within(&self, namespace: &str) -> String {
         let (api, resource) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
-        format!("{api}/namespaces/{}/{resource}", encode(namespace))
+        format!("{api}/namespaces/{}/{resource}", percent_encode(namespace))
     }
 }
 

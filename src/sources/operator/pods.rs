@@ -28,9 +28,10 @@ use self::sink::{ChosenPods, PodFilter, PodSink, SeenPods};
 use self::workload::{WorkloadName, WorkloadReader};
 use super::process::OperatorClue;
 use crate::net::Failure;
+use crate::net::percent_encode;
 use crate::sources::api_server::{
     Backoff, Cluster, JSON, OperatorIdentity, OperatorName, SharedWatchState, SyncReporter,
-    WatchTarget, Watcher, encode, is_allowed,
+    WatchTarget, Watcher, is_allowed,
 };
 use crate::sources::feed::{Closed, Feed};
 use crate::system::own_pod::OwnPod;
@@ -315,7 +316,7 @@ impl PodsReader {
             self.off(self.missing_permission("list and watch")).await?;
             return Ok(Ok(None));
         };
-        let path = format!("{}/{}", self.pods_path(), encode(&own.name));
+        let path = format!("{}/{}", self.pods_path(), percent_encode(&own.name));
         match self.cluster.get_json_within::<PodDocument>(&path, JSON, MAX_OBJECT_BYTES).await {
             Ok(pod) if runs_operator(&pod, &own) => {
                 self.workload.set(WorkloadName::of_pod(&pod.metadata));
@@ -342,7 +343,7 @@ impl PodsReader {
     /// Lists only the own Pod: an account that may list and watch Pods need not have the permission
     /// to get them.
     async fn list_own(&self, own: &OwnPod) -> Result<Option<PodDocument>, Failure> {
-        let selector = encode(&format!("metadata.name={}", own.name));
+        let selector = percent_encode(&format!("metadata.name={}", own.name));
         let path = format!("{}?fieldSelector={selector}&limit=1", self.pods_path());
         let list: PodListDocument =
             self.cluster.get_json_within(&path, JSON, MAX_OBJECT_BYTES).await?;
@@ -393,7 +394,7 @@ impl PodsReader {
     }
 
     fn pods_path(&self) -> String {
-        format!("/api/v1/namespaces/{}/pods", encode(self.identity.namespace()))
+        format!("/api/v1/namespaces/{}/pods", percent_encode(self.identity.namespace()))
     }
 
     fn filter(&self) -> PodFilter {

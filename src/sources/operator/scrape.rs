@@ -10,11 +10,10 @@
 //! that operator. `docs/scrape.md` describes the rules for users.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use http::Uri;
 use loopwatch_model::observation::MetricsView;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
@@ -36,15 +35,16 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-use self::instance::{Instance, Place, Target};
+use self::instance::{Instance, MetricsPlace, ScrapedInstance};
+use self::options::MAX_INSTANCES;
 pub(crate) use self::options::{
     DEFAULT_INTERVAL, MIN_INTERVAL, ScrapeFlag, ScrapeOptions, ScrapeTarget,
 };
-use self::options::{MAX_INSTANCES, address};
 use self::report::Reporter;
 use super::pods::{TargetPod, TargetPods};
 use super::process::OperatorClue;
 use super::profiles::MetricsAddresses;
+use crate::net::HttpUrl;
 use crate::sources::feed::{Closed, Feed};
 use crate::system::own_pod::OwnPod;
 
@@ -69,7 +69,7 @@ pub(crate) struct Hints {
 
 /// A running instance.
 struct Followed {
-    target: Target,
+    target: ScrapedInstance,
     stop: CancellationToken,
 }
 
@@ -218,7 +218,7 @@ impl Scraper {
         }
     }
 
-    fn instance(&self, target: Target, reporter: &Reporter) -> Instance {
+    fn instance(&self, target: ScrapedInstance, reporter: &Reporter) -> Instance {
         Instance::new(
             target,
             self.options.clone(),
@@ -228,22 +228,26 @@ impl Scraper {
         )
     }
 
-    fn targets(&mut self) -> Vec<Target> {
+    fn targets(&mut self) -> Vec<ScrapedInstance> {
         let pods = self.pods.borrow_and_update();
         let own = pods.iter().find(|pod| pod.own).map(|pod| pod.instance.clone());
         let own = own.or(self.own.as_ref().map(OwnPod::instance));
-        let mut targets: Vec<Target> = match &self.options.target {
+        let mut targets: Vec<ScrapedInstance> = match &self.options.target {
             ScrapeTarget::Off => Vec::new(),
             ScrapeTarget::Urls(urls) => {
                 urls.iter().map(|url| of_url(url, own.as_ref(), &pods)).collect()
             }
             ScrapeTarget::Find if self.options.standalone => {
                 let pods = pods.iter().filter(|pod| pod.ip.is_some());
-                pods.map(|pod| Target { name: pod.instance.clone(), place: Place::Pod }).collect()
+                pods.map(|pod| ScrapedInstance {
+                    name: pod.instance.clone(),
+                    place: MetricsPlace::Pod,
+                })
+                .collect()
             }
             ScrapeTarget::Find => own
                 .filter(|_| self.own.is_some())
-                .map(|name| Target { name, place: Place::Own })
+                .map(|name| ScrapedInstance { name, place: MetricsPlace::Own })
                 .into_iter()
                 .collect(),
         };
@@ -251,10 +255,10 @@ impl Scraper {
         for at in 1..targets.len() {
             // Two addresses of one Pod are two instances.
             let (before, rest) = targets.split_at_mut(at);
-            if let Place::Url(url) = &rest[0].place
+            if let MetricsPlace::Url(url) = &rest[0].place
                 && before.iter().any(|target| target.name == rest[0].name)
             {
-                rest[0].name = address(url);
+                rest[0].name = url.host_and_port();
             }
         }
 
@@ -272,13 +276,13 @@ impl Scraper {
 }
 
 /// The instance at an address.
-fn of_url(url: &Uri, own: Option<&String>, pods: &[TargetPod]) -> Target {
-    let ip: Option<IpAddr> = url.host().and_then(|host| host.trim_matches(['[', ']']).parse().ok());
+fn of_url(url: &HttpUrl, own: Option<&String>, pods: &[TargetPod]) -> ScrapedInstance {
+    let ip = url.ip();
     let pod = pods.iter().find(|pod| pod.ip.is_some() && pod.ip == ip).map(|pod| &pod.instance);
     let own = own.filter(|_| ip.is_some_and(|ip| ip.is_loopback()));
-    let name = pod.or(own).cloned().unwrap_or_else(|| address(url));
+    let name = pod.or(own).cloned().unwrap_or_else(|| url.host_and_port());
 
-    Target { name, place: Place::Url(url.clone()) }
+    ScrapedInstance { name, place: MetricsPlace::Url(url.clone()) }
 }
 
 /// Passes a panic on to the supervisor.

@@ -10,7 +10,8 @@ use serde::de::IgnoredAny;
 use tokio::sync::{Mutex, mpsc};
 
 use crate::net::Failure;
-use crate::sources::api_server::{Cluster, LIST_METADATA, WatchTarget, encode};
+use crate::net::percent_encode;
+use crate::sources::api_server::{Cluster, LIST_METADATA, WatchTarget};
 use crate::sources::decoding::{ListMetadata, or_default};
 use crate::sources::feed::{Closed, Feed};
 
@@ -76,7 +77,7 @@ async fn count(cluster: &Cluster, target: &WatchTarget) -> Result<(u64, String),
         let path = target.path_within(namespace);
         let exact = format!(
             "{path}?limit=1&resourceVersion={}&resourceVersionMatch=Exact",
-            encode(&version)
+            percent_encode(&version)
         );
 
         objects = objects.saturating_sub(count_at(cluster, &exact).await?.0);

@@ -25,7 +25,8 @@ mod tests;
 pub(crate) use self::dependents::ChildKinds;
 use self::kinds::{Kinds, NotFound};
 use crate::net::Failure;
-use crate::sources::api_server::{ApiKind, Cluster, METADATA, SecretAccess, encode, is_name};
+use crate::net::percent_encode;
+use crate::sources::api_server::{ApiKind, Cluster, METADATA, SecretAccess, is_name};
 use crate::sources::decoding::{self, DecodeOptions, Extra, HashKey};
 use crate::sources::feed::{Closed, Feed};
 
@@ -206,7 +207,7 @@ impl ObjectLookups {
         name: &str,
     ) -> Result<ObjectView, Failure> {
         let path = kind.collection(namespace);
-        let path = format!("{path}/{}", encode(name));
+        let path = format!("{path}/{}", percent_encode(name));
         let request =
             self.cluster.get_json_within::<Box<RawValue>>(&path, METADATA, MAX_OBJECT_BYTES);
         let document = timeout(WITHIN, request)

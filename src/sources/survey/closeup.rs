@@ -19,8 +19,9 @@ use super::graph::{
 use super::kind_names::kind_name;
 use super::listing;
 use crate::net::Failure;
+use crate::net::percent_encode;
 use crate::sources::api_server::{
-    ApiKind, ApiResources, Cluster, JSON, METADATA, SecretAccess, encode, events_about,
+    ApiKind, ApiResources, Cluster, JSON, METADATA, SecretAccess, events_about,
 };
 use crate::sources::decoding::{self, DecodeOptions, HashKey};
 use crate::sources::probes::{ChildKinds, ObjectLookups};
@@ -220,7 +221,7 @@ impl Look<'_> {
         namespace: &str,
         name: &str,
     ) -> Result<ObjectView, Failure> {
-        let path = format!("{}/{}", collection_of(kind, namespace), encode(name));
+        let path = format!("{}/{}", collection_of(kind, namespace), percent_encode(name));
         let accept = if kind.is_built_in() && !kind.has_status { METADATA } else { JSON };
         let document: Box<RawValue> =
             self.cluster.get_json_within(&path, accept, MAX_OBJECT_BYTES).await?;

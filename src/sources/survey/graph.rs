@@ -10,7 +10,8 @@ use loopwatch_model::observation::{Cause, LeftOut, ObjectAddress, Scope};
 use super::kind_names::kind_name;
 use super::listing::{self, Listed};
 use crate::net::Failure;
-use crate::sources::api_server::{ApiKind, ApiResources, Cluster, METADATA, encode, is_name};
+use crate::net::percent_encode;
+use crate::sources::api_server::{ApiKind, ApiResources, Cluster, METADATA, is_name};
 
 /// Objects, kinds, and the parts of the cluster that loopwatch could not read.
 #[derive(Debug, Default)]
@@ -198,7 +199,8 @@ pub(crate) async fn find_object(
         return Err(Failure::new(Cause::Invalid, "no object can have this name or namespace"));
     }
 
-    let path = format!("{}/{}", collection_of(kind, &object.namespace), encode(&object.name));
+    let path =
+        format!("{}/{}", collection_of(kind, &object.namespace), percent_encode(&object.name));
     let document = cluster.get_json(&path, METADATA).await?;
     Ok(listing::node(kind, document))
 }

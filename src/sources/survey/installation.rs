@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 
 use super::graph::reason;
 use crate::net::Failure;
-use crate::sources::api_server::{ApiResources, Cluster, JSON, OperatorName, Rules, encode};
+use crate::net::percent_encode;
+use crate::sources::api_server::{ApiResources, Cluster, JSON, OperatorName, Rules};
 use crate::sources::decoding::{ListMetadata, ObjectMetadata, or_default};
 
 /// The installation of an operator.
@@ -113,8 +114,10 @@ impl Installation {
                     self.left_out
                         .push(LeftOut { what: format!("{kind}.{RBAC}"), why: reason(&failure) });
                     if kind == "RoleBinding" {
-                        let path =
-                            format!("/apis/{RBAC}/v1/namespaces/{}/{resource}", encode(namespace));
+                        let path = format!(
+                            "/apis/{RBAC}/v1/namespaces/{}/{resource}",
+                            percent_encode(namespace)
+                        );
                         bindings.extend(all(cluster, &path).await.unwrap_or_default());
                     }
                 }
@@ -182,9 +185,9 @@ impl Installation {
     ) -> Option<Vec<PolicyRule>> {
         let within = match role.namespace.as_str() {
             "" => "clusterroles".to_owned(),
-            namespace => format!("namespaces/{}/roles", encode(namespace)),
+            namespace => format!("namespaces/{}/roles", percent_encode(namespace)),
         };
-        let path = format!("/apis/{RBAC}/v1/{within}/{}", encode(&role.name));
+        let path = format!("/apis/{RBAC}/v1/{within}/{}", percent_encode(&role.name));
         match cluster.get_json::<RoleDocument>(&path, JSON).await {
             Ok(document) => Some(document.rules),
             Err(failure) if failure.status == Some(404) => None,
@@ -259,8 +262,11 @@ fn role_of(binding: &Binding) -> ObjectAddress {
 async fn all<T: DeserializeOwned>(cluster: &Cluster, path: &str) -> Result<Vec<T>, Failure> {
     let (mut items, mut token) = (Vec::new(), String::new());
     for _ in 0..MOST_PAGES {
-        let more =
-            if token.is_empty() { String::new() } else { format!("&continue={}", encode(&token)) };
+        let more = if token.is_empty() {
+            String::new()
+        } else {
+            format!("&continue={}", percent_encode(&token))
+        };
         let page: ListDocument<T> =
             cluster.get_json(&format!("{path}?limit={PAGE}{more}"), JSON).await?;
 

@@ -27,12 +27,12 @@ use tokio::time::{Instant, Sleep};
 use tower::ServiceExt as _;
 use tower::util::MapResponse;
 
-use crate::net::Lookups;
+use crate::net::NameLookups;
 use crate::system::coarse_timers;
 
 /// Opens connections that can gather.
 pub(super) type GatheringConnector =
-    MapResponse<HttpConnector<Lookups>, fn(TokioIo<TcpStream>) -> TokioIo<GatheringStream>>;
+    MapResponse<HttpConnector<NameLookups>, fn(TokioIo<TcpStream>) -> TokioIo<GatheringStream>>;
 
 /// How long a connection gathers data before each read. The reader of a response sets it; the next
 /// request on the same connection resets it to zero. A response brings it along as an extension.
@@ -75,7 +75,7 @@ const GATHERED_BYTES: usize = 48 << 10;
 
 /// The connector of a cluster.
 pub(super) fn connector() -> GatheringConnector {
-    let mut http = HttpConnector::new_with_resolver(Lookups::of_system());
+    let mut http = HttpConnector::new_with_resolver(NameLookups::of_system());
     http.enforce_http(false); // TLS is the next layer
     http.map_response(|connected| TokioIo::new(GatheringStream::new(connected.into_inner())))
 }

@@ -222,21 +222,6 @@ fn decode<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T, Failure> {
         .map_err(|e| Failure::new(Cause::Undecodable, format!("{path}: {e}")))
 }
 
-/// Percent-encodes a name or token for a path or query.
-pub(crate) fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                encoded.push(char::from(byte))
-            }
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-
-    encoded
-}
-
 #[cfg(test)]
 mod tests {
     use tokio::time::Instant;

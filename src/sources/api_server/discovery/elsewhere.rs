@@ -13,7 +13,8 @@ use tokio::time::Instant;
 use super::permissions::Rules;
 use super::reviews::{AT_ONCE, Question, Reviews, rules_in};
 use crate::net::Failure;
-use crate::sources::api_server::connection::{Cluster, LIST_METADATA, encode};
+use crate::net::percent_encode;
+use crate::sources::api_server::connection::{Cluster, LIST_METADATA};
 use crate::sources::decoding::{ListMetadata, ObjectMetadata, or_default};
 
 /// What is known about other namespaces.
@@ -186,7 +187,7 @@ async fn namespaces(cluster: &Cluster) -> Result<(BTreeSet<String>, u64), Failur
     loop {
         let mut path = format!("/api/v1/namespaces?limit={PAGE}");
         if !token.is_empty() {
-            path = format!("{path}&continue={}", encode(&token));
+            path = format!("{path}&continue={}", percent_encode(&token));
         }
 
         let NamespaceListDocument { metadata, items } =

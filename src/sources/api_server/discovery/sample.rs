@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::net::Failure;
-use crate::sources::api_server::connection::{Cluster, LIST_METADATA, encode};
+use crate::net::percent_encode;
+use crate::sources::api_server::connection::{Cluster, LIST_METADATA};
 use crate::sources::decoding::{self, HashKey, ListMetadata, or_default};
 
 /// Some objects of one kind in one scope.
@@ -82,8 +83,11 @@ async fn read(
     limit: usize,
     token: &str,
 ) -> Result<SampleDocument, Failure> {
-    let rest =
-        if token.is_empty() { String::new() } else { format!("&continue={}", encode(token)) };
+    let rest = if token.is_empty() {
+        String::new()
+    } else {
+        format!("&continue={}", percent_encode(token))
+    };
     cluster.get_json_within(&format!("{path}?limit={limit}{rest}"), LIST_METADATA, LARGEST).await
 }
 

@@ -11,8 +11,9 @@ use serde::Deserialize;
 use super::reviews::concurrently;
 use super::sample::Sample;
 use crate::net::Failure;
+use crate::net::percent_encode;
 use crate::sources::api_server::api_resources::ApiKind;
-use crate::sources::api_server::connection::{Cluster, JSON, encode};
+use crate::sources::api_server::connection::{Cluster, JSON};
 use crate::sources::decoding::{HashKey, or_default};
 
 /// The traces of the operator, and the kinds that show one.
@@ -168,7 +169,7 @@ impl Traces {
         traces.managers.extend(account(cluster).await);
         traces.managers.extend(cluster.workload().map(ToOwned::to_owned));
 
-        let namespace = encode(cluster.namespace());
+        let namespace = percent_encode(cluster.namespace());
         let path = format!(
             "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases?limit={MOST_LEASES}"
         );

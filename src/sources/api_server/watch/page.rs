@@ -9,7 +9,8 @@ use super::event::ListEnvelope;
 use super::frames::{Frame, ItemSplitter};
 use super::{Listing, WatchTarget};
 use crate::net::Failure;
-use crate::sources::api_server::connection::{Cluster, JSON, LIST_METADATA, encode, next_chunk};
+use crate::net::percent_encode;
+use crate::sources::api_server::connection::{Cluster, JSON, LIST_METADATA, next_chunk};
 use crate::sources::decoding::ListMetadata;
 
 /// One page of a list.
@@ -62,7 +63,9 @@ impl Page {
         let request = match (self.listing, self.token.as_str()) {
             (Listing::Whole, _) => target.request(""),
             (_, "") => target.request(&format!("limit={PAGE_SIZE}")),
-            (_, token) => target.request(&format!("limit={PAGE_SIZE}&continue={}", encode(token))),
+            (_, token) => {
+                target.request(&format!("limit={PAGE_SIZE}&continue={}", percent_encode(token)))
+            }
         };
         let body =
             cluster.open(&request, if target.metadata_only { LIST_METADATA } else { JSON }).await?;

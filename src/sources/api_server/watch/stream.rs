@@ -11,9 +11,8 @@ use tokio::time::{Instant, Sleep};
 use super::frames::{Frame, LineSplitter};
 use super::{SILENT_FOR, STREAM_GRACE, WatchTarget};
 use crate::net::Failure;
-use crate::sources::api_server::connection::{
-    Chunk, Cluster, GatherTime, JSON, METADATA, chunk, encode,
-};
+use crate::net::percent_encode;
+use crate::sources::api_server::connection::{Chunk, Cluster, GatherTime, JSON, METADATA, chunk};
 
 /// An open watch stream, read line by line.
 pub(crate) struct WatchStream {
@@ -56,7 +55,7 @@ impl WatchStream {
     ) -> Result<Self, Failure> {
         let seconds = lasts.as_secs();
         let begin = match from {
-            Some(version) => format!("resourceVersion={}", encode(version)),
+            Some(version) => format!("resourceVersion={}", percent_encode(version)),
             // Without a resourceVersion the list is consistent: at least as recent as this request.
             None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
         };

@@ -6,7 +6,8 @@ use tokio::time::Instant;
 use super::document::{ExpressionDocument, PodMetadata, SelectorDocument, WorkloadDocument};
 use super::{REFUSED_FOR, WORKLOAD_AFTER_CHANGE, WORKLOAD_EVERY, WORKLOAD_OFTEN};
 use crate::net::Failure;
-use crate::sources::api_server::{Cluster, JSON, encode};
+use crate::net::percent_encode;
+use crate::sources::api_server::{Cluster, JSON};
 
 /// Reads the operator's workload as far as the account may.
 pub(super) struct WorkloadReader {
@@ -140,8 +141,8 @@ impl WorkloadReader {
         {
             let path = format!(
                 "/apis/apps/v1/namespaces/{}/{resource}/{}",
-                encode(namespace),
-                encode(name)
+                percent_encode(namespace),
+                percent_encode(name)
             );
             let read = self
                 .cluster

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::endpoint::Endpoint;
 use super::pprof::is_gzip;
-use crate::net::{Failure, Trust, send};
+use crate::net::{Client, Failure, Trust};
 use crate::telemetry::VERSION;
 
 /// What became of a request.
@@ -70,9 +70,7 @@ async fn request(
         .body(Full::default())
         .map_err(|error| Failure::new(Cause::Invalid, error.to_string()))?;
 
-    let client = Trust::Plain.client(Some(CONNECT_WITHIN), None).await;
-    let mut client = client.map_err(|problem| Failure::new(Cause::Invalid, problem))?;
-    send(&mut client, request, HEAD_WITHIN).await
+    Client::new(Trust::Plain).connecting_within(CONNECT_WITHIN).send(request, HEAD_WITHIN).await
 }
 
 /// What a response without a profile means, by its head. Only some answers show that there is no

@@ -12,8 +12,20 @@ use hyper::body::Incoming;
 use loopwatch_model::observation::Cause;
 use tokio::time::Instant;
 
-use super::fetch::{Flow, Sink};
 use crate::net::Failure;
+
+/// Takes the body of a response.
+pub(super) trait BodySink {
+    /// Takes the next piece, which is small.
+    fn take(&mut self, piece: &[u8]) -> Result<Flow, Failure>;
+}
+
+/// Whether to go on reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    More,
+    Enough,
+}
 
 /// Counts what a response costs, and lets other tasks run.
 #[derive(Debug)]
@@ -48,7 +60,7 @@ const PIECE: usize = 16 << 10;
 const UNBROKEN: Duration = Duration::from_micros(300);
 
 /// Reads a body until it ends or the sink has enough.
-pub(super) async fn read<S: Sink>(
+pub(super) async fn read<S: BodySink>(
     response: Response<Incoming>,
     sink: &mut S,
     meter: &mut Meter,
@@ -86,7 +98,7 @@ pub(super) async fn read<S: Sink>(
 }
 
 /// Passes data on in pieces.
-async fn give<S: Sink>(data: &[u8], sink: &mut S, meter: &mut Meter) -> Result<Flow, Failure> {
+async fn give<S: BodySink>(data: &[u8], sink: &mut S, meter: &mut Meter) -> Result<Flow, Failure> {
     for piece in data.chunks(PIECE) {
         let began = Instant::now();
         let flow = meter.take(piece, sink)?;
@@ -122,7 +134,7 @@ impl Meter {
         self.check(self.wire)
     }
 
-    fn take<S: Sink>(&mut self, piece: &[u8], sink: &mut S) -> Result<Flow, Failure> {
+    fn take<S: BodySink>(&mut self, piece: &[u8], sink: &mut S) -> Result<Flow, Failure> {
         let text = piece.trim_ascii_start();
         if self.bytes == 0 && text.starts_with(b"<") {
             return Err(undecodable("the response is a web page, not metrics"));
@@ -163,7 +175,7 @@ impl Inflater {
         Self { decoder: GzDecoder::new(arrived), buffer: Box::new([0; PIECE]) }
     }
 
-    async fn give<S: Sink>(
+    async fn give<S: BodySink>(
         &mut self,
         data: Bytes,
         sink: &mut S,
@@ -191,7 +203,11 @@ impl Inflater {
     }
 
     /// Takes what the decoder still holds. The response is invalid without its end.
-    async fn finish<S: Sink>(&mut self, sink: &mut S, meter: &mut Meter) -> Result<(), Failure> {
+    async fn finish<S: BodySink>(
+        &mut self,
+        sink: &mut S,
+        meter: &mut Meter,
+    ) -> Result<(), Failure> {
         self.decoder.get_mut().complete = true;
         self.give(Bytes::new(), sink, meter).await.map(drop)
     }

@@ -8,7 +8,7 @@ use crate::sources::operator::pods::TargetPort;
 
 /// A port that may serve metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Candidate {
+pub(super) struct PortCandidate {
     /// The addresses to try, in this order.
     pub(super) addresses: Vec<IpAddr>,
     pub(super) port: u16,
@@ -35,16 +35,16 @@ const COMMON: [u16; 6] = [8080, 8443, 8383, 8686, 9090, 8081];
 /// The beginning of the ports that the kernel assigns.
 const ASSIGNED: u16 = 32_768;
 
-// === impl Candidate ===
+// === impl PortCandidate ===
 
-impl Candidate {
+impl PortCandidate {
     fn new(addresses: Vec<IpAddr>, port: u16, name: &str) -> Self {
         Self { addresses, port, tls_first: name.contains("https") || port % 1000 == 443 }
     }
 }
 
 /// The candidates of the Pod in which loopwatch runs, the best first.
-pub(super) fn of_own_pod(pod: OwnPorts<'_>) -> Vec<Candidate> {
+pub(super) fn of_own_pod(pod: OwnPorts<'_>) -> Vec<PortCandidate> {
     let mut addresses = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     addresses.extend(pod.ip);
 
@@ -54,23 +54,25 @@ pub(super) fn of_own_pod(pod: OwnPorts<'_>) -> Vec<Candidate> {
         // The sockets of a node belong to many programs.
         _ if of_node => {}
         Some(sockets) => found.extend(sockets_in_order(&sockets.listening)),
-        None => found.extend(COMMON.map(|port| Candidate::new(addresses[..2].to_vec(), port, ""))),
+        None => {
+            found.extend(COMMON.map(|port| PortCandidate::new(addresses[..2].to_vec(), port, "")))
+        }
     }
 
     limited(found)
 }
 
 /// The candidates of another Pod, the best first.
-pub(super) fn of_pod(ip: IpAddr, ports: &[TargetPort]) -> Vec<Candidate> {
+pub(super) fn of_pod(ip: IpAddr, ports: &[TargetPort]) -> Vec<PortCandidate> {
     limited(of_ports(ports, &[ip]))
 }
 
-fn of_ports(ports: &[TargetPort], addresses: &[IpAddr]) -> Vec<Candidate> {
+fn of_ports(ports: &[TargetPort], addresses: &[IpAddr]) -> Vec<PortCandidate> {
     let mut ports: Vec<&TargetPort> = ports.iter().collect();
     ports.sort_by_key(|port| rank(&port.name));
     ports
         .into_iter()
-        .map(|port| Candidate::new(addresses.to_vec(), port.number, &port.name))
+        .map(|port| PortCandidate::new(addresses.to_vec(), port.number, &port.name))
         .collect()
 }
 
@@ -86,7 +88,7 @@ fn rank(name: &str) -> u8 {
     }
 }
 
-fn sockets_in_order(sockets: &[Listening]) -> impl Iterator<Item = Candidate> {
+fn sockets_in_order(sockets: &[Listening]) -> impl Iterator<Item = PortCandidate> {
     let common =
         |port: u16| COMMON.iter().position(|common| *common == port).unwrap_or(COMMON.len());
     let mut sockets = sockets.to_vec();
@@ -99,13 +101,13 @@ fn sockets_in_order(sockets: &[Listening]) -> impl Iterator<Item = Candidate> {
             None => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
         };
 
-        Candidate::new(addresses, port, "")
+        PortCandidate::new(addresses, port, "")
     })
 }
 
 /// Drops the ports of a mesh, and what exceeds the limit, and joins candidates of the same port.
-fn limited(candidates: Vec<Candidate>) -> Vec<Candidate> {
-    let mut kept: Vec<Candidate> = Vec::new();
+fn limited(candidates: Vec<PortCandidate>) -> Vec<PortCandidate> {
+    let mut kept: Vec<PortCandidate> = Vec::new();
     for candidate in candidates {
         if is_of_mesh(candidate.port) || candidate.port == 0 {
             continue;
@@ -147,7 +149,7 @@ mod tests {
         TargetPort { container: "manager".to_owned(), name: name.to_owned(), number }
     }
 
-    fn ports(candidates: &[Candidate]) -> Vec<u16> {
+    fn ports(candidates: &[PortCandidate]) -> Vec<u16> {
         candidates.iter().map(|candidate| candidate.port).collect()
     }
 

@@ -3,7 +3,7 @@
 
 use memchr::memchr_iter;
 
-use super::fetch::{Flow, Sink};
+use super::body::{BodySink, Flow};
 use crate::net::Failure;
 
 /// The content of an endpoint, the least useful first.
@@ -83,7 +83,7 @@ impl Sniffer {
     }
 }
 
-impl Sink for Sniffer {
+impl BodySink for Sniffer {
     fn take(&mut self, piece: &[u8]) -> Result<Flow, Failure> {
         let mut from = 0;
         self.bytes += piece.len();

@@ -1,34 +1,20 @@
 //! One request for metrics. Whatever the other side does, it takes limited time and memory and ends
 //! with a reason.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::uri::Scheme;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use loopwatch_model::observation::Cause;
 use tokio::time::{Instant, timeout};
 
-use super::body::{self, Meter};
-use crate::net::{Failure, PeerClient, Trust, authorization, send};
+use super::body::{self, BodySink, Meter};
+use crate::net::{Client, Failure, HttpUrl, Trust, authorization};
 use crate::telemetry::VERSION;
-
-/// Takes the body of a response.
-pub(super) trait Sink {
-    /// Takes the next piece, which is small.
-    fn take(&mut self, piece: &[u8]) -> Result<Flow, Failure>;
-}
-
-/// Whether to go on reading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
-    More,
-    Enough,
-}
 
 /// Limits of one request.
 #[derive(Clone, Copy, Debug)]
@@ -55,16 +41,15 @@ pub(super) struct Reach {
     pub(super) token: Option<PathBuf>,
 }
 
-/// An endpoint, and the connection to it.
-pub(super) struct Peer {
-    uri: Uri,
-    trust: Trust,
+/// Talks to one endpoint.
+pub(super) struct MetricsClient {
+    url: HttpUrl,
     /// The token, if this endpoint may get it.
     token: Option<PathBuf>,
     /// Whether the endpoint has asked for the token.
     authorized: bool,
     remote: bool,
-    client: Option<PeerClient>,
+    client: Client,
 }
 
 /// The result of one request, and what it cost.
@@ -91,51 +76,34 @@ const QUOTED: usize = 160;
 // === impl Reach ===
 
 impl Reach {
-    /// The connection to an endpoint.
-    pub(super) fn peer(&self, uri: Uri) -> Peer {
-        let ip: Option<IpAddr> =
-            uri.host().and_then(|host| host.trim_matches(['[', ']']).parse().ok());
+    /// A client for an endpoint.
+    pub(super) fn client(&self, url: HttpUrl) -> MetricsClient {
+        let ip = url.ip();
         let near = ip.is_some_and(|ip| ip.is_loopback() || self.own == Some(ip));
         let of_pod = ip.is_some_and(|ip| self.pods.contains(&ip));
-        let tls = uri.scheme() == Some(&Scheme::HTTPS);
-        let trust = match tls {
+        let trust = match url.is_https() {
             false => Trust::Plain,
             // Operators sign their own certificates.
             true if near || of_pod => Trust::Anyone,
             true => Trust::System,
         };
 
-        let token = self.token.clone().filter(|_| tls && near);
+        let token = self.token.clone().filter(|_| url.is_https() && near);
         let remote = !ip.is_some_and(|ip| ip.is_loopback());
-        Peer { uri, trust, token, authorized: false, remote, client: None }
+        MetricsClient { url, token, authorized: false, remote, client: Client::new(trust) }
     }
 }
 
-// === impl Peer ===
+// === impl MetricsClient ===
 
-impl Peer {
+impl MetricsClient {
     /// The address for people, without the query.
     pub(super) fn shown(&self) -> String {
-        let (scheme, authority) = (self.uri.scheme_str().unwrap_or_default(), self.uri.authority());
-        format!(
-            "{scheme}://{}{}",
-            authority.map_or("", |authority| authority.as_str()),
-            self.uri.path()
-        )
+        format!("{}{}", self.url, self.url.path())
     }
 
-    /// The address, if the endpoint is named by one.
-    pub(super) fn address(&self) -> Option<SocketAddr> {
-        let host = self.uri.host()?.trim_matches(['[', ']']);
-        let ip =
-            if host == "localhost" { Ipv4Addr::LOCALHOST.into() } else { host.parse().ok()? };
-        let usual = if self.uri.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
-
-        Some(SocketAddr::new(ip, self.uri.port_u16().unwrap_or(usual)))
-    }
-
-    pub(super) fn uri(&self) -> &Uri {
-        &self.uri
+    pub(super) fn url(&self) -> &HttpUrl {
+        &self.url
     }
 
     pub(super) fn may_get_token(&self) -> bool {
@@ -148,7 +116,7 @@ impl Peer {
     }
 
     /// Asks for the metrics. `sink` gets the content type, and takes the body.
-    pub(super) async fn get<S: Sink>(
+    pub(super) async fn get<S: BodySink>(
         &mut self,
         limits: Limits,
         sink: impl FnOnce(Option<&str>) -> S,
@@ -167,7 +135,8 @@ impl Peer {
 
         if result.is_err() {
             // The connection may be half open, and another process may listen there next time.
-            (self.client, self.authorized) = (None, false);
+            self.client.disconnect();
+            self.authorized = false;
         }
 
         let result = result.map_err(|failure| Failure {
@@ -179,7 +148,7 @@ impl Peer {
         Attempt { result, took, cost: took.saturating_sub(meter.work), bytes: meter.bytes }
     }
 
-    async fn try_get<S: Sink>(
+    async fn try_get<S: BodySink>(
         &mut self,
         limits: Limits,
         sink: impl FnOnce(Option<&str>) -> S,
@@ -214,21 +183,13 @@ impl Peer {
     /// Sends the request, and waits for the head of the response.
     async fn send(&mut self, limits: Limits) -> Result<Response<Incoming>, Failure> {
         let request = self.request().await?;
-        let client = match &mut self.client {
-            Some(client) => client,
-            none => {
-                let client = self.trust.clone().client(Some(limits.connect), None).await;
-                none.insert(client.map_err(|problem| Failure::new(Cause::Tls, problem))?)
-            }
-        };
-
-        send(client, request, limits.head).await
+        self.client.connecting_within(limits.connect).send(request, limits.head).await
     }
 
     async fn request(&self) -> Result<Request<Full<Bytes>>, Failure> {
         // Compression would cost the operator CPU time.
         let encoding = if self.remote { "gzip" } else { "identity" };
-        let mut request = Request::get(&self.uri)
+        let mut request = Request::get(self.url.uri())
             .header(header::ACCEPT, ACCEPT)
             .header(header::ACCEPT_ENCODING, encoding)
             .header(header::USER_AGENT, format!("loopwatch/{VERSION}"))
@@ -257,7 +218,7 @@ impl Peer {
         let status = response.status();
         let why_anonymous = "loopwatch sends the token of its service account only over TLS, only to its own Pod, and not if \
              that uses the network of its node";
-        let path = self.uri.path();
+        let path = self.url.path();
         let (cause, advice) = match status.as_u16() {
             401 if self.authorized => (
                 Cause::Unauthorized,

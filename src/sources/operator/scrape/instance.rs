@@ -6,21 +6,21 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Uri;
 use loopwatch_model::time::Span;
 use tokio::time::{Instant, sleep_until};
 use tracing::info;
 
-use super::candidates::{self, Candidate, OwnPorts};
+use super::body::{BodySink, Flow};
+use super::candidates::{self, OwnPorts, PortCandidate};
 use super::content::Content;
-use super::fetch::{Attempt, Flow, Limits, Peer, Reach, Sink};
+use super::fetch::{Attempt, Limits, MetricsClient, Reach};
 use super::intake::Intake;
 use super::options::ScrapeOptions;
 use super::report::Reporter;
 use super::schedule::{SHARE, Schedule};
-use super::search::{Found, search};
+use super::search::{SearchResult, search};
 use super::sockets;
-use crate::net::Failure;
+use crate::net::{Failure, HttpUrl};
 use crate::sources::feed::Closed;
 use crate::sources::operator::pods::{TargetPod, TargetPods};
 use crate::system::coarse_timers;
@@ -28,26 +28,26 @@ use crate::system::own_pod::{OwnPod, is_own_address};
 
 /// An instance of the operator, and where its metrics are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct ScrapedInstance {
     /// `namespace/pod`, or the address.
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) place: MetricsPlace,
 }
 
 /// Where the metrics of an instance are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum MetricsPlace {
     /// Somewhere in the own Pod.
     Own,
     /// Somewhere in another Pod.
     Pod,
     /// At this address.
-    Url(Uri),
+    Url(HttpUrl),
 }
 
 /// Follows one instance.
 pub(super) struct Instance {
-    target: Target,
+    target: ScrapedInstance,
     options: Arc<ScrapeOptions>,
     own: Option<OwnPod>,
     pods: TargetPods,
@@ -62,7 +62,7 @@ pub(super) struct Instance {
 
 /// The endpoint in use.
 struct Endpoint {
-    peer: Peer,
+    client: MetricsClient,
     content: Content,
     reach: Reach,
 }
@@ -101,7 +101,7 @@ const SEARCH_EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::f
 
 impl Instance {
     pub(super) fn new(
-        target: Target,
+        target: ScrapedInstance,
         options: Arc<ScrapeOptions>,
         own: Option<OwnPod>,
         pods: TargetPods,
@@ -143,12 +143,12 @@ impl Instance {
         let reach = self.reach();
         self.review_endpoint(&reach);
         match &self.target.place {
-            Place::Url(url) if self.endpoint.is_none() => {
-                let peer = reach.peer(url.clone());
-                self.endpoint = Some(Endpoint { peer, content: Content::ControlLoop, reach });
+            MetricsPlace::Url(url) if self.endpoint.is_none() => {
+                let client = reach.client(url.clone());
+                self.endpoint = Some(Endpoint { client, content: Content::ControlLoop, reach });
             }
-            Place::Url(_) => {}
-            Place::Own | Place::Pod => self.search_if_due(reach).await?,
+            MetricsPlace::Url(_) => {}
+            MetricsPlace::Own | MetricsPlace::Pod => self.search_if_due(reach).await?,
         }
 
         match self.endpoint.take() {
@@ -165,9 +165,11 @@ impl Instance {
             return;
         }
 
-        (endpoint.peer, endpoint.reach) = (reach.peer(endpoint.peer.uri().clone()), reach.clone());
-        let address = endpoint.peer.address().map(|address| address.ip());
-        if self.target.place == Place::Pod && self.pod().is_some_and(|pod| pod.ip != address) {
+        let url = endpoint.client.url().clone();
+        let address = url.address().map(|address| address.ip());
+        (endpoint.client, endpoint.reach) = (reach.client(url), reach.clone());
+        if self.target.place == MetricsPlace::Pod && self.pod().is_some_and(|pod| pod.ip != address)
+        {
             (self.endpoint, self.searches) = (None, Searches::default());
         }
     }
@@ -175,8 +177,8 @@ impl Instance {
     async fn scrape(&mut self, mut endpoint: Endpoint) -> Result<Duration, Closed> {
         let name = self.target.name.clone();
         let sink = |content_type: Option<&str>| Parsing(Intake::new(name, content_type));
-        let Attempt { result, took, cost, bytes } = endpoint.peer.get(LIMITS, sink).await;
-        let (shown, address) = (endpoint.peer.shown(), endpoint.peer.address());
+        let Attempt { result, took, cost, bytes } = endpoint.client.get(LIMITS, sink).await;
+        let (shown, address) = (endpoint.client.shown(), endpoint.client.url().address());
 
         self.endpoint = Some(endpoint);
         let finish = |Parsing(intake): Parsing| {
@@ -195,7 +197,9 @@ impl Instance {
 
                 let wait = self.schedule.succeeded(cost);
                 view.interval = span(wait);
-                self.reporter.scraped(view, address, self.target.place != Place::Pod).await?;
+                self.reporter
+                    .scraped(view, address, self.target.place != MetricsPlace::Pod)
+                    .await?;
                 Ok(wait)
             }
             Err(failure) => {
@@ -231,37 +235,39 @@ impl Instance {
             .filter(|_| self.failing_since.is_none())
             .map(|endpoint| endpoint.content);
         match found {
-            Found::Metrics(peer, content) if working.is_none_or(|current| content > current) => {
-                self.adopt(peer, content, reach);
+            SearchResult::Metrics(client, content)
+                if working.is_none_or(|current| content > current) =>
+            {
+                self.adopt(client, content, reach);
             }
-            Found::Refusal(peer) if self.endpoint.is_none() => {
-                self.adopt(peer, Content::NotMetrics, reach)
+            SearchResult::Refusal(client) if self.endpoint.is_none() => {
+                self.adopt(client, Content::NotMetrics, reach)
             }
-            Found::Nothing(tried) if self.endpoint.is_none() => {
+            SearchResult::Nothing(tried) if self.endpoint.is_none() => {
                 self.reporter.missing(&self.target.name, reason(&tried)).await?;
             }
-            Found::Metrics(..) | Found::Refusal(_) | Found::Nothing(_) => {}
+            SearchResult::Metrics(..) | SearchResult::Refusal(_) | SearchResult::Nothing(_) => {}
         }
 
         Ok(())
     }
 
-    fn adopt(&mut self, peer: Peer, content: Content, reach: Reach) {
-        info!(instance = %self.target.name, endpoint = %peer.shown(), "found the operator's metrics");
+    fn adopt(&mut self, client: MetricsClient, content: Content, reach: Reach) {
+        info!(instance = %self.target.name, endpoint = %client.shown(), "found the operator's metrics");
         self.schedule = Schedule::new(self.options.interval);
         self.failing_since = None;
 
         // The search has withheld the token, which the endpoint may ask for later.
-        let peer = reach.peer(peer.uri().clone());
-        self.endpoint = Some(Endpoint { peer, content, reach });
+        let client = reach.client(client.url().clone());
+        self.endpoint = Some(Endpoint { client, content, reach });
     }
 
-    async fn candidates(&self) -> Vec<Candidate> {
+    async fn candidates(&self) -> Vec<PortCandidate> {
         let pod = self.pod();
         let (ip, ports) =
             (pod.as_ref().and_then(|pod| pod.ip), pod.as_ref().map_or(&[][..], |pod| &pod.ports));
         match self.target.place {
-            Place::Own => {
+            MetricsPlace::Own => {
                 let sockets = sockets::read(&self.options.proc).await;
                 let (host_network, ip) = (self.host_network(), ip.filter(|ip| is_own_address(*ip)));
                 candidates::of_own_pod(OwnPorts {
@@ -271,8 +277,8 @@ impl Instance {
                     sockets: sockets.as_ref(),
                 })
             }
-            Place::Pod => ip.map_or_else(Vec::new, |ip| candidates::of_pod(ip, ports)),
-            Place::Url(_) => Vec::new(),
+            MetricsPlace::Pod => ip.map_or_else(Vec::new, |ip| candidates::of_pod(ip, ports)),
+            MetricsPlace::Url(_) => Vec::new(),
         }
     }
 
@@ -305,7 +311,7 @@ impl Instance {
 
 impl Searches {
     /// Whether to search now: if there are new candidates, or the last search was long ago.
-    fn is_due(&mut self, candidates: &[Candidate]) -> bool {
+    fn is_due(&mut self, candidates: &[PortCandidate]) -> bool {
         let now = Instant::now();
         let late = self.next.is_none_or(|next| now >= next);
         let ports = candidates.iter().map(|candidate| candidate.port);
@@ -336,7 +342,7 @@ impl Searches {
     }
 }
 
-impl Sink for Parsing {
+impl BodySink for Parsing {
     fn take(&mut self, piece: &[u8]) -> Result<Flow, Failure> {
         self.0.push(piece).map(|()| Flow::More)
     }
@@ -383,7 +389,7 @@ mod tests {
             container_ids: Vec::new(),
         };
 
-        let target = Target { name: own.instance(), place: Place::Own };
+        let target = ScrapedInstance { name: own.instance(), place: MetricsPlace::Own };
         let (feed, _) = Feed::new(1, VirtualClock::server());
         let options =
             Arc::new(ScrapeOptions { proc: "/nonexistent".into(), ..ScrapeOptions::default() });

@@ -5,10 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use http::Uri;
-use http::uri::{Authority, PathAndQuery, Scheme};
-
-use crate::net::http_url;
+use crate::net::HttpUrl;
 
 /// Where the operator's metrics are, and how often to read them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +32,7 @@ pub(crate) enum ScrapeTarget {
     /// Loopwatch does not read them.
     Off,
     /// At these addresses.
-    Urls(Vec<Uri>),
+    Urls(Vec<HttpUrl>),
 }
 
 /// A value of `--scrape`.
@@ -44,7 +41,7 @@ pub(crate) enum ScrapeFlag {
     /// `off`.
     Off,
     /// An address.
-    Url(Uri),
+    Url(HttpUrl),
 }
 
 /// The shortest interval.
@@ -78,7 +75,7 @@ impl Default for ScrapeOptions {
 impl ScrapeTarget {
     /// The meaning of all values of the flag. `off` among them wins.
     pub(crate) fn of(flags: &[ScrapeFlag]) -> Self {
-        let urls: Option<Vec<Uri>> = flags
+        let urls: Option<Vec<HttpUrl>> = flags
             .iter()
             .map(|flag| match flag {
                 ScrapeFlag::Off => None,
@@ -106,16 +103,10 @@ impl ScrapeTarget {
     /// The name of the instance at the first address, before it is known which Pod has the address.
     pub(crate) fn first_instance(&self) -> Option<String> {
         match self {
-            Self::Urls(urls) => urls.first().map(address),
+            Self::Urls(urls) => urls.first().map(HttpUrl::host_and_port),
             Self::Find | Self::Off => None,
         }
     }
-}
-
-/// The host and port of an address.
-pub(super) fn address(url: &Uri) -> String {
-    let default = if url.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
-    format!("{}:{}", url.host().unwrap_or_default(), url.port_u16().unwrap_or(default))
 }
 
 // === impl ScrapeFlag ===
@@ -128,25 +119,20 @@ impl FromStr for ScrapeFlag {
             return Ok(Self::Off);
         }
 
-        let url = http_url(text, DEFAULT_PATH, "").map_err(|error| format!("{error}, or off"))?;
+        let url = HttpUrl::parse(text, DEFAULT_PATH).map_err(|error| format!("{error}, or off"))?;
         Ok(Self::Url(without_localhost(url)))
     }
 }
 
 /// Replaces `localhost`, which a resolver could make any address, by the address of loopback.
-fn without_localhost(url: Uri) -> Uri {
-    if url.host() != Some("localhost") {
+fn without_localhost(url: HttpUrl) -> HttpUrl {
+    if url.host() != "localhost" {
         return url;
     }
 
-    let mut parts = url.clone().into_parts();
-    let loopback = Ipv4Addr::LOCALHOST;
-    let text =
-        url.port_u16().map_or_else(|| loopback.to_string(), |port| format!("{loopback}:{port}"));
-
-    parts.authority = Authority::try_from(text).ok();
-    parts.path_and_query.get_or_insert(PathAndQuery::from_static(DEFAULT_PATH));
-    Uri::from_parts(parts).unwrap_or(url)
+    let port = url.authority().split_once(':').map(|(_, port)| format!(":{port}"));
+    let authority = format!("{}{}", Ipv4Addr::LOCALHOST, port.unwrap_or_default());
+    url.with_authority(&authority).unwrap_or(url)
 }
 
 #[cfg(test)]
@@ -161,7 +147,8 @@ mod tests {
             ("http://localhost/q/metrics?name=a", "http://127.0.0.1/q/metrics?name=a"),
             ("https://operator.ns.svc:8443/custom", "https://operator.ns.svc:8443/custom"),
         ] {
-            assert_eq!(text.parse(), Ok(ScrapeFlag::Url(url.parse().expect("a URL"))), "{text}");
+            let Ok(ScrapeFlag::Url(read)) = text.parse() else { panic!("{text}") };
+            assert_eq!(read.uri().to_string(), url, "{text}");
         }
 
         for text in ["", "on", "127.0.0.1:8080", "ftp://a", "http://user:S3CRET@a", "http://a:0"] {
@@ -173,7 +160,7 @@ mod tests {
     #[test]
     fn off_wins() {
         let flag = |text: &str| text.parse::<ScrapeFlag>().expect("valid");
-        let url: Uri = "http://127.0.0.1:1/metrics".parse().expect("a URL");
+        let url = HttpUrl::parse("http://127.0.0.1:1/metrics", "/").expect("a URL");
 
         assert_eq!(ScrapeTarget::of(&[]), ScrapeTarget::Find);
         assert_eq!(ScrapeTarget::of(&[flag("http://127.0.0.1:1")]), ScrapeTarget::Urls(vec![url]));

@@ -1,26 +1,25 @@
 //! Looks for the endpoint of an operator's metrics among candidates.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{StreamExt as _, stream};
-use http::Uri;
-use http::uri::{Authority, PathAndQuery, Scheme};
+use http::uri::Scheme;
 use loopwatch_model::observation::Cause;
 use tracing::warn;
 
-use super::candidates::Candidate;
+use super::candidates::PortCandidate;
 use super::content::{Content, Sniffer};
-use super::fetch::{Limits, Peer, Reach};
-use crate::net::Failure;
+use super::fetch::{Limits, MetricsClient, Reach};
+use crate::net::{Failure, HttpUrl};
 
 /// The result of a search.
-pub(super) enum Found {
+pub(super) enum SearchResult {
     /// Metrics of the operator.
-    Metrics(Peer, Content),
+    Metrics(MetricsClient, Content),
     /// No metrics of the operator, but an endpoint that refuses to show its metrics.
-    Refusal(Peer),
+    Refusal(MetricsClient),
     /// Nothing; this was tried.
     Nothing(Vec<String>),
 }
@@ -28,7 +27,7 @@ pub(super) enum Found {
 /// The result for one candidate.
 struct Probed {
     order: usize,
-    peer: Peer,
+    client: MetricsClient,
     result: Result<Content, Failure>,
 }
 
@@ -57,17 +56,17 @@ const MAX_NAMED: usize = 6;
 
 /// Tries candidates until one of them serves the metrics of a control loop. Only if none does,
 /// those that have asked for credentials get the token. The metrics of a process are the next best.
-pub(super) async fn search(candidates: &[Candidate], reach: &Reach) -> Found {
+pub(super) async fn search(candidates: &[PortCandidate], reach: &Reach) -> SearchResult {
     let mut probed: Vec<Probed> = Vec::new();
-    let mut waiting: Vec<BoxFuture<'static, Probed>> = Vec::new();
+    let mut waiting: Vec<BoxFuture<'static, Option<Probed>>> = Vec::new();
     for (order, candidate) in candidates.iter().enumerate() {
         waiting.push(Box::pin(probe(order, candidate.clone(), reach.clone())));
     }
 
     let mut probes = stream::iter(waiting).buffer_unordered(AT_ONCE);
     while let Some(one) = probes.next().await {
-        let done = matches!(one.result, Ok(Content::ControlLoop));
-        probed.push(one);
+        let done = one.as_ref().is_some_and(|one| matches!(one.result, Ok(Content::ControlLoop)));
+        probed.extend(one);
         if done {
             break;
         }
@@ -86,7 +85,7 @@ pub(super) async fn search(candidates: &[Candidate], reach: &Reach) -> Found {
     choose(probed)
 }
 
-fn choose(mut probed: Vec<Probed>) -> Found {
+fn choose(mut probed: Vec<Probed>) -> SearchResult {
     let tried = probed.iter().map(Probed::describe).take(MAX_NAMED).collect();
     let content = |probed: &Probed| {
         probed.result.as_ref().ok().copied().filter(|content| *content >= Content::Process)
@@ -105,17 +104,17 @@ fn choose(mut probed: Vec<Probed>) -> Found {
             warn!(problem = %failure, "an endpoint that may have more metrics of the operator does not show them");
         }
 
-        return Found::Metrics(probed.swap_remove(at).peer, content);
+        return SearchResult::Metrics(probed.swap_remove(at).client, content);
     }
 
     match probed.into_iter().find(|probed| probed.result.as_ref().is_err_and(is_refusal)) {
-        Some(probed) => Found::Refusal(probed.peer),
-        None => Found::Nothing(tried),
+        Some(probed) => SearchResult::Refusal(probed.client),
+        None => SearchResult::Nothing(tried),
     }
 }
 
 /// Finds out what one candidate serves, without credentials.
-async fn probe(order: usize, candidate: Candidate, reach: Reach) -> Probed {
+async fn probe(order: usize, candidate: PortCandidate, reach: Reach) -> Option<Probed> {
     let schemes = match candidate.tls_first {
         true => [Scheme::HTTPS, Scheme::HTTP],
         false => [Scheme::HTTP, Scheme::HTTPS],
@@ -124,13 +123,14 @@ async fn probe(order: usize, candidate: Candidate, reach: Reach) -> Probed {
     for scheme in schemes {
         let mut speaks_otherwise = false;
         for address in &candidate.addresses {
-            let probed = probe_address(order, &scheme, *address, candidate.port, &reach).await;
+            let address = SocketAddr::new(*address, candidate.port);
+            let probed = probe_address(order, &scheme, address, &reach).await;
             let (next, is_lost) = match &probed.result {
                 Ok(_) => (Next::Candidate, false),
                 Err(failure) => (next(failure), failure.cause == Cause::Connection),
             };
             match next {
-                Next::Candidate | Next::Path => return probed,
+                Next::Candidate | Next::Path => return Some(probed),
                 Next::Address | Next::Scheme => {
                     // The first failure says most: the second scheme is only a guess.
                     last.get_or_insert(probed);
@@ -151,53 +151,51 @@ async fn probe(order: usize, candidate: Candidate, reach: Reach) -> Probed {
         }
     }
 
-    let nowhere = || Failure::new(Cause::NotFound, "no address");
-    last.unwrap_or_else(|| Probed {
-        order,
-        peer: reach.peer(Uri::default()),
-        result: Err(nowhere()),
-    })
+    last
 }
 
-/// Tries the paths of one address.
+/// Tries the paths of one address, until one of them serves something.
 async fn probe_address(
     order: usize,
     scheme: &Scheme,
-    address: IpAddr,
-    port: u16,
+    address: SocketAddr,
     reach: &Reach,
 ) -> Probed {
-    let mut best: Option<Probed> = None;
-    for path in PATHS {
-        let mut peer = reach.peer(uri(scheme, address, port, path)).anonymous();
-        let result =
-            peer.get(LIMITS, |_| Sniffer::default()).await.result.map(|sniffer| sniffer.content());
-        let go_on = match &result {
-            Ok(content) => *content == Content::NotMetrics,
-            Err(failure) => next(failure) == Next::Path,
-        };
-        let probed = Probed { order, peer, result };
-
-        if !go_on {
-            return probed;
-        }
-
-        best.get_or_insert(probed);
+    let [usual, others @ ..] = PATHS;
+    let first = probe_path(order, HttpUrl::at(scheme, address, usual), reach).await;
+    if !first.has_other_paths() {
+        return first;
     }
 
-    let nothing = || Err(Failure::new(Cause::NotFound, "no path"));
-    best.unwrap_or_else(|| Probed { order, peer: reach.peer(Uri::default()), result: nothing() })
+    for path in others {
+        let probed = probe_path(order, HttpUrl::at(scheme, address, path), reach).await;
+        if !probed.has_other_paths() {
+            return probed;
+        }
+    }
+
+    first
+}
+
+async fn probe_path(order: usize, url: HttpUrl, reach: &Reach) -> Probed {
+    let mut client = reach.client(url).anonymous();
+    let result = sniff(&mut client).await;
+    Probed { order, client, result }
+}
+
+async fn sniff(client: &mut MetricsClient) -> Result<Content, Failure> {
+    let sniffed = client.get(LIMITS, |_| Sniffer::default()).await.result;
+    sniffed.map(|sniffer| sniffer.content())
 }
 
 /// Asks an endpoint again that has refused a request without credentials.
 async fn ask_with_token(probed: &mut Probed, reach: &Reach) {
-    let mut peer = reach.peer(probed.peer.uri().clone());
-    if peer.may_get_token() {
-        probed.result =
-            peer.get(LIMITS, |_| Sniffer::default()).await.result.map(|sniffer| sniffer.content());
+    let mut client = reach.client(probed.client.url().clone());
+    if client.may_get_token() {
+        probed.result = sniff(&mut client).await;
     }
 
-    probed.peer = peer;
+    probed.client = client;
 }
 
 fn next(failure: &Failure) -> Next {
@@ -216,21 +214,20 @@ fn is_refusal(failure: &Failure) -> bool {
     matches!(failure.status, Some(401 | 403))
 }
 
-fn uri(scheme: &Scheme, address: IpAddr, port: u16, path: &'static str) -> Uri {
-    let authority = Authority::try_from(std::net::SocketAddr::from((address, port)).to_string());
-    let mut parts = http::uri::Parts::default();
-    (parts.scheme, parts.authority) = (Some(scheme.clone()), authority.ok());
-    parts.path_and_query = Some(PathAndQuery::from_static(path));
-
-    Uri::from_parts(parts).unwrap_or_default()
-}
-
 // === impl Probed ===
 
 impl Probed {
+    /// Whether another path of the same address may serve metrics.
+    fn has_other_paths(&self) -> bool {
+        match &self.result {
+            Ok(content) => *content == Content::NotMetrics,
+            Err(failure) => next(failure) == Next::Path,
+        }
+    }
+
     /// The attempt in words.
     fn describe(&self) -> String {
-        let shown = self.peer.shown();
+        let shown = self.client.shown();
         match &self.result {
             Ok(Content::NotMetrics) => format!("{shown} (no metrics)"),
             Ok(Content::Foreign) => format!("{shown} (a service mesh)"),

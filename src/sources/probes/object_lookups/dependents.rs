@@ -18,7 +18,8 @@ use tokio::time::{Instant, timeout};
 use super::ObjectLookups;
 use super::kinds::NotFound;
 use crate::net::Failure;
-use crate::sources::api_server::{ApiKind, LIST_METADATA, encode, is_name};
+use crate::net::percent_encode;
+use crate::sources::api_server::{ApiKind, LIST_METADATA, is_name};
 use crate::sources::decoding;
 use crate::sources::decoding::{ListMetadata, or_default};
 
@@ -148,8 +149,11 @@ impl ObjectLookups {
     }
 
     async fn page(&self, path: &str, token: &str) -> Result<DependentsPage, Failure> {
-        let rest =
-            if token.is_empty() { String::new() } else { format!("&continue={}", encode(token)) };
+        let rest = if token.is_empty() {
+            String::new()
+        } else {
+            format!("&continue={}", percent_encode(token))
+        };
         let path = format!("{path}?limit={PAGE}{rest}");
         let request = self.cluster.get_json_within(&path, LIST_METADATA, MAX_OBJECT_BYTES);
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use loopwatch_model::observation::{Observation, SourceId};
 
 use super::{Run, widget_operator};
+use crate::net::HttpUrl;
 use crate::sources::operator::{ProcessSelection, ScrapeTarget};
 
 /// The process numbers of all samples, and the last state of the source.
@@ -50,7 +51,8 @@ async fn the_named_process_is_read_as_often_as_metrics_but_at_least_every_ten_se
 #[tokio::test(start_paused = true)]
 async fn outside_of_a_pod_the_address_of_the_metrics_names_the_process_from_the_beginning() {
     let instances = |urls: &[&str]| {
-        let urls: Vec<http::Uri> = urls.iter().map(|url| url.parse().expect("a URL")).collect();
+        let url = |text: &&str| HttpUrl::parse(text, "/").expect("a URL");
+        let urls: Vec<HttpUrl> = urls.iter().map(url).collect();
         async move {
             let mut run = Run::start(&widget_operator(), |options| {
                 options.process = ProcessSelection::Pid(std::process::id());

@@ -9,8 +9,9 @@ use serde_json::value::RawValue;
 use super::EventSink;
 use super::document::EventDocument;
 use crate::net::Failure;
+use crate::net::percent_encode;
 use crate::sources::api_server::collections::collection;
-use crate::sources::api_server::connection::{Cluster, JSON, encode};
+use crate::sources::api_server::connection::{Cluster, JSON};
 
 /// A page of Events.
 #[derive(Default, Deserialize)]
@@ -52,7 +53,7 @@ async fn list(
     let ObjectAddress { group: of, kind, namespace, name } = object;
     let within = if namespace.is_empty() { EventSink::OF_CLUSTER_SCOPED } else { namespace };
     let field = if group.is_empty() { "involvedObject" } else { "regarding" };
-    let fields = encode(&format!("{field}.kind={kind},{field}.name={name}"));
+    let fields = percent_encode(&format!("{field}.kind={kind},{field}.name={name}"));
     let path = collection(group, "v1", EventSink::RESOURCE, Some(within));
     let page: Page = cluster
         .get_json(&format!("{path}?fieldSelector={fields}&limit={MAX_EVENTS}"), JSON)

@@ -13,7 +13,8 @@ use serde::Deserialize;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::sources::api_server::connection::{Cluster, JSON, encode};
+use crate::net::percent_encode;
+use crate::sources::api_server::connection::{Cluster, JSON};
 use crate::sources::decoding::{ConditionDocument, conditions, or_default};
 use crate::sources::feed::{Closed, Feed};
 
@@ -148,7 +149,7 @@ impl Terminating {
     /// Reads one namespace, and reports its conditions if they have changed.
     async fn read(&self, cluster: &Cluster, feed: &Feed, name: &str) -> Result<(), Closed> {
         self.change(name, |known| known.due = None);
-        let path = format!("/api/v1/{}/{}", NamespaceSink::RESOURCE, encode(name));
+        let path = format!("/api/v1/{}/{}", NamespaceSink::RESOURCE, percent_encode(name));
         let read = cluster.get_json_within::<NamespaceDocument>(&path, JSON, LARGEST).await;
         let now = Instant::now();
         let conditions = match read {

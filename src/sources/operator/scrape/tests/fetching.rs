@@ -8,13 +8,15 @@ use loopwatch_model::observation::Cause;
 
 use super::server::{Answer, METRICS, Server};
 use crate::net::Failure;
-use crate::sources::operator::scrape::fetch::{Flow, Limits, Peer, Reach, Sink};
+use crate::net::HttpUrl;
+use crate::sources::operator::scrape::body::{BodySink, Flow};
+use crate::sources::operator::scrape::fetch::{Limits, MetricsClient, Reach};
 
 /// Keeps the whole body.
 #[derive(Debug, Default)]
 struct Kept(Vec<u8>);
 
-impl Sink for Kept {
+impl BodySink for Kept {
     fn take(&mut self, piece: &[u8]) -> Result<Flow, Failure> {
         assert!(piece.len() <= 16 << 10, "small pieces");
 
@@ -34,12 +36,16 @@ fn reach(token: Option<&Path>) -> Reach {
     Reach { token: token.map(Path::to_owned), ..Reach::default() }
 }
 
-fn peer(url: &str) -> Peer {
-    reach(None).peer(url.parse().expect("a URL"))
+fn url(text: &str) -> HttpUrl {
+    HttpUrl::parse(text, "/").expect("a URL")
 }
 
-async fn get(peer: &mut Peer) -> Result<String, Failure> {
-    let attempt = peer.get(LIMITS, |_| Kept::default()).await;
+fn client(text: &str) -> MetricsClient {
+    reach(None).client(url(text))
+}
+
+async fn get(client: &mut MetricsClient) -> Result<String, Failure> {
+    let attempt = client.get(LIMITS, |_| Kept::default()).await;
     attempt.result.map(|kept| String::from_utf8(kept.0).expect("text"))
 }
 
@@ -52,10 +58,10 @@ fn gzip(text: &[u8]) -> Vec<u8> {
 #[tokio::test]
 async fn metrics_arrive_over_one_connection_without_credentials() {
     for server in [Server::plain(Answer::text(METRICS)), Server::tls(Answer::text(METRICS))] {
-        let mut peer = peer(&server.url());
+        let mut client = client(&server.url());
         for _ in 0..2 {
             let mut seen = None;
-            let attempt = peer.get(LIMITS, |kind| {
+            let attempt = client.get(LIMITS, |kind| {
                 seen = kind.map(str::to_owned);
                 Kept::default()
             });
@@ -130,8 +136,8 @@ async fn whatever_the_other_side_does_ends_soon_with_a_reason() {
         (Answer::status(400), Cause::Invalid, "HTTP 400: text of the operator"),
     ] {
         let server = Server::plain(answer.clone());
-        let (mut peer, began) = (peer(&server.url()), Instant::now());
-        let failure = get(&mut peer).await.expect_err(detail);
+        let (mut client, began) = (client(&server.url()), Instant::now());
+        let failure = get(&mut client).await.expect_err(detail);
 
         assert_eq!(failure.cause, cause, "{failure}");
         assert!(failure.detail.starts_with(&format!("{}: ", server.url())), "{failure}");
@@ -145,7 +151,7 @@ async fn a_port_where_nothing_listens_refuses() {
     let server = Server::plain(Answer::Hang);
     server.stop();
 
-    let failure = get(&mut peer(&server.url())).await.expect_err("nothing listens");
+    let failure = get(&mut client(&server.url())).await.expect_err("nothing listens");
     assert_eq!(failure.cause, Cause::Refused, "{failure}");
 }
 
@@ -154,7 +160,7 @@ async fn compressed_metrics_arrive_as_text() {
     let text = METRICS.repeat(10_000);
     let server =
         Server::plain(Answer::Full(200, "content-encoding: gzip\r\n", gzip(text.as_bytes())));
-    let got = get(&mut peer(&server.url())).await.unwrap_or_else(|failure| panic!("{failure}"));
+    let got = get(&mut client(&server.url())).await.unwrap_or_else(|failure| panic!("{failure}"));
 
     assert!(got == text, "{} of {} bytes", got.len(), text.len());
 }
@@ -173,7 +179,7 @@ async fn other_tasks_run_while_a_large_response_arrives() {
         }
     });
 
-    get(&mut peer(&server.url())).await.expect_err("too large");
+    get(&mut client(&server.url())).await.expect_err("too large");
     assert!(counting.is_finished(), "the response held the thread");
 }
 
@@ -183,7 +189,7 @@ async fn redirects_are_not_followed() {
     let location: &'static str = format!("location: {}\r\n", elsewhere.url()).leak();
     for status in [301, 302, 307, 308] {
         let server = Server::plain(Answer::Full(status, location, Vec::new()));
-        let failure = get(&mut peer(&server.url())).await.expect_err("a redirect");
+        let failure = get(&mut client(&server.url())).await.expect_err("a redirect");
 
         assert!(failure.detail.contains("does not follow redirects"), "{failure}");
     }
@@ -198,9 +204,9 @@ async fn the_token_is_sent_only_after_a_refusal_and_read_again() {
     std::fs::write(&file, "first\n").expect("written");
 
     let server = Server::tls(Answer::Token("first"));
-    let mut peer = reach(Some(&file)).peer(server.url().parse().expect("a URL"));
+    let mut client = reach(Some(&file)).client(url(&server.url()));
 
-    assert_eq!(get(&mut peer).await.as_deref(), Ok(METRICS));
+    assert_eq!(get(&mut client).await.as_deref(), Ok(METRICS));
 
     let with_token: Vec<bool> =
         server.requests().iter().map(|head| head.contains("authorization")).collect();
@@ -210,17 +216,17 @@ async fn the_token_is_sent_only_after_a_refusal_and_read_again() {
     std::fs::write(&file, "second").expect("written");
     server.answer(Answer::Token("second"));
 
-    assert_eq!(get(&mut peer).await.as_deref(), Ok(METRICS), "the token has rotated");
+    assert_eq!(get(&mut client).await.as_deref(), Ok(METRICS), "the token has rotated");
     assert_eq!(server.requests().len(), 3, "it asked once");
 
     server.answer(Answer::Token("third"));
-    let failure = get(&mut peer).await.expect_err("refused");
+    let failure = get(&mut client).await.expect_err("refused");
 
     assert_eq!(failure.cause, Cause::Unauthorized);
     assert!(failure.detail.contains("does not accept the token"), "{failure}");
 
     server.answer(Answer::text(METRICS));
-    assert_eq!(get(&mut peer).await.as_deref(), Ok(METRICS));
+    assert_eq!(get(&mut client).await.as_deref(), Ok(METRICS));
     assert!(
         !server.requests().last().expect("a request").contains("authorization"),
         "after a failure, it asks again"
@@ -234,9 +240,9 @@ async fn an_open_endpoint_never_gets_the_token() {
     std::fs::write(&file, "S3CRET").expect("written");
 
     let server = Server::tls(Answer::text(METRICS));
-    let mut peer = reach(Some(&file)).peer(server.url().parse().expect("a URL"));
+    let mut client = reach(Some(&file)).client(url(&server.url()));
 
-    assert_eq!(get(&mut peer).await.as_deref(), Ok(METRICS));
+    assert_eq!(get(&mut client).await.as_deref(), Ok(METRICS));
     assert!(server.requests().iter().all(|head| !head.contains("authorization")));
 }
 
@@ -247,9 +253,8 @@ async fn a_refusal_of_the_token_names_the_missing_rule() {
     std::fs::write(&file, "S3CRET").expect("written");
 
     let server = Server::tls(Answer::status(403));
-    let failure = get(&mut reach(Some(&file)).peer(server.url().parse().expect("a URL")))
-        .await
-        .expect_err("refused");
+    let failure =
+        get(&mut reach(Some(&file)).client(url(&server.url()))).await.expect_err("refused");
 
     assert_eq!((failure.cause, failure.status), (Cause::Forbidden, Some(403)));
 
@@ -270,9 +275,8 @@ async fn the_token_never_travels_without_tls_or_elsewhere() {
 
     for status in [401, 403] {
         let server = Server::plain(Answer::status(status));
-        let failure = get(&mut reach(Some(&file)).peer(server.url().parse().expect("a URL")))
-            .await
-            .expect_err("refused");
+        let failure =
+            get(&mut reach(Some(&file)).client(url(&server.url()))).await.expect_err("refused");
 
         assert!(failure.detail.contains("only over TLS, only to its own Pod"), "{failure}");
         assert!(server.requests().len() == 1 && !server.requests()[0].contains("authorization"));
@@ -296,14 +300,12 @@ async fn the_token_never_travels_without_tls_or_elsewhere() {
         ("https://127.0.0.1.example.com/metrics", false),
         ("https://operator.ns.svc:8443/metrics", false),
     ] {
-        let peer = reach.peer(url.parse().expect("a URL"));
-        assert_eq!(peer.may_get_token(), may, "{url}");
+        let client = reach.client(self::url(url));
+        assert_eq!(client.may_get_token(), may, "{url}");
     }
 
     let without = Reach { token: None, ..reach };
-    assert!(
-        !without.peer("https://127.0.0.1:8443/metrics".parse().expect("a URL")).may_get_token()
-    );
+    assert!(!without.client(url("https://127.0.0.1:8443/metrics")).may_get_token());
 }
 
 #[tokio::test]
@@ -317,9 +319,8 @@ async fn an_unusable_token_is_a_failure_that_does_not_quote_it() {
             std::fs::write(&file, content).expect("written");
         }
 
-        let failure = get(&mut reach(Some(&file)).peer(server.url().parse().expect("a URL")))
-            .await
-            .expect_err("no token");
+        let failure =
+            get(&mut reach(Some(&file)).client(url(&server.url()))).await.expect_err("no token");
 
         assert!(
             failure.cause == Cause::Unauthorized && !failure.detail.contains("S3CRET"),
@@ -334,7 +335,7 @@ async fn an_unusable_token_is_a_failure_that_does_not_quote_it() {
 async fn a_stranger_needs_a_certificate_that_the_system_trusts() {
     let server = Server::tls(Answer::text(METRICS));
     let url = server.url().replace("127.0.0.1", "localhost");
-    let failure = get(&mut peer(&url)).await.expect_err("a name that any resolver could answer");
+    let failure = get(&mut client(&url)).await.expect_err("a name that any resolver could answer");
 
     assert_eq!(failure.cause, Cause::Tls, "{failure}");
 }
@@ -362,9 +363,9 @@ async fn closes(url: &str, begin: &'static [u8], again: &'static [u8]) -> Failur
         tokio::select! { () = writing => {}, () = reading => {} }
     });
 
-    let mut peer = peer(&url.replace("ADDRESS", &address.to_string()));
+    let mut client = client(&url.replace("ADDRESS", &address.to_string()));
     let began = Instant::now();
-    let failure = get(&mut peer).await.expect_err("no metrics");
+    let failure = get(&mut client).await.expect_err("no metrics");
 
     assert!(began.elapsed() < Duration::from_secs(5), "{failure}");
 
@@ -422,9 +423,8 @@ async fn a_failed_request_leaves_no_connection() {
 #[tokio::test]
 async fn a_token_that_is_not_mounted_is_named_with_a_way_out() {
     let server = Server::tls(Answer::status(401));
-    let mut peer =
-        reach(Some(Path::new("/no/such/token"))).peer(server.url().parse().expect("a URL"));
-    let failure = get(&mut peer).await.expect_err("no token");
+    let mut client = reach(Some(Path::new("/no/such/token"))).client(url(&server.url()));
+    let failure = get(&mut client).await.expect_err("no token");
 
     assert_eq!(failure.cause, Cause::Unauthorized);
 
@@ -432,8 +432,8 @@ async fn a_token_that_is_not_mounted_is_named_with_a_way_out() {
         assert!(failure.detail.contains(expected), "{failure}");
     }
 
-    let mut peer = reach(None).peer(server.url().parse().expect("a URL"));
-    let failure = get(&mut peer).await.expect_err("no token");
+    let mut client = reach(None).client(url(&server.url()));
+    let failure = get(&mut client).await.expect_err("no token");
 
     assert!(failure.detail.contains("network of its node"), "{failure}");
 }

@@ -2,26 +2,26 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::server::{Answer, METRICS, Server};
-use crate::sources::operator::scrape::candidates::Candidate;
+use crate::sources::operator::scrape::candidates::PortCandidate;
 use crate::sources::operator::scrape::content::Content;
 use crate::sources::operator::scrape::fetch::Reach;
-use crate::sources::operator::scrape::search::{Found, search};
+use crate::sources::operator::scrape::search::{SearchResult, search};
 
 const PROCESS: &str = "# TYPE process_open_fds gauge\nprocess_open_fds 9\n";
 const MESH: &str = "# TYPE envoy_server_uptime gauge\nenvoy_server_uptime 9\nprocess_open_fds 9\n";
 
-fn at(address: SocketAddr) -> Candidate {
-    Candidate { addresses: vec![address.ip()], port: address.port(), tls_first: false }
+fn at(address: SocketAddr) -> PortCandidate {
+    PortCandidate { addresses: vec![address.ip()], port: address.port(), tls_first: false }
 }
 
 /// Searches among servers, and describes the result.
 async fn find(servers: &[&Server], token: Option<&Path>) -> String {
-    let candidates: Vec<Candidate> = servers.iter().map(|server| at(server.address)).collect();
+    let candidates: Vec<PortCandidate> = servers.iter().map(|server| at(server.address)).collect();
     let reach = Reach { token: token.map(Path::to_owned), ..Reach::default() };
     match search(&candidates, &reach).await {
-        Found::Metrics(peer, content) => format!("{content:?} {}", peer.shown()),
-        Found::Refusal(peer) => format!("refusal {}", peer.shown()),
-        Found::Nothing(tried) => tried.join(", "),
+        SearchResult::Metrics(client, content) => format!("{content:?} {}", client.shown()),
+        SearchResult::Refusal(client) => format!("refusal {}", client.shown()),
+        SearchResult::Nothing(tried) => tried.join(", "),
     }
 }
 
@@ -68,11 +68,11 @@ async fn tls_is_found_behind_a_port_of_any_name() {
     assert_eq!(find(&[&server], None).await, format!("ControlLoop {}", server.url()));
 
     let plain = Server::plain(Answer::text(METRICS));
-    let candidate = Candidate { tls_first: true, ..at(plain.address) };
+    let candidate = PortCandidate { tls_first: true, ..at(plain.address) };
     let found = search(&[candidate], &Reach::default()).await;
 
     assert!(
-        matches!(found, Found::Metrics(peer, Content::ControlLoop) if peer.shown() == plain.url())
+        matches!(found, SearchResult::Metrics(client, Content::ControlLoop) if client.shown() == plain.url())
     );
 }
 
@@ -138,10 +138,10 @@ async fn an_address_that_the_host_lacks_does_not_end_the_search() {
     // As ::1 on a host without IPv6: the kernel refuses to connect, and nobody was asked.
     let lacking = "255.255.255.255".parse().expect("an address");
     let candidate =
-        Candidate { addresses: vec![lacking, operator.address.ip()], ..at(operator.address) };
+        PortCandidate { addresses: vec![lacking, operator.address.ip()], ..at(operator.address) };
     let found = search(&[candidate], &Reach::default()).await;
 
     assert!(
-        matches!(found, Found::Metrics(peer, Content::ControlLoop) if peer.shown() == operator.url())
+        matches!(found, SearchResult::Metrics(client, Content::ControlLoop) if client.shown() == operator.url())
     );
 }
