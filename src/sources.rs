@@ -22,4 +22,4 @@ pub(crate) mod offline; // dumps
 pub(crate) mod supervisor; // starts, restarts and stops the tasks
 
 #[cfg(test)]
-pub(crate) mod fake;
+pub(crate) mod testing;

@@ -158,10 +158,12 @@ async fn observe(
 
 #[cfg(test)]
 mod tests {
+    use loopwatch_testbed::standin::{WIDGET, World};
+
     use super::*;
     use crate::recording::Recording;
     use crate::sources::decoding::HashKey;
-    use crate::sources::fake::world::{WIDGET, World};
+    use crate::sources::testing::InProcess as _;
 
     #[tokio::test]
     async fn a_recording_whose_sources_panic_is_complete_but_not_a_success() {

@@ -6,6 +6,7 @@ use loopwatch_model::time::{Span, Timestamp};
 use loopwatch_model::trace::{
     Measured, StepKind, TraceCause, TraceKey, TraceLink, TracePart, TraceStep,
 };
+use loopwatch_testbed::tls;
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
@@ -15,7 +16,6 @@ use prost::Message as _;
 
 use super::*;
 use crate::export::notify::receiver::{Receiver, Reply, eventually, standing_still};
-use crate::sources::fake::tls;
 use crate::telemetry::captured::Captured;
 
 /// Times for a test.

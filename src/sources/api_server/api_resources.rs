@@ -398,8 +398,10 @@ fn supports(verbs: &[String], needed: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use loopwatch_testbed::standin::{Reply, Script};
+
     use super::*;
-    use crate::sources::fake::{Reply, Script};
+    use crate::sources::testing::InProcess as _;
 
     async fn kinds(documents: &[&str]) -> Vec<String> {
         let replies =

@@ -319,8 +319,10 @@ fn without_credentials(url: &http::Uri) -> String {
 
 #[cfg(test)]
 mod tests {
+    use loopwatch_testbed::standin::{Reply, Script};
+
     use super::*;
-    use crate::sources::fake::{Reply, Script};
+    use crate::sources::testing::InProcess as _;
 
     /// Connects with a kubeconfig that holds these fields of the user.
     async fn connect(user: &str) -> Result<Cluster, ConnectError> {

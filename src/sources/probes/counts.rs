@@ -94,8 +94,10 @@ async fn count_at(cluster: &Cluster, path: &str) -> Result<(u64, String), Failur
 
 #[cfg(test)]
 mod tests {
+    use loopwatch_testbed::standin::{Reply, Script};
+
     use super::*;
-    use crate::sources::fake::{Reply, Script};
+    use crate::sources::testing::InProcess as _;
 
     #[tokio::test]
     async fn an_empty_list_counts_as_empty_and_no_list_is_an_error() {

@@ -4,20 +4,19 @@ use std::time::Duration;
 use loopwatch_model::observation::{
     Answer, ObjectAddress, Observation, Probe, ProfileKind, SourceId, WatchId,
 };
+use loopwatch_testbed::standin::{
+    CONFIG_MAP, EVENT, GADGET, INGRESS, LEASE, NAMESPACE, THING, WIDGET, World, definition, object,
+};
 use tokio::time::sleep;
 
 use super::Supervisor;
 use super::options::{LeaseSelection, SourceOptions};
 use crate::sources::api_server::Selection;
 use crate::sources::decoding::HashKey;
-use crate::sources::fake::VirtualClock;
-use crate::sources::fake::say;
-use crate::sources::fake::world::{
-    CONFIG_MAP, EVENT, GADGET, INGRESS, LEASE, NAMESPACE, THING, WIDGET, World, definition, object,
-};
 use crate::sources::feed::{Feed, Observations};
 use crate::sources::operator::ScrapeTarget;
 use crate::sources::supervisor::Handle;
+use crate::sources::testing::{InProcess as _, VirtualClock, say};
 
 mod events;
 mod kinds;

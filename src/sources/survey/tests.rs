@@ -1,3 +1,4 @@
+use loopwatch_testbed::standin::{CONFIG_MAP, POD, Reply, Script, THING, WIDGET, World};
 use serde_json::{Value, json};
 
 use super::closeup::CloseUp;
@@ -10,8 +11,7 @@ use super::kind_names::{KindNameError, kind_name, kind_named};
 use super::listing;
 use crate::sources::api_server::{ApiKind, ApiResources, OperatorName};
 use crate::sources::decoding::HashKey;
-use crate::sources::fake::world::{CONFIG_MAP, POD, THING, WIDGET, World};
-use crate::sources::fake::{Reply, Script};
+use crate::sources::testing::InProcess as _;
 
 fn kind(group: &str, kind: &str, resource: &str, short: &[&str]) -> ApiKind {
     ApiKind {

@@ -3,10 +3,10 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
+use loopwatch_testbed::tls::{AUTHORITY, CERTIFICATE, server_config};
 use rustls::{ServerConnection, StreamOwned};
 
 use super::*;
-use crate::sources::fake::tls::{AUTHORITY, CERTIFICATE, server_config};
 
 /// Starts a receiver that accepts everything; returns its URL.
 fn start() -> String {

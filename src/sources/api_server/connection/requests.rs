@@ -224,10 +224,11 @@ fn decode<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use loopwatch_testbed::standin::{Piece, Reply, Script};
     use tokio::time::Instant;
 
     use super::*;
-    use crate::sources::fake::{Piece, Reply, Script};
+    use crate::sources::testing::InProcess as _;
 
     #[tokio::test(start_paused = true)]
     async fn a_document_that_trickles_in_is_given_up() {

@@ -209,8 +209,10 @@ async fn namespaces(cluster: &Cluster) -> Result<(BTreeSet<String>, u64), Failur
 
 #[cfg(test)]
 mod tests {
+    use loopwatch_testbed::standin::{NAMESPACE, World};
+
     use super::*;
-    use crate::sources::fake::world::{NAMESPACE, World};
+    use crate::sources::testing::InProcess as _;
 
     #[tokio::test(start_paused = true)]
     async fn after_a_failure_the_next_round_continues_after_the_batch_that_failed() {

@@ -182,8 +182,10 @@ fn path<R: k8s_openapi::Resource>() -> String {
 
 #[cfg(test)]
 mod tests {
+    use loopwatch_testbed::standin::{Reply, Script};
+
     use super::*;
-    use crate::sources::fake::{Reply, Script};
+    use crate::sources::testing::InProcess as _;
 
     #[tokio::test]
     async fn rules_are_read_from_any_authorizer() {

@@ -225,8 +225,10 @@ impl Question {
 
 #[cfg(test)]
 mod tests {
+    use loopwatch_testbed::standin::{CONFIG_MAP, GADGET, WIDGET, World};
+
     use super::*;
-    use crate::sources::fake::world::{CONFIG_MAP, GADGET, WIDGET, World};
+    use crate::sources::testing::InProcess as _;
 
     fn list(group: &str, resource: &str) -> Permission {
         Permission {

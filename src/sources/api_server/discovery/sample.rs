@@ -93,8 +93,10 @@ async fn read(
 
 #[cfg(test)]
 mod tests {
+    use loopwatch_testbed::standin::{Reply, Script};
+
     use super::*;
-    use crate::sources::fake::{Reply, Script};
+    use crate::sources::testing::InProcess as _;
 
     async fn request(replies: Vec<Reply>, token: &str) -> (Result<Sample, Failure>, Vec<String>) {
         let script = Script::new(replies);

@@ -3,13 +3,14 @@ use std::time::Duration;
 
 use loopwatch_model::observation::{Cause, Observation, WatchId};
 use loopwatch_model::time::Timestamp;
+use loopwatch_testbed::standin::{Piece, Reply, Script};
 
 use super::{SharedWatchState, WatchTarget, Watcher};
 use crate::sources::api_server::initial_sync::{InitialSync, Progress};
 use crate::sources::api_server::sinks::ObjectSink;
 use crate::sources::decoding::HashKey;
-use crate::sources::fake::{Piece, Reply, Script, VirtualClock, say};
 use crate::sources::feed::Feed;
+use crate::sources::testing::{InProcess as _, VirtualClock, say};
 
 mod lists;
 

@@ -11,7 +11,7 @@ use super::frames::{Frame, ItemSplitter, LineSplitter};
 use crate::net::Failure;
 use crate::sources::api_server::sinks::ObjectSink;
 use crate::sources::decoding::{HashKey, ListMetadata};
-use crate::sources::fake::say;
+use crate::sources::testing::say;
 
 const LIMIT: usize = 1 << 20;
 

@@ -261,7 +261,7 @@ async fn each_sample_is_sent_and_a_status_only_when_it_changes() {
     fake.process(7, "manager", 0, 20_000, OPERATOR);
 
     let clues = watch::Sender::<OperatorClue>::default();
-    let (feed, mut observations) = Feed::new(100, crate::sources::fake::VirtualClock::server());
+    let (feed, mut observations) = Feed::new(100, crate::sources::testing::VirtualClock::server());
     let task = tokio::spawn(follow_process(Some(fake.reader(&clues)), feed));
     tokio::time::sleep(Duration::from_secs(35)).await;
     fake.end(7);
@@ -289,7 +289,7 @@ async fn each_sample_is_sent_and_a_status_only_when_it_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reading_that_takes_long_is_a_failure_until_it_ends() {
-    let (feed, mut observations) = Feed::new(100, crate::sources::fake::VirtualClock::server());
+    let (feed, mut observations) = Feed::new(100, crate::sources::testing::VirtualClock::server());
     let (mut said, late) = (Some(Status::Works), tokio::spawn(tokio::time::sleep(WITHIN * 2)));
 
     assert_eq!(within(late, &mut said, &feed).await, Ok(()));
@@ -311,7 +311,7 @@ async fn a_reading_that_takes_long_is_a_failure_until_it_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn outside_of_a_pod_the_source_is_off_and_names_the_flag() {
-    let (feed, mut observations) = Feed::new(100, crate::sources::fake::VirtualClock::server());
+    let (feed, mut observations) = Feed::new(100, crate::sources::testing::VirtualClock::server());
     follow_process(None, feed).await;
 
     let (_, observation) = observations.try_recv().expect("an observation");

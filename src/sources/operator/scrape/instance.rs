@@ -368,10 +368,10 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::sources::fake::VirtualClock;
     use crate::sources::feed::Feed;
     use crate::sources::operator::pods::TargetPort;
     use crate::sources::operator::scrape::Hints;
+    use crate::sources::testing::VirtualClock;
 
     /// An instance in a Pod that the API server describes like this.
     fn instance(ip: &str) -> Instance {

@@ -1,6 +1,10 @@
 use std::sync::Arc;
 
 use loopwatch_model::observation::{Answer, ObjectAddress, Observation, Probe};
+use loopwatch_testbed::standin::{
+    CONFIG_MAP, NAMESPACE, POD, REPLICA_SET, Reply, Script, ServedKind, WIDGET, World, answer,
+    client, object,
+};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, sleep};
@@ -9,14 +13,11 @@ use super::kinds::NotFound;
 use super::{ChildKinds, ObjectLookups, REFUSED_FOR, answer_lookups};
 use crate::sources::api_server::SecretAccess;
 use crate::sources::decoding::HashKey;
-use crate::sources::fake::world::{
-    CONFIG_MAP, FakeKind, NAMESPACE, POD, REPLICA_SET, WIDGET, World, object,
-};
-use crate::sources::fake::{Reply, Script, VirtualClock, answer, cluster};
 use crate::sources::feed::Feed;
+use crate::sources::testing::{InProcess as _, VirtualClock, cluster};
 
-const SECRET: FakeKind = ("", "v1", "Secret", "secrets", true, false);
-const OTHER_WIDGET: FakeKind = ("other.io", "v1", "Widget", "widgets", true, true);
+const SECRET: ServedKind = ("", "v1", "Secret", "secrets", true, false);
+const OTHER_WIDGET: ServedKind = ("other.io", "v1", "Widget", "widgets", true, true);
 const MINUTE: std::time::Duration = std::time::Duration::from_secs(60);
 
 fn address(group: &str, kind: &str, namespace: &str, name: &str) -> ObjectAddress {
@@ -424,7 +425,7 @@ fn counted(
 ) -> (crate::sources::api_server::Cluster, Arc<std::sync::Mutex<Vec<String>>>) {
     let paths = Arc::new(std::sync::Mutex::new(Vec::new()));
     let asked = Arc::clone(&paths);
-    let cluster = cluster(move |request: http::Request<kube::client::Body>| {
+    let client = client(move |request: http::Request<kube::client::Body>| {
         let path = request.uri().path().to_owned();
         asked.lock().expect("not poisoned").push(path.clone());
         async move {
@@ -433,7 +434,7 @@ fn counted(
         }
     });
 
-    (cluster, paths)
+    (cluster(client), paths)
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,8 @@
 //! Kubernetes Events: what the supervisor watches, and what it says about the source.
 
+use loopwatch_testbed::standin::{NEW_EVENT, ServedKind};
+
 use super::*;
-use crate::sources::fake::world::{FakeKind, NEW_EVENT};
 
 fn widgets() -> World {
     World::new(&[WIDGET, NEW_EVENT, EVENT])
@@ -113,7 +114,7 @@ async fn a_permission_in_one_of_two_namespaces_restricts_the_source() {
 
 #[tokio::test(start_paused = true)]
 async fn the_number_of_watches_is_bounded_and_those_of_objects_come_first() {
-    let kinds: Vec<FakeKind> = (0..30)
+    let kinds: Vec<ServedKind> = (0..30)
         .map(|number| {
             let resource: &'static str = Box::leak(format!("kind{number:03}s").into_boxed_str());
             let kind: &'static str = Box::leak(format!("Kind{number:03}").into_boxed_str());

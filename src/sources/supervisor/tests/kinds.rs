@@ -2,14 +2,15 @@
 //! and rare reviews.
 
 use loopwatch_model::observation::{LeftOut, Observation, Role, WatchedKind};
+use loopwatch_testbed::standin::{
+    CONFIG_MAP, GADGET, LEASE, NAMESPACE, POD, REPLICA_SET, ServedKind, THING, WIDGET, World,
+    object,
+};
 use serde_json::{Value, json};
 
 use super::Run;
 use crate::sources::api_server::{ChildSelection, SecretAccess};
-use crate::sources::fake::say;
-use crate::sources::fake::world::{
-    CONFIG_MAP, FakeKind, GADGET, LEASE, NAMESPACE, POD, REPLICA_SET, THING, WIDGET, World, object,
-};
+use crate::sources::testing::say;
 
 /// The kinds that were reported last.
 fn last_kinds(seen: &[Observation]) -> Vec<WatchedKind> {
@@ -342,7 +343,7 @@ async fn permissions_that_no_rule_lists_are_found_by_access_reviews() {
     assert_eq!(run.kinds_within(1).await.as_deref(), Some("kinds [widgets.example.io@v1]"));
 }
 
-fn wildcard(kinds: &[FakeKind]) -> World {
+fn wildcard(kinds: &[ServedKind]) -> World {
     World::new(kinds).allow("", &["*"], "*", &["*"])
 }
 
@@ -415,7 +416,7 @@ async fn a_common_manager_name_is_no_trace_but_the_domain_of_the_lease_is() {
 
 #[tokio::test(start_paused = true)]
 async fn an_account_with_all_permissions_opens_no_more_watches_than_it_may() {
-    let kinds: Vec<FakeKind> = (0..100)
+    let kinds: Vec<ServedKind> = (0..100)
         .map(|number| {
             let resource: &'static str = Box::leak(format!("kind{number:03}s").into_boxed_str());
             ("example.io", "v1", "Kind", resource, true, number % 2 == 0)

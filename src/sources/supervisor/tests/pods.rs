@@ -1,17 +1,17 @@
 //! Tests of the operator's Pods: who the operator is, and when their task runs.
 
 use loopwatch_model::observation::{Observation, SourceId};
+use loopwatch_testbed::standin::{POD, World};
 use serde_json::json;
 
 use super::{Run, widget_operator};
 use crate::sources::api_server::Selection;
 use crate::sources::api_server::{OperatorIdentity, OperatorName};
 use crate::sources::decoding::HashKey;
-use crate::sources::fake::VirtualClock;
-use crate::sources::fake::world::{POD, World};
 use crate::sources::feed::Feed;
 use crate::sources::supervisor::Supervisor;
 use crate::sources::supervisor::options::{LeaseSelection, SourceOptions};
+use crate::sources::testing::{InProcess as _, VirtualClock};
 use crate::system::own_pod::OwnPod;
 
 fn own() -> OperatorIdentity {

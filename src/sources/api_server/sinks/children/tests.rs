@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::sources::decoding::HashKey;
-use crate::sources::fake::say;
+use crate::sources::testing::say;
 
 /// The metadata of an object in one namespace.
 fn meta(name: &str, more: Value) -> Value {

@@ -75,10 +75,11 @@ async fn list(
 
 #[cfg(test)]
 mod tests {
+    use loopwatch_testbed::standin::{Reply, Script};
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::sources::fake::{Reply, Script};
+    use crate::sources::testing::InProcess as _;
 
     fn web() -> ObjectAddress {
         let [group, kind, namespace, name] =

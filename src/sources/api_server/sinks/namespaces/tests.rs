@@ -1,11 +1,12 @@
 use std::time::Duration;
 
+use loopwatch_testbed::standin::{Reply, Script};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::sources::fake::{Reply, Script, VirtualClock};
 use crate::sources::feed::{Feed, Observations};
+use crate::sources::testing::{InProcess as _, VirtualClock};
 
 fn namespace(name: &str, ignore: &str) -> Vec<u8> {
     let annotations = match ignore {
@@ -235,8 +236,10 @@ async fn a_namespace_that_cannot_be_read_is_read_again_later_and_rarely_if_forbi
 async fn a_namespace_that_is_gone_does_not_come_back() {
     // The response arrives after the deletion.
     let script = Script::new([Reply::Streamed(vec![
-        crate::sources::fake::Piece::Pause(Duration::from_secs(10)),
-        crate::sources::fake::Piece::Text(r#"{"status":{"conditions":[{"type":"A"}]}}"#.to_owned()),
+        loopwatch_testbed::standin::Piece::Pause(Duration::from_secs(10)),
+        loopwatch_testbed::standin::Piece::Text(
+            r#"{"status":{"conditions":[{"type":"A"}]}}"#.to_owned(),
+        ),
     ])]);
     let mut lab = Lab::new([]);
     let terminating = Terminating::default();

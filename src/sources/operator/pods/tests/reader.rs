@@ -1,12 +1,12 @@
 use std::time::Duration;
 
+use loopwatch_testbed::standin::{DEPLOYMENT, POD, World};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::*;
-use crate::sources::fake::VirtualClock;
-use crate::sources::fake::world::{DEPLOYMENT, POD, World};
 use crate::sources::feed::Observations;
+use crate::sources::testing::{InProcess as _, VirtualClock};
 
 /// A running reader.
 struct Run {

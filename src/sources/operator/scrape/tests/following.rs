@@ -9,11 +9,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{advance, pause, resume, timeout};
 
 use super::server::{Answer, METRICS, Server};
-use crate::sources::fake::VirtualClock;
 use crate::sources::feed::{Feed, Observations};
 use crate::sources::operator::pods::{TargetPod, TargetPort};
 use crate::sources::operator::scrape::options::{ScrapeFlag, ScrapeOptions, ScrapeTarget};
 use crate::sources::operator::scrape::{Hints, Scraper};
+use crate::sources::testing::VirtualClock;
 use crate::system::own_pod::OwnPod;
 
 /// A running scraper.

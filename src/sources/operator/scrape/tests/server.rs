@@ -10,7 +10,7 @@ use std::time::Duration;
 use loopwatch_testbed::wait::pause;
 use rustls::{ServerConnection, StreamOwned};
 
-use crate::sources::fake::tls::server_config;
+use loopwatch_testbed::tls::server_config;
 
 /// How the server answers.
 #[derive(Clone, Debug)]

@@ -8,14 +8,14 @@ use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// A certificate authority for tests, valid until 2120.
-pub(crate) const AUTHORITY: &str = "\
+pub const AUTHORITY: &str = "\
     MIIBPTCB46ADAgECAgEBMAoGCCqGSM49BAMCMA0xCzAJBgNVBAMMAmNhMCAXDTIwMDEwMTAwMDAwMFoYDzIxMjAwMTAxMDAwMDAw\
     WjANMQswCQYDVQQDDAJjYTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABO7tg1pCc3F6tfTVLwML2unQ8GXcSLNUyPdCaQf/yZbH\
     iRjXweF0GvrF23yZwc29bq0duK7SIpHJAXNpQ79dHRqjMjAwMA8GA1UdEwEB/wQFMAMBAf8wHQYDVR0OBBYEFLqgAHtYd8asDDBW\
     +GXnsAlU3hk9MAoGCCqGSM49BAMCA0kAMEYCIQCI9oUaRjT5zA4j/1voPWBOwwEI+2i8ucicGGXYHBEFOwIhAPvVgpf6/UK/VaSn\
     DiEaOvsxSHqzguo8fY8WgbyM8kSk";
 /// Its certificate for 127.0.0.1.
-pub(crate) const CERTIFICATE: &str = "\
+pub const CERTIFICATE: &str = "\
     MIIBhDCCASqgAwIBAgIBAjAKBggqhkjOPQQDAjANMQswCQYDVQQDDAJjYTAgFw0yMDAxMDEwMDAwMDBaGA8yMTIwMDEwMTAwMDAw\
     MFowEzERMA8GA1UEAwwIcmVjZWl2ZXIwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAARxXRuuFBT2XXFX9L+GpJLrdDOPvWMtOhRF\
     nJg0svuLoaysRskCAcGfNxbjO7b9Q4/dwyrT+CNadjwtYY1o1hsMo3MwcTAPBgNVHREECDAGhwR/AAABMAkGA1UdEwQCMAAwEwYD\
@@ -32,7 +32,7 @@ fn der(text: &str) -> Vec<u8> {
 }
 
 /// The configuration of a server with that certificate.
-pub(crate) fn server_config() -> Arc<ServerConfig> {
+pub fn server_config() -> Arc<ServerConfig> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let key = PrivateKeyDer::try_from(der(KEY)).expect("a key");
     let certificates = vec![CertificateDer::from(der(CERTIFICATE))];

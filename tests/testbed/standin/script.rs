@@ -1,32 +1,27 @@
-//! An API server for tests, with scripted responses in virtual time.
+//! Scripted responses of an API server, in the virtual time of a test.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use futures::stream;
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody, combinators::UnsyncBoxBody};
 use kube::Client;
 use kube::client::Body;
-use loopwatch_model::observation::Observation;
-use loopwatch_model::time::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::feed::{Clock, ServerClock};
-use crate::sources::api_server::Cluster;
-
-pub(crate) mod tls;
-pub(crate) mod world;
-
-type Broken = Box<dyn std::error::Error + Send + Sync>;
-type FakeResponse = Response<UnsyncBoxBody<Bytes, Broken>>;
+/// A failed request or body.
+pub type Broken = Box<dyn std::error::Error + Send + Sync>;
+/// A response without a server.
+pub type InProcessResponse = Response<UnsyncBoxBody<Bytes, Broken>>;
 
 /// The response to one request.
-pub(crate) enum Reply {
+pub enum Reply {
     /// A status, headers and a body.
     Response(u16, Vec<(&'static str, String)>, String),
     /// 200, and a body that comes in pieces.
@@ -38,7 +33,7 @@ pub(crate) enum Reply {
 }
 
 /// A piece of a body.
-pub(crate) enum Piece {
+pub enum Piece {
     /// Text, and a line end.
     Line(String),
     /// Text as it is.
@@ -46,7 +41,7 @@ pub(crate) enum Piece {
     /// Nothing for this time.
     Pause(Duration),
     /// Nothing until this happens.
-    Until(futures::future::BoxFuture<'static, ()>),
+    Until(BoxFuture<'static, ()>),
     /// The connection is cut.
     Cut,
     /// Nothing more, on an open connection.
@@ -55,42 +50,39 @@ pub(crate) enum Piece {
 
 /// Answers requests in order. After the last reply, requests get no response.
 #[derive(Clone, Default)]
-pub(crate) struct Script {
+pub struct Script {
     replies: Arc<Mutex<VecDeque<Reply>>>,
     asked: Arc<Mutex<Vec<(Instant, String)>>>,
     ended: Arc<Notify>,
 }
 
-/// A clock that runs with the test's virtual time.
-pub(crate) struct VirtualClock(Instant);
-
-// === impl Script ===
-
 impl Script {
-    pub(crate) fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+    /// A script of these replies.
+    pub fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
         Self { replies: Arc::new(Mutex::new(replies.into_iter().collect())), ..Self::default() }
     }
 
-    pub(crate) fn cluster(&self) -> Cluster {
+    /// A client whose requests the script answers.
+    pub fn client(&self) -> Client {
         let script = self.clone();
-        cluster(move |request| {
+        client(move |request| {
             let reply = script.reply(&request);
             async move { answer(reply).await }
         })
     }
 
     /// Waits until a request arrives for which there is no reply left.
-    pub(crate) async fn ended(&self) {
+    pub async fn ended(&self) {
         self.ended.notified().await;
     }
 
     /// All requests, as `METHOD path?query`, without the parts that never differ.
-    pub(crate) fn asked(&self) -> Vec<String> {
+    pub fn asked(&self) -> Vec<String> {
         self.lock_asked().iter().map(|(_, request)| request.clone()).collect()
     }
 
     /// The time between each request and the previous one.
-    pub(crate) fn waits(&self) -> Vec<Duration> {
+    pub fn waits(&self) -> Vec<Duration> {
         self.lock_asked().windows(2).map(|pair| pair[1].0 - pair[0].0).collect()
     }
 
@@ -103,41 +95,22 @@ impl Script {
         })
     }
 
-    fn lock_asked(&self) -> std::sync::MutexGuard<'_, Vec<(Instant, String)>> {
+    fn lock_asked(&self) -> MutexGuard<'_, Vec<(Instant, String)>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-// === impl VirtualClock ===
-
-impl VirtualClock {
-    /// The clock of an API server that sends no dates.
-    pub(crate) fn server() -> ServerClock {
-        ServerClock::of(Arc::new(Self(Instant::now())))
-    }
-}
-
-impl Clock for VirtualClock {
-    fn wall(&self) -> Timestamp {
-        Timestamp(i64::try_from(self.0.elapsed().as_millis()).unwrap_or(i64::MAX))
-    }
-
-    fn steady(&self) -> Duration {
-        self.0.elapsed()
-    }
-}
-
-/// A cluster whose requests go to a function instead of an API server.
-pub(crate) fn cluster<F, A>(serve: F) -> Cluster
+/// A client whose requests go to a function instead of an API server.
+pub fn client<F, A>(serve: F) -> Client
 where
     F: FnMut(Request<Body>) -> A + Send + 'static,
-    A: Future<Output = Result<FakeResponse, Broken>> + Send + 'static,
+    A: Future<Output = Result<InProcessResponse, Broken>> + Send + 'static,
 {
-    Cluster::from_client(Client::new(tower::service_fn(serve), "op"), "https://fake")
+    Client::new(tower::service_fn(serve), "op")
 }
 
 /// Sends a reply.
-pub(crate) async fn answer(reply: Reply) -> Result<FakeResponse, Broken> {
+pub async fn answer(reply: Reply) -> Result<InProcessResponse, Broken> {
     let (status, headers, pieces) = match reply {
         Reply::Response(status, headers, body) => (status, headers, vec![Piece::Text(body)]),
         Reply::Streamed(pieces) => (200, vec![], pieces),
@@ -203,39 +176,4 @@ fn describe(request: &Request<Body>) -> String {
     }
 
     words.join(" ")
-}
-
-/// Describes an observation in a few words.
-pub(crate) fn say(observation: &Observation) -> String {
-    match observation {
-        Observation::KindsDiscovered(kinds) => {
-            let say = |kind: &loopwatch_model::observation::WatchedKind| {
-                let missing = if kind.missing.is_empty() {
-                    String::new()
-                } else {
-                    format!(" -{}", kind.missing.join("-"))
-                };
-
-                format!("{}@{}{missing}", kind.watch, kind.version)
-            };
-            format!("kinds [{}]", kinds.iter().map(say).collect::<Vec<_>>().join(", "))
-        }
-        Observation::ListBegan { epoch, .. } => format!("began {epoch}"),
-        Observation::Listed { object, .. } => {
-            format!("listed {}@{}", object.key.name, object.version)
-        }
-        Observation::ListEnded { epoch, version, .. } => format!("ended {epoch} at {version}"),
-        Observation::Applied { object, .. } => {
-            format!("applied {}@{}", object.key.name, object.version)
-        }
-        Observation::Deleted { key, version, .. } => format!("deleted {}@{version}", key.name),
-        Observation::Progressed { version, .. } => format!("progressed to {version}"),
-        Observation::SourceFailed { cause, .. } => format!("failed: {cause}"),
-        Observation::SourceRecovered { .. } => "works".to_owned(),
-        Observation::Skipped { cause, .. } => format!("skipped: {cause}"),
-        Observation::DefinitionSeen(view) => format!("definition {} {:?}", view.name, view.status),
-        Observation::DefinitionGone(name) => format!("no definition {name}"),
-        Observation::DefinitionsListed(names) => format!("definitions {}", names.join(", ")),
-        other => format!("{other:?}"),
-    }
 }

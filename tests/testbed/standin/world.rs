@@ -1,85 +1,100 @@
-//! A small cluster for tests: kinds, definitions, permissions and objects that a test changes
-//! during a watch.
+//! What a stand-in knows: kinds, definitions, permissions, and objects that a test changes during a
+//! watch.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::Request;
 use http_body_util::BodyExt as _;
+use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::{Piece, Reply, answer, cluster};
-use crate::sources::api_server::Cluster;
+use super::script::{Piece, Reply, answer, client};
 
 /// The cluster, shared between the test and its API server.
 #[derive(Clone, Default)]
-pub(crate) struct World {
+pub struct World {
     state: Arc<Mutex<WorldState>>,
     /// Notified to cut all streams.
     cut: Arc<Notify>,
 }
 
+/// What the cluster has, and what was asked of it.
 #[derive(Default)]
-pub(crate) struct WorldState {
-    /// `(group, version, kind, resource, namespaced, has status)`.
-    pub(crate) kinds: Vec<FakeKind>,
+pub struct WorldState {
+    /// The served kinds.
+    pub kinds: Vec<ServedKind>,
     /// Rules by namespace; those of the empty namespace apply everywhere.
-    pub(crate) rules: BTreeMap<String, Vec<Value>>,
-    pub(crate) incomplete: bool,
+    pub rules: BTreeMap<String, Vec<Value>>,
+    /// Whether reviews of rules say that they are incomplete.
+    pub incomplete: bool,
     /// Whether reviews of rules list none.
-    pub(crate) unlisted: bool,
+    pub unlisted: bool,
     /// Whether discovery is aggregated.
-    pub(crate) aggregated: bool,
+    pub aggregated: bool,
     /// Namespaces in a streamed list, as JSON.
-    pub(crate) annotated: Vec<Value>,
+    pub annotated: Vec<Value>,
     /// Names of namespaces.
-    pub(crate) namespaces: Vec<&'static str>,
+    pub namespaces: Vec<&'static str>,
     /// Custom resource definitions.
-    pub(crate) definitions: Vec<Value>,
+    pub definitions: Vec<Value>,
     /// All requests for objects, with their parameters.
-    pub(crate) requests: Vec<String>,
+    pub requests: Vec<String>,
     /// The last words of the paths of watches that asked for whole objects, not only for their
     /// metadata.
-    pub(crate) whole: Vec<String>,
+    pub whole: Vec<String>,
     /// All refused requests.
-    pub(crate) refused: Vec<String>,
+    pub refused: Vec<String>,
     /// All reviews: the last part of the path, and the namespace.
-    pub(crate) reviewed: Vec<String>,
+    pub reviewed: Vec<String>,
     /// Namespaces whose reviews fail.
-    pub(crate) unreviewable: Vec<&'static str>,
+    pub unreviewable: Vec<&'static str>,
     /// Resources that another authorizer than that of the rules denies.
-    pub(crate) denied: Vec<String>,
+    pub denied: Vec<String>,
     /// The objects of a resource. A resource without an entry has 42 objects, of which only one can
     /// be read.
-    pub(crate) objects: BTreeMap<&'static str, Vec<Value>>,
+    pub objects: BTreeMap<&'static str, Vec<Value>>,
     /// All lists, as path and query.
-    pub(crate) lists: Vec<String>,
+    pub lists: Vec<String>,
     /// Requests whose path ends with this word panic in the task that sends them.
-    pub(crate) poisoned: Option<String>,
+    pub poisoned: Option<String>,
 }
 
-pub(crate) type FakeKind = (&'static str, &'static str, &'static str, &'static str, bool, bool);
+/// Group, version, kind, resource, whether it is namespaced, and whether it has a status.
+pub type ServedKind = (&'static str, &'static str, &'static str, &'static str, bool, bool);
 
-pub(crate) const WIDGET: FakeKind = ("example.io", "v1", "Widget", "widgets", true, true);
-pub(crate) const GADGET: FakeKind = ("example.io", "v1", "Gadget", "gadgets", true, false);
-pub(crate) const THING: FakeKind = ("other.io", "v1", "Thing", "things", false, true);
-pub(crate) const CONFIG_MAP: FakeKind = ("", "v1", "ConfigMap", "configmaps", true, false);
-pub(crate) const POD: FakeKind = ("", "v1", "Pod", "pods", true, true);
-pub(crate) const REPLICA_SET: FakeKind = ("apps", "v1", "ReplicaSet", "replicasets", true, true);
-pub(crate) const DEPLOYMENT: FakeKind = ("apps", "v1", "Deployment", "deployments", true, true);
-pub(crate) const LEASE: FakeKind = ("coordination.k8s.io", "v1", "Lease", "leases", true, false);
-pub(crate) const EVENT: FakeKind = ("", "v1", "Event", "events", true, false);
-pub(crate) const NEW_EVENT: FakeKind = ("events.k8s.io", "v1", "Event", "events", true, false);
-pub(crate) const NAMESPACE: FakeKind = ("", "v1", "Namespace", "namespaces", false, true);
-pub(crate) const INGRESS: FakeKind =
-    ("networking.k8s.io", "v1", "Ingress", "ingresses", true, true);
+/// A primary kind with a status.
+pub const WIDGET: ServedKind = ("example.io", "v1", "Widget", "widgets", true, true);
+/// A kind without a status.
+pub const GADGET: ServedKind = ("example.io", "v1", "Gadget", "gadgets", true, false);
+/// A cluster-scoped kind.
+pub const THING: ServedKind = ("other.io", "v1", "Thing", "things", false, true);
+/// A ConfigMap.
+pub const CONFIG_MAP: ServedKind = ("", "v1", "ConfigMap", "configmaps", true, false);
+/// A Pod.
+pub const POD: ServedKind = ("", "v1", "Pod", "pods", true, true);
+/// A ReplicaSet.
+pub const REPLICA_SET: ServedKind = ("apps", "v1", "ReplicaSet", "replicasets", true, true);
+/// A Deployment.
+pub const DEPLOYMENT: ServedKind = ("apps", "v1", "Deployment", "deployments", true, true);
+/// A Lease.
+pub const LEASE: ServedKind = ("coordination.k8s.io", "v1", "Lease", "leases", true, false);
+/// An Event of the core group.
+pub const EVENT: ServedKind = ("", "v1", "Event", "events", true, false);
+/// An Event of its newer group.
+pub const NEW_EVENT: ServedKind = ("events.k8s.io", "v1", "Event", "events", true, false);
+/// A Namespace.
+pub const NAMESPACE: ServedKind = ("", "v1", "Namespace", "namespaces", false, true);
+/// An Ingress.
+pub const INGRESS: ServedKind = ("networking.k8s.io", "v1", "Ingress", "ingresses", true, true);
 
 const DEFINITIONS: &str = "customresourcedefinitions";
 
 /// The definition of a kind: with a status in its schema, and with or without the subresource.
-pub(crate) fn definition(kind: FakeKind, in_schema: bool) -> Value {
+pub fn definition(kind: ServedKind, in_schema: bool) -> Value {
     let (group, version, name, resource, _, subresource) = kind;
     let properties =
         if in_schema { json!({ "status": { "type": "object" } }) } else { json!({ "spec": {} }) };
@@ -94,11 +109,9 @@ pub(crate) fn definition(kind: FakeKind, in_schema: bool) -> Value {
     })
 }
 
-// === impl World ===
-
 impl World {
     /// A cluster that serves these kinds to an account without permissions.
-    pub(crate) fn new(kinds: &[FakeKind]) -> Self {
+    pub fn new(kinds: &[ServedKind]) -> Self {
         let world = Self::default();
         world.change(|state| {
             state.kinds = kinds.to_vec();
@@ -109,13 +122,7 @@ impl World {
     }
 
     /// Grants a permission, in one namespace or everywhere.
-    pub(crate) fn allow(
-        self,
-        namespace: &str,
-        verbs: &[&str],
-        group: &str,
-        resources: &[&str],
-    ) -> Self {
+    pub fn allow(self, namespace: &str, verbs: &[&str], group: &str, resources: &[&str]) -> Self {
         self.change(|state| {
             let rule = json!({ "verbs": verbs, "apiGroups": [group], "resources": resources });
             state.rules.entry(namespace.to_owned()).or_default().push(rule);
@@ -124,18 +131,20 @@ impl World {
         self
     }
 
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut WorldState) -> T) -> T {
+    /// Changes the cluster, or looks at it.
+    pub fn change<T>(&self, change: impl FnOnce(&mut WorldState) -> T) -> T {
         change(&mut self.lock())
     }
 
     /// Cuts all connections.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         self.cut.notify_waiters();
     }
 
-    pub(crate) fn cluster(&self) -> Cluster {
+    /// A client of the account.
+    pub fn client(&self) -> Client {
         let world = self.clone();
-        cluster(move |request| {
+        client(move |request| {
             let world = world.clone();
             async move { answer(world.serve(request).await).await }
         })
@@ -151,39 +160,37 @@ impl World {
             assert!(!poisoned || query.contains("limit=20"), "poisoned");
         });
 
-        if path.ends_with("reviews") {
-            let body =
-                request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-            let review: Value = serde_json::from_slice(&body).unwrap_or_default();
-            let namespace = review["spec"]["namespace"].as_str().unwrap_or_default();
+        let accept = request.headers().get("accept").and_then(|accept| accept.to_str().ok());
+        let accept = accept.unwrap_or_default().to_owned();
+        let body = request.into_body().collect().await;
+        let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+        let body = serde_json::from_slice(&body).unwrap_or_default();
 
-            if self.change(|state| state.unreviewable.contains(&namespace)) {
-                return Reply::Response(
-                    500,
-                    vec![],
-                    json!({ "kind": "Status", "code": 500 }).to_string(),
-                );
-            }
-
-            return respond(&self.change(|state| state.review(&path, &review["spec"])));
+        if let Some((status, document)) = self.document(&path, &body) {
+            return Reply::Response(status, vec![], document.to_string());
         }
 
-        let discovered = self.change(|state| state.discover(&path));
-        if let Some(document) = discovered {
-            return respond(&document);
-        }
-
-        let accept = request
-            .headers()
-            .get("accept")
-            .and_then(|accept| accept.to_str().ok())
-            .unwrap_or_default();
         if query.contains("watch=true") && !accept.contains("Partial") {
             let resource = path.rsplit('/').next().unwrap_or_default().to_owned();
             self.change(|state| state.whole.push(resource));
         }
 
         self.objects(&path, &query)
+    }
+
+    /// Reviews, and lists of kinds: everything except objects.
+    pub(super) fn document(&self, path: &str, body: &Value) -> Option<(u16, Value)> {
+        let mut state = self.lock();
+        if !path.ends_with("reviews") {
+            return state.discover(path).map(|document| (200, document));
+        }
+
+        let namespace = body["spec"]["namespace"].as_str().unwrap_or_default();
+        if state.unreviewable.contains(&namespace) {
+            return Some((500, json!({ "kind": "Status", "code": 500 })));
+        }
+
+        Some((200, state.review(path, &body["spec"])))
     }
 
     /// A list, or a watch that is open until it is cut.
@@ -208,7 +215,7 @@ impl World {
         let refusal = self.change(|state| {
             state.requests.push(format!("{verb} {resource} {query}"));
             let is_served =
-                |kind: &FakeKind| kind.0 == group && kind.1 == version && kind.3 == resource;
+                |kind: &ServedKind| kind.0 == group && kind.1 == version && kind.3 == resource;
             if ![DEFINITIONS, "namespaces"].contains(&resource)
                 && !state.kinds.iter().any(is_served)
             {
@@ -271,8 +278,6 @@ impl World {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-// === impl WorldState ===
 
 impl WorldState {
     fn allows(&self, namespace: &str, verb: &str, group: &str, resource: &str) -> bool {
@@ -342,8 +347,9 @@ impl WorldState {
         let mine = groups.into_iter().filter(|group| group.is_empty() == core);
 
         match path {
+            "/version" => Some(json!({ "gitVersion": "v1.99.0" })),
             "/api" | "/apis" if self.aggregated => {
-                let version = |(_, version, kind, resource, namespaced, status): &FakeKind| {
+                let version = |(_, version, kind, resource, namespaced, status): &ServedKind| {
                     let subresources =
                         if *status { json!([{ "subresource": "status" }]) } else { json!([]) };
                     let scope = if *namespaced { "Namespaced" } else { "Cluster" };
@@ -398,19 +404,27 @@ impl WorldState {
 
 /// The page of a list that a query asks for.
 fn page(objects: &[Value], query: &str) -> Value {
+    let (range, metadata) = page_of(objects.len(), query, 7);
+    json!({ "metadata": metadata, "items": objects[range] })
+}
+
+/// Which of so many objects are on the page of a list that a query asks for, and the metadata of
+/// that page.
+pub(super) fn page_of(objects: usize, query: &str, version: u64) -> (Range<usize>, Value) {
     let number = |name: &str| {
         query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
     };
-    let (limit, from) = (number("limit").unwrap_or(usize::MAX), number("continue").unwrap_or(0));
-    let items: Vec<&Value> = objects.iter().skip(from).take(limit).collect();
-    let rest = objects.len().saturating_sub(from + items.len());
-    let token = if rest > 0 { (from + items.len()).to_string() } else { String::new() };
+    let from = number("continue").unwrap_or(0).min(objects);
+    let end = from.saturating_add(number("limit").unwrap_or(usize::MAX)).min(objects);
+    let token = if end < objects { end.to_string() } else { String::new() };
+    let metadata = json!({ "resourceVersion": version.to_string(), "continue": token,
+        "remainingItemCount": objects - end });
 
-    json!({ "metadata": { "resourceVersion": "7", "continue": token, "remainingItemCount": rest }, "items": items })
+    (from..end, metadata)
 }
 
 /// An object in a namespace, which an object of a kind may own.
-pub(crate) fn object(namespace: &str, name: &str, owner: Option<FakeKind>) -> Value {
+pub fn object(namespace: &str, name: &str, owner: Option<ServedKind>) -> Value {
     let owners: Vec<Value> = owner
         .into_iter()
         .map(|(group, version, kind, ..)| {
