@@ -1,15 +1,15 @@
 //! The false alarms and the lead times of the trends, on a synthetic fleet. Run with `cargo bench
 //! --bench fleet`.
 //!
-//! The generator, in `model/tests/lab/fleet.rs`, decides how hard this is; the figures say nothing
+//! The generator, in `model/tests/model/lab/fleet.rs`, decides how hard this is; the figures say nothing
 //! about other fleets.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
-#[path = "../model/tests/lab/dice.rs"]
+#[path = "../model/tests/model/lab/dice.rs"]
 #[allow(unreachable_pub, reason = "tests share this file")]
 mod dice;
-#[path = "../model/tests/lab/fleet.rs"]
+#[path = "../model/tests/model/lab/fleet.rs"]
 #[allow(unreachable_pub, dead_code, reason = "tests share this file")]
 mod fleet;
 

@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch::export::traces::{Sampling, Target, TraceExporter, collector_url};
+use loopwatch::export::delivery::traces::{Sampling, Target, TraceExporter, collector_url};
 use loopwatch::telemetry::{SelfMetrics, SpanLabels};
 use loopwatch_model::model::{LeaderElection, Model};
 use loopwatch_model::observation::{

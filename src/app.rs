@@ -14,9 +14,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::config::{DEFAULT_PORT, Flags, ServeFlags};
-use crate::export::traces::TraceExporter;
-pub(crate) use crate::export::view::lock;
-use crate::export::{self, Exporter, http};
+use crate::export::delivery::traces::TraceExporter;
+use crate::export::server::{self, ExportOptions, Exporter};
 use crate::recording::Segments;
 use crate::sources::api_server::{Cluster, ConnectError};
 use crate::sources::decoding::HashKey;
@@ -38,6 +37,7 @@ pub(crate) use self::reload::{Configuration, Reload};
 use self::reload::{Effective, Reloader};
 pub(crate) use self::senders::Outlets;
 use self::senders::Senders;
+use crate::lock::lock;
 
 /// Capacity of the channel between sources and model, in observations: enough for a burst from a
 /// list. If it is full, the sources wait, and so does the API server.
@@ -259,10 +259,10 @@ pub(crate) fn channel(cluster: &Cluster) -> (Feed, Observations) {
 pub(crate) async fn serve(listen: SocketAddr, exporter: Arc<Exporter>, stop: CancellationToken) {
     let mut wait = RETRY.0;
     loop {
-        match http::bind(listen) {
+        match server::bind(listen) {
             Ok(listener) => {
                 info!(address = %listener.local_addr().unwrap_or(listen), "listening");
-                return http::serve(listener, exporter, stop.cancelled_owned()).await;
+                return server::serve(listener, exporter, stop.cancelled_owned()).await;
             }
             Err(error) => warn!(address = %listen, %error, retry_in = ?wait, "cannot listen"),
         }
@@ -280,7 +280,7 @@ pub(crate) async fn serve(listen: SocketAddr, exporter: Arc<Exporter>, stop: Can
 pub(crate) fn exporter(model: SharedModel, flags: &ServeFlags) -> Arc<Exporter> {
     let &ServeFlags { object_series, expose_ui, .. } = flags;
     let max_object_series = lock(&model).settings().limits.object_series;
-    let options = export::ExportOptions { object_series, max_object_series, expose_ui };
+    let options = ExportOptions { object_series, max_object_series, expose_ui };
     let metrics = SelfMetrics { links: flags.links().labels(), ..SelfMetrics::new() };
 
     Arc::new(Exporter::new(model, Arc::new(metrics), options))

@@ -26,10 +26,10 @@ pub(crate) use self::file::File;
 pub(crate) use self::findings::OrphanAllow;
 pub(crate) use self::profiles::ProfileFlags;
 pub(crate) use self::traces::TraceFlags;
-use crate::export::alertmanager::{AlertLabel, AlertmanagerOptions, alertmanager_url};
-use crate::export::links::{ExternalUrl, Links};
-use crate::export::notify::{Webhook, webhook_url};
-use crate::export::prometheus::ObjectSeries;
+use crate::export::delivery::alertmanager::{AlertLabel, AlertmanagerOptions, alertmanager_url};
+use crate::export::delivery::notify::{Webhook, webhook_url};
+use crate::export::metrics::ObjectSeries;
+use crate::export::view::{ExternalUrl, Links};
 use crate::net::HttpUrl;
 use crate::sources::api_server::{
     Access, ChildSelection, DEFAULT_MAX_WATCHES, DiscoveryOptions, KindSelector, OperatorName,
@@ -265,8 +265,6 @@ pub(crate) fn with_file(command: Command, file: &File) -> Command {
     })
 }
 
-// === impl Flags ===
-
 impl Flags {
     /// Applies these flags to `settings`.
     pub(crate) fn apply(&self, settings: &mut Settings) {
@@ -274,8 +272,6 @@ impl Flags {
         self.serve.apply(settings);
     }
 }
-
-// === impl ClusterFlags ===
 
 impl ClusterFlags {
     /// How to reach the cluster.
@@ -318,8 +314,6 @@ impl ClusterFlags {
     }
 }
 
-// === impl JudgeFlags ===
-
 impl JudgeFlags {
     /// Applies these flags to `settings`, which may contain them already.
     pub(crate) fn apply(&self, settings: &mut Settings) {
@@ -332,8 +326,6 @@ impl JudgeFlags {
         }
     }
 }
-
-// === impl ServeFlags ===
 
 impl ServeFlags {
     /// Applies the limits of these flags to `settings`.
@@ -350,8 +342,6 @@ impl ServeFlags {
     }
 }
 
-// === impl NotifyFlags ===
-
 impl NotifyFlags {
     /// The webhook, if there is one.
     #[must_use]
@@ -360,8 +350,6 @@ impl NotifyFlags {
         notify.map(|url| Webhook { url, token_file, ca_file })
     }
 }
-
-// === impl AlertFlags ===
 
 impl AlertFlags {
     /// Where to post alerts, if anywhere.
@@ -378,8 +366,6 @@ impl AlertFlags {
         })
     }
 }
-
-// === impl Deadline ===
 
 impl FromStr for Deadline {
     type Err = String;

@@ -21,6 +21,10 @@ pub mod export; // show snapshots
 pub mod telemetry; // loopwatch's own logs and metrics
 mod net; // HTTP, for sources and export
 mod system; // the machine and the Pod of this process
+mod lock; // locks without poisoning
 mod config; // flags, environment and file
 mod app; // the wiring
 pub mod cli; // one file per command
+
+#[cfg(test)]
+mod golden; // comparison with expected output files

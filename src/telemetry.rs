@@ -174,14 +174,10 @@ pub struct SpanLabels {
     pub result: &'static str,
 }
 
-// === impl RebuildLabels ===
-
 impl RebuildLabels {
     /// All values of `part`.
     const PARTS: [&str; 2] = ["model", "sources"];
 }
-
-// === impl SelfMetrics ===
 
 impl SelfMetrics {
     /// All metrics at zero.

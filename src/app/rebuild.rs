@@ -22,7 +22,7 @@ use tracing::{error, info, warn};
 
 use super::reload::{self, Effective};
 use super::{CHANNEL, DRAIN, Outlets, RETRY, SharedModel, cause, lock, pump, state};
-use crate::export::Exporter;
+use crate::export::server::Exporter;
 use crate::net::Failure;
 use crate::sources::api_server::{Cluster, ConnectError};
 use crate::sources::decoding::HashKey;
@@ -144,8 +144,6 @@ pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
     core.stop(build).await;
 }
 
-// === impl Connection ===
-
 impl Connection {
     pub(super) fn new(effective: &Effective, hash_key: HashKey) -> Self {
         let Effective { cluster, profiles, settings, .. } = effective;
@@ -162,8 +160,6 @@ impl Connection {
         Self { connect, options }
     }
 }
-
-// === impl Core ===
 
 impl Core {
     pub(super) fn new(
@@ -390,8 +386,6 @@ impl Core {
     }
 }
 
-// === impl Part ===
-
 impl Part {
     const fn name(self) -> &'static str {
         match self {
@@ -400,8 +394,6 @@ impl Part {
         }
     }
 }
-
-// === impl Attempts ===
 
 impl Attempts {
     fn new() -> Self {

@@ -8,10 +8,10 @@ use tracing::warn;
 
 use super::{SharedModel, lock};
 use crate::config::Flags;
-use crate::export::Exporter;
-use crate::export::alertmanager::Alerting;
-use crate::export::notify::Notifier;
-use crate::export::traces::{Target, TraceExporter};
+use crate::export::delivery::alertmanager::Alerting;
+use crate::export::delivery::notify::Notifier;
+use crate::export::delivery::traces::{Target, TraceExporter};
+use crate::export::server::Exporter;
 use crate::system::own_pod::OwnPod;
 use crate::telemetry::SelfMetrics;
 
@@ -30,8 +30,6 @@ pub(crate) struct Outlets {
     /// Takes the traces.
     pub(crate) traces: Option<TraceExporter>,
 }
-
-// === impl Senders ===
 
 impl Senders {
     /// Starts the senders.

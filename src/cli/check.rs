@@ -18,8 +18,9 @@ use super::FAILURE;
 use super::play::{self, Played, Shown};
 use crate::app::{self, Outlets, SharedModel};
 use crate::config::{ClusterFlags, JudgeFlags};
-use crate::export::input::{DumpInput, Input};
-use crate::export::report::OutputFormat;
+use crate::export::presentation::report::OutputFormat;
+use crate::export::view::{DumpInput, Input};
+use crate::lock::lock;
 use crate::recording::{Recording, RecordingError};
 use crate::sources::api_server::Selection;
 use crate::sources::decoding::{DecodeOptions, Extra};
@@ -212,7 +213,7 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
             "some lists were incomplete after {timeout}, so this report is incomplete, too; see --timeout and --watch"
         ));
     } else if tokio::time::timeout(READS_WITHIN, reads_in_doubt(&model, &feed)).await.is_err() {
-        let left = app::lock(&model).reads_in_doubt();
+        let left = lock(&model).reads_in_doubt();
         super::print_error(&format!(
             "{left} reads had no answer after {} s, so this report says nothing about the objects in question",
             READS_WITHIN.as_secs()
@@ -222,7 +223,7 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
     drop(feed);
     handle.shutdown().await;
     pump.await?;
-    clock.ticks().for_each(|(at, tick)| app::lock(&model).apply(at, tick));
+    clock.ticks().for_each(|(at, tick)| lock(&model).apply(at, tick));
 
     let model =
         Arc::into_inner(model).ok_or_else(|| anyhow::anyhow!("the model is still in use"))?;
@@ -262,7 +263,7 @@ async fn reads_in_doubt(model: &SharedModel, feed: &Feed) {
     loop {
         // The pump applies what it takes from the channel at once, so an empty channel means that
         // the model knows all.
-        let left = app::lock(model).reads_in_doubt();
+        let left = lock(model).reads_in_doubt();
         if feed.is_empty() && left == 0 {
             break;
         }

@@ -18,10 +18,9 @@ use super::object::{self, ObjectArgs};
 use super::{SUCCESS, check};
 use crate::app;
 use crate::config::JudgeFlags;
-use crate::export::explain::ObjectQuestion;
-use crate::export::json::{self, Explained};
-use crate::export::report::{self, OutputFormat};
-use crate::export::summary::BlindSpot;
+use crate::export::presentation::json::{self, Explained};
+use crate::export::presentation::report::{OutputFormat, Style, explain_report};
+use crate::export::view::{BlindSpot, ObjectQuestion};
 
 /// Flags of `explain`.
 #[derive(Args, Debug)]
@@ -99,7 +98,7 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
         serde_json::from_str(&text).context("the answer is no explanation of an object")?;
     super::print(&match args.output {
         OutputFormat::Json => text.trim_end().to_owned() + "\n",
-        format => report::explain::text(&explained, report::style(format)),
+        format => explain_report(&explained, Style::of_stdout(format)),
     });
 
     Ok(SUCCESS)
@@ -108,8 +107,6 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
 fn json_of(explanation: &Explanation, not_visible: &[BlindSpot]) -> anyhow::Result<String> {
     Ok(serde_json::to_string(&json::explain(explanation, String::new(), not_visible))?)
 }
-
-// === impl ExplainArgs ===
 
 impl ExplainArgs {
     /// The object; `None` without a name.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use http::{HeaderName, HeaderValue};
 
-use crate::export::traces::{
+use crate::export::delivery::traces::{
     SAMPLER, SAMPLER_ARG, Sampling, Target, collector_url, collector_url_of_base,
 };
 use crate::net::HttpUrl;
@@ -56,8 +56,6 @@ const SECRET: [&str; 5] = ["auth", "token", "key", "secret", "cookie"];
 
 /// The variables of OpenTelemetry that are set.
 type Variables = BTreeMap<&'static str, String>;
-
-// === impl TraceFlags ===
 
 impl TraceFlags {
     /// Returns the collector, if traces are wanted, and the problems of these flags and of the

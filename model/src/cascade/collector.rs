@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use super::graph::{Graph, Standing};
 use super::{Cascade, NodeId};
-use crate::model::actors::{FOREGROUND, ORPHAN};
+use crate::model::world::finalizer_actors::{FOREGROUND, ORPHAN};
 
 /// The state of all objects while the garbage collector works.
 pub(super) struct Collector<'g> {
@@ -70,8 +70,6 @@ struct Reference {
     exists: bool,
     blocks: bool,
 }
-
-// === impl Collector ===
 
 impl<'g> Collector<'g> {
     /// Starts with the current state of the graph. `holds` tells whether a finalizer stays on an

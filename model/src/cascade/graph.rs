@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 
 use super::{DEFINITION, KindFacts, NAMESPACE, Node, NodeId};
-use crate::model::actors::is_of_garbage_collector;
+use crate::model::world::finalizer_actors::is_of_garbage_collector;
 use crate::observation::OwnerReference;
 
 /// Objects and their owner references.
@@ -46,8 +46,6 @@ pub enum Standing {
     /// loopwatch cannot know whether the owner exists. The prediction assumes that it does.
     Unknown,
 }
-
-// === impl Graph ===
 
 impl Graph {
     /// Builds the graph. `silent` are the groups whose API server does not respond.

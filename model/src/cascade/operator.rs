@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Graph, NodeId, Operator};
-use crate::model::actors::built_in;
-use crate::model::controllers::is_within;
+use crate::model::world::controller_names::is_within;
+use crate::model::world::finalizer_actors::built_in;
 
 /// A finalizer that no controller will remove once the operator is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]

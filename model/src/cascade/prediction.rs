@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::collector::Collector;
 use super::operator::{Stranded, claim, stranded};
 use super::{Cascade, DEFINITION, Graph, NAMESPACE, NodeId, Request, Standing};
-use crate::model::actors::built_in;
+use crate::model::world::finalizer_actors::built_in;
 
 /// What a deletion would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -103,8 +103,6 @@ pub enum Step {
     /// Delete the definitions.
     Definitions(Vec<NodeId>),
 }
-
-// === impl Graph ===
 
 impl Graph {
     /// Predicts what a deletion does.

@@ -1,6 +1,9 @@
 //! The operator itself: its Pods, and each instance with its controllers and its process.
 
-mod beginning; // of one that starts together with loopwatch
+pub(crate) mod controllers; // signs of life
+pub(crate) mod leases;
+pub(crate) mod revisions; // which one is in charge
+mod startup_grace; // for an operator that starts together with loopwatch
 mod events; // for its timeline
 mod health; // whether it is there
 mod history; // what its metrics have shown
@@ -15,21 +18,27 @@ mod recovery; // after faults of the API server
 mod requests; // its requests to the API server
 mod restarts; // its restarts
 mod review; // collects all conclusions
-mod stops; // while it is scaled to zero
+mod scaled_to_zero; // while it is scaled to zero
 mod trends; // signals that may grow without end
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use self::controllers::Controllers;
 use self::history::History;
 use self::leaders::Leaders;
+use self::leases::Leases;
 use self::pods::Pods;
 use self::poison::Suspect;
 use self::recent::Recent;
 use self::recovery::Recovery;
+use self::revisions::Revisions;
 use self::trends::Trends;
-use super::Model;
 use crate::finding::{FindingCode, Subject};
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::traces::Traces;
+use crate::model::world::World;
+use crate::model::world::limits::Limit;
 use crate::observation::{
     Answer, Cause, Framework, InstanceName, MetricsView, OperatorView, PodView, ProcessView,
     ProfileKind, ProfileView, SourceId,
@@ -57,6 +66,9 @@ pub(crate) struct Operator {
     pub(crate) view: Option<Arc<OperatorView>>,
     /// By the name of the instance.
     pub(crate) instances: BTreeMap<String, Instance>,
+    pub(crate) controllers: Controllers,
+    pub(crate) leases: Leases,
+    pub(crate) revisions: Revisions,
     pods: Pods,
     leaders: Leaders,
     /// The object that may make it crash.
@@ -104,8 +116,6 @@ pub(crate) struct Instance {
     recent: Recent,
 }
 
-// === impl Operator ===
-
 impl Operator {
     /// Returns an instance, which it adds if necessary.
     fn instance(&mut self, now: Timestamp, name: &str) -> &mut Instance {
@@ -141,8 +151,6 @@ impl Operator {
         frameworks.filter(|framework| *framework != Framework::Unknown).min().unwrap_or_default()
     }
 }
-
-// === impl Instance ===
 
 impl Instance {
     /// Notes when the process started that was seen now. `known` is when the same source last saw
@@ -204,48 +212,58 @@ fn is_later(started: Option<Timestamp>, other: Option<Timestamp>) -> bool {
     started.zip(other).is_some_and(|(started, other)| started > other.after(SAME_START))
 }
 
-// === impl Model ===
-
-impl Model {
-    pub(super) fn operator_seen(&mut self, view: OperatorView) {
-        let up = self.sources.up_since(&SourceId::Pods);
+impl Operator {
+    pub(super) fn operator_seen(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        traces: &mut Traces,
+        view: OperatorView,
+    ) {
+        let up = world.sources.up_since(&SourceId::Pods);
 
         // A source that is off still says what the environment of loopwatch says, which is no
         // success.
         if view.complete || view.pods.iter().any(|pod| !pod.phase.is_empty()) {
-            self.sources.note_success(&SourceId::Pods, self.now);
+            world.sources.note_success(&SourceId::Pods, world.now);
         }
 
         if view.pods_left_out > 0 {
-            self.count_dropped("operator_pods");
+            world.count_dropped(Limit::OperatorPods);
         }
 
-        let was_running = self.operator.pods.running;
-        let was_stopped = self.operator.pods.unwanted_since;
-        let ends = self.operator.pods.update(self.now, &view, up, self.settings.restart_window);
-        self.operator.view = Some(Arc::new(view));
-        self.forget_trends(None);
-        self.containers_ended(&ends);
+        let was_running = self.pods.running;
+        let was_stopped = self.pods.unwanted_since;
+        let ends = self.pods.update(world.now, &view, up, world.settings.restart_window);
+        world.operator_stopped = self.pods.unwanted_since.is_some();
+        self.view = Some(Arc::new(view));
+        self.forget_trends(world, findings, None);
+        self.containers_ended(world, &ends);
         ends.iter().for_each(|end| {
-            self.traces.operator_changed(end.finished.unwrap_or(self.now), OperatorChange::Stopped)
+            traces.operator_changed(end.finished.unwrap_or(world.now), OperatorChange::Stopped)
         });
 
-        if was_running != self.operator.pods.running {
-            self.review_deletions(); // their controller has stopped, or is back
+        if was_running != self.pods.running {
+            world.review_deletions(); // their controller has stopped, or is back
         }
 
-        self.review_stop(was_stopped);
-        self.note_beginning();
-        self.review_beginning();
-        self.review_revision();
-        self.operator_heard();
+        self.review_stop(world, was_stopped);
+        self.note_beginning(world, findings);
+        self.review_beginning(world, findings);
+        self.review_revision(world);
+        self.operator_heard(world);
     }
 
-    pub(super) fn metrics_scraped(&mut self, view: MetricsView) {
-        self.sources.note_success(&SourceId::Metrics, self.now);
-        let now = self.now;
-        let open = self.operator.found.clone();
-        let instance = self.operator.instance(now, &view.instance);
+    pub(super) fn metrics_scraped(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        view: MetricsView,
+    ) {
+        world.sources.note_success(&SourceId::Metrics, world.now);
+        let now = world.now;
+        let open = self.found.clone();
+        let instance = self.instance(now, &view.instance);
         let earlier = instance.metrics.take();
         let known = earlier.as_ref().map(|(at, earlier)| (*at, &**earlier));
         let known_start = known.and_then(|(_, earlier)| earlier.process.started);
@@ -257,7 +275,8 @@ impl Model {
         } else {
             is_successor(known_start, view.process.started, known_at)
         };
-        let panicked = instance.history.update(now, known, &view, restarted, &open, &self.settings);
+        let panicked =
+            instance.history.update(now, known, &view, restarted, &open, &world.settings);
 
         instance.scrape_failure = None;
         let name = view.instance.clone();
@@ -266,35 +285,45 @@ impl Model {
         instance.recent.process_seen(now, &instance.process());
 
         if panicked {
-            self.operator_crashed(now, true);
+            self.operator_crashed(world, now, true);
         }
 
-        let metrics =
-            self.operator.instances.values().filter_map(|instance| instance.metrics.as_ref());
+        let metrics = self.instances.values().filter_map(|instance| instance.metrics.as_ref());
         let longest =
             metrics.map(|(_, view)| view.interval).filter(|interval| *interval > Span::ZERO).max();
 
-        self.sources.set_interval(&SourceId::Metrics, self.now, longest);
-        self.sample_trends(&name);
-        self.operator_heard();
+        world.sources.set_interval(&SourceId::Metrics, world.now, longest);
+        self.sample_trends(world, findings, &name);
+        self.operator_heard(world);
     }
 
-    pub(super) fn scrape_failed(&mut self, instance: &str, cause: Cause, _detail: &str) {
-        let now = self.now;
-        let instance = self.operator.instance(now, instance);
+    pub(super) fn scrape_failed(
+        &mut self,
+        world: &mut World,
+        instance: &str,
+        cause: Cause,
+        _detail: &str,
+    ) {
+        let now = world.now;
+        let instance = self.instance(now, instance);
         let since = instance
             .scrape_failure
             .filter(|(_, known)| *known == cause)
             .map_or(now, |(since, _)| since);
 
         instance.scrape_failure = Some((since, cause));
-        self.operator_heard();
+        self.operator_heard(world);
     }
 
-    pub(super) fn process_seen(&mut self, view: ProcessView) {
-        self.sources.note_success(&SourceId::Process, self.now);
-        let now = self.now;
-        let instance = self.operator.instance(now, &view.instance);
+    pub(super) fn process_seen(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        view: ProcessView,
+    ) {
+        world.sources.note_success(&SourceId::Process, world.now);
+        let now = world.now;
+        let instance = self.instance(now, &view.instance);
         let name = view.instance.clone();
         let seen = instance.by_kernel.as_ref().map(|(at, _)| *at);
 
@@ -303,47 +332,59 @@ impl Model {
         instance.process_ended = None;
         instance.by_kernel = Some((now, view));
         instance.recent.process_seen(now, &instance.process());
-        self.operator_heard();
-        self.sample_trends(&name);
+        self.operator_heard(world);
+        self.sample_trends(world, findings, &name);
     }
 
-    pub(super) fn process_gone(&mut self, instance: &str) {
-        let now = self.now;
-        if let Some(instance) = self.operator.instances.get_mut(instance)
+    pub(super) fn process_gone(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        instance: &str,
+    ) {
+        let now = world.now;
+        if let Some(instance) = self.instances.get_mut(instance)
             && instance.by_kernel.take().is_some()
         {
             instance.process_ended = Some(now);
         }
 
-        self.operator_heard();
-        self.forget_trends(Some(instance));
+        self.operator_heard(world);
+        self.forget_trends(world, findings, Some(instance));
     }
 
-    pub(super) fn profiled(&mut self, instance: &str, kind: ProfileKind, answer: Answer) {
+    pub(super) fn profiled(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        instance: &str,
+        kind: ProfileKind,
+        answer: Answer,
+    ) {
         // Any other answer leaves the source as it is, for example off because the operator serves
         // no pprof.
         let Answer::Profiled(profile) = answer else { return };
-        self.sources.note_success(&SourceId::Profiles, self.now);
-        if let Some(known) = self.operator.instances.get_mut(instance) {
+        world.sources.note_success(&SourceId::Profiles, world.now);
+        if let Some(known) = self.instances.get_mut(instance) {
             known.profiles.insert(kind, *profile);
-            self.review_trends();
+            self.review_trends(world, findings);
         }
     }
 
-    fn operator_heard(&mut self) {
-        self.operator.heard_since.get_or_insert(self.now);
-        self.reviews.operator = true;
+    fn operator_heard(&mut self, world: &mut World) {
+        self.heard_since.get_or_insert(world.now);
+        world.agenda.operator = true;
     }
 
     /// Reviews the operator because of a sign of life, if it counts as gone.
-    pub(crate) fn operator_shows_life(&mut self) {
-        self.reviews.operator |=
-            self.operator.found.iter().any(|(code, _)| *code == FindingCode::OperatorDown);
+    pub(crate) fn operator_shows_life(&mut self, world: &mut World) {
+        world.agenda.operator |=
+            self.found.iter().any(|(code, _)| *code == FindingCode::OperatorDown);
     }
 
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
-    pub(super) fn rebase_operator(&mut self, by_ms: i64) {
-        let operator = &mut self.operator;
+    pub(super) fn rebase_operator(&mut self, world: &mut World, by_ms: i64) {
+        let operator = self;
         operator.pods.clock_stepped(by_ms);
         operator.leaders.clock_stepped(by_ms);
         operator.suspect.iter_mut().for_each(|suspect| suspect.clock_stepped(by_ms));
@@ -355,6 +396,6 @@ impl Model {
             .chain(&mut operator.first_seen)
             .chain(&mut operator.due)
             .for_each(|at| *at = at.shifted(by_ms));
-        self.reviews.operator = true;
+        world.agenda.operator = true;
     }
 }

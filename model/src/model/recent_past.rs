@@ -6,10 +6,11 @@
 
 use std::collections::VecDeque;
 
-use super::Model;
 use crate::finding::Severity;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::world::World;
 use crate::observation::Role;
-use crate::snapshot::{ObjectState, PAST_POINTS, PastPoint, RecentPast};
+use crate::snapshot::{ObjectState, PAST_POINTS, PastPoint};
 use crate::time::{Span, Timestamp};
 
 /// The points of the last hours.
@@ -27,7 +28,7 @@ pub(crate) struct Points {
 
 /// What the totals of all primary kinds count.
 #[derive(Clone, Copy, Debug, Default)]
-struct Convergences {
+pub(crate) struct Convergences {
     count: u64,
     seconds: f64,
 }
@@ -38,12 +39,20 @@ const SHORTEST: Span = Span::secs(15);
 /// The time between two points in the end.
 const LONGEST: Span = Span::mins(1);
 
-// === impl Model ===
+impl Points {
+    /// Returns the points, the earliest one first.
+    pub(crate) fn points(&self) -> impl Iterator<Item = PastPoint> {
+        self.points.iter().copied()
+    }
 
-impl Model {
     /// Takes the points that are due before `at`. Nothing has happened since the present instant.
-    pub(super) fn time_passes(&mut self, at: Timestamp) {
-        let first = *self.points.due.get_or_insert_with(|| at.after(SHORTEST));
+    pub(crate) fn time_passes(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        at: Timestamp,
+    ) {
+        let first = *self.due.get_or_insert_with(|| at.after(SHORTEST));
         if at <= first {
             return;
         }
@@ -51,44 +60,34 @@ impl Model {
         // After a long silence, only the latest points have room.
         let missed = (at.since(first).0 / LONGEST.0).saturating_sub(PAST_POINTS as i64).max(0);
         let mut due = first.after(Span(missed * LONGEST.0));
-        let (mut point, counted) = self.past_point();
-        self.points.counted = counted;
+        let (mut point, counted) = self.past_point(world, findings);
+        self.counted = counted;
 
         while due < at {
-            self.points.push(PastPoint { at: due, ..point });
+            self.push(PastPoint { at: due, ..point });
             (point.converged, point.convergence_seconds) = (0, None);
-            due = due.after(self.points.every);
+            due = due.after(self.every);
         }
 
-        self.points.due = Some(due);
+        self.due = Some(due);
     }
+}
 
-    /// Returns the last hours, with a point for the present.
-    #[must_use]
-    pub fn recent_past(&self) -> RecentPast {
-        let (present, _) = self.past_point();
-        let past = self.open_findings.past();
-        let mut events: Vec<_> = past.events().chain(self.operator_events()).collect();
-        events.sort_by_key(|event| event.at);
-
-        RecentPast {
-            at: self.now,
-            points: self.points.points.iter().copied().chain([present]).collect(),
-            events,
-            forgotten: past.forgotten(),
-        }
-    }
-
+impl Points {
     /// Returns the present as a point, and the convergences so far.
-    fn past_point(&self) -> (PastPoint, Convergences) {
-        let mut point = PastPoint { at: self.now, ..PastPoint::default() };
-        for finding in self.open_findings.iter().filter(|finding| finding.explained_by.is_none()) {
+    pub(crate) fn past_point(
+        &self,
+        world: &World,
+        findings: &OpenFindings,
+    ) -> (PastPoint, Convergences) {
+        let mut point = PastPoint { at: world.now, ..PastPoint::default() };
+        for finding in findings.iter().filter(|finding| finding.explained_by.is_none()) {
             let severity = Severity::ALL.iter().position(|severity| *severity == finding.severity);
             severity.into_iter().for_each(|severity| point.findings[severity] += 1);
         }
 
-        let is_primary = |kind: u16| self.kinds[usize::from(kind)].role == Role::Primary;
-        for watch in self.watches.iter().filter(|watch| is_primary(watch.kind)) {
+        let is_primary = |kind: u16| world.kinds[usize::from(kind)].role == Role::Primary;
+        for watch in world.watches.iter().filter(|watch| is_primary(watch.kind)) {
             for (state, objects) in
                 watch.namespaces.iter().flat_map(|n| n.totals.states.iter().enumerate())
             {
@@ -99,21 +98,19 @@ impl Model {
         }
 
         let mut all = Convergences::default();
-        for kind in self.kinds.iter().filter(|kind| kind.role == Role::Primary) {
+        for kind in world.kinds.iter().filter(|kind| kind.role == Role::Primary) {
             all.count += kind.totals.convergence.count();
             all.seconds += kind.totals.convergence.sum();
         }
 
-        let new = all.count.saturating_sub(self.points.counted.count);
+        let new = all.count.saturating_sub(self.counted.count);
         point.converged = clamped(new);
         point.convergence_seconds =
-            (new > 0).then(|| ((all.seconds - self.points.counted.seconds) / new as f64) as f32);
+            (new > 0).then(|| ((all.seconds - self.counted.seconds) / new as f64) as f32);
 
         (point, all)
     }
 }
-
-// === impl Points ===
 
 impl Points {
     fn push(&mut self, point: PastPoint) {

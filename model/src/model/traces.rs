@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash as _, Hasher as _};
 
-use super::Model;
-use super::store::{self, Slot};
+use crate::model::world::World;
+use crate::model::world::limits::Limit;
+use crate::model::world::store::{self, Slot};
 use crate::observation::{EventView, Role};
 use crate::reference::ObjectName;
 use crate::snapshot::Outcome;
@@ -18,15 +19,14 @@ use crate::trace::{
     TracePart, TraceStep,
 };
 
-mod ends; // begins and ends traces
+pub(crate) use crate::model::world::limits::MAX_STEPS;
+
+pub(crate) mod ends; // begins and ends traces
 mod kube_events; // Kubernetes Events of the object
 mod versions; // what versions of objects show
 
 /// The annotations with the trace of the change, in the order of their precedence.
 const CONTEXTS: [&str; 2] = ["tracing.k8s.io/traceparent", "traceparent"];
-
-/// The maximum number of steps of one trace.
-pub(super) const MAX_STEPS: usize = 128;
 
 /// The number of generations of owners above an object whose traces show it: from a Pod to the
 /// owner of its Deployment, and one more.
@@ -41,6 +41,9 @@ const MAX_KEYS: usize = 4_096;
 
 /// The number of changes of the operator that are kept, of which the earliest make room.
 const MAX_CHANGES: usize = 32;
+
+/// The time within which an operator writes an Event about the status that it has just written.
+const AFTER_STATUS: Span = Span::secs(1);
 
 /// The traces that have not ended, and those that nobody has taken yet.
 #[derive(Debug, Default)]
@@ -103,11 +106,33 @@ struct EarlyEvent {
     event: EventView,
 }
 
-// === impl Traces ===
-
 impl Traces {
     pub(super) fn set_limit(&mut self, bytes: usize) {
         self.limit = bytes;
+    }
+
+    /// Gathers traces from now on, with at most this size.
+    pub(crate) fn gather(&mut self, limit: usize) {
+        self.on = true;
+        self.limit = limit;
+    }
+
+    /// Removes and returns the traces that have ended since the last call, for a revision of the
+    /// operator.
+    pub(crate) fn take_ended(&mut self, revision: &str) -> Vec<Trace> {
+        let ended = std::mem::take(&mut self.ended);
+        let finish = |(mut trace, size): (Trace, usize)| {
+            self.bytes = self.bytes.saturating_sub(size);
+            revision.clone_into(&mut trace.revision);
+
+            let during =
+                self.changes.iter().filter(|change| (trace.start..=trace.end).contains(&change.at));
+
+            trace.events = during.copied().collect();
+            trace
+        };
+
+        ended.into_iter().map(finish).collect()
     }
 
     fn begin(&mut self, slot: Slot, trace: OpenTrace) {
@@ -216,8 +241,6 @@ impl Traces {
     }
 }
 
-// === impl OpenTrace ===
-
 impl OpenTrace {
     fn new(part: TracePart, cause: TraceCause, start: Timestamp, deadline: Span) -> Self {
         Self {
@@ -300,8 +323,6 @@ impl OpenTrace {
     }
 }
 
-// === impl OpenStep ===
-
 impl OpenStep {
     fn new(kind: StepKind, start: Timestamp) -> Self {
         Self { kind, child: 0, start, end: None }
@@ -313,8 +334,7 @@ impl OpenStep {
 
     /// Whether it is an Event about the end of a trace: operators write Events after the status.
     fn follows(&self, end: Timestamp) -> bool {
-        matches!(self.kind, StepKind::Event { .. })
-            && self.start <= end.after(kube_events::AFTER_STATUS)
+        matches!(self.kind, StepKind::Event { .. }) && self.start <= end.after(AFTER_STATUS)
     }
 
     /// The size of the step in memory, about.
@@ -332,45 +352,16 @@ impl OpenStep {
     }
 }
 
-// === impl Model ===
-
-impl Model {
-    /// Gathers traces from now on. [`Model::traces`] returns those that have ended.
-    pub fn gather_traces(&mut self) {
-        self.traces.on = true;
-        self.traces.set_limit(self.settings.limits.trace_bytes);
-    }
-
-    /// Removes and returns the traces that have ended since the last call.
-    pub fn traces(&mut self) -> Vec<Trace> {
-        let ended = std::mem::take(&mut self.traces.ended);
-        let revision = self.revision_label();
-        let finish = |(mut trace, size): (Trace, usize)| {
-            self.traces.bytes = self.traces.bytes.saturating_sub(size);
-            trace.revision.clone_from(&revision);
-
-            let during = self
-                .traces
-                .changes
-                .iter()
-                .filter(|change| (trace.start..=trace.end).contains(&change.at));
-
-            trace.events = during.copied().collect();
-            trace
-        };
-
-        ended.into_iter().map(finish).collect()
-    }
-
+impl Traces {
     /// Returns the key of an object's open trace, or else that of the trace of its current
     /// generation.
-    pub(super) fn trace_of(&self, slot: Slot) -> Option<TraceKey> {
-        let record = self.store.get(slot).filter(|_| self.traces.on)?;
-        if let Some(open) = self.traces.open.get(&slot) {
+    pub(crate) fn key_of(&self, world: &World, slot: Slot) -> Option<TraceKey> {
+        let record = world.store.get(slot).filter(|_| self.on)?;
+        if let Some(open) = self.open.get(&slot) {
             return Some(open.key(record.uid));
         }
 
-        let kind = self.kind_of(record.watch);
+        let kind = world.kind_of(record.watch);
         let has_one =
             kind.role == Role::Primary && record.generation > 0 && !kind.generation_is_unreliable();
         let part = TracePart::Generation(record.generation);
@@ -379,10 +370,10 @@ impl Model {
     }
 
     /// Counts what did not fit.
-    pub(crate) fn count_dropped_traces(&mut self) {
-        let (traces, steps) = std::mem::take(&mut self.traces.dropped);
-        (0..traces).for_each(|_| self.count_dropped("traces"));
-        (0..steps).for_each(|_| self.count_dropped("trace_steps"));
+    pub(crate) fn count_dropped_traces(&mut self, world: &mut World) {
+        let (traces, steps) = std::mem::take(&mut self.dropped);
+        (0..traces).for_each(|_| world.count_dropped(Limit::Traces));
+        (0..steps).for_each(|_| world.count_dropped(Limit::TraceSteps));
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 use super::*;
 use crate::app::injected::PANICS;
 use crate::config::{File, Flags, keys, with_file};
-use crate::export::ExportOptions;
+use crate::export::server::ExportOptions;
 use crate::sources::decoding::HashKey;
 use crate::sources::supervisor::LeaseSelection;
 use crate::sources::testing::InProcess as _;
@@ -36,8 +36,6 @@ fn flags() -> Flags {
 
     Flags::from_arg_matches(matches.subcommand().expect("run").1).expect("valid")
 }
-
-// === impl Run ===
 
 impl Run {
     /// Starts everything, and waits until the first lists are complete and a checkpoint is taken.

@@ -12,8 +12,7 @@ use loopwatch_model::time::{Span, Timestamp};
 
 use crate::app;
 use crate::cli::{progress_line, what_if};
-use crate::export::explain::{Nearest, ObjectQuestion};
-use crate::export::summary::BlindSpot;
+use crate::export::view::{BlindSpot, Nearest, ObjectQuestion};
 use crate::net::Failure;
 use crate::sources::api_server::{Access, ApiKind, ApiResources, Cluster};
 use crate::sources::survey::{CloseUp, LimitedLookups, kind_name, kind_named, object_names};

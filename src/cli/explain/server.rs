@@ -15,7 +15,7 @@ use loopwatch_model::observation::Cause;
 use serde::Deserialize;
 use tokio::time::timeout;
 
-use crate::export::explain::ObjectQuestion;
+use crate::export::view::ObjectQuestion;
 use crate::net::percent_encode;
 use crate::net::{Failure, is_loopback};
 
@@ -111,8 +111,6 @@ fn path(question: &ObjectQuestion) -> String {
 
     path
 }
-
-// === impl ServerUrl ===
 
 impl FromStr for ServerUrl {
     type Err = String;

@@ -221,7 +221,7 @@ fn flags_override_the_file_and_the_file_overrides_defaults() {
     );
     assert_eq!((serve.listen.map(|listen| listen.port()), serve.expose_ui), (Some(1), true));
     assert_eq!(args.flags.state_dir, Some("/state".into()));
-    assert_eq!(serve.object_series, crate::export::prometheus::ObjectSeries::All);
+    assert_eq!(serve.object_series, crate::export::metrics::ObjectSeries::All);
 
     assert_eq!(settings.limits.object_series, 9);
     assert_eq!(cluster.context.as_deref(), Some("file"));

@@ -1,17 +1,15 @@
 //! What happened to the operator lately, for its timeline. The parts that judge the operator
 //! remember it anyway.
 
-use super::super::Model;
+use crate::model::operator::Operator;
 use crate::observation::ContainerEnd;
 use crate::snapshot::{Happening, PastEvent};
 use crate::time::Timestamp;
 
-// === impl Model ===
-
-impl Model {
+impl Operator {
     /// Returns the latest ends and restarts of the operator, and the changes of its leader and its
     /// revision.
-    pub(in super::super) fn operator_events(&self) -> impl Iterator<Item = PastEvent> {
+    pub(in crate::model) fn operator_events(&self) -> impl Iterator<Item = PastEvent> {
         let ends = self.operator_pods().flat_map(|(pod, history)| {
             history
                 .ends()
@@ -21,12 +19,11 @@ impl Model {
             history.restarts().map(|at| event(at, "restarted", &pod.name, String::new()))
         });
 
-        let without_pod =
-            self.operator.instances.iter().filter(|(name, _)| self.operator.pod_of(name).is_none());
+        let without_pod = self.instances.iter().filter(|(name, _)| self.pod_of(name).is_none());
         let processes = without_pod.flat_map(|(name, instance)| {
             instance.restarts.iter().map(|at| event(*at, "restarted", name, String::new()))
         });
-        let leaders = self.operator.leaders.changes().map(|(lease, at, before)| {
+        let leaders = self.leaders.changes().map(|(lease, at, before)| {
             event(at, "leader_changed", lease, format!("{before} no longer leads"))
         });
 

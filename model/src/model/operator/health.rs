@@ -13,14 +13,15 @@
 //! restart gets the full time until the finding about its restarts explains the absence, because
 //! otherwise one crash loop would page twice.
 
-use super::super::Model;
-use super::super::controllers::Liveness;
-use super::super::detection::Detection;
-use super::super::kinds::Watch;
-use super::super::sight::Sight;
-use super::pods::{self, Comeback, PodsSay, Stopped};
-use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Value};
+use crate::model::findings::detection::Detection;
+use crate::model::operator::Operator;
+use crate::model::operator::controllers::Liveness;
+use crate::model::operator::pods::{self, Comeback, PodsSay, Stopped};
+use crate::model::operator::review::Verdicts;
+use crate::model::world::World;
+use crate::model::world::kinds::Watch;
+use crate::model::world::sight::Sight;
 use crate::observation::{Cause, Role, SourceId};
 use crate::snapshot::DownSign;
 use crate::time::{Span, Timestamp};
@@ -45,8 +46,6 @@ struct Ladder {
     /// When to look again although nothing has happened.
     again: Option<Timestamp>,
 }
-
-// === impl Ladder ===
 
 impl Ladder {
     /// Returns when the absence justifies a page, and when a warning.
@@ -75,30 +74,28 @@ impl Ladder {
     }
 }
 
-// === impl Model ===
-
-impl Model {
+impl Operator {
     /// Detects that the operator is gone. Returns whether that justifies a page now.
-    pub(super) fn operator_down(&self, verdicts: &mut Verdicts) -> bool {
-        let Some(looked_since) = self.operator_sighted() else {
+    pub(super) fn operator_down(&self, world: &World, verdicts: &mut Verdicts) -> bool {
+        let Some(looked_since) = self.operator_sighted(world) else {
             // What is open stays open: nothing shows whether the operator is back.
             verdicts.keep(FindingCode::OperatorDown);
-            return self.operator.down;
+            return self.down;
         };
-        let Some(ladder) = self.ladder() else { return false };
+        let Some(ladder) = self.ladder(world) else { return false };
 
         verdicts.look_again(ladder.again);
-        let settings = &self.settings;
+        let settings = &world.settings;
 
         // A page stays while the container that ended tries again.
-        let after = match ladder.certain && (ladder.lasting || self.operator.down) {
+        let after = match ladder.certain && (ladder.lasting || self.down) {
             true => settings.operator_gone_after(),
             false => settings.operator_down_after,
         };
         let due = ladder.due(looked_since, after, settings.owner_absent_after);
         let Some((strong, weak)) = due else { return false };
-        let since = ladder.absent.iter().map(|(since, _)| *since).min().unwrap_or(self.now);
-        let is_strong = strong <= self.now;
+        let since = ladder.absent.iter().map(|(since, _)| *since).min().unwrap_or(world.now);
+        let is_strong = strong <= world.now;
 
         verdicts.look_again(Some(strong)); // a warning becomes a page
         let evidence = || {
@@ -111,7 +108,7 @@ impl Model {
         };
 
         let detection =
-            Detection::new(self.now, FindingCode::OperatorDown, since, strong.min(weak), evidence);
+            Detection::new(world.now, FindingCode::OperatorDown, since, strong.min(weak), evidence);
         verdicts.push(self.operator_subject(), detection.weak_if(!is_strong));
         is_strong
     }
@@ -119,22 +116,23 @@ impl Model {
     /// Returns since when loopwatch can see the operator; `None` while a source that could show it
     /// alive fails. A watch that the API server answers with errors shows nothing if the Pods show
     /// the absence: its webhook for conversions may have died with the operator.
-    pub(super) fn operator_sighted(&self) -> Option<Timestamp> {
-        let heard = self.operator.heard_since?;
+    pub(super) fn operator_sighted(&self, world: &World) -> Option<Timestamp> {
+        let heard = self.heard_since?;
         let up = [SourceId::Pods, SourceId::Lease]
             .iter()
-            .map(|id| self.sources.up_since(id))
+            .map(|id| world.sources.up_since(id))
             .collect::<Option<Vec<_>>>()?;
-        let watches = self.watches.iter().filter(|watch| watch.active && watch.missing.is_empty());
+        let watches = world.watches.iter().filter(|watch| watch.active && watch.missing.is_empty());
         let mut regained = Timestamp(0);
-        let is_dead = matches!(self.pods_say(), PodsSay::Down(Stopped { certain: true, .. }));
+        let is_dead = matches!(self.pods_say(world), PodsSay::Down(Stopped { certain: true, .. }));
 
         let answers = |watch: &Watch| {
-            !is_dead || !self.sources.is_refused(&SourceId::Watch(watch.id.clone()))
+            !is_dead || !world.sources.is_refused(&SourceId::Watch(watch.id.clone()))
         };
-        let primary = watches.filter(|watch| self.kinds[watch.kind as usize].role == Role::Primary);
+        let primary =
+            watches.filter(|watch| world.kinds[watch.kind as usize].role == Role::Primary);
         for watch in primary.filter(|watch| answers(watch)) {
-            if watch.failing || (watch.seen_before && watch.sight(self.now) == Sight::Lost) {
+            if watch.failing || (watch.seen_before && watch.sight(world.now) == Sight::Lost) {
                 return None;
             }
             regained = regained.max(watch.regained);
@@ -145,10 +143,10 @@ impl Model {
 
     /// Climbs the ladder. Returns `None` if the operator runs, is meant not to run, or has had no
     /// time to start.
-    fn ladder(&self) -> Option<Ladder> {
-        let mut ladder = Ladder { last_life: self.last_sign_of_life(), ..Ladder::default() };
+    fn ladder(&self, world: &World) -> Option<Ladder> {
+        let mut ladder = Ladder { last_life: self.last_sign_of_life(world), ..Ladder::default() };
         let mut others_may_run = false;
-        match self.pods_say() {
+        match self.pods_say(world) {
             PodsSay::Nothing => {}
             PodsSay::Running => return None,
             PodsSay::Excused(until) => {
@@ -158,13 +156,12 @@ impl Model {
                 since, state, certain, ended, restarted, comeback, ..
             }) => {
                 ladder.absent.push((since, state));
-                let has_pods =
-                    self.operator.view.as_ref().is_some_and(|view| !view.pods.is_empty());
+                let has_pods = self.view.as_ref().is_some_and(|view| !view.pods.is_empty());
                 ladder.signs.push(if has_pods { DownSign::NoPodRuns } else { DownSign::NoPod });
                 others_may_run = !certain;
                 ladder.lasting = match comeback {
                     Comeback::Unlikely => true,
-                    Comeback::BacksOff => self.restarts_too_often(),
+                    Comeback::BacksOff => self.restarts_too_often(world),
                     Comeback::Possible => false,
                 };
 
@@ -182,8 +179,8 @@ impl Model {
             self.operator_lease().map(|(name, lease)| (name, lease.alive))
         {
             // A lease that was renewed a moment ago shows nothing yet.
-            let stale_at = renewed.after(self.settings.operator_down_after);
-            match stale_at <= self.now {
+            let stale_at = renewed.after(world.settings.operator_down_after);
+            match stale_at <= world.now {
                 true => {
                     ladder.absent.push((renewed, format!("lease {name} is not renewed")));
                     ladder.signs.push(DownSign::LeaseNotRenewed);
@@ -200,8 +197,7 @@ impl Model {
             return ladder.again.is_some().then_some(ladder);
         }
 
-        let instances =
-            || self.operator.instances.iter().filter(|(name, _)| self.operator.may_run(name));
+        let instances = || self.instances.iter().filter(|(name, _)| self.may_run(name));
         let refused = instances().filter(|(_, instance)| instance.metrics.is_some());
         let refused = refused.filter_map(|(_, instance)| {
             instance.scrape_failure.filter(|(_, cause)| *cause == Cause::Refused)
@@ -231,63 +227,69 @@ impl Model {
     }
 
     fn is_found_down(&self) -> bool {
-        self.operator.found.iter().any(|(code, _)| *code == FindingCode::OperatorDown)
+        self.found.iter().any(|(code, _)| *code == FindingCode::OperatorDown)
     }
 
     /// Returns the signs of an open finding that the operator is gone.
-    pub(in crate::model) fn down_signs(&self) -> Vec<DownSign> {
-        let ladder = if self.is_found_down() { self.ladder() } else { None };
+    pub(crate) fn down_signs(&self, world: &World) -> Vec<DownSign> {
+        let ladder = if self.is_found_down() { self.ladder(world) } else { None };
         ladder.map(|ladder| ladder.signs).unwrap_or_default()
     }
 
     /// Returns whether the operator is up, as far as anything shows it.
-    pub(super) fn operator_up(&self) -> Option<bool> {
+    pub(super) fn operator_up(&self, world: &World) -> Option<bool> {
         if self.is_found_down() {
             return Some(false);
         }
 
-        let recent = |at: Timestamp| self.now.since(at) <= self.settings.operator_down_after;
-        let is_alive =
-            self.pods_say() == PodsSay::Running || self.last_sign_of_life().is_some_and(recent);
+        let recent = |at: Timestamp| world.now.since(at) <= world.settings.operator_down_after;
+        let is_alive = self.pods_say(world) == PodsSay::Running
+            || self.last_sign_of_life(world).is_some_and(recent);
         is_alive.then_some(true)
     }
 
     /// Returns what the Pods say; nothing while their source fails.
-    pub(super) fn pods_say(&self) -> PodsSay {
-        match &self.operator.view {
-            Some(view) if self.sources.is_up(&SourceId::Pods) => {
-                self.operator.pods.say(self.now, view, self.settings.operator_start_within)
+    pub(super) fn pods_say(&self, world: &World) -> PodsSay {
+        match &self.view {
+            Some(view) if world.sources.is_up(&SourceId::Pods) => {
+                self.pods.say(world.now, view, world.settings.operator_start_within)
             }
             _ => PodsSay::Nothing,
         }
     }
 
     /// Returns when anything last showed that the operator was alive, except its Pods.
-    fn last_sign_of_life(&self) -> Option<Timestamp> {
+    fn last_sign_of_life(&self, world: &World) -> Option<Timestamp> {
         let lease = self.operator_lease().map(|(_, lease)| lease.alive);
-        let instances = self.operator.instances.values();
+        let instances = self.instances.values();
         let seen = instances.flat_map(|instance| {
             let scraped = instance.metrics.as_ref().map(|(at, _)| *at);
             [scraped, instance.by_kernel.as_ref().map(|(at, _)| *at)]
         });
 
-        seen.chain([lease, self.operator_written()]).flatten().max()
+        seen.chain([lease, operator_written(world)]).flatten().max()
     }
+}
 
-    /// Returns when a controller last wrote the status of a primary object.
-    pub(super) fn operator_written(&self) -> Option<Timestamp> {
-        let kinds = self.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
-        kinds.flat_map(|kind| &kind.writers).map(|(_, at)| (*at).min(self.now)).max()
-    }
+/// Returns when a controller last wrote the status of a primary object.
+pub(super) fn operator_written(world: &World) -> Option<Timestamp> {
+    let kinds = world.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
+    kinds.flat_map(|kind| &kind.writers).map(|(_, at)| (*at).min(world.now)).max()
+}
 
+impl Operator {
     /// Returns whether the operator is alive, according to its Pods. `written` is when it last
     /// wrote anything. Pods that run show life; that none runs shows absence only if loopwatch sees
     /// all of them and has seen one run.
-    pub(crate) fn operator_pods_liveness(&self, written: Option<Timestamp>) -> Liveness {
-        let (now, after) = (self.now, self.settings.owner_absent_after);
-        let up = self.sources.up_since(&SourceId::Pods);
-        let (Some(view), Some(up)) = (&self.operator.view, up) else { return Liveness::Unknown };
-        let Some(ran) = self.operator.pods.last_running(now) else { return Liveness::Unknown };
+    pub(crate) fn operator_pods_liveness(
+        &self,
+        world: &World,
+        written: Option<Timestamp>,
+    ) -> Liveness {
+        let (now, after) = (world.now, world.settings.owner_absent_after);
+        let up = world.sources.up_since(&SourceId::Pods);
+        let (Some(view), Some(up)) = (&self.view, up) else { return Liveness::Unknown };
+        let Some(ran) = self.pods.last_running(now) else { return Liveness::Unknown };
         let last = written.map_or(ran, |written| written.min(now).max(ran));
         let absent_at = last.max(up).after(after);
 

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::super::Model;
-use super::super::detection::Detection;
-use super::pods::{PodsSay, has_ended};
-use super::review::Verdicts;
 use crate::checkpoint::SeenLease;
 use crate::finding::{Evidence, FindingCode, Value};
+use crate::model::findings::detection::Detection;
+use crate::model::operator::pods::{PodsSay, has_ended};
+use crate::model::operator::review::Verdicts;
+use crate::model::operator::{Operator, health};
+use crate::model::traces::Traces;
+use crate::model::world::World;
 use crate::observation::{LeaseView, OperatorView, PodView, pod_of_holder};
 use crate::time::{Span, Timestamp};
 use crate::trace::OperatorChange;
@@ -41,8 +43,6 @@ struct Leadership {
     /// When the leader changed without a rollout, and the Pod that led before.
     changes: VecDeque<(Timestamp, String)>,
 }
-
-// === impl Leaders ===
 
 impl Leaders {
     /// Takes a version of a lease of the operator.
@@ -95,8 +95,6 @@ impl Leaders {
     }
 }
 
-// === impl Leadership ===
-
 impl Leadership {
     /// Returns whether the leader had to go: its Pod is gone, terminates or was evicted, or a
     /// rollout brings another revision.
@@ -114,28 +112,31 @@ impl Leadership {
     }
 }
 
-// === impl Model ===
-
-impl Model {
+impl Operator {
     /// Notes the holder of a lease, if the operator holds it.
-    pub(crate) fn note_leader(&mut self, lease: &LeaseView) {
-        let Some(view) = &self.operator.view else { return };
+    pub(crate) fn note_leader(
+        &mut self,
+        world: &mut World,
+        traces: &mut Traces,
+        lease: &LeaseView,
+    ) {
+        let Some(view) = &self.view else { return };
         if lease.namespace == view.namespace && is_of_workload(&lease.holder, &view.name) {
-            let known = self.operator.leaders.leases.get(&lease.name);
+            let known = self.leaders.leases.get(&lease.name);
             let changes = known.is_none_or(|known| known.holder != lease.holder);
             if known.is_some_and(|known| !known.holder.is_empty()) && changes {
-                self.traces.operator_changed(self.now, OperatorChange::LeaderChanged);
+                traces.operator_changed(world.now, OperatorChange::LeaderChanged);
             }
 
-            self.operator.leaders.note(self.now, lease, view);
-            self.reviews.operator |= changes;
+            self.leaders.note(world.now, lease, view);
+            world.agenda.operator |= changes;
         }
     }
 
     /// Notes when another replica than that of this process has led. Without a Pod of its own,
     /// loopwatch sees all of them.
     pub(crate) fn note_other_leader(&mut self) {
-        let Some(view) = &self.operator.view else { return };
+        let Some(view) = &self.view else { return };
         let Some(own) = view.pods.iter().find(|pod| pod.own) else { return };
         let is_there = |pod: &str| {
             !view.complete || view.pods.iter().any(|seen| seen.name == pod && !has_ended(seen))
@@ -147,40 +148,44 @@ impl Model {
 
         let others =
             self.controllers.seen_in(&view.namespace, is_other).map(|(_, lease)| lease.alive).max();
-        self.operator.leaders.elsewhere = self.operator.leaders.elsewhere.max(others);
+        self.leaders.elsewhere = self.leaders.elsewhere.max(others);
     }
 
     /// Returns the operator's lease, with its name. If it has several, the one that was renewed
     /// last. `None` if it has none, or if loopwatch cannot see the leases.
     pub(super) fn operator_lease(&self) -> Option<(&str, &SeenLease)> {
-        let view = self.operator.view.as_ref()?;
+        let view = self.view.as_ref()?;
         let is_own = |holder: &str| is_of_workload(holder, &view.name);
         self.controllers.seen_in(&view.namespace, is_own).max_by_key(|(_, lease)| lease.alive)
     }
 
     /// Returns the Pods that hold one of the operator's leases and have renewed it lately.
-    pub(super) fn operator_leaders(&self, lately: Span) -> impl Iterator<Item = &str> {
-        let leases = self.operator.view.iter().flat_map(move |view| {
+    pub(super) fn operator_leaders(
+        &self,
+        world: &World,
+        lately: Span,
+    ) -> impl Iterator<Item = &str> {
+        let leases = self.view.iter().flat_map(move |view| {
             self.controllers.seen_in(&view.namespace, |holder| is_of_workload(holder, &view.name))
         });
         leases
-            .filter(move |(_, lease)| self.now.since(lease.alive) < lately)
+            .filter(move |(_, lease)| world.now.since(lease.alive) < lately)
             .map(|(_, lease)| pod_of_holder(&lease.holder))
     }
 
     /// Detects that nobody leads although Pods run, and that the leader changes again and again.
-    pub(super) fn leader_verdicts(&self, verdicts: &mut Verdicts) {
-        match self.leader_absent() {
+    pub(super) fn leader_verdicts(&self, world: &World, verdicts: &mut Verdicts) {
+        match self.leader_absent(world) {
             Ok(detection) => detection
                 .into_iter()
                 .for_each(|found| verdicts.push(self.operator_subject(), found)),
             Err(()) => verdicts.keep(FindingCode::LeaderAbsent),
         }
 
-        let window = self.settings.leader_window;
-        let from = self.now.before(window);
-        let Some(view) = &self.operator.view else { return };
-        let flaps = self.operator.leaders.leases.iter().filter_map(|(name, known)| {
+        let window = world.settings.leader_window;
+        let from = world.now.before(window);
+        let Some(view) = &self.view else { return };
+        let flaps = self.leaders.leases.iter().filter_map(|(name, known)| {
             let recent: Vec<&(Timestamp, String)> =
                 known.changes.iter().filter(|(at, _)| *at > from).collect();
             let (first, _) = recent.first()?;
@@ -194,7 +199,7 @@ impl Model {
         };
 
         verdicts.look_again(Some(first.after(window)));
-        if changes < self.settings.leader_transitions as usize {
+        if changes < world.settings.leader_transitions as usize {
             return;
         }
 
@@ -207,7 +212,7 @@ impl Model {
             .collect();
         let returned = led.len() <= changes;
         let detection =
-            Detection::new(self.now, FindingCode::LeaderFlapping, first, self.now, || {
+            Detection::new(world.now, FindingCode::LeaderFlapping, first, world.now, || {
                 Evidence::new()
                     .text("lease", name)
                     .text("holder", known.holder.clone())
@@ -219,20 +224,20 @@ impl Model {
     }
 
     /// Returns `Err` while loopwatch cannot see the operator.
-    fn leader_absent(&self) -> Result<Option<Detection>, ()> {
-        let (Some(view), Some((name, lease))) = (&self.operator.view, self.operator_lease()) else {
+    fn leader_absent(&self, world: &World) -> Result<Option<Detection>, ()> {
+        let (Some(view), Some((name, lease))) = (&self.view, self.operator_lease()) else {
             return Ok(None);
         };
-        let looked_since = self.operator_sighted().ok_or(())?;
+        let looked_since = self.operator_sighted(world).ok_or(())?;
         if !self.leases.exists(&view.namespace, name) {
             return Ok(None); // somebody has removed it, because nobody needs it
         }
 
         let leading = || {
-            self.fresh_instances()
+            self.fresh_instances(world)
                 .filter_map(|(_, _, i)| i.metrics.as_ref().and_then(|(_, m)| m.leading))
         };
-        if self.pods_say() != PodsSay::Running || leading().any(|leads| leads) {
+        if self.pods_say(world) != PodsSay::Running || leading().any(|leads| leads) {
             return Ok(None);
         }
 
@@ -247,18 +252,20 @@ impl Model {
             containers.filter_map(|container| container.running_since).collect();
         let Some(oldest) = running.iter().min().copied() else { return Ok(None) };
         let since = lease.alive;
-        let from =
-            [looked_since, oldest.min(self.now)].into_iter().chain(self.operator_written()).max();
-        let due = since.max(from.unwrap_or(since)).after(self.settings.leader_absent_after);
+        let from = [looked_since, oldest.min(world.now)]
+            .into_iter()
+            .chain(health::operator_written(world))
+            .max();
+        let due = since.max(from.unwrap_or(since)).after(world.settings.leader_absent_after);
 
         // After an upgrade, the operator may not elect a leader any more, or use another lease.
         let holder = pod_of_holder(&lease.holder);
 
         // The Pods of a StatefulSet keep their names.
-        let uid = self.operator.leaders.leases.get(name).map_or("", |led| led.uid.as_str());
+        let uid = self.leaders.leases.get(name).map_or("", |led| led.uid.as_str());
         let has_led = |pod: &PodView| pod.name == holder && (uid.is_empty() || pod.uid == uid);
         let is_known = view.pods.iter().any(has_led) || leading().next().is_some();
-        let detection = Detection::new(self.now, FindingCode::LeaderAbsent, since, due, || {
+        let detection = Detection::new(world.now, FindingCode::LeaderAbsent, since, due, || {
             Evidence::new()
                 .text("lease", name)
                 .text("last_holder", lease.holder.clone())

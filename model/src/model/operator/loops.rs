@@ -4,12 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::Model;
-use super::super::detection::Detection;
-use super::Instance;
-use super::history::{History, Loop, STALE_AFTER, fresh_until, kept_until};
-use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Subject, Value};
+use crate::model::findings::detection::Detection;
+use crate::model::operator::history::{History, Loop, STALE_AFTER, fresh_until, kept_until};
+use crate::model::operator::review::Verdicts;
+use crate::model::operator::{Instance, Operator, reconciled};
+use crate::model::world::World;
 use crate::observation::{ControllerView, InstanceName, Role};
 use crate::snapshot::ObjectState;
 use crate::time::{Span, Timestamp};
@@ -39,28 +39,26 @@ struct Scraped<'a> {
 }
 
 /// A detector of one controller.
-type LoopDetector = fn(&Model, &Scraped<'_>) -> Option<Detection>;
+type LoopDetector = fn(&World, &Scraped<'_>) -> Option<Detection>;
 
 const OF_CONTROLLERS: &[LoopDetector] = &[
-    Model::reconcile_failing,
-    Model::reconcile_errors,
-    Model::reconcile_stuck,
-    Model::reconcile_panicking,
-    Model::workers_saturated,
-    Model::queue_backlog,
-    Model::informer_not_synced,
+    reconcile_failing,
+    reconcile_errors,
+    reconcile_stuck,
+    reconcile_panicking,
+    workers_saturated,
+    queue_backlog,
+    informer_not_synced,
 ];
 
-// === impl Model ===
-
-impl Model {
+impl Operator {
     /// Detects problems of the controllers of all instances that are judged.
-    pub(super) fn loop_verdicts(&self, verdicts: &mut Verdicts) {
+    pub(super) fn loop_verdicts(&self, world: &World, verdicts: &mut Verdicts) {
         let mut found: BTreeMap<(FindingCode, String), Detection> = BTreeMap::new();
-        for (name, at, instance) in self.judged_instances() {
+        for (name, at, instance) in self.judged_instances(world) {
             verdicts
                 .look_again(instance.metrics.as_ref().map(|(_, metrics)| fresh_until(at, metrics)));
-            for (controller, detection) in self.of_instance(name, at, instance) {
+            for (controller, detection) in Self::of_instance(world, name, at, instance) {
                 let known = found.get(&(detection.code, controller.clone()));
                 if known.is_none_or(|known| detection.since < known.since) {
                     found.insert((detection.code, controller), detection);
@@ -72,9 +70,9 @@ impl Model {
             verdicts.push(Subject::Controller { name }, detection);
         }
 
-        for (name, at, instance, until) in self.unseen_instances() {
+        for (name, at, instance, until) in self.unseen_instances(world) {
             verdicts.look_again(Some(until));
-            for (name, detection) in self.of_instance(name, at, instance) {
+            for (name, detection) in Self::of_instance(world, name, at, instance) {
                 verdicts.keep_about(Subject::Controller { name }, detection.code);
             }
 
@@ -93,7 +91,7 @@ impl Model {
     /// Returns the problems that the last scrape of an instance has shown, each with the name of
     /// its controller.
     fn of_instance(
-        &self,
+        world: &World,
         name: &str,
         at: Timestamp,
         instance: &Instance,
@@ -104,7 +102,7 @@ impl Model {
         let shown = known.flat_map(|(view, own)| {
             let scraped = Scraped { at, instance: name, history: &instance.history, own, view };
             let found: Vec<_> =
-                OF_CONTROLLERS.iter().filter_map(|detect| detect(self, &scraped)).collect();
+                OF_CONTROLLERS.iter().filter_map(|detect| detect(world, &scraped)).collect();
             found.into_iter().map(|detection| (view.name.clone(), detection))
         });
 
@@ -114,25 +112,25 @@ impl Model {
     /// Returns the instances that do the work but can no longer be scraped, and until when the
     /// findings that their last scrape has shown stay open. None if the operator is down: then it
     /// has no controllers that could work.
-    fn unseen_instances(&self) -> Vec<(&str, Timestamp, &Instance, Timestamp)> {
-        let is_led = self.fresh_instances().any(|(_, _, instance)| leading(instance) == Some(true));
-        if is_led || self.operator.down || self.operator_up() == Some(false) {
+    fn unseen_instances(&self, world: &World) -> Vec<(&str, Timestamp, &Instance, Timestamp)> {
+        let is_led =
+            self.fresh_instances(world).any(|(_, _, instance)| leading(instance) == Some(true));
+        if is_led || self.down || self.operator_up(world) == Some(false) {
             return Vec::new();
         }
 
-        let scraped =
-            self.operator.instances.iter().filter(|(name, _)| self.operator.may_run(name));
+        let scraped = self.instances.iter().filter(|(name, _)| self.may_run(name));
         let unseen = scraped.filter_map(|(name, instance)| {
             let (at, metrics) = instance.metrics.as_ref()?;
             let until = kept_until(*at, metrics);
-            let is_unseen = fresh_until(*at, metrics) <= self.now && self.now < until;
-            let container = self.operator.pod_of(name).and_then(|pod| pod.containers.first());
+            let is_unseen = fresh_until(*at, metrics) <= world.now && world.now < until;
+            let container = self.pod_of(name).and_then(|pod| pod.containers.first());
 
             // Its reconciles have ended with the process that was scraped.
             let is_same = container
                 .and_then(|container| container.running_since)
                 .is_none_or(|since| since <= *at);
-            (is_unseen && is_same && self.may_lead(name, instance)).then_some((
+            (is_unseen && is_same && self.may_lead(world, name, instance)).then_some((
                 name.as_str(),
                 *at,
                 instance,
@@ -144,9 +142,9 @@ impl Model {
     }
 
     /// Returns whether an instance does the work, as far as the leases or its own metrics show it.
-    fn may_lead(&self, name: &str, instance: &Instance) -> bool {
+    fn may_lead(&self, world: &World, name: &str, instance: &Instance) -> bool {
         // Each controller may have a lease of its own, with another holder.
-        let holders: BTreeSet<&str> = self.operator_leaders(STALE_AFTER).collect();
+        let holders: BTreeSet<&str> = self.operator_leaders(world, STALE_AFTER).collect();
         match InstanceName(name).pod() {
             Some((_, pod)) if !holders.is_empty() => holders.contains(pod),
             _ => leading(instance) != Some(false),
@@ -155,22 +153,28 @@ impl Model {
 
     /// Returns the instances with recent metrics that do the work: those that lead, as far as this
     /// is known.
-    fn judged_instances(&self) -> Vec<(&str, Timestamp, &Instance)> {
-        let fresh: Vec<_> = self.fresh_instances().collect();
+    fn judged_instances(&self, world: &World) -> Vec<(&str, Timestamp, &Instance)> {
+        let fresh: Vec<_> = self.fresh_instances(world).collect();
         let is_leader =
             |(_, _, instance): &&(&str, Timestamp, &Instance)| leading(instance) == Some(true);
         if fresh.iter().any(|row| is_leader(&row)) {
             return fresh.iter().filter(is_leader).copied().collect();
         }
 
-        fresh.into_iter().filter(|(name, _, instance)| self.may_lead(name, instance)).collect()
+        fresh
+            .into_iter()
+            .filter(|(name, _, instance)| self.may_lead(world, name, instance))
+            .collect()
     }
 
     /// Returns the instances with recent metrics, and when they were scraped.
-    pub(super) fn fresh_instances(&self) -> impl Iterator<Item = (&str, Timestamp, &Instance)> {
-        self.operator.instances.iter().filter_map(|(name, instance)| {
+    pub(super) fn fresh_instances(
+        &self,
+        world: &World,
+    ) -> impl Iterator<Item = (&str, Timestamp, &Instance)> {
+        self.instances.iter().filter_map(|(name, instance)| {
             let (at, metrics) = instance.metrics.as_ref()?;
-            let counts = self.operator.may_run(name) && self.now < fresh_until(*at, metrics);
+            let counts = self.may_run(name) && world.now < fresh_until(*at, metrics);
             counts.then_some((name.as_str(), *at, instance))
         })
     }
@@ -178,179 +182,176 @@ impl Model {
     /// Returns when a reconcile of each controller last succeeded, as far as scrapes have shown it.
     pub(super) fn controllers_succeeded(&self) -> BTreeMap<String, Timestamp> {
         let mut latest = BTreeMap::<String, Timestamp>::new();
-        let histories =
-            self.operator.instances.values().flat_map(|instance| &instance.history.controllers);
+        let histories = self.instances.values().flat_map(|instance| &instance.history.controllers);
         for (name, at) in histories.filter_map(|(name, own)| Some((name, own.succeeded?))) {
             latest.entry(name.clone()).and_modify(|known| *known = at.max(*known)).or_insert(at);
         }
 
         latest
     }
+}
 
-    fn of_loop(
-        &self,
-        scraped: &Scraped<'_>,
-        code: FindingCode,
-        since: Timestamp,
-        evidence: impl FnOnce(Evidence) -> Evidence,
-    ) -> Detection {
-        let instance = Evidence::new().text("instance", scraped.instance);
-        Detection::new(self.now, code, since, self.now, || evidence(instance))
+fn of_loop(
+    world: &World,
+    scraped: &Scraped<'_>,
+    code: FindingCode,
+    since: Timestamp,
+    evidence: impl FnOnce(Evidence) -> Evidence,
+) -> Detection {
+    let instance = Evidence::new().text("instance", scraped.instance);
+    Detection::new(world.now, code, since, world.now, || evidence(instance))
+}
+
+/// Detects a controller of which no reconcile has succeeded since the first of several errors.
+fn reconcile_failing(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
+    let failing = scraped.own.failing?;
+    let lasted = scraped.at.since(failing.since) >= world.settings.reconcile_failing_after;
+    let recent = scraped.at.since(failing.last) < FAILURE_OVER_AFTER;
+
+    if !lasted || !recent || failing.errors < u64::from(world.settings.reconcile_errors) {
+        return None;
     }
 
-    /// Detects a controller of which no reconcile has succeeded since the first of several errors.
-    fn reconcile_failing(&self, scraped: &Scraped<'_>) -> Option<Detection> {
-        let failing = scraped.own.failing?;
-        let lasted = scraped.at.since(failing.since) >= self.settings.reconcile_failing_after;
-        let recent = scraped.at.since(failing.last) < FAILURE_OVER_AFTER;
-
-        if !lasted || !recent || failing.errors < u64::from(self.settings.reconcile_errors) {
-            return None;
-        }
-
-        let conflicts = scraped.history.conflicts.since(failing.since);
-        let skipped = self.skipped_objects(&scraped.view.name);
-        let detection =
-            self.of_loop(scraped, FindingCode::ReconcileFailing, failing.since, |evidence| {
-                let evidence = evidence
-                    .with("errors", Value::count(failing.errors))
-                    .with("conflicts", Value::count(conflicts))
-                    .with("failing_for", Value::Age(failing.since));
-                if skipped == 0 {
-                    evidence
-                } else {
-                    evidence.with("skipped_objects", Value::count(skipped))
-                }
-            });
-
-        // The operator tries again after a conflict, which is no failure.
-        Some(
-            detection
-                .suspected_if(conflicts.saturating_mul(10) >= failing.errors.saturating_mul(9)),
-        )
-    }
-
-    /// Notes errors beside successes, which people may want to know.
-    fn reconcile_errors(&self, scraped: &Scraped<'_>) -> Option<Detection> {
-        let errors = scraped.own.errors.sum();
-        let first = scraped.own.errors.first()?;
-        (errors >= u64::from(self.settings.reconcile_errors)).then(|| {
-            self.of_loop(scraped, FindingCode::ReconcileErrors, first, |evidence| {
+    let conflicts = scraped.history.conflicts.since(failing.since);
+    let skipped = skipped_objects(world, &scraped.view.name);
+    let detection =
+        of_loop(world, scraped, FindingCode::ReconcileFailing, failing.since, |evidence| {
+            let evidence = evidence
+                .with("errors", Value::count(failing.errors))
+                .with("conflicts", Value::count(conflicts))
+                .with("failing_for", Value::Age(failing.since));
+            if skipped == 0 {
                 evidence
-                    .with("errors", Value::count(errors))
-                    .with("conflicts", Value::count(scraped.history.conflicts.since(first)))
-                    .with("window", Value::Span(self.settings.reconcile_failing_after))
-            })
-        })
-    }
-
-    /// Detects a reconcile that runs for much longer than usual. If the operator does not say how
-    /// long its reconciles have been running, at least one of them has run since the last one
-    /// ended.
-    fn reconcile_stuck(&self, scraped: &Scraped<'_>) -> Option<Detection> {
-        let running = match scraped.view.longest_running_seconds {
-            Some(longest) => seconds(longest),
-            None => scraped.at.since(scraped.own.unended_since?),
-        };
-        let durations = scraped.view.reconcile_seconds.filter(|durations| durations.count > 0);
-        #[expect(clippy::cast_precision_loss, reason = "a mean needs only a few digits")]
-        let usual = durations.map(|durations| seconds(durations.sum / durations.count as f64));
-        let factor = i64::from(self.settings.reconcile_stuck_factor);
-
-        let usually = Span(usual.unwrap_or_default().0.saturating_mul(factor));
-        let before = seconds(scraped.own.longest * TIMES_LONGEST).min(LONGEST_LEARNED);
-        let threshold = self.settings.reconcile_stuck_after.max(usually).max(before);
-        (running > threshold).then(|| {
-            let since = scraped.at.before(running);
-            self.of_loop(scraped, FindingCode::ReconcileStuck, since, |evidence| {
-                let evidence = evidence
-                    .with("running_for", Value::Age(since))
-                    .with("threshold", Value::Span(threshold));
-                evidence.with_some("usual", usual.map(Value::Span))
-            })
-        })
-    }
-
-    fn reconcile_panicking(&self, scraped: &Scraped<'_>) -> Option<Detection> {
-        let panics = &scraped.own.panics;
-        let (first, last) = (panics.first()?, panics.last()?);
-        Some(self.of_loop(scraped, FindingCode::ReconcilePanicking, first, |evidence| {
-            evidence
-                .with("panics", Value::count(panics.sum()))
-                .with("last_panic", Value::Age(last))
-                .with("window", Value::Span(self.settings.restart_window))
-        }))
-    }
-
-    fn workers_saturated(&self, scraped: &Scraped<'_>) -> Option<Detection> {
-        let since = scraped.own.saturated_since?;
-        (scraped.at.since(since) >= self.settings.workers_saturated_after).then(|| {
-            self.of_loop(scraped, FindingCode::WorkersSaturated, since, |evidence| {
-                evidence
-                    .with("workers", Value::count(scraped.view.workers_max.unwrap_or(0)))
-                    .with("queue_depth", Value::count(scraped.view.queue_depth.unwrap_or(0)))
-                    .with("saturated_for", Value::Age(since))
-            })
-        })
-    }
-
-    /// Detects a queue that is long and does not shrink, or that has grown for long.
-    fn queue_backlog(&self, scraped: &Scraped<'_>) -> Option<Detection> {
-        let depth = Value::count(scraped.view.queue_depth?);
-        if let Some(backlog) = scraped.own.backlog.filter(|backlog| backlog.stands) {
-            return Some(self.of_loop(
-                scraped,
-                FindingCode::QueueBacklog,
-                backlog.since,
-                |evidence| {
-                    evidence
-                        .with("queue_depth", depth)
-                        .with("threshold", Value::Count(i64::from(self.settings.queue_backlog)))
-                        .with("backlog_for", Value::Age(backlog.since))
-                },
-            ));
-        }
-
-        let grown = scraped.own.growth()?;
-        let window = self.settings.queue_growth_window;
-        let since = scraped.at.before(window);
-        Some(self.of_loop(scraped, FindingCode::QueueBacklog, since, |evidence| {
-            evidence
-                .with("queue_depth", depth)
-                .with("growth", Value::count(grown))
-                .with("window", Value::Span(window))
-        }))
-    }
-
-    /// Detects a controller that has not begun any reconcile although objects wait: the workers of
-    /// controller-runtime start after all informers have synced. No framework has a metric for that
-    /// itself.
-    fn informer_not_synced(&self, scraped: &Scraped<'_>) -> Option<Detection> {
-        let since = scraped.own.unsynced_since?;
-
-        // A standby that takes over fills its caches only then, however long its process has run.
-        let due = since.after(self.settings.informer_sync_within).after(UNSYNCED_FOR);
-        (scraped.at >= due).then(|| {
-            self.of_loop(scraped, FindingCode::InformerNotSynced, since, |evidence| {
-                evidence
-                    .with("queue_depth", Value::count(scraped.view.queue_depth.unwrap_or(0)))
-                    .with("waiting_for", Value::Age(since))
-            })
-        })
-    }
-
-    /// Returns the number of suspended objects of the kind that a controller reconciles; of all
-    /// primary kinds if its name names none.
-    fn skipped_objects(&self, controller: &str) -> u64 {
-        let named = self.kind_of_controller(controller);
-        let counted = self.watches.iter().filter(|watch| {
-            let is_primary = self.kinds[usize::from(watch.kind)].role == Role::Primary;
-            watch.active && is_primary && named.is_none_or(|named| named == watch.kind)
+            } else {
+                evidence.with("skipped_objects", Value::count(skipped))
+            }
         });
-        let namespaces = counted.flat_map(|watch| &watch.namespaces);
 
-        namespaces.map(|namespace| namespace.totals.states[ObjectState::Suspended as usize]).sum()
+    // The operator tries again after a conflict, which is no failure.
+    Some(detection.suspected_if(conflicts.saturating_mul(10) >= failing.errors.saturating_mul(9)))
+}
+
+/// Notes errors beside successes, which people may want to know.
+fn reconcile_errors(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
+    let errors = scraped.own.errors.sum();
+    let first = scraped.own.errors.first()?;
+    (errors >= u64::from(world.settings.reconcile_errors)).then(|| {
+        of_loop(world, scraped, FindingCode::ReconcileErrors, first, |evidence| {
+            evidence
+                .with("errors", Value::count(errors))
+                .with("conflicts", Value::count(scraped.history.conflicts.since(first)))
+                .with("window", Value::Span(world.settings.reconcile_failing_after))
+        })
+    })
+}
+
+/// Detects a reconcile that runs for much longer than usual. If the operator does not say how
+/// long its reconciles have been running, at least one of them has run since the last one
+/// ended.
+fn reconcile_stuck(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
+    let running = match scraped.view.longest_running_seconds {
+        Some(longest) => seconds(longest),
+        None => scraped.at.since(scraped.own.unended_since?),
+    };
+    let durations = scraped.view.reconcile_seconds.filter(|durations| durations.count > 0);
+    #[expect(clippy::cast_precision_loss, reason = "a mean needs only a few digits")]
+    let usual = durations.map(|durations| seconds(durations.sum / durations.count as f64));
+    let factor = i64::from(world.settings.reconcile_stuck_factor);
+
+    let usually = Span(usual.unwrap_or_default().0.saturating_mul(factor));
+    let before = seconds(scraped.own.longest * TIMES_LONGEST).min(LONGEST_LEARNED);
+    let threshold = world.settings.reconcile_stuck_after.max(usually).max(before);
+    (running > threshold).then(|| {
+        let since = scraped.at.before(running);
+        of_loop(world, scraped, FindingCode::ReconcileStuck, since, |evidence| {
+            let evidence = evidence
+                .with("running_for", Value::Age(since))
+                .with("threshold", Value::Span(threshold));
+            evidence.with_some("usual", usual.map(Value::Span))
+        })
+    })
+}
+
+fn reconcile_panicking(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
+    let panics = &scraped.own.panics;
+    let (first, last) = (panics.first()?, panics.last()?);
+    Some(of_loop(world, scraped, FindingCode::ReconcilePanicking, first, |evidence| {
+        evidence
+            .with("panics", Value::count(panics.sum()))
+            .with("last_panic", Value::Age(last))
+            .with("window", Value::Span(world.settings.restart_window))
+    }))
+}
+
+fn workers_saturated(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
+    let since = scraped.own.saturated_since?;
+    (scraped.at.since(since) >= world.settings.workers_saturated_after).then(|| {
+        of_loop(world, scraped, FindingCode::WorkersSaturated, since, |evidence| {
+            evidence
+                .with("workers", Value::count(scraped.view.workers_max.unwrap_or(0)))
+                .with("queue_depth", Value::count(scraped.view.queue_depth.unwrap_or(0)))
+                .with("saturated_for", Value::Age(since))
+        })
+    })
+}
+
+/// Detects a queue that is long and does not shrink, or that has grown for long.
+fn queue_backlog(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
+    let depth = Value::count(scraped.view.queue_depth?);
+    if let Some(backlog) = scraped.own.backlog.filter(|backlog| backlog.stands) {
+        return Some(of_loop(
+            world,
+            scraped,
+            FindingCode::QueueBacklog,
+            backlog.since,
+            |evidence| {
+                evidence
+                    .with("queue_depth", depth)
+                    .with("threshold", Value::Count(i64::from(world.settings.queue_backlog)))
+                    .with("backlog_for", Value::Age(backlog.since))
+            },
+        ));
     }
+
+    let grown = scraped.own.growth()?;
+    let window = world.settings.queue_growth_window;
+    let since = scraped.at.before(window);
+    Some(of_loop(world, scraped, FindingCode::QueueBacklog, since, |evidence| {
+        evidence
+            .with("queue_depth", depth)
+            .with("growth", Value::count(grown))
+            .with("window", Value::Span(window))
+    }))
+}
+
+/// Detects a controller that has not begun any reconcile although objects wait: the workers of
+/// controller-runtime start after all informers have synced. No framework has a metric for that
+/// itself.
+fn informer_not_synced(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
+    let since = scraped.own.unsynced_since?;
+
+    // A standby that takes over fills its caches only then, however long its process has run.
+    let due = since.after(world.settings.informer_sync_within).after(UNSYNCED_FOR);
+    (scraped.at >= due).then(|| {
+        of_loop(world, scraped, FindingCode::InformerNotSynced, since, |evidence| {
+            evidence
+                .with("queue_depth", Value::count(scraped.view.queue_depth.unwrap_or(0)))
+                .with("waiting_for", Value::Age(since))
+        })
+    })
+}
+
+/// Returns the number of suspended objects of the kind that a controller reconciles; of all
+/// primary kinds if its name names none.
+fn skipped_objects(world: &World, controller: &str) -> u64 {
+    let named = reconciled::kind_of_controller(world, controller);
+    let counted = world.watches.iter().filter(|watch| {
+        let is_primary = world.kinds[usize::from(watch.kind)].role == Role::Primary;
+        watch.active && is_primary && named.is_none_or(|named| named == watch.kind)
+    });
+    let namespaces = counted.flat_map(|watch| &watch.namespaces);
+
+    namespaces.map(|namespace| namespace.totals.states[ObjectState::Suspended as usize]).sum()
 }
 
 fn leading(instance: &Instance) -> Option<bool> {

@@ -6,11 +6,12 @@
 //! more. Kills for memory and regular ends do not count, nor does anything that happens while the
 //! API server fails, which makes operators exit, too.
 
-use super::super::Model;
-use super::super::detection::Detection;
-use super::super::sight::Sight;
-use super::super::store::{Record, Slot};
 use crate::finding::{Evidence, FindingCode, Value};
+use crate::model::findings::detection::Detection;
+use crate::model::operator::Operator;
+use crate::model::world::World;
+use crate::model::world::sight::Sight;
+use crate::model::world::store::{Record, Slot};
 use crate::observation::{ContainerEnd, Role};
 use crate::time::{Span, Timestamp};
 
@@ -34,8 +35,6 @@ pub(crate) struct Suspect {
     last: Timestamp,
 }
 
-// === impl Suspect ===
-
 impl Suspect {
     /// Returns whether the object still waits for the operator with the same spec.
     fn waits(&self, record: &Record) -> bool {
@@ -47,33 +46,31 @@ impl Suspect {
     }
 }
 
-// === impl Model ===
-
-impl Model {
+impl Operator {
     /// Notes the ends of containers.
-    pub(super) fn containers_ended(&mut self, ends: &[ContainerEnd]) {
+    pub(super) fn containers_ended(&mut self, world: &mut World, ends: &[ContainerEnd]) {
         let is_crash = |end: &&ContainerEnd| end.exit_code != 0 && end.reason != "OOMKilled";
         for end in ends.iter().filter(is_crash) {
-            self.operator_crashed(end.finished.unwrap_or(self.now).min(self.now), false);
+            self.operator_crashed(world, end.finished.unwrap_or(world.now).min(world.now), false);
         }
     }
 
     /// Notes a crash: a panic, or else the end of a container.
-    pub(super) fn operator_crashed(&mut self, at: Timestamp, panicked: bool) {
+    pub(super) fn operator_crashed(&mut self, world: &mut World, at: Timestamp, panicked: bool) {
         let primary =
-            || self.watches.iter().filter(|watch| watch.active && watch.missing.is_empty());
+            || world.watches.iter().filter(|watch| watch.active && watch.missing.is_empty());
         let mut primary =
-            primary().filter(|watch| self.kinds[watch.kind as usize].role == Role::Primary);
-        let api_fails = self.operator.found.iter().any(|(code, _)| *code == FindingCode::ApiErrors);
+            primary().filter(|watch| world.kinds[watch.kind as usize].role == Role::Primary);
+        let api_fails = self.found.iter().any(|(code, _)| *code == FindingCode::ApiErrors);
 
-        if api_fails || primary.any(|watch| watch.sight(self.now) != Sight::Clear) {
+        if api_fails || primary.any(|watch| watch.sight(world.now) != Sight::Clear) {
             return;
         }
 
-        let known = self.operator.suspect.take();
+        let known = self.suspect.take();
         let known = known
-            .filter(|known| self.store.get(known.slot).is_some_and(|record| known.waits(record)));
-        let Some(mut suspect) = known.or_else(|| self.newest_unacknowledged(at)) else { return };
+            .filter(|known| world.store.get(known.slot).is_some_and(|record| known.waits(record)));
+        let Some(mut suspect) = known.or_else(|| newest_unacknowledged(world, at)) else { return };
 
         suspect.last = suspect.last.max(at);
         if panicked {
@@ -82,41 +79,41 @@ impl Model {
             suspect.restarts = suspect.restarts.saturating_add(1);
         }
 
-        self.reviews.objects.insert(suspect.slot);
-        self.operator.suspect = Some(suspect);
+        world.agenda.objects.insert(suspect.slot);
+        self.suspect = Some(suspect);
     }
+}
 
-    /// Returns the object with the newest spec change before a crash that the operator has not
-    /// acknowledged.
-    fn newest_unacknowledged(&self, at: Timestamp) -> Option<Suspect> {
-        let primary =
-            self.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
-        let waiting = primary.flat_map(|kind| &kind.unconverged).filter_map(|(_, slot)| {
-            let record = self.store.get(*slot)?;
-            Some((unacknowledged(record)?, *slot, record))
-        });
-        let followed =
-            waiting.filter(|(since, ..)| *since <= at && at.since(*since) <= FOLLOWS_WITHIN);
+/// Returns the object with the newest spec change before a crash that the operator has not
+/// acknowledged.
+fn newest_unacknowledged(world: &World, at: Timestamp) -> Option<Suspect> {
+    let primary = world.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
+    let waiting = primary.flat_map(|kind| &kind.unconverged).filter_map(|(_, slot)| {
+        let record = world.store.get(*slot)?;
+        Some((unacknowledged(record)?, *slot, record))
+    });
+    let followed = waiting.filter(|(since, ..)| *since <= at && at.since(*since) <= FOLLOWS_WITHIN);
 
-        let (_, slot, record) = followed.max_by_key(|(since, slot, _)| (*since, *slot))?;
-        let (uid, spec) = (record.uid, record.spec_hash);
-        Some(Suspect { slot, uid, spec, restarts: 0, panics: 0, first: at, last: at })
-    }
+    let (_, slot, record) = followed.max_by_key(|(since, slot, _)| (*since, *slot))?;
+    let (uid, spec) = (record.uid, record.spec_hash);
+    Some(Suspect { slot, uid, spec, restarts: 0, panics: 0, first: at, last: at })
+}
 
+impl Operator {
     /// Detects an object that makes the operator crash.
-    pub(crate) fn poison_object(&mut self, slot: Slot) -> Option<Detection> {
-        let suspect = self.operator.suspect.as_ref().filter(|suspect| suspect.slot == slot)?;
-        let record = self.store.get(slot).filter(|record| suspect.waits(record))?;
-        if suspect.restarts.saturating_add(suspect.panics) < self.settings.poison_crashes {
+    pub(crate) fn poison_object(&mut self, world: &mut World, slot: Slot) -> Option<Detection> {
+        let suspect = self.suspect.as_ref().filter(|suspect| suspect.slot == slot)?;
+        let record = world.store.get(slot).filter(|record| suspect.waits(record))?;
+        if suspect.restarts.saturating_add(suspect.panics) < world.settings.poison_crashes {
             return None;
         }
 
-        let primary = self.kinds.iter().filter(|kind| kind.role == Role::Primary);
+        let primary = world.kinds.iter().filter(|kind| kind.role == Role::Primary);
         let others = primary
             .flat_map(|kind| kind.acknowledged.since(suspect.first))
             .any(|other| other != slot);
         let detection =
-            Detection::new(self.now, FindingCode::PoisonObject, suspect.first, self.now, || {
+            Detection::new(world.now, FindingCode::PoisonObject, suspect.first, world.now, || {
                 Evidence::new()
                     .with("restarts", Value::Count(i64::from(suspect.restarts)))
                     .with("panics", Value::Count(i64::from(suspect.panics)))

@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use super::{Instance, Operator};
+use crate::model::operator::{Instance, Operator};
 use crate::observation::{MetricsView, ProcessView, Runtime};
 use crate::snapshot::InstanceSummary;
 use crate::time::Timestamp;
-
-// === impl Operator ===
 
 impl Operator {
     /// Returns the instances as snapshots show them, without those whose Pods are gone.
@@ -23,8 +21,6 @@ impl Operator {
         self.instances.iter().filter(|(name, _)| self.may_run(name)).map(summary).collect()
     }
 }
-
-// === impl Instance ===
 
 impl Instance {
     /// Returns its process as it was last seen.

@@ -3,60 +3,57 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::Model;
-use super::super::kinds::Kind;
 use crate::finding::Subject;
+use crate::model::operator::Operator;
+use crate::model::world::World;
+use crate::model::world::kinds::Kind;
 use crate::observation::Role;
 
 /// The words that people add to the kind.
 const ADDED: [&str; 2] = ["controller", "reconciler"];
 
-// === impl Model ===
-
-impl Model {
+impl Operator {
     /// Returns the kinds that controllers reconcile, as subjects, by the name of the controller. A
     /// controller whose name fits no kind, or several, is left out, unless the operator has only
     /// one controller and one kind.
-    pub(super) fn reconciled_kinds(&self) -> BTreeMap<String, Subject> {
-        let scraped =
-            self.operator.instances.values().filter_map(|instance| instance.metrics.as_ref());
+    pub(super) fn reconciled_kinds(&self, world: &World) -> BTreeMap<String, Subject> {
+        let scraped = self.instances.values().filter_map(|instance| instance.metrics.as_ref());
         let controllers: BTreeSet<&str> = scraped
             .flat_map(|(_, view)| &view.controllers)
             .map(|controller| controller.name.as_str())
             .collect();
-        let kinds = || self.reconciled_by_operator().map(|(number, _)| number);
+        let kinds = || reconciled_by_operator(world).map(|(number, _)| number);
         let only = || match (controllers.len(), kinds().count()) {
             (1, 1) => kinds().next(),
             _ => None,
         };
 
         let found = controllers.iter().filter_map(|name| {
-            let kind = self.kind_of_controller(name).or_else(only)?;
-            Some(((*name).to_owned(), self.kind_subject(kind)))
+            let kind = kind_of_controller(world, name).or_else(only)?;
+            Some(((*name).to_owned(), world.kind_subject(kind)))
         });
 
         found.collect()
     }
+}
 
-    /// Returns the number of the only kind that the name of a controller fits.
-    pub(super) fn kind_of_controller(&self, controller: &str) -> Option<u16> {
-        let name = plain(controller);
-        let mut fitting =
-            self.reconciled_by_operator().filter(|(_, kind)| is_named_after(&name, kind));
-        let (number, _) = fitting.next()?;
+/// Returns the number of the only kind that the name of a controller fits.
+pub(super) fn kind_of_controller(world: &World, controller: &str) -> Option<u16> {
+    let name = plain(controller);
+    let mut fitting = reconciled_by_operator(world).filter(|(_, kind)| is_named_after(&name, kind));
+    let (number, _) = fitting.next()?;
 
-        fitting.next().is_none().then_some(number)
-    }
+    fitting.next().is_none().then_some(number)
+}
 
-    fn reconciled_by_operator(&self) -> impl Iterator<Item = (u16, &Kind)> {
-        let primary = self
-            .kinds
-            .iter()
-            .enumerate()
-            .filter(|(_, kind)| kind.role == Role::Primary && !kind.suspected);
+fn reconciled_by_operator(world: &World) -> impl Iterator<Item = (u16, &Kind)> {
+    let primary = world
+        .kinds
+        .iter()
+        .enumerate()
+        .filter(|(_, kind)| kind.role == Role::Primary && !kind.suspected);
 
-        primary.filter_map(|(number, kind)| Some((u16::try_from(number).ok()?, kind)))
-    }
+    primary.filter_map(|(number, kind)| Some((u16::try_from(number).ok()?, kind)))
 }
 
 /// Returns whether a controller is named after a kind: `widget`, `widgets`, `widget-controller` or

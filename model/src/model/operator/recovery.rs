@@ -2,12 +2,13 @@
 //! missed: until its queues are as short as before, and no more objects wait that became
 //! unconverged during the fault.
 
-use super::super::Model;
-use super::super::kinds::{Kind, Watch};
-use super::super::sight::Sight;
-use super::super::store::Slot;
-use super::history::queued;
 use crate::finding::FindingCode;
+use crate::model::operator::Operator;
+use crate::model::operator::history::queued;
+use crate::model::world::World;
+use crate::model::world::kinds::{Kind, Watch};
+use crate::model::world::sight::Sight;
+use crate::model::world::store::Slot;
 use crate::observation::Role;
 use crate::snapshot::OperatorHealth;
 use crate::time::{Span, Timestamp};
@@ -62,8 +63,6 @@ struct Calm {
     queued: u64,
 }
 
-// === impl Recovery ===
-
 impl Recovery {
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         if let Some(fault) = &mut self.fault {
@@ -76,22 +75,20 @@ impl Recovery {
     }
 }
 
-// === impl Model ===
-
-impl Model {
+impl Operator {
     /// Notes whether the API server fails, and measures the recovery after that. Returns when to
     /// look again.
-    pub(super) fn update_recovery(&mut self) -> Option<Timestamp> {
-        let now = self.now;
-        let known = self.operator.recovery.fault;
-        if let Some((sign, lasts)) = self.api_fault() {
+    pub(super) fn update_recovery(&mut self, world: &mut World) -> Option<Timestamp> {
+        let now = world.now;
+        let known = self.recovery.fault;
+        if let Some((sign, lasts)) = self.api_fault(world) {
             let new = || Fault {
                 since: sign,
                 last: sign,
                 lasts,
                 over: false,
                 done_since: None,
-                before: self.calm_before(sign),
+                before: self.calm_before(world, sign),
             };
 
             let fault = known.unwrap_or_else(new);
@@ -100,104 +97,108 @@ impl Model {
                 // A second fault during a recovery continues the first one. One that seems to be
                 // over may be recovered from.
                 let quiet = known.is_some() && !lasts && sign <= fault.last;
-                let done_since = if quiet { self.recovered_since(&fault) } else { None };
+                let done_since = if quiet { self.recovered_since(world, &fault) } else { None };
                 let last = fault.last.max(sign);
-                self.operator.recovery.fault =
-                    Some(Fault { last, lasts, over: false, done_since, ..fault });
+                self.recovery.fault = Some(Fault { last, lasts, over: false, done_since, ..fault });
                 return (!lasts).then(|| last.after(QUIET));
             }
         }
 
-        let known = self.operator.recovery.fault?;
+        let known = self.recovery.fault?;
         let last = if known.lasts && !known.over { now } else { known.last };
         let is_short = !known.over && last.since(known.since) < SHORTEST_FAULT;
 
         if is_short || now.since(last) > LONGEST {
-            self.operator.recovery.fault = None;
+            self.recovery.fault = None;
             return None;
         }
 
         let fault = Fault { last, over: true, ..known };
-        let done_since = self.recovered_since(&fault);
-        if let Some(done) = done_since.filter(|done| now.since(*done) >= self.settings.settle) {
-            self.operator.recovery =
+        let done_since = self.recovered_since(world, &fault);
+        if let Some(done) = done_since.filter(|done| now.since(*done) >= world.settings.settle) {
+            self.recovery =
                 Recovery { fault: None, took: Some(done.since(last)), ended: Some(last) };
             return None;
         }
 
-        self.operator.recovery.fault = Some(Fault { done_since, ..fault });
+        self.recovery.fault = Some(Fault { done_since, ..fault });
         Some(now.after(CHECK_EVERY))
     }
 
     /// Returns since when nothing waits any more that waits because of a fault.
-    fn recovered_since(&self, fault: &Fault) -> Option<Timestamp> {
-        let sees = self.primary_watches().all(|watch| watch.sight(self.now) != Sight::Lost);
+    fn recovered_since(&self, world: &World, fault: &Fault) -> Option<Timestamp> {
+        let sees = primary_watches(world).all(|watch| watch.sight(world.now) != Sight::Lost);
 
         // Scrapes from before the end of the fault show nothing.
-        let is_scraped = self.fresh_instances().all(|(_, at, _)| at > fault.last);
+        let is_scraped = self.fresh_instances(world).all(|(_, at, _)| at > fault.last);
         let is_done = sees
             && is_scraped
-            && self.unconverged_between(fault.before.at, fault.last) == 0
-            && self.queued() <= fault.before.queued.max(1);
+            && unconverged_between(world, fault.before.at, fault.last) == 0
+            && self.queued(world) <= fault.before.queued.max(1);
 
-        is_done.then(|| fault.done_since.unwrap_or(self.now))
+        is_done.then(|| fault.done_since.unwrap_or(world.now))
     }
 
     /// Returns the last sign that the API server fails, if it does, and whether loopwatch cannot
     /// reach it either.
-    fn api_fault(&self) -> Option<(Timestamp, bool)> {
-        let fails = self.operator.found.iter().any(|(code, _)| *code == FindingCode::ApiErrors);
+    fn api_fault(&self, world: &World) -> Option<(Timestamp, bool)> {
+        let fails = self.found.iter().any(|(code, _)| *code == FindingCode::ApiErrors);
         let last = self
-            .fresh_instances()
+            .fresh_instances(world)
             .filter_map(|(_, _, instance)| instance.history.failed.last())
             .max();
-        let blind = self.primary_watches().any(|watch| watch.failing);
-        let last = last
-            .filter(|last| fails && self.operator.recovery.ended.is_none_or(|ended| *last > ended));
-        if blind { Some((self.now, true)) } else { last.map(|last| (last, false)) }
+        let blind = primary_watches(world).any(|watch| watch.failing);
+        let last =
+            last.filter(|last| fails && self.recovery.ended.is_none_or(|ended| *last > ended));
+        if blind { Some((world.now, true)) } else { last.map(|last| (last, false)) }
     }
+}
 
-    fn primary_watches(&self) -> impl Iterator<Item = &Watch> {
-        let active = self.watches.iter().filter(|watch| watch.active && watch.missing.is_empty());
-        active.filter(|watch| self.kinds[watch.kind as usize].role == Role::Primary)
-    }
+fn primary_watches(world: &World) -> impl Iterator<Item = &Watch> {
+    let active = world.watches.iter().filter(|watch| watch.active && watch.missing.is_empty());
+    active.filter(|watch| world.kinds[watch.kind as usize].role == Role::Primary)
+}
 
+impl Operator {
     /// Returns how the operator was before requests began to fail, or at `sign` if all of them have
     /// succeeded so far. The verdict comes later than the first failure, when objects wait already.
-    fn calm_before(&self, sign: Timestamp) -> Calm {
-        let calm = || self.fresh_instances().filter_map(|(_, _, instance)| instance.history.calm());
+    fn calm_before(&self, world: &World, sign: Timestamp) -> Calm {
+        let calm =
+            || self.fresh_instances(world).filter_map(|(_, _, instance)| instance.history.calm());
         match calm().map(|(at, _)| at).min() {
             Some(at) => Calm {
                 at: at.before(WRITTEN_GRAIN).min(sign),
                 queued: calm().map(|(_, queued)| queued).sum(),
             },
-            None => Calm { at: sign, queued: self.queued() },
+            None => Calm { at: sign, queued: self.queued(world) },
         }
     }
+}
 
-    /// Returns the number of objects that became unconverged after one instant and until another,
-    /// and still are.
-    fn unconverged_between(&self, after: Timestamp, until: Timestamp) -> usize {
-        let primary = self.kinds.iter().filter(|kind| kind.role == Role::Primary);
-        let counted = |kind: &Kind, at| kind.unconverged.range(..=(at, Slot::MAX)).count();
-        primary.map(|kind| counted(kind, until).saturating_sub(counted(kind, after))).sum()
-    }
+/// Returns the number of objects that became unconverged after one instant and until another,
+/// and still are.
+fn unconverged_between(world: &World, after: Timestamp, until: Timestamp) -> usize {
+    let primary = world.kinds.iter().filter(|kind| kind.role == Role::Primary);
+    let counted = |kind: &Kind, at| kind.unconverged.range(..=(at, Slot::MAX)).count();
+    primary.map(|kind| counted(kind, until).saturating_sub(counted(kind, after))).sum()
+}
 
+impl Operator {
     /// Returns the number of objects in the queues of the operator; zero if it is not known.
-    fn queued(&self) -> u64 {
+    fn queued(&self, world: &World) -> u64 {
         let scraped =
-            self.fresh_instances().filter_map(|(_, _, instance)| instance.metrics.as_ref());
+            self.fresh_instances(world).filter_map(|(_, _, instance)| instance.metrics.as_ref());
         scraped.map(|(_, metrics)| queued(metrics)).sum()
     }
 
     /// Returns how the operator is, for people.
-    pub(crate) fn operator_health(&self) -> OperatorHealth {
-        let fault = self.operator.recovery.fault.filter(|fault| fault.over);
+    pub(crate) fn operator_health(&self, world: &World) -> OperatorHealth {
+        let fault = self.recovery.fault.filter(|fault| fault.over);
         OperatorHealth {
-            up: self.operator_up(),
-            recovery: self.operator.recovery.took,
+            up: self.operator_up(world),
+            recovery: self.recovery.took,
             recovering_since: fault.map(|fault| fault.last),
-            led_elsewhere: self.operator.leaders.elsewhere(),
+            led_elsewhere: self.leaders.elsewhere(),
         }
     }
 }

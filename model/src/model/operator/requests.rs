@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use super::super::Model;
-use super::super::detection::Detection;
-use super::history::{Window, fresh_until};
-use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Value};
+use crate::model::findings::detection::Detection;
+use crate::model::operator::Operator;
+use crate::model::operator::history::{Window, fresh_until};
+use crate::model::operator::review::Verdicts;
+use crate::model::world::World;
 use crate::time::{Span, Timestamp};
 
 /// The number of half minutes within the window in which requests must have been denied. An
@@ -31,8 +32,6 @@ struct Sum {
     parts: usize,
 }
 
-// === impl Sum ===
-
 impl Sum {
     fn add(&mut self, all: &Window, counted: &Window, at: Timestamp) {
         self.all = self.all.saturating_add(all.sum());
@@ -53,14 +52,12 @@ impl Sum {
     }
 }
 
-// === impl Model ===
-
-impl Model {
+impl Operator {
     /// Detects requests of the operator that the API server denies, or that fail. All replicas
     /// count: they use one account, and a standby renews nothing but its lease.
-    pub(super) fn request_verdicts(&self, verdicts: &mut Verdicts) {
+    pub(super) fn request_verdicts(&self, world: &World, verdicts: &mut Verdicts) {
         let (mut failed, mut forbidden) = (Sum::default(), Sum::default());
-        for (_, at, instance) in self.fresh_instances() {
+        for (_, at, instance) in self.fresh_instances(world) {
             verdicts
                 .look_again(instance.metrics.as_ref().map(|(_, metrics)| fresh_until(at, metrics)));
             let history = &instance.history;
@@ -68,7 +65,7 @@ impl Model {
             forbidden.add(&history.requests, &history.forbidden, at);
         }
 
-        let (settings, window) = (&self.settings, self.settings.api_window);
+        let (settings, window) = (&world.settings, world.settings.api_window);
         let evidence = |sum: &Sum| {
             let evidence = Evidence::new()
                 .with("requests", Value::count(sum.counted))
@@ -80,7 +77,7 @@ impl Model {
             && failed.percent() >= u64::from(settings.api_error_percent);
         if let Some(first) = failed.first.filter(|_| is_failing) {
             let detection =
-                Detection::new(self.now, FindingCode::ApiErrors, first, self.now, || {
+                Detection::new(world.now, FindingCode::ApiErrors, first, world.now, || {
                     evidence(&failed)
                 });
 
@@ -94,13 +91,13 @@ impl Model {
         let is_denied = forbidden.counted >= u64::from(settings.forbidden_requests)
             && forbidden.parts >= FORBIDDEN_PARTS;
         if let Some(first) = forbidden.first.filter(|_| is_denied) {
-            let missing: BTreeSet<String> = self
+            let missing: BTreeSet<String> = world
                 .permissions_missing()
                 .into_iter()
                 .map(|(_, permission)| permission.to_string())
                 .collect();
             let detection =
-                Detection::new(self.now, FindingCode::ApiForbidden, first, self.now, || {
+                Detection::new(world.now, FindingCode::ApiForbidden, first, world.now, || {
                     evidence(&forbidden)
                         .names("missing", missing.into_iter().take(MAX_MISSING).collect())
                 });

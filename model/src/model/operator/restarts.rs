@@ -1,31 +1,29 @@
 //! The restarts of the operator: too many of them, and those after which the kernel kills it for
 //! its memory.
 
-use super::super::Model;
-use super::super::detection::Detection;
-use super::pods::PodHistory;
-use super::review::Verdicts;
 use crate::finding::{Evidence, FindingCode, Value};
+use crate::model::findings::detection::Detection;
+use crate::model::operator::Operator;
+use crate::model::operator::pods::PodHistory;
+use crate::model::operator::review::Verdicts;
+use crate::model::world::World;
 use crate::observation::{ContainerEnd, PodView};
 use crate::time::{Span, Timestamp};
 
-// === impl Model ===
-
-impl Model {
+impl Operator {
     /// Detects an operator that restarts again and again, for example because it crashes at its
     /// start.
-    pub(super) fn restart_loop(&self, verdicts: &mut Verdicts, down: bool) {
-        let window = self.settings.restart_window;
-        let from = self.now.before(window);
+    pub(super) fn restart_loop(&self, world: &World, verdicts: &mut Verdicts, down: bool) {
+        let window = world.settings.restart_window;
+        let from = world.now.before(window);
         let of_pods = self.operator_pods();
         let of_pods = of_pods.map(|(pod, history)| {
             (pod.name.as_str(), history.restarts_since(from), history.last_end())
         });
 
         // Processes say less than Pods, and nothing if their Pod is gone.
-        let counts =
-            |name: &str| self.operator.pod_of(name).is_none() && self.operator.may_run(name);
-        let without_pod = self.operator.instances.iter().filter(|(name, _)| counts(name));
+        let counts = |name: &str| self.pod_of(name).is_none() && self.may_run(name);
+        let without_pod = self.instances.iter().filter(|(name, _)| counts(name));
         let of_processes = without_pod.map(|(name, instance)| {
             let restarts: Vec<Timestamp> =
                 instance.restarts.iter().filter(|at| **at > from).copied().collect();
@@ -42,12 +40,12 @@ impl Model {
 
         let Some((name, restarts, end)) = worst else { return };
         let Some(first) =
-            restarts.first().filter(|_| restarts.len() >= self.settings.restarts as usize)
+            restarts.first().filter(|_| restarts.len() >= world.settings.restarts as usize)
         else {
             return;
         };
         let detection =
-            Detection::new(self.now, FindingCode::RestartLoop, *first, self.now, || {
+            Detection::new(world.now, FindingCode::RestartLoop, *first, world.now, || {
                 Evidence::new()
                     .text("pod", name)
                     .with("restarts", Value::count(restarts.len()))
@@ -60,10 +58,10 @@ impl Model {
     }
 
     /// Detects an operator that the kernel kills for its memory soon after it starts.
-    pub(super) fn startup_out_of_memory(&self, verdicts: &mut Verdicts, down: bool) {
-        let settings = &self.settings;
+    pub(super) fn startup_out_of_memory(&self, world: &World, verdicts: &mut Verdicts, down: bool) {
+        let settings = &world.settings;
         for (pod, history) in self.operator_pods() {
-            let kills = self.kills_at_start(history);
+            let kills = kills_at_start(world, history);
             let (Some((first, _)), Some((_, lived))) = (kills.first(), kills.last()) else {
                 continue;
             };
@@ -80,34 +78,35 @@ impl Model {
                 .with("lived_for", Value::Span(*lived))
                 .with_some("memory_limit", limit.map(Value::Bytes));
             let code = FindingCode::StartupOutOfMemory;
-            let detection = Detection::new(self.now, code, *first, self.now, || evidence);
+            let detection = Detection::new(world.now, code, *first, world.now, || evidence);
 
             return verdicts.push(self.operator_subject(), detection.weak_if(!down));
         }
     }
+}
 
-    /// Returns when the kernel killed the container of a Pod for its memory soon after its start,
-    /// and after how long.
-    fn kills_at_start(&self, history: &PodHistory) -> Vec<(Timestamp, Span)> {
-        let settings = &self.settings;
-        let ends = history.ends_since(self.now.before(settings.restart_window));
-        let at_start = ends.filter_map(|(end, finished)| {
-            let lived = finished.since(end.started?);
-            (end.reason == "OOMKilled" && lived <= settings.startup_within)
-                .then_some((finished, lived))
-        });
+/// Returns when the kernel killed the container of a Pod for its memory soon after its start,
+/// and after how long.
+fn kills_at_start(world: &World, history: &PodHistory) -> Vec<(Timestamp, Span)> {
+    let settings = &world.settings;
+    let ends = history.ends_since(world.now.before(settings.restart_window));
+    let at_start = ends.filter_map(|(end, finished)| {
+        let lived = finished.since(end.started?);
+        (end.reason == "OOMKilled" && lived <= settings.startup_within).then_some((finished, lived))
+    });
 
-        at_start.collect()
-    }
+    at_start.collect()
+}
 
+impl Operator {
     /// Returns whether one of the two findings about the restarts of a Pod is open.
-    pub(super) fn restarts_too_often(&self) -> bool {
-        let from = self.now.before(self.settings.restart_window);
+    pub(super) fn restarts_too_often(&self, world: &World) -> bool {
+        let from = world.now.before(world.settings.restart_window);
         let restarts = |history: &PodHistory| {
-            history.restarts_since(from).len() >= self.settings.restarts as usize
+            history.restarts_since(from).len() >= world.settings.restarts as usize
         };
         let kills = |history: &PodHistory| {
-            self.kills_at_start(history).len() >= self.settings.startup_kills as usize
+            kills_at_start(world, history).len() >= world.settings.startup_kills as usize
         };
 
         self.operator_pods().any(|(_, history)| restarts(history) || kills(history))
@@ -115,12 +114,7 @@ impl Model {
 
     /// Returns the Pods of the operator that stay, with their histories.
     pub(super) fn operator_pods(&self) -> impl Iterator<Item = (&PodView, &PodHistory)> {
-        let pods = self
-            .operator
-            .view
-            .iter()
-            .flat_map(|view| &view.pods)
-            .filter(|pod| pod.deleted.is_none());
-        pods.filter_map(|pod| Some((pod, self.operator.pods.history(&pod.uid)?)))
+        let pods = self.view.iter().flat_map(|view| &view.pods).filter(|pod| pod.deleted.is_none());
+        pods.filter_map(|pod| Some((pod, self.pods.history(&pod.uid)?)))
     }
 }

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use super::super::Model;
-use super::super::detection::Detection;
-use super::super::timers::Timer;
 use crate::finding::{FindingCode, Subject};
+use crate::model::findings::detection::Detection;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::operator::Operator;
+use crate::model::world::World;
+use crate::model::world::timers::Timer;
 use crate::observation::InstanceName;
 use crate::time::Timestamp;
 
@@ -20,8 +22,6 @@ pub(crate) struct Verdicts {
     /// When to look again.
     again: Vec<Timestamp>,
 }
-
-// === impl Verdicts ===
 
 impl Verdicts {
     pub(super) fn push(&mut self, subject: Subject, detection: Detection) {
@@ -43,41 +43,35 @@ impl Verdicts {
     }
 }
 
-// === impl Model ===
-
-impl Model {
+impl Operator {
     /// Returns the subject of findings about the operator as a whole. If it runs in no Pod that
     /// loopwatch knows, only the name of an instance is known, if that.
     pub(crate) fn operator_subject(&self) -> Subject {
-        if let Some(view) = &self.operator.view {
+        if let Some(view) = &self.view {
             return Subject::Operator {
                 namespace: view.namespace.clone(),
                 name: view.name.clone(),
             };
         }
 
-        let instance = self.operator.instances.keys().next().map_or("operator", String::as_str);
+        let instance = self.instances.keys().next().map_or("operator", String::as_str);
         let (namespace, name) = InstanceName(instance).pod().unwrap_or(("", instance));
         Subject::Operator { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
     /// Handles the timer of the operator.
-    pub(crate) fn operator_due(&mut self) {
-        self.operator.due = None;
-        self.reviews.operator = true;
+    pub(crate) fn operator_due(&mut self, world: &mut World) {
+        self.due = None;
+        world.agenda.operator = true;
     }
 
     /// Opens and closes the findings about the operator, and sets its timer.
-    pub(crate) fn review_operator(&mut self) {
-        let now = self.now;
+    pub(crate) fn review_operator(&mut self, world: &mut World, findings: &mut OpenFindings) {
+        let now = world.now;
         let subject = self.operator_subject();
-        self.open_findings.set_operator(
-            subject,
-            self.reconciled_kinds(),
-            self.controllers_succeeded(),
-        );
+        findings.set_operator(subject, self.reconciled_kinds(world), self.controllers_succeeded());
 
-        let verdicts = self.operator_verdicts();
+        let verdicts = self.operator_verdicts(world);
         let Verdicts { detections, kept, again } = verdicts;
         let opening: Vec<Timestamp> =
             detections.iter().map(|(_, detection)| detection.due).collect();
@@ -87,10 +81,10 @@ impl Model {
             detections.into_iter().filter(|(_, detection)| detection.due <= now)
         {
             open.insert((detection.code, subject.clone()));
-            self.raise(subject, detection);
+            findings.report(world, subject, detection);
         }
 
-        let known = std::mem::take(&mut self.operator.found);
+        let known = std::mem::take(&mut self.found);
         for (code, subject) in
             known.into_iter().filter(|finding| !open.contains(finding)).collect::<Vec<_>>()
         {
@@ -99,32 +93,32 @@ impl Model {
             }) {
                 open.insert((code, subject));
             } else {
-                self.open_findings.clear(now, code, &subject);
+                findings.clear(now, code, &subject);
             }
         }
 
-        self.operator.found = open;
-        let later = opening.into_iter().chain(again).chain(self.update_recovery());
+        self.found = open;
+        let later = opening.into_iter().chain(again).chain(self.update_recovery(world));
         let due = later.filter(|due| *due > now && due.0 < i64::MAX).min();
-        let old = std::mem::replace(&mut self.operator.due, due);
+        let old = std::mem::replace(&mut self.due, due);
 
-        self.timers.set(Timer::Operator, old, due);
+        world.agenda.timers.set(Timer::Operator, old, due);
     }
 
     /// Returns all problems that the operator has, or will have if nothing changes.
-    pub(crate) fn operator_detections(&mut self) -> Vec<(Subject, Detection)> {
-        self.operator_verdicts().detections
+    pub(crate) fn operator_detections(&mut self, world: &mut World) -> Vec<(Subject, Detection)> {
+        self.operator_verdicts(world).detections
     }
 
-    fn operator_verdicts(&mut self) -> Verdicts {
+    fn operator_verdicts(&mut self, world: &mut World) -> Verdicts {
         let mut verdicts = Verdicts::default();
-        let down = self.operator_down(&mut verdicts);
-        self.operator.down = down;
-        self.restart_loop(&mut verdicts, down);
-        self.startup_out_of_memory(&mut verdicts, down);
-        self.loop_verdicts(&mut verdicts);
-        self.leader_verdicts(&mut verdicts);
-        self.request_verdicts(&mut verdicts);
+        let down = self.operator_down(world, &mut verdicts);
+        self.down = down;
+        self.restart_loop(world, &mut verdicts, down);
+        self.startup_out_of_memory(world, &mut verdicts, down);
+        self.loop_verdicts(world, &mut verdicts);
+        self.leader_verdicts(world, &mut verdicts);
+        self.request_verdicts(world, &mut verdicts);
 
         verdicts
     }

@@ -14,8 +14,10 @@ use std::collections::BTreeMap;
 use self::baseline::{Baseline, Marks};
 use self::collector::Collector;
 use self::signals::Signals;
-use super::super::Model;
 use crate::finding::Subject;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::operator::Operator;
+use crate::model::world::World;
 use crate::observation::{Probe, ProfileKind, ProfileView};
 use crate::snapshot::{ProfileSummary, TrendSignal, TrendSummary};
 use crate::time::{Span, Timestamp};
@@ -71,8 +73,6 @@ const SILENT: Span = Span::mins(10);
 /// limit.
 const NEAR_LIMIT: f64 = 0.9;
 
-// === impl Trends ===
-
 impl Trends {
     /// Returns what a snapshot shows.
     pub(crate) fn summaries(&self) -> Vec<TrendSummary> {
@@ -113,8 +113,6 @@ impl Trends {
         }
     }
 }
-
-// === impl Watched ===
 
 impl Watched {
     /// `started` is the start of the process, or the present if that is not known.
@@ -191,20 +189,23 @@ impl Watched {
     }
 }
 
-// === impl Model ===
-
-impl Model {
+impl Operator {
     /// Takes the signals of an instance of which a sample has arrived.
-    pub(crate) fn sample_trends(&mut self, name: &str) {
-        let now = self.now;
-        let Some(instance) = self.operator.instances.get(name) else { return };
-        let container = self.operator.pod_of(name).and_then(|pod| pod.containers.first());
+    pub(crate) fn sample_trends(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        name: &str,
+    ) {
+        let now = world.now;
+        let Some(instance) = self.instances.get(name) else { return };
+        let container = self.pod_of(name).and_then(|pod| pod.containers.first());
         let signals = Signals::of(now, instance, container);
 
         // Without any object, loopwatch does not see what the operator holds.
         let objects =
-            Some(self.store.len()).filter(|objects| *objects > 0).map(|objects| objects as f64);
-        let trends = &mut self.operator.trends;
+            Some(world.store.len()).filter(|objects| *objects > 0).map(|objects| objects as f64);
+        let trends = &mut self.trends;
         let start = signals.started.unwrap_or(now);
         let watched = trends
             .processes
@@ -214,7 +215,7 @@ impl Model {
         watched.note_start(now, &signals);
         if let Some((uptime, used)) = signals.uptime(now).zip(signals.used) {
             watched.marks.note(uptime, used, objects, signals.standby);
-            let known = &self.operator.instances;
+            let known = &self.instances;
             let is_running =
                 |other: &str| known.get(other).is_some_and(|known| now.since(known.seen) <= SILENT);
 
@@ -222,17 +223,22 @@ impl Model {
         }
 
         watched.sample(now, signals, objects);
-        if self.operator.trends.processes.len() > self.operator.instances.len() {
-            self.forget_trends(None); // an instance had to make room
+        if self.trends.processes.len() > self.instances.len() {
+            self.forget_trends(world, findings, None); // an instance had to make room
         }
 
-        self.review_trends();
+        self.review_trends(world, findings);
     }
 
     /// Forgets the trends of an instance whose process has ended, and of those that are no longer
     /// known.
-    pub(crate) fn forget_trends(&mut self, ended: Option<&str>) {
-        let operator = &self.operator;
+    pub(crate) fn forget_trends(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        ended: Option<&str>,
+    ) {
+        let operator = &self;
         let is_over = |name: &str| {
             ended == Some(name) || !operator.instances.contains_key(name) || !operator.may_run(name)
         };
@@ -240,17 +246,17 @@ impl Model {
             operator.trends.processes.keys().filter(|name| is_over(name)).cloned().collect();
 
         for name in &over {
-            self.operator.trends.processes.remove(name);
+            self.trends.processes.remove(name);
         }
 
         if !over.is_empty() {
-            self.review_trends();
+            self.review_trends(world, findings);
         }
     }
 
     /// Returns the growth between the last two heap profiles of each instance.
     pub(crate) fn shown_profiles(&self) -> Vec<ProfileSummary> {
-        let instances = self.operator.instances.iter();
+        let instances = self.instances.iter();
         let profiles = instances
             .filter_map(|(name, known)| Some((name, known.profiles.get(&ProfileKind::Heap)?)));
         let growth =
@@ -266,17 +272,19 @@ impl Model {
 
     /// Asks for a profile of an instance, unless it was asked for lately or the operator is close
     /// to its limit.
-    fn want_profile(&mut self, instance: &str, kind: ProfileKind, reason: Reason) {
-        let now = self.now;
-        let every = self.settings.profile_every;
-        let latest = self
-            .operator
-            .instances
-            .get(instance)
-            .and_then(|known| known.profiles.get(&kind))
-            .map(|p| p.to);
+    fn want_profile(
+        &mut self,
+        world: &mut World,
+        instance: &str,
+        kind: ProfileKind,
+        reason: Reason,
+    ) {
+        let now = world.now;
+        let every = world.settings.profile_every;
+        let latest =
+            self.instances.get(instance).and_then(|known| known.profiles.get(&kind)).map(|p| p.to);
 
-        let Some(watched) = self.operator.trends.processes.get_mut(instance) else { return };
+        let Some(watched) = self.trends.processes.get_mut(instance) else { return };
         let near_limit = watched.share_used().is_some_and(|share| share > NEAR_LIMIT);
         let asked = watched.asked.get(&kind);
         let is_answered = asked
@@ -285,12 +293,10 @@ impl Model {
 
         if watched.last.has_profiles && !near_limit && !is_answered && !is_early {
             watched.asked.insert(kind, Asked { at: now, reason });
-            self.probes.insert(Probe::Profile { instance: instance.to_owned(), kind });
+            world.agenda.probes.insert(Probe::Profile { instance: instance.to_owned(), kind });
         }
     }
 }
-
-// === impl Reason ===
 
 impl Reason {
     fn of(verdict: &TrendVerdict) -> Option<Self> {

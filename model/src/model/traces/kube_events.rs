@@ -1,10 +1,10 @@
 //! Adds Kubernetes Events to traces: all of one type, reason and writer are one step, which counts
 //! them.
 
-use super::{EarlyEvent, OpenStep, Traces};
-use crate::model::Model;
-use crate::model::events::{reason_word, severity};
-use crate::model::store::Slot;
+use crate::model::kube_events::{reason_word, severity};
+use crate::model::traces::{EarlyEvent, OpenStep, Traces};
+use crate::model::world::World;
+use crate::model::world::store::Slot;
 use crate::observation::{EventView, ObjectKey};
 use crate::time::{Span, Timestamp};
 use crate::trace::StepKind;
@@ -17,16 +17,11 @@ const MAX_EVENT_STEPS: usize = 16;
 /// connections of their own, and each of them may gather for a moment.
 const EARLY: Span = Span(500);
 
-/// The time within which an operator writes an Event about the status that it has just written.
-pub(super) const AFTER_STATUS: Span = Span::secs(1);
-
 /// The maximum number of Events that wait, of which the earliest make room.
 const MAX_EARLY: usize = 64;
 
 /// The precision of times in Events of the older form.
 const SECOND: Span = Span::secs(1);
-
-// === impl Traces ===
 
 impl Traces {
     /// Adds an Event to a trace, unless it happened before the trace began.
@@ -73,29 +68,39 @@ impl Traces {
     }
 }
 
-// === impl Model ===
-
-impl Model {
+impl Traces {
     /// Adds an Event about an object to its trace. An Event from before its watch belongs to none.
-    pub(in crate::model) fn trace_event(&mut self, watch: u16, kind: u16, event: &EventView) {
-        if !self.traces.on || event.added == 0 {
+    pub(crate) fn trace_event(
+        &mut self,
+        world: &mut World,
+        watch: u16,
+        kind: u16,
+        event: &EventView,
+    ) {
+        if !self.on || event.added == 0 {
             return;
         }
 
-        let slot = self.store.find(watch, &event.about.namespace, &event.about.name);
-        match slot.filter(|slot| self.traces.open.contains_key(slot)) {
-            Some(slot) => self.traces.add_event(slot, event, instant(event.at, self.now)),
-            None => self.traces.wait_for_trace(self.now, kind, event),
+        let slot = world.store.find(watch, &event.about.namespace, &event.about.name);
+        match slot.filter(|slot| self.open.contains_key(slot)) {
+            Some(slot) => self.add_event(slot, event, instant(event.at, world.now)),
+            None => self.wait_for_trace(world.now, kind, event),
         }
     }
 
     /// Adds the Events that came a moment before the change which they are about.
-    pub(super) fn trace_early_events(&mut self, slot: Slot, kind: u16, about: &ObjectKey) {
-        let (now, early) = (self.now, std::mem::take(&mut self.traces.early));
+    pub(super) fn trace_early_events(
+        &mut self,
+        world: &mut World,
+        slot: Slot,
+        kind: u16,
+        about: &ObjectKey,
+    ) {
+        let (now, early) = (world.now, std::mem::take(&mut self.early));
         for early in early.into_iter().filter(|early| early.seen.after(EARLY) >= now) {
             match early.kind == kind && early.event.about == *about {
-                true => self.traces.add_event(slot, &early.event, now),
-                false => self.traces.early.push_back(early),
+                true => self.add_event(slot, &early.event, now),
+                false => self.early.push_back(early),
             }
         }
     }

@@ -2,42 +2,46 @@
 
 use std::collections::BTreeSet;
 
-use super::{CONTEXTS, MAX_OWNERS, OWNERS, OpenStep, name_of};
-use crate::model::Model;
-use crate::model::objects::MAX_CONDITIONS;
-use crate::model::store::Slot;
+use crate::model::traces::{CONTEXTS, MAX_OWNERS, OWNERS, OpenStep, Traces, name_of};
+use crate::model::world::World;
+use crate::model::world::store::Slot;
 use crate::observation::{Condition, ObjectView};
 use crate::reference::ObjectName;
 use crate::snapshot::ObjectState;
 use crate::time::Span;
 use crate::trace::{StepKind, TraceKey, TraceLink, TracePart};
 
-// === impl Model ===
+pub(crate) use crate::model::world::shared_values::MAX_CONDITIONS;
 
-impl Model {
+impl Traces {
     /// Adds a version of an object to its trace and to those of its owners.
-    pub(crate) fn trace_version(&mut self, slot: Slot, view: &ObjectView) {
-        if !self.traces.on {
+    pub(crate) fn trace_version(&mut self, world: &mut World, slot: Slot, view: &ObjectView) {
+        if !self.on {
             return;
         }
 
-        let begun = self.traces.begun.take();
+        let begun = self.begun.take();
         if begun == Some(slot) {
-            self.link_trace(slot, view);
-            if let Some(watch) = self.store.get(slot).map(|record| record.watch) {
-                self.trace_early_events(slot, self.watches[usize::from(watch)].kind, &view.key);
+            self.link_trace(world, slot, view);
+            if let Some(watch) = world.store.get(slot).map(|record| record.watch) {
+                self.trace_early_events(
+                    world,
+                    slot,
+                    world.watches[usize::from(watch)].kind,
+                    &view.key,
+                );
             }
         }
 
-        self.trace_conditions(slot, view, begun == Some(slot));
-        self.trace_child(slot, false);
+        self.trace_conditions(world, slot, view, begun == Some(slot));
+        self.trace_child(world, slot, false);
     }
 
     /// Links a trace that has just begun with others.
-    fn link_trace(&mut self, slot: Slot, view: &ObjectView) {
-        let owners = self.owners_of(slot).iter().filter_map(|owner| self.find_uid(owner.uid()));
-        let owners = owners
-            .filter_map(|owner| Some((self.store.get(owner)?.uid, self.traces.open.get(&owner)?)));
+    fn link_trace(&mut self, world: &mut World, slot: Slot, view: &ObjectView) {
+        let owners = world.owners_of(slot).iter().filter_map(|owner| world.find_uid(owner.uid()));
+        let owners =
+            owners.filter_map(|owner| Some((world.store.get(owner)?.uid, self.open.get(&owner)?)));
         let owner = owners.map(|(uid, trace)| TraceLink::Owner(trace.key(uid))).next();
         let context = CONTEXTS
             .iter()
@@ -45,8 +49,8 @@ impl Model {
             .cloned()
             .map(TraceLink::Context);
 
-        let Some(uid) = self.store.get(slot).map(|record| record.uid) else { return };
-        let Some(trace) = self.traces.open.get_mut(&slot) else { return };
+        let Some(uid) = world.store.get(slot).map(|record| record.uid) else { return };
+        let Some(trace) = self.open.get_mut(&slot) else { return };
         let previous = match trace.part {
             TracePart::Generation(generation) if generation > 1 && !trace.late => {
                 let part = TracePart::Generation(generation - 1);
@@ -61,9 +65,9 @@ impl Model {
     /// Adds the conditions of a version to the object's trace: each status that a condition has is
     /// a step. If the trace has `begun` with this version, transition times say since when; they
     /// are exact to a second.
-    fn trace_conditions(&mut self, slot: Slot, view: &ObjectView, begun: bool) {
-        let now = self.now;
-        let Some(trace) = self.traces.open.get_mut(&slot) else { return };
+    fn trace_conditions(&mut self, world: &mut World, slot: Slot, view: &ObjectView, begun: bool) {
+        let now = world.now;
+        let Some(trace) = self.open.get_mut(&slot) else { return };
         let top_level = || view.conditions.iter().filter(|c| c.at.is_empty()).take(MAX_CONDITIONS);
 
         for step in trace.steps.iter_mut().filter(|step| step.end.is_none()) {
@@ -91,23 +95,24 @@ impl Model {
         });
 
         let new: Vec<OpenStep> = new.collect();
-        new.into_iter().for_each(|step| self.traces.add(slot, step));
+        new.into_iter().for_each(|step| self.add(slot, step));
     }
 
     /// Adds what an object has become to the trace of the nearest owner that has one. `gone` says
     /// that it was deleted.
-    pub(crate) fn trace_child(&mut self, slot: Slot, gone: bool) {
-        if self.traces.open.is_empty() {
+    pub(crate) fn trace_child(&mut self, world: &mut World, slot: Slot, gone: bool) {
+        if self.open.is_empty() {
             return;
         }
 
-        let (Some(owner), Some(record)) = (self.traced_owner(slot), self.store.get(slot)) else {
+        let (Some(owner), Some(record)) = (self.traced_owner(world, slot), world.store.get(slot))
+        else {
             return;
         };
-        let (now, uid, created, state) = (self.now, record.uid, record.created(), record.state);
+        let (now, uid, created, state) = (world.now, record.uid, record.created(), record.state);
         let ready = gone || matches!(state, ObjectState::Converged | ObjectState::Finished);
         let says_nothing = state == ObjectState::Unknown && !gone;
-        let Some(trace) = self.traces.open.get_mut(&owner) else { return };
+        let Some(trace) = self.open.get_mut(&owner) else { return };
         let last = trace.steps.iter_mut().rev().find(|step| step.child == uid);
 
         match last {
@@ -130,35 +135,35 @@ impl Model {
             .map_or(now, |created| created.clamp(trace.start, now.max(trace.start)));
         let end = (ready || says_nothing).then_some(now);
         let step = OpenStep {
-            kind: StepKind::Child(self.object_name(slot)),
+            kind: StepKind::Child(object_name(world, slot)),
             child: uid,
             start: begins,
             end,
         };
 
-        self.traces.add(owner, step);
+        self.add(owner, step);
     }
 
     /// Returns the nearest owner of an object that has a trace.
-    fn traced_owner(&self, slot: Slot) -> Option<Slot> {
+    fn traced_owner(&self, world: &World, slot: Slot) -> Option<Slot> {
         let (mut seen, mut level) = (BTreeSet::from([slot]), vec![slot]);
         for _ in 0..OWNERS {
-            let owners = level.iter().flat_map(|slot| self.owners_of(*slot));
-            let owners = owners.filter_map(|owner| self.find_uid(owner.uid()));
+            let owners = level.iter().flat_map(|slot| world.owners_of(*slot));
+            let owners = owners.filter_map(|owner| world.find_uid(owner.uid()));
             level = owners.filter(|owner| seen.insert(*owner)).take(MAX_OWNERS).collect();
 
-            if let Some(traced) = level.iter().find(|owner| self.traces.open.contains_key(owner)) {
+            if let Some(traced) = level.iter().find(|owner| self.open.contains_key(owner)) {
                 return Some(*traced);
             }
         }
 
         None
     }
+}
 
-    fn object_name(&self, slot: Slot) -> ObjectName {
-        self.store.get(slot).map_or_else(ObjectName::default, |record| {
-            let kind = self.kind_of(record.watch);
-            name_of(&kind.group, &kind.kind, record)
-        })
-    }
+fn object_name(world: &World, slot: Slot) -> ObjectName {
+    world.store.get(slot).map_or_else(ObjectName::default, |record| {
+        let kind = world.kind_of(record.watch);
+        name_of(&kind.group, &kind.kind, record)
+    })
 }

@@ -1,7 +1,7 @@
 //! Garbage collection that does hardly anything else: the heap has reached the limit of the
 //! runtime, which collects again and again to keep it.
 
-use super::signals::Signals;
+use crate::model::operator::trends::signals::Signals;
 use crate::time::{Span, Timestamp};
 
 /// The garbage collections of a process.
@@ -34,8 +34,6 @@ const FULL: f64 = 0.9;
 
 /// How long a limitation of the collector's CPU time counts.
 const LIMITED_FOR: Span = Span::mins(10);
-
-// === impl Collector ===
 
 impl Collector {
     pub(super) fn sample(&mut self, now: Timestamp, signals: &Signals) {

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use super::super::super::Model;
-use super::super::super::detection::Detection;
-use super::{Reason, Watched};
-use crate::finding::{Confidence, Evidence, FINDINGS, FindingCode, Value};
+use crate::finding::{Area, Confidence, Evidence, FINDINGS, FindingCode, Value};
+use crate::model::findings::detection::Detection;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::operator::Operator;
+use crate::model::operator::trends::{Reason, Watched};
+use crate::model::world::World;
 use crate::observation::ProfileKind;
 use crate::settings::Settings;
 use crate::time::Timestamp;
 use crate::trend::{Trend, TrendState, TrendVerdict};
 
 /// The area of all findings of this file.
-const AREA: &str = "process";
+const AREA: Area = Area::Process;
 
 /// The number of functions of the top stack in the evidence.
 const FUNCTIONS: usize = 2;
@@ -25,23 +27,23 @@ struct Reviewed<'a> {
     settings: &'a Settings,
 }
 
-// === impl Model ===
-
-impl Model {
+impl Operator {
     /// Opens and closes the findings about the operator's processes. Of several processes with the
     /// same problem, the one with the clearest evidence counts.
-    pub(crate) fn review_trends(&mut self) {
-        let now = self.now;
+    pub(crate) fn review_trends(&mut self, world: &mut World, findings: &mut OpenFindings) {
+        let now = world.now;
         let mut worst: BTreeMap<FindingCode, Detection> = BTreeMap::new();
         let mut wanted: Vec<(String, ProfileKind, Reason)> = Vec::new();
 
-        for (name, watched) in &self.operator.trends.processes {
-            let process = Reviewed { now, name, watched, settings: &self.settings };
+        for (name, watched) in &self.trends.processes {
+            let process = Reviewed { now, name, watched, settings: &world.settings };
             wanted.extend(
                 process.wanted().into_iter().map(|(kind, reason)| (name.clone(), kind, reason)),
             );
-            for detection in
-                self.process_detections(&process).into_iter().filter(|found| found.due <= now)
+            for detection in self
+                .process_detections(world, &process)
+                .into_iter()
+                .filter(|found| found.due <= now)
             {
                 let rank = |found: &Detection| {
                     (found.confidence == Confidence::Suspected, found.weak, found.since)
@@ -54,29 +56,25 @@ impl Model {
         }
 
         let subject = self.operator_subject();
-        let earlier = self
-            .operator
-            .trends
-            .subject
-            .replace(subject.clone())
-            .filter(|earlier| *earlier != subject);
+        let earlier =
+            self.trends.subject.replace(subject.clone()).filter(|earlier| *earlier != subject);
 
         for code in FINDINGS.iter().filter(|info| info.area == AREA).map(|info| info.code) {
             if let Some(earlier) = &earlier {
-                self.open_findings.clear(now, code, earlier);
+                findings.clear(now, code, earlier);
             }
             match worst.remove(&code) {
-                Some(detection) => self.raise(subject.clone(), detection),
-                None => self.open_findings.clear(now, code, &subject),
+                Some(detection) => findings.report(world, subject.clone(), detection),
+                None => findings.clear(now, code, &subject),
             }
         }
 
         wanted
             .into_iter()
-            .for_each(|(instance, kind, reason)| self.want_profile(&instance, kind, reason));
+            .for_each(|(instance, kind, reason)| self.want_profile(world, &instance, kind, reason));
     }
 
-    fn process_detections(&self, process: &Reviewed<'_>) -> Vec<Detection> {
+    fn process_detections(&self, world: &World, process: &Reviewed<'_>) -> Vec<Detection> {
         let top = |kind| self.top_growth(process.name, kind);
         let heap = || top(ProfileKind::Heap);
         let found = [
@@ -84,7 +82,7 @@ impl Model {
             process.heap_growth_explained(),
             process.task_leak(&|| top(ProfileKind::Goroutines)),
             process.task_limit(&|| top(ProfileKind::Goroutines)),
-            self.exhaustion(process, &heap),
+            self.exhaustion(world, process, &heap),
             process.thrash(),
             process.descriptor_leak(),
             self.memory_jump(process, &heap),
@@ -98,6 +96,7 @@ impl Model {
     /// than it usually does, and objects suffer.
     fn exhaustion(
         &self,
+        world: &World,
         process: &Reviewed<'_>,
         top: &dyn Fn() -> Vec<String>,
     ) -> Option<Detection> {
@@ -113,7 +112,7 @@ impl Model {
         let above = |lowest: f64| {
             last.memory.is_some_and(|now| now > lowest * (1.0 + f64::from(percent) / 100.0))
         };
-        let own = self.operator.trends.baseline.exceeds(marks, percent);
+        let own = self.trends.baseline.exceeds(marks, percent);
         let deviates = own.unwrap_or_else(|| memory.lowest().is_some_and(above));
         let since = verdict.since.filter(|_| by_trend.is_some()).unwrap_or(process.now);
         let evidence = || {
@@ -122,7 +121,7 @@ impl Model {
         };
 
         let detection = process.detection(FindingCode::MemoryExhaustionPredicted, since, evidence);
-        Some(detection.weak_if(!deviates || self.unhealthy.is_empty()))
+        Some(detection.weak_if(!deviates || world.unhealthy.is_empty()))
     }
 
     /// Detects that a process needs much more memory than the one before it at the same uptime.
@@ -132,11 +131,8 @@ impl Model {
         top: &dyn Fn() -> Vec<String>,
     ) -> Option<Detection> {
         let Watched { marks, last, .. } = process.watched;
-        let jump = self.operator.trends.baseline.jump(
-            process.name,
-            marks,
-            process.settings.memory_jump_percent,
-        )?;
+        let jump =
+            self.trends.baseline.jump(process.name, marks, process.settings.memory_jump_percent)?;
         let evidence = || {
             let evidence = process.evidence().with_some("used", last.used.map(bytes));
             let evidence = evidence
@@ -152,8 +148,7 @@ impl Model {
     /// Returns the innermost functions of the stack that grew most between two profiles, without
     /// those of the language: every goroutine that waits ends in `runtime.gopark`.
     fn top_growth(&self, instance: &str, kind: ProfileKind) -> Vec<String> {
-        let profile =
-            self.operator.instances.get(instance).and_then(|known| known.profiles.get(&kind));
+        let profile = self.instances.get(instance).and_then(|known| known.profiles.get(&kind));
         let Some(stack) = profile.and_then(|profile| profile.stacks.first()) else {
             return Vec::new();
         };
@@ -168,8 +163,6 @@ impl Model {
             .collect()
     }
 }
-
-// === impl Reviewed ===
 
 impl Reviewed<'_> {
     fn heap_leak(&self, top: &dyn Fn() -> Vec<String>) -> Option<Detection> {

@@ -1,7 +1,7 @@
 //! The signals of a process: those of the kernel, and those of its own metrics.
 
-use super::super::Instance;
-use super::super::history::STALE_AFTER;
+use crate::model::operator::Instance;
+use crate::model::operator::history::STALE_AFTER;
 use crate::observation::{ContainerView, Runtime};
 use crate::time::{Span, Timestamp};
 
@@ -54,8 +54,6 @@ const GC_PERCENT: u64 = 100;
 
 /// Limits from here on are none: the kernel reports a huge number instead.
 const NO_LIMIT: u64 = 1 << 60;
-
-// === impl Signals ===
 
 impl Signals {
     /// Returns the signals of an instance. `container` is its container, if its Pod is visible.

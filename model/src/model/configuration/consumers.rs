@@ -1,0 +1,357 @@
+//! When the data of ConfigMaps and Secrets was written, and which workloads read it only when their
+//! Pods start.
+//!
+//! Most of these objects are watched, because the operator creates them. loopwatch reads the
+//! metadata of all others now and then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::world::World;
+use crate::model::world::data_writes::{DataWrite, Written};
+use crate::model::world::limits::Limit;
+use crate::model::world::lookups::{ASK_AGAIN, Existence};
+use crate::model::world::store::Slot;
+use crate::model::world::timers::Timer;
+use crate::observation::{ObjectAddress, ObjectView, Role, StartupRead};
+use crate::time::{Span, Timestamp};
+
+pub(crate) use crate::model::world::limits::MAX_CONSUMERS;
+
+/// The workloads and what they read.
+#[derive(Debug, Default)]
+pub(crate) struct Configuration {
+    /// The workloads whose Pods read something only when they start. At most [`MAX_CONSUMERS`].
+    pub(super) consumers: BTreeMap<Slot, Consumer>,
+    /// The workloads that read each object.
+    readers: BTreeMap<Name, BTreeSet<Slot>>,
+    /// When the data of each watched object was written. The number of objects limits the size.
+    written: hashbrown::HashMap<Slot, Written>,
+    /// The same of objects that no watch shows and that have been read; `None` if there was nothing
+    /// to read.
+    read: BTreeMap<Name, Option<ReadData>>,
+    /// When to read them again. At most the objects that workloads read.
+    reads: BTreeSet<(Timestamp, Name)>,
+    /// No read before this time.
+    next_read: Timestamp,
+    /// Since when the first of them waits for an answer.
+    asked: Option<Timestamp>,
+    /// When to check the Pods of workloads again.
+    checks: BTreeSet<(Timestamp, Slot)>,
+    due: Option<Timestamp>,
+}
+
+/// A workload whose Pods read something only when they start.
+#[derive(Debug, Default)]
+pub(crate) struct Consumer {
+    pub(super) reads: Box<[StartupRead]>,
+    /// The first change of what the Pods read, by its place in `reads`, of which it is not known
+    /// that they have read it.
+    pub(super) unread: BTreeMap<usize, (Timestamp, bool)>,
+    /// No write up to this time can make the workload stale: all Pods are younger, or it cannot be
+    /// known.
+    pub(super) settled: Timestamp,
+    /// When the Pods were read last.
+    pub(super) checked: Option<Timestamp>,
+    /// The Pods must be read at this time or later.
+    pub(super) not_before: Timestamp,
+    /// What the last check has shown.
+    pub(super) stale: Option<Box<Stale>>,
+    check_at: Option<Timestamp>,
+}
+
+/// What the Pods of a stale workload have shown.
+#[derive(Clone, Debug)]
+pub(super) struct Stale {
+    /// When the data changed that the Pods have not read; if there are several changes, the first
+    /// one.
+    pub(super) since: Timestamp,
+    /// What changed, as `Kind name`.
+    pub(super) names: Vec<String>,
+    /// The number of Pods that have not read it.
+    pub(super) pods: usize,
+    /// The creation of the oldest of them.
+    pub(super) oldest: Timestamp,
+    /// The data has changed for certain, and all of them read all of it.
+    pub(super) certain: bool,
+}
+
+/// The namespace, whether it is a Secret, and the name of an object.
+type Name = (Box<str>, bool, Box<str>);
+
+/// The data of an object that was read.
+#[derive(Clone, Copy, Debug)]
+struct ReadData {
+    uid: u128,
+    written: Written,
+}
+
+/// The time between two reads of one object.
+const READ_EVERY: Span = Span::mins(10);
+/// The time before the first one, in which the watches list what they show.
+const FIRST_READ: Span = Span::mins(1);
+/// How long to wait for an answer, and so the shortest time between two reads.
+const READ_STEP: Span = Span::secs(2);
+
+impl Configuration {
+    fn set_reads(&mut self, now: Timestamp, slot: Slot, namespace: &str, reads: &[StartupRead]) {
+        let name = |read: &StartupRead| name(namespace, read);
+        let old = self.consumers.remove(&slot).unwrap_or_default();
+        for read in &old.reads {
+            if let Some(slots) = self.readers.get_mut(&name(read)) {
+                slots.remove(&slot);
+                if slots.is_empty() {
+                    self.readers.remove(&name(read));
+                    self.read.remove(&name(read));
+                }
+            }
+        }
+
+        if reads.is_empty() {
+            if let Some(at) = old.check_at {
+                self.checks.remove(&(at, slot));
+            }
+            return;
+        }
+
+        for read in reads {
+            let slots = self.readers.entry(name(read)).or_default();
+            if slots.is_empty() {
+                self.reads.insert((now.after(FIRST_READ), name(read)));
+            }
+
+            slots.insert(slot);
+        }
+
+        self.consumers
+            .insert(slot, Consumer { reads: reads.into(), unread: BTreeMap::new(), ..old });
+    }
+
+    /// Sets when the Pods of a workload are checked again.
+    pub(super) fn check_at(&mut self, slot: Slot, at: Option<Timestamp>) {
+        let Some(consumer) = self.consumers.get_mut(&slot) else { return };
+        if let Some(old) = std::mem::replace(&mut consumer.check_at, at) {
+            self.checks.remove(&(old, slot));
+        }
+
+        self.checks.extend(at.map(|at| (at, slot)));
+    }
+
+    /// Moves all own instants to the new setting of the clock.
+    pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
+        let checks = std::mem::take(&mut self.checks);
+        self.checks = checks.into_iter().map(|(at, slot)| (at.shifted(by_ms), slot)).collect();
+
+        let reads = std::mem::take(&mut self.reads);
+        self.reads = reads.into_iter().map(|(at, name)| (at.shifted(by_ms), name)).collect();
+        self.next_read = self.next_read.shifted(by_ms);
+        self.asked = self.asked.map(|at| at.shifted(by_ms));
+        self.due = self.due.map(|due| due.shifted(by_ms));
+
+        for consumer in self.consumers.values_mut() {
+            consumer.not_before = consumer.not_before.shifted(by_ms);
+            let own = consumer.checked.iter_mut().chain(&mut consumer.check_at);
+            own.for_each(|at| *at = at.shifted(by_ms));
+        }
+    }
+}
+
+impl Configuration {
+    /// Takes when the data of an object was written, or what the Pods of a workload read.
+    pub(crate) fn update_configuration(
+        &mut self,
+        world: &mut World,
+        slot: Slot,
+        view: &ObjectView,
+    ) {
+        let Some(record) = world.store.get(slot) else { return };
+        let kind = world.kind_of(record.watch);
+        if kind.role == Role::Primary {
+            return;
+        }
+
+        if kind.group.is_empty() && matches!(&*kind.kind, "ConfigMap" | "Secret") {
+            let old = self.written.get(&slot).copied();
+            let Some(new) = DataWrite::of(view).map(|write| Written::after(&write, old)) else {
+                return;
+            };
+
+            self.written.insert(slot, new);
+            if old.is_none_or(|old| old.changed != new.changed) {
+                self.review_readers(world, &configuration_name(world, slot));
+            }
+
+            return;
+        }
+
+        let known = self.consumers.get(&slot);
+        if known.map_or(&[][..], |consumer| &consumer.reads) == view.startup.as_slice() {
+            return;
+        }
+
+        if known.is_none() && self.consumers.len() >= MAX_CONSUMERS {
+            return world.count_dropped(Limit::Configuration);
+        }
+
+        self.set_reads(world.now, slot, &view.key.namespace, &view.startup);
+        self.set_configurations_timer(world);
+    }
+
+    /// Forgets an object.
+    pub(crate) fn remove_configuration(&mut self, world: &mut World, slot: Slot) {
+        if self.written.remove(&slot).is_some() {
+            let name = configuration_name(world, slot);
+            self.review_readers(world, &name);
+            if self.readers.contains_key(&name) {
+                // It may have lost its owner, and still exist.
+                self.reads.insert((world.now.after(FIRST_READ), name));
+                self.set_configurations_timer(world);
+            }
+        }
+
+        if self.consumers.contains_key(&slot) {
+            let namespace =
+                world.store.get(slot).map(|record| record.namespace.clone()).unwrap_or_default();
+            self.set_reads(world.now, slot, &namespace, &[]);
+            self.set_configurations_timer(world);
+        }
+    }
+}
+
+fn configuration_name(world: &World, slot: Slot) -> Name {
+    let Some(record) = world.store.get(slot) else { return Name::default() };
+    (
+        (*record.namespace).into(),
+        &*world.kind_of(record.watch).kind == "Secret",
+        record.name.clone(),
+    )
+}
+
+impl Configuration {
+    /// Marks the workloads that read an object for a review.
+    fn review_readers(&mut self, world: &mut World, name: &Name) {
+        world.agenda.objects.extend(self.readers.get(name).into_iter().flatten());
+    }
+
+    /// Returns when the data of an object was written, as far as the watches and reads have shown.
+    pub(super) fn written(
+        &self,
+        world: &World,
+        namespace: &str,
+        read: &StartupRead,
+    ) -> Option<Written> {
+        let watched = self.watched_data(world, namespace, kind(read), &read.name);
+        watched.or_else(|| Some(self.read.get(&name(namespace, read))?.as_ref()?.written))
+    }
+
+    fn watched_data(
+        &self,
+        world: &World,
+        namespace: &str,
+        kind: &str,
+        name: &str,
+    ) -> Option<Written> {
+        let mut slots = world
+            .watches_of("", kind)
+            .filter_map(|(number, _)| world.store.find(number, namespace, name));
+        slots.find_map(|slot| self.written.get(&slot)).copied()
+    }
+
+    /// Returns whether nobody knows yet when the data of an object was written, but a watch or a
+    /// read will show it.
+    pub(super) fn is_awaited(&self, world: &World, namespace: &str, read: &StartupRead) -> bool {
+        self.written(world, namespace, read).is_none()
+            && !self.read.contains_key(&name(namespace, read))
+    }
+
+    /// Lookups the objects that are due and that no watch shows, until one needs a request.
+    fn read_configurations(&mut self, world: &mut World) {
+        if self.next_read > world.now {
+            return;
+        }
+        while let Some((at, name)) = self.reads.first().cloned().filter(|(at, _)| *at <= world.now)
+        {
+            self.reads.pop_first();
+            let slot = self.readers.get(&name).and_then(|slots| slots.first().copied());
+            let kind = if name.1 { "Secret" } else { "ConfigMap" };
+            let Some(slot) =
+                slot.filter(|_| self.watched_data(world, &name.0, kind, &name.2).is_none())
+            else {
+                continue;
+            };
+
+            let (group, kind) = (String::new(), kind.to_owned());
+            let address = ObjectAddress {
+                group,
+                kind,
+                namespace: name.0.to_string(),
+                name: name.2.to_string(),
+            };
+
+            let answer = world.brief_existence(slot, &address, at);
+            let asked = *self.asked.get_or_insert(world.now);
+            if answer.is_none() && world.now < asked.after(ASK_AGAIN) {
+                // The entry keeps its time, so that the answer counts.
+                self.next_read = world.now.after(READ_STEP);
+                self.reads.insert((at, name));
+                return;
+            }
+
+            self.asked = None;
+            self.configuration_read(world, &name, &answer.unwrap_or(Existence::Unreadable));
+            self.reads.insert((world.now.after(READ_EVERY), name));
+        }
+    }
+
+    fn configuration_read(&mut self, world: &mut World, name: &Name, answer: &Existence) {
+        let old = self.read.get(name).copied().flatten();
+        let new = match answer {
+            Existence::Exists(found) => found.data.as_ref().map(|write| {
+                let written = old.filter(|old| old.uid == found.uid).map(|old| old.written);
+                ReadData { uid: found.uid, written: Written::after(write, written) }
+            }),
+            Existence::Absent | Existence::KindUnknown => None,
+            Existence::Unreadable | Existence::Failed | Existence::Dependents(_) => old,
+        };
+
+        self.read.insert(name.clone(), new);
+        let changed = |data: Option<ReadData>| data.map(|data| data.written.changed);
+        if changed(old) != changed(new) {
+            self.review_readers(world, name);
+        }
+    }
+
+    /// Handles the timer: checks the Pods of workloads again.
+    pub(crate) fn configurations_due(&mut self, world: &mut World) {
+        self.due = None;
+        while let Some((_, slot)) = self.checks.first().copied().filter(|(at, _)| *at <= world.now)
+        {
+            self.checks.pop_first();
+            if let Some(consumer) = self.consumers.get_mut(&slot) {
+                (consumer.check_at, consumer.not_before) = (None, world.now);
+                world.agenda.objects.insert(slot);
+            }
+        }
+
+        self.read_configurations(world);
+        self.set_configurations_timer(world);
+    }
+
+    pub(super) fn set_configurations_timer(&mut self, world: &mut World) {
+        let check = self.checks.first().map(|(at, _)| *at);
+        let read = self.reads.first().map(|(at, _)| (*at).max(self.next_read));
+
+        // A timer that is due now would fire again within the same step.
+        let due = check.into_iter().chain(read).min().map(|due| due.max(world.now.after(Span(1))));
+        let old = std::mem::replace(&mut self.due, due);
+        world.agenda.timers.set(Timer::Configuration, old, due);
+    }
+}
+
+/// Returns the kind of an object that Pods read.
+pub(super) const fn kind(read: &StartupRead) -> &'static str {
+    if read.secret { "Secret" } else { "ConfigMap" }
+}
+
+fn name(namespace: &str, read: &StartupRead) -> Name {
+    (namespace.into(), read.secret, read.name.as_str().into())
+}

@@ -1,0 +1,178 @@
+//! Judges one object at one instant: its state, its problems, and when to judge it again.
+//!
+//! Events and timers call the same functions, so their order at the same instant does not matter.
+
+use crate::finding::FindingCode;
+use crate::model::convergence::object_context::ObjectContext;
+use crate::model::findings::detection::Detection;
+use crate::model::status::reading::Verdict;
+use crate::model::world::sight::Sight;
+use crate::model::world::store::Unconverged;
+use crate::snapshot::{DeadlineSource, ObjectState};
+use crate::time::{Span, Timestamp};
+
+/// The number of deadlines after which an object that never gets ready is overdue, although its
+/// spec keeps changing.
+const MAX_EXTENSIONS: i64 = 3;
+
+impl ObjectContext<'_> {
+    /// Returns the object's state at this instant.
+    pub(crate) fn state(&self) -> ObjectState {
+        if self.record.deletion().is_some() {
+            return ObjectState::Terminating;
+        }
+
+        let obligation = self.record.obligation();
+        match self.record.verdict {
+            Verdict::Suspended => ObjectState::Suspended,
+            Verdict::Finished if obligation.is_none_or(|o| o.converged_since.is_some()) => {
+                ObjectState::Finished
+            }
+            Verdict::Converged if obligation.is_none_or(|o| o.converged_since.is_some()) => {
+                ObjectState::Converged
+            }
+            Verdict::Failed if obligation.is_none_or(|o| o.failed_since.is_some()) => {
+                ObjectState::Failed
+            }
+            Verdict::Unknown if !self.may_say_more_soon() => ObjectState::Unknown,
+            // Work is in progress, or the status may describe an earlier spec.
+            _ if self.is_overdue() => ObjectState::Overdue,
+            _ => ObjectState::Progressing,
+        }
+    }
+
+    /// Returns whether the operator cannot make the object converge, and is not expected to.
+    fn is_excused(&self) -> bool {
+        self.namespace_deleted || self.operator_stopped
+    }
+
+    fn is_overdue(&self) -> bool {
+        let Some(unconverged) = self.record.unconverged().filter(|_| !self.is_excused()) else {
+            return false;
+        };
+        let missed = unconverged.obligation.as_ref().map(|_| self.deadline_passes(unconverged));
+        let regressed =
+            unconverged.regressed_since.map(|since| self.regression_due(unconverged, since));
+        let due = missed.into_iter().chain(regressed).min();
+
+        // An object that is overdue stays so during a grace.
+        let still = self.record.state == ObjectState::Overdue;
+        due.is_some_and(|due| self.opens_at(due) <= self.now || (still && due <= self.now))
+    }
+
+    /// Returns when the deadline of an obligation passes. Before the operator has acknowledged the
+    /// spec, the deadline of the acknowledgement applies, from the first spec change that the
+    /// operator has not acknowledged. After that, newer specs extend the deadline, but not beyond
+    /// [`MAX_EXTENSIONS`] times the deadline, nor for an object that was not ready with the earlier
+    /// ones either.
+    pub(crate) fn deadline_passes(&self, unconverged: &Unconverged) -> Timestamp {
+        let Some(obligation) = &unconverged.obligation else {
+            return unconverged
+                .unacknowledged_since
+                .map_or(Timestamp(i64::MAX), |since| self.acknowledged_by(since));
+        };
+        let span = self.deadline(obligation.creation).0;
+        let most = unconverged.working_since.after(Span(span.0.saturating_mul(MAX_EXTENSIONS)));
+
+        match unconverged.unacknowledged_since.map(|since| self.acknowledged_by(since)) {
+            Some(deadline) if unconverged.unready => deadline.min(most),
+            Some(deadline) => deadline,
+            None => obligation.deadline.min(most),
+        }
+    }
+
+    /// Returns when the deadline for the acknowledgement of a spec change at `since` passes.
+    pub(crate) fn acknowledged_by(&self, since: Timestamp) -> Timestamp {
+        since.after(self.acknowledgement_deadline())
+    }
+
+    /// Returns when a regression becomes a finding: after its threshold, but not while the rollout
+    /// of the last spec change may still be under way.
+    pub(crate) fn regression_due(&self, unconverged: &Unconverged, since: Timestamp) -> Timestamp {
+        let due = since.after(self.regressed_after());
+        due.max(unconverged.rollout_until.unwrap_or(due)).max(unconverged.mended_by.unwrap_or(due))
+    }
+
+    /// Returns how long a regression may last before it is a finding. Planned work, such as a
+    /// rolling restart, looks like a regression, so the kind's deadline applies instead if it is
+    /// configured or learned, and longer.
+    pub(crate) fn regressed_after(&self) -> Span {
+        let (deadline, source) = self.deadline(false);
+        let specific = source != DeadlineSource::Default;
+        if specific {
+            self.settings.regressed_after.max(deadline)
+        } else {
+            self.settings.regressed_after
+        }
+    }
+
+    /// Returns when a problem that is due at `due` opens a finding: not before the grace after
+    /// blindness is over.
+    pub(crate) fn opens_at(&self, due: Timestamp) -> Timestamp {
+        match self.sight {
+            Sight::Clear => due,
+            Sight::Grace(until) => due.max(until),
+            Sight::Lost => Timestamp(i64::MAX),
+        }
+    }
+
+    /// Returns whether a detection is a finding now. One that is open stays open during a grace.
+    pub(crate) fn is_finding(&self, detection: &Detection) -> bool {
+        let is_open = || self.has_finding(detection.code) || self.has_predecessor(detection.code);
+        self.opens_at(detection.due) <= self.now || (detection.due <= self.now && is_open())
+    }
+
+    /// Returns whether a finding about the same problem is open under another code: a missed
+    /// deadline changes its code with what the operator has done so far, and a deletion with what
+    /// is known about its cause.
+    fn has_predecessor(&self, code: FindingCode) -> bool {
+        const SAME_PROBLEM: [[FindingCode; 3]; 2] = [
+            [FindingCode::Unacknowledged, FindingCode::StatusLag, FindingCode::Overdue],
+            [
+                FindingCode::FinalizerOwnerAbsent,
+                FindingCode::DeletionBlockedByDependent,
+                FindingCode::FinalizerStuck,
+            ],
+        ];
+
+        let mut same = SAME_PROBLEM.iter().filter(|codes| codes.contains(&code)).flatten();
+        same.any(|other| self.has_finding(*other))
+    }
+
+    /// Returns whether a finding of this code about the object is open, or waits for room.
+    pub(crate) fn has_finding(&self, code: FindingCode) -> bool {
+        self.record.hot.as_ref().is_some_and(|hot| hot.findings.contains(&code))
+    }
+
+    /// Returns when to judge the object again if no event arrives first.
+    pub(crate) fn due(&self, detections: &[Detection]) -> Option<Timestamp> {
+        let opening =
+            detections.iter().filter(|d| !self.is_finding(d)).map(|d| self.opens_at(d.due));
+
+        // When the rollout is over, the object may count as failing.
+        let rollout = self.record.unconverged().and_then(|unconverged| unconverged.rollout_until);
+        opening
+            .chain(self.obligation_due())
+            .chain(self.history_due())
+            .chain(rollout)
+            .filter(|due| *due > self.now)
+            .min()
+    }
+
+    /// Returns since when the object has failed after it had converged with the same spec. A kind
+    /// is failing if many of its objects do. An object that fails while the last spec change may
+    /// still roll out probably has a bad spec. One that tries again still counts, until it has
+    /// converged: otherwise, the retries would close and open the finding.
+    pub(crate) fn failing_since(&self) -> Option<Timestamp> {
+        let hot = self.record.hot.as_ref().filter(|_| !self.is_excused())?;
+        let retries = self.record.verdict == Verdict::Progressing && hot.failing_since.is_some();
+        if self.record.verdict != Verdict::Failed && !retries {
+            return None;
+        }
+
+        let unconverged = hot.unconverged.as_ref()?;
+        unconverged
+            .regressed_since
+            .filter(|_| unconverged.rollout_until.is_none_or(|until| until <= self.now))
+    }
+}

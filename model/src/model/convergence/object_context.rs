@@ -1,0 +1,182 @@
+//! The context in which one object is judged, and the update that a new version of it brings.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::model::status::reading::{Acknowledged, Verdict};
+use crate::model::traces::Traces;
+use crate::model::world::World;
+use crate::model::world::intern::{ConditionSet, Interner};
+use crate::model::world::kinds::{Kind, WatchNamespace};
+use crate::model::world::sight::Sight;
+use crate::model::world::store::{Flag, Record, Slot};
+use crate::observation::{ObjectView, Role};
+use crate::settings::Settings;
+use crate::snapshot::{DeadlineSource, ObjectState};
+use crate::time::{Span, Timestamp};
+
+/// One object, with the data that judging it reads and changes.
+pub(crate) struct ObjectContext<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) settings: &'a Settings,
+    /// What the object's watch can see.
+    pub(crate) sight: Sight,
+    /// When the sight of the object's watch returned last.
+    pub(crate) regained: Timestamp,
+    /// When the last blindness began, which may not be over.
+    pub(crate) lost: Timestamp,
+    /// Since when what is seen now may have happened.
+    pub(crate) unseen_since: Timestamp,
+    /// The object's watch has been blind for so long that its objects count as unknown.
+    pub(crate) blind: bool,
+    /// The object's namespace is being deleted, so the operator can no longer do its work.
+    pub(crate) namespace_deleted: bool,
+    /// Somebody has scaled the operator to zero, so nothing is expected of it (see
+    /// `operator/stops.rs`).
+    pub(crate) operator_stopped: bool,
+    /// The deadline that annotations set.
+    pub(crate) annotated_deadline: Option<Span>,
+    /// The number of objects with a history is below `limits.histories`.
+    pub(crate) may_add_history: bool,
+    /// The object needed a history, but the limit was reached.
+    pub(crate) history_denied: bool,
+    pub(crate) slot: Slot,
+    pub(crate) record: &'a mut Record,
+    pub(crate) kind: &'a mut Kind,
+    pub(crate) namespace: &'a mut WatchNamespace,
+    pub(crate) texts: &'a Interner<str>,
+    pub(crate) condition_sets: &'a Interner<ConditionSet>,
+    pub(crate) traces: &'a mut Traces,
+    /// The groups of the primary kinds that the operator surely serves.
+    pub(crate) served_groups: &'a BTreeSet<Arc<str>>,
+}
+
+/// A new version of an object, compared with the previous one.
+pub(crate) struct Update<'a> {
+    pub(crate) view: &'a ObjectView,
+    pub(crate) verdict: Verdict,
+    /// The verdict about the previous version.
+    pub(crate) old_verdict: Verdict,
+    pub(crate) acknowledged: Acknowledged,
+    /// The operator has acknowledged a newer spec than before, although perhaps not the newest one.
+    pub(crate) acknowledged_more: bool,
+    /// The model did not know the object before.
+    pub(crate) new: bool,
+    /// The version came from a watch event, so the change has just happened. A version from a list
+    /// may be of any age.
+    pub(crate) live: bool,
+    pub(crate) spec_changed: bool,
+    /// The status changed in more than timestamps and heartbeats.
+    pub(crate) status_changed: bool,
+    /// The field manager that writes the status also wrote the spec last.
+    pub(crate) spec_written_by_operator: bool,
+    /// The fingerprint of the previous spec.
+    pub(crate) old_spec_hash: u64,
+    /// When the object stopped being converged, according to its conditions.
+    pub(crate) lost_at: Option<Timestamp>,
+    /// When the first of the conditions turned that show that the object is not converged, if all
+    /// of them have times and one of them decided the verdict.
+    pub(crate) all_lost_at: Option<Timestamp>,
+    /// What a status that is about an earlier spec says about that one.
+    pub(crate) about_earlier: Option<Verdict>,
+    /// What an earlier process had found about the object.
+    pub(crate) restored: Restored,
+}
+
+/// When the problems of a new object began that an earlier process had found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Restored {
+    /// It had regressed, or its kind was failing.
+    pub(crate) regressed: Option<Timestamp>,
+    /// It was overdue.
+    pub(crate) overdue: Option<Timestamp>,
+    /// Its operator had not acknowledged a spec change.
+    pub(crate) unacknowledged: Option<Timestamp>,
+    /// It had not recovered after its spec was set back.
+    pub(crate) not_recovered: Option<Timestamp>,
+    /// It was stuck in a phase.
+    pub(crate) phase_stuck: Option<Timestamp>,
+}
+
+/// Returns the context in which to judge an object.
+pub(crate) fn context<'a>(
+    world: &'a mut World,
+    traces: &'a mut Traces,
+    slot: Slot,
+) -> Option<ObjectContext<'a>> {
+    let record = world.store.get(slot)?;
+    let annotated = record.hot.as_ref().and_then(|hot| hot.annotated.as_deref());
+    let annotated_deadline = world.namespaces.deadline(annotated, &record.namespace);
+    let namespace_deleted = world.namespaces.is_terminating(&record.namespace);
+
+    let record = world.store.get_mut(slot)?;
+    let watch = world.watches.get_mut(record.watch as usize)?;
+    let kind = world.kinds.get_mut(watch.kind as usize)?;
+
+    Some(ObjectContext {
+        now: world.now,
+        settings: &world.settings,
+        sight: watch.sight(world.now),
+        regained: watch.regained,
+        lost: watch.lost_since.unwrap_or(watch.lost),
+        unseen_since: watch.unseen_since(world.now),
+        blind: watch.blind.is_some(),
+        namespace_deleted,
+        operator_stopped: world.operator_stopped && kind.role == Role::Primary,
+        annotated_deadline,
+        may_add_history: world.histories < world.settings.limits.histories,
+        history_denied: false,
+        slot,
+        kind,
+        namespace: watch.namespaces.get_mut(record.namespace_index as usize)?,
+        record,
+        texts: &world.shared.texts,
+        condition_sets: &world.shared.condition_sets,
+        traces,
+        served_groups: &world.served_groups,
+    })
+}
+
+/// Returns the state of an object at this instant.
+pub(crate) fn state(world: &mut World, slot: Slot) -> Option<ObjectState> {
+    let mut untraced = Traces::default();
+    context(world, &mut untraced, slot).map(|context| context.state())
+}
+
+impl ObjectContext<'_> {
+    /// Returns how long the object may take to converge after its creation, or else after an
+    /// update.
+    pub(crate) fn deadline(&self, creation: bool) -> (Span, DeadlineSource) {
+        match self.annotated_deadline {
+            Some(annotated) => (annotated, DeadlineSource::Configured),
+            None => self.kind.deadline(self.settings, creation),
+        }
+    }
+
+    /// Returns how long the operator may take to acknowledge a spec change.
+    pub(crate) fn acknowledgement_deadline(&self) -> Span {
+        self.annotated_deadline.unwrap_or_else(|| self.kind.acknowledgement_deadline(self.settings))
+    }
+
+    /// Returns the time after which an obligation counts as late.
+    pub(crate) fn slo_deadline(&self) -> Span {
+        self.annotated_deadline.unwrap_or_else(|| self.kind.slo_deadline(self.settings))
+    }
+
+    /// Moves the object to `state`, which it entered at `since`.
+    pub(crate) fn enter_state(&mut self, state: ObjectState, since: Timestamp) {
+        if self.record.state == state {
+            return;
+        }
+
+        self.namespace.count_to(self.now, self.blind);
+        let old = &mut self.namespace.totals.states[self.record.state as usize];
+        *old = old.saturating_sub(1);
+        self.namespace.totals.states[state as usize] += 1;
+        self.record.state = state;
+
+        let dated = self.record.flags.has(Flag::SinceDated) && since == self.record.since;
+        self.record.flags.set(Flag::SinceDated, dated);
+        self.record.since = since;
+    }
+}

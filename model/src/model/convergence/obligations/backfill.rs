@@ -1,0 +1,117 @@
+//! Objects that loopwatch has not seen changing, because it read them in a list. Their timestamps,
+//! and the findings of an earlier process, say what happened before.
+
+use crate::model::convergence::object_context::{ObjectContext, Update};
+use crate::model::convergence::obligations::Opening;
+use crate::model::status::reading::{self, Acknowledged, Verdict};
+use crate::model::world::field_managers::{spec_written, status_writer};
+use crate::model::world::store::Flag;
+use crate::time::Timestamp;
+
+impl ObjectContext<'_> {
+    /// Handles an object that has no obligation and that loopwatch has not seen converged. Its
+    /// timestamps, and the findings of an earlier process, show whether it has converged, has
+    /// regressed, or gets a backfilled obligation.
+    pub(super) fn open_from_timestamps(&mut self, update: &Update<'_>) {
+        match update.verdict {
+            Verdict::Converged | Verdict::Finished => {
+                self.record.flags.set(Flag::SpecConverged, true);
+                self.record.flags.set(Flag::ConvergedUnseen, true);
+            }
+            Verdict::Progressing | Verdict::Failed => {
+                let written = spec_written(update.view).map(|written| written.min(self.now));
+
+                // An earlier process saw the change to the spec that does not recover, unless there
+                // is a newer change.
+                let not_recovered =
+                    update.restored.not_recovered.filter(|at| written.is_none_or(|w| w <= *at));
+                let no_task = update.acknowledged != Acknowledged::No && not_recovered.is_none();
+                let regressed = self.regressed_before(update, written);
+
+                if let Some(lost) = regressed.filter(|_| no_task) {
+                    self.record.flags.set(Flag::SpecConverged, true);
+                    return self.open_regression(update, lost);
+                }
+
+                // If nothing shows when the spec was written, the object has been like this since
+                // its conditions changed.
+                let began = not_recovered.or(written).or(update.lost_at).unwrap_or(self.now);
+                self.open_obligation(update, began.min(self.now), Opening::Backfilled);
+
+                let regressed = regressed.and(update.restored.regressed);
+                self.restore_unconverged(update, regressed, not_recovered.is_some());
+            }
+            Verdict::Suspended | Verdict::Unknown => {}
+        }
+    }
+
+    /// Returns when a new unconverged object regressed, if it did: an object that stopped being
+    /// converged after its deadline had converged before. A run takes as long as it takes, and its
+    /// failure is its only result.
+    fn regressed_before(
+        &self,
+        update: &Update<'_>,
+        written: Option<Timestamp>,
+    ) -> Option<Timestamp> {
+        let in_time = written?.after(self.deadline(false).0);
+        let lost =
+            update.lost_at.filter(|lost| *lost > in_time && update.restored.overdue.is_none());
+        if lost.is_some_and(|lost| reading::ended_with(update.view, lost)) {
+            return None;
+        }
+
+        let lost = lost.filter(|_| !reading::runs_to_completion(&self.kind.group, &self.kind.kind));
+
+        // If all its conditions turned after a later spec change, it had recovered, and is rolling
+        // out.
+        let rolls_out = update.verdict == Verdict::Progressing && update.all_lost_at >= written;
+        let is_over = |since: &Timestamp| rolls_out && written > Some(*since);
+        lost.or(update.restored.regressed.filter(|since| !is_over(since)))
+    }
+
+    /// Gives the obligation of a listed object what an earlier process knew and its timestamps do
+    /// not show.
+    fn restore_unconverged(
+        &mut self,
+        update: &Update<'_>,
+        regressed: Option<Timestamp>,
+        not_recovered: bool,
+    ) {
+        let Some(unconverged) = self.record.unconverged_mut() else { return };
+        let since = unconverged.since;
+        unconverged.not_recovered = not_recovered;
+
+        // Managed fields show only the last one of the spec changes, and the last status write.
+        let unanswered = match update.acknowledged {
+            Acknowledged::Yes => false,
+            Acknowledged::No => true,
+            Acknowledged::Unreported => unconverged.status_written.is_none(),
+        };
+        let answered = status_writer(update.view).and_then(|m| m.time);
+        let unacknowledged = update.restored.unacknowledged.filter(|at| {
+            unanswered
+                && !update.view.managers.is_empty()
+                && answered.is_none_or(|answered| answered <= *at)
+        });
+
+        if let Some(first) = unacknowledged {
+            unconverged.since = since.min(first);
+            unconverged.working_since = unconverged.working_since.min(first);
+            unconverged.unacknowledged_since =
+                unconverged.unacknowledged_since.map(|since| since.min(first));
+        }
+
+        // The status may be about the earlier spec, which may have converged again before the
+        // change.
+        let still_lost =
+            !matches!(update.about_earlier, Some(Verdict::Converged | Verdict::Finished));
+        if let Some(lost) = regressed.filter(|_| still_lost) {
+            unconverged.since = unconverged.since.min(lost);
+            unconverged.regressed_since = Some(lost);
+        }
+
+        let moved = (unconverged.since, self.slot);
+        self.kind.unconverged.remove(&(since, self.slot));
+        self.kind.unconverged.insert(moved);
+    }
+}

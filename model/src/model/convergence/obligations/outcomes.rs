@@ -1,0 +1,190 @@
+//! Ends obligations, each with exactly one [`Outcome`], and counts and learns from their times.
+
+use crate::model::convergence::object_context::ObjectContext;
+use crate::model::status::reading::Verdict;
+use crate::model::world::sight::Sight;
+use crate::model::world::store::{Flag, Obligation};
+use crate::snapshot::Outcome;
+use crate::time::{Span, Timestamp};
+
+impl ObjectContext<'_> {
+    /// Ends the obligation if the waiting time for its outcome is over. While the watch is blind,
+    /// an SLO deadline that passes ends it as unknown, and everything else waits. In a namespace
+    /// that is being deleted, it waits for the deletion of the object, and while the operator is
+    /// scaled to zero, its deadline waits for the operator.
+    pub(crate) fn advance_obligation(&mut self) {
+        if self.namespace_deleted {
+            return;
+        }
+
+        let Some(obligation) = self.record.obligation().cloned() else { return };
+        let (now, settings, lost) = (self.now, self.settings, self.sight == Sight::Lost);
+        if lost && !self.record.flags.has(Flag::Judged) {
+            return; // it appeared in blindness
+        }
+
+        if let Some(converged) = obligation.converged_since {
+            if now >= converged.after(settings.settle) && !lost {
+                self.end_converged(&obligation, converged);
+            }
+        } else if let Some(failed) = obligation.failed_since {
+            if now >= failed.after(settings.reject_after) && !lost {
+                self.count_outcome(Outcome::Rejected);
+                self.end_obligation_trace(Outcome::Rejected, failed, None);
+            }
+        } else if obligation.unconfirmed {
+            if now >= obligation.opened.after(settings.unsaid_after) && !lost {
+                self.end_unconfirmed(&obligation);
+            }
+        } else if now >= obligation.slo_deadline && !self.operator_stopped {
+            match obligation.outcome {
+                None => self.slo_deadline_passed(&obligation),
+                Some(_) if self.record.verdict == Verdict::Unknown && !lost => {
+                    self.clear_unconverged()
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Returns when the next waiting time of the obligation is over.
+    pub(crate) fn obligation_due(&self) -> Option<Timestamp> {
+        let obligation = self.record.obligation()?;
+        let settings = self.settings;
+        let steps = [
+            obligation.converged_since.map(|since| since.after(settings.settle)),
+            obligation.failed_since.map(|since| since.after(settings.reject_after)),
+            obligation.unconfirmed.then(|| obligation.opened.after(settings.unsaid_after)),
+            Some(obligation.slo_deadline),
+        ];
+
+        steps.into_iter().flatten().filter(|due| *due > self.now).min()
+    }
+
+    /// Handles an SLO deadline that passed. An object without a status is late only if objects of
+    /// its kind are expected to have one.
+    fn slo_deadline_passed(&mut self, obligation: &Obligation) {
+        if self.record.verdict == Verdict::Unknown
+            && !self.record.flags.has(Flag::HasStatus)
+            && self.kind.expects_status()
+        {
+            self.record.verdict = Verdict::Progressing;
+        }
+
+        let unseen = self.sight == Sight::Lost
+            || (self.lost..=self.regained).contains(&obligation.slo_deadline);
+        match self.record.verdict {
+            Verdict::Unknown if self.sight != Sight::Lost => self.clear_unconverged(),
+            _ if unseen => {
+                self.count_outcome(Outcome::Unknown);
+                self.end_obligation_trace(Outcome::Unknown, obligation.slo_deadline, None);
+            }
+            _ => {
+                self.learn_censored(obligation, obligation.slo_deadline);
+                self.count_outcome(Outcome::Late);
+                self.end_obligation_trace(Outcome::Late, obligation.slo_deadline, None);
+            }
+        }
+    }
+
+    /// Ends the obligation, if one is open, with an outcome that the operator did not cause:
+    /// crate::model::convergence::obligationsseded, deleted, suspended or unknown. An obligation of an object of which nothing is
+    /// expected ends without an outcome.
+    pub(crate) fn close_obligation(&mut self, outcome: Outcome) {
+        let Some(obligation) = self.record.obligation().cloned() else { return };
+        if obligation.outcome.is_some() {
+            return self.close_obligation_trace(outcome); // the rest after the deadline
+        }
+
+        if let Some(converged) =
+            obligation.converged_since.filter(|at| self.now >= at.after(self.settings.settle))
+        {
+            // The watch was blind when the waiting time ended.
+            return self.end_converged(&obligation, converged);
+        }
+
+        let expected = self.record.verdict != Verdict::Unknown
+            || self.record.flags.has(Flag::HasStatus)
+            || self.kind.expects_status();
+        if expected {
+            self.learn_censored(&obligation, self.now);
+            self.count_outcome(outcome);
+            self.close_obligation_trace(outcome);
+        }
+    }
+
+    fn end_converged(&mut self, obligation: &Obligation, converged: Timestamp) {
+        let took = converged.since(obligation.opened);
+        self.count_outcome(Outcome::Converged);
+
+        let timed = obligation.is_measured();
+        self.end_obligation_trace(Outcome::Converged, converged, timed.then_some(took));
+        if timed {
+            self.kind.totals.convergence.observe(took);
+        }
+
+        if timed && obligation.outcome.is_none() {
+            self.kind.learned.convergence(obligation.creation).add(took);
+        }
+
+        self.spec_has_converged(obligation, took, timed);
+    }
+
+    /// Ends the obligation of an object whose status has said converged all along: nothing shows
+    /// whether it is about the new spec.
+    fn end_unconfirmed(&mut self, obligation: &Obligation) {
+        self.count_outcome(Outcome::Unknown);
+        self.end_obligation_trace(Outcome::Unknown, self.now, None);
+        self.spec_has_converged(obligation, self.now.since(obligation.opened), false);
+    }
+
+    fn spec_has_converged(&mut self, obligation: &Obligation, took: Span, timed: bool) {
+        self.record.last_convergence_secs = u32::try_from(took.0 / 1000).unwrap_or(u32::MAX);
+        self.record.flags.set(Flag::ConvergenceTimed, timed);
+        self.record.flags.set(Flag::SpecConverged, true);
+        self.record.flags.set(Flag::ConvergedUnseen, obligation.stale);
+        self.clear_unconverged();
+    }
+
+    /// Removes the unconverged state of an object that has converged or is no longer expected to.
+    pub(crate) fn clear_unconverged(&mut self) {
+        if self.take_unconverged().is_some() {
+            self.traces.forget_obligation(self.slot);
+        }
+    }
+
+    /// Sets and counts the outcome of the obligation, unless it already has one.
+    pub(super) fn count_outcome(&mut self, outcome: Outcome) {
+        let Some(unconverged) = self.record.unconverged_mut() else { return };
+        let Some(obligation) = unconverged.obligation.as_mut().filter(|o| o.outcome.is_none())
+        else {
+            return;
+        };
+
+        obligation.outcome = Some(outcome);
+        if !obligation.uncounted {
+            self.namespace.totals.obligations[outcome as usize] += 1;
+        }
+    }
+
+    /// Records for learning that the obligation had not ended at `at` and, if so, that it was not
+    /// acknowledged either.
+    fn learn_censored(&mut self, obligation: &Obligation, at: Timestamp) {
+        if !obligation.is_measured() || obligation.outcome.is_some() {
+            return;
+        }
+
+        let lasted = at.since(obligation.opened);
+        self.kind.learned.convergence(obligation.creation).add_censored(lasted);
+        if obligation.acknowledged.is_none() {
+            self.kind.learned.acknowledgement.add_censored(lasted);
+        }
+    }
+}
+
+impl Obligation {
+    /// Returns whether histograms and learning may use the times of this obligation.
+    pub(super) fn is_measured(&self) -> bool {
+        !self.backfilled && !self.uncounted && !self.unmeasured
+    }
+}

@@ -1,0 +1,120 @@
+//! The progress of an unconverged object: status writes, acknowledgement, convergence and failure.
+
+use crate::model::convergence::object_context::{ObjectContext, Update};
+use crate::model::status::reading::{Acknowledged, Verdict};
+use crate::model::world::field_managers::status_writer;
+use crate::model::world::sight::Sight;
+use crate::model::world::store::Unconverged;
+use crate::time::Timestamp;
+
+impl ObjectContext<'_> {
+    /// Records status writes, acknowledgement, convergence and failure of an unconverged object.
+    pub(super) fn update_progress(&mut self, update: &Update<'_>) {
+        let now = self.now;
+        let Some(unconverged) = self.record.unconverged_mut() else { return };
+        unconverged.note_status(update, now);
+
+        let written = unconverged.status_written.is_some();
+        let Some(obligation) = unconverged.obligation.as_mut() else { return };
+        let current = match update.acknowledged {
+            Acknowledged::Yes => true,
+            Acknowledged::No => false,
+            Acknowledged::Unreported => written,
+        };
+
+        if current {
+            unconverged.unacknowledged_since = None;
+        } else if update.acknowledged_more && unconverged.unacknowledged_since.is_some() {
+            unconverged.unacknowledged_since = Some(obligation.opened);
+        }
+
+        obligation.stale &=
+            says_converged(update) || update.verdict == Verdict::Unknown || !current;
+        if current && obligation.acknowledged.is_none() {
+            self.note_acknowledgement(update);
+        }
+
+        self.note_verdict(update, current);
+    }
+
+    /// Records the acknowledgement of a spec change, which is counted and learned if its time is
+    /// measured.
+    fn note_acknowledgement(&mut self, update: &Update<'_>) {
+        let (now, in_time) = (self.now, self.sees_in_time(update));
+        let Some(obligation) = self.record.unconverged_mut().and_then(|u| u.obligation.as_mut())
+        else {
+            return;
+        };
+
+        obligation.acknowledged = Some(now);
+        obligation.unmeasured |= !in_time;
+        if update.live && !update.new {
+            self.kind.acknowledged.note(now, self.slot);
+        }
+
+        let took = obligation.is_measured().then(|| now.since(obligation.opened));
+        self.traces.acknowledged(self.slot, now, took);
+        if let Some(took) = took {
+            self.kind.totals.acknowledge.observe(took);
+            if obligation.outcome.is_none() {
+                self.kind.learned.acknowledgement.add(took);
+            }
+        }
+    }
+
+    /// Records since when the status says converged or failed. `current` tells whether it is about
+    /// the current spec.
+    fn note_verdict(&mut self, update: &Update<'_>, current: bool) {
+        let (now, reject_after, in_time) =
+            (self.now, self.settings.reject_after, self.sees_in_time(update));
+        let deadline =
+            self.record.obligation().map(|obligation| self.deadline(obligation.creation).0);
+        let Some(unconverged) = self.record.unconverged_mut() else { return };
+        let Some(obligation) = unconverged.obligation.as_mut() else { return };
+        let says_converged = says_converged(update);
+
+        obligation.unconfirmed =
+            says_converged && !current && update.acknowledged == Acknowledged::Unreported;
+        if says_converged && current && obligation.converged_since.is_none() {
+            obligation.unmeasured |= !in_time;
+        }
+
+        obligation.converged_since =
+            (says_converged && current).then(|| obligation.converged_since.unwrap_or(now));
+        let says_failed = update.verdict == Verdict::Failed && current;
+        if let (true, Some(failed)) = (!says_failed && !says_converged, obligation.failed_since)
+            && now >= failed.after(reject_after)
+        {
+            // The operator has rejected the spec and now tries again, so the deadline begins anew.
+            unconverged.working_since = now;
+            obligation.deadline = now.after(deadline.unwrap_or_default());
+        }
+
+        obligation.failed_since = says_failed.then(|| obligation.failed_since.unwrap_or(now));
+        if says_failed && obligation.unasked && unconverged.regressed_since.is_none() {
+            unconverged.regressed_since = Some(now);
+        }
+    }
+
+    /// Returns whether loopwatch sees a version when it appears, so that its time is measured.
+    fn sees_in_time(&self, update: &Update<'_>) -> bool {
+        (update.live || update.new) && self.sight == Sight::Clear
+    }
+}
+
+impl Unconverged {
+    /// Records what the status says about whichever spec, and who has written it.
+    fn note_status(&mut self, update: &Update<'_>, now: Timestamp) {
+        self.last_status_write = status_writer(update.view).and_then(|m| m.time);
+        self.unready = matches!(update.about_earlier, Some(Verdict::Progressing | Verdict::Failed));
+        if update.status_changed && !update.spec_changed && !update.new {
+            self.status_written = Some(now);
+            self.status_writer =
+                status_writer(update.view).map_or_else(String::new, |m| m.name.clone());
+        }
+    }
+}
+
+fn says_converged(update: &Update<'_>) -> bool {
+    matches!(update.verdict, Verdict::Converged | Verdict::Finished)
+}

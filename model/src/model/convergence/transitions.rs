@@ -1,0 +1,346 @@
+//! Conditions and phases over time: how many objects are in each, and whether they flap or cycle
+//! without a spec change.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::finding::FindingCode;
+use crate::model::convergence::object_context::{ObjectContext, Update};
+use crate::model::status::reading::{self, Verdict};
+use crate::model::world::intern::{ConditionSet, Symbol};
+use crate::model::world::store::{Flag, History, Transitions};
+use crate::snapshot::ConditionState;
+use crate::time::{Span, Timestamp};
+
+/// The maximum number of phase changes per object, and of transitions per condition, that are kept.
+/// The default thresholds are far lower.
+const MAX_HISTORY: usize = 24;
+
+/// The maximum number of conditions of one object whose transitions are kept.
+const MAX_CONDITIONS_WITH_HISTORY: usize = 8;
+
+impl ObjectContext<'_> {
+    /// Sets the object's phase. Returns `false` if the kind has too many distinct phases to count
+    /// this one.
+    pub(crate) fn update_phase(&mut self, update: &Update<'_>, phase: Symbol) -> bool {
+        let old = std::mem::replace(&mut self.record.phase, phase);
+        if update.verdict == Verdict::Finished {
+            // A run is complete, and the next one goes through all phases again.
+            self.clear_phases();
+        }
+
+        if old == phase && !update.new {
+            return true;
+        }
+
+        self.uncount_phase(old);
+        if self.rolls_out() && reading::is_resting_phase(self.texts.get(phase)) {
+            // A replica is done, and the next one may go through all phases again.
+            self.clear_phases();
+        } else if !update.new {
+            self.add_phase_change(update, old, phase);
+        } else if let Some(hot) = self.record.hot.as_mut() {
+            hot.phase_since = update.restored.phase_stuck;
+        }
+
+        let name = self.texts.get(phase);
+        if name.is_empty() {
+            return true;
+        }
+
+        let phases = &mut self.kind.totals.phases;
+        let fits = phases.len() < self.settings.limits.phases || phases.contains_key(name);
+        if fits {
+            *phases.entry(name.clone()).or_default() += 1;
+        }
+
+        self.record.flags.set(Flag::PhaseCounted, fits);
+        fits
+    }
+
+    /// Sets the object's conditions. Returns `false` if the kind has too many condition types to
+    /// count them. The limit allows four statuses per type.
+    pub(crate) fn update_conditions(&mut self, update: &Update<'_>, conditions: Symbol) -> bool {
+        let old = std::mem::replace(&mut self.record.conditions, conditions);
+        if old == conditions && !update.new {
+            return true;
+        }
+
+        self.uncount_conditions(old);
+        let (before, after) =
+            (self.condition_sets.get(old).clone(), self.condition_sets.get(conditions).clone());
+        let flaps_fit = update.new || self.add_transitions(update, &before, &after);
+        let counted = &mut self.kind.totals.conditions;
+        let added = after.iter().filter(|condition| !counted.contains_key(condition)).count();
+        let fits = counted.len() + added <= self.settings.limits.condition_types.saturating_mul(4);
+
+        if fits {
+            after.iter().for_each(|condition| *counted.entry(condition.clone()).or_default() += 1);
+        }
+
+        self.record.flags.set(Flag::ConditionsCounted, fits);
+        fits && flaps_fit
+    }
+
+    /// Removes the object from its kind's counts of phases and conditions.
+    pub(crate) fn uncount_phase_and_conditions(&mut self) {
+        self.uncount_phase(self.record.phase);
+        self.uncount_conditions(self.record.conditions);
+    }
+
+    fn uncount_phase(&mut self, phase: Symbol) {
+        if self.record.flags.has(Flag::PhaseCounted) {
+            decrement(&mut self.kind.totals.phases, self.texts.get(phase));
+            self.record.flags.set(Flag::PhaseCounted, false);
+        }
+    }
+
+    fn uncount_conditions(&mut self, conditions: Symbol) {
+        if self.record.flags.has(Flag::ConditionsCounted) {
+            for condition in self.condition_sets.get(conditions).iter() {
+                decrement(&mut self.kind.totals.conditions, condition);
+            }
+            self.record.flags.set(Flag::ConditionsCounted, false);
+        }
+    }
+
+    /// Clears the history of phases and conditions. After a spec change the object may go through
+    /// all phases and conditions again.
+    pub(crate) fn clear_history(&mut self) {
+        if let Some(history) = self.record.hot.as_mut().and_then(|hot| hot.history.as_mut()) {
+            history.phases.clear();
+            history.transitions.clear();
+        }
+    }
+
+    /// Clears the phases in the history: the object has come to rest, so the way there was no
+    /// cycle.
+    fn clear_phases(&mut self) {
+        if let Some(history) = self.record.hot.as_mut().and_then(|hot| hot.history.as_mut()) {
+            history.phases.clear();
+        }
+    }
+
+    /// Returns the condition that flaps most, the number of its transitions within the window, and
+    /// the time of the first one.
+    pub(crate) fn flapping(&self) -> Option<(&Transitions, usize, Timestamp)> {
+        let history = self.record.hot.as_ref()?.history.as_ref()?;
+        let window = self.settings.flap_window;
+        let counted = history.transitions.iter().map(|t| {
+            let within = t.times.iter().filter(|time| time.after(window) > self.now);
+            (t, within.clone().count(), within.copied().next().unwrap_or(self.now))
+        });
+        let enough = self.threshold(FindingCode::ConditionFlapping, self.settings.flap_transitions);
+
+        counted.filter(|(_, count, _)| *count >= enough).max_by_key(|(_, count, _)| *count)
+    }
+
+    /// Returns the phases of a cycle, the number of returns to an earlier phase within the window,
+    /// and the time at which the cycle began.
+    pub(crate) fn cycling(&self) -> Option<(Vec<String>, usize, Timestamp)> {
+        let history = self.record.hot.as_ref()?.history.as_ref()?;
+        let within: Vec<_> = history
+            .phases
+            .iter()
+            .filter(|(at, _)| at.after(self.settings.cycle_window) > self.now)
+            .collect();
+        let returns = within
+            .iter()
+            .enumerate()
+            .filter(|(i, (_, phase))| within[..*i].iter().any(|(_, p)| p == phase))
+            .count();
+
+        if returns < self.threshold(FindingCode::PhaseCycling, self.settings.cycle_returns) {
+            return None;
+        }
+
+        let mut phases: Vec<String> = Vec::new();
+        for (_, phase) in &within {
+            let name = phase.to_string();
+            if !phases.contains(&name) {
+                phases.push(name);
+            }
+        }
+
+        Some((phases, returns, within.first().map_or(self.now, |(at, _)| *at)))
+    }
+
+    /// Returns the number of events within the window that keeps a finding open, given the number
+    /// that opens it. It is half of that number, rounded up, so that the finding does not close and
+    /// reopen around the threshold.
+    pub(crate) fn threshold(&self, code: FindingCode, to_open: u32) -> usize {
+        let open = self.has_finding(code);
+        if open { (to_open as usize).div_ceil(2) } else { to_open as usize }
+    }
+
+    /// Returns the time from which the object's stay in its phase counts: when it entered the
+    /// phase, or when it became expected to converge to its current spec, whichever is later.
+    /// Before that, the object was not expected to leave the phase, for example because it was
+    /// paused.
+    pub(crate) fn in_phase_since(&self) -> Option<Timestamp> {
+        let hot = self.record.hot.as_ref()?;
+        let entered = hot.phase_since;
+        let unconverged = hot.unconverged.as_ref();
+        let expected_since = unconverged.map(|unconverged| {
+            unconverged
+                .obligation
+                .as_ref()
+                .map_or(unconverged.since, |obligation| obligation.opened)
+        });
+
+        entered.max(expected_since)
+    }
+
+    /// Returns when the next entry of the history leaves its window, which may close a finding.
+    pub(crate) fn history_due(&self) -> Option<Timestamp> {
+        let history = self.record.hot.as_ref()?.history.as_ref()?;
+        let next = |times: &mut dyn Iterator<Item = Timestamp>, window: Span| {
+            times.map(|at| at.after(window)).find(|leaves| *leaves > self.now)
+        };
+        let flaps = history
+            .transitions
+            .iter()
+            .filter_map(|t| next(&mut t.times.iter().copied(), self.settings.flap_window));
+
+        let phases =
+            next(&mut history.phases.iter().map(|(at, _)| *at), self.settings.cycle_window);
+        flaps.chain(phases).chain(self.finalizer_changes_due()).min()
+    }
+
+    fn add_phase_change(&mut self, update: &Update<'_>, old: Symbol, phase: Symbol) {
+        let now = self.now;
+        if let Some(hot) = self.record.hot.as_mut() {
+            hot.phase_since = Some(now);
+        }
+
+        let (old, phase) = (self.texts.get(old).clone(), self.texts.get(phase).clone());
+        let changes = self
+            .record
+            .hot
+            .as_ref()
+            .and_then(|hot| hot.history.as_ref())
+            .map(|history| &history.phases);
+
+        let alternates = changes
+            .is_some_and(|changes| changes.iter().rev().take(2).any(|(_, shown)| *shown == phase));
+
+        // A rolling update may go from one phase to another and back once per replica, and name no
+        // phase at rest.
+        if update.spec_changed || (alternates && self.rolls_out()) {
+            return;
+        }
+
+        let Some(history) = self.history() else { return };
+        if history.phases.is_empty() && !old.is_empty() {
+            // The old phase began earlier, but the exact time does not matter.
+            history.phases.push_back((now, old));
+        }
+
+        push_bounded(&mut history.phases, (now, phase));
+        self.record.hot_mut().phase_since = Some(now);
+    }
+
+    /// Returns `false` if the kind has too many condition types to count the flaps of all of them.
+    fn add_transitions(
+        &mut self,
+        update: &Update<'_>,
+        before: &ConditionSet,
+        after: &ConditionSet,
+    ) -> bool {
+        let mut all_fit = true;
+        if update.spec_changed {
+            return all_fit;
+        }
+
+        for ConditionState { r#type: condition, status } in after {
+            let earlier = before.iter().find(|other| other.r#type == *condition);
+            if earlier.is_none_or(|earlier| earlier.status == *status)
+                || !reading::describes_health(condition)
+            {
+                continue;
+            }
+
+            let known = self.kind.totals.flaps.len() < self.settings.limits.condition_types
+                || self.kind.totals.flaps.contains_key(condition);
+            if known {
+                *self.kind.totals.flaps.entry(condition.clone()).or_default() += 1;
+            } else {
+                all_fit = false;
+            }
+
+            if self.rolls_out() {
+                continue; // a rolling update may take the object out of service once per replica
+            }
+
+            let reason = update
+                .view
+                .conditions
+                .iter()
+                .find(|c| *c.r#type == **condition)
+                .map(|c| c.reason.clone());
+
+            self.add_transition(condition, reason.unwrap_or_default());
+        }
+
+        all_fit
+    }
+
+    fn add_transition(&mut self, condition: &Arc<str>, reason: String) {
+        let (now, half_window) = (self.now, Span(self.settings.flap_window.0 / 2));
+        let Some(History { transitions, .. }) = self.history() else { return };
+        if transitions.len() >= MAX_CONDITIONS_WITH_HISTORY {
+            // One that has not changed for so long does not flap, and makes room.
+            let recent =
+                |t: &Transitions| t.times.back().is_some_and(|at| at.after(half_window) > now);
+            transitions.retain(|t| t.condition == *condition || recent(t));
+        }
+
+        let position = transitions.iter().position(|t| t.condition == *condition).or_else(|| {
+            (transitions.len() < MAX_CONDITIONS_WITH_HISTORY).then(|| {
+                transitions.push(Transitions {
+                    condition: condition.clone(),
+                    times: VecDeque::new(),
+                    reasons: Vec::new(),
+                });
+
+                transitions.len() - 1
+            })
+        });
+
+        let Some(entry) = position.and_then(|position| transitions.get_mut(position)) else {
+            return;
+        };
+        push_bounded(&mut entry.times, now);
+        if !reason.is_empty() && entry.reasons.len() < 2 && !entry.reasons.contains(&reason) {
+            entry.reasons.push(reason);
+        }
+    }
+
+    pub(crate) fn history(&mut self) -> Option<&mut History> {
+        if !self.may_add_history && self.record.hot.as_ref().is_none_or(|hot| hot.history.is_none())
+        {
+            self.history_denied = true;
+            return None;
+        }
+
+        Some(self.record.hot_mut().history.get_or_insert_with(Box::default))
+    }
+}
+
+/// Appends a value and drops the oldest one if there are more than [`MAX_HISTORY`].
+fn push_bounded<T>(ring: &mut VecDeque<T>, value: T) {
+    if ring.len() >= MAX_HISTORY {
+        ring.pop_front();
+    }
+    ring.push_back(value);
+}
+
+/// Decrements the count of `key` and removes it at zero.
+fn decrement<K: Ord>(counts: &mut BTreeMap<K, u64>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}

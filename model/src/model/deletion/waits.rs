@@ -1,0 +1,214 @@
+//! Deletions: which finalizers block them, for how long, and how each wait ends.
+
+use std::sync::Arc;
+
+use crate::model::convergence::object_context::{ObjectContext, Update};
+use crate::model::world::kinds::FinalizerWaits;
+use crate::model::world::sight::Sight;
+use crate::model::world::store::Deletion;
+use crate::snapshot::{FinalizerOutcome, Outcome};
+use crate::time::{Span, Timestamp};
+
+/// The multiple of `finalizer_stuck_after` for which a changing status counts as progress. Beyond
+/// it, the status is probably an error message that differs with every attempt.
+const BELIEVE_STATUS: i64 = 4;
+
+/// The multiple of `finalizer_stuck_after` for which changes of phases and conditions count as
+/// progress.
+const BELIEVE_PHASES: i64 = 24;
+
+/// The number of phases and conditions of one deletion that are remembered, of which the earliest
+/// make room.
+const MAX_SHOWN: usize = 32;
+
+impl ObjectContext<'_> {
+    /// Updates the deletion, if the object is being deleted. `shown` is the fingerprint of its
+    /// phase and conditions, unless they mean a failure; `removed` are the finalizers that the
+    /// previous version had and this one lacks. `waited_since` tells since when the object waited
+    /// for the operator before. Returns `false` if the kind has too many distinct finalizers to
+    /// count all of these.
+    pub(crate) fn update_deletion(
+        &mut self,
+        update: &Update<'_>,
+        shown: Option<u64>,
+        removed: &[Arc<str>],
+        finalizers: &[Arc<str>],
+        waited_since: Option<Timestamp>,
+    ) -> bool {
+        let Some(since) = update.view.deleted else { return true };
+        let (now, threshold) = (self.now, self.settings.finalizer_stuck_after);
+        let first = self.record.deletion().is_none();
+        let hot = self.record.hot_mut();
+        let deletion = hot.deletion.get_or_insert_with(|| Deletion {
+            since,
+            waited_since,
+            last_progress: None,
+            shown: Vec::new(),
+            actors: Vec::new(),
+            newest_write: None,
+            was_abandoned: false,
+            resumed: None,
+            // If it has taken that long already, it may have counted before a restart.
+            timed_out: now >= since.after(threshold),
+        });
+
+        // A later request with a shorter grace period does not begin a new deletion.
+        let since = deletion.since;
+
+        // A phase that the object has shown before in this deletion is no progress, nor is one that
+        // means a failure: it may be an error message that differs with every attempt.
+        let new = shown.filter(|shown| !deletion.shown.contains(shown));
+        if new.is_some() && deletion.shown.len() >= MAX_SHOWN {
+            deletion.shown.remove(0);
+        }
+
+        deletion.shown.extend(new);
+        let moved = new.is_some();
+        let believed =
+            Span(threshold.0.saturating_mul(if moved { BELIEVE_PHASES } else { BELIEVE_STATUS }));
+        let status_moves = update.status_changed && !update.new && now < since.after(believed);
+
+        if !removed.is_empty() || status_moves {
+            deletion.last_progress = Some(now);
+        }
+
+        let newest = update.view.managers.iter().filter_map(|m| m.time).max();
+        let known = std::mem::replace(&mut deletion.newest_write, newest);
+        if update.live && !removed.is_empty() && !update.new {
+            self.note_removals(update.view, removed, known);
+        }
+
+        let actors = self.actors(update.view, finalizers);
+        if let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.as_mut()) {
+            deletion.actors = actors;
+        }
+
+        if first {
+            self.trace_deletion(since, now >= since.after(threshold));
+        }
+
+        for finalizer in removed {
+            self.finalizer_removed(finalizer, since);
+            self.traces.finalizer_removed(self.slot, now, finalizer);
+        }
+
+        let mut all_fit = true;
+        for finalizer in finalizers.iter().filter(|_| first) {
+            match self.kind.waits_for(self.settings.limits.finalizers, finalizer) {
+                Some(waits) => _ = waits.waiting.insert((since, self.slot)),
+                None => all_fit = false,
+            }
+        }
+
+        all_fit
+    }
+
+    /// Ends the deletion of an object. If it is gone, all of its finalizers count as removed;
+    /// otherwise loopwatch only lost sight of it.
+    pub(crate) fn finish_deletion(&mut self, gone: bool) {
+        let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.take()) else {
+            return;
+        };
+        if gone {
+            self.end_deletion_trace(Outcome::Deleted);
+        } else {
+            self.traces.forget(self.slot);
+        }
+
+        for (finalizer, _) in &deletion.actors {
+            if gone {
+                self.removal_ended(
+                    finalizer,
+                    deletion.since,
+                    deletion.was_abandoned,
+                    deletion.timed_out,
+                );
+            } else if let Some(waits) = self.kind.finalizers.get_mut(finalizer)
+                && waits.waiting.remove(&(deletion.since, self.slot))
+            {
+                // It took longer than that.
+                waits.removals.add_censored(self.now.since(deletion.since));
+            }
+        }
+    }
+
+    /// Counts that the deletion has got stuck, once per deletion.
+    pub(crate) fn count_timeout(&mut self) {
+        let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.as_mut()) else {
+            return;
+        };
+        if std::mem::replace(&mut deletion.timed_out, true) {
+            return;
+        }
+
+        for (finalizer, _) in &deletion.actors {
+            if let Some(waits) = self.kind.finalizers.get_mut(finalizer) {
+                waits.totals.outcomes[FinalizerOutcome::TimedOut as usize] += 1;
+            }
+        }
+
+        self.end_deletion_trace(Outcome::Late);
+    }
+
+    fn finalizer_removed(&mut self, finalizer: &Arc<str>, since: Timestamp) {
+        let deletion = self.record.deletion();
+        let (abandoned, late) = deletion.map_or((false, false), |d| (d.was_abandoned, d.timed_out));
+        self.removal_ended(finalizer, since, abandoned, late);
+    }
+
+    /// Counts the removal of a finalizer. It may have happened as early as the blindness of the
+    /// watch began. In the grace after that, this matters only if the removal would otherwise count
+    /// as late.
+    fn removal_ended(
+        &mut self,
+        finalizer: &Arc<str>,
+        since: Timestamp,
+        abandoned: bool,
+        late: bool,
+    ) {
+        let in_time = self.now.since(since) < self.settings.finalizer_stuck_after;
+        let watched = self.sight != Sight::Lost && (in_time || since >= self.regained);
+        let at = if watched { self.now } else { self.unseen_since };
+        let Some(FinalizerWaits { waiting, totals, removals }) =
+            self.kind.finalizers.get_mut(finalizer)
+        else {
+            return;
+        };
+
+        if !waiting.remove(&(since, self.slot)) {
+            return;
+        }
+
+        let took = at.since(since);
+        totals.removal.observe(took);
+
+        // An outage shows how long the outage was, and blindness how long that was. Until loopwatch
+        // knows how long removals take, a late one may be usual.
+        let known = removals.samples() >= u64::from(self.settings.learn_after);
+        if abandoned || !watched || (late && known) {
+            removals.add_censored(took);
+        } else {
+            removals.add(took);
+        }
+
+        let outcome = match took >= self.settings.finalizer_stuck_after {
+            true => FinalizerOutcome::RemovedLate,
+            false => FinalizerOutcome::Removed,
+        };
+
+        totals.outcomes[outcome as usize] += 1;
+    }
+}
+
+impl Deletion {
+    /// Returns since when the controllers of the finalizers could work on the deletion.
+    pub(crate) fn attended_since(&self) -> Timestamp {
+        self.resumed.unwrap_or(self.since)
+    }
+
+    /// Returns when the deletion counts as stuck, given how long it may take.
+    pub(crate) fn stuck_at(&self, after: Span) -> Timestamp {
+        let stuck = self.attended_since().after(after);
+        self.last_progress.map_or(stuck, |at| stuck.max(at.after(Span(after.0 / 2))))
+    }
+}

@@ -1,0 +1,86 @@
+//! A detection: the conclusion of one detector about one subject.
+//!
+//! A detector is one function. It says since when a problem exists and when the problem becomes a
+//! finding, so the same threshold sets the timer and opens the finding. `detectors.rs` contains the
+//! detectors that look at a single object, `relations.rs` those that look at several objects at
+//! once.
+
+use crate::finding::{Confidence, Evidence, FindingCode, Subject};
+use crate::time::Timestamp;
+
+/// A problem that is a finding, or becomes one if nothing changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Detection {
+    pub(crate) code: FindingCode,
+    /// When the problem began.
+    pub(crate) since: Timestamp,
+    /// When the problem becomes a finding. If this is in the future, it sets the timer of the
+    /// subject.
+    pub(crate) due: Timestamp,
+    /// The evidence, which is empty before the problem is due.
+    pub(crate) evidence: Evidence,
+    /// The evidence does not justify a page, so the finding is at most a warning.
+    pub(crate) weak: bool,
+    pub(crate) confidence: Confidence,
+    /// The earliest start that a finding of an earlier run may give this one. A problem that began
+    /// before it was another one.
+    pub(crate) not_before: Option<Timestamp>,
+    /// The object of which a finding may explain this one.
+    pub(crate) blocker: Option<Subject>,
+    /// Since when the object had waited for the operator when the problem began.
+    pub(crate) waited_since: Option<Timestamp>,
+    /// Another program than the operator should solve the problem, so no finding about the operator
+    /// explains it.
+    pub(crate) foreign: bool,
+}
+
+impl Detection {
+    /// Returns a detection. It collects the evidence only if the problem is due.
+    pub(crate) fn new(
+        now: Timestamp,
+        code: FindingCode,
+        since: Timestamp,
+        due: Timestamp,
+        evidence: impl FnOnce() -> Evidence,
+    ) -> Self {
+        let evidence = if due <= now { evidence() } else { Evidence::new() };
+        Self {
+            code,
+            since,
+            due,
+            evidence,
+            weak: false,
+            confidence: Confidence::Confirmed,
+            not_before: None,
+            blocker: None,
+            waited_since: None,
+            foreign: false,
+        }
+    }
+
+    /// Sets the earliest possible start, unless a later one is set.
+    pub(crate) fn not_before(self, earliest: Option<Timestamp>) -> Self {
+        Self { not_before: self.not_before.max(earliest), ..self }
+    }
+
+    /// Makes the detection only suspected if `suspected`.
+    pub(crate) fn suspected_if(self, suspected: bool) -> Self {
+        let confidence = if suspected { Confidence::Suspected } else { self.confidence };
+        Self { confidence, ..self }
+    }
+
+    /// Sets the object of which a finding may explain this one.
+    pub(crate) fn blocked_by(self, blocker: Option<Subject>) -> Self {
+        Self { blocker, ..self }
+    }
+
+    /// Makes another program than the operator responsible if `foreign`.
+    pub(crate) fn foreign_if(self, foreign: bool) -> Self {
+        Self { foreign, ..self }
+    }
+
+    /// Makes the detection weak if `weak`.
+    pub(crate) fn weak_if(self, weak: bool) -> Self {
+        Self { weak, ..self }
+    }
+}

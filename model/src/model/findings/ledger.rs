@@ -1,0 +1,106 @@
+//! Opens findings as the settings, the annotations and the limits allow.
+
+use crate::finding::{Evidence, FindingCode, Subject, Value};
+use crate::model::findings::detection::Detection;
+use crate::model::findings::open_findings::{OpenFindings, Raised, Report};
+use crate::model::findings::tuning::{self, Tuned};
+use crate::model::world::kinds::{Watch, WatchNamespace};
+use crate::model::world::limits::Limit;
+use crate::model::world::timers::Timer;
+use crate::model::world::{World, subjects};
+use crate::observation::{Role, SourceId};
+use crate::time::Span;
+
+/// How long the finding about a limit stays open after the last drop.
+const LIMIT_REACHED_FOR: Span = Span::mins(10);
+
+impl OpenFindings {
+    /// Opens the finding of a detection, or updates it, unless the settings or annotations disable
+    /// it. Counts it as dropped if too many findings are open. The findings about limits that were
+    /// exceeded before open first.
+    pub(crate) fn report(&mut self, world: &mut World, subject: Subject, detection: Detection) {
+        self.report_exceeded_limits(world);
+        self.report_one(world, subject, detection);
+    }
+
+    /// Opens the findings about the limits that were exceeded.
+    pub(crate) fn report_exceeded_limits(&mut self, world: &mut World) {
+        for limit in world.dropped.take_exceeded() {
+            self.report_exceeded(world, limit);
+        }
+    }
+
+    fn report_exceeded(&mut self, world: &mut World, limit: Limit) {
+        let (now, bound) = (world.now, limit.max(&world.settings.limits));
+        let count = i64::try_from(world.dropped.by(limit)).unwrap_or(i64::MAX);
+        let evidence =
+            Evidence::new().with("dropped", Value::Count(count)).with("bound", Value::count(bound));
+        let subject = subject(limit);
+        let detection = Detection::new(now, FindingCode::LimitReached, now, now, || evidence);
+
+        self.report_one(world, subject.clone(), detection);
+        self.hold(FindingCode::LimitReached, &subject, now.after(LIMIT_REACHED_FOR));
+        self.close_held(world);
+    }
+
+    fn report_one(&mut self, world: &mut World, subject: Subject, detection: Detection) {
+        let Tuned { enabled, severity, is_fixed } =
+            tuning::of_subject(world, detection.code, &subject);
+        if !enabled {
+            return self.clear(world.now, detection.code, &subject);
+        }
+
+        let of_operator = !detection.foreign && is_work_of_operator(world, &subject);
+        let report = Report { subject, detection, severity, is_fixed, of_operator };
+        if self.raise(world.now, report, world.settings.limits.findings) == Raised::Dropped {
+            world.count_dropped(Limit::Findings);
+        }
+    }
+
+    /// Keeps the findings about limits open while anything is left out because of them.
+    pub(crate) fn hold_limits(&mut self, world: &World) {
+        let active = || world.watches.iter().filter(|watch| watch.active);
+        let has_shared = |watch: &Watch| watch.namespaces.iter().any(WatchNamespace::is_shared);
+        let left_out = [
+            (Limit::Objects, active().any(|watch| !watch.excluded.is_empty())),
+            (Limit::Namespaces, active().any(has_shared)),
+            (Limit::Watches, world.watches_left_out),
+            (Limit::Findings, self.has_waiting()),
+        ];
+
+        let until = world.now.after(LIMIT_REACHED_FOR);
+        for (limit, _) in left_out.into_iter().filter(|(_, left_out)| *left_out) {
+            self.hold(FindingCode::LimitReached, &subject(limit), until);
+        }
+    }
+
+    /// Closes the held findings whose time is over, and sets the timer for the next one.
+    pub(crate) fn close_held(&mut self, world: &mut World) {
+        let due = self.expire(world.now);
+        let old = std::mem::replace(&mut self.due, due);
+        world.agenda.timers.set(Timer::Findings, old, due);
+    }
+}
+
+fn subject(limit: Limit) -> Subject {
+    Subject::Limit { name: limit.as_str().to_owned() }
+}
+
+/// Returns whether a subject is the operator or a controller of it, an object of one of its kinds,
+/// or all of these, or a source that reads from the operator's processes. Findings about the
+/// operator may explain those about them.
+fn is_work_of_operator(world: &World, subject: &Subject) -> bool {
+    let (group, kind) = match subject {
+        Subject::Operator { .. } | Subject::Controller { .. } => return true,
+        Subject::Source { .. } => {
+            let of_operator = [SourceId::Metrics, SourceId::Process, SourceId::Profiles];
+            return of_operator.iter().any(|id| subjects::source(id) == *subject);
+        }
+        Subject::Object { group, kind, .. } | Subject::Kind { group, kind } => (group, kind),
+        _ => return false,
+    };
+
+    let mut primary =
+        world.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
+    primary.any(|known| *known.kind == **kind && *known.group == **group)
+}

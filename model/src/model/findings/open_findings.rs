@@ -1,0 +1,360 @@
+//! Findings from their opening to their closing.
+//!
+//! A detector reports a problem with [`OpenFindings::raise`] again and again while it exists, and
+//! [`OpenFindings::clear`]s it afterwards. After each step of the model, [`OpenFindings::settle`]
+//! decides which findings explain which, and announces the changes.
+//!
+//! The number of open findings is limited. A more severe finding takes the place of a less severe
+//! one, which then waits until there is room. Findings about limits do not count, because they
+//! report that the limit is reached.
+
+mod report; // what a detector reports
+mod record; // one finding with its state
+mod register; // the open findings, with indexes
+mod queue; // the findings that wait for room
+mod explanations; // which findings explain which
+mod operator_facts; // what is known about the operator, for explanations
+mod catching_up; // the time of an operator that has just begun
+mod earlier_starts; // start times of findings of an earlier run
+mod announcements; // the events
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use self::announcements::Announcements;
+use self::earlier_starts::EarlierStarts;
+use self::operator_facts::OperatorFacts;
+use self::queue::Queue;
+use self::record::Record;
+use self::register::Register;
+pub(crate) use self::report::{Raised, Report};
+use crate::finding::{Finding, FindingCode, FindingEvent, FindingId, Severity, Subject};
+use crate::model::findings::past_events::PastEvents;
+use crate::time::{Span, Timestamp};
+
+/// The findings that are open or wait for room.
+#[derive(Debug, Default)]
+pub(crate) struct OpenFindings {
+    open: Register,
+    waiting: Queue,
+    earlier: EarlierStarts,
+    operator: OperatorFacts,
+    /// Findings whose explanation may have changed in this step.
+    unexplained: BTreeSet<FindingId>,
+    announcements: Announcements,
+    /// When the timer is due that closes held findings.
+    pub(crate) due: Option<Timestamp>,
+}
+
+impl OpenFindings {
+    /// Opens a finding, or updates an open one and keeps the earlier start time. At most `limit`
+    /// findings are open.
+    pub(crate) fn raise(&mut self, now: Timestamp, mut report: Report, limit: usize) -> Raised {
+        let id = report.id();
+        if self.open.contains(id) {
+            self.update_open(now, id, report);
+            return Raised::Open;
+        }
+
+        if self.waiting.contains(id) {
+            self.waiting.change(id, |record| {
+                record.causes = report.take_causes();
+                record.update(report);
+            });
+            return Raised::Waiting;
+        }
+
+        let earlier = self.earlier.take(id, report.detection.not_before);
+        let record = Record::new(now, report, earlier);
+        if !record.is_limited() || self.open.has_room(limit) {
+            self.open(record);
+            return Raised::Open;
+        }
+
+        let least = self.open.least_severe();
+        match least.filter(|(least, _)| *least > record.finding.severity) {
+            Some((_, evicted)) => {
+                self.evict(now, evicted);
+                self.open(record);
+            }
+            None => self.waiting.push(record),
+        }
+
+        Raised::Dropped
+    }
+
+    /// Closes a finding, if it is open, and forgets it if it waits.
+    pub(crate) fn clear(&mut self, now: Timestamp, code: FindingCode, subject: &Subject) {
+        let id = FindingId::of(code, subject);
+        self.close(now, id);
+        self.waiting.remove(id);
+    }
+
+    /// Keeps a finding open until `until`, although its problem is over: for findings about events
+    /// whose subject may be gone at once. A new report of the problem ends this.
+    pub(crate) fn hold(&mut self, code: FindingCode, subject: &Subject, until: Timestamp) {
+        self.open.hold(FindingId::of(code, subject), until);
+    }
+
+    /// Closes the findings whose time is over. Returns when the next one is due.
+    pub(crate) fn expire(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.open.overdue(now).into_iter().for_each(|id| drop(self.close(now, id)));
+        self.open.next_due()
+    }
+
+    /// Closes all findings of `code` except those about a subject for which `keep` returns true.
+    pub(crate) fn retain(
+        &mut self,
+        now: Timestamp,
+        code: FindingCode,
+        mut keep: impl FnMut(&Subject) -> bool,
+    ) {
+        let closed = self.found().filter(|finding| finding.code == code && !keep(&finding.subject));
+        let closed: Vec<Subject> = closed.map(|finding| finding.subject.clone()).collect();
+        closed.iter().for_each(|subject| self.clear(now, code, subject));
+    }
+
+    /// Names the operator as the subject of findings, the kinds that its controllers reconcile, and
+    /// when these last succeeded.
+    pub(crate) fn set_operator(
+        &mut self,
+        subject: Subject,
+        reconciled: BTreeMap<String, Subject>,
+        succeeded: BTreeMap<String, Timestamp>,
+    ) {
+        let controllers = self.operator.set_succeeded(succeeded);
+        self.mark_explained_by_workers(&controllers);
+
+        if self.operator.set(subject, reconciled) {
+            let of_operator = self.open.records().filter(|record| record.causes.of_operator);
+            self.unexplained.extend(of_operator.map(|record| record.finding.id));
+        }
+    }
+
+    /// Ends a step of the model: opens waiting findings if there is room or if they have become
+    /// more severe, updates the explanations, and announces the findings that opened or whose
+    /// explanation changed. When an explanation ends, the operator has `recovers_within` to solve
+    /// the problem before it alerts.
+    pub(crate) fn settle(&mut self, now: Timestamp, limit: usize, recovers_within: Span) {
+        while self.open.has_room(limit) {
+            let Some(record) = self.waiting.pop() else { break };
+            self.open_late(now, record);
+        }
+
+        while let (Some(severity), Some((least, evicted))) =
+            (self.waiting.most_severe(), self.open.least_severe())
+            && severity < least
+        {
+            // If the queue is full, this drops the evicted finding rather than one that is more
+            // severe.
+            self.evict(now, evicted);
+            if let Some(record) = self.waiting.pop() {
+                self.open_late(now, record);
+            }
+        }
+
+        self.update_explanations(now, recovers_within);
+        let finding = |id| self.open.get(id).map(|record| &record.finding);
+        self.announcements.end_step(now, finding);
+    }
+
+    /// Returns whether findings were dropped because the queue was full, and there is room for them
+    /// now. The detectors must then report all problems again.
+    pub(crate) fn take_overflow(&mut self, limit: usize) -> bool {
+        let room = self.waiting.is_worked_off() && self.open.has_room(limit);
+        if room {
+            self.waiting.forget_overflow();
+        }
+
+        room
+    }
+
+    /// Removes and returns the events since the last call.
+    pub(crate) fn take_events(&mut self) -> Vec<FindingEvent> {
+        self.announcements.take_events()
+    }
+
+    /// Returns the latest events, also those that were taken.
+    pub(crate) fn past(&self) -> &PastEvents {
+        self.announcements.past()
+    }
+
+    /// Returns how many events were dropped since the last call.
+    pub(crate) fn take_lost_events(&mut self) -> u64 {
+        self.announcements.take_lost()
+    }
+
+    /// Changes the severity of a finding that is open or waits. `is_fixed` tells whether a rule of
+    /// the settings sets it.
+    pub(crate) fn set_severity(
+        &mut self,
+        code: FindingCode,
+        subject: &Subject,
+        severity: Severity,
+        is_fixed: bool,
+    ) {
+        let id = FindingId::of(code, subject);
+        let changed = self.open.change(id, |record| {
+            let old = record.finding.severity;
+            record.set_severity(severity, is_fixed);
+            record.finding.severity != old
+        });
+
+        match changed {
+            Some(true) => self.mark_reassessed(id),
+            Some(false) => {}
+            None => self.waiting.change(id, |record| record.set_severity(severity, is_fixed)),
+        }
+    }
+
+    /// Returns the codes and subjects of the findings that are open or wait.
+    pub(crate) fn subjects(&self) -> Vec<(FindingCode, Subject)> {
+        self.found().map(|finding| (finding.code, finding.subject.clone())).collect()
+    }
+
+    /// Returns the open findings.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Finding> {
+        self.open.findings()
+    }
+
+    /// Returns the start times that should survive a restart: of findings that are open or wait,
+    /// and of findings of an earlier run that have not opened again yet.
+    pub(crate) fn start_times(&self) -> BTreeMap<FindingId, Timestamp> {
+        let found = self.found().map(|finding| (finding.id, finding.since));
+        self.earlier.iter().chain(found).collect()
+    }
+
+    /// Returns the open findings that do not alert, and until when if that is known, as it should
+    /// survive a restart.
+    pub(crate) fn silent(&self, now: Timestamp) -> BTreeMap<FindingId, Option<Timestamp>> {
+        let earlier = self.earlier.silent().map(|(id, until)| (id, Some(until)));
+        let open = self.open.findings().filter(|finding| !finding.alerts_at(now));
+        earlier.chain(open.map(|finding| (finding.id, finding.alerts_from))).collect()
+    }
+
+    pub(crate) fn restore(
+        &mut self,
+        restored: BTreeMap<FindingId, Timestamp>,
+        silent: BTreeMap<FindingId, Timestamp>,
+    ) {
+        self.earlier.restore(restored, silent);
+    }
+
+    /// Keeps the start of a finding until `until`, as over a restart: its subject goes out of
+    /// sight, and may return.
+    pub(crate) fn set_aside(&mut self, code: FindingCode, subject: &Subject, until: Timestamp) {
+        let id = FindingId::of(code, subject);
+        if let Some(record) = self.open.get(id).or_else(|| self.waiting.get(id)) {
+            self.earlier.set_aside(id, record.finding.since, until);
+        }
+    }
+
+    /// Keeps the restored start of a finding until an instant, although nothing shows its problem
+    /// before.
+    pub(crate) fn keep_until(&mut self, id: FindingId, until: Timestamp) {
+        self.earlier.keep_until(id, until);
+    }
+
+    /// Returns the findings about controllers that are open or may open again, with others that are
+    /// set aside.
+    pub(crate) fn of_controllers(&self) -> impl Iterator<Item = FindingId> {
+        let is_of_controller =
+            |finding: &&Finding| matches!(finding.subject, Subject::Controller { .. });
+        let open = self.open.findings().filter(is_of_controller);
+
+        open.map(|finding| finding.id).chain(self.earlier.aside())
+    }
+
+    /// Forgets the start times that were set aside for too long.
+    pub(crate) fn forget_aside(&mut self, now: Timestamp) {
+        self.earlier.forget_aside(now);
+    }
+
+    /// Returns the start time of a finding of an earlier run that has not opened again yet.
+    pub(crate) fn restored_start(&self, code: FindingCode, subject: &Subject) -> Option<Timestamp> {
+        self.earlier.get(FindingId::of(code, subject))
+    }
+
+    /// Returns whether a finding is open, or waits for room.
+    pub(crate) fn is_open(&self, code: FindingCode, subject: &Subject) -> bool {
+        let id = FindingId::of(code, subject);
+        self.open.contains(id) || self.waiting.contains(id)
+    }
+
+    /// Returns whether findings wait for room.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.waiting.has_any()
+    }
+
+    /// Returns whether start times of an earlier run have not been used yet.
+    pub(crate) fn has_restored(&self) -> bool {
+        !self.earlier.is_empty()
+    }
+
+    /// Forgets the start times of an earlier run, except those of `ids` and those that are set
+    /// aside: the other problems are over.
+    pub(crate) fn keep_restored(&mut self, now: Timestamp, ids: &BTreeSet<FindingId>) {
+        self.earlier.forget_aside(now);
+        self.earlier.retain(ids);
+    }
+
+    /// Forgets the start times of an earlier run for problems of `subject` that it no longer has.
+    pub(crate) fn keep_restored_of(&mut self, subject: &Subject, codes: &[FindingCode]) {
+        self.earlier.retain_of(subject, codes);
+    }
+
+    /// Moves all instants by `by_ms` milliseconds.
+    pub(crate) fn rebase(&mut self, by_ms: i64) {
+        self.open.rebase(by_ms);
+        self.waiting.rebase(by_ms);
+        self.earlier.rebase(by_ms);
+        self.operator.rebase(by_ms);
+        self.announcements.rebase(by_ms);
+    }
+
+    /// Returns the findings that are open and those that wait.
+    fn found(&self) -> impl Iterator<Item = &Finding> {
+        self.open.findings().chain(self.waiting.findings())
+    }
+
+    fn update_open(&mut self, now: Timestamp, id: FindingId, mut report: Report) {
+        self.open.release(id);
+        if self.open.set_causes(id, report.take_causes()) {
+            self.unexplained.insert(id);
+        }
+
+        if self.open.change(id, |record| record.update_open(now, report)) == Some(true) {
+            self.mark_reassessed(id);
+        }
+    }
+
+    fn open(&mut self, record: Record) {
+        let Finding { id, code, ref subject, .. } = record.finding;
+        self.announcements.opened(id);
+        self.unexplained.insert(id);
+        self.mark_explained(code, subject);
+        self.open.insert(record);
+    }
+
+    /// Opens a finding that had to wait for room.
+    fn open_late(&mut self, now: Timestamp, mut record: Record) {
+        record.finding.found = now;
+        self.open(record);
+    }
+
+    fn close(&mut self, now: Timestamp, id: FindingId) -> Option<Record> {
+        let record = self.open.remove(id)?;
+        self.earlier.closed(id);
+        self.mark_explained(record.finding.code, &record.finding.subject);
+        self.announcements.closed(now, &record.finding);
+        Some(record)
+    }
+
+    /// Closes a finding, which then waits for room.
+    fn evict(&mut self, now: Timestamp, id: FindingId) {
+        if let Some(record) = self.close(now, id) {
+            self.waiting.push(record);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Which open findings explain which.
+//!
+//! One cause should raise one alert. A finding that another one explains raises none, so the other
+//! one alerts in its place: a finding about the operator or a controller gets the severity of the
+//! most severe finding that it explains.
+
+use crate::finding::{
+    Confidence, Explainer, FINDINGS, Finding, FindingCode, FindingId, Severity, Subject,
+};
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::findings::open_findings::record::Record;
+use crate::time::{Span, Timestamp};
+
+/// How much later than its effect the problem of a controller may seem to begin. A change of an
+/// object makes its reconciles fail, and a scrape shows that afterwards.
+const SHOWN_WITHIN: Span = Span::mins(2);
+
+impl OpenFindings {
+    /// Explains the findings whose explanation may have changed.
+    pub(super) fn update_explanations(&mut self, now: Timestamp, recovers_within: Span) {
+        while let Some(id) = self.unexplained.pop_first() {
+            let Some(record) = self.open.get(id) else { continue };
+            let explanation = self.explanation(record);
+            let has_ended = self.explanation_has_ended(&record.finding);
+            let catches_up = self.may_catch_up(record, now);
+            let changed = record.finding.explained_by != explanation;
+
+            self.open.change(id, |record| {
+                record.finding.explained_by = explanation;
+                record.update_alert(now, has_ended, recovers_within, catches_up);
+            });
+            self.show_explanation(now, id, changed);
+        }
+    }
+
+    /// Announces the explanation of a finding, if it has changed, and makes the cause alert in its
+    /// place.
+    fn show_explanation(&mut self, now: Timestamp, id: FindingId, changed: bool) {
+        let Some(Record { finding, .. }) = self.open.get(id) else { return };
+        if changed {
+            self.announcements.explained(now, finding);
+        }
+
+        let needs_alert =
+            finding.alerts_from.is_none() && finding.confidence == Confidence::Confirmed;
+        let severity = finding.severity;
+        if let Some(cause) = finding.explained_by.filter(|_| needs_alert) {
+            self.raise_severity(cause, severity);
+        }
+    }
+
+    /// Marks an open finding, and those that it could explain, because its severity or its
+    /// confidence has changed.
+    pub(super) fn mark_reassessed(&mut self, id: FindingId) {
+        let Some(Record { finding, .. }) = self.open.get(id) else { return };
+        let (code, subject) = (finding.code, finding.subject.clone());
+        self.unexplained.insert(id);
+        self.mark_explained(code, &subject);
+    }
+
+    /// Marks the open findings that a finding of `code` on `subject` could explain.
+    pub(super) fn mark_explained(&mut self, code: FindingCode, subject: &Subject) {
+        self.unexplained.extend(self.open.blocked_by(subject));
+
+        for info in FINDINGS {
+            let explained = |explainer| info.explained_by.contains(&explainer);
+            if explained(Explainer::Subject(code)) {
+                self.unexplained.insert(FindingId::of(info.code, subject));
+            }
+
+            let open = || self.open.findings().filter(|finding| finding.code == info.code);
+            let of_kind = |kind: &Subject| {
+                let of_kind =
+                    open().filter(|finding| finding.subject.whole_kind().as_ref() == Some(kind));
+                of_kind.map(|finding| finding.id).collect::<Vec<_>>()
+            };
+
+            if explained(Explainer::Kind(code)) {
+                self.unexplained.extend(of_kind(subject));
+            }
+
+            if let Subject::Controller { name } = subject
+                && (explained(Explainer::Controller(code)) || explained(Explainer::Worker(code)))
+                && let Some(kind) = self.operator.reconciled.get(name)
+            {
+                self.unexplained.extend(of_kind(kind));
+            }
+
+            let by_operator =
+                explained(Explainer::Operator(code)) || explained(Explainer::Outage(code));
+            if by_operator && self.operator.subject.as_ref() == Some(subject) {
+                self.unexplained.extend(open().map(|finding| finding.id));
+            }
+        }
+    }
+
+    /// Marks the open findings that a worker explains of a controller with a new success: the
+    /// others may work.
+    pub(super) fn mark_explained_by_workers(&mut self, controllers: &[Subject]) {
+        for controller in controllers {
+            let worker = FindingId::of(FindingCode::ReconcileStuck, controller);
+            if self.open.contains(worker) {
+                let of_worker = |finding: &&Finding| finding.explained_by == Some(worker);
+                let explained = self.open.findings().filter(of_worker);
+                self.unexplained.extend(explained.map(|finding| finding.id));
+            }
+        }
+    }
+
+    /// Returns the first open finding that explains another one, in the order of `explained_by`.
+    fn explanation(&self, record: &Record) -> Option<FindingId> {
+        let Record { finding, causes, .. } = record;
+        let operator = self.operator.subject.as_ref().filter(|_| causes.of_operator);
+
+        finding.info().explained_by.iter().find_map(|explainer| {
+            let deeper = match explainer {
+                Explainer::Subject(code) => self.open.about(*code, &finding.subject),
+                Explainer::Kind(code) => self.open.about(*code, &finding.subject.whole_kind()?),
+                Explainer::Blocker(code) => self.open.about(*code, causes.blocker.as_deref()?),
+                Explainer::Operator(code) => self.open.about(*code, operator?),
+                Explainer::Outage(code) => self
+                    .open
+                    .about(*code, operator?)
+                    .filter(|deeper| deeper.finding.since <= finding.since),
+                Explainer::Controller(code) => {
+                    operator.and_then(|_| self.of_controller(*code, record, false))
+                }
+                Explainer::Worker(code) => {
+                    operator.and_then(|_| self.of_controller(*code, record, true))
+                }
+            };
+
+            deeper.filter(|deeper| deeper.speaks_for(finding)).map(|deeper| deeper.finding.id)
+        })
+    }
+
+    /// Returns the finding of `code` on a controller of the kind of the subject of `other`, if it
+    /// did not begin much later. One that is only about a worker does not explain what began later
+    /// while others worked, but it explains the deletion of an object that has waited since it
+    /// began.
+    fn of_controller(&self, code: FindingCode, other: &Record, of_worker: bool) -> Option<&Record> {
+        let kind = other.finding.subject.whole_kind()?;
+        let waited = other.causes.waited_since.filter(|_| of_worker);
+
+        let found = self.operator.controllers_of(&kind).filter_map(|name| {
+            let deeper = self.open.about(code, &Subject::Controller { name: name.clone() })?;
+            let began = deeper.finding.since;
+            let explains = |since: Timestamp| {
+                let latest = since.after(SHOWN_WITHIN);
+                let works = self.operator.succeeded.get(name).is_some_and(|at| *at > latest);
+                let is_later = since > began.after(SHOWN_WITHIN);
+                began <= latest && !(of_worker && works && is_later)
+            };
+
+            (explains(other.finding.since) || waited.is_some_and(explains)).then_some(deeper)
+        });
+
+        found.min_by_key(|deeper| deeper.finding.since)
+    }
+
+    /// Gives a finding at least the severity of one for which it alerts.
+    fn raise_severity(&mut self, id: FindingId, severity: Severity) {
+        if self.open.change(id, |record| record.raise_to(severity)) == Some(true) {
+            self.mark_reassessed(id);
+        }
+    }
+
+    /// Returns whether the problem that explained a finding is over, at least for this one.
+    fn explanation_has_ended(&self, finding: &Finding) -> bool {
+        finding
+            .explained_by
+            .is_some_and(|cause| self.has_ended(cause) || self.is_only_of_worker(cause, finding))
+    }
+
+    /// Returns whether the problem of a finding that explained another one is over, or as good as
+    /// over: its evidence has become weak.
+    fn has_ended(&self, cause: FindingId) -> bool {
+        match self.open.get(cause) {
+            Some(Record { finding, weak, .. }) => {
+                finding.confidence == Confidence::Confirmed && *weak
+            }
+            None => !self.waiting.contains(cause),
+        }
+    }
+
+    /// Returns whether a finding that explained `other` is about one worker, and could still alert
+    /// in its place. If it does not explain it any more, other workers have begun to work.
+    fn is_only_of_worker(&self, cause: FindingId, other: &Finding) -> bool {
+        self.open.get(cause).is_some_and(|cause| {
+            let of_worker = Explainer::Worker(cause.finding.code);
+            cause.speaks_for(other) && other.info().explained_by.contains(&of_worker)
+        })
+    }
+}

@@ -1,0 +1,90 @@
+//! The beginning of an operator that starts together with loopwatch, as with a sidecar. The
+//! operator gets time to work off what waited before: nobody could see whether `OperatorDown`
+//! explained that.
+//!
+//! It gets this time once. If Pods replace each other again and again, each with a loopwatch that
+//! knows nothing, what waits would never alert. Two beginnings within twice that time are therefore
+//! one: the other Pods and the leases show the earlier one, and the later one gets only what is
+//! left. Mostly, they show only the last Pod, but the one before it may have had as long, so the
+//! time that they show counts twice.
+
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::operator::Operator;
+use crate::model::operator::leaders::is_of_workload;
+use crate::model::operator::pods::PROVEN_AFTER;
+use crate::model::world::World;
+use crate::observation::{LeaseView, PodView};
+use crate::time::{Span, Timestamp};
+
+impl Operator {
+    /// Notes an operator that has begun only now, or has not begun yet: a sidecar starts with it,
+    /// and loopwatch itself may have been replaced with it.
+    pub(super) fn note_beginning(&mut self, world: &mut World, findings: &mut OpenFindings) {
+        let (now, settings) = (world.now, &world.settings);
+        let Some(view) = self.view.as_ref().filter(|_| !self.has_begun) else {
+            return;
+        };
+        let known =
+            || view.pods.iter().filter(|pod| pod.deleted.is_none() && !pod.phase.is_empty());
+
+        if known().next().is_none() {
+            return;
+        }
+
+        let running = known().filter_map(|pod| pod.containers.first()?.running_since).min();
+        let first_seen = *self.first_seen.get_or_insert(now);
+        self.has_begun =
+            running.is_some() || now.since(first_seen) >= settings.operator_start_within;
+
+        let began = running.map_or(now, |running| running.min(now));
+        let until = began.after(settings.deadline);
+        if until > now {
+            findings.operator_began(now, began, until);
+        }
+    }
+
+    /// Shortens the time that an operator has got because it has just begun, if it began shortly
+    /// before that, too.
+    pub(crate) fn review_beginning(&mut self, world: &mut World, findings: &mut OpenFindings) {
+        let (Some(began), Some(view)) = (findings.catches_up_since(world.now), &self.view) else {
+            return;
+        };
+        let deadline = world.settings.deadline.0;
+        let from = began.before(Span(deadline.saturating_mul(2)));
+
+        // Its own leadership may seem to begin just before it: the API server writes whole seconds.
+        let is_earlier = |(start, _): &Run| from <= *start && start.after(PROVEN_AFTER) <= began;
+        let leases = self.leases.in_namespace(&view.namespace);
+        let led = leases.filter(|lease| is_of_workload(&lease.holder, &view.name)).filter_map(led);
+        let led: Vec<Run> = led.filter(is_earlier).collect();
+        let ran: Vec<Run> =
+            view.pods.iter().filter_map(|pod| ran(pod, began)).filter(is_earlier).collect();
+        let Some(first) = led.iter().chain(&ran).map(|(start, _)| *start).min() else { return };
+
+        // The leader is one of the Pods, and several may have run at once.
+        let sum = |runs: &[Run]| runs.iter().map(|(_, took)| took.0).sum::<i64>();
+        let had = sum(&led).max(sum(&ran)).min(began.since(first).0);
+        let left = deadline.saturating_sub(had.saturating_mul(2));
+        findings.operator_had_time(world.now, began.after(Span(left)));
+    }
+}
+
+/// When the operator began to run, and for how long it did.
+type Run = (Timestamp, Span);
+
+/// Returns how long the holder of a lease has led, by the clock of the API server, if that was long
+/// enough to work.
+fn led(lease: &LeaseView) -> Option<Run> {
+    let led = lease.renewed?.since(lease.acquired?);
+    (led >= PROVEN_AFTER).then_some((lease.written?.before(led), led))
+}
+
+/// Returns how long the operator ran in a Pod before `began`, if that was long enough to work.
+fn ran(pod: &PodView, began: Timestamp) -> Option<Run> {
+    let container = pod.containers.first()?;
+    let ended = container.ended.as_ref().and_then(|end| Some((end.started?, end.finished?)));
+    let (since, until) = container.running_since.map(|since| (since, began)).or(ended)?;
+    let ran = until.since(since);
+
+    (ran >= PROVEN_AFTER).then_some((since, ran))
+}

@@ -1,0 +1,10 @@
+//! What the model shows.
+
+mod outbox; // what others take from the model
+mod snapshot; // totals and findings
+mod explain; // one object, for people
+mod findings_by_object;
+mod family_tree; // its owners and children
+mod recent_past; // the last hours, for charts
+mod readiness; // for `/readyz`
+mod checkpoints; // what survives a restart

@@ -1,0 +1,57 @@
+//! What survives a restart of loopwatch.
+
+use crate::checkpoint::Checkpoint;
+use crate::finding::FindingId;
+use crate::model::Model;
+use crate::model::deletion::finalizers;
+use crate::model::world::kinds::durations::Learned;
+
+impl Model {
+    /// Returns the state that should survive a restart.
+    #[must_use]
+    pub fn checkpoint(&self) -> Checkpoint {
+        let mut learned = self.world.restored.learning.clone();
+        let kinds = self.world.kinds.iter().filter(|kind| !kind.learned.is_empty());
+        learned.extend(kinds.map(|kind| (kind.name(), kind.learned.to_numbers())));
+
+        let findings = self.findings.start_times();
+        let silent = self.findings.silent(self.world.now);
+        Checkpoint {
+            learned,
+            findings: findings.into_iter().map(|(id, since)| (id.to_string(), since)).collect(),
+            of_controllers: self.findings.of_controllers().map(|id| id.to_string()).collect(),
+            silent: silent.into_iter().map(|(id, until)| (id.to_string(), until)).collect(),
+            outputs: self.parts.references.outputs().cloned().collect(),
+            leases: self.parts.operator.controllers.remembered(),
+            finalizers: finalizers::finalizer_memories(&self.world),
+        }
+    }
+
+    /// Takes over what an earlier process knew.
+    pub(crate) fn restore(&mut self, checkpoint: Checkpoint) {
+        for kind in &mut self.world.kinds {
+            if let Some(numbers) = checkpoint.learned.get(&kind.name()) {
+                kind.learned = Learned::from_numbers(numbers);
+            }
+        }
+
+        self.world.restored.learning = checkpoint.learned;
+        self.parts.references.restore_outputs(checkpoint.outputs);
+        self.parts.operator.controllers.restore(checkpoint.leases);
+        finalizers::restore_finalizers(&mut self.world, checkpoint.finalizers);
+
+        let id = |id: &String| Some(FindingId(u64::from_str_radix(id, 16).ok()?));
+        let findings =
+            checkpoint.findings.iter().filter_map(|(finding, since)| Some((id(finding)?, *since)));
+
+        // It takes a while to find the explanations again.
+        let found_until = self.world.now.after(self.world.settings.deadline);
+        let silent = checkpoint.silent.iter();
+        let silent = silent
+            .filter_map(|(finding, until)| Some((id(finding)?, until.unwrap_or(found_until))));
+
+        self.findings.restore(findings.collect(), silent.collect());
+        let of_controllers = checkpoint.of_controllers.iter().filter_map(id);
+        of_controllers.for_each(|id| self.findings.keep_until(id, found_until));
+    }
+}

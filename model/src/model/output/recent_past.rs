@@ -1,0 +1,23 @@
+//! The last hours, with the present.
+
+use crate::model::Model;
+use crate::snapshot::RecentPast;
+
+impl Model {
+    /// Returns the last hours, with a point for the present.
+    #[must_use]
+    pub fn recent_past(&self) -> RecentPast {
+        let (present, _) = self.recent_past.past_point(&self.world, &self.findings);
+        let past = self.findings.past();
+        let mut events: Vec<_> =
+            past.events().chain(self.parts.operator.operator_events()).collect();
+        events.sort_by_key(|event| event.at);
+
+        RecentPast {
+            at: self.world.now,
+            points: self.recent_past.points().chain([present]).collect(),
+            events,
+            forgotten: past.forgotten(),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Owner references of one object, compared with what the model knows: whether the owner exists, in
+//! the right namespace and with the right UID. `doubts.rs` decides about owners that the model does
+//! not know.
+
+use crate::finding::Evidence;
+use crate::model::world::World;
+use crate::model::world::kinds::Watch;
+use crate::model::world::owner_graph::Owner;
+use crate::model::world::sight::Sight;
+use crate::model::world::store::{Flag, NO_UID, Slot, uid_text};
+use crate::observation::{ObjectAddress, Role};
+use crate::reference::ObjectName;
+use crate::snapshot::OwnerHazard;
+use crate::time::{Span, Timestamp};
+
+/// One owner reference, for reads and evidence.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnerFacts {
+    pub(crate) uid: u128,
+    pub(crate) address: ObjectAddress,
+}
+
+/// What the model knows about one owner reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    /// The owner exists.
+    Solid,
+    /// The reference is bad, whatever a read shows.
+    Bad(OwnerHazard),
+    /// The model does not know the owner.
+    Unknown,
+    /// The owner is none of the operator's objects, or the reference does not name it completely,
+    /// so loopwatch does not judge the reference.
+    Foreign,
+}
+
+/// What the model knows about all owner references of one child.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    /// The garbage collector keeps the child: one of its owners exists, or may exist as far as
+    /// loopwatch judges it.
+    pub(crate) solid: bool,
+    /// The references that are bad, whatever a read shows.
+    pub(crate) bad: Vec<(OwnerHazard, OwnerFacts)>,
+    /// The owners that the model does not know.
+    pub(crate) unknown: Vec<OwnerFacts>,
+    /// The owners of foreign kinds that the API server may not serve.
+    pub(crate) foreign: Vec<OwnerFacts>,
+}
+
+/// The part of `owner_missing_after` for which the watch of the owners must have been able to see
+/// before an unknown owner can be a new problem.
+const SETTLED_PART: i64 = 5;
+
+/// The time between two attempts while the watch of the owner cannot see.
+pub(crate) const LOOK_AGAIN: Span = Span::secs(10);
+
+/// Returns what the model knows about the owner references of a child.
+pub(crate) fn links(world: &World, slot: Slot) -> Links {
+    let is_cut = world.store.get(slot).is_some_and(|record| record.flags.has(Flag::OwnersCut));
+    let mut links = Links { solid: is_cut, ..Links::default() };
+    for owner in world.owners_of(slot) {
+        match link(world, slot, owner) {
+            Link::Solid => links.solid = true,
+            Link::Bad(reason) => links.bad.push((reason, owner_facts(world, slot, owner))),
+            Link::Unknown => links.unknown.push(owner_facts(world, slot, owner)),
+            Link::Foreign => {
+                links.solid = true;
+                if may_be_unserved(world, owner) {
+                    links.foreign.push(owner_facts(world, slot, owner));
+                }
+            }
+        }
+    }
+
+    links
+}
+
+pub(crate) fn first_unknown(world: &World, slot: Slot) -> Option<(u16, OwnerFacts)> {
+    let kind = world.watches[world.store.get(slot)?.watch as usize].kind;
+    Some((kind, links(world, slot).unknown.into_iter().next()?))
+}
+
+/// Returns whether a reference is complete and its kind one that the API server may lack. The
+/// core group is always there.
+fn may_be_unserved(world: &World, owner: &Owner) -> bool {
+    let (group, kind) = world.owner_kind(owner);
+    owner.uid() != NO_UID
+        && !group.is_empty()
+        && !kind.is_empty()
+        && !world.owner_name(owner).is_empty()
+}
+
+fn link(world: &World, slot: Slot, owner: &Owner) -> Link {
+    let Some(child) = world.store.get(slot) else { return Link::Foreign };
+    let ((group, kind), name) = (world.owner_kind(owner), world.owner_name(owner));
+    if kind.is_empty() || name.is_empty() {
+        return Link::Foreign;
+    }
+
+    let known = world.find_uid(owner.uid()).and_then(|owner| world.store.get(owner));
+    let Some(known) = known else {
+        return if owner.uid() != NO_UID && is_of_operator(world, group, kind) {
+            Link::Unknown
+        } else {
+            Link::Foreign
+        };
+    };
+
+    let actual = world.kind_of(known.watch);
+    if (*actual.group == *group && *actual.kind != *kind) || name != &*known.name {
+        Link::Bad(OwnerHazard::Mismatch)
+    } else if known.namespace.is_empty() || known.namespace == child.namespace {
+        Link::Solid
+    } else if child.namespace.is_empty() {
+        Link::Bad(OwnerHazard::NamespacedOwner)
+    } else {
+        Link::Bad(OwnerHazard::CrossNamespace)
+    }
+}
+
+/// Returns whether the kind of an owner is one of the operator's: a watched kind, or another
+/// one of the group of a primary kind.
+pub(crate) fn is_of_operator(world: &World, group: &str, kind: &str) -> bool {
+    let is_primary = |role: Role| role == Role::Primary;
+    world.kinds.iter().any(|k| {
+        *k.group == *group && (*k.kind == *kind || (is_primary(k.role) && !group.is_empty()))
+    })
+}
+
+/// Returns the watches that would show the unknown owners of a child.
+pub(crate) fn owner_watches(world: &World, slot: Slot) -> impl Iterator<Item = &Watch> {
+    let namespace =
+        world.store.get(slot).map(|record| record.namespace.clone()).unwrap_or_default();
+    let kinds: Vec<(&str, &str)> =
+        world.owners_of(slot).iter().map(|owner| world.owner_kind(owner)).collect();
+
+    world.watches.iter().filter(move |watch| {
+        let kind = &world.kinds[watch.kind as usize];
+        watch.active
+            && watch.missing.is_empty()
+            && watch.covers(&namespace)
+            && kinds.contains(&(&*kind.group, &*kind.kind))
+    })
+}
+
+/// Returns whether the watches of the owners have been able to see for long enough to tell a
+/// new problem from an old one.
+pub(crate) fn owners_seen_clearly(world: &World, slot: Slot) -> bool {
+    let settled = Span(world.settings.owner_missing_after.0 / SETTLED_PART);
+    owner_watches(world, slot).all(|watch| {
+        watch.sight(world.now) == Sight::Clear && world.now.since(watch.regained) >= settled
+    })
+}
+
+/// Returns when to look again if a watch of the owners cannot see now.
+pub(crate) fn owners_hidden_until(world: &World, slot: Slot) -> Option<Timestamp> {
+    let hidden = |watch: &Watch| match watch.sight(world.now) {
+        Sight::Clear => None,
+        Sight::Grace(until) => Some(until),
+        Sight::Lost => Some(world.now.after(LOOK_AGAIN)),
+    };
+
+    owner_watches(world, slot).filter_map(hidden).max()
+}
+
+pub(crate) fn owner_facts(world: &World, slot: Slot, owner: &Owner) -> OwnerFacts {
+    let (group, kind) = world.owner_kind(owner);
+    let address = ObjectAddress {
+        group: group.to_owned(),
+        kind: kind.to_owned(),
+        namespace: world
+            .store
+            .get(slot)
+            .map(|record| record.namespace.to_string())
+            .unwrap_or_default(),
+        name: world.owner_name(owner).to_owned(),
+    };
+
+    OwnerFacts { uid: owner.uid(), address }
+}
+
+/// Returns the owner as the model knows it, in whichever namespace.
+pub(crate) fn owner_object(world: &World, owner: &OwnerFacts) -> ObjectName {
+    let ObjectAddress { group, kind, name, .. } = owner.address.clone();
+    let known = world.find_uid(owner.uid).and_then(|slot| world.store.get(slot));
+    let namespace = known.map_or_else(String::new, |record| record.namespace.to_string());
+    ObjectName { group, kind, namespace, name }
+}
+
+pub(crate) fn hazard_evidence(
+    world: &World,
+    reason: OwnerHazard,
+    owner: &OwnerFacts,
+    writer: &str,
+) -> Evidence {
+    let OwnerFacts { uid, address } = owner;
+    let group = if reason == OwnerHazard::KindUnknown {
+        format!(".{}", address.group)
+    } else {
+        String::new()
+    };
+    let evidence = Evidence::new()
+        .text("owner", format!("{}{}/{}", address.kind, group.trim_end_matches('.'), address.name))
+        .text("owner_uid", uid_text(*uid))
+        .text("writer", writer.to_owned());
+
+    match (reason, world.find_uid(*uid).and_then(|slot| world.store.get(slot))) {
+        (OwnerHazard::CrossNamespace, Some(known)) => {
+            evidence.text("owner_namespace", known.namespace.to_string())
+        }
+        (OwnerHazard::KindUnknown | OwnerHazard::Mismatch | OwnerHazard::NamespacedOwner, _) => {
+            evidence.text("reason", reason.as_str())
+        }
+        _ => evidence,
+    }
+}

@@ -1,0 +1,539 @@
+//! Judges owner references as the garbage collector would.
+//!
+//! References to owners that the model knows are judged at once, by `links.rs` and `cycles.rs`.
+//! Watches are independent, so an unknown owner may only be late; and for some time after its
+//! deletion, its children wait for the garbage collector. Such a reference is in doubt. After a
+//! while, a live read of the owner decides; one that fails decides nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::finding::{FindingCode, Subject};
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::ownership::Ownership;
+use crate::model::ownership::bad_owners::{Hazard, code};
+use crate::model::ownership::orphans::TRY_AGAIN;
+use crate::model::ownership::owner_references::{self, LOOK_AGAIN, Links, OwnerFacts};
+use crate::model::world::limits::{Limit, MAX_UNVERIFIED_OWNERS};
+use crate::model::world::lookups::{ASK_AGAIN, Existence, Urgency};
+use crate::model::world::store::{Slot, uid_text};
+use crate::model::world::timers::Timer;
+use crate::model::world::{World, field_managers};
+use crate::observation::{ObjectAddress, ObjectView};
+use crate::snapshot::OwnerHazard;
+use crate::time::{Span, Timestamp};
+
+/// The references in doubt.
+#[derive(Debug, Default)]
+pub(crate) struct UnverifiedOwners {
+    /// By child. At most [`MAX_UNVERIFIED_OWNERS`].
+    children: BTreeMap<Slot, Doubt>,
+    /// The children by the time at which a read should decide.
+    queue: BTreeSet<(Timestamp, Slot)>,
+    /// Children that were deleted while their references were in doubt. At most [`MAX_DELETED`].
+    deleted: Vec<DeletedChild>,
+    /// The owners by which loopwatch asks whether foreign kinds exist, by kind. At most
+    /// [`MAX_KINDS`].
+    foreign: BTreeMap<String, ObjectAddress>,
+    /// The children whose owners have kinds that the API server does not serve. At most
+    /// [`MAX_UNSERVED`].
+    unserved: BTreeSet<Slot>,
+    /// When to look whether it serves these kinds now.
+    unserved_due: Option<Timestamp>,
+    timer: Option<Timestamp>,
+}
+
+/// The doubt about the owners of one child, none of which the model knows.
+#[derive(Clone, Debug)]
+struct Doubt {
+    since: Timestamp,
+    /// When a read should decide; `None` once it has shown that the owner exists, or could not show
+    /// anything.
+    due: Option<Timestamp>,
+    /// The child appeared with this reference a moment ago, and not before its owner was deleted.
+    fresh: bool,
+    /// The detector has asked for the read.
+    asked: bool,
+    /// Answers from before this time do not count.
+    read_from: Timestamp,
+    /// The field manager that wrote the child last.
+    writer: Box<str>,
+}
+
+/// A child that was deleted while its references were in doubt.
+#[derive(Debug)]
+struct DeletedChild {
+    kind: u16,
+    subject: Subject,
+    since: Timestamp,
+    deleted: Timestamp,
+    writer: Box<str>,
+    owner: OwnerFacts,
+}
+
+/// The time that an event about the owner may take to arrive after the one about the child.
+const LATE_EVENT: Span = Span::secs(2);
+
+/// The part of `owner_missing_after` in which the operator may still create children of a deleted
+/// owner, from a stale cache: half a minute by default.
+const STALE_CACHE_PART: i64 = 10;
+
+/// How long a deleted child may wait for the answer about its owner.
+const GIVE_UP: Span = Span::mins(3);
+
+const MAX_DELETED: usize = 1_000;
+
+const MAX_KINDS: usize = 1_000;
+
+const MAX_UNSERVED: usize = 5_000;
+
+/// How long the answer counts whether a foreign kind exists.
+const KIND_KNOWN_FOR: Span = Span::mins(10);
+
+impl UnverifiedOwners {
+    fn remove(&mut self, slot: Slot) -> Option<Doubt> {
+        let doubt = self.children.remove(&slot)?;
+        if let Some(due) = doubt.due {
+            self.queue.remove(&(due, slot));
+        }
+
+        Some(doubt)
+    }
+
+    fn set_due(&mut self, slot: Slot, due: Option<Timestamp>) {
+        let Some(doubt) = self.children.get_mut(&slot) else { return };
+        if let Some(old) = std::mem::replace(&mut doubt.due, due) {
+            self.queue.remove(&(old, slot));
+        }
+
+        self.queue.extend(due.map(|due| (due, slot)));
+    }
+
+    fn next(&self) -> Option<Timestamp> {
+        let deleted = self.deleted.iter().map(|child| child.deleted.after(LATE_EVENT)).min();
+        self.queue
+            .first()
+            .map(|(due, _)| *due)
+            .into_iter()
+            .chain(deleted)
+            .chain(self.unserved_due)
+            .min()
+    }
+
+    /// Returns the children whose owners are in doubt.
+    pub(crate) fn children(&self) -> impl Iterator<Item = Slot> {
+        self.children.keys().copied()
+    }
+
+    /// Moves all instants to the new setting of the clock.
+    pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
+        let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
+        for doubt in self.children.values_mut() {
+            shift(&mut doubt.since);
+            shift(&mut doubt.read_from);
+            doubt.due.iter_mut().for_each(shift);
+        }
+
+        self.queue = self.queue.iter().map(|(at, slot)| (at.shifted(by_ms), *slot)).collect();
+        self.unserved_due.iter_mut().for_each(shift);
+        for child in &mut self.deleted {
+            shift(&mut child.since);
+            shift(&mut child.deleted);
+        }
+
+        self.timer.iter_mut().for_each(shift);
+    }
+}
+
+impl Ownership {
+    /// Judges the references of an object whose owners are new, or have changed in a watch event if
+    /// `live`. Returns whether the change has corrected a bad reference.
+    pub(crate) fn owners_changed(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        slot: Slot,
+        view: &ObjectView,
+        live: bool,
+    ) -> bool {
+        self.unverified.remove(slot);
+        let corrected = self.recheck_cycles(world, findings)
+            || (self.has_hazards() && self.has_hazard(&world.subject(slot)));
+        if view.owners.is_empty() {
+            return corrected;
+        }
+
+        let writer = field_managers::last_writer(view);
+        if !owner_references::links(world, slot).solid {
+            let recent = live && owner_references::owners_seen_clearly(world, slot);
+            self.add_doubt(world, findings, slot, recent, writer);
+        }
+
+        self.find_cycle(world, findings, slot, writer);
+        corrected
+    }
+
+    /// Judges the references of an object again, because it, one of its owners or a read has
+    /// changed.
+    pub(crate) fn review_links(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        slot: Slot,
+    ) {
+        let Some(record) = world.store.get(slot) else { return };
+        if record.owners.is_none() || record.deletion().is_some() {
+            let terminating = record.owners.is_some();
+            self.unverified.remove(slot);
+            return self.end_hazards_of(world, findings, slot, &[], terminating);
+        }
+
+        let Links { solid, mut bad, unknown, foreign } = owner_references::links(world, slot);
+        bad.extend(self.unknown_kinds(world, slot, foreign));
+
+        let still = codes(&bad);
+        let writer = self
+            .unverified
+            .children
+            .get(&slot)
+            .map_or_else(Box::default, |doubt| doubt.writer.clone());
+        for (reason, owner) in bad {
+            if reason == OwnerHazard::KindUnknown {
+                self.note_unserved(world, slot);
+            }
+
+            let evidence = owner_references::hazard_evidence(world, reason, &owner, &writer);
+            let mut hazard = Hazard::new(reason, world.subject(slot), world.now, evidence);
+            hazard.owner = owner_references::owner_object(world, &owner);
+            self.open_hazard(world, findings, slot, hazard);
+        }
+
+        if solid {
+            self.unverified.remove(slot);
+            return self.end_hazards_of(world, findings, slot, &still, false);
+        }
+
+        match self.unverified.children.get(&slot).map(|doubt| (doubt.asked, doubt.due)) {
+            Some((true, Some(_))) => self.decide_doubt(world, findings, slot), // an answer may have arrived
+            Some(_) => {}
+            None if !unknown.is_empty() => self.add_doubt(world, findings, slot, false, ""),
+            None => self.end_hazards_of(world, findings, slot, &still, false),
+        }
+    }
+
+    /// Handles the removal of a child.
+    pub(crate) fn links_removed(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        slot: Slot,
+        gone: bool,
+    ) {
+        let subject = world.subject(slot);
+        let doubt = self.unverified.remove(slot);
+        if let Some(doubt) = doubt.filter(|doubt| gone && doubt.fresh && doubt.due.is_some())
+            && let Some((kind, owner)) = owner_references::first_unknown(world, slot)
+        {
+            if self.unverified.deleted.len() < MAX_DELETED {
+                let Doubt { since, writer, .. } = doubt;
+                let deleted = world.now;
+                self.unverified.deleted.push(DeletedChild {
+                    kind,
+                    subject: subject.clone(),
+                    since,
+                    deleted,
+                    writer,
+                    owner,
+                });
+            } else {
+                world.count_dropped(Limit::UnverifiedOwners);
+            }
+        }
+
+        self.set_links_timer(world);
+        match gone {
+            true => self.end_hazards(world, findings, &subject, true, |_| true),
+            false => self.forget_hazards(world, findings, &subject),
+        }
+    }
+
+    /// Handles the timer of the references in doubt.
+    pub(crate) fn links_due(&mut self, world: &mut World, findings: &mut OpenFindings) {
+        self.unverified.timer = None;
+        self.review_unserved(world);
+        while let Some((_, slot)) =
+            self.unverified.queue.first().copied().filter(|(due, _)| *due <= world.now)
+        {
+            self.unverified.set_due(slot, Some(world.now.after(LOOK_AGAIN)));
+            self.decide_doubt(world, findings, slot);
+        }
+
+        for child in std::mem::take(&mut self.unverified.deleted) {
+            self.decide_deleted(world, findings, child);
+        }
+
+        self.set_links_timer(world);
+    }
+
+    /// Reviews the children whose owners have unknown kinds, because an installation may have added
+    /// these.
+    fn review_unserved(&mut self, world: &mut World) {
+        if self.unverified.unserved_due.is_none_or(|due| due > world.now) {
+            return;
+        }
+
+        self.unverified.unserved_due = None;
+        for slot in std::mem::take(&mut self.unverified.unserved) {
+            match self.unverified.children.get_mut(&slot) {
+                Some(doubt) => {
+                    doubt.read_from = world.now;
+                    self.unverified.set_due(slot, Some(world.now));
+                }
+                None => _ = world.agenda.objects.insert(slot),
+            }
+        }
+    }
+
+    fn note_unserved(&mut self, world: &mut World, slot: Slot) {
+        if self.unverified.unserved.len() >= MAX_UNSERVED {
+            return world.count_dropped(Limit::UnverifiedOwners);
+        }
+
+        self.unverified.unserved.insert(slot);
+        self.unverified.unserved_due.get_or_insert(world.now.after(KIND_KNOWN_FOR));
+        self.set_links_timer(world);
+    }
+
+    fn set_links_timer(&mut self, world: &mut World) {
+        let due = self.unverified.next().map(|due| due.max(world.now.after(Span(1))));
+        let old = std::mem::replace(&mut self.unverified.timer, due);
+        world.agenda.timers.set(Timer::UnverifiedOwners, old, due);
+    }
+
+    fn add_doubt(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        slot: Slot,
+        recent: bool,
+        writer: &str,
+    ) {
+        let Some(record) = world.store.get(slot) else { return };
+        if self.unverified.children.len() >= MAX_UNVERIFIED_OWNERS {
+            return world.count_dropped(Limit::UnverifiedOwners);
+        }
+
+        let created = record.created();
+        let owners = record.owners.iter().flatten();
+        let departed = owners.filter_map(|owner| world.graph.departed(owner.uid())).max();
+        let stale = departed
+            .is_some_and(|at| created.is_none_or(|created| created < at.after(stale_cache(world))));
+        let fresh = recent && !stale;
+        let due = match fresh {
+            true => world.now.after(LATE_EVENT),
+            false => departed
+                .unwrap_or(world.now)
+                .after(world.settings.owner_missing_after)
+                .max(world.now),
+        };
+
+        // An earlier process may have decided already, so its finding need not wait.
+        let restored = restored_hazard(world, findings, slot);
+        let due = if restored.is_some() { world.now.after(LATE_EVENT) } else { due };
+        let (since, read_from) = (restored.unwrap_or(world.now), world.now);
+        let doubt =
+            Doubt { since, due: None, fresh, asked: false, read_from, writer: writer.into() };
+
+        self.unverified.children.insert(slot, doubt);
+        self.unverified.set_due(slot, Some(due));
+        self.set_links_timer(world);
+    }
+
+    /// Decides whether the unknown owners of a child exist, if their reads have been answered.
+    /// Otherwise asks for them.
+    fn decide_doubt(&mut self, world: &mut World, findings: &mut OpenFindings, slot: Slot) {
+        let Some(doubt) = self.unverified.children.get(&slot).cloned() else { return };
+        let Links { solid, bad, unknown, .. } = owner_references::links(world, slot);
+        if solid {
+            self.unverified.remove(slot);
+            return;
+        }
+
+        if let Some(at) = owner_references::owners_hidden_until(world, slot) {
+            return self.unverified.set_due(slot, Some(at));
+        }
+
+        let (mut missing, mut waits) = (None, false);
+        for owner in &unknown {
+            match world.existence(slot, &owner.address, doubt.read_from, Urgency::Doubt) {
+                None => waits = true,
+                Some(Existence::Failed) => return self.read_owners_again(world, slot),
+                Some(Existence::Unreadable) => return self.unverified.set_due(slot, None),
+                Some(Existence::Exists(read)) if read.uid == owner.uid => {
+                    self.unverified.set_due(slot, None);
+                    return self.end_hazards_of(world, findings, slot, &codes(&bad), false);
+                }
+                Some(existence) => {
+                    missing =
+                        missing.or_else(|| Some((reason(&existence), owner.clone(), existence)))
+                }
+            }
+        }
+
+        if waits {
+            if let Some(doubt) = self.unverified.children.get_mut(&slot) {
+                doubt.asked = true;
+            }
+            return self.unverified.set_due(slot, Some(world.now.after(ASK_AGAIN)));
+        }
+
+        self.unverified.set_due(slot, None);
+        let Some((reason, owner, existence)) = missing else { return };
+        if reason == OwnerHazard::KindUnknown {
+            self.note_unserved(world, slot);
+        }
+
+        let mut evidence = owner_references::hazard_evidence(world, reason, &owner, &doubt.writer);
+        if let Existence::Exists(read) = existence {
+            evidence = evidence.text("current_uid", uid_text(read.uid));
+        }
+
+        let hazard = Hazard::new(reason, world.subject(slot), doubt.since, evidence);
+        self.open_hazard(world, findings, slot, hazard);
+    }
+}
+
+/// Returns since when an earlier process had found that an owner of a child is missing.
+fn restored_hazard(world: &World, findings: &OpenFindings, slot: Slot) -> Option<Timestamp> {
+    if !findings.has_restored() {
+        return None;
+    }
+
+    let (subject, created) = (world.subject(slot), world.store.get(slot)?.created());
+    let codes =
+        [FindingCode::OwnerMissing, FindingCode::OwnerReplaced, FindingCode::OwnerUnresolvable];
+    let starts = codes.iter().filter_map(|code| findings.restored_start(*code, &subject));
+
+    starts.filter(|at| Some(*at) >= created).min()
+}
+
+impl Ownership {
+    /// Lookups the owners of a child again, some time after a read has failed.
+    fn read_owners_again(&mut self, world: &mut World, slot: Slot) {
+        let at = world.now.after(TRY_AGAIN);
+        if let Some(doubt) = self.unverified.children.get_mut(&slot) {
+            (doubt.read_from, doubt.asked) = (at, false);
+        }
+
+        self.unverified.set_due(slot, Some(at));
+        self.set_links_timer(world);
+    }
+
+    /// Decides whether the owner of a deleted child had existed.
+    fn decide_deleted(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        child: DeletedChild,
+    ) {
+        let departed = world
+            .graph
+            .departed(child.owner.uid)
+            .is_some_and(|at| at.after(stale_cache(world)) >= child.since);
+        let known = departed || world.find_uid(child.owner.uid).is_some();
+        if known || world.now.since(child.deleted) > GIVE_UP {
+            return;
+        }
+
+        let existence =
+            world.existence(Slot::MAX, &child.owner.address, child.since, Urgency::Doubt);
+        let reason = match &existence {
+            Some(Existence::Exists(read)) if read.uid == child.owner.uid => return,
+            Some(Existence::Unreadable | Existence::Failed) => return,
+            Some(existence) if world.now.since(child.deleted) >= LATE_EVENT => reason(existence),
+            _ => return self.unverified.deleted.push(child),
+        };
+
+        let evidence =
+            owner_references::hazard_evidence(world, reason, &child.owner, &child.writer);
+        let hazard = Hazard::new(reason, child.subject.clone(), child.since, evidence);
+        self.open_past_hazard(world, findings, child.kind, hazard, child.deleted);
+    }
+
+    /// Returns the references to those owners of foreign kinds whose kinds the API server does not
+    /// serve. The garbage collector cannot resolve these, even beside an owner that exists.
+    /// loopwatch reads one owner of each foreign kind to find out.
+    fn unknown_kinds(
+        &mut self,
+        world: &mut World,
+        slot: Slot,
+        foreign: Vec<OwnerFacts>,
+    ) -> Vec<(OwnerHazard, OwnerFacts)> {
+        let mut unknown = Vec::new();
+        for owner in foreign {
+            let kind = format!("{}/{}", owner.address.group, owner.address.kind);
+            if !self.unverified.foreign.contains_key(&kind)
+                && self.unverified.foreign.len() >= MAX_KINDS
+            {
+                world.count_dropped(Limit::UnverifiedOwners);
+                continue;
+            }
+
+            let asked = self
+                .unverified
+                .foreign
+                .entry(kind)
+                .or_insert_with(|| owner.address.clone())
+                .clone();
+            let recent = world.now.shifted(-KIND_KNOWN_FOR.0);
+            let is_unknown = match world.existence(slot, &asked, recent, Urgency::Doubt) {
+                Some(existence) => existence == Existence::KindUnknown,
+                // Still, until the answer arrives.
+                None => self.is_unresolvable(&world.subject(slot)),
+            };
+
+            if is_unknown {
+                unknown.push((OwnerHazard::KindUnknown, owner));
+            }
+        }
+
+        unknown
+    }
+}
+
+fn stale_cache(world: &World) -> Span {
+    Span(world.settings.owner_missing_after.0 / STALE_CACHE_PART)
+}
+
+impl Ownership {
+    /// Ends the hazards of a child except those of the codes in `still`, and except a cycle.
+    fn end_hazards_of(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        slot: Slot,
+        still: &[FindingCode],
+        collected: bool,
+    ) {
+        if self.has_hazards() {
+            let ends = |code| code != FindingCode::OwnerCycle && !still.contains(&code);
+            self.end_hazards(world, findings, &world.subject(slot), collected, ends);
+        }
+    }
+}
+
+/// Returns the findings that report bad references.
+fn codes(bad: &[(OwnerHazard, OwnerFacts)]) -> Vec<FindingCode> {
+    bad.iter().map(|(reason, _)| code(*reason)).collect()
+}
+
+/// Returns why an owner is missing.
+const fn reason(existence: &Existence) -> OwnerHazard {
+    match existence {
+        Existence::Exists(_) => OwnerHazard::Replaced,
+        Existence::KindUnknown => OwnerHazard::KindUnknown,
+        Existence::Absent
+        | Existence::Unreadable
+        | Existence::Failed
+        | Existence::Dependents(_) => OwnerHazard::Missing,
+    }
+}

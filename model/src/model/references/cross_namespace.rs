@@ -1,0 +1,234 @@
+//! References between namespaces, and the events when one appears or disappears.
+//!
+//! An event is the difference between two versions of an object. The first version that loopwatch
+//! sees of an object has no predecessor, so its references are no events, unless the object has
+//! just been created. Only references that cross namespaces are kept, because most objects have
+//! none.
+
+use std::collections::BTreeSet;
+
+use crate::model::world::World;
+use crate::model::world::intern::Symbol;
+use crate::model::world::limits::{Limit, MAX_CROSS_REFERENCES};
+use crate::model::world::store::{self, Slot};
+use crate::observation::{ObjectView, Reference};
+use crate::reference::{ObjectName, ReferenceChange, ReferenceForm};
+use crate::time::Span;
+
+/// How old an object may be when the watch shows it for the first time. An older one has just come
+/// into sight, with references that are no news: a child was adopted, for example.
+const NEW_FOR: Span = Span::mins(1);
+/// The lint of an object whose further references the decoder has left out.
+const CUT: &str = "many_references";
+/// Separates the parts of a place. No name of a group, a kind or a namespace contains it.
+const SEPARATOR: &str = "\0";
+/// The part of the references for which there is room beyond them: an eighth.
+const SPARE: usize = 8;
+
+/// The references between namespaces that objects hold.
+#[derive(Debug, Default)]
+pub(crate) struct CrossNamespace {
+    /// The references, ordered by the slots of their objects. A tree or a table would need more
+    /// memory for them.
+    held: Vec<Crossing>,
+    /// Objects of which not all references are known, because they did not fit or the decoder left
+    /// some out.
+    incomplete: BTreeSet<Slot>,
+}
+
+/// One reference between namespaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Crossing {
+    slot: Slot,
+    /// Group, kind, namespace and path, which many references have in common.
+    place: Symbol,
+    target: TargetName,
+}
+
+/// The name of the object that a reference names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum TargetName {
+    /// The fingerprint, if the view has no name.
+    Unnamed(u64),
+    Named(Box<str>),
+}
+
+// The memory budget: at most 64 bytes per reference, for a name of up to 32 bytes.
+const _: () = assert!(size_of::<Crossing>() <= 24, "a reference has grown past its budget");
+
+impl CrossNamespace {
+    /// Replaces the references of an object, and returns the old ones.
+    fn replace(&mut self, slot: Slot, new: Vec<Crossing>) -> Vec<Crossing> {
+        let start = self.held.partition_point(|crossing| crossing.slot < slot);
+        let count = self.held[start..].iter().take_while(|crossing| crossing.slot == slot).count();
+        let more = new.len().saturating_sub(count);
+
+        if self.held.capacity() - self.held.len() < more {
+            // By itself, the vector would double.
+            self.held.reserve_exact(more + self.held.len() / SPARE);
+        }
+
+        let old = self.held.splice(start..start + count, new).collect();
+        if self.held.capacity() > 64 + 2 * self.held.len() {
+            self.held.shrink_to(self.held.len() + self.held.len() / SPARE);
+        }
+
+        old
+    }
+}
+
+impl TargetName {
+    fn of(reference: &Reference) -> Self {
+        match reference.name.as_str() {
+            "" => Self::Unnamed(reference.name_hash),
+            name => Self::Named(name.into()),
+        }
+    }
+}
+
+impl CrossNamespace {
+    /// Compares the references of a version of an object with those of the previous one.
+    /// `comparable` says that the difference is news: the previous version was read in the same way
+    /// or, of a new object, that there was none.
+    pub(crate) fn update_crossings(
+        &mut self,
+        world: &mut World,
+        slot: Slot,
+        view: &ObjectView,
+        comparable: bool,
+    ) {
+        let own = &view.key.namespace;
+
+        // An object without a namespace of its own can only refer to the namespaces of others.
+        let crosses =
+            |r: &&Reference| !own.is_empty() && !r.namespace.is_empty() && r.namespace != *own;
+        let crossing: Vec<&Reference> = view.references.iter().filter(crosses).collect();
+        let was_complete = !self.incomplete.remove(&slot);
+        let old = self.replace(slot, Vec::new());
+        let is_cut = view.lints.iter().any(|lint| lint == CUT);
+
+        if crossing.is_empty() && old.is_empty() && !is_cut {
+            return;
+        }
+
+        let new = if is_cut { None } else { self.crossings_of(world, slot, &crossing) };
+        match &new {
+            Some(new) if comparable && was_complete => {
+                let version = store::version_number(&view.version);
+                for gone in old.iter().filter(|crossing| !new.contains(crossing)) {
+                    announce_crossing(world, version, ReferenceChange::Disappeared, gone);
+                }
+
+                for came in new.iter().filter(|crossing| !old.contains(crossing)) {
+                    announce_crossing(world, version, ReferenceChange::Appeared, came);
+                }
+            }
+            Some(_) => {}
+            None => _ = self.incomplete.insert(slot),
+        }
+
+        let new = new.unwrap_or_default();
+        count_crossings(world, slot, old.len(), new.len());
+        self.replace(slot, new);
+        release_crossings(world, &old);
+    }
+}
+
+/// Updates the number of references of the object's kind: the object had `old` of them and has
+/// `new` now.
+fn count_crossings(world: &mut World, slot: Slot, old: usize, new: usize) {
+    let Some(record) = world.store.get(slot) else { return };
+    let totals = &mut world.kinds[world.watches[record.watch as usize].kind as usize].totals;
+    totals.cross_references =
+        totals.cross_references.saturating_add(new as u64).saturating_sub(old as u64);
+}
+
+impl CrossNamespace {
+    /// Forgets the references of an object. If it was `deleted`, they have disappeared.
+    pub(crate) fn remove_crossings(&mut self, world: &mut World, slot: Slot, deleted: bool) {
+        self.incomplete.remove(&slot);
+        let old = self.replace(slot, Vec::new());
+        let version = world.store.get(slot).map_or(0, |record| record.version);
+
+        for gone in old.iter().filter(|_| deleted) {
+            announce_crossing(world, version, ReferenceChange::Disappeared, gone);
+        }
+
+        release_crossings(world, &old);
+        count_crossings(world, slot, old.len(), 0);
+    }
+}
+
+/// Returns whether the references of an object that the model does not know yet are news: it
+/// was created just now, or while its watch could not see it.
+pub(crate) fn is_new_object(world: &World, watch: u16, view: &ObjectView) -> bool {
+    let unseen_since = world.watches[watch as usize].unseen_since(world.now);
+    view.created.is_none_or(|created| created.after(NEW_FOR) >= unseen_since)
+}
+
+impl CrossNamespace {
+    /// Returns the references of an object in the form in which they are kept, or `None` if they do
+    /// not all fit.
+    fn crossings_of(
+        &mut self,
+        world: &mut World,
+        slot: Slot,
+        references: &[&Reference],
+    ) -> Option<Vec<Crossing>> {
+        if self.held.len() + references.len() > MAX_CROSS_REFERENCES {
+            world.count_dropped(Limit::CrossReferences);
+            return None;
+        }
+
+        let mut crossings: Vec<Crossing> = Vec::with_capacity(references.len());
+        for reference in references {
+            let Reference { slot: path, group, kind, namespace, .. } = reference;
+            let place =
+                world.acquire_text(&[group.as_str(), kind, namespace, path].join(SEPARATOR));
+            let crossing = Crossing { slot, place, target: TargetName::of(reference) };
+
+            if place == Symbol::default() {
+                release_crossings(world, &crossings);
+                return None;
+            }
+
+            if crossings.contains(&crossing) {
+                world.shared.texts.release(place);
+            } else {
+                crossings.push(crossing);
+            }
+        }
+
+        Some(crossings)
+    }
+}
+
+fn release_crossings(world: &mut World, crossings: &[Crossing]) {
+    crossings.iter().for_each(|crossing| world.shared.texts.release(crossing.place));
+}
+
+fn announce_crossing(
+    world: &mut World,
+    version: u64,
+    change: ReferenceChange,
+    crossing: &Crossing,
+) {
+    let place = world.shared.texts.get(crossing.place).clone();
+    let mut parts = place.splitn(4, SEPARATOR).map(str::to_owned);
+    let mut part = || parts.next().unwrap_or_default();
+    let (group, kind, namespace, path) = (part(), part(), part(), part());
+    let name = match &crossing.target {
+        TargetName::Named(name) => name.to_string(),
+        TargetName::Unnamed(_) => String::new(),
+    };
+
+    let number =
+        world.store.get(crossing.slot).map(|record| world.watches[record.watch as usize].kind);
+    if let Some(number) = number {
+        world.kinds[number as usize].totals.cross_reference_changes[change as usize] += 1;
+    }
+
+    let form = ReferenceForm::CrossNamespaceReference;
+    let target = ObjectName { group, kind, namespace, name };
+    world.push_reference_event(crossing.slot, version, (form, change), path, target);
+}

@@ -1,0 +1,173 @@
+//! The objects that references name: their kinds, and whether the operator creates them itself.
+
+use crate::model::world::World;
+use crate::model::world::kinds::Watch;
+use crate::model::world::sight::Sight;
+use crate::model::world::store::Slot;
+use crate::observation::{ObjectAddress, Reference, Scope};
+
+/// Kinds of the core group that the name of a field implies.
+const CORE: [&str; 4] = ["ConfigMap", "PersistentVolumeClaim", "Secret", "ServiceAccount"];
+
+/// Further kinds of Kubernetes, with their groups. A watched kind of the same name makes them
+/// ambiguous.
+const BUILT_IN: [(&str, &str); 16] = [
+    ("", "Namespace"),
+    ("", "Node"),
+    ("", "PersistentVolume"),
+    ("", "Service"),
+    ("apps", "DaemonSet"),
+    ("apps", "Deployment"),
+    ("apps", "StatefulSet"),
+    ("gateway.networking.k8s.io", "GatewayClass"),
+    ("networking.k8s.io", "IngressClass"),
+    ("node.k8s.io", "RuntimeClass"),
+    ("rbac.authorization.k8s.io", "ClusterRole"),
+    ("rbac.authorization.k8s.io", "Role"),
+    ("resource.k8s.io", "DeviceClass"),
+    ("scheduling.k8s.io", "PriorityClass"),
+    ("snapshot.storage.k8s.io", "VolumeSnapshotClass"),
+    ("storage.k8s.io", "StorageClass"),
+];
+
+/// Those of the built-in kinds that are cluster-scoped.
+const CLUSTER_SCOPED: [&str; 10] = [
+    "ClusterRole",
+    "DeviceClass",
+    "GatewayClass",
+    "IngressClass",
+    "Namespace",
+    "Node",
+    "PersistentVolume",
+    "PriorityClass",
+    "RuntimeClass",
+    "StorageClass",
+];
+
+/// Words in the last key of a path, in lower case, that say that the operator creates the object.
+const OUTPUT_WORDS: [&str; 10] = [
+    "connectionstringsecret",
+    "scramcredentials",
+    "outputsecret",
+    "targetsecret",
+    "generatedsecret",
+    "resultsecret",
+    "writeconnectionsecretto",
+    "publishconnectiondetailsto",
+    // Crossplane's references to the resources that it has composed
+    "resourceref",
+    "outputconfigmap",
+];
+
+/// Fields of well-known kinds that name an object which the operator creates: group, kind, last key
+/// of the path. Anonymized recordings keep only the last key.
+const OUTPUTS: [(&str, &str, &str); 4] = [
+    // The volume keeps the name of its claim when the claim is gone.
+    ("", "PersistentVolume", "claimRef"),
+    ("cert-manager.io", "Certificate", "secretName"),
+    ("cert-manager.io", "ClusterIssuer", "privateKeySecretRef"),
+    ("cert-manager.io", "Issuer", "privateKeySecretRef"),
+];
+
+/// What the watches show about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watched {
+    /// It exists.
+    Here(Slot),
+    /// It does not exist.
+    Absent,
+    /// Its watch cannot see now.
+    Blind,
+    /// No watch would show it for certain.
+    No,
+}
+
+/// Returns whether a field is known to name an object that the operator creates.
+pub(crate) fn is_known_output(group: &str, kind: &str, path: &str) -> bool {
+    let key = path.rsplit_once('.').map_or(path, |(_, key)| key);
+    let lower = key.to_ascii_lowercase();
+    OUTPUT_WORDS.iter().any(|word| lower.contains(word)) || OUTPUTS.contains(&(group, kind, key))
+}
+
+/// Returns the address of the object that a reference names, if that is certain. `own` is the
+/// namespace of the object with the reference.
+pub(crate) fn address_of(world: &World, reference: &Reference, own: &str) -> Option<ObjectAddress> {
+    let Reference { kind, name, namespace, .. } = reference;
+    if kind.is_empty() || name.is_empty() {
+        return None;
+    }
+
+    let group = group_of(world, reference)?;
+    let built_in = || BUILT_IN.iter().any(|(known, of_kind)| *known == group && of_kind == kind);
+    let mut watches = world.watches_of(&group, kind);
+    let cluster_scoped = CLUSTER_SCOPED.contains(&kind.as_str()) && built_in();
+    let namespace = match cluster_scoped || watches.any(|(_, watch)| watch.scope == Scope::Cluster)
+    {
+        true => "",
+        false if namespace.is_empty() => own,
+        false => namespace,
+    };
+
+    // An object without a namespace does not say in which namespace its Secrets, or others with
+    // one, are. A dump does not show which kinds have namespaces.
+    let is_core = group.is_empty() && CORE.contains(&kind.as_str());
+    let is_namespaced = |watch: &Watch| watch.scope != Scope::Cluster && !watch.dumped;
+    if namespace.is_empty()
+        && !cluster_scoped
+        && (is_core || world.watches_of(&group, kind).any(|(_, watch)| is_namespaced(watch)))
+    {
+        return None;
+    }
+
+    Some(ObjectAddress {
+        group,
+        kind: kind.clone(),
+        namespace: namespace.to_owned(),
+        name: name.clone(),
+    })
+}
+
+/// Returns the group of the object that a reference names, if that is certain.
+fn group_of(world: &World, reference: &Reference) -> Option<String> {
+    let Reference { group, kind, .. } = reference;
+    if !group.is_empty() || CORE.contains(&kind.as_str()) {
+        return Some(group.clone());
+    }
+
+    let built_in = BUILT_IN.iter().filter(|(_, of_kind)| of_kind == kind).map(|(group, _)| *group);
+    let watched =
+        world.kinds.iter().filter(|known| *known.kind == **kind).map(|known| &*known.group);
+    let mut groups: Vec<&str> = built_in.chain(watched).collect();
+
+    groups.sort_unstable();
+    groups.dedup();
+    match groups[..] {
+        [group] => Some(group.to_owned()),
+        _ => None,
+    }
+}
+
+/// Returns what the watches show about an object.
+pub(crate) fn watched(world: &World, address: &ObjectAddress) -> Watched {
+    let ObjectAddress { group, kind, namespace, name } = address;
+    let mut result = Watched::No;
+    for (number, watch) in world.watches_of(group, kind) {
+        if !watch.missing.is_empty() || !watch.covers(namespace) {
+            continue;
+        }
+
+        let found = world.store.find(number, namespace, name);
+
+        // A watch that leaves objects out cannot show that one is absent.
+        let is_complete =
+            !watch.filtered && !watch.dumped && watch.excluded.is_empty() && watch.skipped == 0;
+        result = match (watch.sight(world.now), found) {
+            (Sight::Lost, _) => Watched::Blind,
+            (_, Some(slot)) => return Watched::Here(slot),
+            (_, None) if is_complete => return Watched::Absent,
+            (_, None) => result,
+        };
+    }
+
+    result
+}

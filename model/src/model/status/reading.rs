@@ -1,0 +1,414 @@
+//! Lookups the status of an object: whether the spec of its current generation is in effect. The
+//! rules interpret words and apply to all operators; `profiles.rs` lists the few exceptions.
+//! `workloads.rs` has exact rules for the workloads of Kubernetes, whose statuses no operator
+//! writes.
+//!
+//! ```text
+//!  paused? ─▶ acknowledged? ─▶ conditions ─┐
+//!                              phases ─────┼─▶ worst signal ─▶ verdict
+//!                              flags, counts, parts, errors (mostly if the others have no signal)
+//! ```
+
+mod senses; // the meaning of single words
+mod words; // the meaning of compounds: condition types, reasons, phases
+mod polarity; // the meaning of a condition type
+mod prose; // errors in messages
+mod signals; // the meaning of one part of a status
+mod reasons; // the reason and the message of a condition
+mod conditions;
+mod remarks; // conditions that matter only with something else
+mod profiles; // exceptions for well-known kinds
+mod workloads; // the workload kinds of Kubernetes, by rules of their own
+mod facts; // phases, flags, error texts
+mod counts;
+mod parts; // verdicts in lists
+mod remembered; // what the model keeps of the status of an object at rest
+
+use self::signals::{Signal, worst};
+use crate::observation::{Condition, ConditionStatus, ObjectView, StatusShape};
+use crate::time::{Span, Timestamp};
+
+pub(crate) use self::remarks::observed_generation;
+pub(crate) use self::remembered::signal as remembered_signal;
+
+/// The time within which an operator writes the conditions of a run that has ended.
+const WRITTEN_WITHIN: Span = Span::mins(1);
+
+/// The meaning of a status for the current generation, with the rule that decided it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The verdict if objects of this kind never say more than this one. It differs from `verdict`
+    /// only if that rests on what the status does not say.
+    pub fallback: Verdict,
+    /// Whether the operator has seen the current generation.
+    pub acknowledged: Acknowledged,
+    /// The rule that decided the verdict.
+    pub reason: Reason,
+    /// The part of the status that decided the verdict, as text for people: `Ready=False
+    /// (InvalidSpec)`, `status.phase=Failed`.
+    pub signal: String,
+}
+
+/// The meaning of a status for the current generation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verdict {
+    /// The spec is in effect.
+    Converged,
+    /// Work is in progress, or has not started.
+    Progressing,
+    /// The operator cannot bring the spec into effect, or something is broken.
+    Failed,
+    /// The object is paused on purpose.
+    Suspended,
+    /// The object ran to completion.
+    Finished,
+    /// The status says nothing that loopwatch can interpret.
+    #[default]
+    Unknown,
+}
+
+/// Whether the status says that the operator has seen the current generation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Acknowledged {
+    /// `observedGeneration` has caught up.
+    Yes,
+    /// `observedGeneration` is behind.
+    No,
+    /// The status has no `observedGeneration`.
+    #[default]
+    Unreported,
+}
+
+/// Declares [`Reason`], its label values and its words from one list.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident => $words:literal),+ $(,)?) => {
+        /// The rule that decided a verdict; a closed set of label values.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Reason {
+            $($(#[$doc])* $name),+
+        }
+
+        impl Reason {
+            /// Returns the label value.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name)),+
+                }
+            }
+
+            /// Returns words for people instead of a label value; `None` if it is not one.
+            #[must_use]
+            pub fn words(label: &str) -> Option<&'static str> {
+                match label {
+                    $(stringify!($name) => Some($words),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// No rule applied.
+    #[default]
+    NothingToJudge => "no status to judge",
+    /// A field, label or annotation pauses the object.
+    Paused => "paused",
+    /// `observedGeneration` is behind.
+    NotAcknowledged => "observedGeneration is behind",
+    /// `observedGeneration` is current, and nothing else can be interpreted.
+    Acknowledged => "observedGeneration is current",
+    /// The operator writes conditions, but none about the health of the object yet.
+    NoSummaryYet => "no condition about its health yet",
+    /// A summary condition, such as `Ready`, is true.
+    ReadyTrue => "a summary condition is True",
+    /// A summary condition is false, and its reason is a failure.
+    ReadyFalse => "a summary condition is False",
+    /// A summary condition is false, and its reason is waiting or work in progress.
+    ReadyPending => "a summary condition is not True yet",
+    /// A summary condition has the status `Unknown`.
+    ReadyUnknown => "a summary condition is Unknown",
+    /// An intermediate step is done, and nothing shows that all steps are.
+    StepTrue => "a step is done, but perhaps not all of them",
+    /// There is no summary condition, and the conditions of all parts are true.
+    ConditionsTrue => "all conditions are True",
+    /// The condition of a part has the status `Unknown`.
+    ConditionUnknown => "a condition is Unknown",
+    /// A condition that means a permanent failure, such as `Stalled`, is true.
+    StalledTrue => "a condition reports a permanent failure",
+    /// A condition that means a fault is true.
+    FaultTrue => "a condition reports a fault",
+    /// Conditions that mean faults are false, and there are no other conditions.
+    NoFault => "no condition reports a fault",
+    /// The severity of a condition is `Error`.
+    SeverityError => "the severity of a condition is Error",
+    /// A condition that means work in progress is true.
+    InMotion => "a condition reports work in progress",
+    /// A condition that means suspended is true.
+    SuspendedTrue => "a condition reports that it is suspended",
+    /// The object ran to completion.
+    Complete => "it ran to completion",
+    /// The object ran to completion and failed.
+    EndedBadly => "it ran to completion and failed",
+    /// The phase means healthy.
+    PhaseGood => "its phase means healthy",
+    /// The phase means that the run is complete.
+    PhaseDone => "its phase means complete",
+    /// The phase means work in progress.
+    PhaseInMotion => "its phase means work in progress",
+    /// The phase means a failure.
+    PhaseFailed => "its phase means a failure",
+    /// The phase means suspended.
+    PhaseSuspended => "its phase means suspended",
+    /// A flag, such as `status.ready`, is true.
+    FlagTrue => "a flag such as status.ready is true",
+    /// A flag, such as `status.ready`, is false.
+    FlagFalse => "a flag such as status.ready is false",
+    /// The status contains an error text.
+    ErrorText => "the status contains an error",
+    /// A schedule has run at least once.
+    Scheduled => "its schedule has run",
+    /// Replicas are held back on purpose, by `partition`.
+    HeldBack => "the partition holds replicas back",
+    /// No replicas are wanted.
+    ScaledToZero => "it is scaled to zero",
+    /// All wanted replicas are ready.
+    CountsMet => "all wanted replicas are ready",
+    /// Fewer replicas than wanted are ready.
+    CountsShort => "fewer replicas are ready than wanted",
+}
+
+/// Returns whether a condition type describes health rather than activity. Only these count for
+/// flapping and regressions.
+pub(crate) fn describes_health(condition_type: &str) -> bool {
+    use polarity::Polarity::{Fault, Lacking, Part, Summary, Terminal};
+
+    matches!(polarity::Polarity::of(condition_type), Summary(_) | Part | Fault | Terminal | Lacking)
+}
+
+/// Returns whether a condition says that the object, or a part of it, is not healthy.
+pub(crate) fn is_bad(condition: &Condition) -> bool {
+    use polarity::Polarity::{Fault, Lacking, Part, Summary, Terminal};
+
+    match polarity::Polarity::of(&condition.r#type) {
+        Summary(_) | Part => condition.status != ConditionStatus::True,
+        Fault | Terminal | Lacking => condition.status == ConditionStatus::True,
+        _ => false,
+    }
+}
+
+/// Returns the phase of an object; empty if it has none.
+pub(crate) fn phase(object: &ObjectView) -> &str {
+    facts::own_phase(object)
+}
+
+/// Returns whether an object may stay in this phase indefinitely, for example in `Running` or
+/// `Suspended`.
+pub(crate) fn is_resting_phase(phase: &str) -> bool {
+    use senses::Sense::{Done, Good, Paused};
+
+    matches!(words::Words::of(phase).sense(), Some(Good | Done | Paused))
+}
+
+/// Returns whether objects of the kind run to completion.
+pub(crate) fn runs_to_completion(group: &str, kind: &str) -> bool {
+    facts::is_run_kind(kind) || profiles::of(group, kind).runs_to_completion
+}
+
+/// Returns whether a failure at `failed` was the end of a run. What fails later than that has
+/// failed after the run.
+pub(crate) fn ended_with(object: &ObjectView, failed: Timestamp) -> bool {
+    facts::run_ended(object).is_some_and(|ended| failed <= ended.after(WRITTEN_WITHIN))
+}
+
+/// Returns whether objects of a kind are workloads of Kubernetes, whose status has exact rules.
+#[must_use]
+pub fn is_workload(group: &str, kind: &str) -> bool {
+    workloads::has_rules(group, kind)
+}
+
+/// Returns whether the object is a Job that runs. Its owner may wait for it, but it is not late.
+pub(crate) fn is_running_job(group: &str, kind: &str, reading: &Reading) -> bool {
+    workloads::runs_without_deadline(group, kind) && reading.reason == Reason::InMotion
+}
+
+/// Lookups the status of one object of the given kind.
+#[must_use]
+pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
+    let acknowledged = acknowledged(object);
+    let reading = |verdict, reason, signal| Reading {
+        verdict,
+        fallback: verdict,
+        acknowledged,
+        reason,
+        signal,
+    };
+
+    if let Some(Signal { verdict, reason, text }) = workloads::read(group, kind, object) {
+        return reading(verdict, reason, text);
+    }
+
+    // `running: false` is a desired state, which an object that is starting has not entered.
+    let pause = object
+        .paused
+        .as_ref()
+        .filter(|pause| pause.by != "spec.running" || !facts::is_in_phase(object, "starting"));
+    if let Some(pause) = pause {
+        return reading(Verdict::Suspended, Reason::Paused, pause.by.clone());
+    }
+
+    if acknowledged == Acknowledged::No {
+        let seen = observed_generation(object).unwrap_or_default();
+        let text = format!("observedGeneration={seen}, generation={}", object.generation);
+        return reading(Verdict::Progressing, Reason::NotAcknowledged, text);
+    }
+
+    let profile = profiles::of(group, kind);
+    let runs = facts::is_run_kind(kind);
+    let signal = worst_signal(object, kind, &profile, runs);
+
+    // Healthy parts do not show that the object is healthy if its conditions do not.
+    let from_parts = |signal: &Signal| signal.is_good() && signal.text.contains('[');
+    let unsaid = if signal.as_ref().is_none_or(from_parts) {
+        remarks::none_about_health(object)
+    } else {
+        None
+    };
+    let said = match signal {
+        Some(Signal { verdict, reason, text }) => reading(verdict, reason, text),
+        None if acknowledged == Acknowledged::Yes => {
+            reading(Verdict::Converged, Reason::Acknowledged, String::new())
+        }
+        None => reading(Verdict::Unknown, Reason::NothingToJudge, String::new()),
+    };
+
+    match unsaid {
+        Some(Signal { verdict, reason, text }) => {
+            Reading { fallback: said.verdict, ..reading(verdict, reason, text) }
+        }
+        None => said,
+    }
+}
+
+fn acknowledged(object: &ObjectView) -> Acknowledged {
+    match observed_generation(object) {
+        Some(seen) if seen >= object.generation => Acknowledged::Yes,
+        Some(_) => Acknowledged::No,
+        None => Acknowledged::Unreported,
+    }
+}
+
+fn worst_signal(
+    object: &ObjectView,
+    kind: &str,
+    profile: &profiles::Profile,
+    runs: bool,
+) -> Option<Signal> {
+    if object.status != StatusShape::Filled {
+        return None;
+    }
+
+    let conditions = conditions::read(object, kind);
+    let summarized = conditions.as_ref().is_some_and(|conditions| conditions.summarized);
+    let minimal = conditions.as_ref().is_some_and(|conditions| conditions.minimal);
+    let dated = conditions
+        .as_ref()
+        .is_some_and(|conditions| conditions.dated && conditions.signal.is_good());
+    let phases = facts::phases(object, profile, runs, summarized)
+        .filter(|phase| !dated || !matches!(phase.verdict, Verdict::Failed | Verdict::Progressing));
+
+    // An object that runs is past its deployment, so a part that is not healthy is a fault.
+    let unhealthy =
+        remarks::unhealthy_part(object).filter(|_| facts::is_in_phase(object, "running"));
+
+    // A phase takes precedence over a completed step.
+    let conditions = conditions.map(|conditions| conditions.signal);
+    let conditions =
+        conditions.filter(|signal| signal.reason != Reason::StepTrue || phases.is_none());
+    let conditions = conditions.map(|signal| with_required_condition(object, profile, signal));
+
+    // An object that is paused on purpose is not ready, but it has not failed.
+    if let Some(phase) = phases.as_ref().filter(|phase| phase.verdict == Verdict::Suspended)
+        && conditions.as_ref().is_some_and(Signal::is_summary_false)
+    {
+        return Some(phase.clone());
+    }
+
+    // Of a run that has ended, a condition such as `Running=False` says only that.
+    let ended = |signal: &Signal| runs && signal.verdict == Verdict::Finished;
+    let conditions = conditions.filter(|signal| {
+        signal.verdict != Verdict::Progressing || summarized || !phases.as_ref().is_some_and(ended)
+    });
+    let phases = worst([phases, facts::unfinished(object)]);
+    let signal = worst([conditions, phases, unhealthy]);
+
+    if let Some(signal) = signal.as_ref().filter(|signal| summarized && !signal.is_good())
+        && signal.is_summary_false()
+        && !conditions::names_a_failure(object)
+        && counts::scaled_to_zero(object, remarks::rolled_out(object))
+    {
+        return Some(Signal::new(Verdict::Converged, Reason::ScaledToZero, "status.replicas=0"));
+    }
+
+    let signal = if summarized || signal.is_some() { signal } else { facts::flags(object) };
+    let signal = if summarized { signal } else { worst([signal, facts::flags_of_parts(object)]) };
+    let counts = if summarized && !minimal {
+        parts::short_counts(object)
+    } else {
+        counts::read(object, signal.is_some())
+    };
+    let short = counts.as_ref().is_some_and(|counts| counts.reason == Reason::CountsShort);
+
+    let doubtful = if short { remarks::doubtful_fault(object) } else { None };
+    let signal = worst([signal, counts, doubtful]).or_else(|| facts::schedule(object));
+    let signal = match signal {
+        Some(signal) if signal.verdict == Verdict::Suspended => Some(signal),
+        Some(signal) if signal.verdict == Verdict::Finished => {
+            Some(facts::bad_result(object).unwrap_or(signal))
+        }
+        signal => worst([signal, parts::read(object, profile)]),
+    };
+
+    match signal {
+        // Next to a good signal, an error text does not count: it may be left over from an earlier
+        // attempt.
+        Some(signal) if signal.is_good() => {
+            Some(converged_or_finished(object, profile, runs, signal))
+        }
+        signal => worst([signal, facts::errors(object)]),
+    }
+}
+
+/// Turns a good signal into work in progress if the condition that the profile requires is missing.
+fn with_required_condition(
+    object: &ObjectView,
+    profile: &profiles::Profile,
+    signal: Signal,
+) -> Signal {
+    let required = profile.required_condition;
+    let present = object.conditions.iter().any(|condition| condition.r#type == required);
+    if required.is_empty() || present || !signal.is_good() {
+        return signal;
+    }
+
+    Signal::new(Verdict::Progressing, Reason::ReadyPending, format!("no condition {required}"))
+}
+
+/// Decides whether a good signal means converged or finished. The word `Succeeded` alone does not
+/// decide, because objects that keep running use it as well as those that ran to completion.
+fn converged_or_finished(
+    object: &ObjectView,
+    profile: &profiles::Profile,
+    runs: bool,
+    signal: Signal,
+) -> Signal {
+    let done =
+        signal.verdict == Verdict::Finished || signal.text.to_ascii_lowercase().contains("succe");
+    let complete = signal.reason == Reason::Complete && signal.verdict == Verdict::Finished;
+    let ran = facts::ended(object) || profile.runs_to_completion || runs || complete;
+
+    Signal { verdict: if done && ran { Verdict::Finished } else { Verdict::Converged }, ..signal }
+}

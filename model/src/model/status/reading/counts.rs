@@ -1,0 +1,152 @@
+//! Lookups counts: replicas, nodes, members.
+
+use crate::model::status::reading::facts::{StatusFact, status_facts};
+use crate::model::status::reading::signals::{Signal, worst};
+use crate::model::status::reading::{Reason, Verdict};
+use crate::observation::{FactValue, ObjectView};
+
+/// Lookups counts of replicas.
+///
+/// With `other_signals`, a missing count of ready replicas does not mean that none is ready.
+pub(super) fn read(object: &ObjectView, other_signals: bool) -> Option<Signal> {
+    ratio(object).or_else(|| replicas(object, other_signals)).or_else(|| pairs(object, |_| true))
+}
+
+/// Paths of the wanted count; the first that is present applies.
+const WANTED: &[&str] = &[
+    "spec.replicas",
+    "spec.size",
+    "spec.instances",
+    "status.expectedNodes",
+    "status.desiredHealthy",
+    "status.expectedMachines",
+    "status.desiredNumberScheduled",
+    "status.desiredReplicas",
+    "status.replicas",
+    "status.size",
+    "status.expectedPods",
+];
+
+/// Paths of the count of ready replicas.
+const PRESENT: &[&str] = &[
+    "status.readyReplicas",
+    "status.availableReplicas",
+    "status.availableNodes",
+    "status.currentHealthy",
+    "status.numberReady",
+    "status.numberAvailable",
+    "status.readyInstances",
+    "status.readyNodes",
+    "status.ready",
+    "status.updatedReadyReplicas",
+];
+
+/// Paths of the count of replicas with the current spec.
+const UPDATED: &[&str] = &["status.updatedReplicas", "status.updatedNumberScheduled"];
+
+/// Paths of the count of replicas that are held back on purpose.
+const HELD: &[&str] = &[
+    "spec.updateStrategy.rollingUpdate.partition",
+    "spec.updateStrategy.partition",
+    "spec.partition",
+];
+
+fn replicas(object: &ObjectView, other_signals: bool) -> Option<Signal> {
+    let find = |paths: &[&'static str]| {
+        paths.iter().find_map(|path| match object.fact(path) {
+            Some(FactValue::Number(number)) => Some((*number, *path)),
+            _ => None,
+        })
+    };
+
+    let (wanted, from) = find(WANTED)?;
+    let of = |(have, path): (i64, &str)| format!("{path}={have} of {from}={wanted}");
+    let held = find(HELD).map_or(0, |(held, _)| held).max(0);
+    let present = find(PRESENT);
+    let updated = find(UPDATED).filter(|(updated, _)| *updated < wanted);
+
+    match (present, updated) {
+        (Some(short), _) if short.0 < wanted => {
+            // A replica that exists and is unhealthy is worse than one that does not exist yet.
+            let verdict =
+                if short.1.ends_with("Healthy") { Verdict::Failed } else { Verdict::Progressing };
+            Some(Signal::new(verdict, Reason::CountsShort, of(short)))
+        }
+        (_, Some(updated)) if held > 0 && updated.0 >= wanted.saturating_sub(held) => {
+            Some(Signal::new(
+                Verdict::Suspended,
+                Reason::HeldBack,
+                format!("{}, {held} held back", of(updated)),
+            ))
+        }
+        (Some(_), Some(updated)) => {
+            Some(Signal::new(Verdict::Progressing, Reason::CountsShort, of(updated)))
+        }
+        (Some((present, path)), None) => {
+            Some(Signal::new(Verdict::Converged, Reason::CountsMet, format!("{path}={present}")))
+        }
+        (None, _) if wanted > 0 && !other_signals => Some(Signal::new(
+            Verdict::Progressing,
+            Reason::CountsShort,
+            format!("{from}={wanted}, none is ready"),
+        )),
+        (None, _) => None,
+    }
+}
+
+/// Lookups pairs of counts: `members` and `readyMembers`, `instances[0].replicas` and
+/// `instances[0].readyReplicas`.
+pub(super) fn pairs(
+    object: &ObjectView,
+    wanted: impl Fn(&StatusFact<'_>) -> bool,
+) -> Option<Signal> {
+    worst(status_facts(object).filter(wanted).map(|fact| {
+        let FactValue::Number(present) = *fact.value else { return None };
+        let (prefix, key) = fact.path.rsplit_once('.')?;
+        let counted =
+            key.strip_prefix("ready").filter(|_| fact.depth <= 3 && fact.key.len() == 2)?;
+        let wanted = match object.fact(&format!("{prefix}.{}", counted.to_ascii_lowercase())) {
+            Some(FactValue::Number(wanted)) => *wanted,
+            _ => return None,
+        };
+
+        let (verdict, reason) = if present < wanted {
+            (Verdict::Progressing, Reason::CountsShort)
+        } else {
+            (Verdict::Converged, Reason::CountsMet)
+        };
+
+        Some(Signal::new(verdict, reason, format!("{}={present} of {wanted}", fact.path)))
+    }))
+}
+
+/// Lookups a count that is written as text: `statusReplicas: 1/3`.
+fn ratio(object: &ObjectView) -> Option<Signal> {
+    worst(status_facts(object).filter(|fact| fact.depth <= 2 && !fact.listed).map(|fact| {
+        let FactValue::Text(text) = fact.value else { return None };
+        let (have, wanted) = text.split_once('/')?;
+        let (have, wanted): (u32, u32) = (have.trim().parse().ok()?, wanted.trim().parse().ok()?);
+        let (verdict, reason) = if have < wanted {
+            (Verdict::Progressing, Reason::CountsShort)
+        } else {
+            (Verdict::Converged, Reason::CountsMet)
+        };
+
+        Some(Signal::new(verdict, reason, format!("{}={text}", fact.path)))
+    }))
+}
+
+/// Returns whether the object is scaled to zero.
+///
+/// A positive `spec.replicas` contradicts `status.replicas: 0`, unless the rollout is complete.
+pub(super) fn scaled_to_zero(object: &ObjectView, rolled_out: bool) -> bool {
+    let number = |path| match object.fact(path) {
+        Some(FactValue::Number(number)) => Some(*number),
+        _ => None,
+    };
+    let wanted = number("spec.replicas").unwrap_or(0) > 0 && !rolled_out;
+
+    !wanted
+        && number("status.replicas") == Some(0)
+        && number("status.unavailableReplicas").unwrap_or(0) == 0
+}

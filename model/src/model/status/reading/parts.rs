@@ -1,0 +1,166 @@
+//! Lookups the verdicts on parts of an object in lists: environments, shards, members.
+//!
+//! A summary such as `Ready=True` often says only that the operator did its own work. The parts say
+//! whether it had the intended effect.
+
+use crate::model::status::reading::facts::{self, StatusFact};
+use crate::model::status::reading::profiles::Profile;
+use crate::model::status::reading::senses::Sense;
+use crate::model::status::reading::signals::{Signal, worst};
+use crate::model::status::reading::words::Words;
+use crate::model::status::reading::{Reason, Verdict, counts};
+use crate::observation::{FactValue, ObjectView};
+
+/// Words, in the singular, for parts without which an object is not complete.
+const PARTS: &[&str] = &[
+    "application",
+    "broker",
+    "cluster",
+    "component",
+    "destination",
+    "domain",
+    "endpoint",
+    "environment",
+    "ingress",
+    "instance",
+    "listener",
+    "member",
+    "node",
+    "parent",
+    "partition",
+    "pod",
+    "pool",
+    "rack",
+    "region",
+    "replica",
+    "server",
+    "shard",
+    "target",
+    "worker",
+    "workload",
+    "zone",
+];
+
+/// Words, in the singular, for entries about the past or about work that may fail without harm to
+/// the object.
+const RECORDS: &[&str] = &[
+    "attempt",
+    "backup",
+    "deleted",
+    "event",
+    "failed",
+    "history",
+    "job",
+    "last",
+    "log",
+    "old",
+    "operation",
+    "past",
+    "previous",
+    "recent",
+    "removed",
+    "revision",
+    "run",
+    "step",
+    "task",
+    "transition",
+];
+
+/// Keys for a state that the object is about to enter.
+const NEXT: &[&str] = &["candidate", "canary", "proposed", "upcoming"];
+
+/// Lookups the phases of parts, and their flags. Only bad news count.
+///
+/// The phase of a part itself counts in full. Deeper in a part, for example in the checks of a
+/// proposed change, a failure shows only that the part is not done.
+pub(super) fn read(object: &ObjectView, profile: &Profile) -> Option<Signal> {
+    worst(facts::status_facts(object).filter(|fact| fact.depth > 1).map(|fact| {
+        if is_part(&fact) {
+            if fact.is_part_flag() && *fact.value == FactValue::Flag(false) {
+                let text = format!("{}=false", fact.path);
+                return Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, text));
+            }
+
+            if fact.is_in_error_list()
+                && matches!(fact.value, FactValue::Text(text) if !text.trim().is_empty())
+            {
+                return Some(Signal::new(Verdict::Failed, Reason::ErrorText, fact.path));
+            }
+
+            return bad_phase(&fact, profile);
+        }
+
+        let failed = |signal: &Signal| signal.verdict == Verdict::Failed;
+        match bad_phase(&fact, profile) {
+            signal if is_in_activity(&fact) => signal,
+            signal if is_in_status_of_part(&fact) => signal.filter(failed),
+            _ => None,
+        }
+    }))
+}
+
+/// Lookups counts of parts that are too low: `shards[1].readyReplicas`, `readyMembers`.
+pub(super) fn short_counts(object: &ObjectView) -> Option<Signal> {
+    let counts_parts = |fact: &StatusFact<'_>| {
+        is_part(fact) || (fact.depth == 1 && !fact.key.has("replicas") && names_part(&fact.key))
+    };
+    counts::pairs(object, counts_parts).filter(|signal| !signal.is_good())
+}
+
+fn bad_phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {
+    let signal =
+        Some(fact).filter(|fact| fact.is_phase()).and_then(|fact| facts::phase(fact, profile))?;
+
+    // In a map of parts, the name of the part adds a key.
+    let deeper = fact.depth > if fact.listed { 2 } else { 3 };
+    match signal.verdict {
+        Verdict::Failed if deeper => {
+            Some(Signal { verdict: Verdict::Progressing, reason: Reason::PhaseInMotion, ..signal })
+        }
+        Verdict::Failed | Verdict::Progressing => Some(signal),
+        _ => None,
+    }
+}
+
+/// Returns whether a fact is in a list or map of parts, or in the next state of the object, and not
+/// in a record of the past.
+fn is_part(fact: &StatusFact<'_>) -> bool {
+    let mut part = false;
+    for (i, key) in fact.path.split('.').skip(1).enumerate() {
+        let (name, listed) = key.split_once('[').map_or((key, false), |(name, _)| (name, true));
+        let words = Words::of(name);
+        if words.iter().any(|word| RECORDS.contains(&singular(word))) {
+            return false;
+        }
+
+        let mapped = i + 2 < fact.depth && words.last().ends_with('s');
+        part |= ((listed || mapped) && names_part(&words)) || NEXT.contains(&name);
+    }
+
+    part
+}
+
+fn names_part(words: &Words) -> bool {
+    words.iter().any(|word| PARTS.contains(&singular(word)))
+}
+
+/// Returns whether a fact is in the status of a part: `status.modelStatus.transitionStatus`.
+fn is_in_status_of_part(fact: &StatusFact<'_>) -> bool {
+    let words = Words::of(fact.path.split('.').nth(1).unwrap_or_default());
+    fact.depth == 2
+        && !fact.listed
+        && words.len() > 1
+        && words.last() == "status"
+        && !words.iter().any(|word| RECORDS.contains(&singular(word)))
+}
+
+/// Returns whether a fact is in the state of an activity of the object:
+/// `status.provisioning.state`.
+fn is_in_activity(fact: &StatusFact<'_>) -> bool {
+    let words = Words::of(fact.path.split('.').nth(1).unwrap_or_default());
+    fact.depth == 2 && !fact.listed && words.len() == 1 && words.sense() == Some(Sense::InProgress)
+}
+
+fn singular(word: &str) -> &str {
+    word.strip_suffix('s').filter(|stem| !stem.ends_with('s')).unwrap_or(word)
+}

@@ -1,0 +1,146 @@
+//! The meaning of condition types.
+
+use crate::model::status::reading::senses::{self, Sense};
+use crate::model::status::reading::words::Words;
+
+/// The meaning of a condition type for the object if the condition is true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Polarity {
+    /// The whole object is healthy: `Ready`, `Available`. Holds the position in [`SUMMARY_TYPES`];
+    /// the lowest decides.
+    Summary(u8),
+    /// A part of the object is healthy: `ConfigurationsReady`.
+    Part,
+    /// The object ran to completion: `Complete`.
+    Completion,
+    /// Something is wrong: `FetchFailed`.
+    Fault,
+    /// Something is wrong and the operator will not retry: `Stalled`.
+    Terminal,
+    /// The object is not healthy yet, or not any more: `NotReady`.
+    Lacking,
+    /// Work is in progress: `Reconciling`.
+    InProgress,
+    /// The object is paused on purpose: `Suspended`.
+    Paused,
+    /// An intermediate step is done: `Launched`.
+    Step,
+    /// Probably good, because it is a past participle: `RecommendationProvided`.
+    Weak,
+    /// Unrelated to health.
+    Neutral,
+}
+
+/// Types that sum up the whole object, most comprehensive first.
+pub(super) const SUMMARY_TYPES: &[&str] =
+    &["ready", "available", "healthy", "succeeded", "operational", "successful"];
+
+/// Words in the reason of a [`Polarity::InProgress`] type that mean the work is done.
+pub(super) const FINISHED_WORDS: &[&str] = &[
+    "available",
+    "complete",
+    "completed",
+    "done",
+    "expected",
+    "finished",
+    "ready",
+    "succeeded",
+    "success",
+    "successful",
+    "successfully",
+];
+
+/// Types of intermediate steps, which become true long before the object is healthy.
+const STEPS: &[&str] = &["approved", "launched", "registered", "scheduled"];
+
+/// Types that are unrelated to health although their words suggest otherwise: idle, upgradeable and
+/// drifted objects are healthy.
+const NEUTRAL: &[&str] = &[
+    "active",
+    "upgradeable",
+    "admitted",
+    "drifted",
+    "warning",
+    "evicted",
+    "preempted",
+    "requeued",
+];
+
+fn is_participle(word: &str) -> bool {
+    word.len() > 4 && word.ends_with("ed")
+}
+
+impl Polarity {
+    /// Returns whether a condition type has no word with a meaning: `Example`.
+    pub(super) fn is_unknown(r#type: &str) -> bool {
+        let name = r#type.rsplit_once('/').map_or(r#type, |(_, name)| name);
+        let words = Words::of(name);
+        Self::of(name) == Self::Neutral
+            && words.sense().is_none()
+            && !NEUTRAL.contains(&words.last())
+    }
+
+    /// Returns the meaning of a condition type.
+    pub(super) fn of(r#type: &str) -> Self {
+        let name = r#type.rsplit_once('/').map_or(r#type, |(_, name)| name);
+        let words = Words::of(name);
+        if words.len() == 1 {
+            if let Some(position) =
+                SUMMARY_TYPES.iter().position(|summary| *summary == words.get(0))
+            {
+                return Self::Summary(position as u8);
+            }
+
+            if NEUTRAL.contains(&words.get(0)) {
+                return Self::Neutral;
+            }
+
+            if STEPS.contains(&words.get(0)) {
+                return Self::Step;
+            }
+
+            if words.get(0) == "running" {
+                // An Ansible run, an import, or a Pod of an object that should be idle.
+                return Self::InProgress;
+            }
+        }
+
+        if words.get(0) == "no" && words.get(1) == "matching" {
+            return Self::Fault; // `NoMatchingInstance`
+        }
+
+        if words.last().starts_with("warning") {
+            return Self::Neutral;
+        }
+
+        if matches!(words.last(), "stalled" | "terminal") {
+            return Self::Terminal;
+        }
+
+        if words.len() > 1 && words.last() == "started" {
+            return Self::Step; // `ProvisioningStarted` stays true after the end
+        }
+
+        match words.sense() {
+            Some(Sense::Good) if words.len() == 1 => Self::Summary(SUMMARY_TYPES.len() as u8),
+            Some(Sense::Good) => Self::Part,
+            Some(Sense::Done) if words.len() == 1 => Self::Completion,
+            Some(Sense::Done) => Self::Part,
+            Some(Sense::Bad) => Self::Fault,
+            Some(Sense::Lacking) => Self::Lacking,
+            // `ScalingLimited` is not about the scaling, but about its limits.
+            Some(Sense::InProgress)
+                if words.len() > 1
+                    && senses::of(words.last()).is_none()
+                    && is_participle(words.last()) =>
+            {
+                Self::Neutral
+            }
+            Some(Sense::InProgress) => Self::InProgress,
+            Some(Sense::Paused) if words.len() <= 2 => Self::Paused,
+            Some(Sense::Paused) => Self::Neutral,
+            None if is_participle(words.last()) => Self::Weak,
+            None => Self::Neutral,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Exceptions for well-known kinds, as a table. Of the other files of the reading, only
+//! `workloads.rs` depends on a kind.
+
+use crate::model::status::reading::senses::Sense;
+
+/// The exceptions for one kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Profile {
+    /// The object runs to completion, although its status records no end time.
+    pub(super) runs_to_completion: bool,
+    /// Phases whose words mislead, with the sense that they have here; compared case-insensitively.
+    pub(super) phases: &'static [(&'static str, Sense)],
+    /// The type of a condition that must be present for the object to count as converged; empty if
+    /// there is none.
+    pub(super) required_condition: &'static str,
+}
+
+/// The profile of one kind, of all kinds of a group, or of all groups below a domain.
+struct ProfileRow {
+    /// A group, or a domain that begins with a dot.
+    group: &'static str,
+    /// Empty for all kinds.
+    kind: &'static str,
+    profile: Profile,
+}
+
+/// No exceptions.
+const ORDINARY: Profile =
+    Profile { runs_to_completion: false, phases: &[], required_condition: "" };
+
+/// An ACME order is `ready` before it is finalized, and `valid` when it is complete
+/// (cert-manager/cert-manager: pkg/apis/acme/v1/types_order.go).
+const ORDER: Profile = Profile {
+    runs_to_completion: true,
+    phases: &[("ready", Sense::InProgress), ("valid", Sense::Done)],
+    ..ORDINARY
+};
+
+/// A backup or restore that is `ready` is complete (percona/percona-server-mongodb-operator:
+/// pkg/apis/psmdb/v1).
+const PERCONA_RUN: Profile =
+    Profile { runs_to_completion: true, phases: &[("ready", Sense::Done)], ..ORDINARY };
+
+/// An install plan runs to completion (operator-framework/api:
+/// pkg/operators/v1alpha1/installplan_types.go).
+const INSTALL_PLAN: Profile = Profile { runs_to_completion: true, ..ORDINARY };
+
+/// Older versions of Gloo write their states as numbers: pending, accepted, rejected, warning
+/// (solo-io/solo-kit: api/v1/status.proto).
+const GLOO: Profile = Profile {
+    phases: &[("0", Sense::InProgress), ("1", Sense::Good), ("2", Sense::Bad), ("3", Sense::Bad)],
+    ..ORDINARY
+};
+
+/// `Synced` says only that the last API call succeeded. A managed resource may lack `Ready` until
+/// it is ready (crossplane/crossplane: apis/core/v2/condition.go).
+const CROSSPLANE: Profile = Profile { required_condition: "Ready", ..ORDINARY };
+
+/// The first row that matches applies.
+const TABLE: &[ProfileRow] = &[
+    ProfileRow { group: "acme.cert-manager.io", kind: "", profile: ORDER },
+    ProfileRow {
+        group: "psmdb.percona.com",
+        kind: "PerconaServerMongoDBBackup",
+        profile: PERCONA_RUN,
+    },
+    ProfileRow {
+        group: "psmdb.percona.com",
+        kind: "PerconaServerMongoDBRestore",
+        profile: PERCONA_RUN,
+    },
+    ProfileRow { group: "operators.coreos.com", kind: "InstallPlan", profile: INSTALL_PLAN },
+    ProfileRow { group: "gateway.solo.io", kind: "", profile: GLOO },
+    ProfileRow { group: "gloo.solo.io", kind: "", profile: GLOO },
+    ProfileRow { group: "pkg.crossplane.io", kind: "", profile: ORDINARY },
+    ProfileRow { group: "apiextensions.crossplane.io", kind: "", profile: ORDINARY },
+    ProfileRow { group: ".crossplane.io", kind: "", profile: CROSSPLANE },
+    ProfileRow { group: ".upbound.io", kind: "", profile: CROSSPLANE },
+];
+
+/// Returns the profile of a kind, or [`ORDINARY`] if no row matches.
+pub(super) fn of(group: &str, kind: &str) -> Profile {
+    let in_group = |row: &ProfileRow| {
+        if row.group.starts_with('.') { group.ends_with(row.group) } else { group == row.group }
+    };
+    let row = TABLE.iter().find(|row| in_group(row) && (row.kind.is_empty() || row.kind == kind));
+
+    row.map_or(ORDINARY, |row| row.profile)
+}

@@ -1,0 +1,193 @@
+//! Lookups the reason and the message of a condition.
+
+use crate::model::status::reading::senses::{self, Sense};
+use crate::model::status::reading::signals::Signal;
+use crate::model::status::reading::words::Words;
+use crate::model::status::reading::{Reason, Verdict, prose};
+use crate::observation::{Condition, ConditionStatus};
+
+pub(super) fn sense(text: &str) -> Option<Sense> {
+    Words::of(text).sense()
+}
+
+/// Returns whether the reason or the message tells of a problem or of work in progress.
+pub(super) fn explains_a_problem(condition: &Condition) -> bool {
+    let problem =
+        |text: &str| matches!(sense(text), Some(Sense::Bad | Sense::InProgress | Sense::Lacking));
+    problem(&condition.reason) || problem(&condition.message)
+}
+
+/// Lookups a condition of a good type, such as `Ready`, that is false: severity, reason and message
+/// show whether the object is waiting or has failed.
+pub(super) fn false_signal(condition: &Condition, kind: &str) -> Signal {
+    let text = show(condition);
+    let by_severity = match condition.severity.as_str() {
+        "Error" => Some((Verdict::Failed, Reason::SeverityError)),
+        "Info" => Some((Verdict::Progressing, Reason::ReadyPending)),
+        _ => None,
+    };
+    if let Some((verdict, reason)) = by_severity {
+        return Signal::new(verdict, reason, text);
+    }
+
+    let given = Words::of(&condition.reason);
+
+    // The reason `NotReady` only repeats the type `Ready`.
+    let repeats = given.len() == 2
+        && given.get(0) == "not"
+        && given.get(1) == Words::of(&condition.r#type).last();
+    let reason = given.sense().filter(|_| !repeats);
+    let message = Words::of(&condition.message).sense();
+    let (verdict, reason) = match (reason, message) {
+        (Some(Sense::Bad), _) | (Some(Sense::Lacking), Some(Sense::Bad)) => {
+            (Verdict::Failed, Reason::ReadyFalse)
+        }
+        (Some(Sense::Lacking), _)
+            if given.has("missing") || prose::reports_error(&condition.message) =>
+        {
+            (Verdict::Failed, Reason::ReadyFalse)
+        }
+        (Some(Sense::InProgress), _) if prose::begins_with_error(&condition.message) => {
+            (Verdict::Failed, Reason::ReadyFalse)
+        }
+        (Some(Sense::Paused), _)
+            if is_about_object(&given, condition, kind)
+                && !prose::reports_error(&condition.message) =>
+        {
+            (Verdict::Suspended, Reason::SuspendedTrue)
+        }
+        // Something else is off: a key is disabled, an account is suspended.
+        (Some(Sense::Paused), _) => (Verdict::Failed, Reason::ReadyFalse),
+        (Some(Sense::InProgress | Sense::Lacking), _) => {
+            (Verdict::Progressing, Reason::ReadyPending)
+        }
+        (_, Some(Sense::Bad)) => (Verdict::Failed, Reason::ReadyFalse),
+        (_, Some(Sense::InProgress)) => (Verdict::Progressing, Reason::ReadyPending),
+        (None, Some(Sense::Lacking))
+            if condition.reason.is_empty() && !prose::reports_error(&condition.message) =>
+        {
+            (Verdict::Progressing, Reason::ReadyPending)
+        }
+        // Reason and message contradict the status, so one of them is out of date.
+        (Some(Sense::Good | Sense::Done), Some(Sense::Good | Sense::Done)) => {
+            (Verdict::Progressing, Reason::ReadyPending)
+        }
+        _ if repeats
+            && (condition.message.is_empty()
+                || condition.message.eq_ignore_ascii_case(&condition.reason)) =>
+        {
+            (Verdict::Progressing, Reason::ReadyPending)
+        }
+        _ if given.has("running") => (Verdict::Progressing, Reason::ReadyPending),
+        _ if condition.reason.is_empty() && condition.message.is_empty() => {
+            (Verdict::Progressing, Reason::ReadyPending)
+        }
+        _ => (Verdict::Failed, Reason::ReadyFalse),
+    };
+
+    Signal::new(verdict, reason, text)
+}
+
+/// Returns whether neither the reason nor the message of a condition that is false says why.
+pub(super) fn is_unexplained(condition: &Condition) -> bool {
+    let bad = |text: &str| sense(text) == Some(Sense::Bad);
+    let explained = bad(&condition.reason)
+        || bad(&condition.message)
+        || prose::reports_error(&condition.message);
+
+    condition.severity.is_empty() && sense(&condition.reason).is_none() && !explained
+}
+
+/// Returns whether the object as a whole waits until a person approves it: `Waiting=True`, with a
+/// message such as `waiting for admin approval`. The operator has nothing to do until then.
+pub(super) fn waits_for_approval(condition: &Condition) -> bool {
+    let waiting = ["waiting", "pending", "awaiting"]
+        .iter()
+        .any(|word| condition.r#type.eq_ignore_ascii_case(word));
+    let approval =
+        |text: &str| Words::of(text).has("approval") && sense(text) == Some(Sense::InProgress);
+
+    waiting && (approval(&condition.reason) || approval(&condition.message))
+}
+
+/// Words for those who pause objects. They are off themselves in `UserDisabled` and
+/// `OperatorStopped`.
+const AGENTS: &[&str] = &["admin", "administrator", "controller", "operator", "user"];
+
+/// Other words beside `Paused` or `Suspended` that do not name another thing.
+const PAUSE_WORDS: &[&str] = &[
+    "at",
+    "autoscaling",
+    "been",
+    "by",
+    "currently",
+    "demand",
+    "for",
+    "graceful",
+    "has",
+    "intentionally",
+    "is",
+    "management",
+    "manually",
+    "object",
+    "on",
+    "operation",
+    "parent",
+    "purpose",
+    "queue",
+    "reconcile",
+    "reconciler",
+    "reconciliation",
+    "request",
+    "requested",
+    "resource",
+    "rollout",
+    "scaling",
+    "schedule",
+    "spec",
+    "state",
+    "sync",
+    "synchronization",
+    "temporarily",
+    "to",
+    "was",
+    "workload",
+    "zero",
+];
+
+/// Returns whether a type or a reason such as `Paused`, `ReconciliationPaused` or `SuspendedByUser`
+/// says that somebody paused this object, rather than that something it needs is off:
+/// `KMSKeyDisabled`, `AccountSuspended`.
+pub(super) fn is_about_object(pause: &Words, condition: &Condition, kind: &str) -> bool {
+    let (r#type, kind) = (Words::of(&condition.r#type), Words::of(kind));
+
+    // In a reason, the words of the type: `MonitoringReady=False (MonitoringDisabled)`.
+    let of_type = |word: &str| condition.status == ConditionStatus::False && r#type.has(word);
+    let has_agent =
+        ["by", "pause", "paused", "request", "requested"].iter().any(|word| pause.has(word));
+    pause.iter().all(|word| {
+        senses::of(word) == Some(Sense::Paused)
+            || PAUSE_WORDS.contains(&word)
+            || (has_agent && AGENTS.contains(&word))
+            || of_type(word)
+            || kind.has(word)
+    })
+}
+
+/// Formats a condition as people write it: `Ready=False (InvalidSpec)`.
+pub(super) fn show(condition: &Condition) -> String {
+    let Condition { at, r#type, status, reason, .. } = condition;
+    let dot = if at.is_empty() { "" } else { "." };
+    let status = match status {
+        ConditionStatus::True => "=True",
+        ConditionStatus::False => "=False",
+        ConditionStatus::Unknown => "=Unknown",
+        ConditionStatus::Absent => "",
+    };
+
+    if reason.is_empty() {
+        format!("{at}{dot}{type}{status}")
+    } else {
+        format!("{at}{dot}{type}{status} ({reason})")
+    }
+}

@@ -1,0 +1,79 @@
+//! Conditions that matter only together with another part of the status.
+
+use crate::model::status::reading::conditions::is_work_done;
+use crate::model::status::reading::polarity::Polarity;
+use crate::model::status::reading::reasons::{sense, show};
+use crate::model::status::reading::senses::Sense;
+use crate::model::status::reading::signals::Signal;
+use crate::model::status::reading::words::Words;
+use crate::model::status::reading::{Reason, Verdict};
+use crate::observation::ConditionStatus::{False, True};
+use crate::observation::ObjectView;
+
+/// Returns a signal if the operator writes conditions but none about the health of the object yet:
+/// the list is empty, or it only has types without a meaning, and only they acknowledge the
+/// generation.
+pub(super) fn none_about_health(object: &ObjectView) -> Option<Signal> {
+    let new = |text| Some(Signal::new(Verdict::Progressing, Reason::NoSummaryYet, text));
+    let mut top_level = object.conditions.iter().filter(|condition| condition.at.is_empty());
+    match top_level.clone().next() {
+        None if object.fact("status.conditions").is_some() => {
+            new("status.conditions=[]".to_owned())
+        }
+        Some(first)
+            if object.observed_generation.is_none() && newest_generation(object).is_some() =>
+        {
+            if top_level.all(|condition| Polarity::is_unknown(&condition.r#type)) {
+                new(show(first))
+            } else {
+                None
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Returns a signal if a top-level condition says that a part is not healthy:
+/// `DaemonHealthy=False`.
+pub(super) fn unhealthy_part(object: &ObjectView) -> Option<Signal> {
+    let condition = object.conditions.iter().find(|condition| {
+        let names_health = || {
+            let words = Words::of(&condition.r#type);
+            words.len() > 1 && words.last() == "healthy"
+        };
+
+        condition.at.is_empty() && condition.status == False && names_health()
+    })?;
+    Some(Signal::new(Verdict::Failed, Reason::FaultTrue, show(condition)))
+}
+
+/// Returns a signal if a fault is true although its reason is good. Only the counts can settle the
+/// contradiction.
+pub(super) fn doubtful_fault(object: &ObjectView) -> Option<Signal> {
+    let condition = object.conditions.iter().find(|condition| {
+        condition.at.is_empty()
+            && condition.status == True
+            && Polarity::of(&condition.r#type) == Polarity::Fault
+            && matches!(sense(&condition.reason), Some(Sense::Good | Sense::Done))
+    })?;
+    Some(Signal::new(Verdict::Failed, Reason::FaultTrue, show(condition)))
+}
+
+/// Returns the generation that the status is about: many operators set `observedGeneration` in
+/// their conditions only.
+pub(crate) fn observed_generation(object: &ObjectView) -> Option<i64> {
+    object.observed_generation.or_else(|| newest_generation(object))
+}
+
+/// Returns the newest generation that a top-level condition reports.
+fn newest_generation(object: &ObjectView) -> Option<i64> {
+    let top_level = object.conditions.iter().filter(|condition| condition.at.is_empty());
+    top_level.filter_map(|condition| condition.observed_generation).max()
+}
+
+/// Returns whether `Progressing` says that the rollout is complete.
+pub(super) fn rolled_out(object: &ObjectView) -> bool {
+    object.conditions.iter().any(|condition| {
+        condition.r#type == "Progressing" && condition.status == True && is_work_done(condition)
+    })
+}

@@ -1,0 +1,269 @@
+//! The meaning of compounds.
+//!
+//! Condition types, reasons and phases are compounds of a few English words: `FetchFailed`,
+//! `in_progress`, `Cluster in healthy state`. [`Words`] splits them, looks each word up in the
+//! table of `senses.rs`, and gives the compound the meaning of its head. In English, that is
+//! usually the last word before a preposition.
+
+use crate::model::status::reading::senses;
+use crate::model::status::reading::senses::Sense::{
+    self, Bad, Done, Good, InProgress, Lacking, Paused,
+};
+
+/// Words that negate the next one.
+const NEGATIONS: &[&str] = &["isnt", "doesnt", "never", "no", "non", "not", "without"];
+
+/// Words whose negation means a refusal rather than a delay.
+const REFUSED_IF_NEGATED: &[&str] = &[
+    "accepted",
+    "allowed",
+    "authenticated",
+    "authorized",
+    "compliant",
+    "controlled",
+    "correct",
+    "correctly",
+    "permitted",
+    "properly",
+    "schedulable",
+    "supported",
+    "valid",
+];
+
+/// Nouns that a negation reaches over other words: `NoDiskPressure`.
+const FAULT_NOUNS: &[&str] = &["conflicts", "errors", "pressure", "violations", "warnings"];
+
+/// Words that begin a modifier of the head: `WaitingForQuota`, `FailedToPull`.
+const PREPOSITIONS: &[&str] = &[
+    "after", "as", "at", "because", "before", "by", "due", "for", "from", "in", "of", "on", "to",
+    "until", "while", "with",
+];
+
+/// The words of a text in lower case, without an allocation.
+///
+/// Only the first 128 bytes and 24 words are read. Longer texts are prose, whose beginning usually
+/// decides.
+pub(super) struct Words {
+    bytes: [u8; SIZE],
+    spans: [(u8, u8); COUNT],
+    count: usize,
+}
+
+const SIZE: usize = 128;
+const COUNT: usize = 24;
+
+impl Words {
+    /// Splits `CamelCase`, `SCREAMING_SNAKE`, `kebab-case` and prose into words.
+    pub(super) fn of(text: &str) -> Self {
+        let mut words = Self { bytes: [0; SIZE], spans: [(0, 0); COUNT], count: 0 };
+        let source = text.as_bytes();
+        let length = source.len().min(SIZE);
+        let mut begin = None;
+
+        for i in 0..length {
+            let byte = source[i];
+            if !byte.is_ascii_alphanumeric() && byte.is_ascii() && byte != b'\'' {
+                words.close(begin.take(), i);
+                continue;
+            }
+
+            let boundary = i > 0 && byte.is_ascii_uppercase() && {
+                let before = source[i - 1];
+                let after = source.get(i + 1).copied().unwrap_or(b' ');
+
+                // `podReady` and `APIServer`.
+                before.is_ascii_lowercase()
+                    || before.is_ascii_digit()
+                    || (before.is_ascii_uppercase() && after.is_ascii_lowercase())
+            };
+
+            if boundary {
+                words.close(begin.take(), i);
+            }
+
+            words.bytes[i] = byte.to_ascii_lowercase();
+            begin.get_or_insert(i);
+        }
+
+        words.close(begin, length);
+        words
+    }
+
+    fn close(&mut self, begin: Option<usize>, end: usize) {
+        if let Some(begin) = begin
+            && self.count < COUNT
+        {
+            // Both casts are lossless, because SIZE is less than 256.
+            self.spans[self.count] = (begin as u8, end as u8);
+            self.count += 1;
+        }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Returns the word at a position, or an empty text beyond the last.
+    pub(super) fn get(&self, i: usize) -> &str {
+        let (begin, end) = if i < self.count { self.spans[i] } else { (0, 0) };
+        std::str::from_utf8(&self.bytes[usize::from(begin)..usize::from(end)]).unwrap_or_default()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
+        (0..self.count).map(|i| self.get(i))
+    }
+
+    pub(super) fn has(&self, word: &str) -> bool {
+        self.iter().any(|other| other == word)
+    }
+
+    pub(super) fn last(&self) -> &str {
+        self.get(self.count.wrapping_sub(1))
+    }
+
+    /// Returns the meaning of the compound, if it has one.
+    pub(super) fn sense(&self) -> Option<Sense> {
+        let split = (1..self.count).find(|i| self.begins_modifier(*i)).unwrap_or(self.count);
+
+        // `ReadyToStart` has not started.
+        if split + 1 < self.count && self.get(split) == "to" && self.get(split - 1) == "ready" {
+            return Some(InProgress);
+        }
+
+        self.sense_of(0, split).or_else(|| self.sense_of(split, self.count))
+    }
+
+    /// Returns whether a word begins a modifier. `in sync`, `up to date`, `in progress` and `out
+    /// of` are fixed phrases.
+    fn begins_modifier(&self, i: usize) -> bool {
+        let next = if i + 1 < self.count { self.get(i + 1) } else { "" };
+        PREPOSITIONS.contains(&self.get(i))
+            && !matches!(
+                (self.get(i - 1), self.get(i), next),
+                ("up", "to", _) | (_, "in", "sync" | "progress") | ("out", "of", _)
+            )
+    }
+
+    /// Returns the meaning of a range of words. A bad word decides wherever it is; otherwise the
+    /// last word with a meaning decides.
+    fn sense_of(&self, begin: usize, end: usize) -> Option<Sense> {
+        // `FinalizingPartiallyFailed` (Velero) is still finalizing.
+        if end > begin + 2
+            && self.get(end - 2) == "partially"
+            && self.get(end - 1).starts_with("fail")
+        {
+            return Some(InProgress);
+        }
+
+        let mut negated = None;
+        let mut result = None;
+        for i in begin..end {
+            if NEGATIONS.contains(&self.get(i)) {
+                negated = Some(i);
+                continue;
+            }
+
+            if self.get(i) == "missing" && i + 1 < end {
+                negated = Some(i); // `missing ready replicas`
+            }
+
+            let Some(sense) = self.sense_at(i) else { continue };
+            if negated == Some(i) {
+                result = result.filter(|result| *result == Bad).or(Some(sense));
+                continue;
+            }
+
+            let sense = match negated.take() {
+                None => Some(sense),
+                Some(at) => negated_sense(self.get(i), sense, i - at == 1),
+            };
+            if result != Some(Bad) {
+                result = sense.or(result);
+            }
+        }
+
+        result
+    }
+
+    /// Returns the meaning of one word, taking its neighbours into account.
+    fn sense_at(&self, i: usize) -> Option<Sense> {
+        let next = if i + 1 < self.count { self.get(i + 1) } else { "" };
+        let before = if i > 0 { self.get(i - 1) } else { "" };
+        match (self.get(i), next) {
+            ("failing", "over") | ("failover", _) | ("setting", "up") => Some(InProgress),
+            ("in", "sync") | ("up", "to") => Some(Good),
+            ("out", "of") | ("over", "quota") => Some(Lacking),
+            ("timed", "out") => Some(Bad),
+            // In prose, a conflict. As a reason, `AlreadyExists` may as well explain why nothing
+            // had to be done.
+            ("already", "exists") if self.count > 3 => Some(Bad),
+            // `ScalingDown` does not mean that the object is down.
+            ("up" | "down", _) if before.ends_with("ing") => Some(InProgress),
+            (_, _) if before == "being" => Some(InProgress),
+            // `New` has a meaning only when it stands alone.
+            ("new", _) if self.count > 1 => None,
+            (word, _) => senses::of(word),
+        }
+    }
+}
+
+/// Returns a sense after a negation: `NotReady` is lacking, `NotAllowed` is a refusal, `NoErrors`
+/// is good.
+///
+/// `adjacent` means that the negation directly precedes the word; `NoDataFailed` does not negate
+/// the failure.
+fn negated_sense(word: &str, sense: Sense, adjacent: bool) -> Option<Sense> {
+    match sense {
+        Good | Done if REFUSED_IF_NEGATED.contains(&word) => Some(Bad),
+        Good | Done => Some(Lacking),
+        Bad if adjacent || FAULT_NOUNS.contains(&word) => Some(Good),
+        Bad => Some(Bad),
+        InProgress | Lacking | Paused => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compounds_have_the_sense_of_their_head() {
+        for (text, sense) in [
+            ("FetchFailed", Some(Bad)),
+            ("RUNNING", Some(Good)),
+            ("in_progress", Some(InProgress)),
+            ("APIServerAvailable", Some(Good)),
+            ("Cluster in healthy state", Some(Good)),
+            ("WaitingForFailedPods", Some(InProgress)),
+            ("FailedToWait", Some(Bad)),
+            ("ReadyToStart", Some(InProgress)),
+            ("NotReady", Some(Lacking)),
+            ("missing ready replicas", Some(Lacking)),
+            ("SecretMissing", Some(Lacking)),
+            ("NotAllPodsReady", Some(Lacking)),
+            ("NotAllowedByListeners", Some(Bad)),
+            ("NoErrors", Some(Good)),
+            ("NoDiskPressure", Some(Good)),
+            ("NoDataFailed", Some(Bad)),
+            ("NotProgressing", None),
+            ("ContinuousArchivingSuccess", Some(Good)),
+            ("FinalizingPartiallyFailed", Some(InProgress)),
+            ("PartiallyFailed", Some(Bad)),
+            ("failing over", Some(InProgress)),
+            ("ScalingDown", Some(InProgress)),
+            ("down", Some(Lacking)),
+            ("OutOfSync", Some(Lacking)),
+            ("InSync", Some(Good)),
+            ("up-to-date", Some(Good)),
+            ("TimedOut", Some(Bad)),
+            ("New", Some(InProgress)),
+            ("NewReplicaSetAvailable", Some(Good)),
+            ("Resource is being created", Some(InProgress)),
+            ("HEALTH_ERR", Some(Bad)),
+            ("Überraschung", None),
+            ("", None),
+        ] {
+            assert_eq!(Words::of(text).sense(), sense, "{text}");
+        }
+    }
+}

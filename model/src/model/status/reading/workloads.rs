@@ -1,0 +1,365 @@
+//! The exact rules for the workload kinds of Kubernetes, which its own controllers write.
+//!
+//! They combine `kubectl rollout status` (kubernetes/kubectl:
+//! pkg/polymorphichelpers/rollout_status.go) with kstatus (kubernetes-sigs/cli-utils:
+//! pkg/kstatus/status/core.go), and differ from both where an operator would wait longer: a Job is
+//! done when it is complete, not when it runs; a Pod that failed has failed; an update strategy
+//! `OnDelete` leaves out only what a person has to do. A Pod that no node fits may still get a new
+//! node, so it has not failed.
+
+use crate::model::status::reading::reasons::show;
+use crate::model::status::reading::signals::Signal;
+use crate::model::status::reading::{Reason, Verdict, observed_generation};
+use crate::observation::{Condition, ConditionStatus, FactValue, ObjectView, StatusShape};
+
+/// The rules of one kind.
+type Rules = fn(&ObjectView) -> Signal;
+
+/// The workload kinds, with their rules.
+const WORKLOADS: &[(&str, &str, Rules)] = &[
+    ("apps", "Deployment", deployment),
+    ("apps", "StatefulSet", stateful_set),
+    ("apps", "DaemonSet", daemon_set),
+    ("apps", "ReplicaSet", replica_set),
+    ("batch", "Job", job),
+    ("", "Pod", pod),
+    ("", "PersistentVolumeClaim", claim),
+];
+
+/// The container state that kstatus counts as a failure.
+const CRASH_LOOP: &str = "CrashLoopBackOff";
+
+/// Returns whether a kind has rules here.
+pub(super) fn has_rules(group: &str, kind: &str) -> bool {
+    rules_of(group, kind).is_some()
+}
+
+fn rules_of(group: &str, kind: &str) -> Option<Rules> {
+    WORKLOADS.iter().find(|(g, k, _)| *g == group && *k == kind).map(|(_, _, rules)| *rules)
+}
+
+/// Returns whether a kind runs as long as its Pods take, so that no deadline applies to it.
+pub(super) fn runs_without_deadline(group: &str, kind: &str) -> bool {
+    (group, kind) == ("batch", "Job")
+}
+
+/// Lookups the status of a workload. Returns `None` for other kinds, and if only the metadata of the
+/// object is known.
+pub(super) fn read(group: &str, kind: &str, object: &ObjectView) -> Option<Signal> {
+    let rules = rules_of(group, kind)?;
+    let only_metadata = object.hashes.spec == 0 && object.status == StatusShape::Absent;
+    (!only_metadata).then(|| rules(object))
+}
+
+fn deployment(object: &ObjectView) -> Signal {
+    if let Some(signal) = paused(object, "spec.paused").or_else(|| not_observed(object)) {
+        return signal;
+    }
+
+    let progressing = condition(object, "Progressing");
+    if let Some(failed) = progressing.filter(|c| c.status == ConditionStatus::False) {
+        return Signal::new(Verdict::Failed, Reason::StalledTrue, show(failed));
+    }
+
+    let wanted = ("spec.replicas", number_or(object, "spec.replicas", 1));
+    let updated = ("status.updatedReplicas", number(object, "status.updatedReplicas"));
+    let all = ("status.replicas", number(object, "status.replicas"));
+    let short = short(object, "status.replicas", wanted)
+        .or_else(|| short(object, "status.updatedReplicas", wanted))
+        .or_else(|| surplus(all, updated))
+        .or_else(|| surplus(all, wanted))
+        .or_else(|| short(object, "status.availableReplicas", updated))
+        .or_else(|| short(object, "status.readyReplicas", wanted));
+
+    if let Some(short) = short {
+        return replica_failure(object).unwrap_or(short);
+    }
+
+    if wanted.1 == 0 {
+        return Signal::new(Verdict::Converged, Reason::ScaledToZero, "spec.replicas=0");
+    }
+
+    // Without `progressDeadlineSeconds`, there is no condition Progressing.
+    let done =
+        |c: &&Condition| c.status == ConditionStatus::True && c.reason == "NewReplicaSetAvailable";
+    if let Some(still) = progressing.filter(|c| !done(c)) {
+        return Signal::new(Verdict::Progressing, Reason::InMotion, show(still));
+    }
+
+    if let Some(unavailable) =
+        condition(object, "Available").filter(|c| c.status != ConditionStatus::True)
+    {
+        return Signal::new(Verdict::Progressing, Reason::ReadyPending, show(unavailable));
+    }
+
+    met(object, "status.availableReplicas")
+}
+
+fn stateful_set(object: &ObjectView) -> Signal {
+    if let Some(signal) = not_observed(object) {
+        return signal;
+    }
+
+    let wanted = ("spec.replicas", number_or(object, "spec.replicas", 1));
+    let all = ("status.replicas", number(object, "status.replicas"));
+    let short_of = |path| short(object, path, wanted);
+    let unready = short_of("status.replicas")
+        .or_else(|| short_of("status.readyReplicas"))
+        .or_else(|| surplus(all, wanted));
+
+    if let Some(unready) = unready {
+        return unready;
+    }
+
+    if updates_on_delete(object) {
+        return met_or_zero(object, "status.readyReplicas", wanted.1);
+    }
+
+    if let Some(partition) = known(object, "spec.updateStrategy.rollingUpdate.partition") {
+        let updated = number(object, "status.updatedReplicas");
+        let needed = wanted.1.saturating_sub(partition.max(0));
+        let text = format!("status.updatedReplicas={updated} of {needed}, {partition} held back");
+        return match (updated < needed, partition > 0 && updated < wanted.1) {
+            (true, true) => Signal::new(Verdict::Progressing, Reason::CountsShort, text),
+            (true, false) => short_of("status.updatedReplicas")
+                .unwrap_or_else(|| met(object, "status.readyReplicas")),
+            (false, true) => Signal::new(Verdict::Converged, Reason::HeldBack, text),
+            (false, false) => met_or_zero(object, "status.readyReplicas", wanted.1),
+        };
+    }
+
+    if let Some(old) = short_of("status.currentReplicas")
+        .filter(|_| text(object, "status.updateRevision").is_some())
+    {
+        return old;
+    }
+
+    if text(object, "status.currentRevision") != text(object, "status.updateRevision") {
+        let revisions = "status.currentRevision is not status.updateRevision";
+        return Signal::new(Verdict::Progressing, Reason::InMotion, revisions);
+    }
+
+    met_or_zero(object, "status.readyReplicas", wanted.1)
+}
+
+fn daemon_set(object: &ObjectView) -> Signal {
+    // The API server itself writes zeros into the status of a new DaemonSet.
+    let wanted = ("status.desiredNumberScheduled", number(object, "status.desiredNumberScheduled"));
+    let unwritten = observed_generation(object).is_none() && wanted.1 == 0;
+    if let Some(signal) = not_observed(object).or_else(|| unwritten.then(|| lagging(object))) {
+        return signal;
+    }
+
+    let short_of = |path| short(object, path, wanted);
+    let outdated =
+        if updates_on_delete(object) { None } else { short_of("status.updatedNumberScheduled") };
+    short_of("status.currentNumberScheduled")
+        .or(outdated)
+        .or_else(|| short_of("status.numberAvailable"))
+        .or_else(|| short_of("status.numberReady"))
+        .unwrap_or_else(|| met(object, "status.numberAvailable"))
+}
+
+fn replica_set(object: &ObjectView) -> Signal {
+    if let Some(signal) = not_observed(object).or_else(|| replica_failure(object)) {
+        return signal;
+    }
+
+    let wanted = ("spec.replicas", number_or(object, "spec.replicas", 1));
+    let all = ("status.replicas", number(object, "status.replicas"));
+    short(object, "status.replicas", wanted)
+        .or_else(|| short(object, "status.availableReplicas", wanted))
+        .or_else(|| short(object, "status.readyReplicas", wanted))
+        .or_else(|| surplus(all, wanted))
+        .unwrap_or_else(|| met_or_zero(object, "status.availableReplicas", wanted.1))
+}
+
+fn job(object: &ObjectView) -> Signal {
+    let ended = |name| condition(object, name).filter(|c| c.status == ConditionStatus::True);
+    if let Some(complete) = ended("Complete") {
+        return Signal::new(Verdict::Finished, Reason::Complete, show(complete));
+    }
+
+    // With `FailureTarget`, the failure is certain, and the Job only waits for its Pods to end.
+    if let Some(failed) = ended("Failed").or_else(|| ended("FailureTarget")) {
+        return Signal::new(Verdict::Failed, Reason::EndedBadly, show(failed));
+    }
+
+    if let Some(signal) = paused(object, "spec.suspend") {
+        return signal;
+    }
+
+    if text(object, "status.startTime").is_none() {
+        return Signal::new(Verdict::Progressing, Reason::CountsShort, "no status.startTime");
+    }
+
+    let count = |path: &str| number(object, path);
+    let succeeded = format!("status.succeeded={}", count("status.succeeded"));
+    let wanted = known(object, "spec.completions")
+        .map_or_else(String::new, |n| format!(" of spec.completions={n}"));
+    let failed = match count("status.failed") {
+        0 => String::new(),
+        failed => format!(", status.failed={failed}"),
+    };
+
+    Signal::new(Verdict::Progressing, Reason::InMotion, format!("{succeeded}{wanted}{failed}"))
+}
+
+fn pod(object: &ObjectView) -> Signal {
+    let phase = text(object, "status.phase").unwrap_or_default();
+    let in_phase = || format!("status.phase={phase}");
+    match phase {
+        "Succeeded" => return Signal::new(Verdict::Finished, Reason::PhaseDone, in_phase()),
+        "Failed" => return Signal::new(Verdict::Failed, Reason::PhaseFailed, failed_pod(object)),
+        "Running" | "Pending" | "" => {}
+        // The node is out of reach.
+        _ => return Signal::new(Verdict::Unknown, Reason::NothingToJudge, in_phase()),
+    }
+
+    let ready = condition(object, "Ready");
+    if let Some(ready) = ready.filter(|c| phase == "Running" && c.status == ConditionStatus::True) {
+        return Signal::new(Verdict::Converged, Reason::ReadyTrue, show(ready));
+    }
+
+    let crashing = waiting(object)
+        .find(|(path, reason)| *reason == CRASH_LOOP && path.contains(".containerStatuses["));
+    if let Some((path, reason)) = crashing.filter(|_| phase == "Running") {
+        return Signal::new(Verdict::Failed, Reason::FaultTrue, format!("{path}={reason}"));
+    }
+
+    let stuck = waiting(object)
+        .find(|(_, reason)| !matches!(*reason, "ContainerCreating" | "PodInitializing"));
+    let scheduled =
+        condition(object, "PodScheduled").filter(|c| c.status == ConditionStatus::False);
+    let signal = match (stuck, scheduled, ready) {
+        (Some((path, reason)), _, _) => format!("{path}={reason}"),
+        (None, Some(scheduled), _) => show(scheduled),
+        (None, None, Some(ready)) if phase == "Running" => show(ready),
+        _ if phase.is_empty() => "no status.phase".to_owned(),
+        _ => in_phase(),
+    };
+
+    let reason = if phase == "Running" { Reason::ReadyPending } else { Reason::PhaseInMotion };
+    Signal::new(Verdict::Progressing, reason, signal)
+}
+
+fn claim(object: &ObjectView) -> Signal {
+    let phase = text(object, "status.phase").unwrap_or_default();
+    let (verdict, reason) = match phase {
+        "Bound" => (Verdict::Converged, Reason::PhaseGood),
+        "Lost" => (Verdict::Failed, Reason::PhaseFailed),
+        _ => (Verdict::Progressing, Reason::PhaseInMotion),
+    };
+    let signal = if phase.is_empty() {
+        "no status.phase".to_owned()
+    } else {
+        format!("status.phase={phase}")
+    };
+
+    Signal::new(verdict, reason, signal)
+}
+
+/// Returns a signal if this field pauses the object. Annotations do not pause the controllers of
+/// Kubernetes.
+fn paused(object: &ObjectView, field: &str) -> Option<Signal> {
+    let pause = object.paused.as_ref().filter(|pause| pause.by == field)?;
+    Some(Signal::new(Verdict::Suspended, Reason::Paused, pause.by.clone()))
+}
+
+/// Returns a signal if the controller has not seen the current generation.
+fn not_observed(object: &ObjectView) -> Option<Signal> {
+    let lags = match observed_generation(object) {
+        Some(seen) => seen < object.generation,
+        None => object.status != StatusShape::Filled,
+    };
+
+    lags.then(|| lagging(object))
+}
+
+fn lagging(object: &ObjectView) -> Signal {
+    let seen = observed_generation(object).unwrap_or_default();
+    let text = format!("observedGeneration={seen}, generation={}", object.generation);
+    Signal::new(Verdict::Progressing, Reason::NotAcknowledged, text)
+}
+
+/// Returns a signal if a count is lower than it should be.
+fn short(object: &ObjectView, path: &str, (of, wanted): (&str, i64)) -> Option<Signal> {
+    let have = number(object, path);
+    let text = || format!("{path}={have} of {of}={wanted}");
+    (have < wanted).then(|| Signal::new(Verdict::Progressing, Reason::CountsShort, text()))
+}
+
+/// Returns a signal if there are Pods that the controller has yet to delete.
+fn surplus((path, have): (&str, i64), (of, wanted): (&str, i64)) -> Option<Signal> {
+    let text = || format!("{path}={have}, more than {of}={wanted}");
+    (have > wanted).then(|| Signal::new(Verdict::Progressing, Reason::InMotion, text()))
+}
+
+fn met(object: &ObjectView, path: &str) -> Signal {
+    Signal::new(Verdict::Converged, Reason::CountsMet, format!("{path}={}", number(object, path)))
+}
+
+fn met_or_zero(object: &ObjectView, path: &str, wanted: i64) -> Signal {
+    if wanted == 0 {
+        return Signal::new(Verdict::Converged, Reason::ScaledToZero, "spec.replicas=0");
+    }
+    met(object, path)
+}
+
+/// Returns a signal if the controller cannot create or delete Pods, for example because of a quota.
+/// It keeps trying.
+fn replica_failure(object: &ObjectView) -> Option<Signal> {
+    let failure =
+        condition(object, "ReplicaFailure").filter(|c| c.status == ConditionStatus::True)?;
+    Some(Signal::new(Verdict::Progressing, Reason::FaultTrue, show(failure)))
+}
+
+/// Returns whether only a person, by deleting Pods, brings a new template into effect.
+fn updates_on_delete(object: &ObjectView) -> bool {
+    text(object, "spec.updateStrategy.type") == Some("OnDelete")
+}
+
+/// Returns the reason of a Pod that failed, such as `Evicted`.
+fn failed_pod(object: &ObjectView) -> String {
+    match text(object, "status.reason") {
+        Some(reason) => format!("status.reason={reason}"),
+        None => "status.phase=Failed".to_owned(),
+    }
+}
+
+/// Returns why containers wait, each with the path of the reason.
+fn waiting(object: &ObjectView) -> impl Iterator<Item = (&str, &str)> {
+    object.facts.iter().filter_map(|fact| match &fact.value {
+        FactValue::Text(reason) if fact.path.ends_with(".state.waiting.reason") => {
+            Some((fact.path.as_str(), reason.as_str()))
+        }
+        _ => None,
+    })
+}
+
+fn condition<'o>(object: &'o ObjectView, name: &str) -> Option<&'o Condition> {
+    object.conditions.iter().find(|condition| condition.at.is_empty() && condition.r#type == name)
+}
+
+fn known(object: &ObjectView, path: &str) -> Option<i64> {
+    match object.fact(path) {
+        Some(FactValue::Number(number)) => Some(*number),
+        _ => None,
+    }
+}
+
+/// Returns a count. The controllers leave out zeros.
+fn number(object: &ObjectView, path: &str) -> i64 {
+    number_or(object, path, 0)
+}
+
+fn number_or(object: &ObjectView, path: &str, default: i64) -> i64 {
+    known(object, path).unwrap_or(default)
+}
+
+fn text<'o>(object: &'o ObjectView, path: &str) -> Option<&'o str> {
+    match object.fact(path) {
+        Some(FactValue::Text(text)) if !text.is_empty() => Some(text),
+        _ => None,
+    }
+}

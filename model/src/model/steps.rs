@@ -1,0 +1,17 @@
+//! One observation's way through the model.
+
+mod apply; // from its arrival to the end of the step
+mod watches; // that are discovered, and their lists
+mod sources; // that fail or recover
+mod namespaces;
+mod definitions; // of custom resources
+mod kube_events;
+mod settings; // that change
+mod references; // of a dump
+mod version; // a version of an object
+mod update; // what the version changes
+mod lifetime; // how an object enters the model, and leaves it
+mod review; // the state of an object and its findings
+mod kinds; // the findings about a kind
+pub(crate) mod finish; // what else to review, and the end of the step
+mod clock; // steps of the clock

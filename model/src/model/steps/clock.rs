@@ -1,0 +1,62 @@
+//! Steps of the clock. Recordings of older versions contain them, and so does a live run whose
+//! clock had to be set.
+//!
+//! After a step, every instant that the model has taken from its own clock moves by the size of the
+//! step, so that all ages and deadlines stay as they were. Instants that the API server has written
+//! do not move.
+
+use crate::model::Model;
+use crate::time::Timestamp;
+
+impl Model {
+    /// Moves all own instants by `by_ms` milliseconds.
+    pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
+        let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
+        shift(&mut self.world.now);
+        self.world.agenda.timers.rebase(by_ms);
+        self.findings.rebase(by_ms);
+        self.recent_past.clock_stepped(by_ms);
+        self.parts.operator.revisions.clock_stepped(by_ms);
+        self.findings.due.iter_mut().for_each(shift);
+
+        self.world.sources.rebase(by_ms);
+        self.parts.operator.leases.clock_stepped(by_ms);
+        self.parts.operator.controllers.clock_stepped(by_ms);
+        self.parts.operator.rebase_operator(&mut self.world, by_ms);
+        self.parts.terminating_scopes.clock_stepped(by_ms);
+        self.parts.operator.trends.clock_stepped(by_ms);
+        self.world.lookups.clock_stepped(by_ms);
+        self.parts.references.clock_stepped(by_ms);
+
+        self.parts.soft_deletions.rebase_soft_deletions(by_ms);
+        self.parts.configuration.clock_stepped(by_ms);
+        self.world.graph.clock_stepped(by_ms);
+        self.traces.clock_stepped(by_ms);
+        self.parts.ownership.unverified.clock_stepped(by_ms);
+        self.parts.ownership.bad.clock_stepped(by_ms);
+        self.parts.ownership.orphans.clock_stepped(by_ms);
+
+        for watch in &mut self.world.watches {
+            watch.rebase(by_ms);
+        }
+
+        for kind in &mut self.world.kinds {
+            kind.rebase(by_ms);
+        }
+
+        // A problem that was measured by the old setting may be none by the new one.
+        self.world.review_everything();
+        for slot in 0..self.world.store.end() {
+            let Some(record) = self.world.store.get_mut(slot) else { continue };
+            record.rebase(by_ms);
+
+            let kind =
+                &mut self.world.kinds[self.world.watches[usize::from(record.watch)].kind as usize];
+            kind.unconverged
+                .extend(record.unconverged().map(|unconverged| (unconverged.since, slot)));
+
+            let failing = record.hot.as_ref().and_then(|hot| hot.failing_since);
+            kind.failing.extend(failing.map(|since| (since, slot)));
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The detectors that look at several objects at once: at all objects of one kind. Detectors of
+//! relations between owners and children, or between objects and their operator, would belong here,
+//! too.
+
+use crate::finding::{Evidence, FindingCode, Value};
+use crate::model::findings::detection::Detection;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::world::World;
+use crate::model::world::sight::Sight;
+use crate::model::world::store::{Flag, Slot};
+use crate::model::world::timers::Timer;
+use crate::settings::Settings;
+
+/// The maximum number of objects that a finding about a kind names.
+const MAX_EXAMPLES: usize = 3;
+
+/// A detector that looks at all objects of a kind, by its number.
+type KindDetector = fn(&World, u16) -> Option<Detection>;
+
+/// The detectors of kinds, with their codes.
+const OF_KINDS: &[(FindingCode, KindDetector)] =
+    &[(FindingCode::Failing, failing), (FindingCode::ConditionMalformed, malformed)];
+
+/// Opens and closes the findings about a kind as a whole, and sets the timer of the kind. While
+/// no watch of the kind can see, nothing changes.
+pub(crate) fn review_kind(world: &mut World, findings: &mut OpenFindings, number: u16) {
+    let now = world.now;
+    update_failing(world, number);
+
+    let watches = || {
+        world
+            .watches
+            .iter()
+            .filter(|watch| watch.kind == number && watch.active && watch.missing.is_empty())
+    };
+    let sights: Vec<Sight> = watches().map(|watch| watch.sight(now)).collect();
+    if !sights.is_empty() && sights.iter().all(|sight| *sight == Sight::Lost) {
+        return; // the return of sight reviews the kind again
+    }
+
+    let grace = sights.iter().filter_map(|sight| match sight {
+        Sight::Grace(until) => Some(*until),
+        Sight::Clear | Sight::Lost => None,
+    });
+    let grace = grace.max();
+    let mut detections = kind_detections(world, number);
+    let subject = world.kind_subject(number);
+
+    for detection in &mut detections {
+        if !findings.is_open(detection.code, &subject) {
+            detection.due = detection.due.max(grace.unwrap_or(detection.due));
+        }
+    }
+
+    let due = detections.iter().map(|detection| detection.due).filter(|due| *due > now).min();
+    let old = std::mem::replace(&mut world.kinds[number as usize].due, due);
+    world.agenda.timers.set(Timer::Kind(number), old, due);
+
+    let mut open: Vec<FindingCode> = Vec::new();
+    for detection in detections.into_iter().filter(|detection| detection.due <= now) {
+        open.push(detection.code);
+        findings.report(world, subject.clone(), detection);
+    }
+
+    for (code, _) in OF_KINDS.iter().filter(|(code, _)| !open.contains(code)) {
+        findings.clear(now, *code, &subject);
+    }
+}
+
+/// Returns all problems that the kind has, or will have if nothing changes.
+pub(crate) fn kind_detections(world: &World, number: u16) -> Vec<Detection> {
+    let suspected = world.kinds[number as usize].suspected;
+    let detections = OF_KINDS.iter().filter_map(|(_, detect)| detect(world, number));
+    detections.map(|detection| detection.suspected_if(suspected)).collect()
+}
+
+/// Updates the time since which the kind has been failing: when enough objects had failed to
+/// reach the thresholds.
+fn update_failing(world: &mut World, number: u16) {
+    let kind = &mut world.kinds[number as usize];
+    let needed = failing_objects(&world.settings, kind.objects);
+    kind.failing_since = match (kind.failing.len() >= needed, kind.failing_since) {
+        (true, None) => kind.failing.iter().nth(needed - 1).map(|(since, _)| *since),
+        (true, since) => since,
+        (false, _) => None,
+    };
+}
+
+/// Detects that many converged objects of a kind fail.
+fn failing(world: &World, number: u16) -> Option<Detection> {
+    let kind = &world.kinds[number as usize];
+    let since = kind.failing_since?;
+    let slots = || kind.failing.iter().map(|(_, slot)| slot);
+    let evidence = || {
+        let first = slots().next().and_then(|slot| world.store.get(*slot));
+        let signal = first.and_then(|record| record.hot.as_ref()).map(|hot| hot.signal.clone());
+        Evidence::new()
+            .with("failed", Value::Count(kind.failing.len() as i64))
+            .with("objects", Value::count(kind.objects))
+            .text("reason", signal.unwrap_or_default())
+            .with("examples", Value::Names(example_names(world, slots())))
+    };
+
+    let undated =
+        |slot: &Slot| world.store.get(*slot).is_some_and(|record| record.flags.has(Flag::Undated));
+    let due = since.after(world.settings.settle);
+
+    Some(
+        Detection::new(world.now, FindingCode::Failing, since, due, evidence)
+            .weak_if(slots().any(undated)),
+    )
+}
+
+/// Detects that the operator writes malformed conditions.
+fn malformed(world: &World, number: u16) -> Option<Detection> {
+    let kind = &world.kinds[number as usize];
+    if kind.malformed.is_empty() {
+        return None;
+    }
+
+    Some(Detection::new(world.now, FindingCode::ConditionMalformed, world.now, world.now, || {
+        Evidence::new()
+            .with("lints", Value::Names(kind.lints.iter().cloned().collect()))
+            .with("objects", Value::Count(kind.malformed.len() as i64))
+            .with("examples", Value::Names(example_names(world, kind.malformed.iter())))
+    }))
+}
+
+fn example_names<'a>(world: &World, slots: impl Iterator<Item = &'a Slot>) -> Vec<String> {
+    let records = slots.filter_map(|slot| world.store.get(*slot)).take(MAX_EXAMPLES);
+    records
+        .map(|r| {
+            if r.namespace.is_empty() {
+                r.name.to_string()
+            } else {
+                format!("{}/{}", r.namespace, r.name)
+            }
+        })
+        .collect()
+}
+
+/// Returns the number of objects that must fail before their kind counts as failing.
+fn failing_objects(settings: &Settings, objects: u64) -> usize {
+    let percent = objects.saturating_mul(u64::from(settings.failing_percent)).div_ceil(100);
+    usize::try_from(percent.max(u64::from(settings.failing_objects)).max(1)).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,31 @@
+//! Kubernetes Events about objects.
+
+use crate::model::world::limits::Limit;
+use crate::model::{Model, kube_events};
+use crate::observation::{EventView, SourceId, WatchId};
+
+impl Model {
+    /// Handles a Kubernetes Event about an object of a watched kind.
+    pub(crate) fn event_seen(&mut self, watch: &WatchId, event: EventView) {
+        let Some(number) = self
+            .world
+            .find_watch(watch)
+            .filter(|number| self.world.watches[*number as usize].active)
+        else {
+            return;
+        };
+
+        self.world.sources.note_success(&SourceId::Events, self.world.now);
+        if event.uncounted {
+            self.world.count_dropped(Limit::Events);
+        }
+
+        let kind = self.world.watches[number as usize].kind;
+        if event.added > 0 {
+            kube_events::count_event(&mut self.world, kind, &event);
+        }
+
+        self.traces.trace_event(&mut self.world, number, kind, &event);
+        self.parts.kube_events.add(self.world.now, kind, event);
+    }
+}

@@ -1,0 +1,261 @@
+//! The review of one object: its state and its findings at this instant, and the timer for the next
+//! review.
+
+use crate::finding::{Area, FindingCode};
+use crate::model::Model;
+use crate::model::convergence::object_context::{self, ObjectContext};
+use crate::model::convergence::workloads;
+use crate::model::deletion::stuck;
+use crate::model::findings::detection::Detection;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::findings::tuning;
+use crate::model::status::reading::Verdict;
+use crate::model::world::World;
+use crate::model::world::sight::Sight;
+use crate::model::world::store::{Flag, Slot};
+use crate::model::world::timers::Timer;
+use crate::observation::Role;
+use crate::snapshot::ObjectState;
+use crate::time::Timestamp;
+
+impl Model {
+    /// Reviews an object whose timer has fired.
+    pub(crate) fn object_due(&mut self, slot: Slot) {
+        if let Some(hot) = self.world.store.get_mut(slot).and_then(|record| record.hot.as_mut()) {
+            hot.due = None;
+        }
+        self.review_object(slot);
+    }
+
+    /// Judges an object at this instant, opens and closes findings about it, sets its timer, and
+    /// reviews its kind. If its watch is blind, only the obligation can end, as unknown; the rest
+    /// waits for the return of sight.
+    pub(crate) fn review_object(&mut self, slot: Slot) {
+        self.parts.ownership.review_links(&mut self.world, &mut self.findings, slot);
+        let relations = self.relation_detections(slot);
+        let Some(mut context) = object_context::context(&mut self.world, &mut self.traces, slot)
+        else {
+            return;
+        };
+        context.advance_obligation();
+
+        if context.sight == Sight::Lost && context.record.hot.is_some() {
+            let due = context.obligation_due().filter(|_| context.record.flags.has(Flag::Judged));
+            set_object_timer(&mut self.world, slot, due);
+            return self.world.postpone_review(slot);
+        }
+
+        let was_hot = context.record.hot.is_some();
+        let is_first =
+            !context.record.flags.has(Flag::Judged) && context.record.verdict != Verdict::Unknown;
+        let detections = context.judge(relations);
+        let due = context.due(&detections);
+        let kept = context.is_unready_child();
+        let expected: Vec<FindingCode> =
+            detections.iter().map(|detection| detection.code).collect();
+
+        let old = context.record.hot.as_ref().map_or_else(Vec::new, |hot| hot.findings.clone());
+        let mut found: Vec<Detection> =
+            detections.into_iter().filter(|detection| context.is_finding(detection)).collect();
+        let failing_since = context.failing_since();
+        let failing_since = drop_silenced(&self.world, slot, &mut found, failing_since);
+        let findings: Vec<FindingCode> = found.iter().map(|detection| detection.code).collect();
+
+        if !findings.is_empty() || !old.is_empty() {
+            update_findings(&mut self.world, &mut self.findings, slot, found, &old);
+        }
+
+        if (was_hot || is_first) && self.findings.has_restored() {
+            self.findings.keep_restored_of(&self.world.subject(slot), &expected);
+        }
+
+        let (has_findings, noted) = (!findings.is_empty(), findings.clone());
+        update_kind(&mut self.world, slot, failing_since);
+        set_object_timer(&mut self.world, slot, due);
+        keep_judgement(&mut self.world, slot, findings, due, kept);
+        update_unhealthy(&mut self.world, slot, has_findings);
+        workloads::note_workload(&mut self.world, slot);
+        stuck::note_finalizer_findings(&mut self.world, &mut self.traces, slot, &old, &noted);
+    }
+}
+
+/// Removes the findings that settings or annotations silence. Returns since when the object
+/// counts as failing: a silenced object does not make its kind fail.
+fn drop_silenced(
+    world: &World,
+    slot: Slot,
+    found: &mut Vec<Detection>,
+    failing_since: Option<Timestamp>,
+) -> Option<Timestamp> {
+    if found.is_empty() && failing_since.is_none() {
+        return None;
+    }
+
+    let subject = world.subject(slot);
+    found.retain(|detection| !tuning::is_silenced(world, slot, detection.code, &subject));
+    failing_since.filter(|_| !tuning::is_silenced(world, slot, FindingCode::Failing, &subject))
+}
+
+/// Keeps the findings and the due time of the timer in the object's record, and counts the
+/// objects with a history.
+fn keep_judgement(
+    world: &mut World,
+    slot: Slot,
+    findings: Vec<FindingCode>,
+    due: Option<Timestamp>,
+    kept: bool,
+) {
+    let Some(record) = world.store.get_mut(slot) else { return };
+    record.set_findings_and_due(findings, due, kept);
+
+    let has = record.hot.as_ref().is_some_and(|hot| hot.history.is_some());
+    let had = record.flags.has(Flag::HasHistory);
+    record.flags.set(Flag::HasHistory, has);
+    world.histories = world.histories + usize::from(has) - usize::from(had);
+}
+
+/// Opens the findings in `found` and closes those in `old` that are not among them.
+fn update_findings(
+    world: &mut World,
+    findings: &mut OpenFindings,
+    slot: Slot,
+    found: Vec<Detection>,
+    old: &[FindingCode],
+) {
+    let subject = world.subject(slot);
+    let codes: Vec<FindingCode> = found.iter().map(|detection| detection.code).collect();
+    for mut detection in found {
+        detection.evidence =
+            workloads::with_workloads(world, slot, detection.code, detection.evidence);
+        findings.report(world, subject.clone(), detection);
+    }
+
+    for code in old.iter().filter(|code| !codes.contains(code)) {
+        findings.clear(world.now, *code, &subject);
+    }
+}
+
+fn set_object_timer(world: &mut World, slot: Slot, due: Option<Timestamp>) {
+    let Some(hot) = world.store.get_mut(slot).and_then(|record| record.hot.as_mut()) else {
+        return;
+    };
+    let old = std::mem::replace(&mut hot.due, due);
+
+    world.agenda.timers.set(Timer::Object(slot), old, due);
+}
+
+fn update_unhealthy(world: &mut World, slot: Slot, has_findings: bool) {
+    let record =
+        world.store.get(slot).filter(|record| world.kind_of(record.watch).role == Role::Primary);
+    let state = record.map(|record| record.state);
+    if has_findings || matches!(state, Some(ObjectState::Overdue | ObjectState::Failed)) {
+        world.unhealthy.insert(slot);
+    } else {
+        world.unhealthy.remove(&slot);
+    }
+}
+
+/// Updates the kind's sets of failing and malformed objects. The kind is reviewed if a set
+/// changed, and while any object is failing.
+pub(super) fn update_kind(world: &mut World, slot: Slot, failing_since: Option<Timestamp>) {
+    let Some(record) = world.store.get_mut(slot) else { return };
+    let number = world.watches[record.watch as usize].kind;
+    let kind = &mut world.kinds[number as usize];
+    let malformed = record.flags.has(Flag::MalformedConditions);
+    let old = record
+        .hot
+        .as_mut()
+        .and_then(|hot| std::mem::replace(&mut hot.failing_since, failing_since));
+
+    if old != failing_since {
+        if let Some(old) = old {
+            kind.failing.remove(&(old, slot));
+        }
+        kind.failing.extend(failing_since.map(|since| (since, slot)));
+    }
+
+    let malformed_changed =
+        if malformed { kind.malformed.insert(slot) } else { kind.malformed.remove(&slot) };
+    if old != failing_since
+        || malformed_changed
+        || !kind.failing.is_empty()
+        || kind.failing_since.is_some()
+    {
+        world.agenda.kinds.insert(number);
+    }
+}
+
+impl ObjectContext<'_> {
+    /// Enters the state that the object has now, and returns its problems, among them those in
+    /// `relations` to other objects. While its namespace is being deleted or the operator is
+    /// stopped, some of them do not count.
+    fn judge(&mut self, relations: Vec<Detection>) -> Vec<Detection> {
+        let state = self.state();
+        let since = self.state_since(state);
+        self.enter_state(state, since);
+        self.record.flags.set(Flag::Judged, true);
+
+        let mut detections = self.detections();
+        if !relations.is_empty() {
+            detections.extend(relations);
+            self.record.hot_mut(); // holds the timer and the findings
+        }
+
+        if self.namespace_deleted {
+            detections.retain(|detection| detection.code.info().area == Area::Deletion);
+        } else if self.operator_stopped {
+            detections.retain(|detection| detection.code.info().area != Area::Convergence);
+        }
+
+        detections
+    }
+
+    /// Returns when the object entered `state`, its state as of now.
+    fn state_since(&self, state: ObjectState) -> Timestamp {
+        let hot = self.record.hot.as_ref();
+        match state {
+            ObjectState::Terminating => {
+                hot.and_then(|h| h.deletion.as_ref()).map_or(self.now, |d| d.since.min(self.now))
+            }
+            // A new object from a list may have been in this state for long; `update_object` has
+            // set the time.
+            _ if !self.record.flags.has(Flag::Judged) => self.record.since,
+            _ => self.now,
+        }
+    }
+}
+
+impl Model {
+    /// Returns the problems in the relations of an object to other objects. While the watch of the
+    /// object cannot see, there are none: the return of sight reviews the object again.
+    pub(crate) fn relation_detections(&mut self, slot: Slot) -> Vec<Detection> {
+        let Some(record) = self.world.store.get(slot) else { return Vec::new() };
+        let watch = &self.world.watches[record.watch as usize];
+        let suspected = self.world.kinds[watch.kind as usize].suspected;
+
+        if watch.sight(self.world.now) == Sight::Lost {
+            self.world.postpone_review(slot);
+            return Vec::new();
+        }
+
+        let mut detections =
+            stuck::deletion_detections(&mut self.world, &self.parts.operator, slot);
+        detections.extend(self.part_detections(slot));
+        detections.into_iter().map(|detection| detection.suspected_if(suspected)).collect()
+    }
+
+    /// Returns the problems that the parts with a state of their own detect.
+    fn part_detections(&mut self, slot: Slot) -> Vec<Detection> {
+        let (world, findings, parts) = (&mut self.world, &mut self.findings, &mut self.parts);
+        let detections = [
+            parts.ownership.orphan(world, slot),
+            parts.ownership.logical_owner_missing(world, slot),
+            parts.references.dangling_reference(world, findings, slot),
+            parts.soft_deletions.soft_delete_lingering(world, slot),
+            parts.configuration.stale_configuration(world, findings, slot),
+            parts.operator.poison_object(world, slot),
+        ];
+
+        detections.into_iter().flatten().collect()
+    }
+}

@@ -1,0 +1,274 @@
+//! A new version of an object, for every part of the model that depends on it.
+
+use std::sync::Arc;
+
+use crate::finding::FindingCode;
+use crate::model::Model;
+use crate::model::convergence::compare::about_earlier;
+use crate::model::convergence::object_context::{self, ObjectContext, Restored, Update};
+use crate::model::deletion::blocking_chains;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::ownership::orphans;
+use crate::model::status::reading::{self, Acknowledged, Reading, Verdict};
+use crate::model::world::annotations::Annotated;
+use crate::model::world::intern::Symbol;
+use crate::model::world::limits::Limit;
+use crate::model::world::store::{Flag, Slot, Unconverged};
+use crate::model::world::symbols::Symbols;
+use crate::model::world::{World, field_managers};
+use crate::observation::{ObjectView, Role};
+use crate::time::Timestamp;
+
+/// The finalizers of an object, before and after an update.
+struct Finalizers {
+    old: Vec<Arc<str>>,
+    new: Vec<Arc<str>>,
+}
+
+impl Model {
+    /// Compares a version with the previous one and updates every part of the model.
+    pub(super) fn update_object(
+        &mut self,
+        slot: Slot,
+        view: &ObjectView,
+        version: u64,
+        new: bool,
+        live: bool,
+    ) {
+        self.update_ownership(slot, view, new, live);
+        let Some(record) = self.world.store.get(slot) else { return };
+        let (old, watch) = (Symbols::of(record), &self.world.watches[record.watch as usize]);
+        let (reread, kind) = (watch.reread, &self.world.kinds[watch.kind as usize]);
+
+        // Whether the fingerprint of the spec may change because loopwatch reads the kind in
+        // another way.
+        let rereads_spec = reread && kind.generation_is_unreliable();
+        let (group, name) = (kind.group.clone(), kind.kind.clone());
+        let reading = reading::read(&group, &name, view);
+        let finalizers = Finalizers {
+            old: self.world.finalizers_of(slot),
+            new: view.finalizers.iter().map(|finalizer| finalizer.as_str().into()).collect(),
+        };
+        let (symbols, conditions_kept) = self.world.acquire_symbols(view, &finalizers.new);
+
+        let restored = if new {
+            restored(&self.world, &self.findings, slot, reading.verdict)
+        } else {
+            Restored::default()
+        };
+        let annotated = Annotated::read(&view.annotations);
+        let deadline = self.world.namespaces.deadline(annotated.as_deref(), &view.key.namespace);
+        let Some(mut context) = object_context::context(&mut self.world, &mut self.traces, slot)
+        else {
+            return;
+        };
+        let deadline_changed =
+            std::mem::replace(&mut context.annotated_deadline, deadline) != deadline;
+
+        context.note_writers(view);
+        context.note_voice(view, &reading, new, live, &restored);
+
+        let about_earlier = about_earlier(&group, &name, view, &reading);
+        let mut update = context.compare(view, &reading, new, live, about_earlier);
+        update.spec_changed &= !rereads_spec;
+        update.status_changed &= !reread || context.is_status_written(view, version);
+        update.restored = restored;
+        context.update_record(&update, version, &reading, symbols.finalizers);
+
+        let fits = context.update_parts(&update, symbols, &finalizers, &reading);
+        context.update_annotated(annotated);
+        if deadline_changed {
+            context.update_deadlines();
+        }
+
+        self.world.release_symbols(old);
+        for (fits, limit) in fits.into_iter().chain([(conditions_kept, Limit::Conditions)]) {
+            if !fits {
+                self.world.count_dropped(limit);
+            }
+        }
+    }
+
+    /// Updates what the model knows about the owners of an object, and who waits for them.
+    fn update_ownership(&mut self, slot: Slot, view: &ObjectView, new: bool, live: bool) {
+        let old_owners = if view.owners.is_empty() {
+            orphans::owner_names(&self.world, slot)
+        } else {
+            Vec::new()
+        };
+        let waiting = blocking_chains::waiting_owners(&self.world, slot);
+        let corrected = self.world.update_owners(slot, view)
+            && self.parts.ownership.owners_changed(
+                &mut self.world,
+                &mut self.findings,
+                slot,
+                view,
+                live,
+            );
+        blocking_chains::review_owners_left(&mut self.world, slot, waiting);
+        self.parts.ownership.update_orphan(
+            &mut self.world,
+            &mut self.findings,
+            slot,
+            view,
+            new,
+            if corrected { &[] } else { &old_owners },
+        );
+    }
+}
+
+/// Returns when the problems of a new object began that an earlier process had found.
+fn restored(world: &World, findings: &OpenFindings, slot: Slot, verdict: Verdict) -> Restored {
+    let Some(record) = world.store.get(slot).filter(|_| findings.has_restored()) else {
+        return Restored::default();
+    };
+    let subject = world.subject(slot);
+    let kind = world.kind_subject(world.watches[record.watch as usize].kind);
+    let start = |code, subject| findings.restored_start(code, subject);
+    let of_object = |code| start(code, &subject).filter(|at| Some(*at) >= record.created());
+
+    let failing = start(FindingCode::Failing, &kind).filter(|_| verdict == Verdict::Failed);
+    Restored {
+        regressed: start(FindingCode::Regressed, &subject)
+            .or(failing)
+            .filter(|at| Some(*at) >= record.created()),
+        overdue: of_object(FindingCode::Overdue),
+        unacknowledged: of_object(FindingCode::Unacknowledged),
+        not_recovered: of_object(FindingCode::NeverRecovered),
+        phase_stuck: of_object(FindingCode::PhaseStuck),
+    }
+}
+
+impl ObjectContext<'_> {
+    /// Counts what the status of a version says, if it is expected to say something.
+    fn note_voice(
+        &mut self,
+        view: &ObjectView,
+        reading: &Reading,
+        new: bool,
+        live: bool,
+        restored: &Restored,
+    ) {
+        if self.is_child() {
+            self.ignore_voice();
+        } else {
+            self.count_voice(view, reading, new, live);
+            self.expect_restored(restored);
+        }
+    }
+
+    /// Updates everything that depends on one object alone, after its record. Returns for each
+    /// limit whether the object is within it.
+    fn update_parts(
+        &mut self,
+        update: &Update<'_>,
+        symbols: Symbols,
+        finalizers: &Finalizers,
+        reading: &Reading,
+    ) -> [(bool, Limit); 4] {
+        if update.spec_changed {
+            self.clear_history();
+        }
+
+        let (mut phase_fits, mut conditions_fit) = (true, true);
+        let waited_since = self.record.unconverged().map(Unconverged::waits_since);
+        if self.is_child() {
+            self.update_child(symbols.phase, symbols.conditions);
+        } else {
+            phase_fits = self.update_phase(update, symbols.phase);
+            conditions_fit = self.update_conditions(update, symbols.conditions);
+            self.update_obligation(update);
+        }
+
+        // The status of whichever spec: the deletion of an object increments its generation, too.
+        let said = update.about_earlier.unwrap_or(reading.verdict);
+        let shown = (said != Verdict::Failed).then(|| self.shown());
+        let removed = finalizers.removed();
+        self.update_finalizers(update, &finalizers.old, &finalizers.new);
+
+        let finalizers_fit =
+            self.update_deletion(update, shown, &removed, &finalizers.new, waited_since);
+        if update.new && !update.live {
+            self.record.since = unchanged_since(update.view, reading.acknowledged, self.now);
+            let dated = self.record.since < self.now;
+            self.record.flags.set(Flag::SinceDated, dated);
+        }
+
+        [
+            (phase_fits, Limit::Phases),
+            (conditions_fit, Limit::ConditionTypes),
+            (finalizers_fit, Limit::Finalizers),
+            (!self.history_denied, Limit::Histories),
+        ]
+    }
+
+    fn update_record(
+        &mut self,
+        update: &Update<'_>,
+        version: u64,
+        reading: &Reading,
+        finalizers: Symbol,
+    ) {
+        let (view, record) = (update.view, &mut *self.record);
+        record.version = version;
+        record.generation = view.generation;
+        record.observed = reading::observed_generation(view).unwrap_or(0);
+        record.spec_hash = view.hashes.spec;
+        record.stable_status_hash = view.hashes.settled;
+        record.verdict = update.verdict;
+        record.reason = reading.reason;
+
+        record.finalizers = finalizers;
+        record.flags.set(Flag::Undated, view.managers.is_empty());
+
+        let malformed = self.kind.role == Role::Primary
+            && view.lints.iter().any(|lint| lint.starts_with("condition"));
+        record.flags.set(Flag::MalformedConditions, malformed);
+        if malformed {
+            self.kind
+                .lints
+                .extend(view.lints.iter().filter(|lint| lint.starts_with("condition")).cloned());
+        }
+
+        let at_rest = matches!(
+            update.verdict,
+            Verdict::Converged | Verdict::Finished | Verdict::Unknown | Verdict::Suspended
+        );
+        if !at_rest || record.hot.is_some() {
+            let message = deciding_message(view, &reading.signal);
+            let hot = record.hot_mut();
+            hot.signal.clone_from(&reading.signal);
+            hot.message = message;
+        }
+    }
+
+    /// Keeps the annotations that tune findings. Few objects have any, and a finding may open about
+    /// each of them at any time: other objects may change, too.
+    fn update_annotated(&mut self, annotated: Option<Box<Annotated>>) {
+        if annotated.is_some() || self.record.hot.is_some() {
+            self.record.hot_mut().annotated = annotated;
+        }
+    }
+}
+
+impl Finalizers {
+    fn removed(&self) -> Vec<Arc<str>> {
+        self.old.iter().filter(|finalizer| !self.new.contains(finalizer)).cloned().collect()
+    }
+}
+
+/// Returns when an object that is new from a list entered its state: at the newest transition of
+/// its conditions or, if the conditions have no times or are about an earlier spec, at the last
+/// write of its spec.
+fn unchanged_since(view: &ObjectView, acknowledged: Acknowledged, now: Timestamp) -> Timestamp {
+    let transitions = view.conditions.iter().filter_map(|c| c.changed);
+    let changed = if acknowledged == Acknowledged::No { None } else { transitions.max() };
+    changed.or_else(|| field_managers::spec_written(view)).map_or(now, |at| at.min(now))
+}
+
+/// Returns the message of the condition whose type `signal` begins with.
+fn deciding_message(view: &ObjectView, signal: &str) -> String {
+    let named = signal.split(['=', ' ']).next().unwrap_or_default();
+    let condition = view.conditions.iter().find(|c| c.r#type == named);
+    condition.map(|c| c.message.clone()).unwrap_or_default()
+}

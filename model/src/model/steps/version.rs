@@ -1,0 +1,140 @@
+//! Objects: each new version of one is compared with the previous one; the result, an
+//! [`Update`](crate::model::convergence::object_context::Update), goes to every part of the model that depends on it. Then the
+//! object is judged.
+//!
+//! This file is the tour of one version; the parts are listed in the order in which it passes them.
+
+use crate::model::Model;
+use crate::model::convergence::{silent_status, workloads};
+use crate::model::references::cross_namespace;
+use crate::model::steps::lifetime;
+use crate::model::visibility::lists;
+use crate::model::world::store::{self, Slot};
+use crate::observation::{ObjectKey, ObjectView};
+use crate::snapshot::Outcome;
+
+/// What the model knows about an object of which it gets a version.
+enum Known {
+    /// Nothing: the object is new.
+    Nothing,
+    /// An earlier version.
+    Earlier(Slot),
+    /// This version, or a later one.
+    Settled,
+}
+
+impl Model {
+    /// Handles a version of an object from a list, or from a watch event if `live`.
+    pub(crate) fn object_seen(&mut self, watch: u16, mut view: ObjectView, live: bool) {
+        if live {
+            lists::version_reached(&mut self.world, &mut self.findings, watch, &view.version, true);
+        }
+
+        let version = store::version_number(&view.version);
+        let known = match self.recognize(watch, &view, version, live) {
+            Known::Settled => return,
+            Known::Earlier(slot) => Some(slot),
+            Known::Nothing => None,
+        };
+        if self.world.kind_of(watch).generation_is_unreliable() {
+            // Each status write increments the generation, so the observed generation is always
+            // behind.
+            view.observed_generation = None;
+            view.conditions.iter_mut().for_each(|condition| condition.observed_generation = None);
+        }
+
+        let new = known.is_none();
+        let reread = self.world.watches[watch as usize].reread;
+        let comes_into_sight =
+            new && !(live && cross_namespace::is_new_object(&self.world, watch, &view));
+        let known_or_new = known.or_else(|| lifetime::insert_object(&mut self.world, watch, &view));
+        let Some(slot) = known_or_new else { return };
+        if new {
+            self.parts.ownership.review_logically_owned(&mut self.world, slot);
+        }
+
+        workloads::review_owners(&mut self.world, slot);
+        let same_spec = !new
+            && self
+                .world
+                .store
+                .get(slot)
+                .is_some_and(|record| record.spec_hash == view.hashes.spec);
+        if !same_spec || reread {
+            self.parts.cross_namespace.update_crossings(
+                &mut self.world,
+                slot,
+                &view,
+                !comes_into_sight && !reread,
+            );
+            self.parts.references.update_references(
+                &mut self.world,
+                slot,
+                &view,
+                !comes_into_sight && live,
+            );
+        }
+
+        self.parts.references.note_writer(&mut self.world, slot, &view);
+        self.parts.soft_deletions.update_soft_deletion(
+            &mut self.world,
+            &mut self.findings,
+            slot,
+            &view,
+        );
+        self.parts.configuration.update_configuration(&mut self.world, slot, &view);
+        self.update_object(slot, &view, version, new, live);
+
+        if live {
+            silent_status::expect_statuses(&mut self.world, &mut self.traces, watch);
+        }
+
+        self.review_object(slot);
+        self.traces.trace_version(&mut self.world, slot, &view);
+        workloads::review_owners(&mut self.world, slot);
+        self.parts.operator.operator_shows_life(&mut self.world);
+    }
+
+    /// Finds what the model knows about an object of which it gets a version, and marks it as part
+    /// of the current list. An object that somebody recreated replaces the earlier one.
+    fn recognize(&mut self, watch: u16, view: &ObjectView, version: u64, live: bool) -> Known {
+        let Some(slot) = self.world.store.find(watch, &view.key.namespace, &view.key.name) else {
+            return Known::Nothing;
+        };
+        let watch_state = &mut self.world.watches[watch as usize];
+        let Some(record) = self.world.store.get_mut(slot) else { return Known::Nothing };
+        let is_later = (view.created, view.generation) > (record.created(), record.generation);
+
+        if live && record.is_newer_than(version) && !is_later {
+            return Known::Settled; // an earlier connection has delivered it late
+        }
+
+        if record.uid != store::uid_number(&view.uid) {
+            // Deleted and recreated without a delete event.
+            self.remove_object(slot, Outcome::Deleted);
+            return Known::Nothing;
+        }
+
+        if record.epoch != watch_state.epoch {
+            record.epoch = watch_state.epoch;
+            watch_state.current += 1;
+        }
+
+        let unchanged = record.version == version && version != 0 && !watch_state.reread;
+        if unchanged { Known::Settled } else { Known::Earlier(slot) }
+    }
+
+    /// Handles the deletion of an object, which a watch event of this version shows.
+    pub(crate) fn object_deleted(&mut self, watch: u16, key: &ObjectKey, version: &str) {
+        lists::version_reached(&mut self.world, &mut self.findings, watch, version, true);
+        self.world.watches[watch as usize].include(key);
+
+        let known = self.world.store.find(watch, &key.namespace, &key.name);
+        let version = store::version_number(version);
+        if let Some(slot) = known
+            .filter(|slot| !self.world.store.get(*slot).is_some_and(|r| r.is_newer_than(version)))
+        {
+            self.remove_object(slot, Outcome::Deleted);
+        }
+    }
+}

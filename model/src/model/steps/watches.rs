@@ -1,0 +1,138 @@
+//! Watches: their discovery, their end, and their lists.
+
+use std::collections::BTreeSet;
+
+use crate::finding::FindingCode;
+use crate::model::Model;
+use crate::model::convergence::silent_status;
+use crate::model::visibility::{lists, sources};
+use crate::model::world::timers::Timer;
+use crate::model::world::{store, subjects};
+use crate::observation::{Role, SourceId, WatchId, WatchedKind, Why};
+use crate::snapshot::Outcome;
+
+impl Model {
+    /// Replaces the set of watches.
+    pub(crate) fn kinds_discovered(&mut self, list: &[WatchedKind]) {
+        self.world.sources.note_success(&SourceId::Discovery, self.world.now);
+
+        // First, the watches that are no longer discovered make room.
+        let wanted: BTreeSet<&WatchId> = list.iter().map(|watched| &watched.watch).collect();
+        for number in 0..self.world.watches.len() {
+            let number = u16::try_from(number).unwrap_or(u16::MAX);
+            let watch = &self.world.watches[number as usize];
+            if watch.active && !wanted.contains(&watch.id) {
+                self.deactivate_watch(number);
+            }
+        }
+
+        self.world.watches_left_out = false;
+        for watched in list {
+            let Some(number) = self.world.find_or_add_watch(watched) else {
+                self.world.watches_left_out = true;
+                continue;
+            };
+            let watch = &mut self.world.watches[number as usize];
+
+            watch.active = true;
+            watch.missing.clone_from(&watched.missing);
+            watch.filtered = watched.filtered;
+            watch.dumped = watched.why == Why::InDump;
+            self.world.update_kind_definition(number, watched);
+
+            if !watched.missing.is_empty() {
+                let watch = &mut self.world.watches[number as usize];
+                watch.failed_before |= watch.seen_before;
+                self.reset_watch(number);
+            }
+        }
+
+        let served = self
+            .world
+            .watches
+            .iter()
+            .filter(|watch| watch.active)
+            .map(|watch| &self.world.kinds[watch.kind as usize]);
+        let served = served
+            .filter(|kind| kind.role == Role::Primary && !kind.suspected && !kind.group.is_empty());
+
+        self.world.served_groups = served.map(|kind| kind.group.clone()).collect();
+        sources::review_permissions(&mut self.world, &mut self.findings);
+    }
+
+    pub(crate) fn deactivate_watch(&mut self, number: u16) {
+        self.world.watches[number as usize].active = false;
+        self.reset_watch(number);
+
+        let id = self.world.watches[number as usize].id.clone();
+        let source = SourceId::Watch(id);
+        self.world.clear_blind(&source);
+        self.world.watches[number as usize].failing = false;
+        silent_status::stop_waiting(&mut self.world, &mut self.traces, number);
+        if let Some((source_number, due)) = self.world.sources.deactivate(&source) {
+            self.world.agenda.timers.set(Timer::Source(source_number), due, None);
+            let code = sources::failing_code(&source);
+            self.findings.clear(self.world.now, code, &subjects::source(&source));
+        }
+
+        self.world.forget_permissions(number);
+    }
+
+    /// Resets a watch that no longer sees anything: removes its objects and ends their obligations
+    /// with the outcome `unknown`. The model remembers for a while what the objects were like: a
+    /// permission or a scope may return.
+    pub(crate) fn reset_watch(&mut self, number: u16) {
+        let slots = self.world.slots_of(number, |_| true);
+        if !slots.is_empty() {
+            lists::remember_objects(&mut self.world, &mut self.findings, number, &slots);
+        }
+
+        for slot in slots {
+            self.remove_object(slot, Outcome::Unknown);
+        }
+
+        let watch = &mut self.world.watches[number as usize];
+        watch.synced = false;
+        watch.seen_before = false;
+        watch.listing = None;
+        watch.excluded.clear();
+
+        let due = watch.audit.due.take();
+        watch.audit.pending = None;
+        watch.totals.audit_difference = None;
+        self.world.agenda.timers.set(Timer::Audit(number), due, None);
+        self.findings.clear(
+            self.world.now,
+            FindingCode::StateInconsistent,
+            &subjects::source(&SourceId::Watch(self.world.watches[number as usize].id.clone())),
+        );
+        self.world.update_sight(number);
+    }
+
+    pub(crate) fn list_ended(&mut self, number: u16, epoch: u64, version: &str) {
+        let watch = &mut self.world.watches[number as usize];
+        if watch.listing != Some(epoch) {
+            return; // an abandoned list is incomplete, so it does not show which objects are gone
+        }
+
+        watch.listing = None;
+        let current = watch.epoch;
+        watch.synced = true;
+        watch.reread = false;
+
+        // Lower than before if the API server was restored from a backup.
+        watch.newest = store::version_number(version);
+        watch.newest_object = watch.newest_object.min(watch.newest);
+        watch.excluded.retain(|_, seen| *seen == current);
+
+        if watch.has_removed_objects() {
+            for slot in self.world.slots_of(number, |seen| seen != current) {
+                self.remove_object(slot, Outcome::Deleted);
+            }
+        }
+
+        silent_status::review_silence(&mut self.world, &mut self.traces, number);
+        lists::schedule_audit(&mut self.world, number);
+        self.world.update_sight(number);
+    }
+}

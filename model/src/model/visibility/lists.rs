@@ -1,0 +1,178 @@
+//! Watches: discovery of kinds, lists and audits.
+
+use crate::finding::{Evidence, FindingCode, Value};
+use crate::model::findings::detection::Detection;
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::world::kinds::{PendingCount, REMEMBERED_FOR};
+use crate::model::world::store::{self, Flag, Slot};
+use crate::model::world::timers::Timer;
+use crate::model::world::{World, subjects};
+use crate::observation::{Answer, Probe, SourceId, WatchId};
+use crate::time::Span;
+
+/// The shortest time between two audits. Without one, the timer of an audit that cannot be made
+/// would fire forever.
+const SHORTEST_AUDIT: Span = Span::secs(1);
+
+/// Remembers which objects of a watch have converged with their specs, and the starts of the
+/// findings about them.
+pub(crate) fn remember_objects(
+    world: &mut World,
+    findings: &mut OpenFindings,
+    number: u16,
+    slots: &[Slot],
+) {
+    let kind = world.watches[number as usize].kind as usize;
+    let unreliable = world.kinds[kind].generation_is_unreliable();
+    world.kinds[kind].departed.begin(world.now);
+    findings.forget_aside(world.now);
+
+    for slot in slots {
+        let Some(record) = world.store.get(*slot) else { continue };
+        if let Some(hot) = record.hot.as_ref().filter(|hot| !hot.findings.is_empty()) {
+            let (subject, until) = (world.subject(*slot), world.now.after(REMEMBERED_FOR));
+            hot.findings.iter().for_each(|code| findings.set_aside(*code, &subject, until));
+        }
+
+        let converged = record.flags.has(Flag::SpecConverged) && record.obligation().is_none();
+        if let Some(spec) = record.spec_identity(unreliable).filter(|_| converged) {
+            let regressed =
+                record.unconverged().and_then(|unconverged| unconverged.regressed_since);
+            world.kinds[kind].departed.add(spec, regressed);
+        }
+    }
+}
+
+pub(crate) fn list_began(world: &mut World, number: u16, epoch: u64) {
+    let watch = &mut world.watches[number as usize];
+    watch.listing = Some(epoch);
+    // Not the source's epoch, which does not fit into a record.
+    watch.epoch = watch.epoch.wrapping_add(1);
+    watch.current = 0;
+    watch.audit.pending = None;
+    watch.skipped = 0;
+    world.update_sight(number);
+}
+
+/// Asks for the next audit of a watch, unless one is pending.
+pub(crate) fn audit_due(world: &mut World, number: u16) {
+    let watch = &mut world.watches[number as usize];
+    watch.audit.due = None;
+    if watch.active && watch.synced && !watch.filtered && watch.audit.pending.is_none() {
+        // The next audit is due once a source has taken this probe: after a gap, one audit is
+        // enough.
+        world.agenda.probes.insert(Probe::Count(watch.id.clone()));
+    } else {
+        schedule_audit(world, number);
+    }
+}
+
+pub(crate) fn schedule_audit(world: &mut World, number: u16) {
+    let due = world.now.after(world.settings.audit_every.max(SHORTEST_AUDIT));
+    let old = world.watches[number as usize].audit.due.replace(due);
+    world.agenda.timers.set(Timer::Audit(number), old, Some(due));
+}
+
+/// Handles the API server's object count: compares it with the model's count once both are at
+/// the same version.
+pub(crate) fn count_answered(
+    world: &mut World,
+    findings: &mut OpenFindings,
+    id: &WatchId,
+    answer: &Answer,
+) {
+    let (Some(number), Answer::Counted { objects, version }) = (world.find_watch(id), answer)
+    else {
+        return;
+    };
+    let counted = PendingCount {
+        at: world.now,
+        objects: *objects,
+        version: store::version_number(version),
+        late_event: None,
+    };
+
+    let watch = &mut world.watches[number as usize];
+    if counted.version == 0 || watch.listing.is_some() || !watch.synced {
+        return;
+    }
+
+    if watch.newest_object > counted.version {
+        // The watch is ahead of the count, so the two cannot be compared.
+        watch.totals.lag.observe(Span::ZERO);
+    } else if watch.newest >= counted.version {
+        compare_counts(world, findings, number, counted);
+    } else {
+        watch.audit.pending = Some(counted);
+    }
+}
+
+/// Records that a watch is about to deliver `version`, as an event or as a bookmark. Compares a
+/// pending count if the model is at its version now, because an event of a later version is not
+/// applied yet.
+pub(crate) fn version_reached(
+    world: &mut World,
+    findings: &mut OpenFindings,
+    number: u16,
+    version: &str,
+    is_event: bool,
+) {
+    let version = store::version_number(version);
+    let watch = &mut world.watches[number as usize];
+    if let Some(counted) = watch.audit.pending.as_mut() {
+        if is_event && version <= counted.version {
+            counted.late_event = Some(world.now);
+        } else if version >= counted.version {
+            let counted = *counted;
+            watch.audit.pending = None;
+            compare_counts(world, findings, number, counted);
+        }
+    }
+
+    let watch = &mut world.watches[number as usize];
+    watch.newest = watch.newest.max(version);
+    if is_event {
+        watch.newest_object = watch.newest_object.max(version);
+    }
+}
+
+/// Compares the object counts of the model and the API server at one version. A finding opens
+/// after two consecutive audits with the same difference.
+fn compare_counts(
+    world: &mut World,
+    findings: &mut OpenFindings,
+    number: u16,
+    counted: PendingCount,
+) {
+    let watch = &mut world.watches[number as usize];
+    let lag = counted.late_event.map_or(Span::ZERO, |late| late.since(counted.at));
+    watch.totals.lag.observe(lag);
+
+    // Objects beyond the limit are missing on purpose, and the finding about the limit reports
+    // them.
+    let here = watch.totals.objects.saturating_add(watch.excluded.len() as u64);
+    let here = i64::try_from(here).unwrap_or(i64::MAX);
+    let server = i64::try_from(counted.objects).unwrap_or(i64::MAX);
+    let difference = watch.unexplained(here.saturating_sub(server));
+    let same = watch.totals.audit_difference == Some(difference);
+
+    watch.audit.agreeing = if same { watch.audit.agreeing.saturating_add(1) } else { 1 };
+    watch.totals.audit_difference = Some(difference);
+
+    let subject = subjects::source(&SourceId::Watch(watch.id.clone()));
+    if difference == 0 {
+        findings.clear(world.now, FindingCode::StateInconsistent, &subject);
+    } else if watch.audit.agreeing >= 2 {
+        let evidence = Evidence::new()
+            .with("here", Value::Count(here))
+            .with("server", Value::Count(server))
+            .text("version", counted.version.to_string());
+        let (at, now) = (counted.at, world.now);
+
+        findings.report(
+            world,
+            subject,
+            Detection::new(now, FindingCode::StateInconsistent, at, now, || evidence),
+        );
+    }
+}

@@ -1,0 +1,49 @@
+//! Objects that a source could not read and therefore skipped.
+
+use crate::model::world::World;
+use crate::model::world::kinds::Watch;
+use crate::model::world::limits::Limit;
+use crate::observation::{Cause, SourceId};
+
+/// Counts a skipped object. Audits of its watch then tolerate a difference.
+pub(crate) fn object_skipped(world: &mut World, source: &SourceId, cause: Cause) {
+    world.count_dropped(match cause {
+        Cause::TooLarge => Limit::ObjectBytes,
+        _ => Limit::UnreadableObjects,
+    });
+    let SourceId::Watch(id) = source else { return };
+    let Some(number) = world.find_watch(id) else { return };
+    let watch = &mut world.watches[number as usize];
+
+    watch.skipped = watch.skipped.saturating_add(1);
+}
+
+impl Watch {
+    /// Returns whether objects were removed, because the list that has just ended did not show
+    /// them. A skipped object has no name, so as many objects as were skipped may still exist, and
+    /// the model keeps them as they were.
+    pub(crate) fn has_removed_objects(&self) -> bool {
+        self.totals.objects.saturating_sub(self.current) > u64::from(self.skipped)
+    }
+
+    /// Returns the part of a difference between the object counts of the model and the API server
+    /// that skipped objects do not explain.
+    pub(crate) fn unexplained(&self, difference: i64) -> i64 {
+        let skipped = i64::from(self.skipped);
+        difference - difference.clamp(-skipped, skipped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skipped_objects_explain_a_difference_up_to_their_number() {
+        let watch = Watch { skipped: 2, ..Watch::default() };
+        assert_eq!(
+            [-3, -2, 0, 1, 2, 5].map(|difference| watch.unexplained(difference)),
+            [-1, 0, 0, 0, 0, 3]
+        );
+    }
+}

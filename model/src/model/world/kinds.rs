@@ -1,0 +1,290 @@
+//! Kinds, their watches, and the totals that the model counts as objects change.
+
+pub(crate) mod siblings; // of owned objects
+pub(crate) mod durations; // learned, of convergences and removals
+mod namespace; // of a watch
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use crate::model::status::coverage::Voices;
+use crate::model::world::finalizer_actors::FinalizerWriters;
+use crate::model::world::kinds::durations::{Durations, Learned};
+use crate::model::world::kinds::siblings::Siblings;
+use crate::model::world::store::Slot;
+use crate::observation::{Role, StatusSchema, WatchedKind};
+use crate::settings::Settings;
+use crate::snapshot::{
+    DeadlineSource, EarlierRevisions, FinalizerTotals, KindTotals, NamespaceTotals,
+};
+use crate::time::{Span, Timestamp};
+
+pub(crate) use self::namespace::WatchNamespace;
+pub(crate) use self::watch::{PendingCount, Watch};
+
+/// One kind, over all of its watches.
+#[derive(Debug, Default)]
+pub(crate) struct Kind {
+    pub(crate) group: Arc<str>,
+    pub(crate) kind: Arc<str>,
+    pub(crate) resource: String,
+    pub(crate) version: String,
+    pub(crate) role: Role,
+    pub(crate) status: StatusSchema,
+    /// Nothing shows that this operator serves the kind, so findings about it are only suspected.
+    pub(crate) suspected: bool,
+    pub(crate) objects: u64,
+    pub(crate) voices: Voices,
+    /// The kind has been seen to expect a status.
+    pub(crate) shows_status: bool,
+    /// Silent objects of the list that is being read.
+    pub(crate) listed_silent: BTreeSet<Slot>,
+    /// Objects of watches that have ended.
+    pub(crate) departed: Departed,
+    pub(crate) learned: Learned,
+    /// What its owned objects have in common.
+    pub(crate) siblings: Siblings,
+    pub(crate) totals: KindTotals,
+    /// What they counted under earlier revisions of the operator; `None` before the first change of
+    /// revision.
+    pub(crate) earlier: Option<Box<EarlierRevisions>>,
+    /// Unconverged objects by the time at which they became so.
+    pub(crate) unconverged: BTreeSet<(Timestamp, Slot)>,
+    pub(crate) finalizers: BTreeMap<Arc<str>, FinalizerWaits>,
+    /// The field managers that add and remove finalizers; at most `limits.finalizers`.
+    pub(crate) finalizer_writers: BTreeMap<Arc<str>, FinalizerWriters>,
+    /// Removal times of an earlier run, until the first deletion that waits for the finalizer.
+    pub(crate) restored_removals: BTreeMap<Arc<str>, Durations>,
+    /// The latest acknowledgements of spec changes.
+    pub(crate) acknowledged: Acknowledgements,
+    /// When each controller that writes objects of the kind last did so, by the API server's clock.
+    pub(crate) writers: Vec<(Arc<str>, Timestamp)>,
+    /// Objects that converged and now fail with the same spec, by the time at which they began to
+    /// fail.
+    pub(crate) failing: BTreeSet<(Timestamp, Slot)>,
+    /// When the number of failing objects reached the thresholds.
+    pub(crate) failing_since: Option<Timestamp>,
+    /// When the timer of the kind is due.
+    pub(crate) due: Option<Timestamp>,
+    /// Objects with malformed conditions.
+    pub(crate) malformed: BTreeSet<Slot>,
+    /// The lints of their conditions.
+    pub(crate) lints: BTreeSet<String>,
+    /// Totals of namespaces that no longer have a place in a watch, so that the counters never go
+    /// back.
+    pub(crate) retired: BTreeMap<Arc<str>, NamespaceTotals>,
+}
+
+/// The objects that had converged when their watch ended or lost its permission, each by the
+/// fingerprint of its UID and its spec. The same watch or another one may see them again soon, and
+/// then knows that they had.
+#[derive(Debug, Default)]
+pub(crate) struct Departed {
+    /// When the last watch ended.
+    pub(crate) left: Timestamp,
+    /// At most [`MAX_DEPARTED`].
+    converged: BTreeSet<u64>,
+    /// Those that were no longer converged, and since when.
+    regressed: BTreeMap<u64, Timestamp>,
+}
+
+/// The latest acknowledgements of spec changes of one kind.
+#[derive(Debug, Default)]
+pub(crate) struct Acknowledgements {
+    /// The latest last, at most [`MAX_ACKNOWLEDGEMENTS`].
+    latest: VecDeque<(Timestamp, Slot)>,
+}
+
+/// The maximum number of acknowledgements that are remembered per kind.
+const MAX_ACKNOWLEDGEMENTS: usize = 64;
+
+/// How long the model remembers objects of a watch that has ended, and findings about them.
+pub(crate) const REMEMBERED_FOR: Span = Span::hours(24);
+
+/// The maximum number of departed objects of a kind.
+const MAX_DEPARTED: usize = 100_000;
+
+/// Deletions of one kind that wait, or waited, for one finalizer.
+#[derive(Debug, Default)]
+pub(crate) struct FinalizerWaits {
+    pub(crate) waiting: BTreeSet<(Timestamp, Slot)>,
+    pub(crate) totals: FinalizerTotals,
+    /// How long removals take.
+    pub(crate) removals: Durations,
+}
+
+/// The name under which namespaces beyond `limits.namespaces` are counted.
+pub(crate) const OTHER: &str = "_other";
+
+impl Kind {
+    pub(crate) fn new(watched: &WatchedKind) -> Self {
+        Self {
+            group: watched.group.as_str().into(),
+            kind: watched.kind.as_str().into(),
+            resource: watched.resource.clone(),
+            version: watched.version.clone(),
+            role: watched.role,
+            status: watched.status,
+            ..Self::default()
+        }
+    }
+
+    /// Returns whether a text names the kind: as `Kind`, `group/Kind` or `Kind.group`.
+    pub(crate) fn is_named(&self, text: &str) -> bool {
+        let (kind, group) = match (text.split_once('/'), text.split_once('.')) {
+            (Some((group, kind)), _) => (kind, Some(group)),
+            (None, Some((kind, group))) => (kind, Some(group)),
+            (None, None) => (text, None),
+        };
+
+        kind.eq_ignore_ascii_case(&self.kind) && group.is_none_or(|group| *group == *self.group)
+    }
+
+    /// Returns the name in settings and checkpoints: `group/Kind`, or `Kind` for the core group.
+    pub(crate) fn name(&self) -> String {
+        if self.group.is_empty() {
+            self.kind.to_string()
+        } else {
+            format!("{}/{}", self.group, self.kind)
+        }
+    }
+
+    /// Returns how long an object may take to converge after its creation, or else after an update,
+    /// before a finding opens, and where that deadline comes from. A learned deadline is three
+    /// times the 95th percentile, at most one day and never less than the default: the next spec
+    /// change may be the first one of a slower sort.
+    pub(crate) fn deadline(&self, settings: &Settings, creation: bool) -> (Span, DeadlineSource) {
+        let durations = if creation { &self.learned.creation } else { &self.learned.update };
+        self.configured_or_learned(settings, durations)
+    }
+
+    /// Returns how long the operator may take to acknowledge a spec change before a finding opens.
+    pub(crate) fn acknowledgement_deadline(&self, settings: &Settings) -> Span {
+        self.configured_or_learned(settings, &self.learned.acknowledgement).0
+    }
+
+    /// Returns the longer one of the deadlines after a creation and after an update, for display.
+    pub(crate) fn longest_deadline(&self, settings: &Settings) -> (Span, DeadlineSource) {
+        let (creation, update) = (self.deadline(settings, true), self.deadline(settings, false));
+        if creation.0 > update.0 { creation } else { update }
+    }
+
+    fn configured_or_learned(
+        &self,
+        settings: &Settings,
+        durations: &Durations,
+    ) -> (Span, DeadlineSource) {
+        if let Some(configured) = self.configured_deadline(settings) {
+            return (configured, DeadlineSource::Configured);
+        }
+
+        let enough =
+            settings.learn_after > 0 && durations.samples() >= u64::from(settings.learn_after);
+        let learned = durations
+            .p95()
+            .filter(|_| enough)
+            .map(|p95| Span(p95.0.saturating_mul(3)).min(Span::hours(24)));
+        match learned.filter(|learned| *learned > settings.deadline) {
+            Some(learned) => (learned, DeadlineSource::Learned),
+            None => (settings.deadline, DeadlineSource::Default),
+        }
+    }
+
+    /// Returns the deadline that the settings give this kind. As for `--watch`, the name may be in
+    /// any case, and it may be the plural.
+    fn configured_deadline(&self, settings: &Settings) -> Option<Span> {
+        let names_this = |name: &str| {
+            let (group, kind) = name.rsplit_once('/').unwrap_or(("", name));
+            *group == *self.group
+                && (kind.eq_ignore_ascii_case(&self.kind)
+                    || kind.eq_ignore_ascii_case(&self.resource))
+        };
+        settings.deadlines.iter().find(|(name, _)| names_this(name)).map(|(_, span)| *span)
+    }
+
+    /// Returns the SLO deadline, after which an obligation counts as late. It is never learned,
+    /// because a kind that gets slower would relax its own objective.
+    pub(crate) fn slo_deadline(&self, settings: &Settings) -> Span {
+        self.configured_deadline(settings).unwrap_or(settings.deadline)
+    }
+
+    /// Returns whether each status write increments the generation, so that a higher generation may
+    /// not mean a spec change.
+    pub(crate) fn generation_is_unreliable(&self) -> bool {
+        self.status == StatusSchema::InBody
+    }
+
+    /// Moves the totals of a finalizer for which no object waits to those of [`OTHER`]. Returns
+    /// whether there is room now.
+    pub(crate) fn retire_finalizer(&mut self) -> bool {
+        let idle = |(name, waits): (&Arc<str>, &FinalizerWaits)| {
+            (waits.waiting.is_empty() && **name != *OTHER).then(|| name.clone())
+        };
+        let Some(retired) =
+            self.finalizers.iter().find_map(idle).and_then(|name| self.finalizers.remove(&name))
+        else {
+            return false;
+        };
+
+        self.finalizers.entry(OTHER.into()).or_default().totals.add(&retired.totals);
+        true
+    }
+
+    /// Moves all own instants by `by_ms` milliseconds. The waits for finalizers begin at deletion
+    /// timestamps, which the API server wrote.
+    pub(crate) fn rebase(&mut self, by_ms: i64) {
+        // The records say which of their instants have moved.
+        self.unconverged.clear();
+        self.failing.clear();
+        self.failing_since = None;
+        self.due = self.due.map(|at| at.shifted(by_ms));
+        self.departed.rebase(by_ms);
+        self.acknowledged.latest.iter_mut().for_each(|(at, _)| *at = at.shifted(by_ms));
+    }
+}
+
+impl Acknowledgements {
+    pub(crate) fn note(&mut self, now: Timestamp, slot: Slot) {
+        if self.latest.len() >= MAX_ACKNOWLEDGEMENTS {
+            self.latest.pop_front();
+        }
+        self.latest.push_back((now, slot));
+    }
+
+    /// Returns the objects whose spec changes were acknowledged after `since`.
+    pub(crate) fn since(&self, since: Timestamp) -> impl Iterator<Item = Slot> {
+        self.latest.iter().filter(move |(at, _)| *at > since).map(|(_, slot)| *slot)
+    }
+}
+
+impl Departed {
+    /// Prepares for the objects of a watch that ends now.
+    pub(crate) fn begin(&mut self, now: Timestamp) {
+        if now >= self.left.after(REMEMBERED_FOR) {
+            *self = Self::default();
+        }
+        self.left = now;
+    }
+
+    /// Adds an object that had converged, and perhaps regressed since.
+    pub(crate) fn add(&mut self, spec: u64, regressed: Option<Timestamp>) {
+        if self.converged.len() >= MAX_DEPARTED {
+            *self = Self { left: self.left, ..Self::default() };
+        }
+
+        self.converged.insert(spec);
+        self.regressed.extend(regressed.map(|since| (spec, since)));
+    }
+
+    /// Removes an object that has returned. Returns `None` if it is not known that it had
+    /// converged, and otherwise since when it had regressed before it departed.
+    pub(crate) fn take(&mut self, spec: u64) -> Option<Option<Timestamp>> {
+        self.converged.remove(&spec).then(|| self.regressed.remove(&spec))
+    }
+
+    fn rebase(&mut self, by_ms: i64) {
+        self.left = self.left.shifted(by_ms);
+        self.regressed.values_mut().for_each(|since| *since = since.shifted(by_ms));
+    }
+}

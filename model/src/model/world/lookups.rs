@@ -1,0 +1,182 @@
+//! Lookups of single objects that the model asks the sources for, and their answers.
+//!
+//! A detector that needs to know whether an object exists asks here. The first time, it gets no
+//! answer; when the answer arrives, the model reviews the object that the detector looked at. A
+//! source may drop a probe, so the model asks again when a detector still needs the answer after
+//! [`ASK_AGAIN`].
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use crate::model::world::data_writes::DataWrite;
+use crate::model::world::store::{self, Slot};
+use crate::observation::{Dependent, ObjectView, Probe, WatchId};
+use crate::time::{Span, Timestamp};
+
+/// All reads.
+#[derive(Debug, Default)]
+pub(crate) struct Lookups {
+    pub(super) known: BTreeMap<Probe, Read>,
+    /// Probes that the sources have not taken yet, in the order in which they should.
+    pub(super) queue: BTreeSet<(Urgency, u64, Probe)>,
+    /// The number of the last entry in the queue.
+    pub(super) last: u64,
+    /// Until when the sources take no probe of each urgency.
+    pub(super) next: [Timestamp; 2],
+    /// When the timer is due that lets the sources take the next probe.
+    pub(super) due: Option<Timestamp>,
+    /// Answers that nobody needs for long, in the order in which they arrived.
+    pub(super) brief: VecDeque<(Timestamp, Probe)>,
+}
+
+/// How soon a read should happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Urgency {
+    /// Something is probably wrong: at most ten reads per second.
+    Doubt,
+    /// A regular check: at most one read per second.
+    Check,
+}
+
+/// What a read has shown.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Existence {
+    Exists(Arc<ReadObject>),
+    /// The kind exists, but not the object.
+    Absent,
+    /// The API server serves no such kind.
+    KindUnknown,
+    /// These objects name it as an owner.
+    Dependents(Arc<Vec<Dependent>>),
+    /// The account may not read it.
+    Unreadable,
+    /// The read failed, but another one may succeed.
+    Failed,
+}
+
+/// The metadata of an object that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReadObject {
+    pub(crate) uid: u128,
+    pub(crate) deleted: Option<Timestamp>,
+    pub(crate) finalizers: Vec<String>,
+    /// The UIDs of its owners.
+    pub(crate) owners: Vec<u128>,
+    /// The names of its field managers.
+    pub(crate) writers: Vec<String>,
+    /// When somebody last wrote its data, if it is a `ConfigMap` or a Secret.
+    pub(crate) data: Option<DataWrite>,
+}
+
+/// The state of one read.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    /// When a detector asked and has no answer yet, with the place in the queue unless a source has
+    /// taken the probe.
+    pub(super) asked: Option<(Timestamp, Urgency, u64)>,
+    pub(super) answer: Option<(Timestamp, Existence)>,
+    /// The objects to review when the answer arrives. At most [`MAX_WAITING`]; others are reviewed
+    /// by their timers.
+    pub(super) waiting: BTreeSet<Slot>,
+    /// A detector may need the answer for long.
+    pub(super) kept: bool,
+}
+
+/// The time after which the model asks again if there is no answer.
+pub(crate) const ASK_AGAIN: Span = Span::mins(1);
+
+/// The maximum number of objects that wait for one answer.
+pub(super) const MAX_WAITING: usize = 1_000;
+
+/// The shortest time between two reads of each urgency.
+const EVERY: [Span; 2] = [Span(100), Span::secs(1)];
+
+impl Lookups {
+    /// Forgets answers from before `before` that nobody waits for, and questions that a source took
+    /// before then and never answered.
+    pub(crate) fn forget(&mut self, before: Timestamp) {
+        let Self { known, queue, .. } = self;
+        known.retain(|probe, read| {
+            let is_asked = read.asked.is_some_and(|(at, urgency, number)| {
+                at >= before || queue.contains(&(urgency, number, probe.clone()))
+            });
+            is_asked || read.answer.as_ref().is_some_and(|(at, _)| *at >= before)
+        });
+    }
+
+    /// Forgets brief answers from before `before`.
+    pub(crate) fn forget_brief(&mut self, before: Timestamp) {
+        while let Some((_, probe)) = self.brief.pop_front_if(|(at, _)| *at < before) {
+            let is_old = |read: &Read| read.answer.as_ref().is_none_or(|(at, _)| *at < before);
+            if self
+                .known
+                .get(&probe)
+                .is_some_and(|read| !read.kept && read.asked.is_none() && is_old(read))
+            {
+                self.known.remove(&probe);
+            }
+        }
+    }
+
+    /// Removes and returns the probes to send now.
+    pub(crate) fn take(&mut self, now: Timestamp) -> Vec<Probe> {
+        let mut taken = Vec::new();
+        for urgency in [Urgency::Doubt, Urgency::Check] {
+            let first = (urgency, 0, Probe::Count(WatchId::default()));
+            let Some(entry) =
+                self.queue.range(first..).next().filter(|entry| entry.0 == urgency).cloned()
+            else {
+                continue;
+            };
+            if self.next[urgency as usize] <= now {
+                self.next[urgency as usize] = now.after(EVERY[urgency as usize]);
+                self.queue.remove(&entry);
+                taken.push(entry.2);
+            }
+        }
+
+        taken
+    }
+
+    /// Removes and returns all addresses to read, whatever the time.
+    pub(crate) fn take_all(&mut self) -> Vec<Probe> {
+        std::mem::take(&mut self.queue).into_iter().map(|(.., probe)| probe).collect()
+    }
+
+    /// Returns when the sources may take the next probe, if any waits.
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        let first = self.queue.first().map(|(urgency, ..)| self.next[*urgency as usize]);
+        let last = self.queue.last().map(|(urgency, ..)| self.next[*urgency as usize]);
+        first.into_iter().chain(last).min()
+    }
+
+    /// Returns the number of reads of objects in doubt that have no answer yet.
+    pub(crate) fn in_doubt(&self) -> usize {
+        let is_in_doubt = |read: &&Read| matches!(read.asked, Some((_, Urgency::Doubt, _)));
+        self.known.values().filter(is_in_doubt).count()
+    }
+
+    /// Moves all instants to the new setting of the clock.
+    pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
+        let asked =
+            self.known.values_mut().filter_map(|read| read.asked.as_mut()).map(|(at, ..)| at);
+        asked.chain(&mut self.next).for_each(|at| *at = at.shifted(by_ms));
+
+        let answered = self.known.values_mut().filter_map(|read| read.answer.as_mut());
+        answered.for_each(|(at, _)| *at = at.shifted(by_ms));
+        self.brief.iter_mut().for_each(|(at, _)| *at = at.shifted(by_ms));
+    }
+}
+
+impl ReadObject {
+    pub(crate) fn of(view: &ObjectView) -> Self {
+        Self {
+            uid: store::uid_number(&view.uid),
+            deleted: view.deleted,
+            finalizers: view.finalizers.clone(),
+            owners: view.owners.iter().map(|owner| store::uid_number(&owner.uid)).collect(),
+            writers: view.managers.iter().map(|manager| manager.name.clone()).collect(),
+            data: DataWrite::of(view),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The hot part of a record: what the model keeps of the few objects that are unconverged, being
+//! deleted or have a history.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::finding::FindingCode;
+use crate::model::world::annotations::Annotated;
+use crate::model::world::finalizer_actors::Actor;
+use crate::snapshot::{DeadlineSource, Outcome};
+use crate::time::{Span, Timestamp};
+
+/// The hot part, kept while an object is unconverged, being deleted, or has a history, findings, or
+/// annotations that tune findings.
+#[derive(Debug, Default)]
+pub(crate) struct HotRecord {
+    /// When the object's timer is due.
+    pub(crate) due: Option<Timestamp>,
+    /// The part of the status that decided the verdict.
+    pub(crate) signal: String,
+    /// The message of the deciding condition.
+    pub(crate) message: String,
+    pub(crate) unconverged: Option<Unconverged>,
+    pub(crate) deletion: Option<Deletion>,
+    pub(crate) history: Option<Box<History>>,
+    /// Since when the kind counts the object as failing.
+    pub(crate) failing_since: Option<Timestamp>,
+    /// When the object entered its phase, if loopwatch, or an earlier process that found it stuck,
+    /// saw that.
+    pub(crate) phase_since: Option<Timestamp>,
+    /// The annotations of the object that tune findings about it.
+    pub(crate) annotated: Option<Box<Annotated>>,
+    /// The findings about the object that are open, or wait for room.
+    pub(crate) findings: Vec<FindingCode>,
+}
+
+/// The state of an object that is expected to converge and has not.
+#[derive(Debug, Default)]
+pub(crate) struct Unconverged {
+    /// When the object became unconverged. A newer spec does not reset this.
+    pub(crate) since: Timestamp,
+    /// The obligation that the current spec opened; `None` after a regression.
+    pub(crate) obligation: Option<Obligation>,
+    /// The first spec change that the operator has not acknowledged. A newer spec does not reset
+    /// this, so loopwatch finds a dead operator although something keeps changing the spec.
+    pub(crate) unacknowledged_since: Option<Timestamp>,
+    /// The status says that the object is not ready, about whichever spec.
+    pub(crate) unready: bool,
+    /// When the object stopped being converged without a spec change.
+    pub(crate) regressed_since: Option<Timestamp>,
+    /// The conditions have turned since the regression began, although the object has not
+    /// recovered.
+    pub(crate) restless: bool,
+    /// The end of the deadline of the last spec change, if the regression began before it: the
+    /// rollout of that change may have begun late. For an object that was resumed, the end of its
+    /// deadline.
+    pub(crate) rollout_until: Option<Timestamp>,
+    /// The end of the deadline of the first spec change after the regression, which may repair the
+    /// object.
+    pub(crate) mended_by: Option<Timestamp>,
+    /// When the current work began: at the first spec change or retry since the last rejection. A
+    /// newer spec does not reset this, so loopwatch finds an object that never gets ready although
+    /// something keeps changing its spec.
+    pub(crate) working_since: Timestamp,
+    /// The last write of the status according to the managed fields.
+    pub(crate) last_status_write: Option<Timestamp>,
+    /// The start times come from the times in the object, and not from when loopwatch saw it.
+    pub(crate) dated: bool,
+    /// The fingerprint of the last spec that converged, and how long that took.
+    pub(crate) last_converged: Option<(u64, Span)>,
+    /// An earlier process found that the object does not recover with this spec, which had
+    /// converged before.
+    pub(crate) not_recovered: bool,
+    /// The last status write since the spec change.
+    pub(crate) status_written: Option<Timestamp>,
+    /// The field manager that wrote the status last, even if that was before the spec change.
+    pub(crate) status_writer: String,
+}
+
+/// The operator's obligation to acknowledge one spec change and to converge.
+#[derive(Clone, Debug)]
+pub(crate) struct Obligation {
+    pub(crate) opened: Timestamp,
+    /// When the finding about a missed deadline opens.
+    pub(crate) deadline: Timestamp,
+    pub(crate) deadline_source: DeadlineSource,
+    /// When the obligation counts as late. A learned deadline never moves this.
+    pub(crate) slo_deadline: Timestamp,
+    /// `opened` comes from timestamps of the object, with a resolution of one second: histograms
+    /// leave it out.
+    pub(crate) backfilled: bool,
+    /// The spec is the object's first one.
+    pub(crate) creation: bool,
+    /// No person asked for this: the operator changed the spec itself, or the object was resumed or
+    /// runs again. The obligation has deadlines, but it counts towards no total.
+    pub(crate) uncounted: bool,
+    /// A failure is a regression and no answer to the spec, because no person asked for anything
+    /// new: the operator changed the spec itself, or somebody resumed an object that had converged
+    /// or regressed.
+    pub(crate) unasked: bool,
+    /// A part of it happened while the watch was blind, so its times are neither measured nor
+    /// learned.
+    pub(crate) unmeasured: bool,
+    /// The status said converged all along, so it may be about the earlier spec.
+    pub(crate) stale: bool,
+    pub(crate) acknowledged: Option<Timestamp>,
+    /// When the status began to say converged.
+    pub(crate) converged_since: Option<Timestamp>,
+    /// When the status began to say failed.
+    pub(crate) failed_since: Option<Timestamp>,
+    /// The status says converged but may describe the old spec: it has no `observedGeneration`, and
+    /// no write of it has been seen since the spec change.
+    pub(crate) unconfirmed: bool,
+    /// The outcome, once it has been counted.
+    pub(crate) outcome: Option<Outcome>,
+}
+
+/// The deletion of an object.
+#[derive(Debug)]
+pub(crate) struct Deletion {
+    pub(crate) since: Timestamp,
+    /// Since when the object had waited for the operator when somebody deleted it.
+    pub(crate) waited_since: Option<Timestamp>,
+    /// The last progress that loopwatch saw.
+    pub(crate) last_progress: Option<Timestamp>,
+    /// Fingerprints of the phases and conditions that the object has shown since. Returning to one
+    /// is no progress.
+    pub(crate) shown: Vec<u64>,
+    /// Each finalizer with the actor that should remove it, in the order of `metadata.finalizers`.
+    pub(crate) actors: Vec<(Arc<str>, Actor)>,
+    /// The newest write in the managed fields, by the API server's clock.
+    pub(crate) newest_write: Option<Timestamp>,
+    /// The controller of a finalizer was found absent during the deletion, so its duration shows
+    /// nothing.
+    pub(crate) was_abandoned: bool,
+    /// When an absent controller was back. It needs time from then on.
+    pub(crate) resumed: Option<Timestamp>,
+    /// The deletion has counted as timed out.
+    pub(crate) timed_out: bool,
+}
+
+/// Recent changes of an object's phase and conditions without a spec change, and of its finalizers.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    pub(crate) phases: VecDeque<(Timestamp, Arc<str>)>,
+    pub(crate) transitions: Vec<Transitions>,
+    /// Finalizers that were removed although the object was not being deleted, and added again.
+    pub(crate) finalizers: VecDeque<FinalizerChange>,
+}
+
+/// A change of the finalizers of an object that is not being deleted.
+#[derive(Debug)]
+pub(crate) struct FinalizerChange {
+    pub(crate) finalizer: Arc<str>,
+    pub(crate) at: Timestamp,
+    /// Removed, or else added again.
+    pub(crate) removed: bool,
+    /// The field manager that did it, if it is known.
+    pub(crate) by: Option<Arc<str>>,
+    /// Another writer than the controller of the finalizer removed it.
+    pub(crate) lost: bool,
+}
+
+/// The recent transitions of one condition.
+#[derive(Debug)]
+pub(crate) struct Transitions {
+    pub(crate) condition: Arc<str>,
+    pub(crate) times: VecDeque<Timestamp>,
+    /// The reasons of the transitions, at most two.
+    pub(crate) reasons: Vec<String>,
+}
+
+impl Unconverged {
+    /// Returns since when the object has waited for the operator.
+    pub(crate) fn waits_since(&self) -> Timestamp {
+        self.unacknowledged_since.unwrap_or(self.working_since)
+    }
+
+    /// Moves all own instants by `by_ms` milliseconds.
+    pub(super) fn rebase(&mut self, by_ms: i64) {
+        let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
+        if !self.dated {
+            shift(&mut self.since);
+            shift(&mut self.working_since);
+            [&mut self.unacknowledged_since, &mut self.regressed_since]
+                .into_iter()
+                .flatten()
+                .for_each(shift);
+        }
+
+        [&mut self.rollout_until, &mut self.mended_by, &mut self.status_written]
+            .into_iter()
+            .flatten()
+            .for_each(shift);
+        if let Some(obligation) = self.obligation.as_mut() {
+            let Obligation {
+                opened,
+                deadline,
+                slo_deadline,
+                acknowledged,
+                converged_since,
+                failed_since,
+                ..
+            } = obligation;
+
+            if !self.dated {
+                [opened, deadline, slo_deadline].into_iter().for_each(shift);
+            }
+
+            [acknowledged, converged_since, failed_since].into_iter().flatten().for_each(shift);
+        }
+    }
+}

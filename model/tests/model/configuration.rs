@@ -1,0 +1,3 @@
+//! Workloads whose Pods read configuration at their start.
+
+mod stale_pods;

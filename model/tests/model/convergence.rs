@@ -1,0 +1,14 @@
+//! Obligations, deadlines and the findings about objects that miss them.
+
+mod detectors;
+mod transitions;
+mod failing_kinds;
+mod deadlines;
+mod spec_changes;
+mod spec_churn;
+mod rejections;
+mod pauses;
+mod reverts;
+mod rollouts;
+mod runs;
+mod workloads;

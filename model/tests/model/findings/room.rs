@@ -1,0 +1,204 @@
+//! Room for findings: the more severe wins, and nothing that does not fit is lost.
+
+use loopwatch_model::finding::Severity;
+use loopwatch_model::settings::{FindingRule, Limits, Settings};
+use loopwatch_model::time::{Span, Timestamp};
+
+use crate::lab::{Lab, Widget, kind, other_kind, unlearned};
+
+#[test]
+fn findings_that_did_not_fit_open_when_there_is_room() {
+    let mut lab = Lab::limited(Limits { findings: 1, ..Limits::default() });
+    let mut widgets: Vec<Widget> = ["a", "b"].map(|name| lab.converged(name)).into();
+    widgets.iter_mut().for_each(|widget| lab.apply(widget.spec(2, lab.now)));
+    lab.advance(Span::mins(11));
+
+    let first = lab.findings();
+    let mended = usize::from(!first.iter().any(|found| found.contains("team-a/a")));
+    lab.apply(widgets[mended].ready());
+    lab.advance(Span::hours(5));
+
+    assert!(lab.has("Unacknowledged"), "first {first:?}, now {:?}", lab.findings());
+}
+
+#[test]
+fn a_finding_that_waited_for_room_opens_with_its_true_start_and_closes() {
+    let mut lab = Lab::limited(Limits { findings: 2, ..Limits::default() });
+    let mut widgets: Vec<Widget> =
+        (0..4).map(|number| lab.converged(&format!("w{number}"))).collect();
+    let mut changed = Vec::new();
+
+    for widget in &mut widgets {
+        changed.push(lab.now);
+        lab.apply(widget.spec(2, lab.now));
+        lab.advance(Span::mins(1));
+    }
+
+    lab.advance(Span::mins(10));
+    let mut all = Vec::new();
+    while let Some(found) =
+        lab.snapshot().findings.into_iter().find(|found| found.code.name() == "Unacknowledged")
+    {
+        let number =
+            (0..4).find(|number| found.subject.name() == format!("w{number}")).expect("a widget");
+
+        assert_eq!(found.since, changed[number], "{}", found.subject);
+
+        all.push(number);
+        lab.apply(widgets[number].ready());
+        lab.advance(Span::secs(30));
+    }
+
+    all.sort_unstable();
+    assert_eq!(all, [0, 1, 2, 3], "each had its turn");
+
+    lab.advance(Span::mins(11));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_finding_that_waits_is_forgotten_with_its_problem() {
+    let mut lab = Lab::limited(Limits { findings: 1, ..Limits::default() });
+    let mut widgets: Vec<Widget> = ["a", "b", "c"].map(|name| lab.converged(name)).into();
+    widgets.iter_mut().for_each(|widget| lab.apply(widget.spec(2, lab.now)));
+    lab.advance(Span::mins(11));
+
+    let open = lab
+        .findings()
+        .into_iter()
+        .find(|found| found.starts_with("Unacknowledged"))
+        .expect("one is open");
+    for widget in &mut widgets {
+        if !open.ends_with(&widget.name) {
+            lab.delete(widget);
+        }
+    }
+
+    lab.changes();
+    widgets
+        .iter_mut()
+        .filter(|widget| open.ends_with(&widget.name))
+        .for_each(|widget| lab.apply(widget.ready()));
+
+    assert_eq!(lab.changes(), [format!("Closed {open}")]);
+}
+
+#[test]
+fn a_critical_finding_finds_room_among_warnings() {
+    let mut lab = Lab::limited(Limits { findings: 3, ..Limits::default() });
+    let mut widgets: Vec<Widget> =
+        (0..4).map(|number| lab.converged(&format!("w{number}"))).collect();
+    widgets[..3].iter_mut().for_each(|widget| lab.apply(widget.waiting()));
+    lab.advance(Span::mins(6));
+    lab.apply(widgets[3].spec(2, lab.now));
+    lab.advance(Span::hours(10));
+
+    assert!(lab.has("Unacknowledged"), "{:?}", lab.findings());
+
+    lab.apply(widgets[3].ready());
+    assert_eq!(
+        lab.findings().iter().filter(|found| found.starts_with("Regressed")).count(),
+        3,
+        "{:?}",
+        lab.findings()
+    );
+}
+
+#[test]
+fn a_waiting_finding_that_becomes_more_severe_gets_room() {
+    let limits = Limits { findings: 1, ..Limits::default() };
+    let mut lab = Lab::with(Settings { limits: limits.clone(), ..unlearned() });
+    for name in ["a", "b"] {
+        let mut w = lab.converged(name);
+        lab.apply(w.spec(2, lab.now));
+        lab.advance(Span::secs(1));
+        lab.apply(w.waiting());
+    }
+
+    lab.advance(Span::hours(1));
+    let rule = |severity| FindingRule { severity: Some(severity), ..FindingRule::default() };
+    let mut deleted = Widget::new("gone", lab.now);
+    deleted.finalizers = vec!["example.io/x".into()];
+    deleted.deleted = Some(lab.now);
+    lab.apply(&deleted);
+    lab.advance(Span::hours(1));
+
+    let findings = [("FinalizerStuck".to_owned(), vec![rule(Severity::Critical)])].into();
+    let settings = Settings { limits, findings, ..unlearned() };
+    lab.configure(settings);
+
+    assert!(lab.has("FinalizerStuck"), "{:?}", lab.findings());
+}
+
+#[test]
+fn the_limit_of_findings_is_reported_as_long_as_a_finding_has_no_room() {
+    let limits = Limits { findings: 1, ..Limits::default() };
+    let mut lab = Lab::with(Settings { limits, ..unlearned() });
+    for name in ["a", "b"] {
+        let mut w = lab.converged(name);
+        lab.apply(w.waiting());
+    }
+
+    lab.advance(Span::hours(1));
+    assert_eq!(lab.findings(), ["Regressed Widget team-a/a", "LimitReached limit findings"]);
+}
+
+#[test]
+fn the_start_of_a_finding_without_room_survives_a_restart() {
+    let limits = Limits { findings: 1, ..Limits::default() };
+    let mut lab = Lab::with(Settings { limits, ..unlearned() });
+    for name in ["a", "b"] {
+        let mut w = lab.converged(name);
+        lab.apply(w.waiting());
+    }
+
+    lab.advance(Span::hours(1));
+    assert_eq!(lab.findings().len(), 2, "one has no room: {:?}", lab.findings());
+    assert_eq!(lab.model.checkpoint().findings.len(), 3);
+}
+
+#[test]
+fn a_failing_kind_takes_the_place_of_a_warning_that_returns_with_its_true_start() {
+    let mut lab = Lab::limited(Limits { findings: 2, ..Limits::default() });
+    let mut gadget = other_kind("Gadget");
+    gadget.group = "other.io".into();
+    lab.discover(&[kind(), gadget.clone()]);
+    lab.list_in(&gadget.watch, Vec::new());
+
+    let mut widgets = lab.fleet(&["a", "b", "c"]);
+    let mut gadgets: Vec<Widget> = ["x", "y"].map(|name| Widget::new(name, lab.now)).into();
+    for widget in &mut gadgets {
+        let view = lab.view(widget.ready());
+        lab.apply_to(&gadget.watch, view);
+    }
+
+    lab.advance(Span::hours(1));
+    let lost = lab.now;
+    for widget in &mut gadgets {
+        let view = lab.view(widget.waiting());
+        lab.apply_to(&gadget.watch, view);
+    }
+
+    lab.advance(Span::mins(6));
+    widgets.iter_mut().for_each(|widget| lab.apply(widget.failed("TokenRevoked")));
+    lab.advance(Span::mins(1));
+
+    assert!(lab.has("Failing"), "{:?}", lab.findings());
+    assert_eq!(
+        lab.snapshot().findings.iter().filter(|finding| finding.code.name() == "Regressed").count(),
+        1
+    );
+
+    widgets.iter_mut().for_each(|widget| lab.apply(widget.ready()));
+    lab.advance(Span::mins(1));
+
+    let regressed: Vec<Timestamp> = lab
+        .snapshot()
+        .findings
+        .iter()
+        .filter(|f| f.code.name() == "Regressed")
+        .map(|f| f.since)
+        .collect();
+
+    assert_eq!(regressed, [lost, lost], "{:?}", lab.findings());
+}

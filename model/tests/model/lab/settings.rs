@@ -1,0 +1,13 @@
+//! Settings of labs.
+
+use loopwatch_model::settings::{FindingRule, Settings};
+
+/// Returns default settings without learning.
+pub fn unlearned() -> Settings {
+    Settings { learn_after: 0, ..Settings::default() }
+}
+
+/// Returns settings without learning, but with a rule for a finding.
+pub fn ruled(finding: &str, rule: FindingRule) -> Settings {
+    Settings { findings: [(finding.to_owned(), vec![rule])].into(), ..unlearned() }
+}

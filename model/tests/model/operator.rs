@@ -1,0 +1,22 @@
+//! The operator: its Pods, leases, revisions, control loops and process.
+
+mod health;
+mod deaths;
+mod gone;
+mod rollouts;
+mod restarts;
+mod maintenance;
+mod leases;
+mod leaders;
+mod standby;
+mod revisions;
+mod reconciles;
+mod workers;
+mod queues;
+mod replicas;
+mod scrapes;
+mod requests;
+mod objects;
+mod memory;
+mod process;
+mod trends;

@@ -1,0 +1,181 @@
+//! The leases of the operator: whether anybody leads, and how often the leader changes.
+
+use loopwatch_model::finding::Confidence;
+use loopwatch_model::observation::{LeaseView, MetricsView, Observation, SourceId};
+use loopwatch_model::time::Span;
+
+use crate::lab::Lab;
+use crate::lab::pods::{INSTANCE, OTHER_POD, Op, POD, pod};
+
+/// Returns a lab with two Pods of the operator, of which the first leads.
+fn with_leader() -> (Lab, Op) {
+    let mut lab = Lab::new();
+    let mut op = Op::running(&lab);
+    op.view.pods.push(pod(OTHER_POD, lab.ago(Span::hours(1))));
+    op.workload().replicas = 2;
+    op.seen(&mut lab);
+    lab.run_with_lease(POD, 10);
+    lab.assert_no_findings();
+
+    (lab, op)
+}
+
+#[test]
+fn nobody_leads_although_pods_run() {
+    let (mut lab, op) = with_leader();
+    let renewed = lab.now;
+    lab.advance(Span(299_000));
+    lab.assert_no_findings();
+    lab.advance(Span::secs(1));
+
+    assert_eq!(lab.findings(), ["LeaderAbsent operator ops/widget-operator"]);
+    assert_eq!(lab.since("LeaderAbsent"), renewed);
+
+    lab.renew(OTHER_POD);
+    op.seen(&mut lab);
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_leader_that_says_so_a_pod_that_just_started_or_an_unknown_lease_is_no_absence() {
+    let (mut lab, _op) = with_leader();
+    for _ in 0..60 {
+        lab.advance(Span::secs(10));
+        lab.scraped(MetricsView {
+            instance: INSTANCE.into(),
+            leading: Some(true),
+            ..MetricsView::default()
+        });
+    }
+
+    lab.assert_no_findings();
+    let (mut lab, mut op) = with_leader();
+    lab.advance(Span::mins(4));
+    op.view.pods = vec![pod("widget-operator-7d9f8c6b5-new", lab.now)];
+    op.seen(&mut lab);
+    lab.advance(Span::mins(4));
+    lab.assert_no_findings();
+
+    let mut lab = Lab::new();
+    Op::running(&lab).seen(&mut lab);
+    lab.advance(Span::hours(2));
+    lab.assert_no_findings();
+
+    let (mut lab, _op) = with_leader();
+    lab.observe(Observation::SourceOff { source: SourceId::Lease, reason: String::new() });
+    lab.advance(Span::hours(2));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn an_upgrade_that_gives_up_its_lease_is_only_suspected_of_having_no_leader() {
+    let (mut lab, mut op) = with_leader();
+    op.view.pods = vec![pod("widget-operator-6c6b5d9f8-new", lab.now)];
+    op.seen(&mut lab);
+    lab.advance(Span::hours(1));
+
+    assert_eq!(lab.finding("LeaderAbsent").confidence, Confidence::Suspected);
+
+    // A Pod of a StatefulSet has the name of the one before.
+    let (mut twin, mut named) = with_leader();
+    named.view.pods = vec![pod(POD, twin.now)];
+    named.view.pods[0].uid = "another".into();
+    named.seen(&mut twin);
+    twin.advance(Span::hours(1));
+
+    assert_eq!(twin.finding("LeaderAbsent").confidence, Confidence::Suspected);
+
+    lab.observe(Observation::LeaseGone {
+        namespace: "ops".into(),
+        name: "6ab5f5a3.example.io".into(),
+    });
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_leader_that_keeps_changing_is_found() {
+    let (mut lab, _op) = with_leader();
+    for (turn, holder) in [OTHER_POD, POD, OTHER_POD].into_iter().enumerate() {
+        assert!(!lab.has("LeaderFlapping"), "{turn}");
+
+        lab.run_with_lease(holder, 5);
+    }
+
+    assert_eq!(lab.findings(), ["LeaderFlapping operator ops/widget-operator"]);
+
+    lab.run_with_lease(OTHER_POD, 55);
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_leader_that_changes_by_rollouts_or_evictions_does_not_flap() {
+    let (mut lab, mut op) = with_leader();
+    for hash in ["a1", "b2", "c3", "d4", "e5"] {
+        let name = format!("widget-operator-{hash}-xyz");
+        op.view.pods.push(pod(&name, lab.now));
+        op.seen(&mut lab);
+        lab.run_with_lease(&name, 5);
+    }
+
+    lab.assert_no_findings();
+    let (mut lab, mut op) = with_leader();
+    for name in ["a", "b", "c", "d"] {
+        let name = format!("widget-operator-7d9f8c6b5-{name}");
+        op.view.pods = vec![pod(&name, lab.now)];
+        op.seen(&mut lab);
+        lab.run_with_lease(&name, 5);
+    }
+
+    lab.assert_no_findings();
+
+    // A sidecar sees only its own Pod: it cannot tell, unless a Pod leads again.
+    let (mut lab, mut op) = with_leader();
+    op.view.complete = false;
+    op.view.pods.truncate(1);
+    op.seen(&mut lab);
+
+    for name in ["a", "b", "c"] {
+        lab.run_with_lease(&format!("widget-operator-7d9f8c6b5-{name}"), 5);
+    }
+
+    assert_eq!(lab.finding("LeaderFlapping").confidence, Confidence::Suspected);
+
+    lab.run_with_lease("widget-operator-7d9f8c6b5-a", 5);
+    assert_eq!(lab.finding("LeaderFlapping").confidence, Confidence::Confirmed);
+}
+
+#[test]
+fn leases_of_other_operators_show_nothing() {
+    let (mut lab, _op) = with_leader();
+    for turn in 0..10 {
+        let lease = LeaseView {
+            namespace: "ops".into(),
+            name: "other.io".into(),
+            holder: format!("widget-operator-webhook-7d9f8c6b5-x{turn}_1"),
+            renewed: Some(lab.now),
+            written: Some(lab.now),
+            ..LeaseView::default()
+        };
+
+        lab.observe(Observation::LeaseSeen(lease));
+        lab.run_with_lease(POD, 2);
+    }
+
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_leader_whose_pod_was_evicted_and_stays_as_failed_does_not_flap() {
+    let (mut lab, mut op) = with_leader();
+    for (index, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
+        let name = format!("widget-operator-7d9f8c6b5-{name}");
+        let leader = if index == 0 { 0 } else { op.view.pods.len() - 1 };
+        (op.view.pods[leader].phase, op.view.pods[leader].containers[0].running_since) =
+            ("Failed".into(), None);
+        op.view.pods.push(pod(&name, lab.now));
+        op.seen(&mut lab);
+        lab.run_with_lease(&name, 5);
+    }
+
+    lab.assert_no_findings();
+}

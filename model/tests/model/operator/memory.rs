@@ -1,0 +1,412 @@
+//! Findings about the memory of the operator's process: each with its fault, its healthy twin and
+//! near misses.
+
+use std::f64::consts::TAU;
+
+use loopwatch_model::finding::{Confidence, Finding, FindingCode, Severity};
+use loopwatch_model::observation::{
+    Answer, Cause, GrowingStack, MetricsView, Observation, Probe, ProcessView, ProfileKind,
+    ProfileView, Runtime, SourceId,
+};
+use loopwatch_model::settings::Settings;
+use loopwatch_model::snapshot::TrendSignal;
+use loopwatch_model::time::{Span, Timestamp};
+use loopwatch_model::trend::TrendState;
+
+use crate::lab::pods::{INSTANCE, Op};
+use crate::lab::{Lab, START, Widget, unlearned};
+
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// An operator with one Pod, of which the metrics are scraped every thirty seconds.
+struct Operator {
+    lab: Lab,
+    started: Timestamp,
+    noise: u64,
+    probes: Vec<(Timestamp, Probe)>,
+}
+
+impl Operator {
+    fn new() -> Self {
+        Self::with(unlearned())
+    }
+
+    fn with(settings: Settings) -> Self {
+        let mut operator =
+            Self { lab: Lab::with(settings), started: START, noise: 7, probes: Vec::new() };
+        operator.see_pod(0);
+        operator
+    }
+
+    fn see_pod(&mut self, restarts: u32) {
+        let mut op = Op::running(&self.lab);
+        (op.container().restarts, op.container().memory_limit) = (restarts, Some(256 << 20));
+        op.seen(&mut self.lab);
+    }
+
+    /// Another process takes the place of the last one.
+    fn restart(&mut self) {
+        self.started = self.lab.now;
+    }
+
+    /// Scrapes for some hours; `change` sets signals by the hours since the call.
+    fn run(&mut self, hours: f64, change: impl Fn(f64, &mut ProcessView)) -> &mut Self {
+        let begin = self.lab.now;
+        while self.lab.now.since(begin).seconds() < hours * 3600.0 {
+            self.lab.now = self.lab.now.after(Span::secs(30));
+            let mut process = self.process();
+            change(self.lab.now.since(begin).seconds() / 3600.0, &mut process);
+
+            let view =
+                MetricsView { instance: INSTANCE.to_owned(), process, ..MetricsView::default() };
+            self.lab.observe(Observation::MetricsScraped(Box::new(view)));
+
+            let now = self.lab.now;
+            self.probes.extend(
+                self.lab.model.probes().into_iter().filter(is_profile).map(|probe| (now, probe)),
+            );
+        }
+
+        self
+    }
+
+    /// Runs with a live heap, in MiB.
+    fn heap(&mut self, hours: f64, live: impl Fn(f64) -> f64) -> &mut Self {
+        self.run(hours, |t, process| set_heap(process, live(t)))
+    }
+
+    /// A healthy process.
+    fn process(&mut self) -> ProcessView {
+        self.noise = self
+            .noise
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let noise = self.noise >> 44; // up to a mebibyte
+        let mut process = ProcessView {
+            instance: INSTANCE.to_owned(),
+            started: Some(self.started),
+            runtime: Runtime::Go,
+            gc_percent: Some(100),
+            goroutines: Some(120 + noise % 7),
+            open_fds: Some(20 + noise % 3),
+            max_fds: Some(1024),
+            ..ProcessView::default()
+        };
+
+        set_heap(&mut process, 40.0 + noise as f64 / MIB);
+        process
+    }
+
+    fn finding(&self, code: FindingCode) -> Option<Finding> {
+        self.lab.snapshot().findings.into_iter().find(|finding| finding.code == code)
+    }
+
+    fn codes(&self) -> Vec<FindingCode> {
+        self.lab.snapshot().findings.iter().map(|finding| finding.code).collect()
+    }
+}
+
+fn is_profile(probe: &Probe) -> bool {
+    matches!(probe, Probe::Profile { .. })
+}
+
+fn set_heap(process: &mut ProcessView, live: f64) {
+    let bytes = |mib: f64| Some((mib * MIB) as u64);
+    (process.live_heap, process.heap_goal, process.resident) =
+        (bytes(live), bytes(2.0 * live), bytes(2.0 * live + 20.0));
+}
+
+#[test]
+fn a_leak_of_the_heap_is_suspected_and_then_confirmed() {
+    let mut operator = Operator::new();
+    operator.heap(6.0, |_| 40.0);
+
+    assert_eq!(operator.codes(), []);
+
+    let mut seen = Vec::new();
+    for step in 0..24 {
+        let from = 40.0 + f64::from(step) * 2.0;
+        operator.heap(1.0 / 12.0, |t| from + 24.0 * t);
+        seen.extend(operator.finding(FindingCode::HeapLeak).map(|finding| finding.confidence));
+    }
+
+    assert_eq!(seen.first(), Some(&Confidence::Suspected));
+    assert_eq!(seen.last(), Some(&Confidence::Confirmed));
+
+    let leak = operator.finding(FindingCode::HeapLeak).expect("a leak");
+    assert_eq!(leak.subject.to_string(), "operator ops/widget-operator");
+    assert!(leak.summary().contains(&format!("instance {INSTANCE}")), "{}", leak.summary());
+    assert!(
+        leak.summary().contains("limit 256.0 MiB") && leak.summary().contains("per hour 24."),
+        "{}",
+        leak.summary()
+    );
+
+    let row =
+        operator.lab.snapshot().trends.into_iter().find(|row| row.signal == TrendSignal::LiveHeap);
+    let verdict = row.expect("a row").verdict;
+
+    assert_eq!(verdict.state, TrendState::Confirmed);
+    assert!(verdict.exhaustion.is_some_and(|span| span < Span::hours(3)), "{verdict:?}");
+
+    // A new process ends the finding.
+    operator.restart();
+    operator.heap(0.1, |_| 40.0);
+
+    assert_eq!(operator.codes(), []);
+}
+
+#[test]
+fn a_step_a_wave_and_a_warm_up_are_no_leak() {
+    let mut step = Operator::new();
+    step.heap(6.0, |_| 40.0).heap(8.0, |_| 70.0);
+
+    assert_eq!(step.codes(), [], "more load after a rollout");
+
+    let mut wave = Operator::new();
+    for day in 0..2 {
+        wave.heap(24.0, |t| 50.0 + 12.0 * (TAU * t / 24.0).sin());
+        assert_eq!(wave.codes(), [], "day {day}");
+    }
+
+    let mut warm_up = Operator::new();
+    for _ in 0..10 {
+        let from = warm_up.lab.now.since(START).seconds() / 3600.0;
+        warm_up.heap(0.5, |t| 30.0 + 40.0 * (1.0 - (-(from + t)).exp()));
+
+        assert_eq!(warm_up.codes(), [], "after {from} h");
+    }
+}
+
+#[test]
+fn memory_that_grows_with_the_objects_is_explained() {
+    let mut operator = Operator::new();
+    let widgets: Vec<Widget> =
+        (0..100).map(|number| Widget::new(&format!("old-{number}"), START)).collect();
+    for widget in widgets {
+        let mut widget = widget;
+        operator.lab.apply(widget.ready());
+    }
+
+    operator.heap(6.0, |_| 40.0);
+    for number in 0..120_u32 {
+        let mut widget = Widget::new(&format!("new-{number}"), operator.lab.now);
+        operator.lab.apply(widget.ready());
+        operator.heap(1.0 / 60.0, |_| 40.0 + 0.4 * f64::from(number));
+    }
+
+    let explained = operator.finding(FindingCode::HeapGrowthExplained).expect("an explanation");
+    assert_eq!(explained.severity, Severity::Info);
+    assert!(operator.finding(FindingCode::HeapLeak).is_none(), "{:?}", operator.codes());
+}
+
+#[test]
+fn exhaustion_pages_only_if_objects_suffer() {
+    let mut operator = Operator::new();
+    let mut widget = operator.lab.converged("web");
+    operator.heap(6.0, |_| 40.0).heap(2.0, |t| 40.0 + 24.0 * t);
+
+    let quiet = operator.finding(FindingCode::MemoryExhaustionPredicted).expect("a prediction");
+    assert_eq!(quiet.severity, Severity::Warning, "{}", quiet.summary());
+
+    let leak = operator.finding(FindingCode::HeapLeak).expect("a leak");
+    assert_eq!(leak.explained_by, Some(quiet.id), "one alert");
+
+    operator.lab.apply(widget.spec(2, operator.lab.now));
+    operator.heap(0.5, |t| 88.0 + 24.0 * t);
+
+    let loud = operator.finding(FindingCode::MemoryExhaustionPredicted).expect("a prediction");
+    assert_eq!(loud.severity, Severity::Critical, "{}", loud.summary());
+}
+
+#[test]
+fn a_slow_leak_exhausts_nothing_within_a_day_and_a_busy_hour_far_from_the_limit_neither() {
+    let mut slow = Operator::new();
+    slow.heap(6.0, |_| 40.0).heap(12.0, |t| 40.0 + 1.6 * t);
+
+    assert!(slow.finding(FindingCode::MemoryExhaustionPredicted).is_none());
+
+    let mut busy = Operator::new();
+    busy.heap(6.0, |_| 20.0).heap(1.0, |t| 20.0 + 25.0 * t).heap(1.0, |_| 45.0);
+
+    assert!(busy.finding(FindingCode::MemoryExhaustionPredicted).is_none(), "{:?}", busy.codes());
+}
+
+#[test]
+fn memory_that_fills_up_to_the_limit_of_the_runtime_is_no_exhaustion() {
+    // GOGC=off with GOMEMLIMIT, and a JVM with -Xmx: garbage fills the memory, while the live heap
+    // stays.
+    for jvm in [false, true] {
+        let fills = |leaks: f64| {
+            let mut operator = Operator::new();
+            let mut suffers = Widget::new("web", operator.lab.now);
+            operator.lab.apply(suffers.waiting());
+
+            let mut seen = Vec::new();
+            for step in 0..72 {
+                let hours = f64::from(step) / 12.0;
+                operator.run(1.0 / 12.0, |t, process| {
+                    let live = 40.0 + leaks * (hours + t);
+                    set_heap(process, live);
+                    process.resident = Some(((60.0 + 42.0 * (hours + t)).min(225.0) * MIB) as u64);
+                    process.runtime_limit = Some(230 << 20);
+
+                    if jvm {
+                        (process.runtime, process.gc_percent, process.heap_goal) =
+                            (Runtime::Jvm, None, None);
+                        process.runtime_limit = Some(180 << 20);
+                    } else {
+                        (process.gc_percent, process.heap_goal) = (None, process.runtime_limit);
+                    }
+                });
+                seen.extend(operator.finding(FindingCode::MemoryExhaustionPredicted));
+            }
+
+            seen
+        };
+
+        assert_eq!(fills(0.0), [], "{jvm}");
+        assert!(!fills(25.0).is_empty(), "a leak: {jvm}");
+    }
+}
+
+#[test]
+fn a_heap_at_the_limit_of_the_runtime_thrashes() {
+    let run = |live: f64, goal: f64, per_hour: f64, limited: bool| {
+        let mut operator = Operator::new();
+        let mut cycles = 1000.0;
+        for step in 0..20_u64 {
+            operator.run(1.0 / 60.0, |t, process| {
+                set_heap(process, live);
+                process.heap_goal = Some((goal * MIB) as u64);
+                process.runtime_limit = Some(200 << 20);
+                process.gc_cycles = Some((cycles + per_hour * t) as u64);
+                process.gc_limited_cycle = Some(if limited { 900 + step } else { 900 });
+            });
+            cycles += per_hour / 60.0;
+        }
+
+        operator.finding(FindingCode::GarbageCollectionThrash).map(|finding| finding.confidence)
+    };
+
+    assert_eq!(run(170.0, 175.0, 20_000.0, true), Some(Confidence::Confirmed));
+    assert_eq!(run(170.0, 175.0, 20_000.0, false), Some(Confidence::Suspected));
+    assert_eq!(run(60.0, 120.0, 20_000.0, false), None, "much work");
+    assert_eq!(run(170.0, 175.0, 30.0, false), None, "a full heap that is not collected");
+}
+
+#[test]
+fn memory_above_that_of_the_process_before_is_a_jump() {
+    let jump = |second: f64, more_objects: bool| {
+        let mut operator = Operator::new();
+        let mut first = Widget::new("first", START);
+        operator.lab.apply(first.ready());
+        operator.heap(1.5, |_| 40.0);
+        operator.restart();
+
+        for number in 0..if more_objects { 5 } else { 0 } {
+            let mut widget = Widget::new(&format!("more-{number}"), operator.lab.now);
+            operator.lab.apply(widget.ready());
+        }
+
+        operator.heap(1.5, |_| second);
+        operator.finding(FindingCode::MemoryJump)
+    };
+
+    let found = jump(75.0, false).expect("a jump");
+    assert!(
+        found.summary().contains("before 100.0 MiB") && found.summary().contains("uptime 1h"),
+        "{}",
+        found.summary()
+    );
+    assert_eq!(found.severity, Severity::Info);
+    assert!(jump(50.0, false).is_none(), "less than 40 %");
+    assert!(jump(75.0, true).is_none(), "more objects");
+}
+
+#[test]
+fn quoted_amounts_of_memory_are_information() {
+    let settings = Settings { memory_levels: vec![200 << 20], ..unlearned() };
+    let mut operator = Operator::with(settings);
+    operator.heap(0.1, |_| 80.0);
+
+    assert_eq!(operator.codes(), []);
+
+    operator.heap(0.1, |_| 95.0);
+    assert_eq!(operator.codes(), [FindingCode::MemoryLarge]);
+}
+
+#[test]
+fn a_suspicion_asks_for_profiles_and_their_answer_is_evidence() {
+    let mut operator = Operator::new();
+    operator.heap(6.0, |_| 40.0);
+
+    assert_eq!(operator.probes, []);
+
+    operator.heap(2.0, |t| 40.0 + 20.0 * t);
+    let probe = Probe::Profile { instance: INSTANCE.to_owned(), kind: ProfileKind::Heap };
+
+    assert!(!operator.probes.is_empty());
+    assert!(operator.probes.iter().all(|(_, asked)| *asked == probe), "{:?}", operator.probes);
+
+    let times: Vec<Timestamp> = operator.probes.iter().map(|(at, _)| *at).collect();
+    assert!(times.windows(2).all(|pair| pair[1].since(pair[0]) >= Span::mins(30)), "{times:?}");
+
+    let functions =
+        ["bytes.growSlice", "main.leak", "main.handle", "main.main"].map(str::to_owned).to_vec();
+    let profile = ProfileView {
+        instance: INSTANCE.to_owned(),
+        from: operator.lab.now,
+        to: operator.lab.now,
+        stacks: vec![GrowingStack { functions, growth: 1 << 20, now: 2 << 20 }],
+        ..ProfileView::default()
+    };
+
+    let answer = Answer::Profiled(Box::new(profile));
+    operator.lab.observe(Observation::Answered { probe, answer });
+
+    let leak = operator.finding(FindingCode::HeapLeak).expect("a leak");
+    assert!(leak.summary().contains("top growth main.leak, main.handle"), "{}", leak.summary());
+    assert_eq!(operator.lab.snapshot().profiles[0].growth, [1 << 20]);
+
+    let before = operator.probes.len();
+    operator.heap(1.0, |t| 80.0 + 20.0 * t);
+
+    assert_eq!(operator.probes.len(), before, "the answer is there");
+}
+
+#[test]
+fn an_answer_without_a_profile_does_not_hide_why_the_source_is_off() {
+    let mut operator = Operator::new();
+    let (source, reason) = (SourceId::Profiles, "the operator serves no pprof".to_owned());
+    operator.lab.observe(Observation::SourceOff { source, reason: reason.clone() });
+
+    let shown = |operator: &Operator| {
+        let sources = operator.lab.snapshot().sources;
+        sources
+            .into_iter()
+            .find(|source| source.source == "profiles")
+            .map(|source| (source.off, source.last_success))
+    };
+
+    for answer in [Answer::Absent, Answer::Failed(Cause::Timeout)] {
+        let probe = Probe::Profile { instance: INSTANCE.to_owned(), kind: ProfileKind::Heap };
+        operator.lab.observe(Observation::Answered { probe, answer });
+
+        assert_eq!(shown(&operator), Some((Some(reason.clone()), None)));
+    }
+}
+
+#[test]
+fn an_operator_near_its_limit_is_not_asked_for_profiles() {
+    let mut operator = Operator::new();
+    operator.heap(6.0, |_| 109.0); // resident: 238 of 256 MiB
+    operator.heap(3.0, |t| 109.0 + 2.5 * t);
+
+    assert!(
+        operator.finding(FindingCode::MemoryExhaustionPredicted).is_some(),
+        "{:?}",
+        operator.codes()
+    );
+    assert_eq!(operator.probes, []);
+}

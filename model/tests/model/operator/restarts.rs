@@ -1,0 +1,211 @@
+//! An operator that restarts again and again, or is killed for its memory at each start.
+
+use loopwatch_model::finding::Severity;
+use loopwatch_model::observation::{Cause, ContainerEnd, MetricsView, ProcessView, SourceId};
+use loopwatch_model::time::Span;
+
+use crate::lab::Lab;
+use crate::lab::pods::{INSTANCE, OTHER_POD, Op, POD, pod};
+
+const LOOP: &str = "RestartLoop operator ops/widget-operator";
+
+const MEMORY: &str = "StartupOutOfMemory operator ops/widget-operator";
+
+#[test]
+fn a_restart_loop_explains_that_the_operator_is_down() {
+    let (mut lab, mut op) = Op::with_lab();
+    op.crash_loop(&mut lab, 2, "Error");
+
+    assert!(!lab.has("RestartLoop"));
+
+    op.restart(&mut lab);
+    assert!(lab.has("RestartLoop"));
+
+    lab.advance(Span::secs(20));
+    op.crash(&mut lab, "Error");
+    lab.advance(Span::mins(3));
+
+    assert_eq!(lab.roots(), [LOOP]);
+    assert!(lab.has("OperatorDown"));
+
+    let summary = lab.finding("RestartLoop").summary();
+    assert!(summary.contains("reason Error") && summary.contains("restarts 3"), "{summary}");
+
+    lab.changes();
+    op.restart(&mut lab);
+    lab.renew(POD);
+    lab.advance(Span::secs(20));
+    op.crash(&mut lab, "Error");
+    lab.advance(Span::secs(20));
+
+    assert!(lab.changes().is_empty(), "moments of life between two crashes");
+}
+
+#[test]
+fn a_restart_loop_of_an_operator_that_runs_again_is_a_warning_until_it_is_over() {
+    let (mut lab, mut op) = Op::with_lab();
+    op.crash_loop(&mut lab, 3, "Error");
+    lab.advance(Span::mins(3));
+
+    assert_eq!(lab.finding("RestartLoop").severity, Severity::Critical);
+
+    op.restart(&mut lab);
+    lab.run_with_lease(POD, 5);
+
+    assert_eq!(lab.finding("RestartLoop").severity, Severity::Warning);
+    assert_eq!(lab.findings(), [LOOP]);
+
+    lab.run_with_lease(POD, 60);
+    lab.assert_no_findings();
+}
+
+#[test]
+fn an_operator_that_exits_while_the_api_server_is_away_is_in_no_restart_loop() {
+    let outage = |lab: &mut Lab, op: &mut Op| {
+        let source = SourceId::Pods;
+        lab.fail_source(&source, Cause::Refused);
+        lab.advance(Span::secs(90));
+        lab.recover_source(&SourceId::Pods);
+
+        op.seen(lab);
+        lab.advance(Span::secs(5));
+
+        let (started, finished) = (Some(lab.ago(Span::secs(10))), Some(lab.ago(Span::secs(7))));
+        let container = op.container();
+        container.ended =
+            Some(ContainerEnd { reason: "Error".into(), exit_code: 1, started, finished });
+        (container.restarts, container.running_since) = (container.restarts + 4, Some(lab.now));
+        op.seen(lab);
+    };
+
+    let (mut lab, mut op) = Op::with_lab();
+    outage(&mut lab, &mut op);
+    lab.run_with_lease(POD, 5);
+    lab.assert_no_findings();
+
+    // One that goes on to crash is found.
+    let (mut lab, mut op) = Op::with_lab();
+    outage(&mut lab, &mut op);
+    lab.advance(Span::mins(1));
+    op.crash_loop(&mut lab, 3, "Error");
+
+    assert!(lab.has("RestartLoop"), "{:?}", lab.findings());
+}
+
+#[test]
+fn restarts_of_several_pods_and_rollouts_are_no_loop() {
+    let (mut lab, mut op) = Op::with_lab();
+    for name in ["b", "c"] {
+        op.view.pods.push(pod(&format!("widget-operator-7d9f8c6b5-{name}"), lab.now));
+    }
+
+    op.seen(&mut lab);
+    for index in 0..3 {
+        op.view.pods[index].containers[0].restarts += 1;
+        op.seen(&mut lab);
+    }
+
+    for generation in 0..5 {
+        let name = format!("widget-operator-{generation}-x");
+        op.view.pods = vec![pod(&name, lab.now)];
+        op.seen(&mut lab);
+        lab.run_with_lease(&name, 5);
+    }
+
+    lab.assert_no_findings();
+
+    // Restarts that are spread over hours are no loop either.
+    for _ in 0..6 {
+        op.crash(&mut lab, "Error");
+        lab.advance(Span::secs(10));
+        op.restart(&mut lab);
+        lab.run_with_lease("widget-operator-4-x", 40);
+    }
+
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_restart_loop_ends_with_its_pod_although_its_metrics_showed_it_too() {
+    let scrape = |lab: &mut Lab, instance: &str| {
+        let process = ProcessView { started: Some(lab.now), ..ProcessView::default() };
+        lab.scraped(MetricsView { instance: instance.into(), process, ..MetricsView::default() });
+    };
+    let (mut lab, mut op) = Op::with_lab();
+
+    scrape(&mut lab, INSTANCE);
+    for _ in 0..3 {
+        op.crash(&mut lab, "Error");
+        lab.advance(Span::secs(10));
+        op.restart(&mut lab);
+        scrape(&mut lab, INSTANCE);
+    }
+
+    assert_eq!(lab.findings(), [LOOP]);
+
+    op.view.pods = vec![pod(OTHER_POD, lab.now)];
+    op.seen(&mut lab);
+    lab.run_with_lease(OTHER_POD, 1);
+    lab.assert_no_findings();
+
+    // Without a view of the Pods, the processes alone show it.
+    let mut lab = Op::with_lab_without_pods();
+    for _ in 0..4 {
+        lab.advance(Span::secs(10));
+        scrape(&mut lab, INSTANCE);
+    }
+
+    assert_eq!(lab.findings(), [LOOP]);
+}
+
+#[test]
+fn an_operator_that_is_killed_for_its_memory_at_each_start_is_named() {
+    let (mut lab, mut op) = Op::with_lab();
+    op.view.pods = vec![pod(OTHER_POD, lab.now)];
+    op.seen(&mut lab);
+    lab.advance(Span::secs(30));
+    op.crash_loop(&mut lab, 3, "OOMKilled");
+    lab.advance(Span::mins(3));
+
+    assert_eq!(lab.roots(), [MEMORY]);
+    assert!(lab.has("RestartLoop") && lab.has("OperatorDown"));
+
+    let summary = lab.finding("StartupOutOfMemory").summary();
+    assert!(summary.contains("128.0 MiB") && summary.contains("lived for 20s"), "{summary}");
+}
+
+#[test]
+fn kills_after_a_long_life_or_for_another_reason_are_no_startup_problem() {
+    for (reason, minutes) in [("OOMKilled", 11), ("Error", 1)] {
+        let (mut lab, mut op) = Op::with_lab();
+        for _ in 0..3 {
+            op.crash(&mut lab, reason);
+            lab.advance(Span::secs(10));
+            op.restart(&mut lab);
+            lab.run_with_lease(POD, minutes);
+        }
+
+        assert!(!lab.has("StartupOutOfMemory"), "{reason}");
+    }
+}
+
+#[test]
+fn a_restart_of_loopwatch_finds_a_crash_loop_at_once_and_the_death_after_a_look() {
+    let (mut lab, mut op) = Op::with_lab();
+    op.view.pods[0].created = Some(lab.ago(Span::mins(10)));
+    op.crash_loop(&mut lab, 3, "Error");
+    lab.advance(Span::mins(3));
+
+    let since = lab.since("OperatorDown");
+    let mut again = lab.restart();
+    op.seen(&mut again);
+    again.list(&[]);
+
+    assert_eq!(again.findings(), [LOOP]);
+
+    again.advance(Span(59_000));
+    assert!(!again.has("OperatorDown"), "a lease may show life");
+
+    again.advance(Span::secs(1));
+    assert_eq!(again.since("OperatorDown"), since);
+}

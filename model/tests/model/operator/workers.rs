@@ -1,0 +1,162 @@
+//! The workers of a controller: reconciles that hang, and workers that are all busy.
+
+use loopwatch_model::observation::{ControllerView, Durations};
+use loopwatch_model::time::Span;
+
+use crate::lab::loops::{Loop, add};
+
+#[test]
+fn a_reconcile_that_runs_for_too_long_is_stuck() {
+    let mut own = Loop::new();
+    let mut running = 0.0;
+    own.run(600, |view| {
+        running += 10.0;
+        view.longest_running_seconds = Some(running);
+    });
+    own.lab.assert_no_findings();
+
+    let began = own.lab.ago(Span::mins(10));
+    own.run(10, |view| view.longest_running_seconds = Some(610.0));
+    own.assert_found("ReconcileStuck");
+
+    assert_eq!(own.lab.since("ReconcileStuck"), began);
+
+    own.run(10, |view| view.longest_running_seconds = Some(0.0));
+    own.lab.assert_no_findings();
+}
+
+/// Frameworks such as the Java Operator SDK do not say how long a reconcile has been running.
+fn silent_about_running() -> Loop {
+    let mut own = Loop::new();
+    (own.view.longest_running_seconds, own.view.workers_max) = (None, None);
+    own.run(20, |_| {});
+    own
+}
+
+#[test]
+fn workers_that_are_busy_while_no_reconcile_ends_are_stuck() {
+    let mut own = silent_about_running();
+    own.run(610, |view| view.workers_busy = Some(1));
+    own.lab.assert_no_findings();
+
+    let began = own.lab.ago(Span::mins(10));
+    own.run(10, |view| view.workers_busy = Some(2)); // further ones begin
+    own.assert_found("ReconcileStuck");
+
+    assert_eq!(own.lab.since("ReconcileStuck"), began);
+
+    // The reconcile ends, and is much longer than the others.
+    own.run(10, |view| view.reconcile_seconds = Some(Durations { count: 1_006, sum: 730.0 }));
+    own.lab.assert_no_findings();
+}
+
+#[test]
+fn busy_workers_whose_reconciles_end_are_not_stuck() {
+    let mut own = silent_about_running();
+    own.run(3_000, |view| {
+        view.workers_busy = Some(1);
+        view.reconcile_seconds
+            .iter_mut()
+            .for_each(|all| (all.count, all.sum) = (all.count + 1, all.sum + 9.0));
+    });
+    own.lab.assert_no_findings();
+
+    // At one scrape, no worker was busy.
+    own.run(300, |view| view.workers_busy = Some(1));
+    own.run(10, |view| view.workers_busy = Some(0));
+    own.run(580, |view| view.workers_busy = Some(1));
+    own.lab.assert_no_findings();
+
+    // Nothing shows whether reconciles end.
+    own.view.reconcile_seconds = None;
+    own.run(1_800, |view| view.workers_busy = Some(1));
+    own.lab.assert_no_findings();
+}
+
+#[test]
+fn a_controller_with_long_reconciles_has_more_time() {
+    let mut own = Loop::new();
+    own.view.reconcile_seconds = Some(Durations { count: 10, sum: 6_000.0 });
+    own.run(10, |view| view.longest_running_seconds = Some(2_900.0));
+    own.lab.assert_no_findings();
+    own.run(10, |view| view.longest_running_seconds = Some(3_010.0));
+    own.assert_found("ReconcileStuck");
+}
+
+#[test]
+fn a_controller_that_succeeds_after_a_long_reconcile_may_take_as_long_again() {
+    // Most reconciles take a tenth of a second, but the creation of a cluster takes half an hour.
+    let creation = |own: &mut Loop, succeeds: bool| {
+        let mut found = false;
+        let mut running = 0.0;
+        for _ in 0..180 {
+            own.run(10, |view| {
+                running += 10.0;
+                view.longest_running_seconds = Some(running);
+                add(&mut view.succeeded, 0);
+            });
+            found |= own.lab.has("ReconcileStuck");
+        }
+
+        own.run(10, |view| {
+            view.longest_running_seconds = Some(0.0);
+            add(if succeeds { &mut view.succeeded } else { &mut view.failed }, 1);
+        });
+
+        found
+    };
+
+    let mut own = Loop::new();
+    assert!(creation(&mut own, true), "the first one is unusual");
+    assert!(!creation(&mut own, true), "the second one is not");
+
+    own.run(10, |view| view.longest_running_seconds = Some(3_700.0));
+    assert!(own.lab.has("ReconcileStuck"), "twice as long is");
+
+    let mut hangs = Loop::new();
+    assert!(creation(&mut hangs, false));
+    assert!(creation(&mut hangs, false), "one that ends with an error has waited in vain");
+
+    hangs.run(10, |view| view.longest_running_seconds = Some(3_700.0));
+    hangs.run(10, |view| (view.longest_running_seconds, view.succeeded) = (Some(0.0), Some(1)));
+
+    assert!(creation(&mut hangs, false), "a restart has ended it");
+}
+
+#[test]
+fn busy_workers_are_saturated_only_while_objects_wait() {
+    let busy =
+        |view: &mut ControllerView| (view.workers_busy, view.queue_depth) = (Some(1), Some(3));
+    let mut own = Loop::new();
+    own.run(900, busy);
+    own.lab.assert_no_findings();
+    own.run(10, busy);
+    own.assert_found("WorkersSaturated");
+    own.run(10, |view| view.queue_depth = Some(0));
+
+    own.lab.assert_no_findings();
+    let mut near = Loop::new();
+    near.run(3_600, |view| (view.workers_busy, view.queue_depth) = (Some(1), Some(0)));
+    near.lab.assert_no_findings();
+
+    let mut turn = 0;
+    near.run(3_600, |view| {
+        turn += 1;
+        (view.workers_busy, view.queue_depth) = (Some(u64::from(turn % 30 != 0)), Some(1));
+    });
+    near.lab.assert_no_findings();
+}
+
+#[test]
+fn one_stuck_worker_is_one_alert() {
+    let mut own = Loop::new();
+    let mut running = 0.0;
+    own.run(1_000, |view| {
+        running += 10.0;
+        view.longest_running_seconds = Some(running);
+        (view.workers_busy, view.queue_depth) = (Some(1), Some(600));
+    });
+
+    assert_eq!(own.lab.roots(), ["ReconcileStuck controller widget"]);
+    assert_eq!(own.lab.findings().len(), 3, "{:?}", own.lab.findings());
+}

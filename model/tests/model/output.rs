@@ -1,0 +1,6 @@
+//! Snapshot, explanation and recent past.
+
+mod explain;
+mod rows;
+mod recent_past;
+mod kube_events;

@@ -1,0 +1,9 @@
+//! The way of one observation: restarts, clock, random histories.
+
+mod restarts;
+mod clock;
+mod clock_dates;
+mod ticks;
+mod relists;
+mod random;
+mod simulation;
