@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use loopwatch::sources::decode::{HashKey, object};
+use loopwatch::sources::decoding::{HashKey, object};
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Observation, Role, WatchedKind};
 use loopwatch_model::settings::Settings;

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use loopwatch::sources::decode::{HashKey, object};
+use loopwatch::sources::decoding::{HashKey, object};
 use loopwatch_model::model::reading::read;
 use serde::de::IgnoredAny;
 use serde_json::json;

@@ -8,7 +8,7 @@ use std::fs;
 use std::hint::black_box;
 use std::time::Duration;
 
-use loopwatch::sources::scrape::intake;
+use loopwatch::sources::operator::intake;
 
 #[cfg(feature = "jemalloc")]
 #[global_allocator]

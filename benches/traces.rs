@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch::export::delivery::traces::{Sampling, Target, TraceExporter};
+use loopwatch::export::delivery::traces::{Sampling, Target, TraceExporter, collector_url};
 use loopwatch::telemetry::{ResultLabels, SelfMetrics, SendResult};
 use loopwatch_model::model::{LeaderElection, Model};
 use loopwatch_model::observation::{
@@ -229,7 +229,7 @@ fn collector() -> String {
 }
 
 fn target(url: &str) -> Target {
-    let url = url.parse().expect("a URL");
+    let url = collector_url(url).expect("a URL");
     let (within, sampling) = (Duration::from_secs(10), Sampling::ALL);
     Target { url, token_file: None, ca_file: None, within, sampling, warnings: Vec::new() }
 }

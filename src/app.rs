@@ -16,10 +16,11 @@ use tracing::{info, warn};
 use crate::config::{DEFAULT_PORT, Flags, ServeFlags};
 use crate::export::server::{self, ExportOptions, Exporter};
 use crate::recording::Segments;
-use crate::sources::clock::ServerClock;
-use crate::sources::decode::HashKey;
-use crate::sources::profiles::ProfileStore;
-use crate::sources::{Cluster, ConnectError, Feed, Observations, wakeups};
+use crate::sources::api_server::{Cluster, ConnectError};
+use crate::sources::decoding::HashKey;
+use crate::sources::feed::{Feed, Observations, ServerClock};
+use crate::sources::operator::ProfileStore;
+use crate::system::coarse_timers;
 use crate::telemetry::SelfMetrics;
 
 mod memory;
@@ -69,7 +70,7 @@ pub(crate) type SharedModel = Arc<Mutex<Model>>;
 /// # Errors
 /// If the system refuses to create threads.
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    wakeups::start();
+    coarse_timers::start();
     Ok(tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(4)
         .enable_all()
@@ -179,7 +180,7 @@ pub(crate) async fn pump(
         let wait = due.map_or(MAX_TICK_INTERVAL, |span| {
             u64::try_from(span.0).unwrap_or(0).clamp(MIN_TICK_INTERVAL, MAX_TICK_INTERVAL)
         });
-        let timer = tokio::time::sleep_until(wakeups::after(Duration::from_millis(wait)));
+        let timer = tokio::time::sleep_until(coarse_timers::after(Duration::from_millis(wait)));
 
         tokio::select! {
             biased;
@@ -231,7 +232,9 @@ pub(crate) async fn pump(
 ///
 /// # Errors
 /// If the cluster cannot be reached. The error says what to do.
-pub(crate) async fn connect(access: &crate::sources::Access) -> Result<Cluster, ConnectError> {
+pub(crate) async fn connect(
+    access: &crate::sources::api_server::Access,
+) -> Result<Cluster, ConnectError> {
     let cluster = Cluster::connect(access, &ServerClock::new()).await?;
     cluster.reach().await?;
     Ok(cluster)

@@ -26,16 +26,20 @@ pub(crate) use self::file::File;
 pub(crate) use self::findings::OrphanAllow;
 pub(crate) use self::profiles::ProfileFlags;
 pub(crate) use self::traces::TraceFlags;
-use crate::export::delivery::alertmanager::{AlertLabel, AlertmanagerOptions, AlertmanagerUrl};
-use crate::export::delivery::notify::{Webhook, WebhookUrl};
+use crate::export::delivery::alertmanager::{AlertLabel, AlertmanagerOptions, alertmanager_url};
+use crate::export::delivery::notify::{Webhook, webhook_url};
 use crate::export::metrics::ObjectSeries;
 use crate::export::view::{ExternalUrl, Links};
-use crate::sources::cluster::{Access, OperatorName};
-use crate::sources::decode::HashKey;
-use crate::sources::options::{
-    ChildSelection, DEFAULT_INTERVAL, DEFAULT_MAX_WATCHES, KindSelector, MIN_INTERVAL,
-    ProcessSelection, ScrapeFlag, ScrapeOptions, ScrapeTarget, SecretAccess, SourceOptions,
+use crate::net::HttpUrl;
+use crate::sources::api_server::{
+    Access, ChildSelection, DEFAULT_MAX_WATCHES, DiscoveryOptions, KindSelector, OperatorName,
+    SecretAccess,
 };
+use crate::sources::decoding::HashKey;
+use crate::sources::operator::{
+    DEFAULT_INTERVAL, MIN_INTERVAL, ProcessSelection, ScrapeFlag, ScrapeOptions, ScrapeTarget,
+};
+use crate::sources::supervisor::SourceOptions;
 
 /// The port that loopwatch listens on by default. It is unassigned at IANA, and no exporter on the
 /// Prometheus wiki's list uses it.
@@ -186,8 +190,8 @@ pub(crate) struct ServeFlags {
 #[command(next_help_heading = "Notifying")]
 pub(crate) struct NotifyFlags {
     /// Webhook for events about references between namespaces; the path defaults to /health/crossns
-    #[arg(long, value_name = "URL")]
-    pub notify: Option<WebhookUrl>,
+    #[arg(long, value_name = "URL", value_parser = webhook_url)]
+    pub notify: Option<HttpUrl>,
     /// File with the bearer token for the webhook
     #[arg(long, value_name = "FILE")]
     pub notify_token_file: Option<PathBuf>,
@@ -202,8 +206,8 @@ pub(crate) struct NotifyFlags {
 pub(crate) struct AlertFlags {
     /// Alertmanager to post alerts to, for clusters without Prometheus; every address of the host
     /// gets them. With the rules of loopwatch in Prometheus, too, each problem would page twice
-    #[arg(long, value_name = "URL", value_delimiter = ',')]
-    pub alertmanager: Vec<AlertmanagerUrl>,
+    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = alertmanager_url)]
+    pub alertmanager: Vec<HttpUrl>,
     /// File with the bearer token for Alertmanager
     #[arg(long, value_name = "FILE")]
     pub alertmanager_token_file: Option<PathBuf>,
@@ -288,13 +292,16 @@ impl ClusterFlags {
     pub(crate) fn source_options(&self, hash_key: HashKey, settings: &Settings) -> SourceOptions {
         SourceOptions {
             annotations: settings.annotations().into(),
-            watch: self.watch.clone(),
-            namespaces: self.namespace.clone(),
-            exclude_namespaces: self.exclude_namespace.clone(),
+            discovery: DiscoveryOptions {
+                watch: self.watch.clone(),
+                namespaces: self.namespace.clone(),
+                exclude_namespaces: self.exclude_namespace.clone(),
+                max_watches: self.max_watches,
+                children: self.children,
+                secrets: self.secrets,
+                ..DiscoveryOptions::new(hash_key)
+            },
             team_label: self.team_label.clone(),
-            max_watches: self.max_watches,
-            children: self.children,
-            secrets: self.secrets,
             scrape: ScrapeOptions {
                 target: ScrapeTarget::of(&self.scrape),
                 interval: self.scrape_interval.unwrap_or(DEFAULT_INTERVAL),
@@ -486,7 +493,11 @@ mod tests {
                 .map_err(|error| error.to_string())?;
 
             Ok::<_, String>(
-                flags.cluster.source_options(HashKey([0; 16]), &Settings::default()).secrets,
+                flags
+                    .cluster
+                    .source_options(HashKey([0; 16]), &Settings::default())
+                    .discovery
+                    .secrets,
             )
         };
 

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use loopwatch::sources::decode::{HashKey, object_with_type};
+use loopwatch::sources::decoding::{HashKey, object_with_type};
 use loopwatch_model::model::reading::{Reading, read};
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 
-use loopwatch::sources::scrape::intake;
+use loopwatch::sources::operator::intake;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{
     Manager, ObjectKey, ObjectView, Observation, Owned, OwnerReference, Role, WatchedKind,

@@ -4,7 +4,7 @@
 use loopwatch_model::settings::{Limits, Settings};
 use tracing::info;
 
-use crate::procfs;
+use crate::system::procfs;
 
 /// Memory of the program without objects, in bytes.
 const BASE_BYTES: u64 = 24 * 1024 * 1024;

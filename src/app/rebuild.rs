@@ -23,11 +23,11 @@ use tracing::{error, info, warn};
 use super::reload::{self, Effective};
 use super::{CHANNEL, DRAIN, Outlets, RETRY, SharedModel, cause, lock, pump, state};
 use crate::export::server::Exporter;
-use crate::sources::clock::ServerClock;
-use crate::sources::decode::HashKey;
-use crate::sources::{
-    Cluster, ConnectError, Failure, Feed, Handle, Observations, SourceOptions, Supervisor,
-};
+use crate::net::Failure;
+use crate::sources::api_server::{Cluster, ConnectError};
+use crate::sources::decoding::HashKey;
+use crate::sources::feed::{Feed, Observations, ServerClock};
+use crate::sources::supervisor::{Handle, SourceOptions, Supervisor};
 use crate::telemetry::{RebuildLabels, RebuiltPart};
 
 #[cfg(test)]
@@ -194,7 +194,7 @@ impl Core {
     /// Takes over changed flags of the sources. The key of fingerprints stays, because another one
     /// would make every spec look changed.
     fn reconnect(&mut self) {
-        let hash_key = self.connection.options.hash_key;
+        let hash_key = self.connection.options.discovery.hash_key;
         self.connection = Connection::new(&self.effective.borrow_and_update(), hash_key);
     }
 
@@ -474,5 +474,5 @@ async fn end_sources(mut sources: JoinHandle<String>, stop: &CancellationToken) 
 
 /// The reason why a task ended.
 fn reason(ended: Result<String, JoinError>) -> String {
-    ended.unwrap_or_else(crate::sources::panic_message)
+    ended.unwrap_or_else(crate::sources::supervisor::panic_message)
 }

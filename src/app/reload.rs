@@ -20,10 +20,8 @@ use tracing::{info, warn};
 use super::memory;
 use crate::config::{ClusterFlags, Flags, ProfileFlags};
 use crate::export::server::{ExportOptions, Exporter};
-use crate::sources::Feed;
-use crate::sources::clock::{Clock, SystemClock};
-use crate::sources::feed::Closed;
-use crate::sources::profiles::ProfileStore;
+use crate::sources::feed::{Clock, Closed, Feed, SystemClock};
+use crate::sources::operator::ProfileStore;
 
 /// Time between two polls of the file.
 const POLL_EVERY: Duration = Duration::from_secs(3);

@@ -15,7 +15,7 @@ use crate::export::delivery::alertmanager::Alerting;
 use crate::export::delivery::notify::Notifier;
 use crate::export::delivery::traces::{Target, TraceExporter};
 use crate::export::server::Exporter;
-use crate::sources::cluster::OwnPod;
+use crate::system::own_pod::OwnPod;
 use crate::telemetry::SelfMetrics;
 
 /// The senders that the flags ask for, with their tasks.

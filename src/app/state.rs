@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use super::{SharedModel, lock, log_panic};
 use crate::recording::{Recording, Writer};
-use crate::sources::clock::{Clock, SystemClock};
+use crate::sources::feed::{Clock, SystemClock};
 
 /// The file in the state directory.
 const FILE: &str = "checkpoint.jsonl";

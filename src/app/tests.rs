@@ -6,8 +6,8 @@ use loopwatch_testbed::kinds::watched;
 
 use super::*;
 use crate::export::delivery::fake_receiver::FakeReceiver;
-use crate::export::delivery::notify::{Notifier, Webhook};
-use crate::sources::lookup::Lookups;
+use crate::export::delivery::notify::{Notifier, Webhook, webhook_url};
+use crate::net::NameLookups;
 
 fn kind() -> WatchedKind {
     watched("example.io", "Widget", "widgets", Role::Primary)
@@ -38,8 +38,11 @@ fn widget(version: u64, name: &str) -> Observation {
 #[tokio::test(start_paused = true)]
 async fn a_changed_reference_reaches_the_webhook_at_once() {
     let receiver = FakeReceiver::start([]).await;
-    let webhook =
-        Webhook { url: receiver.url.parse().expect("a URL"), token_file: None, ca_file: None };
+    let webhook = Webhook {
+        url: webhook_url(&receiver.url).expect("a URL"),
+        token_file: None,
+        ca_file: None,
+    };
     let (notifier, delivering) = Notifier::start(webhook, SelfMetrics::new().notify_requests, None);
     let model: SharedModel = Arc::new(Mutex::new(Model::new(Settings::default())));
     let (feed, observations) = Feed::new(CHANNEL, ServerClock::new());
@@ -95,7 +98,7 @@ fn work_that_blocks_without_end_does_not_hold_up_the_end_of_the_process() {
 fn lookups_that_hang_hold_up_no_files() {
     let (sender, served) = std::sync::mpsc::channel();
     block_on(async move {
-        let lookups = Lookups::new(|_| {
+        let lookups = NameLookups::new(|_| {
             std::thread::park();
             Ok(Vec::new())
         });

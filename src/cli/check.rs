@@ -22,10 +22,11 @@ use crate::export::presentation::report::OutputFormat;
 use crate::export::view::{DumpInput, Input};
 use crate::lock::lock;
 use crate::recording::{Recording, RecordingError};
-use crate::sources::clock::{Clock, SystemClock};
-use crate::sources::decode::{DecodeOptions, Extra};
-use crate::sources::dump::Dump;
-use crate::sources::{Feed, Handle, LeaseSelection, Selection, SourceOptions, Supervisor};
+use crate::sources::api_server::Selection;
+use crate::sources::decoding::{DecodeOptions, Extra};
+use crate::sources::feed::{Clock, Feed, SystemClock};
+use crate::sources::offline::Dump;
+use crate::sources::supervisor::{Handle, LeaseSelection, Supervisor};
 
 /// Limit on rounds of questions about a dump: an answer may lead to the next question.
 const ANSWER_ROUNDS: i64 = 100;
@@ -185,12 +186,10 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
     } else {
         Selection::EveryKindWithStatus
     };
-    let options = SourceOptions {
-        select,
-        lease: LeaseSelection::Off,
-        once: true,
-        ..args.cluster.source_options(app::hash_key(), &settings)
-    };
+    let mut options = args.cluster.source_options(app::hash_key(), &settings);
+    options.lease = LeaseSelection::Off;
+    options.discovery.select = select;
+    options.discovery.once = true;
 
     let model: SharedModel = Arc::new(Mutex::new(Model::new(settings)));
     let (feed, observations) = app::channel(&cluster);

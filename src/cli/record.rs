@@ -16,8 +16,9 @@ use super::SUCCESS;
 use crate::app::{self, Ended, Outlets, SharedModel};
 use crate::config::{ClusterFlags, JudgeFlags, ProfileFlags};
 use crate::recording::Segments;
-use crate::sources::clock::ServerClock;
-use crate::sources::{Cluster, Selection, SourceOptions, Supervisor};
+use crate::sources::api_server::{Cluster, Selection};
+use crate::sources::feed::ServerClock;
+use crate::sources::supervisor::{SourceOptions, Supervisor};
 
 /// Flags of `record`.
 #[derive(Args, Debug)]
@@ -66,11 +67,12 @@ async fn run(args: RecordArgs, mut settings: Settings) -> anyhow::Result<u8> {
         });
     }
 
-    let options = SourceOptions {
-        select: if all { Selection::EveryKindWithStatus } else { Selection::OperatorPermissions },
-        profiles: profiles.options(),
-        ..cluster.source_options(app::hash_key(), &settings)
-    };
+    let mut options = cluster.source_options(app::hash_key(), &settings);
+    options.profiles = profiles.options();
+    if all {
+        options.discovery.select = Selection::EveryKindWithStatus;
+    }
+
     let key = anonymize.then(app::random_key);
     let max_bytes = max_size.max(1).saturating_mul(1024 * 1024);
     let (model, clock) = (Model::new(settings), server.clock().clone());
@@ -156,10 +158,12 @@ async fn observe(
 
 #[cfg(test)]
 mod tests {
+    use loopwatch_testbed::standin::{WIDGET, World};
+
     use super::*;
     use crate::recording::Recording;
-    use crate::sources::decode::HashKey;
-    use crate::sources::fake::world::{WIDGET, World};
+    use crate::sources::decoding::HashKey;
+    use crate::sources::testing::InProcess as _;
 
     #[tokio::test]
     async fn a_recording_whose_sources_panic_is_complete_but_not_a_success() {

@@ -14,9 +14,10 @@ use super::{FINDINGS, SUCCESS};
 use crate::app;
 use crate::config::operator_name;
 use crate::export::presentation::report::{Forecast, OutputFormat, Style};
-use crate::sources::cluster::{Access, Cluster, OperatorName};
-use crate::sources::ownership::installation::Installation;
-use crate::sources::ownership::{self, ApiResources, OwnershipGraph, Progress, kind_names};
+use crate::sources::api_server::{Access, ApiResources, Cluster, OperatorName};
+use crate::sources::survey::{
+    Installation, OwnershipGraph, Progress, find_object, kind_name, kind_named,
+};
 
 /// Flags of `what-if`.
 #[derive(Args, Debug)]
@@ -147,7 +148,7 @@ async fn read_delete(
     name: &str,
 ) -> anyhow::Result<Predicted> {
     let (cluster, resources) = connect(what_if).await?;
-    let kind = kind_names::resolve(&resources, kind)?;
+    let kind = kind_named(&resources, kind)?;
     let namespace = match (&args.namespace, kind.namespaced) {
         (Some(namespace), true) => namespace.clone(),
         (None, true) => cluster.namespace().to_owned(),
@@ -160,7 +161,7 @@ async fn read_delete(
         name: name.to_owned(),
     };
 
-    let found = match ownership::find(&cluster, kind, &object).await {
+    let found = match find_object(&cluster, kind, &object).await {
         Ok(found) => found,
         Err(failure) if failure.status == Some(404) => {
             let within = if namespace.is_empty() {
@@ -169,9 +170,9 @@ async fn read_delete(
                 format!(" in the namespace {namespace}")
             };
 
-            anyhow::bail!("there is no {} {name}{within}", kind_names::name(kind));
+            anyhow::bail!("there is no {} {name}{within}", kind_name(kind));
         }
-        Err(failure) => anyhow::bail!("cannot read {} {name}: {failure}", kind_names::name(kind)),
+        Err(failure) => anyhow::bail!("cannot read {} {name}: {failure}", kind_name(kind)),
     };
 
     let scope = if namespace.is_empty() {

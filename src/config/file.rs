@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use super::findings::{self, FINDINGS_KEY};
 use super::spelling::unknown;
 use super::{Flags, keys};
-use crate::files::{is_irregular, open_regular};
-use crate::sources::failure::first_line;
+use crate::net::first_line;
+use crate::system::files::{is_irregular, open_regular};
 
 /// Size of the largest file that loopwatch reads. Parsing a list needs a few hundred bytes for each
 /// item, and the sidecar has 128 MiB.

@@ -18,7 +18,7 @@ use loopwatch_model::settings::{ALL_FINDINGS, FindingRule, Selector, Settings};
 use serde_json::{Map, Value};
 
 use super::spelling::unknown;
-use crate::sources::options::KindSelector;
+use crate::sources::api_server::KindSelector;
 
 /// The key of the rules. It is not a flag.
 pub(super) const FINDINGS_KEY: &str = "findings";

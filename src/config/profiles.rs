@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use loopwatch_model::time::Span;
 
-use crate::sources::profiles::{PprofUrl, ProfileOptions};
+use crate::sources::operator::{PprofUrl, ProfileOptions};
 
 /// How to take profiles of the operator.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]

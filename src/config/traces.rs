@@ -8,8 +8,10 @@ use std::time::Duration;
 use clap::Args;
 use http::{HeaderName, HeaderValue};
 
-use crate::export::delivery::traces::{CollectorUrl, SAMPLER, SAMPLER_ARG, Sampling, Target};
-use crate::sources::peer::in_the_clear;
+use crate::export::delivery::traces::{
+    SAMPLER, SAMPLER_ARG, Sampling, Target, collector_url, collector_url_of_base,
+};
+use crate::net::HttpUrl;
 
 /// Where to send traces.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -17,8 +19,8 @@ use crate::sources::peer::in_the_clear;
 pub(crate) struct TraceFlags {
     /// OpenTelemetry collector for traces, over http/protobuf; the path defaults to /v1/traces
     /// [default: OTEL_EXPORTER_OTLP_ENDPOINT]
-    #[arg(long, value_name = "URL")]
-    pub otlp: Option<CollectorUrl>,
+    #[arg(long, value_name = "URL", value_parser = collector_url)]
+    pub otlp: Option<HttpUrl>,
     /// File with the bearer token for the collector
     #[arg(long, value_name = "FILE")]
     pub otlp_token_file: Option<PathBuf>,
@@ -133,11 +135,9 @@ impl TraceFlags {
 
     /// Says where secrets may go by mistake. That is no reason to send no traces: the variables are
     /// valid.
-    fn warnings(&self, url: &CollectorUrl, variables: &Variables) -> Vec<String> {
-        let file = self
-            .otlp_token_file
-            .as_ref()
-            .and_then(|_| in_the_clear(url.uri(), "--otlp-token-file"));
+    fn warnings(&self, url: &HttpUrl, variables: &Variables) -> Vec<String> {
+        let file =
+            self.otlp_token_file.as_ref().and_then(|_| url.in_the_clear("--otlp-token-file"));
         let Some((name, text)) = first(variables, HEADERS) else {
             return file.into_iter().collect();
         };
@@ -147,13 +147,12 @@ impl TraceFlags {
         let secret = entries(text)
             .filter_map(|(_, entry)| Some(entry.split_once('=')?.0.trim()))
             .find(|key| is_secret(key));
-        let clear =
-            secret.and_then(|key| in_the_clear(url.uri(), &format!("{name}, header {key}")));
+        let clear = secret.and_then(|key| url.in_the_clear(&format!("{name}, header {key}")));
 
         // The specification says that the headers apply to the exporter, whatever names its
         // endpoint.
         let elsewhere = self.otlp.as_ref().and_then(|_| endpoint(variables, &mut Vec::new()));
-        let elsewhere = elsewhere.filter(|other| other.uri().authority() != url.uri().authority()).map(|other| {
+        let elsewhere = elsewhere.filter(|other| other.authority() != url.authority()).map(|other| {
             format!("{name}: the headers go to {url}, which --otlp names, although the variables of OpenTelemetry name {other}")
         });
 
@@ -163,9 +162,9 @@ impl TraceFlags {
 
 /// The endpoint that the variables name. Below that for all signals, traces have a path of their
 /// own. A problem does not quote the URL, which may hold a secret.
-fn endpoint(variables: &Variables, problems: &mut Vec<String>) -> Option<CollectorUrl> {
+fn endpoint(variables: &Variables, problems: &mut Vec<String>) -> Option<HttpUrl> {
     let (name, text) = first(variables, ENDPOINT)?;
-    let url = if name == ENDPOINT[0] { text.parse() } else { CollectorUrl::of_base(text) };
+    let url = if name == ENDPOINT[0] { collector_url(text) } else { collector_url_of_base(text) };
     url.map_err(|problem| problems.push(format!("{name}: {problem}; loopwatch sends no traces")))
         .ok()
 }
@@ -236,21 +235,21 @@ mod tests {
         flag: Option<&str>,
         variables: &[(&'static str, &str)],
     ) -> (Option<Target>, Vec<String>) {
-        let otlp = flag.map(|url| url.parse().expect("a URL"));
+        let otlp = flag.map(|url| collector_url(url).expect("a URL"));
         let variables =
             variables.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         TraceFlags { otlp, ..TraceFlags::default() }.target_with(&variables)
     }
 
-    fn url(flag: Option<&str>, variables: &[(&'static str, &str)]) -> Option<CollectorUrl> {
+    fn url(flag: Option<&str>, variables: &[(&'static str, &str)]) -> Option<HttpUrl> {
         let (target, problems) = read(flag, variables);
         assert_eq!(problems, [""; 0]);
 
         target.map(|target| target.url)
     }
 
-    fn parsed(text: &str) -> Option<CollectorUrl> {
-        Some(text.parse().expect("a URL"))
+    fn parsed(text: &str) -> Option<HttpUrl> {
+        Some(collector_url(text).expect("a URL"))
     }
 
     #[test]
@@ -445,7 +444,7 @@ mod tests {
         }
 
         let flags = |url: &str| TraceFlags {
-            otlp: url.parse().ok(),
+            otlp: collector_url(url).ok(),
             otlp_token_file: Some("/token".into()),
             ..TraceFlags::default()
         };

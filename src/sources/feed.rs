@@ -5,8 +5,10 @@ use loopwatch_model::observation::{Cause, MAX_DETAIL, Observation, SourceId};
 use loopwatch_model::time::Timestamp;
 use tokio::sync::mpsc;
 
-use super::clock::ServerClock;
-use super::failure::Failure;
+mod clock;
+
+pub(crate) use self::clock::{Clock, ServerClock, SystemClock};
+use crate::net::Failure;
 
 /// The sending end, for sources. If the reader is slow, the sources wait, and so does the API
 /// server.
@@ -172,8 +174,8 @@ mod tests {
 
     use http::{HeaderMap, StatusCode, header};
 
+    use super::clock::Clock;
     use super::*;
-    use crate::sources::clock::Clock;
 
     /// A node at the beginning of 1970, whose steady clock a test sets.
     #[derive(Default)]

@@ -16,23 +16,18 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::audit::WatchTargets;
-use super::children::{Kept, NewPrimaries, Owners};
-use super::cluster::Cluster;
-use super::definitions::Definitions;
-use super::discovery::Discovery;
-use super::failure::Failure;
 use super::feed::{Closed, Feed};
-use super::namespaces::Terminating;
-use super::options::SourceOptions;
-use super::pods::PodsHandle;
-use super::profiles::MetricsAddresses;
-use super::reads::ChildKinds;
-use super::sync::InitialSync;
-use super::watch::SharedWatchState;
-use super::watch::backoff::Backoff;
+use crate::net::Failure;
+use crate::sources::api_server::{
+    Backoff, Cluster, Definitions, Discovery, InitialSync, Kept, NewPrimaries, SharedWatchState,
+    Terminating,
+};
+use crate::sources::decoding::PrimaryKinds;
+use crate::sources::operator::{MetricsAddresses, PodsHandle};
+use crate::sources::probes::{ChildKinds, WatchTargets};
 
 mod job;
+mod options;
 mod tasks; // the running ones
 mod polls; // of discovery
 mod optional; // sources that need optional permissions
@@ -44,6 +39,7 @@ mod tests;
 
 use self::events::FollowedEvents;
 pub(crate) use self::job::Job;
+pub(crate) use self::options::{LeaseSelection, SourceOptions};
 use self::tasks::{TaskEvent, Tasks};
 
 /// Starts the sources.
@@ -106,7 +102,7 @@ struct Running {
     /// When the first of them was announced.
     announced: Option<Instant>,
     /// The watched primary kinds.
-    owners: Arc<Owners>,
+    owners: Arc<PrimaryKinds>,
     /// The children of each watch that belong to no primary object.
     kept: BTreeMap<WatchId, Kept>,
     /// Polls in a row without a change.
@@ -139,7 +135,11 @@ impl Supervisor {
         let sync = InitialSync::new();
         let definitions = Definitions::default();
         let running = Running {
-            discovery: Discovery::new(cluster.clone(), options.clone(), definitions.clone()),
+            discovery: Discovery::new(
+                cluster.clone(),
+                options.discovery.clone(),
+                definitions.clone(),
+            ),
             shared: Arc::default(),
             counts: Arc::new(Mutex::new(to_count)),
             reads: Arc::new(Mutex::new(to_read)),
@@ -247,7 +247,7 @@ impl Running {
     async fn run_until_closed(&mut self) -> Result<(), Closed> {
         self.start(&Job::Audit);
         self.start(&Job::Reads);
-        if self.options.once {
+        if self.options.discovery.once {
             self.scraper().once().await?;
         } else {
             self.start(&Job::Metrics);
@@ -263,7 +263,7 @@ impl Running {
                 wait = wait.min(POLL_AFTER_CHANGE);
             }
 
-            if self.options.once && self.kinds.is_some() {
+            if self.options.discovery.once && self.kinds.is_some() {
                 // No further poll is needed, and the running tasks end by themselves.
                 self.supervise(None).await?;
             }

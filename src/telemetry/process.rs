@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::procfs::{self, Stat};
+use crate::system::procfs::{self, Stat};
 
 /// Statistics from `/proc/self`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -46,6 +46,7 @@ pub mod replicas;
 pub mod sidecar;
 pub mod standin;
 pub mod stretch;
+pub mod tls;
 pub mod verdicts;
 pub mod wait;
 pub mod webhook;

@@ -8,11 +8,12 @@ use super::*;
 use crate::app::injected::PANICS;
 use crate::config::{File, Flags, keys, with_file};
 use crate::export::server::ExportOptions;
-use crate::sources::LeaseSelection;
-use crate::sources::decode::HashKey;
-use crate::sources::fake::world::{WIDGET, World};
+use crate::sources::decoding::HashKey;
+use crate::sources::supervisor::LeaseSelection;
+use crate::sources::testing::InProcess as _;
 use crate::telemetry::SelfMetrics;
 use clap::FromArgMatches as _;
+use loopwatch_testbed::standin::{WIDGET, World};
 
 /// A running core in front of a small cluster.
 struct Run {

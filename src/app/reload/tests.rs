@@ -9,9 +9,9 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::config::{File, keys};
-use crate::sources::clock::ServerClock;
-use crate::sources::decode::HashKey;
+use crate::sources::decoding::HashKey;
 use crate::sources::feed::Observations;
+use crate::sources::feed::ServerClock;
 
 const EVERY: Duration = Duration::from_millis(20);
 

@@ -13,10 +13,9 @@ use loopwatch_model::time::{Span, Timestamp};
 use crate::app;
 use crate::cli::{progress_line, what_if};
 use crate::export::view::{BlindSpot, Nearest, ObjectQuestion};
-use crate::sources::cluster::{Access, Cluster};
-use crate::sources::ownership::closeup::{self, Answers, CloseUp};
-use crate::sources::ownership::{ApiKind, ApiResources, kind_names};
-use crate::sources::{Failure, SourceOptions};
+use crate::net::Failure;
+use crate::sources::api_server::{Access, ApiKind, ApiResources, Cluster};
+use crate::sources::survey::{CloseUp, LimitedLookups, kind_name, kind_named, object_names};
 
 /// Limit on rounds of questions: an answer may lead to the next question.
 const ROUNDS: i64 = 20;
@@ -32,7 +31,7 @@ pub(super) async fn look(
     let resources = ApiResources::read(&cluster)
         .await
         .context("cannot read the kinds that the API server serves")?;
-    let kind = kind_names::resolve(&resources, &question.kind)?;
+    let kind = kind_named(&resources, &question.kind)?;
     let namespace = match (&question.namespace, kind.namespaced) {
         (Some(namespace), true) => namespace.clone(),
         (None, true) => cluster.namespace().to_owned(),
@@ -69,8 +68,7 @@ async fn judge(
         model.apply(now, observation);
     }
 
-    let options = SourceOptions::new(app::hash_key());
-    let mut answers = Answers::new(cluster, &options);
+    let mut answers = LimitedLookups::new(cluster, app::hash_key());
     for round in 1..=ROUNDS {
         let at = now.after(Span(round));
         model.apply(at, Observation::Tick); // decides what waits for answers
@@ -124,13 +122,13 @@ async fn problem(
     failure: Failure,
 ) -> String {
     let ObjectAddress { namespace, name, .. } = object;
-    let kind_name = kind_names::name(kind);
+    let kind_name = kind_name(kind);
     if failure.status != Some(404) {
         return format!("cannot read {kind_name} {name}: {failure}");
     }
 
     let mut nearest = Nearest::new(name);
-    closeup::names(cluster, kind, namespace)
+    object_names(cluster, kind, namespace)
         .await
         .iter()
         .for_each(|other| nearest.offer(other, || other.clone()));

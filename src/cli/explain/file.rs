@@ -14,8 +14,8 @@ use crate::cli::check;
 use crate::config::JudgeFlags;
 use crate::export::view::{BlindSpot, ObjectQuestion, View as _, find_object};
 use crate::recording::Recording;
-use crate::sources::decode::{DecodeOptions, Extra};
-use crate::sources::dump::Dump;
+use crate::sources::decoding::{DecodeOptions, Extra};
+use crate::sources::offline::Dump;
 
 /// The last version of one object among observations.
 struct LastView {

@@ -16,9 +16,8 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::export::view::ObjectQuestion;
-use crate::sources::Failure;
-use crate::sources::cluster::encode;
-use crate::sources::peer::is_loopback;
+use crate::net::percent_encode;
+use crate::net::{Failure, is_loopback};
 
 /// The URL of a running loopwatch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,13 +100,13 @@ fn path(question: &ObjectQuestion) -> String {
     let ObjectQuestion { group, kind, namespace, name } = question;
     let mut path = format!(
         "/api/v1/explain?kind={}&name={}&group={}",
-        encode(kind),
-        encode(name),
-        encode(group)
+        percent_encode(kind),
+        percent_encode(name),
+        percent_encode(group)
     );
 
     if let Some(namespace) = namespace {
-        path.push_str(&format!("&namespace={}", encode(namespace)));
+        path.push_str(&format!("&namespace={}", percent_encode(namespace)));
     }
 
     path

@@ -229,7 +229,7 @@ fn flags_override_the_file_and_the_file_overrides_defaults() {
     let Parsed { cli, .. } = parse(&arguments("loopwatch run")).expect("valid");
     let Command::Run(args) = cli.command else { panic!("run") };
 
-    assert_eq!(args.flags.cluster.max_watches, crate::sources::options::DEFAULT_MAX_WATCHES);
+    assert_eq!(args.flags.cluster.max_watches, crate::sources::api_server::DEFAULT_MAX_WATCHES);
 }
 
 #[test]

@@ -38,17 +38,16 @@ pub(crate) use self::active_alerts::{AlertKey, alert_groups};
 pub(crate) use self::label::AlertLabel;
 use self::posting::Posting;
 use self::receiver::Receiver;
-pub(crate) use self::url::AlertmanagerUrl;
+pub(crate) use self::url::alertmanager_url;
 use crate::export::view::{Links, View};
-use crate::sources::lookup::Lookups;
-use crate::sources::peer::in_the_clear;
+use crate::net::{HttpUrl, NameLookups};
 use crate::telemetry::{AlertingMetrics, SelfMetrics};
 
 /// The Alertmanagers, how to reach them, and what loopwatch adds to each alert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AlertmanagerOptions {
     /// At least one.
-    pub(crate) urls: Vec<AlertmanagerUrl>,
+    pub(crate) urls: Vec<HttpUrl>,
     /// A file with the bearer token.
     pub(crate) token_file: Option<PathBuf>,
     /// A file with the certificate authorities to trust instead of those of the system.
@@ -86,13 +85,13 @@ impl Alerting {
         for url in &options.urls {
             info!(alertmanager = %url, "alerts are posted");
             if options.token_file.is_some()
-                && let Some(warning) = in_the_clear(url.uri(), "--alertmanager-token-file")
+                && let Some(warning) = url.in_the_clear("--alertmanager-token-file")
             {
                 warn!("{warning}");
             }
 
             let receiver =
-                Receiver::new(url, options, metrics.alerting.clone(), Lookups::of_system());
+                Receiver::new(url, options, metrics.alerting.clone(), NameLookups::of_system());
             posting.push(tokio::spawn(receiver.run(postings.clone())));
         }
 

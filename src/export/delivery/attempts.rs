@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::sources::Backoff;
+use crate::net::Backoff;
 
 /// The attempts to deliver one thing.
 pub(super) struct Attempts<'a> {

@@ -13,7 +13,7 @@ use loopwatch_model::model::LeaderElection;
 use loopwatch_model::observation::{LeaseView, pod_of_holder};
 use tokio::time::Instant;
 
-use crate::sources::cluster::workload_of_pod;
+use crate::system::own_pod::workload_of_pod;
 
 /// Decides whether this replica leads.
 #[derive(Debug)]

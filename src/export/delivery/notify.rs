@@ -31,19 +31,19 @@ mod url;
 mod tests;
 
 use self::body::Notification;
-pub(crate) use self::url::WebhookUrl;
+pub(crate) use self::url::webhook_url;
 use super::attempts::{Attempts, TryLater, end_within};
 use super::leadership::Leadership;
-use super::post::{Answer, Destination, Poster};
+use super::post::{Delivery, Poster};
 use super::problems::Problems;
 use crate::lock::lock;
-use crate::sources::peer::in_the_clear;
+use crate::net::{Destination, HttpUrl};
 use crate::telemetry::{ResultLabels, SendResult};
 
 /// The webhook, and how to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Webhook {
-    pub(crate) url: WebhookUrl,
+    pub(crate) url: HttpUrl,
     /// A file with the bearer token.
     pub(crate) token_file: Option<PathBuf>,
     /// A file with the certificate authorities to trust instead of those of the system.
@@ -106,9 +106,10 @@ struct Patience {
 /// The maximum number of events that wait. Beyond it, the oldest are dropped.
 const QUEUE: usize = 1_000;
 
-impl From<Webhook> for Destination {
-    fn from(Webhook { url, token_file, ca_file }: Webhook) -> Self {
-        Self { uri: url.uri().clone(), address: None, token_file, ca_file, refuses_pages: false }
+impl Webhook {
+    fn poster(self, within: Duration) -> Poster {
+        let Self { url, token_file, ca_file } = self;
+        Poster::new(Destination { url, address: None, token_file, ca_file, within }, false)
     }
 }
 
@@ -145,7 +146,7 @@ impl Notifier {
 
         info!(webhook = %webhook.url, "events are sent to a webhook");
         if webhook.token_file.is_some()
-            && let Some(warning) = in_the_clear(webhook.url.uri(), "--notify-token-file")
+            && let Some(warning) = webhook.url.in_the_clear("--notify-token-file")
         {
             warn!("{warning}");
         }
@@ -159,7 +160,7 @@ impl Notifier {
             requests,
         }));
 
-        let poster = Poster::new(webhook.into(), patience.request);
+        let poster = webhook.poster(patience.request);
         let delivering = tokio::spawn(deliver(notifier.0.clone(), poster));
         (notifier, delivering)
     }
@@ -230,19 +231,19 @@ impl Shared {
     }
 
     /// Counts and reports what became of an event.
-    fn settle(&self, answer: Answer, problems: &mut Problems) -> Result<(), TryLater> {
-        match answer {
-            Answer::Accepted => {
+    fn settle(&self, delivery: Delivery, problems: &mut Problems) -> Result<(), TryLater> {
+        match delivery {
+            Delivery::Accepted(()) => {
                 self.count(SendResult::Ok);
                 report_solution(problems);
                 Ok(())
             }
-            Answer::Refused(problem) => {
+            Delivery::Refused(problem) => {
                 self.count(SendResult::Rejected);
                 report(problems, &problem, "refuses an event");
                 Ok(())
             }
-            Answer::Failed { problem, retry_after } => {
+            Delivery::Failed { problem, retry_after } => {
                 self.count(SendResult::Failed);
                 report(problems, &problem, "cannot be reached; loopwatch tries again");
                 Err(TryLater { retry_after })

@@ -41,18 +41,21 @@ pub use self::sampling::Sampling;
 pub(crate) use self::sampling::{SAMPLER, SAMPLER_ARG};
 use self::spans::Spans;
 use self::trace_sender::{Decided, TraceSender};
-use self::transport::{Answer, Transport};
-pub use self::url::CollectorUrl;
+use self::transport::{OtlpClient, Rejected};
+pub use self::url::collector_url;
+pub(crate) use self::url::collector_url_of_base;
 use super::attempts::{Attempts, TryLater, end_within};
+use super::post::Delivery;
 use super::problems::Problems;
 use crate::lock::lock;
+use crate::net::HttpUrl;
 use crate::telemetry::{Counted, Exemplar, ResultLabels, SelfMetrics, SendResult};
 
 /// The collector, how to reach it, and what to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Where to send traces.
-    pub url: CollectorUrl,
+    pub url: HttpUrl,
     /// A file with the bearer token.
     pub token_file: Option<PathBuf>,
     /// A file with the certificate authorities to trust instead of those of the system.
@@ -159,10 +162,10 @@ impl TraceExporter {
             drop(metrics.trace_requests.get_or_create_owned(&ResultLabels { result }));
         }
 
-        let transport = Transport::new(target);
+        let client = OtlpClient::new(target);
         let built = SpanExporter::builder()
             .with_http()
-            .with_http_client(transport.clone())
+            .with_http_client(client.clone())
             .with_endpoint(target.url.uri().to_string())
             .with_timeout(target.within)
             // The task here repeats requests, for longer.
@@ -186,7 +189,7 @@ impl TraceExporter {
             metrics,
         }));
 
-        let sending = tokio::spawn(send(started.0.clone(), exporter, transport));
+        let sending = tokio::spawn(send(started.0.clone(), exporter, client));
         Ok((started, sending))
     }
 
@@ -287,12 +290,12 @@ impl Shared {
     fn settle(
         &self,
         batch: &[Trace],
-        answer: Answer,
+        delivery: Delivery<Rejected>,
         problems: &mut Problems,
     ) -> Result<(), TryLater> {
         let spans: usize = batch.iter().map(spans_in).sum();
-        match answer {
-            Answer::Accepted { rejected, message } => {
+        match delivery {
+            Delivery::Accepted(Rejected { spans: rejected, message }) => {
                 let rejected = usize::try_from(rejected).unwrap_or(usize::MAX).min(spans);
                 self.count_request(SendResult::Ok);
                 self.count(SendResult::Ok, spans - rejected);
@@ -308,13 +311,13 @@ impl Shared {
 
                 Ok(())
             }
-            Answer::Refused(problem) => {
+            Delivery::Refused(problem) => {
                 self.count_request(SendResult::Rejected);
                 self.count(SendResult::Rejected, spans);
                 report(problems, &problem, "refuses spans");
                 Ok(())
             }
-            Answer::Failed { problem, retry_after } => {
+            Delivery::Failed { problem, retry_after } => {
                 self.count_request(SendResult::Failed);
                 report(problems, &problem, "cannot be reached; loopwatch tries again");
                 Err(TryLater { retry_after })
@@ -369,7 +372,7 @@ impl Queue {
 }
 
 /// Sends batches one by one.
-async fn send(shared: Arc<Shared>, exporter: SpanExporter, transport: Transport) {
+async fn send(shared: Arc<Shared>, exporter: SpanExporter, client: OtlpClient) {
     let mut problems = Problems::default();
     while let Some(batch) = shared.next().await {
         let (since, patience) = (Instant::now(), shared.patience.batch);
@@ -380,10 +383,10 @@ async fn send(shared: Arc<Shared>, exporter: SpanExporter, transport: Transport)
 
             // Without an answer, the exporter has not sent a request, and would not send it later
             // either.
-            let answer = transport
-                .answer()
-                .unwrap_or_else(|| Answer::Refused(sent.err().unwrap_or_default()));
-            let Err(later) = shared.settle(&batch, answer, &mut problems) else { break };
+            let delivery = client
+                .delivery()
+                .unwrap_or_else(|| Delivery::Refused(sent.err().unwrap_or_default()));
+            let Err(later) = shared.settle(&batch, delivery, &mut problems) else { break };
 
             if !attempts.wait(later).await {
                 shared.count(SendResult::Dropped, batch.iter().map(spans_in).sum());

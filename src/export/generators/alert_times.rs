@@ -10,7 +10,7 @@ use loopwatch_model::time::Span;
 use serde_json::Value;
 
 use crate::export::delivery::alertmanager::EVALUATE_EVERY;
-use crate::sources::options::DEFAULT_INTERVAL;
+use crate::sources::operator::DEFAULT_INTERVAL;
 
 /// The time within which faults that need no patience must page: the best time that another tool
 /// quotes, 2.4 minutes.

@@ -26,8 +26,8 @@ use loopwatch_model::time::{Span, Timestamp};
 
 pub(crate) use self::objects::ObjectTable;
 use crate::export::view::{
-    Findings, Input, Number, RecordingInput, capitalised, controls_display, objects_by_state,
-    objects_in_words, overall_health,
+    Findings, Input, Number, OverallHealth, RecordingInput, capitalised, controls_display,
+    objects_by_state, objects_in_words,
 };
 
 /// Allows the browser to load our two files and forbids everything inline.
@@ -56,7 +56,7 @@ fn filter(words: &str) -> String {
 /// Renders the overview. `words` fill in the filter.
 #[must_use]
 pub(crate) fn render(snapshot: &Snapshot, past: &RecentPast, input: &Input, words: &str) -> String {
-    let health = overall_health(snapshot);
+    let health = OverallHealth::of(snapshot).as_str();
     let mut main = String::with_capacity(32 * 1024);
     recording(&mut main, input);
     headline(&mut main, snapshot, health);

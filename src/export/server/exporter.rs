@@ -12,7 +12,7 @@ use crate::export::delivery::traces::TraceExporter;
 use crate::export::metrics::{ObjectSeries, Render, TextFormat};
 use crate::export::view::{Input, RecordingInput, View};
 use crate::lock::lock;
-use crate::sources::profiles::ProfileStore;
+use crate::sources::operator::ProfileStore;
 use crate::telemetry::{SelfMetrics, UnreadLabels};
 
 /// Maximum number of scrapes rendered concurrently: two, so that a pair of Prometheus replicas need

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use super::exporter::Exporter;
-use crate::sources::profiles::{KeptProfile, ProfileStore};
+use crate::sources::operator::{KeptProfile, ProfileStore};
 
 pub(super) async fn list(State(exporter): State<Arc<Exporter>>) -> Response {
     // Without a cluster there are none.

@@ -8,7 +8,7 @@ use form_urlencoded::Serializer;
 use loopwatch_model::finding::{Finding, FindingInfo, Subject};
 
 use super::object_name::ObjectName;
-use crate::sources::peer::http_url;
+use crate::net::HttpUrl;
 
 /// The URL under which people reach a web server from outside the cluster. It ends with `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl FromStr for ExternalUrl {
             return Err(format!("the URL is longer than {LONGEST} bytes"));
         }
 
-        http_url(text, "/", "")?;
+        HttpUrl::parse(text, "/").map_err(|error| error.to_string())?;
         if text.contains(['?', '#']) {
             return Err("expected a URL without a query (?) and a fragment (#)".to_owned());
         }

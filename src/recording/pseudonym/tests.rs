@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::*;
 use crate::recording::Recording;
-use crate::sources::decode::{HashKey, object_with_type};
+use crate::sources::decoding::{HashKey, object_with_type};
 
 const KEY: [u8; 16] = [7; 16];
 

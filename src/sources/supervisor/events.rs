@@ -5,13 +5,9 @@ use std::collections::BTreeMap;
 use loopwatch_model::observation::{Observation, Role, Scope, SourceId, WatchId, WatchedKind};
 
 use super::{Job, Running};
-use crate::sources::clock::ServerClock;
-use crate::sources::events::{
-    EventSink, GROUPS, MAX_WATCHES, OF_CLUSTER_SCOPED, OFF, RESOURCE, Tally, target,
-};
-use crate::sources::failure::Failure;
-use crate::sources::feed::Closed;
-use crate::sources::watch::WatchTarget;
+use crate::net::Failure;
+use crate::sources::api_server::{EventSink, Tally, WatchTarget};
+use crate::sources::feed::{Closed, ServerClock};
 
 /// The watches of Kubernetes Events.
 #[derive(Debug, Default)]
@@ -101,7 +97,8 @@ impl Running {
 
         if over > 0 {
             restricted.push(format!(
-                "there is no room to watch the events about {over} kinds: at most {MAX_WATCHES}, within --max-watches"
+                "there is no room to watch the events about {over} kinds: at most {}, within --max-watches",
+                EventSink::MAX_WATCHES
             ));
         }
 
@@ -113,7 +110,7 @@ impl Running {
         }
 
         if is_off {
-            let (source, reason) = (SourceId::Events, OFF.to_owned());
+            let (source, reason) = (SourceId::Events, EventSink::OFF.to_owned());
             return self.feed.send(Observation::SourceOff { source, reason }).await;
         }
 
@@ -132,9 +129,10 @@ impl Running {
             )
         };
         self.options
+            .discovery
             .max_watches
             .saturating_sub(self.tasks.jobs().filter(is_watch).count())
-            .min(MAX_WATCHES)
+            .min(EventSink::MAX_WATCHES)
     }
 
     /// Where to watch the Events about a kind; `None` if the account may not.
@@ -144,15 +142,19 @@ impl Running {
     ) -> Result<Option<WatchTarget>, Failure> {
         let namespaces: &[Option<&str>] = match &kind.scope {
             Scope::AllNamespaces => &[None],
-            Scope::Cluster => &[None, Some(OF_CLUSTER_SCOPED)],
+            Scope::Cluster => &[None, Some(EventSink::OF_CLUSTER_SCOPED)],
             Scope::Namespace(namespace) => &[Some(namespace)],
         };
         for namespace in namespaces {
-            for group in GROUPS {
-                let may = self.discovery.may_watch(group, RESOURCE, namespace.unwrap_or_default());
-                if may.await? && self.discovery.serves(group, RESOURCE) {
-                    let without = self.options.exclude_namespaces.clone();
-                    return Ok(Some(target(group, *namespace, &kind.kind, without)));
+            for group in EventSink::GROUPS {
+                let may = self.discovery.may_watch(
+                    group,
+                    EventSink::RESOURCE,
+                    namespace.unwrap_or_default(),
+                );
+                if may.await? && self.discovery.serves(group, EventSink::RESOURCE) {
+                    let without = self.options.discovery.exclude_namespaces.clone();
+                    return Ok(Some(EventSink::target(group, *namespace, &kind.kind, without)));
                 }
             }
         }

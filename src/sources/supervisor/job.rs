@@ -2,7 +2,7 @@
 
 use loopwatch_model::observation::{SourceId, WatchId};
 
-use crate::sources::definitions::Definitions;
+use crate::sources::api_server::Definitions;
 
 /// The job of one task.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

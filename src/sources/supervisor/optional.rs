@@ -5,15 +5,13 @@ use std::time::Duration;
 
 use loopwatch_model::observation::{Observation, SourceId};
 
+use super::options::LeaseSelection;
 use super::{Job, Running};
-use crate::sources::cluster::OperatorIdentity;
-use crate::sources::definitions::Definitions;
-use crate::sources::discovery::Discovered;
-use crate::sources::failure::Failure;
+use crate::net::Failure;
+use crate::sources::api_server::{
+    Definitions, Discovered, LeaseSink, NamespaceSink, OperatorIdentity, Selection,
+};
 use crate::sources::feed::Closed;
-use crate::sources::lease;
-use crate::sources::namespaces;
-use crate::sources::options::{LeaseSelection, Selection};
 
 /// Time to wait for definitions, which show the kinds with a status.
 const DEFINITIONS_WITHIN: Duration = Duration::from_secs(15);
@@ -47,7 +45,7 @@ impl Running {
         self.discovery.review().await?;
         self.review_definitions().await?;
         self.review_lease().await?;
-        self.discovery.may_watch(namespaces::GROUP, namespaces::RESOURCE, "").await
+        self.discovery.may_watch(NamespaceSink::GROUP, NamespaceSink::RESOURCE, "").await
     }
 
     /// Watches the annotations of namespaces if the account may, and reports the source as off if
@@ -57,7 +55,7 @@ impl Running {
             self.tasks.stop(&Job::Namespaces).await;
             self.tasks.stop(&Job::Terminating).await;
             if self.namespaces != Some(false) {
-                let (source, reason) = (SourceId::Namespaces, namespaces::OFF.to_owned());
+                let (source, reason) = (SourceId::Namespaces, NamespaceSink::OFF.to_owned());
                 self.feed.send(Observation::NamespacesListed(Vec::new())).await?;
                 self.feed.send(Observation::SourceOff { source, reason }).await?;
             }
@@ -80,7 +78,7 @@ impl Running {
         let is_known = match self.cluster.operator() {
             // An administrator who watches every kind has no operator, even in a Pod.
             Some(OperatorIdentity::Beside(_)) => {
-                self.options.select == Selection::OperatorPermissions
+                self.options.discovery.select == Selection::OperatorPermissions
             }
             Some(OperatorIdentity::Named(_)) => true,
             None => false,
@@ -89,7 +87,7 @@ impl Running {
             self.pods.review.notify_one();
         } else if is_known {
             self.start(&Job::Pods);
-            if self.options.once {
+            if self.options.discovery.once {
                 let _ = tokio::time::timeout(PODS_WITHIN, self.pods.done.notified()).await;
             }
         }
@@ -123,7 +121,8 @@ impl Running {
     /// Watches the operator's leases if the account may, and stops if it no longer may.
     async fn review_lease(&mut self) -> Result<(), Failure> {
         let Some(namespace) = self.lease_namespace() else { return Ok(()) };
-        let may = self.discovery.may_watch(lease::GROUP, lease::RESOURCE, &namespace).await?;
+        let may =
+            self.discovery.may_watch(LeaseSink::GROUP, LeaseSink::RESOURCE, &namespace).await?;
         if !may && self.tasks.has(&Job::Lease) {
             self.tasks.stop(&Job::Lease).await;
 
@@ -143,7 +142,7 @@ impl Running {
             LeaseSelection::Off => None,
             // An administrator who watches every kind has no operator namespace.
             LeaseSelection::OwnNamespace
-                if self.options.select == Selection::EveryKindWithStatus =>
+                if self.options.discovery.select == Selection::EveryKindWithStatus =>
             {
                 None
             }

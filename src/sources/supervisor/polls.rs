@@ -7,8 +7,8 @@ use loopwatch_model::observation::WatchedKind;
 use tokio::time::Instant;
 
 use super::Running;
-use crate::sources::discovery::{Discovered, Discovery};
-use crate::sources::failure::Failure;
+use crate::net::Failure;
+use crate::sources::api_server::{Discovered, Discovery};
 use crate::sources::feed::Closed;
 
 /// Interval of discovery. Permissions and kinds change rarely, and other events reveal most
@@ -35,7 +35,7 @@ impl Running {
         let found = match self.find().await? {
             Ok(found) => found,
             Err(failure) => {
-                if self.options.once {
+                if self.options.discovery.once {
                     self.sync.discovery_failed();
                 }
                 return self.discovery_failed(&failure).await;
@@ -53,7 +53,7 @@ impl Running {
         self.idle_polls = if changed { 0 } else { self.idle_polls.saturating_add(1) };
         self.apply_with_children(found).await?;
 
-        if !self.options.once
+        if !self.options.discovery.once
             && let Err(failure) = self.follow_events().await?
         {
             return self.discovery_failed(&failure).await;
@@ -64,7 +64,7 @@ impl Running {
 
     /// Applies a result of discovery, with the child kinds that samples show.
     async fn apply_with_children(&mut self, found: Discovered) -> Result<(), Closed> {
-        if self.options.once {
+        if self.options.discovery.once {
             self.discovery.sample_children(BTreeSet::new()).await;
             let found = self.discovery.discovered();
             self.apply(found).await

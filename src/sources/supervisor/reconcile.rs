@@ -8,12 +8,10 @@ use loopwatch_model::observation::{
 };
 
 use super::{Job, Running};
-use crate::sources::address::collection;
-use crate::sources::children::Owners;
-use crate::sources::discovery::{Discovered, Discovery};
-use crate::sources::failure::Failure;
+use crate::net::Failure;
+use crate::sources::api_server::{Discovered, Discovery, WatchTarget, collection};
+use crate::sources::decoding::PrimaryKinds;
 use crate::sources::feed::Closed;
-use crate::sources::watch::WatchTarget;
 
 // === impl Running ===
 
@@ -27,7 +25,7 @@ impl Running {
 
         let (run, over) = self.within_limit(&kinds);
         let primaries = run.values().filter(|kind| kind.role == Role::Primary);
-        let owners: Owners =
+        let owners: PrimaryKinds =
             primaries.map(|kind| (kind.group.as_str(), kind.kind.as_str())).collect();
 
         if *self.owners != owners {
@@ -57,7 +55,7 @@ impl Running {
         for watch in over.iter().filter(|watch| changed || !self.over.contains(watch)) {
             let detail = format!(
                 "not watched, because the number of watches is limited to {} (--max-watches)",
-                self.options.max_watches
+                self.options.discovery.max_watches
             );
 
             self.feed
@@ -140,10 +138,10 @@ impl Running {
         let others = self.tasks.jobs().filter(is_other).count();
 
         // With `once`, watches only list, and lists take turns, so the limit does not apply.
-        let room = if self.options.once {
+        let room = if self.options.discovery.once {
             usize::MAX
         } else {
-            self.options.max_watches.saturating_sub(others).max(1)
+            self.options.discovery.max_watches.saturating_sub(others).max(1)
         };
         let mut visible: Vec<&WatchedKind> =
             kinds.iter().filter(|kind| kind.missing.is_empty()).collect();
@@ -165,7 +163,8 @@ impl Running {
     /// The address of a kind, without the namespaces that the user excludes.
     fn target(&self, kind: &WatchedKind) -> WatchTarget {
         let everywhere = kind.scope == Scope::AllNamespaces;
-        let without = if everywhere { self.options.exclude_namespaces.clone() } else { Vec::new() };
+        let without =
+            if everywhere { self.options.discovery.exclude_namespaces.clone() } else { Vec::new() };
         WatchTarget { without, ..target(kind) }
     }
 

@@ -5,20 +5,15 @@ use std::sync::{Arc, PoisonError};
 use loopwatch_model::observation::{WatchId, WatchedKind};
 
 use super::{Job, Running};
-use crate::sources::audit;
-use crate::sources::children::{ChildSink, PrimarySink};
-use crate::sources::cluster::OwnPod;
-use crate::sources::definitions::{DefinitionSink, Definitions};
-use crate::sources::lease::{self, LeaseSink};
-use crate::sources::namespaces::{self, NamespaceSink};
-use crate::sources::pods::PodsReader;
-use crate::sources::process;
-use crate::sources::profiles::{self, Profiler};
-use crate::sources::reads::{self, Reader};
-use crate::sources::scrape::{Hints, Scraper};
-use crate::sources::sync::SyncReporter;
-use crate::sources::watch::objects::ObjectSink;
-use crate::sources::watch::{Sink, WatchTarget, Watcher};
+use crate::sources::api_server::{
+    ChildSink, DefinitionSink, Definitions, LeaseSink, NamespaceSink, ObjectSink, PrimarySink,
+    Sink, SyncReporter, WatchTarget, Watcher,
+};
+use crate::sources::operator::{
+    Hints, PodsReader, ProcessReader, Profiler, Scraper, answer_profiles, follow_process,
+};
+use crate::sources::probes::{ObjectLookups, answer_counts, answer_lookups};
+use crate::system::own_pod::OwnPod;
 
 // === impl Running ===
 
@@ -35,13 +30,19 @@ impl Running {
                     Definitions::target(),
                     sink,
                     SyncReporter::silent(),
-                    self.options.once,
+                    self.options.discovery.once,
                 );
             }
             Job::Lease => {
                 if let Some(namespace) = self.lease_namespace() {
-                    let (target, sink) = (lease::target(&namespace), LeaseSink::new(namespace));
-                    self.spawn(job, target, sink, SyncReporter::silent(), self.options.once);
+                    let (target, sink) = (LeaseSink::target(&namespace), LeaseSink::new(namespace));
+                    self.spawn(
+                        job,
+                        target,
+                        sink,
+                        SyncReporter::silent(),
+                        self.options.discovery.once,
+                    );
                 }
             }
             Job::Namespaces => {
@@ -50,10 +51,10 @@ impl Running {
                 let sink = NamespaceSink::new(listed, self.terminating.clone(), team_label);
                 self.spawn(
                     job,
-                    namespaces::target(),
+                    NamespaceSink::target(),
                     sink,
                     SyncReporter::silent(),
-                    self.options.once,
+                    self.options.discovery.once,
                 );
             }
             Job::Terminating => {
@@ -77,7 +78,7 @@ impl Running {
                     feed,
                     shared,
                     self.pods.clone(),
-                    self.options.once,
+                    self.options.discovery.once,
                 );
 
                 self.tasks.spawn(job.clone(), reader.run());
@@ -87,14 +88,18 @@ impl Running {
                     (self.cluster.clone(), Arc::clone(&self.targets), self.feed.clone());
                 self.tasks.spawn(
                     job.clone(),
-                    audit::run(cluster, targets, feed, Arc::clone(&self.counts), failed),
+                    answer_counts(cluster, targets, feed, Arc::clone(&self.counts), failed),
                 );
             }
             Job::Reads => {
-                let reader =
-                    Reader::new(self.cluster.clone(), &self.options, self.children.clone());
+                let reader = ObjectLookups::new(
+                    self.cluster.clone(),
+                    self.options.discovery.hash_key,
+                    self.options.discovery.secrets,
+                    self.children.clone(),
+                );
                 let (feed, probes) = (self.feed.clone(), Arc::clone(&self.reads));
-                self.tasks.spawn(job.clone(), reads::run(reader, feed, probes, failed));
+                self.tasks.spawn(job.clone(), answer_lookups(reader, feed, probes, failed));
             }
             Job::Metrics => self.tasks.spawn(job.clone(), self.scraper().run()),
             Job::Profiles => {
@@ -103,15 +108,15 @@ impl Running {
                 let profiler = Profiler::new(options, own, Arc::clone(&self.metrics_addresses));
                 let (feed, probes) = (self.feed.clone(), Arc::clone(&self.profiles));
 
-                self.tasks.spawn(job.clone(), profiles::run(profiler, feed, probes, failed));
+                self.tasks.spawn(job.clone(), answer_profiles(profiler, feed, probes, failed));
             }
             Job::Process => {
                 let pod = self.cluster.own_pod().map(OwnPod::instance);
                 let named = self.options.scrape.target.first_instance();
                 let (clues, every) = (self.pods.clues().subscribe(), self.options.scrape.interval);
-                let reader = process::Reader::new(self.options.process, pod, named, clues, every);
+                let reader = ProcessReader::new(self.options.process, pod, named, clues, every);
 
-                self.tasks.spawn(job.clone(), process::run(reader, self.feed.clone()));
+                self.tasks.spawn(job.clone(), follow_process(reader, self.feed.clone()));
             }
         }
     }
@@ -121,9 +126,10 @@ impl Running {
         let target =
             self.targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned();
         let Some(target) = target else { return };
-        let (hash_key, annotations) = (self.options.hash_key, self.options.annotations.clone());
+        let (hash_key, annotations) =
+            (self.options.discovery.hash_key, self.options.annotations.clone());
         let sink = ObjectSink { watch: watch.clone(), hash_key, annotations };
-        let (reporter, once) = (self.sync.reporter(watch), self.options.once);
+        let (reporter, once) = (self.sync.reporter(watch), self.options.discovery.once);
         let is_filtered = |kind: &WatchedKind| kind.watch == *watch && kind.filtered;
 
         if self.kinds.iter().flatten().any(is_filtered) {

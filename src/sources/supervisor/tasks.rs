@@ -6,7 +6,7 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::Instant;
 
 use super::{Job, panic_message};
-use crate::sources::watch::backoff::Backoff;
+use crate::net::Backoff;
 
 /// The running tasks.
 #[derive(Default)]

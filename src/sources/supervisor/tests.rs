@@ -4,18 +4,19 @@ use std::time::Duration;
 use loopwatch_model::observation::{
     Answer, ObjectAddress, Observation, Probe, ProfileKind, SourceId, WatchId,
 };
+use loopwatch_testbed::standin::{
+    CONFIG_MAP, EVENT, GADGET, INGRESS, LEASE, NAMESPACE, THING, WIDGET, World, definition, object,
+};
 use tokio::time::sleep;
 
 use super::Supervisor;
-use crate::sources::decode::HashKey;
-use crate::sources::fake::VirtualClock;
-use crate::sources::fake::say;
-use crate::sources::fake::world::{
-    CONFIG_MAP, EVENT, GADGET, INGRESS, LEASE, NAMESPACE, THING, WIDGET, World, definition, object,
-};
+use super::options::{LeaseSelection, SourceOptions};
+use crate::sources::api_server::Selection;
+use crate::sources::decoding::HashKey;
 use crate::sources::feed::{Feed, Observations};
-use crate::sources::options::{LeaseSelection, ScrapeTarget, Selection, SourceOptions};
+use crate::sources::operator::ScrapeTarget;
 use crate::sources::supervisor::Handle;
+use crate::sources::testing::{InProcess as _, VirtualClock, say};
 
 mod events;
 mod kinds;
@@ -82,7 +83,7 @@ const ALL: &str = "kinds [gadgets.example.io@v1, widgets.example.io@v1, configma
 async fn a_named_kind_that_is_not_served_is_reported_and_found_later() {
     let world = World::new(&[WIDGET]).allow("", &["*"], "*", &["*"]);
     let mut run = Run::start(&world, |options| {
-        options.watch = vec![
+        options.discovery.watch = vec![
             "example.io/Widget".parse().expect("a kind"),
             "other.io/Thing".parse().expect("a kind"),
         ];
@@ -110,7 +111,8 @@ async fn readable_definitions_determine_how_a_kind_reports_status() {
             vec![definition(WIDGET, true), definition(GADGET, true), definition(bare, false)];
     });
 
-    let mut run = Run::start(&world, |options| options.select = Selection::EveryKindWithStatus);
+    let mut run =
+        Run::start(&world, |options| options.discovery.select = Selection::EveryKindWithStatus);
     let seen = run.within(1).await;
     let kinds = seen.iter().find_map(|observation| match observation {
         Observation::KindsDiscovered(kinds) => Some(kinds),
@@ -175,7 +177,7 @@ async fn deleted_new_and_changed_kinds_are_noticed() {
 #[tokio::test(start_paused = true)]
 async fn kinds_over_the_limit_are_reported_and_primary_kinds_come_first() {
     let world = widget_operator();
-    let mut run = Run::start(&world, |options| options.max_watches = 2);
+    let mut run = Run::start(&world, |options| options.discovery.max_watches = 2);
     let seen = run.within(1).await;
     let over: Vec<String> = seen
         .iter()
@@ -230,7 +232,7 @@ async fn annotations_of_namespaces_are_known_before_the_first_object() {
 async fn the_api_server_leaves_out_excluded_namespaces() {
     let world = widget_operator();
     let mut run = Run::start(&world, |options| {
-        options.exclude_namespaces = vec!["ci".to_owned(), "tmp".to_owned()]
+        options.discovery.exclude_namespaces = vec!["ci".to_owned(), "tmp".to_owned()]
     });
 
     assert_eq!(run.kinds_within(1).await.as_deref(), Some(ALL));
@@ -248,8 +250,8 @@ async fn the_api_server_leaves_out_excluded_namespaces() {
     run.handle.shutdown().await;
 
     let mut run = Run::start(&world, |options| {
-        options.namespaces = vec!["prod".to_owned(), "ci".to_owned()];
-        options.exclude_namespaces = vec!["ci".to_owned()];
+        options.discovery.namespaces = vec!["prod".to_owned(), "ci".to_owned()];
+        options.discovery.exclude_namespaces = vec!["ci".to_owned()];
     });
     let kinds = run.kinds_within(1).await.expect("kinds");
 

@@ -2,33 +2,30 @@
 //! share silences, but each must learn of each alert.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use http::Uri;
-use http::uri::Scheme;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
+use super::AlertmanagerOptions;
 use super::posting::Posting;
-use super::{AlertmanagerOptions, AlertmanagerUrl};
-use crate::export::delivery::post::{Answer, Destination, Poster};
+use crate::export::delivery::post::{Delivery, Poster};
 use crate::export::delivery::problems::Problems;
-use crate::sources::Backoff;
-use crate::sources::lookup::Lookups;
+use crate::net::{Backoff, Destination, HttpUrl, NameLookups};
 use crate::telemetry::{AlertingMetrics, AlertmanagerLabels, SendResult};
 
 /// The Alertmanagers behind one URL.
 pub(super) struct Receiver {
-    uri: Uri,
+    url: HttpUrl,
     token_file: Option<PathBuf>,
     ca_file: Option<PathBuf>,
-    lookups: Lookups,
+    lookups: NameLookups,
     /// By address.
     instances: BTreeMap<SocketAddr, Instance>,
     /// The number of addresses of the host beyond the limit.
@@ -64,14 +61,14 @@ const MAX_INSTANCES: usize = 16;
 
 impl Receiver {
     pub(super) fn new(
-        url: &AlertmanagerUrl,
+        url: &HttpUrl,
         options: &AlertmanagerOptions,
         metrics: AlertingMetrics,
-        lookups: Lookups,
+        lookups: NameLookups,
     ) -> Self {
         let shown = url.to_string();
         let receiver = Self {
-            uri: url.uri().clone(),
+            url: url.clone(),
             token_file: options.token_file.clone(),
             ca_file: options.ca_file.clone(),
             lookups,
@@ -145,12 +142,12 @@ impl Receiver {
             let mut problem = None;
             for answer in answers {
                 match answer {
-                    Answer::Accepted => self.count(SendResult::Ok, 1),
-                    Answer::Refused(reason) => {
+                    Delivery::Accepted(()) => self.count(SendResult::Ok, 1),
+                    Delivery::Refused(reason) => {
                         self.count(SendResult::Rejected, 1);
                         problem = Some(format!("{address} refuses alerts: {reason}"));
                     }
-                    Answer::Failed { problem: reason, retry_after } => {
+                    Delivery::Failed { problem: reason, retry_after } => {
                         self.count(SendResult::Failed, 1);
                         problem = Some(format!("{address}: {reason}; loopwatch tries again"));
                         retry = Some(retry_after.max(retry.flatten()));
@@ -175,7 +172,7 @@ impl Receiver {
         &mut self,
         posting: &Posting,
         among: impl Fn(&SocketAddr) -> bool,
-    ) -> Vec<(SocketAddr, Vec<Answer>)> {
+    ) -> Vec<(SocketAddr, Vec<Delivery>)> {
         let waiting = self
             .instances
             .iter_mut()
@@ -186,14 +183,12 @@ impl Receiver {
 
     /// Looks up the addresses of the host, which change when Pods do.
     fn look_up(&self) -> impl Future<Output = Result<Vec<SocketAddr>, String>> + use<> {
-        let host = self.uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-        let default = if self.uri.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
-        let port = self.uri.port_u16().unwrap_or(default);
+        let (ip, host, port) = (self.url.ip(), self.url.host().to_owned(), self.url.port());
         let lookups = self.lookups.clone();
 
         async move {
-            if let Ok(address) = host.parse::<IpAddr>() {
-                return Ok(vec![(address, port).into()]);
+            if let Some(ip) = ip {
+                return Ok(vec![(ip, port).into()]);
             }
 
             let found = timeout(LOOKUP, lookups.addresses(&host)).await;
@@ -226,16 +221,16 @@ impl Receiver {
         self.left_out = left_out;
         self.instances.retain(|address, _| found.contains(address));
         for address in found {
-            let Self { uri, token_file, ca_file, instances, .. } = self;
+            let Self { url, token_file, ca_file, instances, .. } = self;
             instances.entry(address).or_insert_with(|| {
                 let destination = Destination {
-                    uri: uri.clone(),
+                    url: url.clone(),
                     address: Some(address),
                     token_file: token_file.clone(),
                     ca_file: ca_file.clone(),
-                    refuses_pages: true,
+                    within: REQUEST,
                 };
-                Instance { poster: Poster::new(destination, REQUEST), done: false }
+                Instance { poster: Poster::new(destination, true), done: false }
             });
         }
     }
@@ -277,7 +272,7 @@ impl Instance {
         address: SocketAddr,
         posting: &Posting,
         round: Duration,
-    ) -> (SocketAddr, Vec<Answer>) {
+    ) -> (SocketAddr, Vec<Delivery>) {
         let began = Instant::now();
         let mut answers = Vec::new();
         for (posted, body) in posting.bodies.iter().enumerate() {
@@ -286,12 +281,12 @@ impl Instance {
                 // log.
                 let problem =
                     format!("too slow: it did not take all requests within {} s", round.as_secs());
-                answers.push(Answer::Failed { problem, retry_after: None });
+                answers.push(Delivery::Failed { problem, retry_after: None });
                 return (address, answers);
             }
 
             let answer = self.poster.post(body).await;
-            let fails = matches!(answer, Answer::Failed { .. });
+            let fails = matches!(answer, Delivery::Failed { .. });
             answers.push(answer);
 
             if fails {

@@ -21,7 +21,7 @@ impl Sender {
     }
 
     fn with(url: &str, token_file: Option<&Path>) -> Self {
-        let url: AlertmanagerUrl = url.parse().expect("a URL");
+        let url = alertmanager_url(url).expect("a URL");
         let token_file = token_file.map(Path::to_owned);
         let options = AlertmanagerOptions {
             urls: vec![url.clone()],
@@ -34,7 +34,7 @@ impl Sender {
         let metrics = AlertingMetrics::default();
         let (postings, receiver) = watch::channel(Arc::default());
         let running = tokio::spawn(
-            Receiver::new(&url, &options, metrics.clone(), Lookups::of_system()).run(receiver),
+            Receiver::new(&url, &options, metrics.clone(), NameLookups::of_system()).run(receiver),
         );
 
         Self { postings, running, metrics, url: url.to_string() }
@@ -186,7 +186,7 @@ async fn the_heartbeat_is_posted_once_the_first_lists_are_complete() {
     for (pending, expected) in [(vec!["discovery".to_owned()], 0), (vec![], 1)] {
         let script = FakeReceiver::start([]).await;
         let options = AlertmanagerOptions {
-            urls: vec![script.url.parse().expect("a URL")],
+            urls: vec![alertmanager_url(&script.url).expect("a URL")],
             token_file: None,
             ca_file: None,
             labels: vec!["cluster=production".parse().expect("a label")],
@@ -221,7 +221,7 @@ async fn a_token_that_goes_to_another_host_in_the_clear_is_one_warning() {
     ] {
         let log = Captured::start();
         let options = AlertmanagerOptions {
-            urls: vec![url.parse().expect("a URL")],
+            urls: vec![alertmanager_url(url).expect("a URL")],
             token_file: token_file.map(Into::into),
             ca_file: None,
             labels: vec![],
@@ -246,7 +246,7 @@ async fn a_token_that_goes_to_another_host_in_the_clear_is_one_warning() {
 #[tokio::test]
 async fn a_model_that_panics_does_not_end_the_alerts() {
     let script = FakeReceiver::start([]).await;
-    let urls = vec![script.url.parse().expect("a URL")];
+    let urls = vec![alertmanager_url(&script.url).expect("a URL")];
     let options = AlertmanagerOptions {
         urls,
         token_file: None,

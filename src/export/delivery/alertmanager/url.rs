@@ -1,50 +1,22 @@
 //! The URL of an Alertmanager.
 
-use std::fmt;
-use std::str::FromStr;
-
-use http::Uri;
-use http::uri::PathAndQuery;
-
-use crate::sources::peer::http_url;
-
-/// The URL to which alerts are posted. An Alertmanager behind a proxy may have a prefix before its
-/// API.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AlertmanagerUrl(Uri);
+use crate::net::HttpUrl;
 
 /// The path of the API.
 const API: &str = "/api/v2/alerts";
 
-impl AlertmanagerUrl {
-    pub(super) fn uri(&self) -> &Uri {
-        &self.0
+/// Reads the URL to which alerts are posted. An Alertmanager behind a proxy may have a prefix
+/// before its API. The error does not quote the URL, which may hold a secret.
+pub(crate) fn alertmanager_url(text: &str) -> Result<HttpUrl, String> {
+    let url = HttpUrl::parse(text, "/");
+    let url = url.map_err(|error| error.with_flag("--alertmanager-token-file"))?;
+    if url.query().is_some() {
+        return Err("the URL of an Alertmanager has no query".to_owned());
     }
-}
 
-impl FromStr for AlertmanagerUrl {
-    type Err = String;
-
-    /// The error does not quote the URL, which may hold a secret.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut parts = http_url(text, "/", "; use --alertmanager-token-file")?.into_parts();
-        let path = parts.path_and_query.as_ref();
-        if path.is_some_and(|path| path.query().is_some()) {
-            return Err("the URL of an Alertmanager has no query".to_owned());
-        }
-
-        let prefix = path.map_or("", PathAndQuery::path).trim_end_matches('/');
-        let path = format!("{}{API}", prefix.strip_suffix(API).unwrap_or(prefix));
-        parts.path_and_query = Some(path.parse().map_err(|_| "the path is invalid".to_owned())?);
-        Uri::from_parts(parts).map(Self).map_err(|error| error.to_string())
-    }
-}
-
-impl fmt::Display for AlertmanagerUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, authority) = (self.0.scheme_str().unwrap_or_default(), self.0.authority());
-        write!(f, "{scheme}://{}", authority.map_or("", |authority| authority.as_str()))
-    }
+    let prefix = url.path().trim_end_matches('/');
+    let path = format!("{}{API}", prefix.strip_suffix(API).unwrap_or(prefix));
+    url.with_path(&path).ok_or_else(|| "the path is invalid".to_owned())
 }
 
 #[cfg(test)]
@@ -60,9 +32,7 @@ mod tests {
             ("https://monitoring/alertmanager/", "https://monitoring/alertmanager/api/v2/alerts"),
             ("http://[::1]:9093/api/v2/alerts", "http://[::1]:9093/api/v2/alerts"),
         ] {
-            let url: AlertmanagerUrl =
-                text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
-
+            let url = alertmanager_url(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(url.uri().to_string(), uri);
         }
     }
@@ -74,7 +44,7 @@ mod tests {
             ("https://user:S3CRET@alertmanager", "--alertmanager-token-file"),
             ("http://alertmanager:9093/?x=S3CRET", "no query"),
         ] {
-            let error = text.parse::<AlertmanagerUrl>().expect_err(text);
+            let error = alertmanager_url(text).expect_err(text);
             assert!(error.contains(expected) && !error.contains("S3CRET"), "{text}: {error}");
         }
     }

@@ -65,7 +65,7 @@ impl Sender {
 }
 
 fn webhook(url: &str) -> Webhook {
-    Webhook { url: url.parse().expect("a URL"), token_file: None, ca_file: None }
+    Webhook { url: webhook_url(url).expect("a URL"), token_file: None, ca_file: None }
 }
 
 fn event(number: u64) -> ReferenceEvent {
@@ -357,8 +357,8 @@ async fn an_unusable_token_is_a_failure_that_does_not_quote_it() {
 
     files.push(("S3CRET".into(), "may be the token): No such file"));
     for (file, expected) in files {
-        let mut client = Poster::new(token_webhook(&receiver.url, &file).into(), SHORT.request);
-        let Answer::Failed { problem, .. } = client.post(b"{}").await else {
+        let mut client = token_webhook(&receiver.url, &file).poster(SHORT.request);
+        let Delivery::Failed { problem, .. } = client.post(b"{}").await else {
             panic!("{}", file.display())
         };
 
@@ -382,8 +382,8 @@ async fn problems_of_a_connection_are_named() {
         (webhook(&https), ""),
         (no_ca, "contains no valid certificate in PEM"),
     ] {
-        let mut client = Poster::new(webhook.clone().into(), Duration::from_secs(20));
-        let Answer::Failed { problem, .. } = client.post(b"{}").await else {
+        let mut client = webhook.clone().poster(Duration::from_secs(20));
+        let Delivery::Failed { problem, .. } = client.post(b"{}").await else {
             panic!("{webhook:?}")
         };
 

@@ -1,45 +1,13 @@
 //! The URL of the webhook.
 
-use std::fmt;
-use std::str::FromStr;
-
-use http::Uri;
-
-use crate::sources::peer::http_url;
-
-/// The URL of the webhook. Its path or its query may be secret, so its text form has neither.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct WebhookUrl(Uri);
+use crate::net::HttpUrl;
 
 /// The path if the URL has none.
 const DEFAULT_PATH: &str = "/health/crossns";
 
-impl WebhookUrl {
-    pub(super) fn uri(&self) -> &Uri {
-        &self.0
-    }
-}
-
-impl FromStr for WebhookUrl {
-    type Err = String;
-
-    /// The error does not quote the URL, which may hold a secret.
-    fn from_str(text: &str) -> Result<Self, String> {
-        http_url(text, DEFAULT_PATH, "; use --notify-token-file").map(Self)
-    }
-}
-
-impl fmt::Display for WebhookUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, authority) = (self.0.scheme_str().unwrap_or_default(), self.0.authority());
-        write!(f, "{scheme}://{}", authority.map_or("", |authority| authority.as_str()))
-    }
-}
-
-impl fmt::Debug for WebhookUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
+/// Reads the URL of the webhook. The error does not quote it, because it may hold a secret.
+pub(crate) fn webhook_url(text: &str) -> Result<HttpUrl, String> {
+    HttpUrl::parse(text, DEFAULT_PATH).map_err(|error| error.with_flag("--notify-token-file"))
 }
 
 #[cfg(test)]
@@ -55,7 +23,7 @@ mod tests {
             ("http://[::1]/", "http://[::1]/health/crossns"),
             ("HTTPS://operator/events?key=S3CRET", "https://operator/events?key=S3CRET"),
         ] {
-            let url: WebhookUrl = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            let url = webhook_url(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(url.uri().to_string(), uri);
 
             let shown = format!("{url} {url:?}");
@@ -79,7 +47,7 @@ mod tests {
             ("http://operator:/S3CRET", "the port must be"),
             ("http://operator:0/S3CRET", "the port must be"),
         ] {
-            let error = text.parse::<WebhookUrl>().expect_err(text);
+            let error = webhook_url(text).expect_err(text);
             assert!(
                 error.contains(expected) && !error.contains("S3CRET") && !error.contains('\n'),
                 "{text}: {error}"

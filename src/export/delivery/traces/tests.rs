@@ -6,6 +6,7 @@ use loopwatch_model::time::{Span, Timestamp};
 use loopwatch_model::trace::{
     Measured, StepKind, TraceCause, TraceKey, TraceLink, TracePart, TraceStep,
 };
+use loopwatch_testbed::tls;
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
@@ -15,7 +16,6 @@ use prost::Message as _;
 
 use super::*;
 use crate::export::delivery::fake_receiver::{FakeReceiver, Reply, eventually, standing_still};
-use crate::sources::fake::tls;
 use crate::telemetry::captured::Captured;
 
 /// Times for a test.
@@ -78,7 +78,7 @@ impl Sender {
 
 fn target(url: &str) -> Target {
     Target {
-        url: url.parse().expect("a URL"),
+        url: collector_url(url).expect("a URL"),
         token_file: None,
         ca_file: None,
         within: Duration::from_millis(300),
@@ -542,11 +542,11 @@ fn a_url_shows_neither_path_nor_query() {
         ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
         ("https://collector/S3CRET?key=S3CRET", "https://collector/S3CRET?key=S3CRET"),
     ] {
-        let url: CollectorUrl = text.parse().expect("a URL");
+        let url = collector_url(text).expect("a URL");
         assert_eq!(url.uri().to_string(), uri);
         assert!(!format!("{url} {url:?}").contains("S3CRET"));
     }
 
-    let error = "https://user:S3CRET@collector".parse::<CollectorUrl>().expect_err("a password");
+    let error = collector_url("https://user:S3CRET@collector").expect_err("a password");
     assert!(error.contains("--otlp-token-file") && !error.contains("S3CRET"), "{error}");
 }

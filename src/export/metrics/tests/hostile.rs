@@ -11,7 +11,7 @@ use loopwatch_model::time::{Span, Timestamp};
 
 use super::*;
 use crate::export::presentation::{json, page};
-use crate::sources::scrape::intake;
+use crate::sources::operator::intake;
 
 /// Values at the ends of the ranges of floating-point numbers and of integers, and values that are
 /// no numbers.

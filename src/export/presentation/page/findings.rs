@@ -9,7 +9,7 @@ use loopwatch_model::time::Timestamp;
 use super::link::Link;
 use super::{Age, Escaped, Number, UtcTime};
 use crate::export::view::{
-    FindingGroup, Findings, ObjectName, evidence_values, overall_health, runbook,
+    FindingGroup, Findings, ObjectName, OverallHealth, evidence_values, runbook,
 };
 
 /// Maximum number of findings shown per code. The page links to the API for the rest, because
@@ -24,8 +24,8 @@ pub(super) fn write(page: &mut String, snapshot: &Snapshot, sees_all: bool) {
     page.push_str("<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2>");
 
     if urgent.is_empty() {
-        let text = match (overall_health(snapshot), sees_all) {
-            ("unknown", _) => {
+        let text = match (OverallHealth::of(snapshot), sees_all) {
+            (OverallHealth::Unknown, _) => {
                 "No critical findings or warnings, but loopwatch cannot see any objects."
             }
             (_, true) => "No critical findings or warnings.",

@@ -13,7 +13,7 @@ fn with_profiles(options: ExportOptions) -> (Arc<Exporter>, String, tempfile::Te
     std::fs::write(folder.path().join(&name), "outside").expect("written");
 
     let exporter = exporter(sample(), options);
-    exporter.set_profiles(crate::sources::profiles::ProfileStore::new(Some(&dir)));
+    exporter.set_profiles(crate::sources::operator::ProfileStore::new(Some(&dir)));
     (exporter, name, folder)
 }
 
@@ -78,7 +78,7 @@ async fn profiles_stay_on_loopback_even_if_the_page_is_exposed() {
 async fn an_unreadable_directory_is_named() {
     let (exporter, name, folder) = with_profiles(ExportOptions::default());
     let file = folder.path().join(&name);
-    exporter.set_profiles(crate::sources::profiles::ProfileStore::new(Some(&file)));
+    exporter.set_profiles(crate::sources::operator::ProfileStore::new(Some(&file)));
 
     for path in ["/api/v1/profiles".to_owned(), format!("/api/v1/profiles/{name}")] {
         let (status, body) = get(&exporter, &path).await;

@@ -1,7 +1,8 @@
 //! Kubernetes Events: what the supervisor watches, and what it says about the source.
 
+use loopwatch_testbed::standin::{NEW_EVENT, ServedKind};
+
 use super::*;
-use crate::sources::fake::world::{FakeKind, NEW_EVENT};
 
 fn widgets() -> World {
     World::new(&[WIDGET, NEW_EVENT, EVENT])
@@ -64,7 +65,8 @@ async fn without_permission_the_source_is_off_until_it_is_granted_and_off_again_
 #[tokio::test(start_paused = true)]
 async fn the_older_form_serves_as_well() {
     let world = widgets().allow("", &["list", "watch"], "", &["events"]);
-    let mut run = Run::start(&world, |options| options.exclude_namespaces = vec!["ci".to_owned()]);
+    let mut run =
+        Run::start(&world, |options| options.discovery.exclude_namespaces = vec!["ci".to_owned()]);
 
     assert_eq!(said(&run.within(10).await), ["works"]);
 
@@ -83,8 +85,9 @@ async fn the_older_form_serves_as_well() {
 #[tokio::test(start_paused = true)]
 async fn a_permission_in_one_of_two_namespaces_restricts_the_source() {
     let world = widgets().allow("a", &["list", "watch"], "events.k8s.io", &["events"]);
-    let mut run =
-        Run::start(&world, |options| options.namespaces = vec!["a".to_owned(), "b".to_owned()]);
+    let mut run = Run::start(&world, |options| {
+        options.discovery.namespaces = vec!["a".to_owned(), "b".to_owned()]
+    });
     let expected = "the account may list and watch the events about only 1 of 2 watched kinds";
 
     assert!(said(&run.within(10).await).iter().all(|said| said == expected));
@@ -111,7 +114,7 @@ async fn a_permission_in_one_of_two_namespaces_restricts_the_source() {
 
 #[tokio::test(start_paused = true)]
 async fn the_number_of_watches_is_bounded_and_those_of_objects_come_first() {
-    let kinds: Vec<FakeKind> = (0..30)
+    let kinds: Vec<ServedKind> = (0..30)
         .map(|number| {
             let resource: &'static str = Box::leak(format!("kind{number:03}s").into_boxed_str());
             let kind: &'static str = Box::leak(format!("Kind{number:03}").into_boxed_str());
@@ -123,7 +126,7 @@ async fn the_number_of_watches_is_bounded_and_those_of_objects_come_first() {
         let world = World::new(&kinds)
             .allow("", &["list", "watch", "update"], "example.io", &["*", "*/status"])
             .allow("", &["list", "watch"], "events.k8s.io", &["events"]);
-        let mut run = Run::start(&world, |options| options.max_watches = most);
+        let mut run = Run::start(&world, |options| options.discovery.max_watches = most);
         let seen = run.within(10).await;
         let watched: std::collections::BTreeSet<String> = watches(&world).into_iter().collect();
         let kinds: std::collections::BTreeSet<&str> =
@@ -145,7 +148,7 @@ async fn the_number_of_watches_is_bounded_and_those_of_objects_come_first() {
 #[tokio::test(start_paused = true)]
 async fn a_command_that_looks_once_reads_no_events() {
     let world = widgets().allow("", &["list", "watch"], "events.k8s.io", &["events"]);
-    let mut run = Run::start(&world, |options| options.once = true);
+    let mut run = Run::start(&world, |options| options.discovery.once = true);
 
     assert_eq!(said(&run.within(10).await), Vec::<String>::new());
     assert!(watches(&world).is_empty());

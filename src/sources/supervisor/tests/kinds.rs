@@ -2,14 +2,15 @@
 //! and rare reviews.
 
 use loopwatch_model::observation::{LeftOut, Observation, Role, WatchedKind};
+use loopwatch_testbed::standin::{
+    CONFIG_MAP, GADGET, LEASE, NAMESPACE, POD, REPLICA_SET, ServedKind, THING, WIDGET, World,
+    object,
+};
 use serde_json::{Value, json};
 
 use super::Run;
-use crate::sources::fake::say;
-use crate::sources::fake::world::{
-    CONFIG_MAP, FakeKind, GADGET, LEASE, NAMESPACE, POD, REPLICA_SET, THING, WIDGET, World, object,
-};
-use crate::sources::options::{ChildSelection, SecretAccess};
+use crate::sources::api_server::{ChildSelection, SecretAccess};
+use crate::sources::testing::say;
 
 /// The kinds that were reported last.
 fn last_kinds(seen: &[Observation]) -> Vec<WatchedKind> {
@@ -237,7 +238,7 @@ async fn child_kinds_that_the_account_may_no_longer_read_wait_for_the_permission
 #[tokio::test(start_paused = true)]
 async fn child_kinds_can_be_turned_off() {
     let world = pod_operator(vec![object("team", "own", Some(WIDGET))]);
-    let mut run = Run::start(&world, |options| options.children = ChildSelection::None);
+    let mut run = Run::start(&world, |options| options.discovery.children = ChildSelection::None);
 
     assert_eq!(run.kinds_within(60).await.as_deref(), Some("kinds [widgets.example.io@v1]"));
     assert!(world.change(|state| state.lists.iter().all(|list| !list.contains("/pods"))));
@@ -292,7 +293,7 @@ async fn a_single_poll_reviews_all_namespaces_and_samples_children() {
         state.objects.insert("widgets", vec![object("ns-0700", "owner", None)]);
         state.objects.insert("configmaps", vec![object("ns-0700", "own", Some(WIDGET))]);
     });
-    let mut run = Run::start(&world, |options| options.once = true);
+    let mut run = Run::start(&world, |options| options.discovery.once = true);
     let progress = run.handle.initial_sync().done().await;
 
     assert_eq!((progress.watches, progress.listed, progress.failed), (2, 2, 0));
@@ -342,7 +343,7 @@ async fn permissions_that_no_rule_lists_are_found_by_access_reviews() {
     assert_eq!(run.kinds_within(1).await.as_deref(), Some("kinds [widgets.example.io@v1]"));
 }
 
-fn wildcard(kinds: &[FakeKind]) -> World {
+fn wildcard(kinds: &[ServedKind]) -> World {
     World::new(kinds).allow("", &["*"], "*", &["*"])
 }
 
@@ -391,7 +392,7 @@ async fn an_account_with_all_permissions_watches_custom_resources_and_suspects_t
     );
 
     let mut run = Run::start(&world, |options| {
-        options.watch = vec!["other.io/thing".parse().expect("a kind")]
+        options.discovery.watch = vec!["other.io/thing".parse().expect("a kind")]
     });
 
     assert_eq!(run.kinds_within(1).await.as_deref(), Some("kinds [things.other.io@v1]"));
@@ -415,14 +416,14 @@ async fn a_common_manager_name_is_no_trace_but_the_domain_of_the_lease_is() {
 
 #[tokio::test(start_paused = true)]
 async fn an_account_with_all_permissions_opens_no_more_watches_than_it_may() {
-    let kinds: Vec<FakeKind> = (0..100)
+    let kinds: Vec<ServedKind> = (0..100)
         .map(|number| {
             let resource: &'static str = Box::leak(format!("kind{number:03}s").into_boxed_str());
             ("example.io", "v1", "Kind", resource, true, number % 2 == 0)
         })
         .collect();
 
-    let mut run = Run::start(&wildcard(&kinds), |options| options.max_watches = 13);
+    let mut run = Run::start(&wildcard(&kinds), |options| options.discovery.max_watches = 13);
     let seen = run.within(1).await;
     let kinds = last_kinds(&seen);
 
@@ -470,7 +471,7 @@ async fn secrets_are_no_child_kind_if_the_user_says_so() {
         world.change(|state| {
             state.objects.insert("secrets", vec![object("team", "child", Some(WIDGET))])
         });
-        let mut run = Run::start(&world, |options| options.secrets = secrets);
+        let mut run = Run::start(&world, |options| options.discovery.secrets = secrets);
 
         assert_eq!(run.kinds_within(5).await.as_deref(), Some(expected));
 

@@ -72,8 +72,9 @@ async fn configured_namespaces_are_watched_one_by_one_and_a_missing_permission_i
         .allow("", &["update"], "example.io", &["widgets/status"])
         .allow("a", &["list", "watch"], "example.io", &["widgets"])
         .allow("b", &["list"], "example.io", &["widgets"]);
-    let mut run =
-        Run::start(&world, |options| options.namespaces = vec!["a".to_owned(), "b".to_owned()]);
+    let mut run = Run::start(&world, |options| {
+        options.discovery.namespaces = vec!["a".to_owned(), "b".to_owned()]
+    });
     let seen = run.within(1).await;
     let said: Vec<String> = seen.iter().map(say).collect();
 
@@ -116,8 +117,8 @@ async fn an_administrator_sees_every_custom_resource_that_has_a_status() {
     let world =
         World::new(&[WIDGET, GADGET, THING, CONFIG_MAP, INGRESS]).allow("", &["*"], "*", &["*"]);
     let mut run = Run::start(&world, |options| {
-        options.select = Selection::EveryKindWithStatus;
-        options.once = true;
+        options.discovery.select = Selection::EveryKindWithStatus;
+        options.discovery.once = true;
     });
     let progress = run.handle.initial_sync().done().await;
 
@@ -282,7 +283,7 @@ async fn a_source_that_stops_for_lack_of_permission_does_not_fail_forever() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_makes_room_for_another_source_is_reported() {
     let world = widget_operator();
-    let mut run = Run::start(&world, |options| options.max_watches = 3);
+    let mut run = Run::start(&world, |options| options.discovery.max_watches = 3);
 
     assert_eq!(run.kinds_within(5).await.as_deref(), Some(ALL));
 

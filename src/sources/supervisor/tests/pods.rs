@@ -1,16 +1,18 @@
 //! Tests of the operator's Pods: who the operator is, and when their task runs.
 
 use loopwatch_model::observation::{Observation, SourceId};
+use loopwatch_testbed::standin::{POD, World};
 use serde_json::json;
 
 use super::{Run, widget_operator};
-use crate::sources::cluster::{OperatorIdentity, OperatorName, OwnPod};
-use crate::sources::decode::HashKey;
-use crate::sources::fake::VirtualClock;
-use crate::sources::fake::world::{POD, World};
+use crate::sources::api_server::Selection;
+use crate::sources::api_server::{OperatorIdentity, OperatorName};
+use crate::sources::decoding::HashKey;
 use crate::sources::feed::Feed;
-use crate::sources::options::{LeaseSelection, Selection, SourceOptions};
 use crate::sources::supervisor::Supervisor;
+use crate::sources::supervisor::options::{LeaseSelection, SourceOptions};
+use crate::sources::testing::{InProcess as _, VirtualClock};
+use crate::system::own_pod::OwnPod;
 
 fn own() -> OperatorIdentity {
     let (namespace, name) = ("op".to_owned(), "op-7c9d5b8f6-x2x4z".to_owned());
@@ -122,8 +124,9 @@ async fn a_reader_of_pods_that_panics_is_restarted() {
 async fn an_administrator_has_no_operator_unless_he_names_one() {
     for (operator, expected) in [(own(), false), (named(), true)] {
         let world = world().allow("", &["list", "watch"], "", &["pods"]);
-        let mut run =
-            start(&world, operator, |options| options.select = Selection::EveryKindWithStatus);
+        let mut run = start(&world, operator, |options| {
+            options.discovery.select = Selection::EveryKindWithStatus
+        });
 
         assert_eq!(!views(&run.within(5).await).is_empty(), expected);
     }
@@ -132,7 +135,7 @@ async fn an_administrator_has_no_operator_unless_he_names_one() {
 #[tokio::test(start_paused = true)]
 async fn a_check_reads_the_pods_once_before_the_kinds() {
     let world = world().allow("", &["list", "watch"], "", &["pods"]);
-    let mut run = start(&world, named(), |options| options.once = true);
+    let mut run = start(&world, named(), |options| options.discovery.once = true);
     let seen = run.within(600).await;
 
     assert_eq!(views(&seen), [(1, 1)]);

@@ -5,7 +5,8 @@ use std::time::Duration;
 use loopwatch_model::observation::{Observation, SourceId};
 
 use super::{Run, widget_operator};
-use crate::sources::options::{ProcessSelection, ScrapeTarget};
+use crate::net::HttpUrl;
+use crate::sources::operator::{ProcessSelection, ScrapeTarget};
 
 /// The process numbers of all samples, and the last state of the source.
 fn samples(seen: &[Observation]) -> (Vec<Option<u32>>, Option<&'static str>) {
@@ -50,7 +51,8 @@ async fn the_named_process_is_read_as_often_as_metrics_but_at_least_every_ten_se
 #[tokio::test(start_paused = true)]
 async fn outside_of_a_pod_the_address_of_the_metrics_names_the_process_from_the_beginning() {
     let instances = |urls: &[&str]| {
-        let urls: Vec<http::Uri> = urls.iter().map(|url| url.parse().expect("a URL")).collect();
+        let url = |text: &&str| HttpUrl::parse(text, "/").expect("a URL");
+        let urls: Vec<HttpUrl> = urls.iter().map(url).collect();
         async move {
             let mut run = Run::start(&widget_operator(), |options| {
                 options.process = ProcessSelection::Pid(std::process::id());
@@ -97,7 +99,7 @@ async fn without_a_process_to_read_the_source_is_off_and_a_single_list_does_not_
     assert_eq!(samples(&run.within(25).await), (vec![], Some("off")));
 
     run.handle.shutdown().await;
-    let mut run = Run::start(&widget_operator(), |options| options.once = true);
+    let mut run = Run::start(&widget_operator(), |options| options.discovery.once = true);
 
     assert_eq!(samples(&run.within(25).await), (vec![], None));
 

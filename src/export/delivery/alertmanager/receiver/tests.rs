@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::time::advance;
 
 use super::*;
+use crate::export::delivery::alertmanager::alertmanager_url;
 use crate::export::delivery::fake_receiver::{FakeReceiver, Reply};
 use crate::export::view::Links;
 use crate::telemetry::captured::Captured;
 
 /// A receiver for a host that is looked up in this way.
 fn receiver(url: &str, resolve: fn(&str) -> io::Result<Vec<SocketAddr>>) -> Receiver {
-    let url: AlertmanagerUrl = url.parse().expect("a URL");
+    let url = alertmanager_url(url).expect("a URL");
     let options = AlertmanagerOptions {
         urls: vec![],
         token_file: None,
@@ -19,16 +20,16 @@ fn receiver(url: &str, resolve: fn(&str) -> io::Result<Vec<SocketAddr>>) -> Rece
         links: Links::default(),
     };
 
-    Receiver::new(&url, &options, AlertingMetrics::default(), Lookups::new(resolve))
+    Receiver::new(&url, &options, AlertingMetrics::default(), NameLookups::new(resolve))
 }
 
-fn destination(uri: &Uri, address: SocketAddr) -> Destination {
+fn destination(url: &HttpUrl, address: SocketAddr) -> Destination {
     Destination {
-        uri: uri.clone(),
+        url: url.clone(),
         address: Some(address),
         token_file: None,
         ca_file: None,
-        refuses_pages: true,
+        within: REQUEST,
     }
 }
 
@@ -36,8 +37,8 @@ fn address_of(script: &FakeReceiver) -> SocketAddr {
     script.url.trim_start_matches("http://").parse().expect("an address")
 }
 
-fn instance(uri: &Uri, script: &FakeReceiver) -> Instance {
-    Instance { poster: Poster::new(destination(uri, address_of(script)), REQUEST), done: false }
+fn instance(url: &HttpUrl, script: &FakeReceiver) -> Instance {
+    Instance { poster: Poster::new(destination(url, address_of(script)), true), done: false }
 }
 
 fn posting() -> Posting {
@@ -56,16 +57,19 @@ fn hangs(_: &str) -> io::Result<Vec<SocketAddr>> {
 #[tokio::test]
 async fn a_slow_instance_does_not_hold_up_the_others_for_long() {
     let script = FakeReceiver::start([]).await;
-    let mut instance = instance(&script.url.parse().expect("a URL"), &script);
+    let mut instance = instance(&HttpUrl::parse(&script.url, "/").expect("a URL"), &script);
     let posting = Posting { bodies: vec![b"[]".to_vec(), b"[]".to_vec()] };
     let (_, answers) = instance.post(address_of(&script), &posting, Duration::ZERO).await;
 
-    assert!(matches!(&answers[..], [Answer::Accepted, Answer::Failed { .. }]), "{answers:?}");
+    assert!(
+        matches!(&answers[..], [Delivery::Accepted(()), Delivery::Failed { .. }]),
+        "{answers:?}"
+    );
     assert!(!instance.done);
 
     let (_, answers) = instance.post(address_of(&script), &posting, ROUND).await;
     assert!(
-        matches!(&answers[..], [Answer::Accepted, Answer::Accepted]) && instance.done,
+        matches!(&answers[..], [Delivery::Accepted(()), Delivery::Accepted(())]) && instance.done,
         "{answers:?}"
     );
 }
@@ -77,7 +81,7 @@ async fn a_lookup_that_keeps_failing_is_one_problem_although_the_known_addresses
     let mut receiver = receiver("http://alertmanager.invalid:9093", |_| {
         Err(io::Error::other("Name or service not known"))
     });
-    let known = instance(&receiver.uri, &script);
+    let known = instance(&receiver.url, &script);
 
     receiver.instances.insert(address_of(&script), known);
     assert_eq!(receiver.post(&posting()).await, None, "it is accepted");
@@ -89,7 +93,7 @@ async fn a_lookup_that_keeps_failing_is_one_problem_although_the_known_addresses
 async fn a_lookup_that_hangs_does_not_hold_up_the_known_addresses() {
     let script = FakeReceiver::start([]).await;
     let mut receiver = receiver("http://alertmanager:9093", hangs);
-    let known = instance(&receiver.uri, &script);
+    let known = instance(&receiver.url, &script);
     receiver.instances.insert(address_of(&script), known);
 
     let posting = posting();
@@ -175,7 +179,7 @@ async fn a_lookup_and_instances_that_fail_together_are_one_line_in_the_log() {
         receiver("http://alertmanager:9093", |_| Err(io::Error::other("no resolver")));
 
     for script in [&first, &second] {
-        let known = instance(&receiver.uri, script);
+        let known = instance(&receiver.url, script);
         receiver.instances.insert(address_of(script), known);
     }
 

@@ -3,10 +3,10 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
+use loopwatch_testbed::tls::{AUTHORITY, CERTIFICATE, server_config};
 use rustls::{ServerConnection, StreamOwned};
 
 use super::*;
-use crate::sources::fake::tls::{AUTHORITY, CERTIFICATE, server_config};
 
 /// Starts a receiver that accepts everything; returns its URL.
 fn start() -> String {
@@ -37,42 +37,39 @@ async fn a_receiver_needs_a_certificate_of_the_given_authority() {
         |der: &str| format!("-----BEGIN CERTIFICATE-----\n{der}\n-----END CERTIFICATE-----\n");
     let url = start();
     let within = Duration::from_secs(20);
-    let untrusted = Poster::new(webhook(&url).into(), within).post(b"{}").await;
+    let untrusted = webhook(&url).poster(within).post(b"{}").await;
 
     assert!(
-        matches!(&untrusted, Answer::Failed { problem, .. } if problem.contains("ertificate")),
+        matches!(&untrusted, Delivery::Failed { problem, .. } if problem.contains("ertificate")),
         "{untrusted:?}"
     );
 
-    let mut client =
-        Poster::new(Webhook { ca_file: Some(file.clone()), ..webhook(&url) }.into(), within);
+    let mut client = Webhook { ca_file: Some(file.clone()), ..webhook(&url) }.poster(within);
 
-    assert!(matches!(client.post(b"{}").await, Answer::Failed { .. }), "the file is missing");
+    assert!(matches!(client.post(b"{}").await, Delivery::Failed { .. }), "the file is missing");
 
     std::fs::write(&file, pem(CERTIFICATE)).expect("written");
-    assert!(matches!(client.post(b"{}").await, Answer::Failed { .. }), "not an authority");
+    assert!(matches!(client.post(b"{}").await, Delivery::Failed { .. }), "not an authority");
 
     std::fs::write(&file, pem(AUTHORITY)).expect("written");
-    assert_eq!(client.post(b"{}").await, Answer::Accepted, "the file is read again");
+    assert_eq!(client.post(b"{}").await, Delivery::Accepted(()), "the file is read again");
 
     let other = url.replace("127.0.0.1", "localhost");
-    let mut client =
-        Poster::new(Webhook { ca_file: Some(file.clone()), ..webhook(&other) }.into(), within);
+    let mut client = Webhook { ca_file: Some(file.clone()), ..webhook(&other) }.poster(within);
 
     assert!(
-        matches!(client.post(b"{}").await, Answer::Failed { .. }),
+        matches!(client.post(b"{}").await, Delivery::Failed { .. }),
         "a certificate for another host"
     );
 
     // With an address, the name of the host still decides: `localhost` is at this address, too.
     let address = url.strip_prefix("https://").and_then(|address| address.parse().ok());
     for (url, is_trusted) in [(&url, true), (&other, false)] {
-        let destination = Destination {
-            address,
-            ..Webhook { ca_file: Some(file.clone()), ..webhook(url) }.into()
-        };
-        let answer = Poster::new(destination, within).post(b"{}").await;
+        let Webhook { url, token_file, .. } = webhook(url);
+        let ca_file = Some(file.clone());
+        let destination = Destination { url: url.clone(), address, token_file, ca_file, within };
+        let answer = Poster::new(destination, false).post(b"{}").await;
 
-        assert_eq!(answer == Answer::Accepted, is_trusted, "{url}: {answer:?}");
+        assert_eq!(answer == Delivery::Accepted(()), is_trusted, "{url}: {answer:?}");
     }
 }

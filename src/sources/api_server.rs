@@ -1,0 +1,24 @@
+//! The API server: the connection to it, the kinds that it serves, discovery of those to watch,
+//! the watches, and the sinks that turn their events into observations.
+
+mod connection;
+mod collections;
+mod api_resources;
+mod initial_sync;
+mod watch;
+mod sinks;
+mod discovery;
+
+pub(crate) use self::api_resources::{ApiKind, ApiResources};
+pub(crate) use self::collections::{collection, is_name};
+pub(crate) use self::connection::{
+    Access, Cluster, ConnectError, JSON, LIST_METADATA, METADATA, OperatorIdentity, OperatorName,
+};
+pub(crate) use self::discovery::{
+    ChildSelection, DEFAULT_MAX_WATCHES, Discovered, Discovery, DiscoveryOptions, KindSelector,
+    Rules, SecretAccess, Selection, is_allowed,
+};
+pub(crate) use self::initial_sync::{InitialSync, SyncReporter};
+pub(crate) use self::sinks::*;
+pub(crate) use self::watch::{Frame, Listing, Page, SharedWatchState, Sink, WatchTarget, Watcher};
+pub(crate) use crate::net::Backoff;

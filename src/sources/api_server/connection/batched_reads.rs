@@ -1,0 +1,268 @@
+//! Connections that read in batches.
+//!
+//! The kernel wakes the process for every packet of a connection that is registered with the
+//! runtime, even while nobody wants to read from it. A wake-up costs more than reading several
+//! packets. A connection whose reader asked for it therefore leaves the runtime's registry while
+//! data keeps arriving, and reads when a timer fires:
+//!
+//! ```text
+//!                    two reads in a moment
+//!  Registered ─────────────────────────────────────▶ Gathering ──┐ data: waits again
+//!      ▲                                              │     ▲────┘
+//!      └───────── nothing to read, or a write ────────┘
+//! ```
+
+use std::io::{self, Read as _};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
+use tower::ServiceExt as _;
+use tower::util::MapResponse;
+
+use crate::net::NameLookups;
+use crate::system::coarse_timers;
+
+/// Opens connections that can gather.
+pub(super) type GatheringConnector =
+    MapResponse<HttpConnector<NameLookups>, fn(TokioIo<TcpStream>) -> TokioIo<GatheringStream>>;
+
+/// How long a connection gathers data before each read. The reader of a response sets it; the next
+/// request on the same connection resets it to zero. A response brings it along as an extension.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GatherTime(Arc<AtomicU32>);
+
+/// A TCP connection that can gather.
+#[derive(Debug)]
+pub(super) struct GatheringStream {
+    /// The socket, while the runtime waits for its packets. If neither this nor `gathering` is set,
+    /// the connection has failed.
+    registered: Option<TcpStream>,
+    gathering: Option<Gathering>,
+    gather_time: GatherTime,
+    /// The last read that left the socket empty.
+    emptied_at: Option<Instant>,
+    /// The bytes that were read since then.
+    bytes: usize,
+}
+
+/// A socket that is not registered with the runtime.
+#[derive(Debug)]
+struct Gathering {
+    socket: std::net::TcpStream,
+    /// Fires when it is time to read.
+    timer: Pin<Box<Sleep>>,
+    /// The task that waits for the timer.
+    reader: Option<Waker>,
+    /// Whether the server has closed the connection, so that there is nothing to wait for.
+    is_closed: bool,
+}
+
+/// Longest time between two reads after which a connection begins to gather.
+const MOMENT: Duration = Duration::from_millis(100);
+
+/// Bytes that may arrive while a connection gathers: three quarters of the window with which Linux
+/// opens a connection. A full window makes the API server wait, so that the stream no longer shows
+/// how fast it could be, and the API server closes the streams of slow clients.
+const GATHERED_BYTES: usize = 48 << 10;
+
+/// The connector of a cluster.
+pub(super) fn connector() -> GatheringConnector {
+    let mut http = HttpConnector::new_with_resolver(NameLookups::of_system());
+    http.enforce_http(false); // TLS is the next layer
+    http.map_response(|connected| TokioIo::new(GatheringStream::new(connected.into_inner())))
+}
+
+// === impl GatherTime ===
+
+impl GatherTime {
+    /// Sets the time, in whole milliseconds. Zero means that the connection reads each packet at
+    /// once.
+    pub(crate) fn set(&self, time: Duration) {
+        self.0.store(u32::try_from(time.as_millis()).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed).into())
+    }
+}
+
+// === impl GatheringStream ===
+
+impl GatheringStream {
+    fn new(socket: TcpStream) -> Self {
+        Self {
+            registered: Some(socket),
+            gathering: None,
+            gather_time: GatherTime::default(),
+            emptied_at: None,
+            bytes: 0,
+        }
+    }
+
+    /// Notes that the socket is empty. Returns how long to gather before the next read.
+    fn emptied(&mut self) -> Duration {
+        let (now, bytes) = (Instant::now(), std::mem::take(&mut self.bytes));
+        let before = self.emptied_at.replace(now);
+
+        // A single change causes no additional wake-up.
+        let within = before.map_or(Duration::MAX, |before| now - before);
+        if self.gathering.is_none() && within > MOMENT {
+            Duration::ZERO
+        } else {
+            gathers_for(self.gather_time.get(), bytes, within)
+        }
+    }
+
+    fn begin_to_gather(&mut self, wait: Duration) {
+        // Deregistering fails only if the runtime's registry is broken. The next call then reports
+        // a lost connection.
+        let socket = self.registered.take().and_then(|socket| socket.into_std().ok());
+        self.gathering = socket.map(|socket| {
+            let timer = Box::pin(tokio::time::sleep_until(coarse_timers::after(wait)));
+            let is_closed = is_closed(&socket);
+            Gathering { socket, timer, reader: None, is_closed }
+        });
+    }
+
+    /// Stops gathering.
+    fn register(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+        if let Some(Gathering { socket, .. }) = self.gathering.take() {
+            self.registered = Some(TcpStream::from_std(socket)?);
+        }
+        self.registered.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// Stops gathering for a request.
+    fn register_to_write(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+        self.gather_time.set(Duration::ZERO);
+        if let Some(Gathering { reader: Some(reader), .. }) = &self.gathering {
+            reader.wake_by_ref(); // the timer will not fire
+        }
+
+        self.register()
+    }
+}
+
+// === impl Gathering ===
+
+impl Gathering {
+    fn wait(&mut self, wait: Duration) {
+        self.timer.as_mut().reset(coarse_timers::after(wait));
+    }
+}
+
+/// Whether the server has closed a connection, and everything before the end is read. If the end
+/// became known only after the wait, the next request would use the dead connection.
+fn is_closed(socket: &std::net::TcpStream) -> bool {
+    match socket.peek(&mut [0]) {
+        Ok(read) => read == 0,
+        Err(error) => {
+            !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+        }
+    }
+}
+
+/// The time to gather, given the bytes that arrived within the time before. A fast stream gathers
+/// for a shorter time.
+fn gathers_for(gather: Duration, bytes: usize, within: Duration) -> Duration {
+    let within = within.clamp(Duration::from_millis(1), Duration::from_secs(1));
+    gather.min(within.mul_f64(GATHERED_BYTES as f64 / bytes.max(1) as f64))
+}
+
+impl AsyncRead for GatheringStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        while let Some(Gathering { socket, timer, reader, is_closed: closed }) = &mut this.gathering
+        {
+            if !*closed && timer.as_mut().poll(context).is_pending() {
+                *reader = Some(context.waker().clone());
+                return Poll::Pending;
+            }
+
+            let space = buffer.initialize_unfilled();
+            match socket.read(space) {
+                Ok(read) => {
+                    let emptied = 0 < read && read < space.len();
+                    *closed |= emptied && is_closed(socket);
+                    buffer.advance(read);
+                    this.bytes += read;
+
+                    if emptied {
+                        let wait = this.emptied();
+                        this.gathering.iter_mut().for_each(|gathering| gathering.wait(wait));
+                    }
+
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => _ = this.register()?,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+
+        let before = buffer.filled().len();
+        ready!(this.register()?.poll_read(context, buffer))?;
+
+        let read = buffer.filled().len() - before;
+        this.bytes += read;
+        if 0 < read && buffer.remaining() > 0 {
+            let wait = this.emptied();
+            if !wait.is_zero() {
+                this.begin_to_gather(wait);
+            }
+        }
+
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for GatheringStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.register_to_write()?.poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.register_to_write()?.poll_write_vectored(context, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(())) // a socket has nothing to flush
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.register_to_write()?.poll_shutdown(context)
+    }
+}
+
+impl Connection for GatheringStream {
+    fn connected(&self) -> Connected {
+        Connected::new().extra(self.gather_time.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,520 @@
+//! Discovers what to watch, without configuration, from the served kinds and the account's
+//! permissions.
+//!
+//! The sidecar shares the operator's service account. The permission to write `widgets/status`
+//! makes Widget a primary kind; the permission to create a ConfigMap makes it a child kind.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use loopwatch_model::model::reading::is_workload;
+use loopwatch_model::observation::{
+    LeftOut, Permission, PermissionsView, Role, Scope, SourceId, StatusSchema, WatchId,
+    WatchedKind, Why,
+};
+use tokio::time::Instant;
+
+mod child_kinds;
+mod elsewhere;
+mod permissions;
+mod options;
+mod reviews;
+mod sample;
+mod scopes;
+mod select;
+mod serving;
+
+use self::child_kinds::ChildKinds;
+use self::elsewhere::Elsewhere;
+pub(crate) use self::options::{
+    ChildSelection, DEFAULT_MAX_WATCHES, DiscoveryOptions, KindSelector, SecretAccess, Selection,
+};
+pub(crate) use self::permissions::{Rules, is_allowed};
+use self::reviews::{Question, Reviews};
+use self::select::{Candidate, SelectedKinds, SelectionInput, candidates, select_kinds};
+use self::serving::Serving;
+use super::api_resources::{ApiKind, ApiResources};
+use super::connection::Cluster;
+use super::sinks::Definitions;
+use crate::net::Failure;
+
+/// Polls permissions and kinds.
+pub(crate) struct Discovery {
+    cluster: Cluster,
+    options: DiscoveryOptions,
+    definitions: Definitions,
+    /// The last accepted result. Because of it, a scope stays known after the account loses the
+    /// permission to see it.
+    last: Vec<WatchedKind>,
+    /// The kinds that the API server served at the last poll.
+    api_resources: ApiResources,
+    /// The account's permissions, as of the current poll.
+    reviews: Reviews,
+    elsewhere: Elsewhere,
+    serving: Serving,
+    child_kinds: ChildKinds,
+    found: Found,
+}
+
+/// The result of one poll, before samples decide which child kinds to watch.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    primaries: Vec<WatchedKind>,
+    /// Child kinds in all scopes that the account can see.
+    children: Vec<WatchedKind>,
+    excess: Vec<Permission>,
+    left_out: Vec<LeftOut>,
+    problem: Option<String>,
+}
+
+/// The result of a poll and of the samples so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Discovered {
+    /// Kinds and scopes, primary ones first.
+    pub(crate) kinds: Vec<WatchedKind>,
+    /// One view of the cluster, and one of each reviewed or watched namespace.
+    pub(crate) permissions: Vec<PermissionsView>,
+    /// A problem that the user has to solve.
+    pub(crate) problem: Option<String>,
+}
+
+/// Maximum number of candidate kinds in a message: enough for users to recognise their own.
+const CANDIDATES: usize = 8;
+/// Watches of definitions, leases and namespaces, which count towards `--max-watches`, too.
+const OTHER_WATCHES: usize = 3;
+
+// === impl Discovery ===
+
+impl Discovery {
+    pub(crate) fn new(
+        cluster: Cluster,
+        options: DiscoveryOptions,
+        definitions: Definitions,
+    ) -> Self {
+        Self {
+            cluster,
+            options,
+            definitions,
+            last: Vec::new(),
+            api_resources: ApiResources::default(),
+            reviews: Reviews::default(),
+            elsewhere: Elsewhere::default(),
+            serving: Serving::default(),
+            child_kinds: ChildKinds::default(),
+            found: Found::default(),
+        }
+    }
+
+    /// The source that failures of discovery belong to.
+    pub(crate) const SOURCE: SourceId = SourceId::Discovery;
+
+    /// Begins a poll: reviews the account's permissions everywhere and at home.
+    pub(crate) async fn review(&mut self) -> Result<(), Failure> {
+        self.reviews = Reviews::request(&self.cluster, self.homes()).await?;
+        Ok(())
+    }
+
+    /// Whether the account is known to have the permissions to list and watch an optional resource.
+    pub(crate) async fn may_watch(
+        &mut self,
+        group: &str,
+        resource: &str,
+        namespace: &str,
+    ) -> Result<bool, Failure> {
+        let permissions = list_and_watch(group, resource);
+        let questions =
+            permissions.each_ref().map(|permission| Question::new(permission, namespace));
+        self.reviews.ask(&self.cluster, &questions).await?;
+
+        Ok(permissions.iter().all(|permission| self.reviews.allow(permission, namespace)))
+    }
+
+    /// Whether the API server serves a resource that can be watched.
+    pub(crate) fn serves(&self, group: &str, resource: &str) -> bool {
+        self.api_resources.get(group, resource).is_some_and(|kind| kind.watchable)
+    }
+
+    /// Whether the served kinds have changed since the last poll.
+    pub(crate) async fn is_outdated(&self) -> Result<bool, Failure> {
+        self.api_resources.is_outdated(&self.cluster).await
+    }
+
+    /// Whether the next poll will review namespaces for the first time, so that it should not be
+    /// far.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.elsewhere.is_behind()
+    }
+
+    /// Accepts a result: the next poll builds on it.
+    pub(crate) fn remember(&mut self, kinds: &[WatchedKind]) {
+        kinds.clone_into(&mut self.last);
+    }
+
+    /// Completes a poll.
+    pub(crate) async fn poll(&mut self) -> Result<Discovered, Failure> {
+        if !self.api_resources.is_current(&self.cluster).await? {
+            self.api_resources = ApiResources::read(&self.cluster).await?;
+        }
+
+        self.look_elsewhere().await?;
+        let mut rules = self.reviews.rules();
+        let mut selected = self.select(&rules, false);
+
+        if rules.iter().any(|rules| rules.incomplete) {
+            rules.push(self.confirm_ownership(&rules, &selected).await?);
+
+            // Kinds that rules have shown before remain, even if incomplete rules no longer mention
+            // them.
+            let is_owned = |kind: &WatchedKind| {
+                matches!(kind.why, Why::StatusPermission | Why::FinalizerPermission)
+            };
+            selected = self.select(&rules, !self.last.iter().any(is_owned));
+        }
+
+        // Namespaces that wait for their review may grant what is missing so far.
+        let is_final = !self.elsewhere.is_behind() || !selected.not_served.is_empty();
+        let problem = problem(&self.input(&rules, true), &selected).filter(|_| is_final);
+        let mut left_out = self.elsewhere.left_out();
+
+        if selected.by_wildcard {
+            left_out.extend(self.limit_to_served(&mut selected).await?);
+        }
+
+        let unmentioned = self.unmentioned(&rules, &selected);
+        let all: Vec<Candidate> = selected.kinds.iter().cloned().chain(unmentioned).collect();
+        let mut kinds = self.scopes(&all).await?;
+        kinds.extend(
+            self.last.iter().filter(|kind| is_unanswered(kind, &self.api_resources)).cloned(),
+        );
+
+        let (primaries, children) = kinds.into_iter().partition(|kind| kind.role == Role::Primary);
+        self.found = Found { primaries, children, excess: selected.excess, left_out, problem };
+        Ok(self.discovered())
+    }
+
+    /// The result of the last poll, with the child kinds that are worth a watch.
+    pub(crate) fn discovered(&self) -> Discovered {
+        let Found { primaries, children, excess, left_out, problem } = &self.found;
+        let mut kinds = primaries.clone();
+        for child in children {
+            // A scope with missing verbs is one that was visible before.
+            match child.missing.is_empty() {
+                true => kinds.extend(self.child_kinds.watched(child)),
+                false => kinds.push(child.clone()),
+            }
+        }
+
+        // Several scopes of the candidates may lead to the same watch.
+        let mut names = BTreeSet::new();
+        kinds.retain(|kind| names.insert(kind.watch.clone()));
+
+        let left_out: Vec<LeftOut> =
+            left_out.iter().cloned().chain(self.child_kinds.left_out(children)).collect();
+        let permissions = permissions(&kinds, excess, left_out, &self.reviews);
+        Discovered { kinds, permissions, problem: problem.clone() }
+    }
+
+    /// When to sample child kinds again; `None` if there are none, or before the first round.
+    pub(crate) fn next_round(&self, new_primary: Option<Instant>) -> Option<Instant> {
+        let is_visible = |kind: &WatchedKind| kind.missing.is_empty();
+        if self.found.children.iter().any(is_visible) {
+            self.child_kinds.due(new_primary)
+        } else {
+            None
+        }
+    }
+
+    /// Samples the child kinds. Returns true if the result has changed.
+    pub(crate) async fn sample_children(&mut self, new: BTreeSet<String>) -> bool {
+        let visible = |kind: &&WatchedKind| kind.missing.is_empty();
+
+        // Kinds that may be served by another operator have no children of this one.
+        let primaries: Vec<_> =
+            self.found.primaries.iter().filter(visible).filter(|kind| !kind.suspected).collect();
+        let children: Vec<_> = self.found.children.iter().filter(visible).collect();
+        if children.is_empty() {
+            return false;
+        }
+
+        self.child_kinds
+            .round(&self.cluster, &self.options.hash_key, &primaries, &children, new)
+            .await
+    }
+
+    fn input<'a>(&'a self, rules: &'a [Rules], confirmed: bool) -> SelectionInput<'a> {
+        let DiscoveryOptions { watch, select, .. } = &self.options;
+        let (api_resources, definitions) = (&self.api_resources, &self.definitions);
+        SelectionInput { api_resources, rules, definitions, watch, select: *select, confirmed }
+    }
+
+    fn select(&self, rules: &[Rules], confirmed: bool) -> SelectedKinds {
+        let mut selected = select_kinds(&self.input(rules, confirmed));
+        if self.options.children == ChildSelection::None {
+            selected.kinds.retain(|candidate| candidate.role == Role::Primary);
+        }
+
+        if self.options.secrets == SecretAccess::Off {
+            selected
+                .kinds
+                .retain(|candidate| candidate.role == Role::Primary || !candidate.kind.is_secret());
+        }
+
+        selected
+    }
+
+    /// Reviews permissions in other namespaces, unless they cannot matter.
+    async fn look_elsewhere(&mut self) -> Result<(), Failure> {
+        let options = &self.options;
+        let everywhere = &self.reviews.everywhere;
+        let is_seen = |selector: &KindSelector| {
+            let mut named = self
+                .api_resources
+                .kinds()
+                .filter(|k| selector.names(&k.group, &k.kind, &k.resource));
+            let may =
+                |kind: &ApiKind, verb: &str| everywhere.allow(verb, &kind.group, &kind.resource);
+
+            named.all(|kind| may(kind, "list") && may(kind, "watch"))
+        };
+
+        let settled = !options.namespaces.is_empty()
+            || options.select != Selection::OperatorPermissions
+            || everywhere.allow("*", "*", "*")
+            || (!options.watch.is_empty() && options.watch.iter().all(is_seen));
+        if settled {
+            self.elsewhere.forget();
+            return Ok(());
+        }
+
+        let homes = self.homes();
+        self.elsewhere.update(&self.cluster, &mut self.reviews, &homes, self.options.once).await?;
+        self.reviews.extend(self.elsewhere.granted());
+        Ok(())
+    }
+
+    /// Asks for the permissions that make a kind a primary one, where incomplete rules may not list
+    /// them: an authorizer that lists no rules, such as the webhook of a managed cluster, may grant
+    /// them.
+    async fn confirm_ownership(
+        &mut self,
+        rules: &[Rules],
+        selected: &SelectedKinds,
+    ) -> Result<Rules, Failure> {
+        let update = |group: &str, resource: &str| Permission {
+            verb: "update".to_owned(),
+            group: group.to_owned(),
+            resource: format!("{resource}/status"),
+        };
+        let input = self.input(rules, false);
+        let permissions: Vec<Permission> = selected
+            .unlisted(&input)
+            .iter()
+            .map(|kind| update(&kind.group, &kind.resource))
+            .collect();
+
+        if !selected.has_primary() {
+            // A permission for all kinds shows no ownership.
+            let all = update("*", "*");
+            self.reviews.ask(&self.cluster, &[Question::new(&all, "")]).await?;
+            if self.reviews.allow(&all, "") {
+                return Ok(Rules::granting([&all]));
+            }
+        }
+
+        let questions: Vec<Question> =
+            permissions.iter().map(|permission| Question::new(permission, "")).collect();
+        self.reviews.ask(&self.cluster, &questions).await?;
+        Ok(Rules::granting(
+            permissions.iter().filter(|permission| self.reviews.allow(permission, "")),
+        ))
+    }
+
+    /// Ranks the custom resources of an account with wildcards: those that this operator serves
+    /// first, then those with a status. Keeps as many as there may be watches, and returns what is
+    /// left out.
+    async fn limit_to_served(
+        &mut self,
+        selected: &mut SelectedKinds,
+    ) -> Result<Option<LeftOut>, Failure> {
+        let (mut primaries, children): (Vec<Candidate>, Vec<Candidate>) =
+            std::mem::take(&mut selected.kinds)
+                .into_iter()
+                .partition(|candidate| candidate.role == Role::Primary);
+        let kinds: Vec<&ApiKind> = primaries.iter().map(|candidate| &candidate.kind).collect();
+
+        self.serving.review(&self.cluster, &self.options.hash_key, &kinds).await?;
+        for candidate in &mut primaries {
+            candidate.suspected = !self.serving.serves(&candidate.kind);
+        }
+
+        let reports =
+            |c: &Candidate| matches!(c.status, StatusSchema::Subresource | StatusSchema::InBody);
+        primaries.sort_by_key(|candidate| (candidate.suspected, !reports(candidate)));
+
+        let scopes = self.options.namespaces.len().max(1);
+        let others = OTHER_WATCHES + usize::from(self.cluster.operator().is_some());
+        let room = (self.options.max_watches.saturating_sub(others) / scopes).max(1);
+        let all = primaries.len();
+
+        if !self.options.once {
+            primaries.truncate(room);
+        }
+
+        let over = all - primaries.len();
+        selected.kinds = primaries;
+        selected.kinds.extend(children);
+        Ok((over > 0).then(|| LeftOut {
+            what: format!("{over} of {all} custom resources"),
+            why: format!(
+                "this account may write all of them, and loopwatch opens {} watches at most (--max-watches); select \
+                 the operator's kinds with --watch GROUP/KIND",
+                self.options.max_watches
+            ),
+        }))
+    }
+
+    /// Kinds of the last result that incomplete rules no longer mention. The permissions of each
+    /// need their own review.
+    fn unmentioned(&self, rules: &[Rules], selected: &SelectedKinds) -> Vec<Candidate> {
+        if !rules.iter().any(|rules| rules.incomplete) {
+            return Vec::new();
+        }
+
+        let mut unmentioned: Vec<Candidate> = Vec::new();
+        for WatchedKind { group, resource, role, why, status, suspected, .. } in &self.last {
+            let is = |candidate: &Candidate| {
+                candidate.kind.group == *group && candidate.kind.resource == *resource
+            };
+            if let Some(kind) = self.api_resources.get(group, resource)
+                && !selected.kinds.iter().chain(&unmentioned).any(is)
+            {
+                let (role, why, status, suspected) = (*role, *why, *status, *suspected);
+                unmentioned.push(Candidate { kind: kind.clone(), role, why, status, suspected });
+            }
+        }
+
+        unmentioned
+    }
+}
+
+/// Builds one view of the cluster, and one of each home or watched namespace.
+fn permissions(
+    kinds: &[WatchedKind],
+    excess: &[Permission],
+    left_out: Vec<LeftOut>,
+    reviews: &Reviews,
+) -> Vec<PermissionsView> {
+    let mut views = BTreeMap::new();
+    let cluster =
+        PermissionsView { excess: excess.to_vec(), left_out, ..PermissionsView::default() };
+    views.insert(String::new(), cluster);
+
+    let incomplete = |namespace: &str| {
+        let rules = reviews.namespaces().find(|(name, ..)| *name == namespace);
+        rules.is_some_and(|(_, rules, _)| rules.incomplete)
+    };
+    let view = |namespace: &str| PermissionsView {
+        namespace: namespace.to_owned(),
+        incomplete: incomplete(namespace),
+        ..PermissionsView::default()
+    };
+
+    for (namespace, ..) in reviews.namespaces().filter(|(.., is_home)| *is_home) {
+        views.insert(namespace.to_owned(), view(namespace));
+    }
+
+    for kind in kinds {
+        let namespace = kind.scope.namespace().unwrap_or_default();
+        let view = views.entry(namespace.to_owned()).or_insert_with(|| view(namespace));
+        view.missing.extend(kind.missing.iter().map(|verb| Permission {
+            verb: verb.clone(),
+            group: kind.group.clone(),
+            resource: kind.resource.clone(),
+        }));
+    }
+
+    views.into_values().collect()
+}
+
+/// Whether a kind is missing only because its API server does not respond.
+fn is_unanswered(kind: &WatchedKind, api_resources: &ApiResources) -> bool {
+    api_resources.is_unknown(&kind.group)
+        && api_resources.get(&kind.group, &kind.resource).is_none()
+}
+
+fn watched(candidate: &Candidate, scope: Scope, missing: Vec<String>) -> WatchedKind {
+    let Candidate { kind, role, why, status, suspected } = candidate.clone();
+    let ApiKind { group, version, kind, resource, .. } = kind;
+    let watch = WatchId::new(&group, &resource, &scope);
+    let filtered = role == Role::Child;
+
+    // Of most children, owners and finalizers are enough. The status of a workload shows what its
+    // owner waits for.
+    let metadata_only = filtered && !is_workload(&group, &kind);
+    WatchedKind {
+        watch,
+        group,
+        version,
+        kind,
+        resource,
+        scope,
+        role,
+        status,
+        why,
+        missing,
+        suspected,
+        filtered,
+        metadata_only,
+    }
+}
+
+fn list_and_watch(group: &str, resource: &str) -> [Permission; 2] {
+    let permission = |verb: &str| Permission {
+        verb: verb.to_owned(),
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+    };
+
+    ["list", "watch"].map(permission)
+}
+
+/// The problem that the user has to solve: the API server does not serve all named kinds, or there
+/// is nothing to watch.
+fn problem(input: &SelectionInput<'_>, selected: &SelectedKinds) -> Option<String> {
+    if !selected.not_served.is_empty() {
+        let named =
+            selected.not_served.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let known = candidates(input, CANDIDATES).join(", ");
+        return Some(format!(
+            "the API server does not serve {named}, which --watch selects; it serves: {known}"
+        ));
+    }
+
+    if selected.kinds.iter().any(|candidate| candidate.role == Role::Primary) {
+        return None;
+    }
+
+    let known = match candidates(input, CANDIDATES) {
+        known if known.is_empty() => "none".to_owned(),
+        known => known.join(", "),
+    };
+
+    Some(match input.select {
+        Selection::EveryKindWithStatus => {
+            "the API server serves no custom resource that has a status".to_owned()
+        }
+        Selection::OperatorPermissions if input.rules.iter().any(|rules| rules.incomplete) => {
+            format!(
+                "the API server does not list all permissions of this account; select the operator's kinds with \
+             --watch GROUP/KIND. Candidates: {known}"
+            )
+        }
+        Selection::OperatorPermissions if !selected.excess.is_empty() => format!(
+            "this account may write to all API groups, but not the status of any custom resource; select the operator's \
+             kinds with --watch GROUP/KIND. Candidates: {known}"
+        ),
+        Selection::OperatorPermissions => format!(
+            "this account may not write the status or the finalizers of any custom resource, so it is probably not \
+             the account of an operator; select the kinds with --watch GROUP/KIND. Candidates: {known}"
+        ),
+    })
+}

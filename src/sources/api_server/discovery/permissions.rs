@@ -1,0 +1,297 @@
+//! The account's permissions, according to the API server's own reviews.
+
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, ResourceRule, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+    SelfSubjectRulesReview, SelfSubjectRulesReviewSpec,
+};
+use loopwatch_model::observation::{Cause, Permission};
+
+use crate::net::Failure;
+use crate::sources::api_server::connection::Cluster;
+
+/// The rules in force in one namespace: those of the cluster and those of the namespace, merged by
+/// the API server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Rules {
+    /// All rules except those for single named objects, which grant nothing for a whole kind.
+    rules: Vec<ResourceRule>,
+    /// Whether the account may have more permissions than these rules list.
+    pub(crate) incomplete: bool,
+}
+
+/// Maximum number of excess permissions to report: enough to show the problem.
+const MOST_EXCESS: usize = 50;
+
+// === impl Rules ===
+
+impl Rules {
+    pub(crate) fn new(mut rules: Vec<ResourceRule>, incomplete: bool) -> Self {
+        rules.retain(|rule| names(&rule.resource_names).is_empty());
+
+        // The API server lists rules in any order, and repeats those that several roles grant.
+        let content = |rule: &ResourceRule| {
+            (rule.api_groups.clone(), rule.resources.clone(), rule.verbs.clone())
+        };
+        rules.sort_by_key(content);
+        rules.dedup_by_key(|rule| content(rule));
+
+        Self { rules, incomplete }
+    }
+
+    /// Whether these rules grant anything beyond those of `other`.
+    pub(crate) fn exceed(&self, other: &Self) -> bool {
+        self.rules.iter().any(|rule| !other.rules.contains(rule))
+    }
+
+    /// Rules that grant these permissions, which access reviews have confirmed.
+    pub(crate) fn granting<'a>(permissions: impl IntoIterator<Item = &'a Permission>) -> Self {
+        let rule = |Permission { verb, group, resource }: &Permission| ResourceRule {
+            verbs: vec![verb.clone()],
+            api_groups: Some(vec![group.clone()]),
+            resources: Some(vec![resource.clone()]),
+            resource_names: None,
+        };
+        Self::new(permissions.into_iter().map(rule).collect(), false)
+    }
+
+    /// Requests the rules of this account in a namespace.
+    pub(crate) async fn review(cluster: &Cluster, namespace: &str) -> Result<Self, Failure> {
+        let spec = SelfSubjectRulesReviewSpec { namespace: Some(namespace.to_owned()) };
+        let review = SelfSubjectRulesReview { spec, ..SelfSubjectRulesReview::default() };
+        match cluster.review(&path::<SelfSubjectRulesReview>(), &review).await {
+            Ok(SelfSubjectRulesReview { status, .. }) => {
+                let status = status.ok_or_else(no_status)?;
+                Ok(Self::new(status.resource_rules, status.incomplete))
+            }
+            // Some clusters forbid this review. The sources then try the kinds that the user named.
+            Err(failure) if failure.cause == Cause::Forbidden => Ok(Self::new(Vec::new(), true)),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Whether a rule allows the verb. `resource` may have a `/subresource`.
+    pub(crate) fn allow(&self, verb: &str, group: &str, resource: &str) -> bool {
+        self.rules.iter().any(|rule| allows(rule, verb, group, resource))
+    }
+
+    /// Whether a rule that names the group allows the verb. A rule for all groups does not show
+    /// ownership.
+    pub(crate) fn allow_by_name(&self, verb: &str, group: &str, resource: &str) -> bool {
+        self.rules.iter().any(|rule| {
+            names(&rule.api_groups).iter().any(|named| named == group)
+                && allows(rule, verb, group, resource)
+        })
+    }
+
+    /// Whether no listed rule allows writing, except reviews, which change nothing.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let reviews = ["authorization.k8s.io", "authentication.k8s.io"];
+        let writes = |rule: &ResourceRule| {
+            rule.verbs.iter().any(|verb| !["get", "list", "watch"].contains(&verb.as_str()))
+                && names(&rule.api_groups).iter().any(|group| !reviews.contains(&group.as_str()))
+        };
+
+        !self.rules.iter().any(writes)
+    }
+
+    /// Permissions to write in all groups, which no operator needs.
+    pub(crate) fn excess(&self) -> Vec<Permission> {
+        let writes = ["*", "create", "update", "patch", "delete", "deletecollection"];
+        let mut excess = Vec::new();
+        for rule in self
+            .rules
+            .iter()
+            .filter(|rule| names(&rule.api_groups).iter().any(|group| group == "*"))
+        {
+            for verb in rule.verbs.iter().filter(|verb| writes.contains(&verb.as_str())) {
+                excess.extend(names(&rule.resources).iter().map(|resource| Permission {
+                    verb: verb.clone(),
+                    group: "*".to_owned(),
+                    resource: resource.clone(),
+                }));
+            }
+        }
+
+        excess.sort();
+        excess.dedup();
+        excess.truncate(MOST_EXCESS);
+        excess
+    }
+}
+
+/// The entries of an optional list.
+fn names(list: &Option<Vec<String>>) -> &[String] {
+    list.as_deref().unwrap_or_default()
+}
+
+fn allows(rule: &ResourceRule, verb: &str, group: &str, resource: &str) -> bool {
+    let any = |allowed: &[String], asked: &str| allowed.iter().any(|a| a == "*" || a == asked);
+    any(&rule.verbs, verb)
+        && any(names(&rule.api_groups), group)
+        && (any(names(&rule.resources), resource) || allows_subresource(rule, resource))
+}
+
+/// Whether a rule allows the subresource of every resource, as `*/status` does.
+fn allows_subresource(rule: &ResourceRule, resource: &str) -> bool {
+    resource.split_once('/').is_some_and(|(_, sub)| {
+        names(&rule.resources).iter().any(|allowed| allowed.strip_prefix("*/") == Some(sub))
+    })
+}
+
+/// Whether the account has the permission; `None` if the cluster forbids the review. An empty
+/// namespace means all.
+pub(crate) async fn is_allowed(
+    cluster: &Cluster,
+    permission: &Permission,
+    namespace: &str,
+) -> Result<Option<bool>, Failure> {
+    let Permission { verb, group, resource } = permission;
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let attributes = ResourceAttributes {
+        namespace: Some(namespace.to_owned()),
+        verb: Some(verb.clone()),
+        group: Some(group.clone()),
+        resource: Some(resource.to_owned()),
+        subresource: Some(subresource.to_owned()),
+        ..ResourceAttributes::default()
+    };
+
+    let spec = SelfSubjectAccessReviewSpec {
+        resource_attributes: Some(attributes),
+        ..SelfSubjectAccessReviewSpec::default()
+    };
+    let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    match cluster.review(&path::<SelfSubjectAccessReview>(), &review).await {
+        Ok(SelfSubjectAccessReview { status, .. }) => {
+            Ok(Some(status.ok_or_else(no_status)?.allowed))
+        }
+        Err(failure) if failure.cause == Cause::Forbidden => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// A review without an answer says nothing about the permissions, neither yes nor no.
+fn no_status() -> Failure {
+    Failure::new(Cause::Undecodable, "a review without status")
+}
+
+/// The path that creates a review.
+fn path<R: k8s_openapi::Resource>() -> String {
+    format!("/apis/{}/{}", R::API_VERSION, R::URL_PATH_SEGMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use loopwatch_testbed::standin::{Reply, Script};
+
+    use super::*;
+    use crate::sources::testing::InProcess as _;
+
+    #[tokio::test]
+    async fn rules_are_read_from_any_authorizer() {
+        for (body, expected) in [
+            (
+                r#"{"status":{"resourceRules":[{"verbs":["get"]}],"incomplete":true}}"#,
+                Ok((1, true)),
+            ),
+            (
+                r#"{"status":{"resourceRules":null,"nonResourceRules":null,"incomplete":null}}"#,
+                Ok((0, false)),
+            ),
+            (
+                r#"{"status":{"resourceRules":[{"verbs":null,"apiGroups":null,"resourceNames":null}]}}"#,
+                Ok((1, false)),
+            ),
+            (
+                r#"{"metadata":null,"spec":null,"status":{"evaluationError":"oops","new":[1]},"more":1}"#,
+                Ok((0, false)),
+            ),
+            (r#"{"status":{"resourceRules":[{"verbs":"get"}]}}"#, Err(Cause::Undecodable)),
+            (r#"{"status":{"resourceRules":{}}}"#, Err(Cause::Undecodable)),
+            (r#"{"status":"Failure","kind":"Status","apiVersion":"v1"}"#, Err(Cause::Undecodable)),
+            (r#"{"status":null}"#, Err(Cause::Undecodable)),
+            ("{}", Err(Cause::Undecodable)),
+            ("", Err(Cause::Undecodable)),
+        ] {
+            let script = Script::new([Reply::Response(201, vec![], body.to_owned())]);
+            let rules = Rules::review(&script.cluster(), "ns").await;
+            let rules = rules
+                .map(|rules| (rules.rules.len(), rules.incomplete))
+                .map_err(|failure| failure.cause);
+
+            assert_eq!(rules, expected, "{body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn access_is_allowed_only_by_an_answer() {
+        let permission = Permission {
+            verb: "list".to_owned(),
+            resource: "pods".to_owned(),
+            ..Permission::default()
+        };
+        for (code, body, expected) in [
+            (201, r#"{"status":{"allowed":true,"denied":null,"reason":"RBAC"}}"#, Ok(Some(true))),
+            (201, r#"{"status":{}}"#, Ok(Some(false))),
+            (201, r#"{"status":{"allowed":null,"evaluationError":"oops"}}"#, Ok(Some(false))),
+            (403, "", Ok(None)),
+            (201, r#"{"status":{"allowed":"true"}}"#, Err(Cause::Undecodable)),
+            (201, "{}", Err(Cause::Undecodable)),
+        ] {
+            let script = Script::new([Reply::Response(code, vec![], body.to_owned())]);
+            let allowed = is_allowed(&script.cluster(), &permission, "").await;
+
+            assert_eq!(allowed.map_err(|failure| failure.cause), expected, "{body}");
+        }
+    }
+
+    fn rule(verbs: &[&str], groups: &[&str], resources: &[&str]) -> ResourceRule {
+        let own = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect();
+        let (api_groups, resources) = (Some(own(groups)), Some(own(resources)));
+        ResourceRule { verbs: own(verbs), api_groups, resources, resource_names: None }
+    }
+
+    #[test]
+    fn rules_match_as_rbac_does() {
+        let rules = Rules::new(
+            vec![
+                rule(&["update"], &["example.io"], &["widgets/status", "*/finalizers"]),
+                rule(&["get"], &["*"], &["*"]),
+            ],
+            false,
+        );
+
+        assert!(rules.allow("update", "example.io", "widgets/status"));
+        assert!(rules.allow("update", "example.io", "gadgets/finalizers"));
+        assert!(
+            !rules.allow("update", "example.io", "widgets"),
+            "a subresource is not the resource"
+        );
+        assert!(!rules.allow("patch", "example.io", "widgets/status"));
+        assert!(rules.allow("get", "apps", "deployments/scale"));
+        assert!(!rules.allow_by_name("get", "apps", "deployments"));
+    }
+
+    #[test]
+    fn rules_for_named_objects_do_not_apply_to_the_kind() {
+        let named = ResourceRule {
+            resource_names: Some(vec!["one".to_owned()]),
+            ..rule(&["*"], &["example.io"], &["*"])
+        };
+
+        assert!(!Rules::new(vec![named], false).allow("list", "example.io", "widgets"));
+    }
+
+    #[test]
+    fn only_permissions_to_write_in_all_groups_are_excess() {
+        let rules = Rules::new(
+            vec![
+                rule(&["*"], &["*"], &["*"]),
+                rule(&["*"], &["example.io"], &["*"]),
+                rule(&["get"], &["*"], &["pods"]),
+            ],
+            false,
+        );
+        assert_eq!(rules.excess().iter().map(ToString::to_string).collect::<Vec<_>>(), ["* *.*"]);
+    }
+}

@@ -1,0 +1,194 @@
+//! The scopes in which the account can see a kind: the whole cluster, or single namespaces.
+
+use loopwatch_model::observation::{Permission, Role, Scope, WatchedKind, Why};
+
+use super::permissions::Rules;
+use super::reviews::Question;
+use super::select::Candidate;
+use super::{Discovery, list_and_watch, watched};
+use crate::net::Failure;
+use crate::sources::api_server::api_resources::ApiKind;
+
+// === impl Discovery ===
+
+impl Discovery {
+    /// The home namespaces: the configured ones, or else our own and those that the operator
+    /// watches.
+    pub(super) fn homes(&self) -> Vec<String> {
+        if !self.options.namespaces.is_empty() {
+            return self.options.namespaces.clone();
+        }
+
+        let mut namespaces = vec![self.cluster.namespace().to_owned()];
+        namespaces.extend(
+            self.cluster
+                .watched_namespaces()
+                .iter()
+                .filter(|name| *name != self.cluster.namespace())
+                .cloned(),
+        );
+
+        namespaces
+    }
+
+    /// The reviewed namespaces without those that the user excludes. The rules of an excluded
+    /// namespace still show which kinds the operator owns.
+    fn watched_namespaces(&self) -> impl Iterator<Item = (&str, &Rules, bool)> {
+        let excluded = &self.options.exclude_namespaces;
+        self.reviews
+            .namespaces()
+            .filter(move |(namespace, ..)| !excluded.iter().any(|name| name == namespace))
+    }
+
+    /// The scopes in which the account can see the kinds, or should be able to see them. The latter
+    /// list the missing verbs. Asks all questions of one step at once, because each review costs a
+    /// round trip.
+    pub(super) async fn scopes(
+        &mut self,
+        candidates: &[Candidate],
+    ) -> Result<Vec<WatchedKind>, Failure> {
+        let ask = |candidate: &Candidate, namespace: &str| {
+            let ApiKind { group, resource, .. } = &candidate.kind;
+            list_and_watch(group, resource).map(|permission| Question::new(&permission, namespace))
+        };
+        let everywhere = candidates.iter().filter(|candidate| !self.is_bound(candidate));
+        let questions: Vec<Question> =
+            everywhere.flat_map(|candidate| ask(candidate, "")).collect();
+
+        self.reviews.ask(&self.cluster, &questions).await?;
+
+        let hidden: Vec<&Candidate> =
+            candidates.iter().filter(|candidate| !self.is_seen_everywhere(candidate)).collect();
+        let mut questions = Vec::new();
+        for candidate in hidden.iter().filter(|candidate| candidate.kind.namespaced) {
+            let namespaces = self
+                .watched_namespaces()
+                .filter(|(_, rules, is_home)| may_see(candidate, rules, *is_home));
+            questions.extend(namespaces.flat_map(|(namespace, ..)| ask(candidate, namespace)));
+        }
+
+        self.reviews.ask(&self.cluster, &questions).await?;
+
+        let writes = hidden.iter().flat_map(|candidate| write_permissions(candidate));
+        let questions: Vec<Question> =
+            writes.map(|permission| Question::new(&permission, "")).collect();
+        self.reviews.ask(&self.cluster, &questions).await?;
+
+        Ok(candidates.iter().flat_map(|candidate| self.scopes_of(candidate)).collect())
+    }
+
+    /// The scopes of one kind, once all questions are answered.
+    fn scopes_of(&self, candidate: &Candidate) -> Vec<WatchedKind> {
+        let ApiKind { group, resource, namespaced, .. } = &candidate.kind;
+        let everywhere = if *namespaced { Scope::AllNamespaces } else { Scope::Cluster };
+        if self.is_seen_everywhere(candidate) {
+            return vec![watched(candidate, everywhere, Vec::new())];
+        }
+
+        let is_bound = self.is_bound(candidate);
+        let mut scopes = Vec::new();
+        for (namespace, rules, is_home) in self.watched_namespaces().filter(|_| *namespaced) {
+            // If an operator may write the status of a kind that it cannot list, the user should
+            // know.
+            let is_expected = candidate.role == Role::Primary && writes(candidate, rules);
+            let missing = match may_see(candidate, rules, is_home) {
+                true => self.missing(group, resource, namespace),
+                false => both(),
+            };
+            if is_bound || is_expected || missing.is_empty() {
+                scopes.push(watched(candidate, Scope::Namespace(namespace.to_owned()), missing));
+            }
+        }
+
+        let none_left = *namespaced && self.watched_namespaces().next().is_none();
+        if is_bound || none_left || scopes.iter().any(|kind| kind.missing.is_empty()) {
+            return scopes;
+        }
+
+        self.invisible_scopes(candidate, everywhere, scopes)
+    }
+
+    /// The scopes in which the account should see a kind that it cannot see.
+    fn invisible_scopes(
+        &self,
+        candidate: &Candidate,
+        everywhere: Scope,
+        expected: Vec<WatchedKind>,
+    ) -> Vec<WatchedKind> {
+        let ApiKind { group, resource, .. } = &candidate.kind;
+        let is_same = |kind: &&WatchedKind| kind.group == *group && kind.resource == *resource;
+        let last: Vec<Scope> =
+            self.last.iter().filter(is_same).map(|kind| kind.scope.clone()).collect();
+        let scopes = if !last.is_empty() {
+            last
+        } else if candidate.role == Role::Child {
+            // A child kind that was never visible is no loss.
+            return Vec::new();
+        } else if !expected.is_empty() && !self.writes_everywhere(candidate) {
+            return expected;
+        } else {
+            vec![everywhere]
+        };
+
+        scopes.into_iter().map(|scope| watched(candidate, scope, both())).collect()
+    }
+
+    /// Whether the user restricts the kind to namespaces.
+    fn is_bound(&self, candidate: &Candidate) -> bool {
+        candidate.kind.namespaced && !self.options.namespaces.is_empty()
+    }
+
+    fn is_seen_everywhere(&self, candidate: &Candidate) -> bool {
+        let ApiKind { group, resource, .. } = &candidate.kind;
+        !self.is_bound(candidate) && self.missing(group, resource, "").is_empty()
+    }
+
+    /// Whether the account may write an invisible kind in all namespaces, so that it should see it
+    /// there.
+    fn writes_everywhere(&self, candidate: &Candidate) -> bool {
+        write_permissions(candidate).iter().any(|permission| !self.reviews.deny(permission, ""))
+    }
+
+    /// The missing verbs for watching a resource. An empty namespace means all.
+    fn missing(&self, group: &str, resource: &str, namespace: &str) -> Vec<String> {
+        let permissions = list_and_watch(group, resource).into_iter();
+        let missing = permissions.filter(|permission| self.reviews.deny(permission, namespace));
+        missing.map(|permission| permission.verb).collect()
+    }
+}
+
+/// Whether the account may see a kind in a namespace: if a rule lists it, or, at home, if an
+/// unlisted rule might.
+fn may_see(candidate: &Candidate, rules: &Rules, is_home: bool) -> bool {
+    let ApiKind { group, resource, .. } = &candidate.kind;
+    rules.allow("list", group, resource)
+        || (rules.incomplete && (is_home || writes(candidate, rules)))
+}
+
+/// The permissions that made this a primary kind.
+fn write_permissions(candidate: &Candidate) -> Vec<Permission> {
+    let ApiKind { group, resource, .. } = &candidate.kind;
+    let subresource = match candidate.why {
+        Why::StatusPermission => "status",
+        Why::FinalizerPermission => "finalizers",
+        _ => return Vec::new(),
+    };
+    let permission = |verb: &str| Permission {
+        verb: verb.to_owned(),
+        group: group.clone(),
+        resource: format!("{resource}/{subresource}"),
+    };
+
+    vec![permission("update"), permission("patch")]
+}
+
+fn writes(candidate: &Candidate, rules: &Rules) -> bool {
+    write_permissions(candidate)
+        .iter()
+        .any(|permission| rules.allow(&permission.verb, &permission.group, &permission.resource))
+}
+
+/// The verbs of a watch.
+fn both() -> Vec<String> {
+    vec!["list".to_owned(), "watch".to_owned()]
+}

@@ -1,0 +1,319 @@
+//! Which kinds the operator of an account with all permissions serves, according to traces of it:
+//! its field managers in statuses and finalizers, and the domain in the name of its leader election
+//! lease.
+
+use std::collections::BTreeSet;
+
+use futures::FutureExt as _;
+use loopwatch_model::observation::ObjectView;
+use serde::Deserialize;
+
+use super::reviews::concurrently;
+use super::sample::Sample;
+use crate::net::Failure;
+use crate::net::percent_encode;
+use crate::sources::api_server::api_resources::ApiKind;
+use crate::sources::api_server::connection::{Cluster, JSON};
+use crate::sources::decoding::{HashKey, or_default};
+
+/// The traces of the operator, and the kinds that show one.
+#[derive(Debug, Default)]
+pub(super) struct Serving {
+    traces: Traces,
+    /// Kinds, as group and resource, with a trace. A kind stays one: a trace disappears only with
+    /// its objects.
+    served: BTreeSet<(String, String)>,
+}
+
+/// What an operator leaves behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Traces {
+    managers: BTreeSet<String>,
+    domains: BTreeSet<String>,
+}
+
+#[derive(Deserialize)]
+struct LeaseList {
+    #[serde(default, deserialize_with = "or_default")]
+    items: Vec<LeaseItem>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LeaseItem {
+    metadata: LeaseItemMetadata,
+    spec: LeaseItemSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct LeaseItemMetadata {
+    name: String,
+    #[serde(deserialize_with = "or_default")]
+    managed_fields: Vec<LeaseManager>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LeaseManager {
+    manager: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct LeaseItemSpec {
+    holder_identity: Option<String>,
+}
+
+/// The answer to `SelfSubjectReview`.
+#[derive(Default, serde::Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SelfReview {
+    api_version: String,
+    kind: String,
+    status: SelfReviewStatus,
+}
+
+#[derive(Default, serde::Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SelfReviewStatus {
+    user_info: SelfUser,
+}
+
+#[derive(Default, serde::Serialize, Deserialize)]
+#[serde(default)]
+struct SelfUser {
+    username: String,
+}
+
+/// Names of field managers that many programs share, because they are the defaults of frameworks
+/// and tools.
+const COMMON_MANAGERS: &[&str] = &[
+    "",
+    "Go-http-client",
+    "Kubernetes Java Client",
+    "OpenAPI-Generator",
+    "ansible-operator",
+    "app",
+    "axios",
+    "controller",
+    "controller-manager",
+    "default",
+    "fabric8-kubernetes-client",
+    "helm",
+    "helm-operator",
+    "java",
+    "kubectl",
+    "kubectl-client-side-apply",
+    "kubectl-create",
+    "kubectl-edit",
+    "kubectl-patch",
+    "main",
+    "manager",
+    "node-fetch",
+    "okhttp",
+    "operator",
+    "python-requests",
+    "server",
+    "unknown",
+];
+/// Limit on leases to read.
+const MOST_LEASES: usize = 100;
+/// Objects to read of each kind.
+const OBJECTS: usize = 5;
+
+// === impl Serving ===
+
+impl Serving {
+    /// Looks for traces in kinds that have shown none so far. A kind that cannot be read shows
+    /// none.
+    pub(super) async fn review(
+        &mut self,
+        cluster: &Cluster,
+        key: &HashKey,
+        kinds: &[&ApiKind],
+    ) -> Result<(), Failure> {
+        self.traces = Traces::of(cluster).await?;
+        let open: Vec<&ApiKind> = kinds.iter().copied().filter(|kind| !self.serves(kind)).collect();
+        let reviews =
+            open.iter().map(|kind| self.traces.show(cluster, key, kind).boxed()).collect();
+        let found = concurrently(reviews).await?;
+        let served = open
+            .iter()
+            .zip(found)
+            .filter(|(_, found)| *found)
+            .map(|(kind, _)| name(kind))
+            .collect::<Vec<_>>();
+
+        self.served.extend(served);
+        Ok(())
+    }
+
+    /// Whether a kind has shown a trace.
+    pub(super) fn serves(&self, kind: &ApiKind) -> bool {
+        self.served.contains(&name(kind))
+    }
+}
+
+fn name(kind: &ApiKind) -> (String, String) {
+    (kind.group.clone(), kind.resource.clone())
+}
+
+// === impl Traces ===
+
+impl Traces {
+    /// The traces to look for: the name of the account and of the workload, and the leases in its
+    /// namespace.
+    async fn of(cluster: &Cluster) -> Result<Self, Failure> {
+        let mut traces = Self::default();
+        traces.managers.extend(account(cluster).await);
+        traces.managers.extend(cluster.workload().map(ToOwned::to_owned));
+
+        let namespace = percent_encode(cluster.namespace());
+        let path = format!(
+            "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases?limit={MOST_LEASES}"
+        );
+        match cluster.get_json::<LeaseList>(&path, JSON).await {
+            Ok(LeaseList { items }) => {
+                items.into_iter().for_each(|lease| traces.add(lease, cluster.workload()))
+            }
+            // Without the permission, other traces have to do.
+            Err(failure) if failure.status.is_some() => {}
+            Err(failure) => return Err(failure),
+        }
+
+        traces.managers.retain(|manager| !COMMON_MANAGERS.contains(&manager.as_str()));
+        Ok(traces)
+    }
+
+    /// Whether a kind shows a trace: in its group, or in some of its objects.
+    async fn show(
+        &self,
+        cluster: &Cluster,
+        key: &HashKey,
+        kind: &ApiKind,
+    ) -> Result<bool, Failure> {
+        if self.name(&kind.group) {
+            return Ok(true);
+        }
+
+        let path = kind.collection(None);
+        let sample = Sample::request(cluster, key, &path, OBJECTS, "").await;
+        Ok(sample.is_ok_and(|sample| sample.objects.iter().any(|object| self.are_in(object))))
+    }
+
+    /// Adds a lease, unless another workload in the namespace holds it.
+    fn add(&mut self, lease: LeaseItem, workload: Option<&str>) {
+        let LeaseItem { metadata: LeaseItemMetadata { name, managed_fields }, spec } = lease;
+        let holder = spec.holder_identity.unwrap_or_default();
+        let is_own = |workload: &str| {
+            holder.strip_prefix(workload).is_some_and(|rest| rest.starts_with('-'))
+        };
+
+        if !workload.is_none_or(is_own) {
+            return;
+        }
+
+        self.managers.extend(managed_fields.into_iter().map(|entry| entry.manager));
+
+        // By the convention of controller-runtime: `5dcf1f5b.example.io`.
+        if let Some((_, domain)) = name.split_once('.')
+            && domain.contains('.')
+        {
+            self.domains.insert(domain.to_owned());
+        }
+    }
+
+    /// Whether an object shows a trace.
+    fn are_in(&self, object: &ObjectView) -> bool {
+        let by_manager = object
+            .managers
+            .iter()
+            .filter(|manager| {
+                manager.subresource == "status" || manager.owns.status || manager.owns.finalizers
+            })
+            .any(|manager| self.managers.contains(&manager.name));
+
+        let domain_of =
+            |finalizer: &String| finalizer.split('/').next().unwrap_or_default().to_owned();
+        by_manager || object.finalizers.iter().map(domain_of).any(|domain| self.name(&domain))
+    }
+
+    /// Whether a group or domain is one of the operator's, or below one.
+    fn name(&self, group: &str) -> bool {
+        self.domains.iter().any(|domain| {
+            group
+                .strip_suffix(domain.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        })
+    }
+}
+
+/// The name of the service account. Older API servers do not tell it.
+async fn account(cluster: &Cluster) -> Option<String> {
+    let review = SelfReview {
+        api_version: "authentication.k8s.io/v1".to_owned(),
+        kind: "SelfSubjectReview".to_owned(),
+        ..SelfReview::default()
+    };
+    let review =
+        cluster.review("/apis/authentication.k8s.io/v1/selfsubjectreviews", &review).await.ok()?;
+    let (_, name) =
+        review.status.user_info.username.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+
+    Some(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use loopwatch_model::observation::{Manager, Owned};
+
+    use super::*;
+
+    fn lease(name: &str, holder: &str, manager: &str) -> LeaseItem {
+        LeaseItem {
+            metadata: LeaseItemMetadata {
+                name: name.to_owned(),
+                managed_fields: vec![LeaseManager { manager: manager.to_owned() }],
+            },
+            spec: LeaseItemSpec { holder_identity: Some(holder.to_owned()) },
+        }
+    }
+
+    fn written_by(manager: &str, status: bool) -> ObjectView {
+        let owns = Owned { status, ..Owned::default() };
+        ObjectView {
+            managers: vec![Manager { name: manager.to_owned(), owns, ..Manager::default() }],
+            ..ObjectView::default()
+        }
+    }
+
+    #[test]
+    fn only_the_own_leases_name_managers_and_domains() {
+        let mut traces = Traces::default();
+        traces.add(
+            lease("5dcf1f5b.example.io", "widget-operator-7f9-x2x_1", "widget-operator"),
+            Some("widget-operator"),
+        );
+        traces.add(
+            lease("0a1b.other.io", "other-operator-7f9-x2x_1", "other-operator"),
+            Some("widget-operator"),
+        );
+
+        assert!(traces.name("example.io") && traces.name("apps.example.io"));
+        assert!(!traces.name("badexample.io") && !traces.name("other.io"));
+        assert!(traces.are_in(&written_by("widget-operator", true)));
+        assert!(
+            !traces.are_in(&written_by("widget-operator", false)),
+            "a write of the spec is no service"
+        );
+        assert!(!traces.are_in(&written_by("other-operator", true)));
+
+        let finalized = ObjectView {
+            finalizers: vec!["db.example.io/cleanup".to_owned()],
+            ..ObjectView::default()
+        };
+
+        assert!(traces.are_in(&finalized));
+    }
+}

@@ -1,0 +1,15 @@
+//! Sinks turn the events of watches into observations.
+
+mod objects;
+mod children;
+mod definitions;
+mod kube_events;
+mod leases;
+mod namespaces;
+
+pub(crate) use self::children::{ChildSink, Kept, NewPrimaries, PrimarySink};
+pub(crate) use self::definitions::{DefinitionSink, Definitions};
+pub(crate) use self::kube_events::{EventSink, Tally, events_about};
+pub(crate) use self::leases::LeaseSink;
+pub(crate) use self::namespaces::{NamespaceSink, Terminating};
+pub(crate) use self::objects::ObjectSink;

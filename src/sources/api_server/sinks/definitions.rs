@@ -1,0 +1,246 @@
+//! Custom resource definitions: their served and stored versions, and how they declare a status.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use loopwatch_model::observation::{
+    ConditionStatus, DefinitionView, Observation, SourceId, StatusSchema, WatchId,
+};
+use tokio::sync::Notify;
+
+use crate::net::Failure;
+use crate::sources::api_server::watch::{Sink, WatchTarget};
+use crate::sources::decoding::definition;
+
+/// The current definitions, shared between their watch and discovery.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Definitions {
+    table: Arc<RwLock<DefinitionTable>>,
+    /// Notified of changes that concern discovery.
+    pub(crate) changed: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct DefinitionTable {
+    /// Whether the list is complete.
+    known: bool,
+    by_name: BTreeMap<String, DefinitionView>,
+}
+
+/// Turns events about definitions into observations.
+pub(crate) struct DefinitionSink {
+    definitions: Definitions,
+    listed: BTreeSet<String>,
+    /// Whether the list had to skip a definition.
+    is_incomplete: bool,
+}
+
+const GROUP: &str = "apiextensions.k8s.io";
+const RESOURCE: &str = "customresourcedefinitions";
+
+// === impl Definitions ===
+
+impl Definitions {
+    /// The address of the watch.
+    pub(crate) fn target() -> WatchTarget {
+        WatchTarget::new(format!("/apis/{GROUP}/v1/{RESOURCE}"), false)
+    }
+
+    /// The name of the watch.
+    pub(crate) fn watch() -> WatchId {
+        WatchId(format!("{RESOURCE}.{GROUP}").into())
+    }
+
+    /// The group and resource, for reviews.
+    pub(crate) const fn resource() -> (&'static str, &'static str) {
+        (GROUP, RESOURCE)
+    }
+
+    /// The definition of a kind, if the account may read definitions and there is one.
+    pub(crate) fn get(&self, group: &str, resource: &str) -> Option<DefinitionView> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.by_name.get(&format!("{resource}.{group}")).cloned()
+    }
+
+    /// Whether the list of definitions is complete.
+    pub(crate) fn are_known(&self) -> bool {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).known
+    }
+
+    /// Forgets all definitions, because the account may no longer read them.
+    pub(crate) fn forget(&self) {
+        self.change(|table| *table = DefinitionTable::default());
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut DefinitionTable) -> T) -> T {
+        change(&mut self.table.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+// === impl DefinitionSink ===
+
+impl DefinitionSink {
+    pub(crate) fn new(definitions: Definitions) -> Self {
+        Self { definitions, listed: BTreeSet::new(), is_incomplete: false }
+    }
+
+    fn seen(&self, view: DefinitionView, out: &mut Vec<Observation>) {
+        let known =
+            self.definitions.change(|table| table.by_name.insert(view.name.clone(), view.clone()));
+        if known.as_ref() == Some(&view) {
+            return;
+        }
+
+        if known.is_none_or(|known| what_is_served(&known) != what_is_served(&view)) {
+            self.definitions.changed.notify_one();
+        }
+
+        out.push(Observation::DefinitionSeen(view));
+    }
+}
+
+impl Sink for DefinitionSink {
+    fn source(&self) -> SourceId {
+        SourceId::Watch(Definitions::watch())
+    }
+
+    fn began(&mut self, _: u64, _: &mut Vec<Observation>) {
+        self.listed.clear();
+        self.is_incomplete = false;
+    }
+
+    fn listed(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<(), Failure> {
+        let (view, _) = definition(object)?;
+        self.listed.insert(view.name.clone());
+        self.seen(view, out);
+        Ok(())
+    }
+
+    fn skipped(&mut self) {
+        self.is_incomplete = true;
+    }
+
+    fn ended(&mut self, _: u64, _: &str, out: &mut Vec<Observation>) {
+        let listed = std::mem::take(&mut self.listed);
+
+        // A definition that the list skipped is not gone.
+        let is_complete = !self.is_incomplete;
+        self.definitions.change(|table| {
+            table.known = true;
+            table.by_name.retain(|name, _| !is_complete || listed.contains(name));
+        });
+        self.definitions.changed.notify_one();
+
+        if !is_complete {
+            return;
+        }
+
+        out.push(Observation::DefinitionsListed(listed.into_iter().collect()));
+    }
+
+    fn applied(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
+        let (view, version) = definition(object)?;
+        self.seen(view, out);
+        Ok(version)
+    }
+
+    fn deleted(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
+        let (view, version) = definition(object)?;
+        self.listed.remove(&view.name);
+        self.definitions.change(|table| table.by_name.remove(&view.name));
+        self.definitions.changed.notify_one();
+        out.push(Observation::DefinitionGone(view.name));
+
+        Ok(version)
+    }
+
+    fn progressed(&mut self, _: &str, _: &mut Vec<Observation>) {}
+}
+
+/// The part of a definition that determines what to watch, and how.
+fn what_is_served(view: &DefinitionView) -> (&[String], &str, StatusSchema, bool) {
+    let established = view
+        .conditions
+        .iter()
+        .any(|c| c.r#type == "Established" && c.status == ConditionStatus::True);
+
+    (&view.served, &view.storage, view.status, established)
+}
+
+// The parts of the JSON form that loopwatch reads. The decoder skips schemas, which can be a
+// megabyte each.
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_names_all_definitions_so_that_others_are_gone_also_after_a_restart_of_the_sources() {
+        let mut sink = DefinitionSink::new(Definitions::default());
+        let mut out = Vec::new();
+        sink.began(1, &mut out);
+        sink.listed(br#"{"metadata":{"name":"ws.a.io"},"spec":{"group":"a.io"}}"#, &mut out)
+            .expect("a definition");
+        sink.ended(1, "7", &mut out);
+
+        assert_eq!(out.pop(), Some(Observation::DefinitionsListed(vec!["ws.a.io".to_owned()])));
+        assert!(sink.definitions.get("a.io", "ws").is_some());
+
+        sink.began(2, &mut out);
+        sink.ended(2, "8", &mut out);
+
+        assert_eq!(out.pop(), Some(Observation::DefinitionsListed(Vec::new())));
+        assert!(sink.definitions.get("a.io", "ws").is_none());
+    }
+
+    #[test]
+    fn a_definition_that_a_list_skips_is_not_gone() {
+        let mut sink = DefinitionSink::new(Definitions::default());
+        let mut out = Vec::new();
+        let definition = br#"{"metadata":{"name":"ws.a.io"},"spec":{"group":"a.io"}}"#;
+        sink.began(1, &mut out);
+        sink.listed(definition, &mut out).expect("a definition");
+        sink.ended(1, "7", &mut out);
+        out.clear();
+        sink.began(2, &mut out);
+
+        sink.skipped();
+        sink.ended(2, "8", &mut out);
+
+        assert!(out.is_empty() && sink.definitions.get("a.io", "ws").is_some(), "{out:?}");
+
+        sink.began(3, &mut out);
+        sink.ended(3, "9", &mut out);
+
+        assert_eq!(out, [Observation::DefinitionsListed(Vec::new())], "the next list is complete");
+    }
+
+    #[test]
+    fn a_deletion_and_each_change_of_its_conditions_is_reported() {
+        let mut sink = DefinitionSink::new(Definitions::default());
+        let mut changed = |deleted: &str, reason: &str| {
+            let mut out = Vec::new();
+            let json = format!(
+                r#"{{"metadata":{{"name":"ws.a.io","deletionTimestamp":{deleted}}},"spec":{{"group":"a.io"}},
+                "status":{{"conditions":[{{"type":"Terminating","status":"True","reason":"{reason}"}}]}}}}"#
+            );
+
+            sink.applied(json.as_bytes(), &mut out).expect("a definition");
+            match out.pop() {
+                Some(Observation::DefinitionSeen(view)) => {
+                    Some((view.deleted.is_some(), view.conditions[0].reason.clone()))
+                }
+                _ => None,
+            }
+        };
+
+        let time = r#""2026-01-01T00:00:00Z""#;
+        assert_eq!(changed("null", ""), Some((false, String::new())));
+        assert_eq!(changed(time, ""), Some((true, String::new())));
+        assert_eq!(
+            changed(time, "InstanceDeletionInProgress"),
+            Some((true, "InstanceDeletionInProgress".to_owned()))
+        );
+        assert_eq!(changed(time, "InstanceDeletionInProgress"), None, "nothing new");
+    }
+}

@@ -1,0 +1,409 @@
+//! Watches one kind in one scope and never loses an event silently.
+//!
+//! ```text
+//!         ┌─────────── streamed list refused, ignored, or longer than one stream ───────────┐
+//!         │                                                                                 ▼
+//!  Unlisted(Streamed) ─▶ StreamingList ─complete──▶ Following ─ended─▶ Known ◀─complete── Paging ◀─ Unlisted(Paged)
+//!         ▲                                    │     ▲             │                  │          ▲
+//!         │                                    │     └───opened────┘                  └─ token ──┘
+//!         └──── 410, or a version too large ───┴─────────────────────┘                    expired
+//!
+//!  after any failure: Resting, then the state that follows
+//! ```
+//!
+//! A watch lists by streaming where the API server supports it, because that costs neither side
+//! memory; elsewhere it reads pages, and tries to stream again after a while. A watch lists again
+//! only if the API server no longer has its version, or if the list had none. After every other
+//! failure it continues from its version. It skips and counts objects that it cannot read.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use loopwatch_model::observation::{Cause, Observation, SourceId};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use super::connection::Cluster;
+use super::initial_sync::SyncReporter;
+use crate::net::Failure;
+use crate::net::percent_encode;
+use crate::sources::feed::{Closed, Feed};
+
+mod event;
+mod following;
+mod frames;
+mod listing;
+mod backoffs;
+mod outages;
+mod page;
+mod stream;
+mod streaming;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod wire_tests;
+
+use self::backoffs::Backoffs;
+pub(crate) use self::frames::Frame;
+use self::outages::Outages;
+pub(crate) use self::page::Page;
+use self::stream::WatchStream;
+use self::streaming::StreamingSupport;
+
+/// The state of a watch.
+pub(crate) enum WatchState {
+    /// Nothing is known, or it is too old: the watch has to list.
+    Unlisted(Listing),
+    /// A streamed list is under way.
+    StreamingList {
+        stream: Box<WatchStream>,
+        epoch: u64,
+        /// The instant at which the watch concludes that the API server, or a proxy, ignored the
+        /// request to list.
+        give_up: Instant,
+        permit: OwnedSemaphorePermit,
+    },
+    /// A paged list is under way. `permit` is `None` while the watch rests after a failure.
+    Paging { page: Page, epoch: u64, permit: Option<OwnedSemaphorePermit> },
+    /// The watch knows everything up to `version`, and has no open stream.
+    Disconnected {
+        /// Empty right after a list without a version.
+        version: String,
+        /// How often the API server has rejected this version.
+        rejected: u32,
+    },
+    /// A stream delivers events.
+    Following {
+        stream: Box<WatchStream>,
+        /// Empty after a list without a version: the versions of objects do not say where to
+        /// continue.
+        version: String,
+        /// The instant from which silence shows that the stream works; `None` once it is known to
+        /// work.
+        proven_at: Option<Instant>,
+    },
+    /// A step failed; `next` follows after the backoff.
+    Resting { until: Instant, next: Box<WatchState> },
+    /// A watch that only lists has completed its list, or has given up.
+    Done,
+}
+
+/// How to list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listing {
+    /// At the beginning of a watch stream.
+    Streamed,
+    /// In pages; `expired` counts the continue tokens that expired before the end.
+    Paged { expired: u32 },
+    /// In one response: for kinds so large and busy that tokens expire before the last page.
+    Whole,
+}
+
+/// The address of a watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WatchTarget {
+    /// For example `/apis/example.io/v1/namespaces/team-a/widgets`.
+    pub(crate) path: String,
+    /// Whether to request only the metadata of the objects.
+    pub(crate) metadata_only: bool,
+    /// Namespaces whose objects the API server leaves out. Empty unless the path covers all
+    /// namespaces.
+    pub(crate) without: Vec<String>,
+    /// The label selector of the objects; empty for all.
+    pub(crate) labels: String,
+    /// A further field selector of the objects; empty for all.
+    pub(crate) fields: String,
+    /// Whether the API server has a cache of the objects. Without one, not every version streams
+    /// lists, and bookmarks are rare.
+    pub(crate) cached: bool,
+}
+
+/// Turns the events of a watch into observations. Receives objects as JSON.
+pub(crate) trait Sink: Send + Sync {
+    /// The source that fails if this watch fails.
+    fn source(&self) -> SourceId;
+    /// Handles a failure of the watch.
+    fn failed(&mut self) {}
+    /// Returns what to say when the watch works again; nothing if others of the same source still
+    /// fail.
+    fn recovered(&mut self) -> Option<Observation> {
+        Some(Observation::SourceRecovered { source: self.source() })
+    }
+    /// Handles the beginning of a list.
+    fn began(&mut self, epoch: u64, out: &mut Vec<Observation>);
+    /// Handles an object of the list.
+    fn listed(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<(), Failure>;
+    /// Handles an object that could not be read, which has no name: a list with such an object does
+    /// not show which objects are gone.
+    fn skipped(&mut self) {}
+    /// Handles the end of a list.
+    fn ended(&mut self, epoch: u64, version: &str, out: &mut Vec<Observation>);
+    /// Handles a new or changed object; returns its version.
+    fn applied(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure>;
+    /// Handles a deletion; returns the version of the deletion.
+    fn deleted(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure>;
+    /// Handles a bookmark: nothing else happened up to `version`.
+    fn progressed(&mut self, version: &str, out: &mut Vec<Observation>);
+}
+
+/// State that all watches of one cluster share.
+#[derive(Debug)]
+pub(crate) struct SharedWatchState {
+    /// The epoch of the latest list.
+    epochs: AtomicU64,
+    /// Limits concurrent lists, so that the start of loopwatch does not overload the API server.
+    lists: Arc<Semaphore>,
+    /// Whether the API server streams lists.
+    streaming: StreamingSupport,
+    /// The watches that have lost the API server.
+    outages: Outages,
+    /// Notified when the API server refuses a watch, because permissions or kinds may have changed.
+    pub(crate) review_requested: Notify,
+}
+
+/// One watch: everything that a step from one state to the next needs.
+pub(crate) struct Watcher<S: Sink> {
+    cluster: Cluster,
+    target: WatchTarget,
+    sink: S,
+    feed: Feed,
+    shared: Arc<SharedWatchState>,
+    reporter: SyncReporter,
+    /// Whether to stop after the first list.
+    once: bool,
+    /// The time until which to list in pages, after streamed lists of this kind have not worked.
+    pages_until: Option<Instant>,
+    /// Whether the API server sends bookmarks in time, so that long silence means a dead
+    /// connection. `None` until there was one.
+    bookmarks: Option<bool>,
+    /// Streamed lists that failed in a row although the API server was reachable.
+    stream_failures: u32,
+    /// The version after which a line was garbled. If the same line is garbled again, the
+    /// connection is not the cause.
+    garbled_after: Option<String>,
+    /// Objects skipped so far.
+    skipped: u64,
+    /// Failures in a row without any event.
+    attempts: u32,
+    backoffs: Backoffs,
+    failing: bool,
+    /// The end of the last list.
+    listed_at: Option<Instant>,
+    out: Vec<Observation>,
+}
+
+/// Limit on concurrent lists, over all watches.
+const LISTS_AT_ONCE: usize = 8;
+/// Requested duration of a stream. Some load balancers drop idle connections after 240 s.
+const STREAM_FOR: Duration = Duration::from_secs(200);
+/// Time after the requested duration at which a stream that is still open counts as dead: its
+/// connection is half-open.
+const STREAM_GRACE: Duration = Duration::from_secs(10);
+/// Silence after which a stream counts as dead if the API server sends bookmarks. It sends one
+/// about every minute (`bookmarkFrequency` in its cacher).
+const SILENT_FOR: Duration = Duration::from_secs(110);
+/// Failures in a row after which a watch that only lists gives up.
+const ATTEMPTS_ONCE: u32 = 3;
+
+// === impl WatchTarget ===
+
+impl WatchTarget {
+    pub(crate) fn new(path: String, metadata_only: bool) -> Self {
+        Self {
+            path,
+            metadata_only,
+            without: Vec::new(),
+            labels: String::new(),
+            fields: String::new(),
+            cached: true,
+        }
+    }
+
+    /// The request for the objects, with more parameters.
+    pub(crate) fn request(&self, parameters: &str) -> String {
+        let unequal = self
+            .without
+            .iter()
+            .map(|namespace| percent_encode(&format!("metadata.namespace!={namespace}")));
+        let equal = (!self.fields.is_empty()).then(|| percent_encode(&self.fields));
+        let fields: Vec<String> = unequal.chain(equal).collect();
+        let fields = (!fields.is_empty()).then(|| format!("fieldSelector={}", fields.join(",")));
+        let labels = (!self.labels.is_empty())
+            .then(|| format!("labelSelector={}", percent_encode(&self.labels)));
+
+        let parameters = (!parameters.is_empty()).then(|| parameters.to_owned());
+        let query: Vec<String> = [fields, labels, parameters].into_iter().flatten().collect();
+        match query.is_empty() {
+            true => self.path.clone(),
+            false => format!("{}?{}", self.path, query.join("&")),
+        }
+    }
+
+    /// The path of the objects of one namespace, if the path covers all namespaces.
+    pub(crate) fn path_within(&self, namespace: &str) -> String {
+        let (api, resource) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
+        format!("{api}/namespaces/{}/{resource}", percent_encode(namespace))
+    }
+}
+
+// === impl SharedWatchState ===
+
+impl Default for SharedWatchState {
+    fn default() -> Self {
+        Self {
+            epochs: AtomicU64::new(0),
+            lists: Arc::new(Semaphore::new(LISTS_AT_ONCE)),
+            streaming: StreamingSupport::default(),
+            outages: Outages::default(),
+            review_requested: Notify::new(),
+        }
+    }
+}
+
+// === impl Watcher ===
+
+impl<S: Sink> Watcher<S> {
+    pub(crate) fn new(
+        cluster: Cluster,
+        target: WatchTarget,
+        sink: S,
+        feed: Feed,
+        shared: Arc<SharedWatchState>,
+        reporter: SyncReporter,
+        once: bool,
+    ) -> Self {
+        Self {
+            cluster,
+            target,
+            sink,
+            feed,
+            shared,
+            reporter,
+            once,
+            pages_until: None,
+            bookmarks: None,
+            stream_failures: 0,
+            garbled_after: None,
+            skipped: 0,
+            attempts: 0,
+            backoffs: Backoffs::new(),
+            failing: false,
+            listed_at: None,
+            out: Vec::new(),
+        }
+    }
+
+    /// Watches until the feed is closed. The future can be dropped at any await.
+    pub(crate) async fn run(mut self) {
+        let mut state = WatchState::Unlisted(Listing::Streamed);
+        while !matches!(state, WatchState::Done) {
+            state = match self.step(state).await {
+                Ok(next) => next,
+                Err(Closed) => return,
+            };
+        }
+    }
+
+    /// Takes one step: one request, one page, one line or one rest.
+    pub(crate) async fn step(&mut self, state: WatchState) -> Result<WatchState, Closed> {
+        match state {
+            WatchState::Unlisted(listing) => self.begin(listing).await,
+            WatchState::StreamingList { stream, epoch, give_up, permit } => {
+                self.fill(stream, epoch, give_up, permit).await
+            }
+            WatchState::Paging { page, epoch, permit } => self.read_page(page, epoch, permit).await,
+            WatchState::Disconnected { version, rejected } => self.open(version, rejected).await,
+            WatchState::Following { stream, version, proven_at } => {
+                self.follow(stream, version, proven_at).await
+            }
+            WatchState::Resting { until, next } => {
+                tokio::time::sleep_until(until).await;
+                Ok(*next)
+            }
+            WatchState::Done => Ok(WatchState::Done),
+        }
+    }
+
+    /// Reports the failure and rests before `next`.
+    async fn rest(&mut self, failure: &Failure, next: WatchState) -> Result<WatchState, Closed> {
+        self.out.clear();
+        self.failing = true;
+        self.attempts += 1;
+        self.sink.failed();
+
+        let source = self.sink.source();
+        let begins_outage = Outages::includes(failure.cause) && self.shared.outages.lost(&source);
+        let (server, reason) = (self.cluster.url(), &failure.detail);
+
+        if begins_outage {
+            warn!(server, %source, cause = %failure.cause, reason, "lost the connection to the API server");
+        } else {
+            debug!(server, %source, cause = %failure.cause, reason, "a watch failed");
+        }
+
+        self.feed.failed(source, failure).await?;
+        let refused = matches!(failure.cause, Cause::Forbidden | Cause::NotFound);
+        if refused {
+            self.reporter.failed();
+            self.shared.review_requested.notify_one();
+        }
+
+        if self.once && (refused || self.attempts >= ATTEMPTS_ONCE) {
+            self.reporter.failed();
+            return Ok(WatchState::Done);
+        }
+
+        let until = Instant::now() + self.backoffs.wait(failure);
+        Ok(WatchState::Resting { until, next: Box::new(next) })
+    }
+
+    /// Reports that the watch works, if it had failed or is new.
+    async fn report_recovered(&mut self) -> Result<(), Closed> {
+        self.attempts = 0;
+        if std::mem::replace(&mut self.failing, false) || self.reporter.is_first() {
+            let source = self.sink.source();
+            if let Some(lasted) = self.shared.outages.recovered(&source) {
+                info!(
+                    server = self.cluster.url(),
+                    ?lasted,
+                    "the connection to the API server works again"
+                );
+            }
+
+            if let Some(recovered) = self.sink.recovered() {
+                self.feed.send(recovered).await?;
+            }
+        }
+
+        Ok(())
+    }
+
+    /// Skips an object that cannot be read, and counts it.
+    fn skip(&mut self, cause: Cause) {
+        let source = self.sink.source();
+        self.sink.skipped();
+        self.skipped += 1;
+
+        // The same object may be unreadable in every event.
+        if self.skipped.is_power_of_two() {
+            warn!(%source, %cause, skipped = self.skipped, "skipped an object that cannot be read");
+        }
+
+        self.out.push(Observation::Skipped { source, cause });
+    }
+
+    async fn flush(&mut self) -> Result<(), Closed> {
+        for observation in self.out.drain(..) {
+            self.feed.send(observation).await?;
+        }
+        Ok(())
+    }
+}
+
+impl<S: Sink> Drop for Watcher<S> {
+    fn drop(&mut self) {
+        self.shared.outages.recovered(&self.sink.source());
+    }
+}

@@ -1,0 +1,212 @@
+//! The steps between two lists: one stream after another, each from the last known version.
+
+use std::time::Duration;
+
+use loopwatch_model::observation::Cause;
+use tokio::time::Instant;
+use tracing::debug;
+
+use super::event::Event;
+use super::stream::{StreamItem, WatchStream};
+use super::{Listing, SILENT_FOR, STREAM_FOR, Sink, WatchState, Watcher};
+use crate::net::Failure;
+use crate::sources::feed::Closed;
+
+/// Silence after which a new stream counts as working: the API server sends refusals immediately,
+/// even in a stream.
+const PROVEN_AFTER: Duration = Duration::from_secs(2);
+/// Time during which a stream gathers changes: with the wait for the next common wake-up, up to 128
+/// ms, a quarter of the half second within which they must reach the model.
+const GATHER: Duration = Duration::from_millis(64);
+/// Age at which a stream counts as good, so that its end resets the backoffs.
+const GOOD_STREAM: Duration = Duration::from_secs(60);
+/// Rejections of a version after which the watch lists again. Behind a load balancer, an API server
+/// may lag behind the one that issued the version. After a restored backup, no API server reaches
+/// it.
+const REJECTIONS: u32 = 3;
+
+// === impl Watcher ===
+
+impl<S: Sink> Watcher<S> {
+    /// Opens a stream from a version.
+    pub(super) async fn open(
+        &mut self,
+        version: String,
+        rejected: u32,
+    ) -> Result<WatchState, Closed> {
+        let stay = self.backoffs.jitter(STREAM_FOR).min(STREAM_FOR);
+        match WatchStream::open(&self.cluster, &self.target, Some(&version), stay).await {
+            Ok(stream) => {
+                let proven_at = Some(Instant::now() + PROVEN_AFTER);
+                Ok(WatchState::Following { stream: Box::new(stream), version, proven_at })
+            }
+            Err(failure) => self.state_after_failure(&failure, version, rejected).await,
+        }
+    }
+
+    /// Reads the next line of a stream, or takes note of silence or the end.
+    pub(super) async fn follow(
+        &mut self,
+        mut stream: Box<WatchStream>,
+        version: String,
+        proven_at: Option<Instant>,
+    ) -> Result<WatchState, Closed> {
+        let quiet_since = stream.quiet_since();
+        let silent_at = proven_at.unwrap_or_else(|| stream.overdue(self.bookmarks == Some(true)));
+        match stream.next(silent_at, GATHER).await {
+            Ok(StreamItem::Line(line)) => {
+                match self.handle(&line, &version, quiet_since, &stream) {
+                    Ok(reached) => self.go_on(stream, reached.unwrap_or(version), proven_at).await,
+                    Err(failure) => self.state_after_failure(&failure, version, 0).await,
+                }
+            }
+            Ok(StreamItem::Oversized) => {
+                self.skip(Cause::TooLarge);
+                self.flush().await?;
+                Ok(WatchState::Following { stream, version, proven_at })
+            }
+            Ok(StreamItem::Silence) if proven_at.is_some() => {
+                self.report_recovered().await?;
+                Ok(WatchState::Following { stream, version, proven_at: None })
+            }
+            Ok(StreamItem::Silence) => {
+                // Perhaps the API server sends none. Expects bookmarks again only after the next
+                // one.
+                self.bookmarks = Some(false);
+                let failure =
+                    Failure::new(Cause::Timeout, "the stream went silent: its connection is dead");
+                self.state_after_failure(&failure, version, 0).await
+            }
+            Ok(StreamItem::End) => self.ended(stream, version).await,
+            Err(failure) => {
+                self.reset_backoffs_after(&stream);
+                self.state_after_failure(&failure, version, 0).await
+            }
+        }
+    }
+
+    /// Handles one line of a stream, and skips an object that it cannot read. Returns the version
+    /// that the watch has now reached, if that is another one, or the failure that ends the stream.
+    fn handle(
+        &mut self,
+        line: &[u8],
+        version: &str,
+        quiet_since: Instant,
+        stream: &WatchStream,
+    ) -> Result<Option<String>, Failure> {
+        let handled = match Event::parse(line) {
+            Ok(Event::Added(object) | Event::Modified(object)) => {
+                self.sink.applied(object, &mut self.out)
+            }
+            Ok(Event::Deleted(object)) => self.sink.deleted(object, &mut self.out),
+            Ok(Event::Bookmark { version, .. }) => {
+                // A bookmark only at the end of a stream does not show that more would have come.
+                if quiet_since.elapsed() < SILENT_FOR {
+                    self.bookmarks = Some(true);
+                }
+
+                self.sink.progressed(&version, &mut self.out);
+                Ok(version)
+            }
+            Ok(Event::Error(failure)) => {
+                self.reset_backoffs_after(stream);
+                return Err(failure);
+            }
+            Err(failure) if self.garbled_after.as_deref() != Some(version) => {
+                self.garbled_after = Some(version.to_owned());
+                return Err(failure);
+            }
+            Err(failure) => Err(failure),
+        };
+        match handled {
+            // The version of an object of a list without a version may be older than the list.
+            Ok(reached) => {
+                Ok(Some(reached).filter(|reached| !version.is_empty() && !reached.is_empty()))
+            }
+            Err(failure) => {
+                self.skip(failure.cause);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Continues with a stream that has sent a line.
+    async fn go_on(
+        &mut self,
+        stream: Box<WatchStream>,
+        version: String,
+        proven_at: Option<Instant>,
+    ) -> Result<WatchState, Closed> {
+        self.flush().await?;
+        if proven_at.is_some() {
+            self.report_recovered().await?;
+        }
+
+        Ok(WatchState::Following { stream, version, proven_at: None })
+    }
+
+    /// Handles the regular end of a stream.
+    async fn ended(
+        &mut self,
+        stream: Box<WatchStream>,
+        version: String,
+    ) -> Result<WatchState, Closed> {
+        if self.reset_backoffs_after(&stream) {
+            return Ok(resume_from(version, 0));
+        }
+
+        // Backs off, because some proxies end every stream immediately.
+        let failure = Failure::new(Cause::Connection, "the stream ended soon after it began");
+        self.state_after_failure(&failure, version, 0).await
+    }
+
+    /// Chooses the state after a failure, given that the watch knows everything up to `version`.
+    /// Only an API server that no longer has this version, or rejects it, is a reason to list
+    /// again.
+    async fn state_after_failure(
+        &mut self,
+        failure: &Failure,
+        version: String,
+        rejected: u32,
+    ) -> Result<WatchState, Closed> {
+        if failure.cause == Cause::Gone && self.version_grows_old() {
+            debug!(source = %self.sink.source(), "nothing has happened for so long that the watch lists again");
+            return Ok(WatchState::Unlisted(Listing::Streamed));
+        }
+
+        let rejected = if failure.rejects_version() { rejected + 1 } else { rejected };
+        let next = if failure.cause == Cause::Gone || rejected >= REJECTIONS {
+            WatchState::Unlisted(Listing::Streamed)
+        } else {
+            resume_from(version, rejected)
+        };
+
+        self.rest(failure, next).await
+    }
+
+    /// Whether it is normal that the API server no longer has the version. Without a cache it
+    /// rarely sends bookmarks, so the version of a watch on which nothing happens grows older than
+    /// the versions that the API server keeps.
+    fn version_grows_old(&self) -> bool {
+        !self.target.cached && self.listed_at.is_some_and(|at| at.elapsed() >= GOOD_STREAM)
+    }
+
+    /// Resets the backoffs if the stream was good; returns whether it was.
+    fn reset_backoffs_after(&mut self, stream: &WatchStream) -> bool {
+        let good = stream.age() >= GOOD_STREAM;
+        if good {
+            self.backoffs.reset();
+        }
+
+        good
+    }
+}
+
+/// The state of a watch that knows everything up to `version`. Without a version, only a new list
+/// shows what happened in the meantime.
+fn resume_from(version: String, rejected: u32) -> WatchState {
+    match version.is_empty() {
+        true => WatchState::Unlisted(Listing::Streamed),
+        false => WatchState::Disconnected { version, rejected },
+    }
+}

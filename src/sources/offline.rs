@@ -1,0 +1,5 @@
+//! Dumps of a cluster.
+
+mod dump;
+
+pub(crate) use self::dump::Dump;

@@ -1,0 +1,102 @@
+//! Objects of a dump that say something about others: namespaces, definitions, and the leases that
+//! show the time of the dump.
+
+use loopwatch_model::model::annotated::{DEADLINE, IGNORE};
+use loopwatch_model::observation::{DefinitionView, NamespaceView, ObjectView, Observation};
+use loopwatch_model::time::Timestamp;
+use serde::Deserialize;
+
+use super::items::Item;
+use crate::sources::decoding::definition;
+
+/// The namespaces, the definitions and the time.
+#[derive(Debug, Default)]
+pub(super) struct Special {
+    namespaces: Vec<NamespaceView>,
+    definitions: Vec<DefinitionView>,
+    /// The newest renewal of a lease of Kubernetes.
+    pub(super) renewed: Option<Timestamp>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LeaseDocument {
+    spec: LeaseDocumentSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct LeaseDocumentSpec {
+    renew_time: Option<String>,
+}
+
+/// The namespaces of leases that Kubernetes itself renews every few seconds. Those of others may
+/// follow any clock.
+const CLOCKS: [&str; 2] = ["kube-node-lease", "kube-system"];
+
+// === impl Special ===
+
+impl Special {
+    /// Notes an object, if it is one of these kinds.
+    pub(super) fn add(
+        &mut self,
+        group: &str,
+        kind: &str,
+        object: &ObjectView,
+        item: Item<'_>,
+    ) -> Result<(), String> {
+        match (group, kind) {
+            ("", "Namespace") => {
+                let mut annotations = object.annotations.clone();
+                annotations.retain(|name, _| [IGNORE, DEADLINE].contains(&name.as_str()));
+
+                let (name, conditions) = (object.key.name.clone(), object.conditions.clone());
+                let deleted = object.deleted;
+                self.namespaces.push(NamespaceView {
+                    name,
+                    annotations,
+                    deleted,
+                    conditions,
+                    ..NamespaceView::default()
+                });
+            }
+            ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+                let (view, _) =
+                    definition(item.json().as_bytes()).map_err(|failure| failure.to_string())?;
+                self.definitions.push(view);
+            }
+            ("coordination.k8s.io", "Lease") if CLOCKS.contains(&object.key.namespace.as_str()) => {
+                let lease: LeaseDocument = serde_json::from_str(&item.json()).unwrap_or_default();
+                let renewed = lease.spec.renew_time.and_then(|time| Timestamp::parse(&time));
+
+                // As precise as all other times in objects.
+                self.renewed =
+                    self.renewed.max(renewed.map(|at| Timestamp(at.0 - at.0.rem_euclid(1000))));
+            }
+            _ => {}
+        }
+
+        Ok(())
+    }
+
+    /// The definition of a kind.
+    pub(super) fn definition(&self, group: &str, kind: &str) -> Option<&DefinitionView> {
+        self.definitions.iter().find(|view| view.group == group && view.kind == kind)
+    }
+
+    /// The observations about namespaces and definitions, in the order in which they were noted.
+    pub(super) fn observations(self) -> impl Iterator<Item = Observation> {
+        let namespaces = self.namespaces.into_iter();
+        let namespaces =
+            namespaces.filter(|view| view.deleted.is_some() || !view.annotations.is_empty());
+        let definitions = self.definitions.into_iter().map(Observation::DefinitionSeen);
+
+        namespaces.map(Observation::NamespaceSeen).chain(definitions)
+    }
+}
+
+/// Whether loopwatch judges the objects of a kind by its own observations, as in a cluster.
+pub(super) fn is_special(group: &str, kind: &str) -> bool {
+    [("", "Namespace"), ("apiextensions.k8s.io", "CustomResourceDefinition")]
+        .contains(&(group, kind))
+}

@@ -1,0 +1,17 @@
+//! The operator itself: its Pods, its metrics, its processes and its profiles.
+
+mod pods;
+mod process;
+mod profiles;
+mod scrape;
+
+pub(crate) use self::pods::{PodsHandle, PodsReader};
+pub(crate) use self::process::{ProcessReader, ProcessSelection, follow_process};
+pub(crate) use self::profiles::{
+    KeptProfile, MetricsAddresses, PprofUrl, ProfileOptions, ProfileStore, Profiler,
+    answer_profiles,
+};
+pub use self::scrape::intake;
+pub(crate) use self::scrape::{
+    DEFAULT_INTERVAL, Hints, MIN_INTERVAL, ScrapeFlag, ScrapeOptions, ScrapeTarget, Scraper,
+};

@@ -1,0 +1,499 @@
+//! The operator's workload and Pods.
+//!
+//! A sidecar knows its own Pod by the downward API, and by its owner the other Pods of the
+//! workload. Permissions decide how much it sees: all Pods by a watch if the account may list and
+//! watch Pods in its namespace, its own Pod by reads if the account may only get it, and otherwise
+//! what its environment says.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loopwatch_model::observation::{
+    Cause, MAX_OBJECT_BYTES, Observation, OperatorView, Permission, PodView, SourceId,
+};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
+
+mod containers;
+mod document;
+mod quantity;
+mod sink;
+#[cfg(test)]
+mod tests;
+mod workload;
+
+use self::document::{PodDocument, PodListDocument};
+use self::sink::{ChosenPods, PodFilter, PodSink, SeenPods};
+use self::workload::{WorkloadName, WorkloadReader};
+use super::process::OperatorClue;
+use crate::net::Failure;
+use crate::net::percent_encode;
+use crate::sources::api_server::{
+    Backoff, Cluster, JSON, OperatorIdentity, OperatorName, SharedWatchState, SyncReporter,
+    WatchTarget, Watcher, is_allowed,
+};
+use crate::sources::feed::{Closed, Feed};
+use crate::system::own_pod::OwnPod;
+
+/// A Pod whose metrics and processes are the operator's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TargetPod {
+    /// `namespace/pod`.
+    pub(crate) instance: String,
+    /// Whether loopwatch runs in this Pod.
+    pub(crate) own: bool,
+    /// Its address; absent before it has one, or if it is not known.
+    pub(crate) ip: Option<IpAddr>,
+    /// Whether it uses the network of its node, or may do so.
+    pub(crate) host_network: bool,
+    /// The TCP ports of its containers, without those of loopwatch and of a service mesh.
+    pub(crate) ports: Vec<TargetPort>,
+    /// The IDs of the operator's containers, without the name of the container runtime; the first
+    /// runs the operator.
+    pub(crate) container_ids: Vec<String>,
+}
+
+/// A port of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TargetPort {
+    /// The name of the container.
+    pub(crate) container: String,
+    /// The name of the port; may be empty.
+    pub(crate) name: String,
+    /// The number of the port.
+    pub(crate) number: u16,
+}
+
+/// The Pods of the operator as they are now.
+pub(crate) type TargetPods = watch::Receiver<Vec<TargetPod>>;
+
+/// What the source shares with the supervisor. Outlives a task that panics.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PodsHandle {
+    targets: watch::Sender<Vec<TargetPod>>,
+    /// What the reader of processes may know.
+    clues: watch::Sender<OperatorClue>,
+    /// Notified when the account's permissions may have changed.
+    pub(crate) review: Arc<Notify>,
+    /// Notified when the reader has ended.
+    pub(crate) done: Arc<Notify>,
+}
+
+/// Follows the operator's workload and Pods.
+pub(crate) struct PodsReader {
+    cluster: Cluster,
+    identity: OperatorIdentity,
+    feed: Feed,
+    shared: Arc<SharedWatchState>,
+    handle: PodsHandle,
+    /// Whether to read once instead of watching.
+    once: bool,
+    /// Whether the source works, as last reported.
+    is_up: Option<bool>,
+    workload: WorkloadReader,
+    /// The last view.
+    sent: Option<OperatorView>,
+    backoff: Backoff,
+}
+
+/// Interval of reads of the own Pod.
+const POLL_EVERY: Duration = Duration::from_secs(10);
+/// Interval of reads of the workload. Changes of Pods reveal most of its changes.
+const WORKLOAD_EVERY: Duration = Duration::from_secs(60);
+/// Interval of these reads during a rollout.
+const WORKLOAD_OFTEN: Duration = Duration::from_secs(5);
+/// Time from the change of a Pod to a read of the workload, whose status follows.
+const WORKLOAD_AFTER_CHANGE: Duration = Duration::from_secs(1);
+/// Interval of reads that the API server refuses: each is an entry in the audit log. A review of
+/// the permissions may come earlier.
+const REFUSED_FOR: Duration = Duration::from_secs(600);
+
+/// The reason why the source is off if the Pod runs no operator.
+const NO_OPERATOR: &str = "this Pod runs no operator: set --operator NAMESPACE/DEPLOYMENT";
+
+/// The reason why the source is off if nobody says which operator to observe, and loopwatch cannot
+/// read its own Pod.
+const UNNAMED: &str = "loopwatch does not know the operator: set POD_NAME and POD_NAMESPACE in its Pod as \
+     deploy/components/sidecar does, or --operator NAMESPACE/DEPLOYMENT";
+
+// === impl PodsHandle ===
+
+impl PodsHandle {
+    /// The Pods of the operator as they are now.
+    pub(crate) fn targets(&self) -> TargetPods {
+        self.targets.subscribe()
+    }
+
+    /// What the sources know about the operator's process.
+    pub(crate) fn clues(&self) -> watch::Sender<OperatorClue> {
+        self.clues.clone()
+    }
+
+    fn set_targets(&self, targets: Vec<TargetPod>) {
+        let containers = targets
+            .iter()
+            .find(|pod| pod.own)
+            .map(|pod| pod.container_ids.clone())
+            .unwrap_or_default();
+
+        self.clues.send_if_modified(|clue| {
+            let changed = clue.containers != containers;
+            clue.containers = containers;
+            changed
+        });
+        self.targets.send_if_modified(|old| {
+            let changed = *old != targets;
+            *old = targets;
+            changed
+        });
+    }
+}
+
+// === impl PodsReader ===
+
+impl PodsReader {
+    /// A reader of this operator's Pods.
+    pub(crate) fn new(
+        cluster: Cluster,
+        identity: OperatorIdentity,
+        feed: Feed,
+        shared: Arc<SharedWatchState>,
+        handle: PodsHandle,
+        once: bool,
+    ) -> Self {
+        let workload = WorkloadReader::new(cluster.clone());
+        let backoff = Backoff::new();
+        Self {
+            cluster,
+            identity,
+            feed,
+            shared,
+            handle,
+            once,
+            is_up: None,
+            workload,
+            sent: None,
+            backoff,
+        }
+    }
+
+    /// Follows the operator until the feed is closed.
+    pub(crate) async fn run(mut self) {
+        let _ = self.follow().await; // an error means that the program is ending
+        self.handle.done.notify_one();
+    }
+
+    async fn follow(&mut self) -> Result<(), Closed> {
+        loop {
+            let round = match self.may_watch().await {
+                Ok(true) => self.watch().await?,
+                Ok(false) => self.poll().await?,
+                Err(failure) => Err(failure),
+            };
+            if let Err(failure) = round {
+                self.is_up = Some(false);
+                self.feed.failed(SourceId::Pods, &failure).await?;
+                if self.sent.is_none() {
+                    self.send_unread().await?;
+                }
+
+                if !self.once {
+                    tokio::time::sleep(self.backoff.wait(failure.retry_after)).await;
+                }
+            }
+
+            if self.once {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Watches all Pods of the workload until the permission is gone or the selector changes.
+    async fn watch(&mut self) -> Result<Result<(), Failure>, Closed> {
+        if let Some(own) = self.own().cloned() {
+            match self.list_own(&own).await {
+                Ok(Some(pod)) if runs_operator(&pod, &own) => {
+                    self.workload.set(WorkloadName::of_pod(&pod.metadata))
+                }
+                Ok(pod) => {
+                    self.off(pod.map_or_else(|| no_such_pod(&own), |_| NO_OPERATOR.to_owned()))
+                        .await?;
+                    return self.review().await;
+                }
+                Err(failure) => return Ok(Err(failure)),
+            }
+        }
+
+        self.identify_by_name();
+        self.workload.read_if_due(self.identity.namespace()).await;
+
+        let (seen, changed) = (SeenPods::default(), Arc::new(Notify::new()));
+        let labels = self.workload.labels().to_owned();
+        let target =
+            WatchTarget { labels: labels.clone(), ..WatchTarget::new(self.pods_path(), false) };
+        let sink = PodSink::new(self.filter(), seen.clone(), Arc::clone(&changed));
+        let (cluster, feed, shared) =
+            (self.cluster.clone(), self.feed.clone(), Arc::clone(&self.shared));
+        let watcher =
+            Watcher::new(cluster, target, sink, feed, shared, SyncReporter::silent(), self.once);
+
+        self.backoff.reset();
+        self.is_up = None; // the watch itself reports whether it works
+        tokio::select! {
+            () = watcher.run() => self.send_pods(&seen, true).await.map(Ok),
+            ended = self.follow_pods(&seen, &changed, &labels) => ended,
+        }
+    }
+
+    /// Reports the Pods that a watch sees, and reads the workload when they change.
+    async fn follow_pods(
+        &mut self,
+        seen: &SeenPods,
+        changed: &Notify,
+        labels: &str,
+    ) -> Result<Result<(), Failure>, Closed> {
+        let review = Arc::clone(&self.handle.review);
+        loop {
+            self.workload.read_if_due(self.identity.namespace()).await;
+            if self.workload.labels() != labels {
+                return Ok(Ok(()));
+            }
+
+            self.send_pods(seen, true).await?;
+            tokio::select! {
+                () = changed.notified() => {}
+                () = sleep_until(self.workload.due) => {}
+                () = review.notified() => match self.may_watch().await {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(Ok(())),
+                    Err(failure) => return Ok(Err(failure)),
+                },
+            }
+        }
+    }
+
+    /// Reads the own Pod now and then, until the account may watch Pods.
+    async fn poll(&mut self) -> Result<Result<(), Failure>, Closed> {
+        let (mut due, mut pod) = (Instant::now(), None);
+        let review = Arc::clone(&self.handle.review);
+        loop {
+            if due <= Instant::now() {
+                pod = match self.read_own().await? {
+                    Ok(pod) => pod,
+                    Err(failure) => return Ok(Err(failure)),
+                };
+                due = Instant::now() + if pod.is_some() { POLL_EVERY } else { REFUSED_FOR };
+            }
+
+            self.identify_by_name();
+            self.workload.read_if_due(self.identity.namespace()).await;
+            match &pod {
+                Some(pods) => self.send_pods(pods, false).await?,
+                None => self.send_unread().await?,
+            }
+
+            if self.once {
+                return Ok(Ok(()));
+            }
+
+            tokio::select! {
+                () = sleep_until(due.min(self.workload.due)) => {}
+                () = review.notified() => match self.may_watch().await {
+                    Ok(true) => return Ok(Ok(())),
+                    Ok(false) if pod.is_none() => due = Instant::now(),
+                    Ok(false) => {}
+                    Err(failure) => return Ok(Err(failure)),
+                },
+            }
+        }
+    }
+
+    /// Reads the own Pod; `None` if there is none that the account may read and that runs an
+    /// operator.
+    async fn read_own(&mut self) -> Result<Result<Option<SeenPods>, Failure>, Closed> {
+        let Some(own) = self.own().cloned() else {
+            self.off(self.missing_permission("list and watch")).await?;
+            return Ok(Ok(None));
+        };
+        let path = format!("{}/{}", self.pods_path(), percent_encode(&own.name));
+        match self.cluster.get_json_within::<PodDocument>(&path, JSON, MAX_OBJECT_BYTES).await {
+            Ok(pod) if runs_operator(&pod, &own) => {
+                self.workload.set(WorkloadName::of_pod(&pod.metadata));
+                self.backoff.reset();
+                if self.is_up != Some(true) {
+                    self.is_up = Some(true);
+                    self.feed.recovered(SourceId::Pods).await?;
+                }
+
+                let pods = SeenPods::of(self.filter().see(&pod));
+                Ok(Ok(Some(pods)))
+            }
+            Ok(_) => self.off(NO_OPERATOR.to_owned()).await.map(|()| Ok(None)),
+            Err(failure) if failure.cause == Cause::Forbidden => {
+                self.off(self.missing_permission("get")).await.map(|()| Ok(None))
+            }
+            Err(failure) if failure.absent_object == own.name => {
+                self.off(no_such_pod(&own)).await.map(|()| Ok(None))
+            }
+            Err(failure) => Ok(Err(failure)),
+        }
+    }
+
+    /// Lists only the own Pod: an account that may list and watch Pods need not have the permission
+    /// to get them.
+    async fn list_own(&self, own: &OwnPod) -> Result<Option<PodDocument>, Failure> {
+        let selector = percent_encode(&format!("metadata.name={}", own.name));
+        let path = format!("{}?fieldSelector={selector}&limit=1", self.pods_path());
+        let list: PodListDocument =
+            self.cluster.get_json_within(&path, JSON, MAX_OBJECT_BYTES).await?;
+
+        Ok(list.items.into_iter().find(|pod| pod.metadata.name == own.name))
+    }
+
+    /// Whether the account may list and watch Pods. If the cluster forbids this question, it may
+    /// not.
+    async fn may_watch(&self) -> Result<bool, Failure> {
+        for verb in ["list", "watch"] {
+            let (verb, resource) = (verb.to_owned(), "pods".to_owned());
+            let permission = Permission { verb, resource, ..Permission::default() };
+            if is_allowed(&self.cluster, &permission, self.identity.namespace()).await?
+                != Some(true)
+            {
+                return Ok(false);
+            }
+        }
+
+        Ok(true)
+    }
+
+    /// Waits until the permissions may have changed.
+    async fn review(&self) -> Result<Result<(), Failure>, Closed> {
+        if !self.once {
+            self.handle.review.notified().await;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Names the workload as well as possible without its Pods.
+    fn identify_by_name(&mut self) {
+        let (name, is_told) = match &self.identity {
+            OperatorIdentity::Beside(own) => (own.workload(), own.is_told),
+            OperatorIdentity::Named(OperatorName { name, .. }) => (Some(name.clone()), true),
+        };
+        if let Some(name) = name.filter(|_| is_told) {
+            self.workload.set_if_unknown(WorkloadName { kind: String::new(), name });
+        }
+    }
+
+    fn own(&self) -> Option<&OwnPod> {
+        match &self.identity {
+            OperatorIdentity::Beside(own) => Some(own),
+            OperatorIdentity::Named(_) => None,
+        }
+    }
+
+    fn pods_path(&self) -> String {
+        format!("/api/v1/namespaces/{}/pods", percent_encode(self.identity.namespace()))
+    }
+
+    fn filter(&self) -> PodFilter {
+        PodFilter {
+            namespace: self.identity.namespace().to_owned(),
+            workload: self.workload.name().cloned().unwrap_or_default(),
+            own: self.own().map(|own| own.name.clone()),
+            container: self.own().and_then(|own| own.container.clone()),
+        }
+    }
+
+    fn missing_permission(&self, verbs: &str) -> String {
+        if self.own().is_some_and(|own| !own.is_told) {
+            return UNNAMED.to_owned();
+        }
+        format!(
+            "the account may not {verbs} Pods in the namespace {}, so loopwatch does not see restarts of the operator: \
+             grant get, list and watch on pods, for example by the component reader-rights",
+            self.identity.namespace()
+        )
+    }
+
+    async fn off(&mut self, reason: String) -> Result<(), Closed> {
+        self.is_up = Some(false);
+        self.feed.send(Observation::SourceOff { source: SourceId::Pods, reason }).await
+    }
+
+    /// Reports the Pods, once they are listed. `complete` says whether these are all.
+    async fn send_pods(&mut self, seen: &SeenPods, complete: bool) -> Result<(), Closed> {
+        let Some(ChosenPods { views, targets, left_out }) = seen.chosen() else { return Ok(()) };
+        self.handle.set_targets(targets);
+        self.send(views, left_out, complete).await
+    }
+
+    /// Reports what is known without a permission to read Pods.
+    async fn send_unread(&mut self) -> Result<(), Closed> {
+        self.identify_by_name();
+        let own = self.own().filter(|own| own.is_told);
+        if own.is_none() && self.own().is_some() {
+            return Ok(()); // this Pod may run no operator
+        }
+
+        let target = own.map(|own| TargetPod {
+            instance: own.instance(),
+            own: true,
+            ip: own.ip,
+            host_network: own.host_network,
+            ports: Vec::new(),
+            container_ids: Vec::new(),
+        });
+
+        let view = own.map(|OwnPod { name, uid, revision, .. }| PodView {
+            name: name.clone(),
+            uid: uid.clone(),
+            own: true,
+            revision: revision.clone(),
+            ..PodView::default()
+        });
+
+        self.handle.set_targets(target.into_iter().collect());
+        self.send(view.into_iter().collect(), 0, false).await
+    }
+
+    /// Sends a view unless it is the same as the last one.
+    async fn send(
+        &mut self,
+        pods: Vec<PodView>,
+        pods_left_out: u32,
+        complete: bool,
+    ) -> Result<(), Closed> {
+        let name = self.workload.name().map(|workload| workload.name.clone());
+        let view = OperatorView {
+            namespace: self.identity.namespace().to_owned(),
+            name: name.or_else(|| self.own().map(|own| own.name.clone())).unwrap_or_default(),
+            workload: self.workload.view().cloned(),
+            pods,
+            pods_left_out,
+            complete,
+        };
+
+        if self.sent.as_ref().is_some_and(|sent| sent.pods != view.pods) {
+            self.workload.pods_changed();
+        }
+
+        if self.sent.as_ref() != Some(&view) {
+            self.feed.send(Observation::OperatorSeen(Box::new(view.clone()))).await?;
+            self.sent = Some(view);
+        }
+
+        Ok(())
+    }
+}
+
+/// Whether a Pod has a container that is not loopwatch's.
+fn runs_operator(pod: &PodDocument, own: &OwnPod) -> bool {
+    !containers::of_operator(pod, own.container.as_deref()).is_empty()
+}
+
+fn no_such_pod(own: &OwnPod) -> String {
+    let OwnPod { namespace, name, .. } = own;
+    format!("the namespace {namespace} has no Pod {name}: check POD_NAME and POD_NAMESPACE")
+}

@@ -1,0 +1,259 @@
+//! The operator's workload: a Deployment, StatefulSet or DaemonSet.
+
+use loopwatch_model::observation::{MAX_OBJECT_BYTES, OperatorWorkload};
+use tokio::time::Instant;
+
+use super::document::{ExpressionDocument, PodMetadata, SelectorDocument, WorkloadDocument};
+use super::{REFUSED_FOR, WORKLOAD_AFTER_CHANGE, WORKLOAD_EVERY, WORKLOAD_OFTEN};
+use crate::net::Failure;
+use crate::net::percent_encode;
+use crate::sources::api_server::{Cluster, JSON};
+
+/// Reads the operator's workload as far as the account may.
+pub(super) struct WorkloadReader {
+    cluster: Cluster,
+    /// Its kind and name, once they are known.
+    name: Option<WorkloadName>,
+    /// The workload as last read; `None` if it is not known.
+    workload: Option<Workload>,
+    /// When to read it again.
+    pub(super) due: Instant,
+}
+
+/// The kind and name of a workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct WorkloadName {
+    /// Empty if it is not known.
+    pub(super) kind: String,
+    pub(super) name: String,
+}
+
+/// A workload as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Workload {
+    pub(super) view: OperatorWorkload,
+    /// The label selector of its Pods.
+    pub(super) labels: String,
+}
+
+/// The kinds of workloads that loopwatch reads, with their resource.
+const KINDS: [(&str, &str); 3] =
+    [("Deployment", "deployments"), ("StatefulSet", "statefulsets"), ("DaemonSet", "daemonsets")];
+
+/// The labels with the hash of the Pod template: of a Deployment, and of a Rollout of Argo.
+const TEMPLATE_HASHES: [(&str, &str); 2] =
+    [("pod-template-hash", "Deployment"), ("rollouts-pod-template-hash", "Rollout")];
+
+/// The label with the hash of a StatefulSet's or DaemonSet's Pod template.
+const CONTROLLER_HASH: &str = "controller-revision-hash";
+
+/// The hash that identifies the Pod template; empty if the Pod has none.
+pub(super) fn template_hash(pod: &PodMetadata) -> &str {
+    let labels = TEMPLATE_HASHES.iter().map(|(label, _)| *label).chain([CONTROLLER_HASH]);
+    labels
+        .filter_map(|label| pod.labels.get(label))
+        .find(|hash| !hash.is_empty())
+        .map_or("", String::as_str)
+}
+
+// === impl WorkloadReader ===
+
+impl WorkloadReader {
+    pub(super) fn new(cluster: Cluster) -> Self {
+        Self { cluster, name: None, workload: None, due: Instant::now() }
+    }
+
+    pub(super) fn name(&self) -> Option<&WorkloadName> {
+        self.name.as_ref()
+    }
+
+    pub(super) fn view(&self) -> Option<&OperatorWorkload> {
+        self.workload.as_ref().map(|workload| &workload.view)
+    }
+
+    /// The label selector of its Pods; empty if it is not known.
+    pub(super) fn labels(&self) -> &str {
+        self.workload.as_ref().map_or("", |workload| &workload.labels)
+    }
+
+    pub(super) fn set(&mut self, name: WorkloadName) {
+        if self.name.as_ref() != Some(&name) {
+            (self.name, self.workload, self.due) = (Some(name), None, Instant::now());
+        }
+    }
+
+    pub(super) fn set_if_unknown(&mut self, name: WorkloadName) {
+        if self.name.is_none() {
+            self.set(name);
+        }
+    }
+
+    /// Notes that Pods have changed, after which the status of the workload changes, too.
+    pub(super) fn pods_changed(&mut self) {
+        if self.workload.is_some() {
+            self.due = self.due.min(Instant::now() + WORKLOAD_AFTER_CHANGE);
+        }
+    }
+
+    /// Reads the workload if it is time. A failure changes nothing: the Pods show whether the API
+    /// server works.
+    pub(super) async fn read_if_due(&mut self, namespace: &str) {
+        if self.due > Instant::now() {
+            return;
+        }
+
+        let Some(name) = self.name.clone() else {
+            self.due = Instant::now() + WORKLOAD_EVERY;
+            return;
+        };
+        let wait = match self.read(namespace, &name).await {
+            Ok(Some((kind, workload))) => {
+                let wait = if workload.view.rolling { WORKLOAD_OFTEN } else { WORKLOAD_EVERY };
+                self.name = Some(WorkloadName { kind: kind.to_owned(), ..name });
+                self.workload = Some(workload);
+                wait
+            }
+            Ok(None) => {
+                // A workload that has been deleted should have no Pods.
+                if let Some(Workload { view, .. }) = &mut self.workload {
+                    (view.replicas, view.rolling) = (0, false);
+                }
+                REFUSED_FOR
+            }
+            Err(failure) if failure.status == Some(403) => {
+                self.workload = None;
+                REFUSED_FOR
+            }
+            Err(_) => WORKLOAD_EVERY,
+        };
+
+        self.due = Instant::now() + wait;
+    }
+
+    /// The workload with its kind; `None` if there is none of a kind that loopwatch knows.
+    async fn read(
+        &self,
+        namespace: &str,
+        WorkloadName { kind, name }: &WorkloadName,
+    ) -> Result<Option<(&'static str, Workload)>, Failure> {
+        for (kind, resource) in
+            KINDS.into_iter().filter(|(known, _)| kind.is_empty() || kind == known)
+        {
+            let path = format!(
+                "/apis/apps/v1/namespaces/{}/{resource}/{}",
+                percent_encode(namespace),
+                percent_encode(name)
+            );
+            let read = self
+                .cluster
+                .get_json_within::<WorkloadDocument>(&path, JSON, MAX_OBJECT_BYTES)
+                .await;
+            match read {
+                Ok(document) => return Ok(Some((kind, Workload::new(kind, &document)))),
+                Err(failure) if failure.absent_object == *name => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+
+        Ok(None)
+    }
+}
+
+// === impl WorkloadName ===
+
+impl WorkloadName {
+    /// The workload of a Pod: that of its ReplicaSet, another controller, or the Pod itself. The
+    /// name of a Deployment's ReplicaSet is its own and the hash of the template, so that loopwatch
+    /// needs no permission to read ReplicaSets.
+    pub(super) fn of_pod(pod: &PodMetadata) -> Self {
+        let named = |kind: &str, name: &str| Self { kind: kind.to_owned(), name: name.to_owned() };
+        let Some(owner) = pod.owner_references.iter().find(|owner| owner.controller == Some(true))
+        else {
+            return named("Pod", &pod.name);
+        };
+        if owner.kind != "ReplicaSet" {
+            return named(&owner.kind, &owner.name);
+        }
+
+        let owning = TEMPLATE_HASHES.iter().find_map(|(label, kind)| {
+            let hash = pod.labels.get(*label).filter(|hash| !hash.is_empty())?;
+            let name = owner.name.strip_suffix(hash.as_str())?.strip_suffix('-')?;
+            Some(named(kind, name))
+        });
+
+        owning.unwrap_or_else(|| named(&owner.kind, &owner.name))
+    }
+
+    /// Whether a Pod belongs to this workload.
+    pub(super) fn has(&self, pod: &PodMetadata) -> bool {
+        let of_pod = Self::of_pod(pod);
+        self.name == of_pod.name && (self.kind.is_empty() || self.kind == of_pod.kind)
+    }
+}
+
+// === impl Workload ===
+
+impl Workload {
+    pub(super) fn new(kind: &str, document: &WorkloadDocument) -> Self {
+        let WorkloadDocument { spec, status, .. } = document;
+        let replicas = match kind {
+            "DaemonSet" => status.desired_number_scheduled,
+            _ => spec.replicas.unwrap_or(1),
+        };
+
+        // The other kinds delete a Pod before they create the one that replaces it.
+        let recreates = kind != "Deployment" || spec.strategy.r#type == "Recreate";
+        let rolling = is_rolling(kind, replicas, document);
+        let view = OperatorWorkload { kind: kind.to_owned(), replicas, recreates, rolling };
+        Self { view, labels: selector(&spec.selector) }
+    }
+}
+
+/// Whether a rollout is under way. Pods that are not available are no sign of it: the operator may
+/// have died.
+fn is_rolling(
+    kind: &str,
+    replicas: u32,
+    WorkloadDocument { metadata, spec, status }: &WorkloadDocument,
+) -> bool {
+    let by_hand = spec.update_strategy.r#type == "OnDelete";
+    let outdated = match kind {
+        "Deployment" => {
+            let progress =
+                status.conditions.iter().find(|condition| condition.r#type == "Progressing");
+
+            // A rollout that is complete, or that the Deployment has given up.
+            let has_ended = progress.is_none_or(|it| {
+                ["NewReplicaSetAvailable", "ProgressDeadlineExceeded"].contains(&it.reason.as_str())
+            });
+            let unavailable = status.available_replicas < replicas && !has_ended;
+
+            status.updated_replicas != replicas
+                || status.replicas != status.updated_replicas
+                || unavailable
+        }
+        "DaemonSet" => !by_hand && status.updated_number_scheduled < replicas,
+        _ => {
+            let kept = spec.update_strategy.rolling_update.partition.unwrap_or(0);
+            let updated = by_hand || status.updated_replicas >= replicas.saturating_sub(kept);
+            status.replicas != replicas || !updated
+        }
+    };
+
+    status.observed_generation < metadata.generation || outdated
+}
+
+/// Returns a selector in the notation of a request.
+fn selector(SelectorDocument { match_labels, match_expressions }: &SelectorDocument) -> String {
+    let equal = match_labels.iter().map(|(key, value)| format!("{key}={value}"));
+    let expression =
+        |ExpressionDocument { key, operator, values }: &ExpressionDocument| match operator.as_str()
+        {
+            "In" => format!("{key} in ({})", values.join(",")),
+            "NotIn" => format!("{key} notin ({})", values.join(",")),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.clone(),
+        };
+
+    equal.chain(match_expressions.iter().map(expression)).collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,359 @@
+//! The operator's process, as the kernel shows it.
+//!
+//! How much loopwatch may see depends on the Pod (docs/process.md). Without a shared process
+//! namespace it sees only its own processes, and the source is off. With one, it sees the memory,
+//! threads and descriptors of the operator's process; as the same user and group, also the memory
+//! of the operator's container. The status of the source says what it cannot read, and why.
+
+use std::time::Duration;
+
+use loopwatch_model::observation::{Cause, Observation, ProcessView, SourceId};
+use loopwatch_model::time::Timestamp;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{sleep_until, timeout};
+
+mod cgroup;
+mod files;
+mod find;
+mod sample;
+#[cfg(test)]
+mod tests;
+
+use self::files::Proc;
+use self::find::{Found, find};
+use self::sample::{Identity, Own, sample};
+use crate::net::Failure;
+use crate::sources::feed::{Closed, Feed};
+use crate::system::{coarse_timers, procfs};
+
+/// Where the operator's process is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ProcessSelection {
+    /// In loopwatch's own Pod.
+    #[default]
+    OwnPod,
+    /// The process with this number.
+    Pid(u32),
+}
+
+/// What other sources know about the operator's process. Each of them fills in its part with
+/// `send_if_modified`: every change leads to a search.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct OperatorClue {
+    /// The name of the instance in its metrics; empty if it is not known.
+    pub(crate) instance: String,
+    /// `process_start_time_seconds` of the last scrape of loopwatch's own Pod.
+    pub(crate) started_seconds: Option<f64>,
+    /// The IDs of the operator's containers in loopwatch's own Pod, without the name of the
+    /// container runtime, as in the Pod's status. The first one runs the operator.
+    pub(crate) containers: Vec<String>,
+}
+
+/// Reads the operator's process.
+pub(crate) struct ProcessReader {
+    proc: Proc,
+    pid: Option<u32>,
+    /// The instance, unless the clue names it.
+    instance: String,
+    clues: watch::Receiver<OperatorClue>,
+    own: Option<Own>,
+    current: Option<Current>,
+    /// Interval of readings.
+    every: Duration,
+}
+
+/// The process that was read last.
+#[derive(Debug)]
+struct Current {
+    process: Identity,
+    instance: String,
+    started: Timestamp,
+}
+
+/// The result of one reading.
+#[derive(Debug, PartialEq)]
+struct Reading {
+    status: Status,
+    /// The instance whose process has ended.
+    gone: Option<String>,
+    seen: Option<Box<ProcessView>>,
+}
+
+/// The state of the source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Status {
+    Works,
+    /// The source works, but cannot read everything.
+    Restricted(String),
+    Off(String),
+    Failed(Cause, String),
+}
+
+/// The longest interval of readings. They cost the operator nothing, so a longer interval of
+/// scrapes does not matter.
+const READ_EVERY: Duration = Duration::from_secs(10);
+
+/// Time after which a reading counts as failed. The kernel usually answers within a millisecond.
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// Differences between two computations of the same start, in milliseconds. Larger ones show that
+/// the clock was set.
+const SAME_START_MS: u64 = 2_000;
+
+/// The instance of a process that does not run in a Pod and has no metrics.
+const LOCAL: &str = "localhost";
+
+/// Why the source is off outside of a Pod.
+const NO_POD: &str = "loopwatch does not run in the operator's Pod, so the operator's memory comes from its metrics; --pid names \
+     the operator's process on this machine";
+
+/// Why the source is off in a Pod whose containers do not share their processes.
+const NOT_SHARED: &str = "loopwatch sees only its own processes, so the operator's memory comes from its metrics; the component \
+     deploy/components/process lets a sidecar see the operator's process";
+
+/// What the source says while no process runs.
+const NOTHING: &str = "no process of the operator runs, or it has just started";
+
+/// Reads until the feed is closed, or it turns out that there is nothing to read.
+pub(crate) async fn follow_process(reader: Option<ProcessReader>, feed: Feed) {
+    let ended = match reader {
+        Some(reader) => read_regularly(reader, &feed).await,
+        None => Status::Off(NO_POD.to_owned()).send(&feed).await,
+    };
+
+    // The supervisor notices that the receiver is gone.
+    let (Ok(()) | Err(Closed)) = ended;
+}
+
+async fn read_regularly(mut reader: ProcessReader, feed: &Feed) -> Result<(), Closed> {
+    if reader.is_alone() {
+        // This holds as long as the Pod exists.
+        return Status::Off(NOT_SHARED.to_owned()).send(feed).await;
+    }
+
+    let mut said = None;
+    loop {
+        let now = feed.clock().now();
+        let next = coarse_timers::after(reader.every);
+        let reading = spawn_blocking(move || {
+            let reading = reader.read(now);
+            (reading, reader)
+        });
+        let reading = within(reading, &mut said, feed).await?;
+        let (Reading { status, gone, seen }, back) = reading;
+
+        reader = back;
+        if let Some(instance) = gone {
+            feed.send(Observation::ProcessGone { instance }).await?;
+        }
+
+        if said.as_ref() != Some(&status) {
+            status.send(feed).await?;
+            said = Some(status);
+        }
+
+        if let Some(view) = seen {
+            feed.send(Observation::ProcessSeen(view)).await?;
+        }
+
+        sleep_until(next).await;
+    }
+}
+
+/// Waits for a reading. Reports one that takes long, and does not start another one meanwhile.
+async fn within<T>(
+    mut reading: JoinHandle<T>,
+    said: &mut Option<Status>,
+    feed: &Feed,
+) -> Result<T, Closed> {
+    let result = match timeout(WITHIN, &mut reading).await {
+        Ok(result) => result,
+        Err(_) => {
+            let status = Status::Failed(
+                Cause::Timeout,
+                format!("/proc: no answer within {} s", WITHIN.as_secs()),
+            );
+
+            status.send(feed).await?;
+            *said = Some(status);
+            reading.await
+        }
+    };
+    match result {
+        Ok(read) => Ok(read),
+        Err(error) => match error.try_into_panic() {
+            // The supervisor reports the panic and starts this source again.
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(Closed), // the runtime is shutting down
+        },
+    }
+}
+
+// === impl ProcessReader ===
+
+impl ProcessReader {
+    /// A reader of the selected process; `None` if there is none. `pod` is the instance in
+    /// loopwatch's own Pod, `namespace/name`; `None` outside of a Pod, where metrics may name the
+    /// instance (`scraped`). `scrapes` is the interval of scrapes, so that both show the same
+    /// times.
+    pub(crate) fn new(
+        selection: ProcessSelection,
+        pod: Option<String>,
+        scraped: Option<String>,
+        clues: watch::Receiver<OperatorClue>,
+        scrapes: Duration,
+    ) -> Option<Self> {
+        let pid = match selection {
+            ProcessSelection::Pid(pid) => Some(pid),
+            ProcessSelection::OwnPod => {
+                pod.as_ref()?;
+                None
+            }
+        };
+
+        let instance = pod.or(scraped).unwrap_or_else(|| LOCAL.to_owned());
+        let reader = Self::of(Proc::new("/proc", std::process::id()), pid, instance, clues);
+        Some(Self { every: READ_EVERY.min(scrapes), ..reader })
+    }
+
+    fn of(
+        proc: Proc,
+        pid: Option<u32>,
+        instance: String,
+        clues: watch::Receiver<OperatorClue>,
+    ) -> Self {
+        Self { proc, pid, instance, clues, own: None, current: None, every: READ_EVERY }
+    }
+
+    /// Whether no other container can ever be visible: in a shared process namespace, loopwatch is
+    /// not the first process.
+    fn is_alone(&self) -> bool {
+        self.pid.is_none() && self.proc.own() == 1
+    }
+
+    /// Reads the operator's process, after a search if it is not known or has ended.
+    fn read(&mut self, now: Timestamp) -> Reading {
+        let proc = self.proc.clone();
+        let own = self.own.get_or_insert_with(|| Own::read(&proc)).clone();
+        let has_changed = self.clues.has_changed().unwrap_or(false);
+        let clue = self.clues.borrow_and_update().clone();
+        let instance =
+            if clue.instance.is_empty() { self.instance.clone() } else { clue.instance.clone() };
+        let before = self.current.take();
+        let mut sampled = None;
+
+        if let Some(process) = before.as_ref().map(|before| before.process).filter(|_| !has_changed)
+        {
+            sampled = sample(&proc, &own, process).map(|sample| (process, sample));
+        }
+
+        let mut status = Status::Works;
+        if sampled.is_none() {
+            match self.search(&own, &clue) {
+                Ok(process) => {
+                    sampled = sample(&proc, &own, process).map(|sample| (process, sample))
+                }
+                Err(reason) => status = reason,
+            }
+        }
+
+        // A clue that leads nowhere does not end a process that runs.
+        if sampled.is_none()
+            && let Some(process) =
+                before.as_ref().map(|before| before.process).filter(|_| has_changed)
+        {
+            sampled = sample(&proc, &own, process).map(|sample| (process, sample));
+        }
+
+        let Some((process, (mut view, reasons))) = sampled else {
+            // It may have ended between the search and the sample.
+            let status = if status == Status::Works {
+                Status::Restricted(NOTHING.to_owned())
+            } else {
+                status
+            };
+
+            return Reading { status, gone: before.map(|before| before.instance), seen: None };
+        };
+
+        let gone = before
+            .as_ref()
+            .filter(|before| before.process != process || before.instance != instance);
+        let gone = gone.map(|before| before.instance.clone());
+        let started = self.started(now, process, before.as_ref());
+
+        (view.instance, view.started) = (instance.clone(), Some(started));
+        self.current = Some(Current { process, instance, started });
+
+        let status = if reasons.is_empty() { Status::Works } else { Status::Restricted(reasons) };
+        Reading { status, gone, seen: Some(Box::new(view)) }
+    }
+
+    fn search(&self, own: &Own, clue: &OperatorClue) -> Result<Identity, Status> {
+        if let Some(pid) = self.pid {
+            return match self.proc.stat(pid) {
+                Some(stat) => Ok(Identity { pid, start_ticks: stat.start_ticks }),
+                None => Err(Status::Failed(
+                    Cause::NotFound,
+                    format!("no process has the PID {pid} (--pid)"),
+                )),
+            };
+        }
+
+        match find(&self.proc, &own.cgroup, clue) {
+            Found::Process(process) => Ok(process),
+            Found::NotShared => Err(Status::Off(NOT_SHARED.to_owned())),
+            Found::Nothing => Err(Status::Restricted(NOTHING.to_owned())),
+            Found::Ambiguous(why) => Err(Status::Off(format!(
+                "cannot tell which process is the operator's: {why}; the start time in its metrics, the permission to \
+                 read the own Pod, or --pid would show it"
+            ))),
+        }
+    }
+
+    /// When a process started, by the clock of the observations. It stays the same until that clock
+    /// is set.
+    fn started(&self, now: Timestamp, process: Identity, before: Option<&Current>) -> Timestamp {
+        let start = procfs::seconds(process.start_ticks);
+        let by_age = self
+            .proc
+            .uptime()
+            .filter(|uptime| *uptime >= start)
+            .map(|uptime| now.0 - millis(uptime - start));
+        let by_clock = || {
+            let booted = procfs::booted(&self.proc.global("stat").ok()?)?;
+            Some(millis(booted + start))
+        };
+
+        let started = Timestamp(by_age.or_else(by_clock).unwrap_or(now.0));
+        match before.filter(|before| before.process == process) {
+            Some(before) if before.started.0.abs_diff(started.0) <= SAME_START_MS => before.started,
+            _ => started,
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a float beyond the range becomes its nearest end"
+)]
+fn millis(seconds: f64) -> i64 {
+    (seconds * 1000.0) as i64
+}
+
+// === impl Status ===
+
+impl Status {
+    async fn send(&self, feed: &Feed) -> Result<(), Closed> {
+        let source = SourceId::Process;
+        match self.clone() {
+            Self::Works => feed.recovered(source).await,
+            Self::Restricted(reason) => {
+                feed.send(Observation::SourceRestricted { source, reason }).await
+            }
+            Self::Off(reason) => feed.send(Observation::SourceOff { source, reason }).await,
+            Self::Failed(cause, detail) => feed.failed(source, &Failure::new(cause, detail)).await,
+        }
+    }
+}

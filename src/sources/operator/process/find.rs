@@ -1,0 +1,220 @@
+//! Finds the operator's process among those of the Pod, without any privilege.
+//!
+//! The kernel shows the cgroup and the start of every process to everybody. The cgroup tells
+//! containers apart. The start of the operator's process is also in its metrics, and the container
+//! IDs are in the Pod's status. Without either, the operator is the oldest process of the only
+//! other container, once it has run for a while: the Pod's other containers may start first.
+
+use std::collections::BTreeMap;
+
+use super::OperatorClue;
+use super::files::Proc;
+use super::sample::Identity;
+use crate::system::procfs::{self, Stat};
+
+/// The result of a search.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// The operator's process.
+    Process(Identity),
+    /// Only processes of loopwatch's own container are visible.
+    NotShared,
+    /// No process of the operator runs.
+    Nothing,
+    /// Several processes may be the operator's; the text describes them.
+    Ambiguous(String),
+}
+
+/// A process of another container.
+#[derive(Debug)]
+struct Candidate {
+    pid: u32,
+    stat: Stat,
+}
+
+/// The processes of each other container, by the text of `cgroup`.
+type Containers = BTreeMap<String, Vec<Candidate>>;
+
+/// Commands of the container that keeps the namespaces of a Pod.
+const PAUSE: [&str; 2] = ["pause", "pod"];
+
+/// The process that only the node itself has.
+const KERNEL_THREADS: (u32, &str) = (2, "kthreadd");
+
+/// Commands that start another program and wait for it. A name has at most 15 bytes.
+const WRAPPERS: [&str; 12] = [
+    "ash",
+    "bash",
+    "busybox",
+    "catatonit",
+    "dash",
+    "docker-init",
+    "dumb-init",
+    "s6-svscan",
+    "sh",
+    "supervisord",
+    "tini",
+    "tini-static",
+];
+
+/// Programs that run beside operators.
+const PROXIES: [&str; 5] =
+    ["envoy", "kube-rbac-proxy", "linkerd-proxy", "linkerd2-proxy", "pilot-agent"];
+
+/// Difference between two readings of the same start, in seconds. Both have a resolution of a
+/// hundredth.
+const SAME_START: f64 = 0.05;
+
+/// Time from the start of a process until its runtime notes the start, in seconds. Java virtual
+/// machines take long.
+const RUNTIME_STARTS_WITHIN: f64 = 3.0;
+
+/// Time for which a process must have run if nothing else shows that it is the operator's, in
+/// seconds.
+const MIN_AGE: f64 = 30.0;
+
+/// The number of candidates that the text about several ones names.
+const NAMED: usize = 5;
+
+/// Finds the operator's process in loopwatch's own Pod. `own` is the text of loopwatch's own
+/// `cgroup`.
+pub(super) fn find(proc: &Proc, own: &str, clue: &OperatorClue) -> Found {
+    let (pids, too_many) = proc.pids();
+    let mut containers = Containers::new();
+    let (mut is_shared, mut is_node) = (false, too_many);
+
+    for pid in pids {
+        let (Some(stat), Ok(cgroup)) = (proc.stat(pid), proc.text(pid, "cgroup")) else { continue };
+        is_node |= (pid, stat.command.as_str()) == KERNEL_THREADS;
+        if pid == proc.own() || cgroup == own {
+            continue;
+        }
+
+        is_shared = true;
+        if pid != 1 || !PAUSE.contains(&stat.command.as_str()) {
+            containers.entry(cgroup).or_default().push(Candidate { pid, stat });
+        }
+    }
+
+    if !is_shared {
+        return Found::NotShared;
+    }
+
+    if let Some(process) =
+        by_container(proc, &containers, clue).or_else(|| by_start(proc, &containers, clue))
+    {
+        return Found::Process(process);
+    }
+
+    if is_node {
+        return Found::Ambiguous(
+            "loopwatch sees the processes of the whole node (hostPID)".to_owned(),
+        );
+    }
+
+    by_exclusion(proc, &containers)
+}
+
+/// The main process of the first container that the Pod's status names as the operator's.
+fn by_container(proc: &Proc, containers: &Containers, clue: &OperatorClue) -> Option<Identity> {
+    let runs_in = |id: &str, cgroup: &str, processes: &[Candidate]| {
+        cgroup.contains(id)
+            || processes.first().is_some_and(|first| {
+                proc.text(first.pid, "mountinfo").is_ok_and(|m| m.contains(id))
+            })
+    };
+
+    let ids = clue.containers.iter().filter(|id| id.len() >= 12);
+    ids.flat_map(|id| {
+        containers.iter().filter(move |(cgroup, processes)| runs_in(id, cgroup, processes))
+    })
+    .find_map(|(_, processes)| main_process(proc, processes))
+    .map(Candidate::identity)
+}
+
+/// The only process that started when the metrics of the operator say.
+fn by_start(proc: &Proc, containers: &Containers, clue: &OperatorClue) -> Option<Identity> {
+    let started = clue.started_seconds?;
+    let booted = procfs::booted(&proc.global("stat").ok()?)?;
+    let late =
+        |candidate: &Candidate| started - (booted + procfs::seconds(candidate.stat.start_ticks));
+    let all = || containers.values().flatten();
+    let exact: Vec<&Candidate> =
+        all().filter(|candidate| late(candidate).abs() <= SAME_START).collect();
+
+    // A process that the operator has just started is not the operator.
+    let is_child = |of: &Candidate| exact.iter().any(|other| other.pid == of.stat.parent);
+    let exact: Vec<&&Candidate> = exact.iter().filter(|candidate| !is_child(candidate)).collect();
+    if let [only] = exact[..] {
+        return Some(only.identity());
+    }
+
+    let main = containers.values().filter_map(|processes| main_process(proc, processes));
+    let near: Vec<_> =
+        main.filter(|main| (-SAME_START..=RUNTIME_STARTS_WITHIN).contains(&late(main))).collect();
+    match near[..] {
+        [only] => Some(only.identity()),
+        _ => None,
+    }
+}
+
+/// The main process of the only other container.
+fn by_exclusion(proc: &Proc, containers: &Containers) -> Found {
+    let uptime = proc.uptime();
+    let lasts = |main: &&Candidate| {
+        uptime.is_none_or(|uptime| uptime - procfs::seconds(main.stat.start_ticks) >= MIN_AGE)
+    };
+    let is_proxy = |main: &&Candidate| PROXIES.contains(&main.stat.command.as_str());
+    let main = containers.values().filter_map(|processes| main_process(proc, processes));
+    let main: Vec<&Candidate> = main.filter(|main| !is_proxy(main)).filter(lasts).collect();
+
+    match main[..] {
+        [] => Found::Nothing,
+        [only] => Found::Process(only.identity()),
+        _ => {
+            let name = |main: &&Candidate| format!("{} ({})", main.stat.command, main.pid);
+            let names: Vec<String> = main.iter().take(NAMED).map(name).collect();
+            Found::Ambiguous(format!(
+                "{} containers may be the operator's: {}",
+                main.len(),
+                names.join(", ")
+            ))
+        }
+    }
+}
+
+/// The process for which a container exists: its oldest one, or the largest one that a wrapper has
+/// started.
+fn main_process<'a>(proc: &Proc, processes: &'a [Candidate]) -> Option<&'a Candidate> {
+    let mut main =
+        processes.iter().min_by_key(|candidate| (candidate.stat.start_ticks, candidate.pid))?;
+
+    // Each step leads to a younger process, so the loop ends; the limit only guards against a
+    // `/proc` that lies.
+    for _ in 0..processes.len() {
+        if !is_wrapper(&main.stat.command) {
+            return Some(main);
+        }
+
+        let size = |child: &&Candidate| {
+            procfs::kilobytes(&proc.text(child.pid, "status").unwrap_or_default(), "VmRSS:")
+                .unwrap_or(0)
+        };
+
+        main = processes.iter().filter(|child| child.stat.parent == main.pid).max_by_key(size)?;
+    }
+
+    None
+}
+
+fn is_wrapper(command: &str) -> bool {
+    WRAPPERS.contains(&command) || command.ends_with(".sh")
+}
+
+// === impl Candidate ===
+
+impl Candidate {
+    fn identity(&self) -> Identity {
+        Identity { pid: self.pid, start_ticks: self.stat.start_ticks }
+    }
+}

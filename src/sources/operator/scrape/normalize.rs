@@ -1,0 +1,294 @@
+//! Turns the metrics of any framework into one vocabulary.
+//!
+//! ```text
+//!  series ─▶ rules of its name ─┬─ of a control loop ─▶ one sheet per controller and origin ─┐
+//!                               └─ of the process ────▶ one sheet                            ├─▶ MetricsView
+//!                                                                     the framework decides ─┘
+//! ```
+//!
+//! The rules are tables, one file per framework; `docs/operator-metrics.md` is generated from them.
+
+mod ansible;
+mod client_go;
+mod controller_runtime;
+mod controllers;
+#[cfg(test)]
+mod docs;
+mod go;
+mod java_operator_sdk;
+mod jvm;
+mod knative;
+mod process;
+mod python;
+mod rules;
+mod seen;
+mod sheet;
+mod strimzi;
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use loopwatch_model::observation::{
+    ControllerView, Durations, MAX_CODES, MetricsView, ProcessView, Runtime,
+};
+use loopwatch_model::time::Timestamp;
+
+use self::controllers::Controllers;
+use self::rules::{Index, Rule, Signal, Table};
+use self::seen::Seen;
+use self::sheet::Sheet;
+use super::text::{Problem, Sample, Sink};
+use crate::system::own_pod::{IN_CLUSTER_HOST, IN_CLUSTER_PORT};
+
+/// The state of one scrape.
+pub(super) struct Normalizer {
+    /// The rules of the current name.
+    rules: Vec<(usize, &'static Rule)>,
+    controllers: Controllers,
+    process: Sheet,
+    runtime: Runtime,
+    leading: Option<bool>,
+    requests: BTreeMap<String, f64>,
+    /// Of these, those to the API server of this cluster. An operator may manage others, which may
+    /// fail.
+    at_home: BTreeMap<String, f64>,
+    /// The address of this API server in the metrics of a client in this cluster; absent outside of
+    /// a cluster.
+    home: Option<&'static str>,
+    /// The tables that a series has matched.
+    present: [bool; TABLES.len()],
+    /// The series that have matched a rule. An endpoint that repeats a family must not double its
+    /// counters.
+    seen: Seen,
+}
+
+/// All tables. Those of frameworks come in the order in which the first one that is present decides
+/// about the framework.
+static TABLES: [&Table; 13] = [
+    &ansible::TABLE,
+    &controller_runtime::TABLE,
+    &knative::TABLE,
+    &knative::OPEN_TELEMETRY,
+    &java_operator_sdk::TABLE,
+    &strimzi::TABLE,
+    &client_go::TABLE,
+    &client_go::CLIENT,
+    &go::TABLE,
+    &jvm::TABLE,
+    &python::TABLE,
+    &process::TABLE,
+    &process::RUST,
+];
+
+/// The longest name of an object in Kubernetes. Names of controllers are not longer.
+const MAX_NAME: usize = 253;
+
+/// The address of the API server for clients in this cluster, as client-go writes it.
+static HOME: LazyLock<Option<String>> = LazyLock::new(|| {
+    let (host, port) = (std::env::var(IN_CLUSTER_HOST).ok()?, std::env::var(IN_CLUSTER_PORT).ok()?);
+    Some(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
+});
+
+// === impl Normalizer ===
+
+impl Normalizer {
+    pub(super) fn new() -> Self {
+        Self {
+            rules: Vec::new(),
+            controllers: Controllers::default(),
+            process: Sheet::default(),
+            runtime: Runtime::Unknown,
+            leading: None,
+            requests: BTreeMap::new(),
+            at_home: BTreeMap::new(),
+            home: HOME.as_deref(),
+            present: [false; TABLES.len()],
+            seen: Seen::default(),
+        }
+    }
+
+    /// Returns the view, without the instance and the figures of the scrape itself.
+    pub(super) fn view(self) -> MetricsView {
+        let found = TABLES
+            .iter()
+            .zip(self.present)
+            .find(|(table, present)| *present && table.framework.is_some());
+        let table = found.map(|(table, _)| *table);
+        let mut view = MetricsView {
+            framework: table.and_then(|table| table.framework).unwrap_or_default(),
+            leading: self.leading,
+            process: process_view(&self.process, self.runtime),
+            ..MetricsView::default()
+        };
+
+        if let Some(table) = table {
+            (view.controllers, view.controllers_left_out) = self.controllers.views(table.sources());
+        }
+
+        let requests = if self.at_home.is_empty() { &self.requests } else { &self.at_home };
+        view.requests = requests
+            .iter()
+            .filter_map(|(code, count)| Some((code.clone(), whole(*count)?)))
+            .collect();
+
+        view
+    }
+
+    /// Applies the rules of one table about controllers.
+    fn apply_to_controller(
+        &mut self,
+        rules: &[(usize, &'static Rule)],
+        sample: &Sample<'_>,
+    ) -> Result<(), Problem> {
+        let Some(&(table, rule)) = rules.first() else { return Ok(()) };
+        let Some((lane, name)) = TABLES[table].controller(sample.name, rule, sample.labels) else {
+            return Ok(());
+        };
+        if name.len() > MAX_NAME {
+            return Err(Problem::LongName);
+        }
+
+        let Some(sheet) = self.controllers.sheet(&name, table, lane) else { return Ok(()) };
+        for (_, rule) in rules {
+            let Some(matches) = rule.matches(sample.labels) else { continue };
+            self.present[table] = true;
+
+            // A series with another value proves that the framework offers the signal.
+            sheet.add(rule, if matches { sample.value } else { 0.0 });
+        }
+
+        Ok(())
+    }
+
+    fn apply(&mut self, table: usize, rule: &'static Rule, sample: &Sample<'_>) {
+        if rule.matches(sample.labels) != Some(true) {
+            return;
+        }
+
+        self.present[table] = true;
+        match rule.signal {
+            Signal::Framework => {}
+            // The first one in the order of the type, so that the order of the series does not
+            // matter.
+            Signal::Runtime(runtime) => self.runtime = self.runtime.min(runtime),
+            Signal::Leading => {
+                self.leading = Some(self.leading == Some(true) || sample.value == 1.0)
+            }
+            Signal::Requests => self.request(sample),
+            _ => self.process.add(rule, sample.value),
+        }
+    }
+
+    fn request(&mut self, sample: &Sample<'_>) {
+        let Some(code) = sample.labels.get("code") else { return };
+
+        // Anything else may be free text, which must not become a label.
+        let is_known =
+            code == "<error>" || code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_known {
+            return;
+        }
+
+        let value = if sample.value >= 0.0 { sample.value } else { f64::NAN };
+        let is_home = self.home.is_some() && sample.labels.get("host").as_deref() == self.home;
+        for requests in [&mut self.requests].into_iter().chain(is_home.then_some(&mut self.at_home))
+        {
+            if requests.len() < MAX_CODES || requests.contains_key(&*code) {
+                *requests.entry(code.to_string()).or_default() += value;
+            }
+        }
+    }
+}
+
+impl Sink for Normalizer {
+    fn wants(&mut self, name: &str) -> bool {
+        self.rules.clear();
+        Index::get().find(name, &mut self.rules);
+        !self.rules.is_empty()
+    }
+
+    fn sample(&mut self, sample: &Sample<'_>) -> Result<(), Problem> {
+        if !self.seen.insert(&(sample.name, sample.labels.raw())) {
+            return Err(Problem::Repeated);
+        }
+
+        let rules = std::mem::take(&mut self.rules);
+        let mut result = Ok(());
+        for rules in rules.chunk_by(|(left, _), (right, _)| left == right) {
+            let of_controller =
+                rules.iter().take_while(|(_, rule)| rule.signal.is_of_controller()).count();
+            let (of_controller, others) = rules.split_at(of_controller);
+            result = result.and(self.apply_to_controller(of_controller, sample));
+            others.iter().for_each(|(table, rule)| self.apply(*table, rule, sample));
+        }
+
+        self.rules = rules;
+        result
+    }
+}
+
+/// Converts a sample to a number of things; absent if it is none. The text has only floating-point
+/// numbers.
+fn whole(value: f64) -> Option<u64> {
+    /// 2^63: runtimes report the largest integer where there is no limit.
+    const NO_LIMIT: f64 = 9_223_372_036_854_775_808.0;
+
+    (0.0..NO_LIMIT).contains(&value).then(|| value.round() as u64)
+}
+
+fn seconds(value: f64) -> Option<f64> {
+    (value.is_finite() && value >= 0.0).then_some(value)
+}
+
+fn controller_view(name: String, sheet: &Sheet) -> ControllerView {
+    let count = |signal| sheet.get(signal).and_then(whole);
+    let durations = |number, sum| {
+        Some(Durations { count: count(number)?, sum: sheet.get(sum).and_then(seconds)? })
+    };
+
+    ControllerView {
+        name,
+        succeeded: count(Signal::Succeeded),
+        failed: count(Signal::Failed),
+        requeued: count(Signal::Requeued),
+        panicked: count(Signal::Panicked),
+        reconcile_seconds: durations(Signal::Reconciles, Signal::ReconcileSeconds),
+        workers_busy: count(Signal::WorkersBusy),
+        workers_max: count(Signal::WorkersMax),
+        queue_depth: count(Signal::QueueDepth),
+        queue_adds: count(Signal::QueueAdds),
+        queue_seconds: durations(Signal::QueueWaits, Signal::QueueSeconds),
+        unfinished_seconds: sheet.get(Signal::Unfinished).and_then(seconds),
+        longest_running_seconds: sheet.get(Signal::LongestRunning).and_then(seconds),
+    }
+}
+
+fn process_view(sheet: &Sheet, runtime: Runtime) -> ProcessView {
+    let count = |signal| sheet.get(signal).and_then(whole);
+    let positive = |signal| count(signal).filter(|number| *number > 0);
+    ProcessView {
+        runtime,
+        started: sheet.get(Signal::Started).and_then(|at| whole(at * 1000.0)).and_then(instant),
+        cpu_seconds: sheet.get(Signal::CpuSeconds).and_then(seconds),
+        resident: positive(Signal::Resident),
+        // Runtimes report 0 before the first garbage collection.
+        live_heap: positive(Signal::LiveHeap),
+        heap_goal: positive(Signal::HeapGoal),
+        runtime_limit: positive(Signal::RuntimeLimit),
+        gc_percent: count(Signal::GcPercent),
+        gc_cycles: count(Signal::GcCycles),
+        gc_limited_cycle: count(Signal::GcLimitedCycle),
+        goroutines: count(Signal::Goroutines),
+        threads: positive(Signal::Threads),
+        open_fds: count(Signal::OpenFds),
+        max_fds: positive(Signal::MaxFds),
+        ..ProcessView::default()
+    }
+}
+
+fn instant(ms: u64) -> Option<Timestamp> {
+    i64::try_from(ms).ok().filter(|ms| *ms > 0).map(Timestamp)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,302 @@
+//! The form of the tables.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use loopwatch_model::observation::{Framework, Runtime};
+
+use super::TABLES;
+use crate::sources::operator::scrape::text::Labels;
+
+/// The metrics of one framework, or of one language runtime.
+pub(super) struct Table {
+    /// The framework; none for a language runtime.
+    pub(super) framework: Option<Framework>,
+    /// Where a series names its controller; the first one that applies. A controller that several
+    /// of them know takes each signal from the first one that has it, so nothing counts twice.
+    pub(super) who: &'static [Who],
+    /// Further tables whose signals the framework's controllers have.
+    pub(super) also: &'static [Framework],
+    /// The rules.
+    pub(super) rules: &'static [Rule],
+}
+
+/// Where a series names its controller.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Who {
+    /// In a label.
+    Label(&'static str),
+    /// In a label, before this ending.
+    Before(&'static str, &'static str),
+    /// In the name of the metric, after the part that the rule names.
+    Rest,
+}
+
+/// One rule: which series give which signal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rule {
+    /// The name of the metric.
+    pub(super) metric: Metric,
+    /// A label that must have one of these values. Of a series with another value, it is known that
+    /// it counts nothing.
+    pub(super) only: Option<(&'static str, &'static [&'static str])>,
+    /// The signal.
+    pub(super) signal: Signal,
+    /// How several series make one value.
+    pub(super) take: Take,
+    /// The factor from the metric's unit to that of the signal.
+    pub(super) factor: f64,
+    /// The rank among rules of the same signal. Only the lowest rank that is present counts.
+    pub(super) rank: u8,
+}
+
+/// The name of a metric.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Metric {
+    /// This name.
+    Is(&'static str),
+    /// A name that begins like this.
+    Begins(&'static str),
+    /// A name that ends like this. The beginning is the name of a component.
+    Ends(&'static str),
+}
+
+/// How several series make one value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Take {
+    /// Their sum. One of them that is negative or not a number makes the signal absent.
+    Sum,
+    /// Their sum without those that are negative or not a number.
+    SumOfKnown,
+    /// Subtracted from the sum.
+    Less,
+    /// The largest of them.
+    Largest,
+    /// Nothing, except that the signal is 0 unless another rule adds to it: the framework creates a
+    /// counter only when it counts for the first time.
+    Zero,
+}
+
+/// A signal of the vocabulary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Signal {
+    Succeeded,
+    Failed,
+    Requeued,
+    Panicked,
+    Reconciles,
+    ReconcileSeconds,
+    WorkersBusy,
+    WorkersMax,
+    QueueDepth,
+    QueueAdds,
+    QueueWaits,
+    QueueSeconds,
+    Unfinished,
+    LongestRunning,
+    Started,
+    CpuSeconds,
+    Resident,
+    LiveHeap,
+    HeapGoal,
+    RuntimeLimit,
+    GcPercent,
+    GcCycles,
+    GcLimitedCycle,
+    Goroutines,
+    Threads,
+    OpenFds,
+    MaxFds,
+    Requests,
+    Leading,
+    /// Nothing but the presence of the framework.
+    Framework,
+    /// The language runtime.
+    Runtime(Runtime),
+}
+
+/// The rules by the name of the metric.
+pub(super) struct Index {
+    exact: HashMap<&'static str, Vec<(usize, &'static Rule)>>,
+    others: Vec<(usize, &'static Rule)>,
+}
+
+// === impl Table ===
+
+impl Table {
+    /// Returns the name of the controller, and the number of the place that names it.
+    pub(super) fn controller<'a>(
+        &self,
+        metric: &'a str,
+        rule: &Rule,
+        labels: Labels<'a>,
+    ) -> Option<(usize, Cow<'a, str>)> {
+        let named = self.who.iter().enumerate().find_map(|(lane, who)| {
+            let name = match who {
+                Who::Label(label) => labels.get(label),
+                Who::Before(label, ending) => match labels.get(label)? {
+                    Cow::Borrowed(name) => name.strip_suffix(ending).map(Cow::Borrowed),
+                    Cow::Owned(name) => {
+                        name.strip_suffix(ending).map(|name| Cow::Owned(name.to_owned()))
+                    }
+                },
+                Who::Rest => match rule.metric {
+                    Metric::Begins(beginning) => metric.strip_prefix(beginning).map(Cow::Borrowed),
+                    _ => None,
+                },
+            };
+            Some((lane, name?))
+        });
+        named.filter(|(_, name)| !name.is_empty())
+    }
+
+    /// The numbers of the tables that describe the controllers of this framework, the most
+    /// important one first.
+    pub(super) fn sources(&self) -> impl Iterator<Item = usize> + Clone {
+        let own = self.framework.into_iter().chain(self.also.iter().copied());
+        own.flat_map(|framework| {
+            (0..TABLES.len()).filter(move |table| TABLES[*table].framework == Some(framework))
+        })
+    }
+}
+
+// === impl Rule ===
+
+impl Rule {
+    pub(super) const fn sum(metric: &'static str, signal: Signal) -> Self {
+        Self {
+            metric: Metric::Is(metric),
+            only: None,
+            signal,
+            take: Take::Sum,
+            factor: 1.0,
+            rank: 0,
+        }
+    }
+
+    pub(super) const fn largest(metric: &'static str, signal: Signal) -> Self {
+        Self { take: Take::Largest, ..Self::sum(metric, signal) }
+    }
+
+    pub(super) const fn zero(metric: &'static str, signal: Signal) -> Self {
+        Self { take: Take::Zero, ..Self::sum(metric, signal) }
+    }
+
+    pub(super) const fn begins(beginning: &'static str, signal: Signal) -> Self {
+        Self { metric: Metric::Begins(beginning), ..Self::sum("", signal) }
+    }
+
+    pub(super) const fn ends(ending: &'static str, signal: Signal) -> Self {
+        Self { metric: Metric::Ends(ending), ..Self::sum("", signal) }
+    }
+
+    pub(super) const fn only(self, label: &'static str, values: &'static [&'static str]) -> Self {
+        Self { only: Some((label, values)), ..self }
+    }
+
+    pub(super) const fn take(self, take: Take) -> Self {
+        Self { take, ..self }
+    }
+
+    pub(super) const fn times(self, factor: f64) -> Self {
+        Self { factor, ..self }
+    }
+
+    pub(super) const fn rank(self, rank: u8) -> Self {
+        Self { rank, ..self }
+    }
+
+    /// Whether a series counts for this rule; none if it lacks the label.
+    pub(super) fn matches(&self, labels: Labels<'_>) -> Option<bool> {
+        let Some((label, values)) = self.only else { return Some(true) };
+        labels.get(label).map(|value| values.contains(&&*value))
+    }
+}
+
+// === impl Signal ===
+
+impl Signal {
+    /// The signals with a number.
+    pub(super) const NUMBERS: usize = Self::MaxFds.index() + 1;
+
+    /// The place of a signal with a number on a sheet.
+    pub(super) const fn index(self) -> usize {
+        match self {
+            Self::Succeeded => 0,
+            Self::Failed => 1,
+            Self::Requeued => 2,
+            Self::Panicked => 3,
+            Self::Reconciles => 4,
+            Self::ReconcileSeconds => 5,
+            Self::WorkersBusy => 6,
+            Self::WorkersMax => 7,
+            Self::QueueDepth => 8,
+            Self::QueueAdds => 9,
+            Self::QueueWaits => 10,
+            Self::QueueSeconds => 11,
+            Self::Unfinished => 12,
+            Self::LongestRunning => 13,
+            Self::Started => 14,
+            Self::CpuSeconds => 15,
+            Self::Resident => 16,
+            Self::LiveHeap => 17,
+            Self::HeapGoal => 18,
+            Self::RuntimeLimit => 19,
+            Self::GcPercent => 20,
+            Self::GcCycles => 21,
+            Self::GcLimitedCycle => 22,
+            Self::Goroutines => 23,
+            Self::Threads => 24,
+            Self::OpenFds => 25,
+            Self::MaxFds | Self::Requests | Self::Leading | Self::Framework | Self::Runtime(_) => {
+                26
+            }
+        }
+    }
+
+    /// Whether a controller has it.
+    pub(super) const fn is_of_controller(self) -> bool {
+        self.index() <= Self::LongestRunning.index()
+    }
+}
+
+// === impl Index ===
+
+impl Index {
+    pub(super) fn get() -> &'static Self {
+        static INDEX: LazyLock<Index> = LazyLock::new(Index::new);
+
+        &INDEX
+    }
+
+    fn new() -> Self {
+        let (mut exact, mut others): (HashMap<_, Vec<_>>, _) = (HashMap::new(), Vec::new());
+        for (number, table) in TABLES.iter().enumerate() {
+            for rule in table.rules {
+                match rule.metric {
+                    Metric::Is(name) => exact.entry(name).or_default().push((number, rule)),
+                    Metric::Begins(_) | Metric::Ends(_) => others.push((number, rule)),
+                }
+            }
+        }
+
+        Self { exact, others }
+    }
+
+    /// Adds the rules of this metric.
+    pub(super) fn find(&self, name: &str, rules: &mut Vec<(usize, &'static Rule)>) {
+        if let Some(found) = self.exact.get(name) {
+            rules.extend_from_slice(found);
+            return;
+        }
+
+        let fits = |rule: &Rule| match rule.metric {
+            Metric::Is(_) => false,
+            Metric::Begins(beginning) => name.starts_with(beginning),
+            Metric::Ends(ending) => name.ends_with(ending),
+        };
+
+        rules.extend(self.others.iter().filter(|(_, rule)| fits(rule)));
+    }
+}

@@ -1,0 +1,169 @@
+//! Options of the scraper.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::net::HttpUrl;
+
+/// Where the operator's metrics are, and how often to read them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScrapeOptions {
+    /// Where they are.
+    pub target: ScrapeTarget,
+    /// Time between two scrapes.
+    pub interval: Duration,
+    /// Whether loopwatch does not run in the operator's Pod, because the user has named the
+    /// operator.
+    pub standalone: bool,
+    /// `/proc`.
+    pub proc: PathBuf,
+    /// The token of the Pod's service account.
+    pub token: PathBuf,
+}
+
+/// Where the operator's metrics are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ScrapeTarget {
+    /// Loopwatch searches.
+    #[default]
+    Find,
+    /// Loopwatch does not read them.
+    Off,
+    /// At these addresses.
+    Urls(Vec<HttpUrl>),
+}
+
+/// A value of `--scrape`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ScrapeFlag {
+    /// `off`.
+    Off,
+    /// An address.
+    Url(HttpUrl),
+}
+
+/// The shortest interval.
+pub(crate) const MIN_INTERVAL: Duration = Duration::from_secs(1);
+/// The default interval.
+pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Limit on instances: that of the Pods in an `OperatorView`.
+pub(super) const MAX_INSTANCES: usize = loopwatch_model::observation::MAX_PODS;
+
+const DEFAULT_PATH: &str = "/metrics";
+const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+// === impl ScrapeOptions ===
+
+impl Default for ScrapeOptions {
+    fn default() -> Self {
+        let target = ScrapeTarget::default();
+        Self {
+            target,
+            interval: DEFAULT_INTERVAL,
+            standalone: false,
+            proc: "/proc".into(),
+            token: TOKEN.into(),
+        }
+    }
+}
+
+// === impl ScrapeTarget ===
+
+impl ScrapeTarget {
+    /// The meaning of all values of the flag. `off` among them wins.
+    pub(crate) fn of(flags: &[ScrapeFlag]) -> Self {
+        let urls: Option<Vec<HttpUrl>> = flags
+            .iter()
+            .map(|flag| match flag {
+                ScrapeFlag::Off => None,
+                ScrapeFlag::Url(url) => Some(url.clone()),
+            })
+            .collect();
+        match urls {
+            None => Self::Off,
+            Some(urls) if urls.is_empty() => Self::Find,
+            Some(urls) => Self::Urls(urls),
+        }
+    }
+
+    /// The problem of more addresses than loopwatch reads.
+    pub(crate) fn problem(&self) -> Option<String> {
+        match self {
+            Self::Urls(urls) if urls.len() > MAX_INSTANCES => Some(format!(
+                "--scrape: {} addresses; loopwatch reads only the first {MAX_INSTANCES}",
+                urls.len()
+            )),
+            _ => None,
+        }
+    }
+
+    /// The name of the instance at the first address, before it is known which Pod has the address.
+    pub(crate) fn first_instance(&self) -> Option<String> {
+        match self {
+            Self::Urls(urls) => urls.first().map(HttpUrl::host_and_port),
+            Self::Find | Self::Off => None,
+        }
+    }
+}
+
+// === impl ScrapeFlag ===
+
+impl FromStr for ScrapeFlag {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self::Off);
+        }
+
+        let url = HttpUrl::parse(text, DEFAULT_PATH).map_err(|error| format!("{error}, or off"))?;
+        Ok(Self::Url(without_localhost(url)))
+    }
+}
+
+/// Replaces `localhost`, which a resolver could make any address, by the address of loopback.
+fn without_localhost(url: HttpUrl) -> HttpUrl {
+    if url.host() != "localhost" {
+        return url;
+    }
+
+    let port = url.authority().split_once(':').map(|(_, port)| format!(":{port}"));
+    let authority = format!("{}{}", Ipv4Addr::LOCALHOST, port.unwrap_or_default());
+    url.with_authority(&authority).unwrap_or(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_without_a_path_gets_that_of_metrics() {
+        for (text, url) in [
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080/metrics"),
+            ("https://localhost:8443/", "https://127.0.0.1:8443/metrics"),
+            ("http://localhost/q/metrics?name=a", "http://127.0.0.1/q/metrics?name=a"),
+            ("https://operator.ns.svc:8443/custom", "https://operator.ns.svc:8443/custom"),
+        ] {
+            let Ok(ScrapeFlag::Url(read)) = text.parse() else { panic!("{text}") };
+            assert_eq!(read.uri().to_string(), url, "{text}");
+        }
+
+        for text in ["", "on", "127.0.0.1:8080", "ftp://a", "http://user:S3CRET@a", "http://a:0"] {
+            let error = text.parse::<ScrapeFlag>().expect_err(text);
+            assert!(!error.contains("S3CRET"), "{error}");
+        }
+    }
+
+    #[test]
+    fn off_wins() {
+        let flag = |text: &str| text.parse::<ScrapeFlag>().expect("valid");
+        let url = HttpUrl::parse("http://127.0.0.1:1/metrics", "/").expect("a URL");
+
+        assert_eq!(ScrapeTarget::of(&[]), ScrapeTarget::Find);
+        assert_eq!(ScrapeTarget::of(&[flag("http://127.0.0.1:1")]), ScrapeTarget::Urls(vec![url]));
+        assert_eq!(ScrapeTarget::of(&[flag("http://127.0.0.1:1"), flag("off")]), ScrapeTarget::Off);
+    }
+}

@@ -1,0 +1,141 @@
+//! Reports scrapes, and the state of the source: it is up if at least one instance can be scraped,
+//! and restricted if loopwatch cannot read all lines of one.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use loopwatch_model::observation::{MetricsView, Observation, SourceId};
+
+use super::Hints;
+use crate::net::Failure;
+use crate::sources::feed::{Closed, Feed};
+
+/// Reports for all instances. All clones share it.
+#[derive(Clone)]
+pub(super) struct Reporter {
+    feed: Feed,
+    hints: Hints,
+    states: Arc<Mutex<States>>,
+}
+
+#[derive(Default)]
+struct States {
+    instances: BTreeMap<String, State>,
+    /// The last reported state of the source.
+    reported: Option<State>,
+}
+
+/// The state of an instance, or of the source. The worst is last.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    Up,
+    /// It works, but some lines are unreadable. The text has no numbers, which may change with each
+    /// scrape.
+    Restricted(String),
+    Failing,
+    /// There is nothing to scrape.
+    Off(String),
+}
+
+const SOURCE: SourceId = SourceId::Metrics;
+
+// === impl Reporter ===
+
+impl Reporter {
+    pub(super) fn new(feed: Feed, hints: Hints) -> Self {
+        Self { feed, hints, states: Arc::default() }
+    }
+
+    /// `address` is where the metrics are, and `is_near` says whether the instance may be in
+    /// loopwatch's own Pod.
+    pub(super) async fn scraped(
+        &self,
+        view: MetricsView,
+        address: Option<SocketAddr>,
+        is_near: bool,
+    ) -> Result<(), Closed> {
+        self.hints.scraped(&view, address, is_near);
+        let state = match view.problem.split_once(": ") {
+            Some((_, problem)) => State::Restricted(format!(
+                "{}: loopwatch skips a part of the metrics: {problem}",
+                view.instance
+            )),
+            None => State::Up,
+        };
+
+        let changed = self.states().set(&view.instance, state);
+        self.feed.send(Observation::MetricsScraped(Box::new(view))).await?;
+        self.changed(changed).await
+    }
+
+    pub(super) async fn failed(&self, instance: &str, failure: Failure) -> Result<(), Closed> {
+        let (changed, of_source) = {
+            let mut states = self.states();
+            (states.set(instance, State::Failing), states.reported == Some(State::Failing))
+        };
+
+        self.feed.scrape_failed(instance, &failure).await?;
+        if of_source {
+            self.feed.failed(SOURCE, &failure).await
+        } else {
+            self.changed(changed).await
+        }
+    }
+
+    /// There is nothing to scrape in an instance.
+    pub(super) async fn missing(&self, instance: &str, reason: String) -> Result<(), Closed> {
+        let changed = self.states().set(instance, State::Off(reason));
+        self.changed(changed).await
+    }
+
+    /// Reports the state of the source, if it has changed.
+    async fn changed(&self, state: Option<State>) -> Result<(), Closed> {
+        match state {
+            Some(State::Up) => self.feed.recovered(SOURCE).await,
+            Some(State::Restricted(reason)) => {
+                self.feed.send(Observation::SourceRestricted { source: SOURCE, reason }).await
+            }
+            Some(State::Off(reason)) => {
+                self.feed.send(Observation::SourceOff { source: SOURCE, reason }).await
+            }
+            // A failure is reported with its details, and each time.
+            Some(State::Failing) | None => Ok(()),
+        }
+    }
+
+    /// There is no instance.
+    pub(super) async fn off(&self, reason: &str) -> Result<(), Closed> {
+        self.states().instances.clear();
+        self.missing("", reason.to_owned()).await
+    }
+
+    /// An instance has ended.
+    pub(super) fn gone(&self, instance: &str) {
+        self.hints.gone(instance);
+        self.states().instances.remove(instance);
+    }
+
+    fn states(&self) -> MutexGuard<'_, States> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl States ===
+
+impl States {
+    /// Sets the state of an instance. Returns the state of the source if it changes.
+    fn set(&mut self, instance: &str, state: State) -> Option<State> {
+        self.instances.insert(instance.to_owned(), state);
+        let states = self.instances.values();
+        let restricted = states.clone().find(|state| matches!(state, State::Restricted(_)));
+        let now = restricted.or_else(|| states.min()).cloned();
+
+        if self.reported == now {
+            return None;
+        }
+
+        self.reported.clone_from(&now);
+        now
+    }
+}

@@ -1,0 +1,237 @@
+//! Reads the ownership graph of a cluster once: the metadata of all objects that the account may
+//! list, in pages.
+
+use std::cell::Cell;
+
+use futures::StreamExt as _;
+use loopwatch_model::cascade::{KindFacts, Node};
+use loopwatch_model::observation::{Cause, LeftOut, ObjectAddress, Scope};
+
+use super::kind_names::kind_name;
+use super::listing::{self, Listed};
+use crate::net::Failure;
+use crate::net::percent_encode;
+use crate::sources::api_server::{ApiKind, ApiResources, Cluster, METADATA, is_name};
+
+/// Objects, kinds, and the parts of the cluster that loopwatch could not read.
+#[derive(Debug, Default)]
+pub(crate) struct OwnershipGraph {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) kinds: Vec<KindFacts>,
+    /// Groups whose API server does not respond.
+    pub(crate) silent: Vec<String>,
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+/// How far the lists are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    pub(crate) listed: usize,
+    pub(crate) kinds: usize,
+    pub(crate) objects: usize,
+}
+
+/// The number of objects for which there is still room, for all lists together.
+pub(super) struct ObjectBudget(Cell<usize>);
+
+/// Lists that loopwatch requests at the same time.
+const AT_ONCE: usize = 6;
+/// Most objects that loopwatch reads, so that a huge cluster does not exhaust the memory.
+pub(super) const MOST_OBJECTS: usize = 500_000;
+
+/// Kinds that the garbage collector ignores.
+const IGNORED: &[(&str, &str)] = &[("", "events"), ("events.k8s.io", "events")];
+
+// === impl OwnershipGraph ===
+
+impl OwnershipGraph {
+    /// Reads all objects in `scope`. In one namespace, it reads only those cluster-scoped kinds
+    /// whose objects own one of the objects: dependents in other namespaces do not depend on an
+    /// owner here. `home` is the namespace to read where the account may not list all namespaces.
+    pub(crate) async fn read(
+        cluster: &Cluster,
+        resources: &ApiResources,
+        scope: &Scope,
+        home: &str,
+        progress: impl Fn(Progress),
+    ) -> Self {
+        Self::read_at_most(MOST_OBJECTS, cluster, resources, scope, home, progress).await
+    }
+
+    pub(super) async fn read_at_most(
+        most: usize,
+        cluster: &Cluster,
+        resources: &ApiResources,
+        scope: &Scope,
+        home: &str,
+        progress: impl Fn(Progress),
+    ) -> Self {
+        let room = ObjectBudget::new(most);
+        let mut graph = Self { silent: resources.unknown().cloned().collect(), ..Self::default() };
+        let wanted = |kind: &&ApiKind| {
+            is_collected(kind) && (kind.namespaced || scope.namespace().is_none())
+        };
+        let first: Vec<&ApiKind> = resources.kinds().filter(wanted).collect();
+
+        graph.list(&room, cluster, &first, scope, home, &progress).await;
+        let owners: Vec<&ApiKind> = resources
+            .kinds()
+            .filter(|kind| {
+                is_collected(kind)
+                    && scope.namespace().is_some()
+                    && !kind.namespaced
+                    && graph.refers_to(kind)
+            })
+            .collect();
+
+        graph.list(&room, cluster, &owners, &Scope::Cluster, home, &progress).await;
+        for kind in resources.kinds() {
+            let known = |facts: &KindFacts| facts.group == kind.group && facts.kind == kind.kind;
+            if !graph.kinds.iter().any(known) {
+                graph.kinds.push(facts(kind, false));
+            }
+        }
+
+        let silent = graph.silent.iter().map(|group| LeftOut {
+            what: format!("all kinds of {group}"),
+            why: "the API server of the group does not respond".to_owned(),
+        });
+
+        graph.left_out.extend(silent);
+        graph.left_out.sort();
+
+        // Lists end in any order, but the output is the same for the same cluster.
+        let place = |node: &Node| {
+            (node.group.clone(), node.kind.clone(), node.namespace.clone(), node.name.clone())
+        };
+        graph.nodes.sort_by_cached_key(place);
+
+        graph
+    }
+
+    /// Adds an object that no list contains, such as one of a kind that the account may get but not
+    /// list. An object that was not read and that a complete list lacks does not exist.
+    pub(crate) fn ensure(&mut self, object: &ObjectAddress, read: Option<Node>) {
+        let listed = |facts: &KindFacts| {
+            facts.complete && facts.group == object.group && facts.kind == object.kind
+        };
+        let exists = read.is_some() || !self.kinds.iter().any(listed);
+        if exists && !self.nodes.iter().any(|node| is_at(node, object)) {
+            let ObjectAddress { group, kind, namespace, name } = object.clone();
+            self.nodes.push(Node { group, kind, namespace, name, ..read.unwrap_or_default() });
+        }
+    }
+
+    async fn list(
+        &mut self,
+        room: &ObjectBudget,
+        cluster: &Cluster,
+        kinds: &[&ApiKind],
+        scope: &Scope,
+        home: &str,
+        progress: &impl Fn(Progress),
+    ) {
+        let lists = kinds.iter().map(|kind| async move {
+            (*kind, listing::list(cluster, kind, scope, home, room).await)
+        });
+        let mut lists = futures::stream::iter(lists).buffer_unordered(AT_ONCE);
+        let mut listed = 0;
+
+        while let Some((kind, Listed { nodes, left_out })) = lists.next().await {
+            listed += 1;
+            self.kinds.push(facts(kind, left_out.is_none()));
+            self.nodes.extend(nodes);
+
+            if let Some(why) = left_out {
+                self.left_out.push(LeftOut { what: kind_name(kind), why });
+            }
+
+            progress(Progress { listed, kinds: kinds.len(), objects: self.nodes.len() });
+        }
+    }
+
+    /// Whether an object names an owner of this kind.
+    fn refers_to(&self, kind: &ApiKind) -> bool {
+        self.nodes.iter().flat_map(|node| &node.owners).any(|owner| {
+            let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+            group == kind.group && owner.kind == kind.kind
+        })
+    }
+}
+
+// === impl ObjectBudget ===
+
+impl ObjectBudget {
+    pub(super) fn new(objects: usize) -> Self {
+        Self(Cell::new(objects))
+    }
+
+    /// Takes the room for one object. Returns false if there is none.
+    pub(super) fn take(&self) -> bool {
+        let left = self.0.get().checked_sub(1);
+        self.0.set(left.unwrap_or_default());
+        left.is_some()
+    }
+
+    pub(super) fn give_back(&self, objects: usize) {
+        self.0.set(self.0.get() + objects);
+    }
+}
+
+/// Whether a node is the object at an address.
+pub(super) fn is_at(node: &Node, address: &ObjectAddress) -> bool {
+    node.name == address.name
+        && node.namespace == address.namespace
+        && node.kind == address.kind
+        && node.group == address.group
+}
+
+/// Reads the metadata of one object.
+///
+/// # Errors
+/// The failure of the request, such as 404.
+pub(crate) async fn find_object(
+    cluster: &Cluster,
+    kind: &ApiKind,
+    object: &ObjectAddress,
+) -> Result<Node, Failure> {
+    if !is_name(&object.name) || !(object.namespace.is_empty() || is_name(&object.namespace)) {
+        return Err(Failure::new(Cause::Invalid, "no object can have this name or namespace"));
+    }
+
+    let path =
+        format!("{}/{}", collection_of(kind, &object.namespace), percent_encode(&object.name));
+    let document = cluster.get_json(&path, METADATA).await?;
+    Ok(listing::node(kind, document))
+}
+
+/// The path of a collection; an empty namespace means the cluster or all namespaces.
+pub(super) fn collection_of(kind: &ApiKind, namespace: &str) -> String {
+    kind.collection(Some(namespace).filter(|namespace| !namespace.is_empty()))
+}
+
+pub(super) fn is_collected(kind: &ApiKind) -> bool {
+    kind.watchable
+        && kind.deletable
+        && !IGNORED.contains(&(kind.group.as_str(), kind.resource.as_str()))
+}
+
+fn facts(kind: &ApiKind, complete: bool) -> KindFacts {
+    KindFacts {
+        group: kind.group.clone(),
+        kind: kind.kind.clone(),
+        resource: kind.resource.clone(),
+        versions: kind.versions.clone(),
+        namespaced: kind.namespaced,
+        complete,
+        collected: is_collected(kind),
+    }
+}
+
+/// Why loopwatch could not read something, in a few words.
+pub(super) fn reason(failure: &Failure) -> String {
+    match failure.cause {
+        Cause::Forbidden => "no permission to list".to_owned(),
+        _ => failure.detail.clone(),
+    }
+}
