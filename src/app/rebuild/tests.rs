@@ -4,13 +4,15 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{Snapshot, SourceSummary};
 use tokio::sync::Semaphore;
 
+use super::attempts::LASTING;
+use super::connection::Connect;
 use super::*;
 use crate::app::injected::PANICS;
 use crate::config::{File, Flags, keys, with_file};
 use crate::export::server::ExportOptions;
-use crate::sources::LeaseSelection;
 use crate::sources::decode::HashKey;
 use crate::sources::fake::world::{WIDGET, World};
+use crate::sources::{LeaseSelection, SourceOptions};
 use crate::telemetry::SelfMetrics;
 use clap::FromArgMatches as _;
 

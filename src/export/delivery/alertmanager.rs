@@ -73,7 +73,6 @@ pub(crate) const EVALUATE_EVERY: Duration = Duration::from_secs(5);
 const STOP: Duration = Duration::from_secs(5);
 
 impl Alerting {
-    /// Starts the tasks.
     pub(crate) fn start(
         options: &AlertmanagerOptions,
         view: Arc<dyn View>,

@@ -50,8 +50,7 @@ use crate::telemetry::{Counted, Exemplar, ResultLabels, SelfMetrics, SendResult}
 
 /// The collector, how to reach it, and what to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// Where to send traces.
+pub struct Collector {
     pub url: CollectorUrl,
     /// A file with the bearer token.
     pub token_file: Option<PathBuf>,
@@ -59,7 +58,6 @@ pub struct Target {
     pub ca_file: Option<PathBuf>,
     /// For one request, with the connection and the response.
     pub within: Duration,
-    /// Which traces to send.
     pub sampling: Sampling,
     /// Where secrets may go by mistake, for the log.
     pub warnings: Vec<String>,
@@ -70,7 +68,7 @@ pub struct Target {
 pub struct TraceExporter(Arc<Shared>);
 
 struct Shared {
-    queue: Mutex<Queue>,
+    queue: Mutex<TraceQueue>,
     /// Something was added to the queue.
     added: Notify,
     /// No more traces arrive: the process stops.
@@ -83,7 +81,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Queue {
+struct TraceQueue {
     waiting: VecDeque<Trace>,
     /// The number of their spans.
     spans: usize,
@@ -138,15 +136,15 @@ impl TraceExporter {
     /// # Errors
     /// If a variable of OpenTelemetry makes the exporter impossible.
     pub fn start(
-        target: &Target,
+        collector: &Collector,
         metrics: Arc<SelfMetrics>,
         pod: Option<String>,
     ) -> Result<(Self, JoinHandle<()>), String> {
-        Self::with_patience(target, metrics, pod, Patience::default())
+        Self::with_patience(collector, metrics, pod, Patience::default())
     }
 
     fn with_patience(
-        target: &Target,
+        collector: &Collector,
         metrics: Arc<SelfMetrics>,
         pod: Option<String>,
         patience: Patience,
@@ -159,12 +157,12 @@ impl TraceExporter {
             drop(metrics.trace_requests.get_or_create_owned(&ResultLabels { result }));
         }
 
-        let transport = Transport::new(target);
+        let transport = Transport::new(collector);
         let built = SpanExporter::builder()
             .with_http()
             .with_http_client(transport.clone())
-            .with_endpoint(target.url.uri().to_string())
-            .with_timeout(target.within)
+            .with_endpoint(collector.url.uri().to_string())
+            .with_timeout(collector.within)
             // The task here repeats requests, for longer.
             .with_retry_policy(RetryPolicy::disabled())
             .build();
@@ -172,8 +170,8 @@ impl TraceExporter {
         let mut exporter = built.map_err(|error| error.to_string())?;
         let resource = resource::describe(pod.as_deref());
         exporter.set_resource(&resource);
-        info!(collector = %target.url, "traces are sent to a collector");
-        target.warnings.iter().for_each(|warning| warn!("{warning}"));
+        info!(collector = %collector.url, "traces are sent to a collector");
+        collector.warnings.iter().for_each(|warning| warn!("{warning}"));
 
         let started = Self(Arc::new(Shared {
             queue: Mutex::default(),
@@ -181,7 +179,7 @@ impl TraceExporter {
             closing: CancellationToken::new(),
             patience,
             sender: Mutex::new(TraceSender::new(pod)),
-            sampling: target.sampling,
+            sampling: collector.sampling,
             spans: Spans::new(resource::cluster(&resource)),
             metrics,
         }));
@@ -352,7 +350,7 @@ impl Shared {
     }
 }
 
-impl Queue {
+impl TraceQueue {
     /// Takes a batch out of the queue.
     fn take(&mut self) -> Vec<Trace> {
         let mut batch = Vec::new();

@@ -17,7 +17,6 @@ use self::document::Document;
 pub(crate) use self::explain::explain_report;
 pub(crate) use self::forecast::Forecast;
 
-/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputFormat {
     /// Text for a terminal.

@@ -20,10 +20,9 @@ use tracing::{debug, warn};
 
 use super::connections::{Activity, Connections};
 use super::exporter::Exporter;
-use super::guard::Peer;
+use super::guard::ClientAddress;
 use super::router;
 
-/// Limits of the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServerLimits {
     /// Concurrent connections. Scrapers and probes need a handful; a browser opens six.
@@ -112,7 +111,7 @@ async fn connection(
 ) {
     let _ = stream.set_nodelay(true); // only affects latency
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer));
+        request.extensions_mut().insert(ClientAddress(peer));
         let busy = activity.busy();
         let response = router.clone().oneshot(request.map(Body::new));
         async move { response.await.map(|response| response.map(|body| busy.during(body))) }

@@ -30,10 +30,10 @@ struct Connection {
 
 /// What a connection is doing. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Activity(Arc<Mutex<State>>);
+pub(super) struct Activity(Arc<Mutex<ConnectionState>>);
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum ConnectionState {
     /// No request is complete since this instant. A client that sends a request slowly is idle.
     Idle(Instant),
     /// A response is in progress.
@@ -88,7 +88,7 @@ impl Connections {
         peer: IpAddr,
         serve: impl FnOnce(Activity) -> F,
     ) {
-        let activity = Activity(Arc::new(Mutex::new(State::Idle(Instant::now()))));
+        let activity = Activity(Arc::new(Mutex::new(ConnectionState::Idle(Instant::now()))));
         let task = self.tasks.spawn(serve(activity.clone()));
         self.open.push(Connection { peer, activity, task });
     }
@@ -131,18 +131,18 @@ impl Connection {
 impl Activity {
     /// Marks the connection as busy until the returned value is dropped.
     pub(super) fn busy(&self) -> Busy {
-        self.set(State::Busy);
+        self.set(ConnectionState::Busy);
         Busy(self.clone())
     }
 
     fn idle_since(&self) -> Option<Instant> {
         match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            State::Idle(since) => Some(since),
-            State::Busy => None,
+            ConnectionState::Idle(since) => Some(since),
+            ConnectionState::Busy => None,
         }
     }
 
-    fn set(&self, state: State) {
+    fn set(&self, state: ConnectionState) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 }
@@ -156,7 +156,7 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.set(State::Idle(Instant::now()));
+        self.0.set(ConnectionState::Idle(Instant::now()));
     }
 }
 

@@ -17,9 +17,7 @@ use crate::telemetry::UnreadPart;
 /// The input of a report. Both fields are absent for a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Input {
-    /// The recording.
     pub recording: Option<RecordingInput>,
-    /// The dump.
     pub dump: Option<DumpInput>,
 }
 
@@ -48,10 +46,8 @@ struct SkippedLine {
     reason: String,
 }
 
-/// A dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct DumpInput {
-    /// The number of objects.
     pub objects: u64,
     /// The number of objects without `managedFields`. Nothing shows when their specs were written.
     pub without_managed_fields: u64,

@@ -30,7 +30,7 @@ pub(super) struct Receiver {
     ca_file: Option<PathBuf>,
     lookups: Lookups,
     /// By address.
-    instances: BTreeMap<SocketAddr, Instance>,
+    instances: BTreeMap<SocketAddr, Alertmanager>,
     /// The number of addresses of the host beyond the limit.
     left_out: usize,
     metrics: AlertingMetrics,
@@ -39,7 +39,7 @@ pub(super) struct Receiver {
     problems: Problems,
 }
 
-struct Instance {
+struct Alertmanager {
     poster: Poster,
     /// It has accepted the present posting.
     done: bool,
@@ -235,7 +235,7 @@ impl Receiver {
                     ca_file: ca_file.clone(),
                     refuses_pages: true,
                 };
-                Instance { poster: Poster::new(destination, REQUEST), done: false }
+                Alertmanager { poster: Poster::new(destination, REQUEST), done: false }
             });
         }
     }
@@ -270,7 +270,7 @@ fn of_one_family(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     all
 }
 
-impl Instance {
+impl Alertmanager {
     /// Posts all bodies, and stops at the first that should be repeated, or when `round` is over.
     async fn post(
         &mut self,

@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tower::{Service as _, ServiceExt as _};
 
-use super::Target;
+use super::Collector;
 use crate::export::delivery::post::{A_PAGE, is_page};
 use crate::lock::lock;
 use crate::sources::failure::layers;
@@ -59,12 +59,12 @@ const MAX_BODY: usize = 64 << 10;
 const MAX_MESSAGE: usize = 200;
 
 impl Transport {
-    pub(super) fn new(target: &Target) -> Self {
-        let peer = Mutex::new(Peer::new(target.url.uri(), target.ca_file.clone()));
+    pub(super) fn new(collector: &Collector) -> Self {
+        let peer = Mutex::new(Peer::new(collector.url.uri(), collector.ca_file.clone()));
         let answer = SyncMutex::default();
         Self(Arc::new(Shared {
-            token_file: target.token_file.clone(),
-            within: target.within,
+            token_file: collector.token_file.clone(),
+            within: collector.within,
             peer,
             answer,
         }))

@@ -42,7 +42,6 @@ struct ScrapeFailure {
     cause: Cause,
 }
 
-/// The operator as JSON.
 #[must_use]
 pub(crate) fn operator(summary: &OperatorSummary) -> OperatorResponse<'_> {
     let instances = summary.instances.iter().map(InstanceView::of).collect();

@@ -4,8 +4,8 @@ use loopwatch_model::finding::{Confidence, Finding, FindingEvent, Severity, Subj
 use loopwatch_model::snapshot::{Health, KindSummary, ObjectRow, ObjectState, Snapshot};
 
 use super::document::{
-    Block, Cell, Column, Content, Document, FindingItem, Headline, IN_JSON, Ink, List, More, Row,
-    Table,
+    Block, Cell, Column, Content, Document, FindingItem, Headline, IN_JSON, Ink, List, More, Table,
+    TableRow,
 };
 use super::{SHOWN, Style};
 use crate::export::presentation::json;
@@ -184,7 +184,7 @@ impl CheckReport<'_> {
                 ObjectName::from(*row).in_namespace(),
                 reason_in_words(&row.signal, row.reason).to_owned(),
             ];
-            Row { cells: cells.map(Cell::Text).into(), in_words: None }
+            TableRow { cells: cells.map(Cell::Text).into(), in_words: None }
         };
         let hint = if self.offers_all { "; --all lists them" } else { "" };
 
@@ -248,7 +248,7 @@ fn kind_table(kinds: &[&KindSummary], states: &[ObjectState]) -> Table {
         let mut cells = vec![Cell::Text(name), Cell::Text(counts.iter().sum::<u64>().to_string())];
         cells.extend(states.iter().map(|state| Cell::Count(counts[*state as usize])));
         cells.push(Cell::Text(format!("{deadline} ({})", kind.deadline_source.as_str())));
-        Row { cells, in_words: Some(in_words) }
+        TableRow { cells, in_words: Some(in_words) }
     };
 
     Table {

@@ -19,7 +19,6 @@ use crate::export::view::{Number, ObjectName};
 pub(crate) struct Forecast<'a> {
     /// The graph of the prediction.
     pub graph: &'a Graph,
-    /// The deletion.
     pub request: &'a Request,
     /// What it would do.
     pub prediction: &'a Prediction,

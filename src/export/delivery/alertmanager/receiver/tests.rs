@@ -36,8 +36,8 @@ fn address_of(script: &FakeReceiver) -> SocketAddr {
     script.url.trim_start_matches("http://").parse().expect("an address")
 }
 
-fn instance(uri: &Uri, script: &FakeReceiver) -> Instance {
-    Instance { poster: Poster::new(destination(uri, address_of(script)), REQUEST), done: false }
+fn instance(uri: &Uri, script: &FakeReceiver) -> Alertmanager {
+    Alertmanager { poster: Poster::new(destination(uri, address_of(script)), REQUEST), done: false }
 }
 
 fn posting() -> Posting {
