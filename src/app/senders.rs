@@ -65,9 +65,11 @@ impl Senders {
             .notify
             .webhook()
             .map(|webhook| Notifier::start(webhook, requests.clone(), host.clone()));
-        let alerting = flags.alerting.options(flags.serve.links());
+        let alerting = flags
+            .alerting
+            .options(flags.serve.links())
+            .map(|options| Alerting::start(&options, model.clone(), metrics));
 
-        let alerting = alerting.map(|options| Alerting::start(&options, model.clone(), metrics));
         // The problems are among those of the configuration.
         let (collector, _) = flags.traces.collector();
         let tracing = collector.and_then(|collector| start_tracing(&collector, metrics, host));

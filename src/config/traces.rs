@@ -60,9 +60,15 @@ impl TraceFlags {
     /// variables of OpenTelemetry.
     #[must_use]
     pub(crate) fn collector(&self) -> (Option<Collector>, Vec<String>) {
-        let names = [DISABLED, EXPORTER, SAMPLER, SAMPLER_ARG, RESOURCE].into_iter();
-        let names = names.chain(ENDPOINT).chain(PROTOCOL).chain(TIMEOUT).chain(COMPRESSION);
-        let names = names.chain(HEADERS).chain(CERTIFICATE).chain(CLIENT_CERTIFICATE);
+        let names = [DISABLED, EXPORTER, SAMPLER, SAMPLER_ARG, RESOURCE]
+            .into_iter()
+            .chain(ENDPOINT)
+            .chain(PROTOCOL)
+            .chain(TIMEOUT)
+            .chain(COMPRESSION)
+            .chain(HEADERS)
+            .chain(CERTIFICATE)
+            .chain(CLIENT_CERTIFICATE);
         let set =
             |name| Some((name, std::env::var(name).ok().filter(|value| !value.trim().is_empty())?));
 
@@ -152,10 +158,14 @@ impl TraceFlags {
 
         // The specification says that the headers apply to the exporter, whatever names its
         // endpoint.
-        let elsewhere = self.otlp.as_ref().and_then(|_| endpoint(variables, &mut Vec::new()));
-        let elsewhere = elsewhere.filter(|other| other.uri().authority() != url.uri().authority()).map(|other| {
-            format!("{name}: the headers go to {url}, which --otlp names, although the variables of OpenTelemetry name {other}")
-        });
+        let named = self.otlp.as_ref().and_then(|_| endpoint(variables, &mut Vec::new()));
+        let elsewhere =
+            named.filter(|other| other.uri().authority() != url.uri().authority()).map(|other| {
+                format!(
+                    "{name}: the headers go to {url}, which --otlp names, although the variables \
+                     of OpenTelemetry name {other}"
+                )
+            });
 
         file.into_iter().chain(clear).chain(elsewhere).collect()
     }

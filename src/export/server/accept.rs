@@ -117,19 +117,20 @@ async fn connection(
         async move { response.await.map(|response| response.map(|body| busy.during(body))) }
     });
 
-    let serving = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.request_head)
-        .max_buf_size(32 * 1024)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut serving = pin!(serving);
-    let ended = tokio::select! {
+    let mut serving = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.request_head)
+            .max_buf_size(32 * 1024)
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    let early = tokio::select! {
         ended = serving.as_mut() => Some(ended),
         _ = stopping.wait_for(|stop| *stop) => None,
         () = sleep(limits.lifetime) => None,
     };
 
-    let ended = match ended {
+    let ended = match early {
         Some(ended) => Ok(ended),
         None => {
             serving.as_mut().graceful_shutdown();

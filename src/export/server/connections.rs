@@ -4,13 +4,15 @@
 
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::Instant;
+
+use crate::lock::lock;
 
 /// The open connections of a server.
 #[derive(Debug)]
@@ -136,14 +138,14 @@ impl Activity {
     }
 
     fn idle_since(&self) -> Option<Instant> {
-        match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        match *lock(&self.0) {
             ConnectionState::Idle(since) => Some(since),
             ConnectionState::Busy => None,
         }
     }
 
     fn set(&self, state: ConnectionState) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        *lock(&self.0) = state;
     }
 }
 

@@ -137,12 +137,12 @@ impl RecordingInput {
         }
 
         if self.undiscovered_lines > 0 {
-            let names = self
+            let watches = self
                 .undiscovered_watches
                 .keys()
                 .filter(|watch| !watch.0.is_empty())
                 .map(|watch| watch.to_string());
-            let names = list(names, self.undiscovered_watches.len() as u64, ", ");
+            let names = list(watches, self.undiscovered_watches.len() as u64, ", ");
             let why = format!(
                 "they are about watches that are in no list of kinds before them ({names})"
             );

@@ -114,8 +114,10 @@ pub(crate) async fn find_object(
     let object = format!("{} {}", kind_name(&group, &kind), question.name);
     match namespaces.len() {
         0 => {
-            let within = question.namespace.as_ref().filter(|namespace| !namespace.is_empty());
-            let within = within
+            let within = question
+                .namespace
+                .as_ref()
+                .filter(|namespace| !namespace.is_empty())
                 .map(|namespace| format!(" in the namespace {namespace}"))
                 .unwrap_or_default();
 

@@ -250,9 +250,11 @@ impl ActiveAlerts {
     }
 
     fn with_user_labels(&self, own: &[(&str, &str)]) -> Pairs {
-        let own = own.iter().filter(|(_, value)| !value.is_empty());
-        let own = own.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        self.labels.iter().cloned().chain(own).collect()
+        let given = own
+            .iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        self.labels.iter().cloned().chain(given).collect()
     }
 }
 
@@ -288,8 +290,9 @@ impl AlertGroup<'_> {
         let place = if key.namespace.is_empty() { "the cluster" } else { &key.namespace };
         let mut text =
             format!("{} in {place}: {} affected.\n{}", key.kind, self.0.len(), info.advice);
-        let named = worst.iter().filter(|finding| !finding.subject.name().is_empty());
-        let named: Vec<String> = named
+        let named: Vec<String> = worst
+            .iter()
+            .filter(|finding| !finding.subject.name().is_empty())
             .map(|finding| format!("{} ({})", finding.subject.name(), now.since(finding.since)))
             .collect();
 
@@ -309,10 +312,11 @@ impl AlertGroup<'_> {
         let summary = format!("{}: {}", info.name, info.meaning.trim_end_matches('.'));
         let given =
             [("summary", summary), ("description", text), ("runbook_url", runbook(info.name))];
-        let links = [(PAGE, links.page(&self.0)), ("dashboard_url", links.dashboard(&self.0))];
-        let links = links.into_iter().filter_map(|(name, link)| Some((name, link?)));
+        let urls = [(PAGE, links.page(&self.0)), ("dashboard_url", links.dashboard(&self.0))]
+            .into_iter()
+            .filter_map(|(name, link)| Some((name, link?)));
 
-        given.into_iter().chain(links).map(|(name, value)| (name.to_owned(), value)).collect()
+        given.into_iter().chain(urls).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
 

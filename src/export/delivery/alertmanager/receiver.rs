@@ -196,9 +196,10 @@ impl Receiver {
                 return Ok(vec![(address, port).into()]);
             }
 
-            let found = timeout(LOOKUP, lookups.addresses(&host)).await;
-            let found = found.map_err(|_| format!("no answer within {} s", LOOKUP.as_secs()))?;
-            let mut found = of_one_family(found.map_err(|error| error.to_string())?);
+            let answer = timeout(LOOKUP, lookups.addresses(&host))
+                .await
+                .map_err(|_| format!("no answer within {} s", LOOKUP.as_secs()))?;
+            let mut found = of_one_family(answer.map_err(|error| error.to_string())?);
 
             if found.is_empty() {
                 return Err("the name has no address".to_owned());

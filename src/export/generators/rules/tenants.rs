@@ -60,14 +60,18 @@ const EXPR: &str = r#"label_replace(
 pub(super) fn tenants() -> String {
     let findings: Vec<&FindingInfo> =
         FINDINGS.iter().filter(|info| AREAS.contains(&info.area)).collect();
-    let selector = selector(&findings, &[Severity::Critical, Severity::Warning]);
-    let selector = selector.replacen('{', "{target_namespace!=\"\",", 1);
+    let of_tenants = selector(&findings, &[Severity::Critical, Severity::Warning]).replacen(
+        '{',
+        "{target_namespace!=\"\",",
+        1,
+    );
     let severity = "'{{ $labels.severity }}'\n          audience: tenant";
-    let rule = rule((TENANT, WAITS[1]), &findings, "<tenants>", severity, "{{ $labels.finding }}");
 
     // The series in annotations have the namespace of the operator.
-    let rule = rule.replace(PLAIN, EXPR).replace("$labels.namespace", "$labels.operator_namespace");
-    format!("{}{rule}", HEAD.replace("<selector>", &selector))
+    let text = rule((TENANT, WAITS[1]), &findings, "<tenants>", severity, "{{ $labels.finding }}")
+        .replace(PLAIN, EXPR)
+        .replace("$labels.namespace", "$labels.operator_namespace");
+    format!("{}{text}", HEAD.replace("<selector>", &of_tenants))
 }
 
 #[cfg(test)]

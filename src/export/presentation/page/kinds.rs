@@ -129,9 +129,9 @@ fn bar(states: &[u64; ObjectState::ALL.len()]) -> Markup {
     const MIN_WIDTH: u64 = 12;
 
     let total: u64 = states.iter().sum();
-    let label: Vec<_> =
+    let counted: Vec<_> =
         in_use(states).map(|(state, count)| format!("{count} {}", state.as_str())).collect();
-    let label = if label.is_empty() { "no objects".to_owned() } else { label.join(", ") };
+    let label = if counted.is_empty() { "no objects".to_owned() } else { counted.join(", ") };
 
     let shared = 1000_u64.saturating_sub(in_use(states).count() as u64 * MIN_WIDTH);
     let mut x = 0;

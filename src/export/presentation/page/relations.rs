@@ -155,9 +155,12 @@ pub(super) fn ownership_and_references(snapshot: &Snapshot) -> Markup {
 /// The texts of a kind's columns; empty where there is nothing to show.
 fn cells(snapshot: &Snapshot, kind: &KindSummary, orphans: u64) -> [String; 4] {
     let counts = &kind.owner_references;
-    let bad = OwnerHazard::ALL.iter().zip(counts.bad).filter(|(_, count)| *count > 0);
-    let mut bad: Vec<String> =
-        bad.map(|(reason, count)| format!("{} {}", Number(count), words(*reason))).collect();
+    let mut bad: Vec<String> = OwnerHazard::ALL
+        .iter()
+        .zip(counts.bad)
+        .filter(|(_, count)| *count > 0)
+        .map(|(reason, count)| format!("{} {}", Number(count), words(*reason)))
+        .collect();
     let seen: u64 = kind.totals.hazards.iter().sum();
 
     if seen > 0 {

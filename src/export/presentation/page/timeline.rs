@@ -49,11 +49,11 @@ fn charts(points: &[PastPoint], covered: Span, above_list: bool) -> Markup {
     let sum = |point: &PastPoint| Some(f64::from(point.findings.iter().sum::<u32>()));
     let findings = vec![line("", &sum)];
 
-    let states = STATES
+    let states: Vec<ChartLine> = STATES
         .iter()
-        .map(|state| line(state.as_str(), &|point| Some(f64::from(point.states[*state as usize]))));
-    let states: Vec<ChartLine> =
-        states.filter(|line| line.values.iter().flatten().any(|value| *value > 0.0)).collect();
+        .map(|state| line(state.as_str(), &|point| Some(f64::from(point.states[*state as usize]))))
+        .filter(|line| line.values.iter().flatten().any(|value| *value > 0.0))
+        .collect();
     let took = vec![line("", &|point| point.convergence_seconds.map(f64::from))];
     let converged = vec![line("", &|point| Some(f64::from(point.converged)))];
     let charts = [

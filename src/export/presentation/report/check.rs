@@ -240,9 +240,9 @@ fn kind_table(kinds: &[&KindSummary], states: &[ObjectState]) -> Table {
         let counts = kind.states();
         let (name, deadline) = (kind_name(&kind.group, &kind.kind), kind.deadline);
         let in_use = states.iter().filter(|state| counts[**state as usize] > 0);
-        let words: Vec<String> =
+        let counted: Vec<String> =
             in_use.map(|state| format!("{} {}", counts[*state as usize], state.as_str())).collect();
-        let words = if words.is_empty() { "no objects".to_owned() } else { words.join(", ") };
+        let words = if counted.is_empty() { "no objects".to_owned() } else { counted.join(", ") };
         let in_words = format!("{name}: {words}; deadline {deadline}");
 
         let mut cells = vec![Cell::Text(name), Cell::Text(counts.iter().sum::<u64>().to_string())];

@@ -93,8 +93,8 @@ impl Forecast<'_> {
         let mut text =
             format!("{} deletes {least}{} object{s}", self.action(), Number(total as u64));
 
-        let parts = [(removed, "at once"), (terminating, "left in deletion"), (waiting, "later")];
-        let parts: Vec<String> = parts
+        let fates = [(removed, "at once"), (terminating, "left in deletion"), (waiting, "later")];
+        let parts: Vec<String> = fates
             .into_iter()
             .filter(|(count, _)| *count > 0 && *count < total)
             .map(|(count, how)| format!("{} {how}", Number(count as u64)))
