@@ -12,6 +12,7 @@ mod watches; // what sources tell
 mod questions;
 mod workloads;
 mod world; // a cluster that answers reads
+pub mod random; // such a cluster, with dice
 pub mod pods;
 pub mod loops;
 pub mod process;
@@ -116,11 +117,16 @@ impl Lab {
 
     /// Returns the lab after a restart of loopwatch, before its first list.
     pub fn restart(&self) -> Self {
+        let mut again = self.restored();
+        again.discover(&[kind()]);
+        again
+    }
+
+    /// Returns the lab after a restart of loopwatch, before it has discovered the kinds.
+    pub fn restored(&self) -> Self {
         let model = Model::new(self.model.settings().clone());
         let mut again = Self { model, now: self.now, version: self.version, epoch: 0 };
         again.observe(Observation::Restored(Box::new(self.model.checkpoint())));
-        again.discover(&[kind()]);
-
         again
     }
 }

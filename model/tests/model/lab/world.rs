@@ -162,7 +162,7 @@ impl World {
 
     /// Restarts loopwatch. The new process lists everything.
     pub fn restart(&mut self) {
-        self.lab = self.lab.restart();
+        self.lab = self.lab.restored();
         self.lab.discover(&self.kinds);
         self.list();
     }
@@ -183,7 +183,8 @@ impl World {
         owner(of, &uid)
     }
 
-    fn watch_of(&self, at: &ObjectAddress) -> Option<WatchId> {
+    /// Returns the watch that shows an object, if loopwatch may watch it.
+    pub fn watch_of(&self, at: &ObjectAddress) -> Option<WatchId> {
         let covers = |kind: &&WatchedKind| {
             (&kind.group, &kind.kind) == (&at.group, &at.kind)
                 && kind.missing.is_empty()

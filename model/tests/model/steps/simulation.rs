@@ -1,25 +1,52 @@
 //! Random histories with repeated, lost and relisted events. After every step, the totals of the
 //! model must add up.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use loopwatch_model::model::Model;
-use loopwatch_model::observation::{
-    Cause, ConditionStatus, EventView, ObjectKey, Observation, SourceId, WatchedKind,
-};
+use loopwatch_model::observation::{EventView, ObjectAddress, ObjectKey};
 use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::snapshot::{Cursor, Outcome};
 use loopwatch_model::time::Span;
 use loopwatch_model::trace::{StepKind, Trace, TraceKey, TraceStep};
 
 use crate::lab::dice::Dice;
-use crate::lab::{Lab, Widget, kind, watch};
+use crate::lab::random::{self, Happening, RandomWorld};
+use crate::lab::{Lab, kind};
 
-/// The objects that exist, and the model that observes them.
-struct RandomWorld {
-    dice: Dice,
-    lab: Lab,
-    widgets: BTreeMap<String, Widget>,
+const HAPPENINGS: [(u64, Happening); 18] = [
+    (2, random::create),
+    (2, random::remove),
+    (1, random::list),
+    (1, |random, _| random.pass(Span::mins(1))),
+    (1, |random, _| random.pass_exactly(Span::hours(1))),
+    (1, random::fail_watch),
+    (1, random::recover_watch),
+    (1, random::discover),
+    (1, lose_permission),
+    (1, random::change_spec),
+    (1, random::get_ready),
+    (1, random::wait),
+    (1, random::fail),
+    (1, random::change_phase),
+    (1, random::pause),
+    (1, random::sync),
+    (1, random::begin_deletion),
+    (4, random::repeat),
+];
+
+/// Now and then, loopwatch loses a permission for a moment.
+fn lose_permission(random: &mut RandomWorld, at: &ObjectAddress) {
+    if random.dice.one_in(8) {
+        random::forbid(random, at);
+        random::discover(random, at);
+        random.list_all();
+    }
+}
+
+/// A random world, and what it should add up to.
+struct Simulation {
+    random: RandomWorld,
     traces: Vec<Trace>,
     keys: BTreeSet<TraceKey>,
     /// Kubernetes Events have a die of their own, and this is how many there were.
@@ -27,22 +54,29 @@ struct RandomWorld {
     events: u64,
 }
 
-impl RandomWorld {
+impl Simulation {
     fn new(seed: u64) -> Self {
         let limits = Limits { histories: 5, ..Limits::default() };
         let settings = Settings { deadline: Span::secs(30), limits, ..Settings::default() };
-        let mut lab = Lab::with(settings);
-        lab.model.gather_traces();
+        let mut random = RandomWorld::new(seed, settings, &[kind()], (&["team-a"], 12));
+        random.world.lab.model.gather_traces();
+        random.list_all();
 
         Self {
-            dice: Dice(seed | 1),
-            lab,
-            widgets: BTreeMap::new(),
+            random,
             traces: Vec::new(),
             keys: BTreeSet::new(),
             event_dice: Dice(!seed | 1),
             events: 0,
         }
+    }
+
+    fn lab(&self) -> &Lab {
+        &self.random.world.lab
+    }
+
+    fn step(&mut self) {
+        self.random.step(&HAPPENINGS);
     }
 
     /// An Event about an object that exists, or about another one. A list sends it again.
@@ -52,7 +86,7 @@ impl RandomWorld {
             uid: self.event_dice.roll(9).to_string(),
             about: ObjectKey {
                 namespace: "team-a".into(),
-                name: format!("w{}", self.event_dice.roll(13)),
+                name: format!("widget-{}", self.event_dice.roll(13)),
             },
             reason: format!("Reason{}", self.event_dice.roll(20)),
             added,
@@ -61,90 +95,15 @@ impl RandomWorld {
 
         let again = EventView { added: 0, ..event.clone() };
         for event in [event, again] {
-            self.lab.observe(Observation::EventSeen { watch: watch(), event: Box::new(event) });
+            self.random.world.lab.see_event(event);
         }
 
         self.events += added;
     }
 
-    fn step(&mut self) {
-        let name = format!("w{}", self.dice.roll(12));
-        let now = self.lab.now;
-        match self.dice.roll(16) {
-            0 | 1 => {
-                let mut widget = Widget::new(&name, now);
-                widget.uid = self.dice.roll(1 << 40);
-                self.lab.apply(&widget);
-                self.widgets.insert(name, widget);
-            }
-            2 => {
-                if let Some(widget) = self.widgets.remove(&name) {
-                    self.lab.delete(&widget);
-                }
-            }
-            3 => drop(self.widgets.remove(&name)), // the delete event is lost
-            4 => {
-                let list: Vec<Widget> = self.widgets.values().cloned().collect();
-                self.lab.list(&list);
-            }
-            5 => self.lab.advance(Span(self.dice.roll(60_000) as i64)),
-            6 => self.lab.advance(Span::hours(1)),
-            7 => {
-                let source = SourceId::Watch(watch());
-                let up = self.dice.roll(2) == 0;
-                let cause = Cause::Connection;
-                self.lab.observe(match up {
-                    true => Observation::SourceRecovered { source },
-                    false => Observation::SourceFailed { source, cause, detail: String::new() },
-                });
-            }
-            8 => {
-                let missing =
-                    if self.dice.roll(8) == 0 { vec!["list".to_owned()] } else { Vec::new() };
-                let hidden = !missing.is_empty();
-                self.lab.discover(&[WatchedKind { missing, ..kind() }]);
-                if hidden {
-                    self.lab.discover(&[kind()]);
-                    let list: Vec<Widget> = self.widgets.values().cloned().collect();
-                    self.lab.list(&list);
-                }
-            }
-            change => self.change(&name, change),
-        }
-    }
-
-    fn change(&mut self, name: &str, change: u64) {
-        let (now, spec) = (self.lab.now, self.dice.roll(4) + 1);
-        let (phase, times) = (self.dice.roll(4), self.dice.roll(2) + 1);
-        let Some(widget) = self.widgets.get_mut(name) else { return };
-
-        match change {
-            9 => drop(widget.spec(spec, now)),
-            10 => drop(widget.ready()),
-            11 => drop(widget.waiting()),
-            12 => drop(widget.failed("Broken")),
-            13 => drop(widget.phase(["Pending", "Running", "Failed", "Working"][phase as usize])),
-            14 => {
-                widget.paused = !widget.paused;
-                widget.condition(
-                    "Synced",
-                    if widget.paused { ConditionStatus::True } else { ConditionStatus::False },
-                    "X",
-                );
-            }
-            _ => {
-                widget.finalizers = vec!["example.io/f".into()];
-                widget.deleted = Some(now);
-            }
-        }
-
-        let widget = widget.clone();
-        (0..times).for_each(|_| self.lab.apply(&widget)); // sometimes delivered twice
-    }
-
     fn check(&self, seed: u64, step: usize) {
-        let snapshot = self.lab.snapshot();
-        let (rows, _) = self.lab.model.rows(Cursor::default(), usize::MAX);
+        let snapshot = self.lab().snapshot();
+        let (rows, _) = self.lab().model.rows(Cursor::default(), usize::MAX);
         let kind = &snapshot.kinds[0];
         let context = format!("seed {seed}, step {step}");
 
@@ -184,7 +143,7 @@ impl RandomWorld {
             }
         }
 
-        if let Some(due) = self.lab.model.next_due() {
+        if let Some(due) = self.lab().model.next_due() {
             assert!(due > snapshot.at, "{context}: a timer in the past");
         }
     }
@@ -192,7 +151,7 @@ impl RandomWorld {
     /// No trace ends twice, its steps lie within it, and the traces are what the totals count.
     fn check_traces(&mut self, seed: u64, step: usize) {
         let context = format!("seed {seed}, step {step}");
-        let ended = self.lab.model.traces();
+        let ended = self.random.world.lab.model.traces();
         for trace in &ended {
             assert!(self.keys.insert(trace.key.clone()), "{context}: twice: {trace:#?}");
             assert!(trace.start <= trace.end, "{context}: {trace:#?}");
@@ -213,7 +172,7 @@ impl RandomWorld {
 
         assert!(counted.sum::<u64>() <= self.events, "{context}: an Event in two traces");
 
-        let snapshot = self.lab.snapshot();
+        let snapshot = self.lab().snapshot();
         let traced = |outcome: Outcome| {
             let is_it = |trace: &&Trace| {
                 trace.measured.counted && !trace.key.late && trace.outcome == outcome
@@ -243,58 +202,43 @@ impl RandomWorld {
 #[test]
 fn totals_add_up_after_every_step_of_a_random_history() {
     for seed in 1..=30 {
-        let mut world = RandomWorld::new(seed * 0x9e37_79b9);
+        let mut simulation = Simulation::new(seed * 0x9e37_79b9);
         for step in 0..400 {
-            world.step();
-            world.event();
-            world.check(seed, step);
-            world.check_traces(seed, step);
+            simulation.step();
+            simulation.event();
+            simulation.check(seed, step);
+            simulation.check_traces(seed, step);
         }
 
-        let list: Vec<Widget> = world.widgets.values().cloned().collect();
-        world.lab.list(&list);
-        world.lab.recover_watch(&watch());
+        let mut random = simulation.random;
+        random.list_all();
+        random.world.lab.recover();
 
-        assert_eq!(
-            world.lab.model.objects(),
-            world.widgets.len(),
-            "seed {seed}: objects after a list"
-        );
+        let objects = random.world.lab.model.objects();
+        assert_eq!(objects, random.widgets.len(), "seed {seed}: objects after a list");
     }
 }
 
 #[test]
 fn a_repeated_list_changes_neither_findings_nor_outcomes() {
     for seed in 1..=20 {
-        let mut world = RandomWorld::new(seed * 0x51ed_270b);
-        (0..200).for_each(|_| world.step());
+        let mut simulation = Simulation::new(seed * 0x51ed_270b);
+        (0..200).for_each(|_| simulation.step());
 
-        let list: Vec<Widget> = world.widgets.values().cloned().collect();
-        world.lab.list(&list);
+        let [before, after] = [1, 2].map(|_| {
+            let world = &mut simulation.random.world;
+            for at in world.objects.keys().cloned().collect::<Vec<_>>() {
+                world.put_unseen(&at, |_, _| ());
+            }
 
-        let before = world.lab.findings();
-        let outcomes = format!(
-            "{:?}",
-            world.lab.snapshot().kinds[0]
-                .namespaces
-                .values()
-                .map(|n| n.obligations)
-                .collect::<Vec<_>>()
-        );
+            world.list();
+            let namespaces = world.lab.kind().namespaces;
+            let obligations: Vec<_> = namespaces.values().map(|n| n.obligations).collect();
+            (world.lab.findings(), obligations)
+        });
 
-        world.lab.list(&list);
-        assert_eq!(before, world.lab.findings(), "seed {seed}");
-
-        let after = format!(
-            "{:?}",
-            world.lab.snapshot().kinds[0]
-                .namespaces
-                .values()
-                .map(|n| n.obligations)
-                .collect::<Vec<_>>()
-        );
-
-        assert_eq!(outcomes, after, "seed {seed}: obligations counted twice");
+        assert_eq!(before.0, after.0, "seed {seed}");
+        assert_eq!(before.1, after.1, "seed {seed}: obligations counted twice");
     }
 }
 

@@ -6,78 +6,21 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
 
 use crate::lab::dice::Dice;
-use crate::lab::{Lab, START, Widget, kind, namespaced, unlearned, watch};
+use crate::lab::random::{self, Happening, RandomWorld};
+use crate::lab::{Lab, START, Widget, kind, logged, namespaced, unlearned, watch};
 
 /// A random history of eight objects and their watch.
 fn history(seed: u64) -> Vec<(Timestamp, Observation)> {
-    let mut dice = Dice(seed | 1);
-    let mut history = vec![(START, Observation::KindsDiscovered(vec![kind()]))];
-    let (mut now, mut version) = (START, 100);
-    let source = SourceId::Watch(watch());
-    let mut widgets: Vec<Widget> =
-        (0..8).map(|number| Widget::new(&format!("w{number}"), now)).collect();
+    let mut random = RandomWorld::new(seed, unlearned(), &[kind()], (&["team-a"], 8));
+    random.loses = None;
 
-    for epoch in 0..300 {
-        now = now.after(Span(dice.roll(120_000) as i64));
-        let widget = &mut widgets[dice.roll(8) as usize];
-        let spec = dice.roll(3) + 1;
-
-        match dice.roll(12) {
-            0 | 1 => drop(widget.spec(spec, now)),
-            2 | 3 => drop(widget.ready()),
-            4 => drop(widget.waiting()),
-            5 => drop(widget.failed("Broken")),
-            6 => drop(widget.phase(["Pending", "Running", "Working"][dice.roll(3) as usize])),
-            7 => {
-                widget.finalizers = vec!["a/b".into()];
-                widget.deleted = Some(now);
-            }
-            8 => {
-                version += 1;
-                let key = widget.key();
-                history.push((
-                    now,
-                    Observation::Deleted { watch: watch(), key, version: version.to_string() },
-                ));
-                *widget = Widget::new(&widget.name.clone(), now);
-                widget.uid = dice.roll(1 << 40);
-            }
-            9 => {
-                let (cause, detail) = (Cause::Timeout, String::new());
-                history.push((
-                    now,
-                    Observation::SourceFailed { source: source.clone(), cause, detail },
-                ));
-                continue;
-            }
-            10 => {
-                history.push((now, Observation::SourceRecovered { source: source.clone() }));
-                continue;
-            }
-            _ => {
-                history.push((now, Observation::ListBegan { watch: watch(), epoch }));
-                for widget in &widgets {
-                    version += 1;
-                    let object = Box::new(widget.view(version));
-                    history.push((now, Observation::Listed { watch: watch(), object }));
-                }
-
-                history.push((
-                    now,
-                    Observation::ListEnded { watch: watch(), epoch, version: version.to_string() },
-                ));
-                continue;
-            }
+    logged(|| {
+        random::discover(&mut random, &ObjectAddress::default());
+        for _ in 0..300 {
+            random.pass(Span::mins(2));
+            random.step(&HAPPENINGS);
         }
-
-        version += 1;
-        history.push((
-            now,
-            Observation::Applied { watch: watch(), object: Box::new(widget.view(version)) },
-        ));
-    }
-
-    history
+    })
 }
 
 /// Returns everything that a model shows.
@@ -86,6 +29,20 @@ fn shown(model: &mut Model) -> String {
     let parts = (&snapshot.findings, &snapshot.kinds, &snapshot.unhealthy, &snapshot.health);
     format!("{parts:?} {:?}", model.finding_events())
 }
+
+const HAPPENINGS: [(u64, Happening); 11] = [
+    (2, random::create),
+    (1, random::remove),
+    (2, random::change_spec),
+    (2, random::get_ready),
+    (1, random::wait),
+    (1, random::fail),
+    (1, random::change_phase),
+    (1, random::begin_deletion),
+    (1, random::fail_watch),
+    (1, random::recover_watch),
+    (1, random::list),
+];
 
 #[test]
 fn a_jump_of_a_year_asks_each_watch_for_one_audit() {
