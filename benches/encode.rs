@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use loopwatch::export::ObjectSeries;
-use loopwatch::export::prometheus::{Render, TextFormat};
+use loopwatch::export::metrics::{ObjectSeries, Render, TextFormat};
 use loopwatch::export::view::View;
 use loopwatch::telemetry::SelfMetrics;
 use loopwatch_model::observation::ObjectAddress;

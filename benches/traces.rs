@@ -9,8 +9,8 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch::export::traces::{Sampling, Target, TraceExporter};
-use loopwatch::telemetry::{SelfMetrics, SpanLabels};
+use loopwatch::export::delivery::traces::{Sampling, Target, TraceExporter};
+use loopwatch::telemetry::{ResultLabels, SelfMetrics, SendResult};
 use loopwatch_model::model::{LeaderElection, Model};
 use loopwatch_model::observation::{
     Condition, ConditionStatus, Hashes, ObjectKey, ObjectView, Observation, OwnerReference, Role,
@@ -240,7 +240,7 @@ async fn send(traces: &[Trace]) -> (Duration, u64) {
     let metrics = Arc::new(SelfMetrics::new());
     let (exporter, sending) =
         TraceExporter::start(&target(&collector()), metrics.clone(), None).expect("an exporter");
-    let sent = |result| metrics.spans.get_or_create_owned(&SpanLabels { result }).get();
+    let sent = |result| metrics.spans.get_or_create_owned(&ResultLabels { result }).get();
     let mut spent = Duration::ZERO;
 
     for batch in traces.chunks(RATE / 10) {
@@ -255,9 +255,9 @@ async fn send(traces: &[Trace]) -> (Duration, u64) {
     exporter.close(sending).await;
     spent += cpu() - begin;
 
-    assert_eq!(sent("dropped") + sent("rejected"), 0, "everything has arrived");
+    assert_eq!(sent(SendResult::Dropped) + sent(SendResult::Rejected), 0, "everything has arrived");
 
-    (spent, sent("ok"))
+    (spent, sent(SendResult::Ok))
 }
 
 /// Ten minutes of traces for a collector that is away; returns the memory that remains allocated.

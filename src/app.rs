@@ -14,9 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::config::{DEFAULT_PORT, Flags, ServeFlags};
-use crate::export::traces::TraceExporter;
-pub(crate) use crate::export::view::lock;
-use crate::export::{self, Exporter, http};
+use crate::export::server::{self, ExportOptions, Exporter};
 use crate::recording::Segments;
 use crate::sources::clock::ServerClock;
 use crate::sources::decode::HashKey;
@@ -37,6 +35,7 @@ pub(crate) use self::reload::{Configuration, Reload};
 use self::reload::{Effective, Reloader};
 pub(crate) use self::senders::Outlets;
 use self::senders::Senders;
+use crate::lock::lock;
 
 /// Capacity of the channel between sources and model, in observations: enough for a burst from a
 /// list. If it is full, the sources wait, and so does the API server.
@@ -207,9 +206,8 @@ pub(crate) async fn pump(
             }
 
             let (references, traces) = (model.reference_events(), model.traces());
-            let nothing = references.is_empty() && traces.is_empty();
-            let waits = outlets.traces.as_ref().is_some_and(TraceExporter::is_waiting);
-            let election = if nothing && !waits { None } else { Some(model.leader_election()) };
+            let is_needed = outlets.need_leader(&references, &traces);
+            let election = is_needed.then(|| model.leader_election());
 
             (model.probes(), model.finding_events(), references, traces, election)
         };
@@ -217,14 +215,8 @@ pub(crate) async fn pump(
         // The model repeats a probe that `ask` refuses.
         probes.into_iter().for_each(|probe| _ = ask(probe));
         events.iter().for_each(log_finding_event);
-        if let Some(notifier) = outlets.notifier.as_ref().filter(|_| !references.is_empty()) {
-            let leases = election.iter().flat_map(|election| &election.leases);
-            notifier
-                .push(references, &leases.map(|lease| lease.holder.clone()).collect::<Vec<_>>());
-        }
-
-        if let (Some(exporter), Some(election)) = (&outlets.traces, &election) {
-            exporter.push(traces, election);
+        if let Some(election) = &election {
+            outlets.push(references, traces, election);
         }
 
         if let Some(sink) = sink.as_mut()
@@ -256,10 +248,10 @@ pub(crate) fn channel(cluster: &Cluster) -> (Feed, Observations) {
 pub(crate) async fn serve(listen: SocketAddr, exporter: Arc<Exporter>, stop: CancellationToken) {
     let mut wait = RETRY.0;
     loop {
-        match http::bind(listen) {
+        match server::bind(listen) {
             Ok(listener) => {
                 info!(address = %listener.local_addr().unwrap_or(listen), "listening");
-                return http::serve(listener, exporter, stop.cancelled_owned()).await;
+                return server::serve(listener, exporter, stop.cancelled_owned()).await;
             }
             Err(error) => warn!(address = %listen, %error, retry_in = ?wait, "cannot listen"),
         }
@@ -277,7 +269,7 @@ pub(crate) async fn serve(listen: SocketAddr, exporter: Arc<Exporter>, stop: Can
 pub(crate) fn exporter(model: SharedModel, flags: &ServeFlags) -> Arc<Exporter> {
     let &ServeFlags { object_series, expose_ui, .. } = flags;
     let max_object_series = lock(&model).settings().limits.object_series;
-    let options = export::ExportOptions { object_series, max_object_series, expose_ui };
+    let options = ExportOptions { object_series, max_object_series, expose_ui };
     let metrics = SelfMetrics { links: flags.links().labels(), ..SelfMetrics::new() };
 
     Arc::new(Exporter::new(model, Arc::new(metrics), options))

@@ -22,7 +22,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use self::parse::Parsed;
 use crate::config::ClusterFlags;
-use crate::export::summary;
+use crate::export::view::controls_display;
 use crate::telemetry::{self, LogFormat};
 
 /// Exit code: the command succeeded and there is no finding.
@@ -53,7 +53,7 @@ const EXAMPLES: &str = "\
 Examples:
   loopwatch demo                         Replay a recorded incident; no cluster needed
   loopwatch check                        Check the cluster of your kubeconfig once
-  loopwatch check --snapshot dump.yaml   Check a dump (`kubectl get KIND -A -o yaml`)
+  loopwatch check --from dump.yaml       Check a dump (`kubectl get KIND -A -o yaml`)
   loopwatch explain widget web           Show one object, its owners, children and findings
   loopwatch what-if delete widget web    Predict what a deletion would take with it
   loopwatch run                          Export metrics as a sidecar, on :9917/metrics
@@ -95,8 +95,6 @@ struct LogFlags {
     #[arg(long, value_name = "FORMAT", global = true, default_value = "text", value_parser = log_format, help_heading = "Logging")]
     log_format: LogFormat,
 }
-
-// === impl Command ===
 
 impl Command {
     /// The flags about the cluster, for a command that observes one.
@@ -188,7 +186,7 @@ fn refuse(error: &clap::Error, arguments: &[std::ffi::OsString]) -> ExitCode {
 /// wrote.
 #[expect(clippy::print_stderr, reason = "the one place that reports errors to the user")]
 fn print_error(message: &str) {
-    let control = |character: char| character != '\n' && summary::controls_display(character);
+    let control = |character: char| character != '\n' && controls_display(character);
     let message = message.replace(control, "\u{fffd}");
     eprintln!("loopwatch: {message}");
 }

@@ -26,10 +26,10 @@ pub(crate) use self::file::File;
 pub(crate) use self::findings::OrphanAllow;
 pub(crate) use self::profiles::ProfileFlags;
 pub(crate) use self::traces::TraceFlags;
-use crate::export::alertmanager::{AlertLabel, AlertmanagerOptions, AlertmanagerUrl};
-use crate::export::links::{ExternalUrl, Links};
-use crate::export::notify::{Webhook, WebhookUrl};
-use crate::export::prometheus::ObjectSeries;
+use crate::export::delivery::alertmanager::{AlertLabel, AlertmanagerOptions, AlertmanagerUrl};
+use crate::export::delivery::notify::{Webhook, WebhookUrl};
+use crate::export::metrics::ObjectSeries;
+use crate::export::view::{ExternalUrl, Links};
 use crate::sources::cluster::{Access, OperatorName};
 use crate::sources::decode::HashKey;
 use crate::sources::options::{
@@ -261,8 +261,6 @@ pub(crate) fn with_file(command: Command, file: &File) -> Command {
     })
 }
 
-// === impl Flags ===
-
 impl Flags {
     /// Applies these flags to `settings`.
     pub(crate) fn apply(&self, settings: &mut Settings) {
@@ -270,8 +268,6 @@ impl Flags {
         self.serve.apply(settings);
     }
 }
-
-// === impl ClusterFlags ===
 
 impl ClusterFlags {
     /// How to reach the cluster.
@@ -311,8 +307,6 @@ impl ClusterFlags {
     }
 }
 
-// === impl JudgeFlags ===
-
 impl JudgeFlags {
     /// Applies these flags to `settings`, which may contain them already.
     pub(crate) fn apply(&self, settings: &mut Settings) {
@@ -325,8 +319,6 @@ impl JudgeFlags {
         }
     }
 }
-
-// === impl ServeFlags ===
 
 impl ServeFlags {
     /// Applies the limits of these flags to `settings`.
@@ -343,8 +335,6 @@ impl ServeFlags {
     }
 }
 
-// === impl NotifyFlags ===
-
 impl NotifyFlags {
     /// The webhook, if there is one.
     #[must_use]
@@ -353,8 +343,6 @@ impl NotifyFlags {
         notify.map(|url| Webhook { url, token_file, ca_file })
     }
 }
-
-// === impl AlertFlags ===
 
 impl AlertFlags {
     /// Where to post alerts, if anywhere.
@@ -371,8 +359,6 @@ impl AlertFlags {
         })
     }
 }
-
-// === impl Deadline ===
 
 impl FromStr for Deadline {
     type Err = String;

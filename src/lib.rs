@@ -19,8 +19,12 @@ pub mod sources; // turn a cluster or a dump into observations
 pub mod recording; // read and write observations in files
 pub mod export; // show snapshots
 pub mod telemetry; // loopwatch's own logs and metrics
+mod lock; // locks without poisoning
 mod files; // files that others may replace
 mod procfs; // the texts of /proc
 mod config; // flags, environment and file
 mod app; // the wiring
 pub mod cli; // one file per command
+
+#[cfg(test)]
+mod golden; // comparison with expected output files

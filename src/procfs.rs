@@ -19,8 +19,6 @@ pub(crate) struct Stat {
     pub(crate) start_ticks: u64,
 }
 
-// === impl Stat ===
-
 impl Stat {
     /// Parses the text. Field 2 is the command in brackets, which may contain spaces and brackets.
     pub(crate) fn parse(text: &str) -> Option<Self> {

@@ -4,10 +4,10 @@
 pub(crate) mod captured;
 mod config;
 mod exemplars;
+mod labels;
 mod process;
 mod readings;
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -16,6 +16,10 @@ use tracing_subscriber::EnvFilter;
 
 pub use self::config::ConfigReads;
 pub use self::exemplars::{Counted, Exemplar, Exemplars};
+pub use self::labels::{
+    AlertmanagerLabels, RebuildLabels, RebuiltPart, RequestLabels, ResultLabels, SendResult,
+    UnreadLabels, UnreadPart,
+};
 pub use self::process::ProcessReadings;
 pub use self::readings::{AllocatorReadings, Readings, RuntimeReadings};
 
@@ -97,17 +101,17 @@ pub struct SelfMetrics {
     /// How reading the configuration went.
     pub config: ConfigReads,
     /// Parts of the replayed recording without effect.
-    pub recording_unread: Family<PartLabels, Gauge>,
+    pub recording_unread: Family<UnreadLabels, Gauge>,
     /// Rebuilds after a panic.
     pub rebuilds: Family<RebuildLabels, Counter>,
     /// Requests to the webhook.
-    pub notify_requests: Family<NotifyLabels, Counter>,
+    pub notify_requests: Family<ResultLabels, Counter>,
     /// Alerts for Alertmanagers.
     pub alerting: AlertingMetrics,
     /// Spans for the collector.
-    pub spans: Family<SpanLabels, Counter>,
+    pub spans: Family<ResultLabels, Counter>,
     /// Requests to the collector.
-    pub trace_requests: Family<SpanLabels, Counter>,
+    pub trace_requests: Family<ResultLabels, Counter>,
     /// Traces that the collector has accepted, for the metrics that counted what they show.
     pub exemplars: Exemplars,
     /// The URLs to which alerts link: of the web page and of Grafana, empty if there is none.
@@ -127,62 +131,6 @@ pub struct AlertingMetrics {
     pub addresses_dropped: Counter,
 }
 
-/// Labels of [`AlertingMetrics::requests`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct AlertmanagerLabels {
-    /// The URL, as configured, without its path.
-    pub alertmanager: String,
-    /// `ok`, `rejected` or `failed`.
-    pub result: &'static str,
-}
-
-/// Labels of [`SelfMetrics::recording_unread`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct PartLabels {
-    /// `skipped_line`, `undiscovered_line`, `field` or `header_field`.
-    pub part: &'static str,
-}
-
-/// Labels of [`SelfMetrics::requests`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct RequestLabels {
-    /// A path that loopwatch serves, or `other`.
-    pub path: &'static str,
-    /// The status code.
-    pub code: u16,
-}
-
-/// Labels of [`SelfMetrics::rebuilds`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct RebuildLabels {
-    /// `model` or `sources`.
-    pub part: &'static str,
-}
-
-/// Labels of [`SelfMetrics::notify_requests`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct NotifyLabels {
-    /// `ok`, `rejected`, `failed`, `dropped` or `not_leader`.
-    pub result: &'static str,
-}
-
-/// Labels of [`SelfMetrics::spans`] and [`SelfMetrics::trace_requests`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct SpanLabels {
-    /// Of spans: `ok`, `rejected`, `dropped`, `sampled_out` or `not_leader`. Of requests: `ok`,
-    /// `rejected` or `failed`.
-    pub result: &'static str,
-}
-
-// === impl RebuildLabels ===
-
-impl RebuildLabels {
-    /// All values of `part`.
-    const PARTS: [&str; 2] = ["model", "sources"];
-}
-
-// === impl SelfMetrics ===
-
 impl SelfMetrics {
     /// All metrics at zero.
     #[must_use]
@@ -190,7 +138,7 @@ impl SelfMetrics {
         // From a small snapshot (under a millisecond) to a scrape of a million objects.
         let bounds = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0];
         let rebuilds = Family::default();
-        for part in RebuildLabels::PARTS {
+        for part in RebuiltPart::ALL.iter().copied() {
             drop(rebuilds.get_or_create_owned(&RebuildLabels { part }));
         }
 

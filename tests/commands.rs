@@ -53,8 +53,8 @@ fn commands_have_help_and_usage_errors_fit_on_one_line() {
         (vec!["explain"], "see `loopwatch explain --help`"),
         (vec!["explain", "widget"], "KIND NAME"),
         (vec!["explain", "widget", "web", "--server", "http://10.0.0.1:9917"], "port-forward"),
-        (vec!["explain", "widget", "web", "--server", "--snapshot", "x"], "--snapshot"),
-        (vec!["explain", "widget", "web", "--at", "2026-01-31T12:00:00Z"], "--snapshot"),
+        (vec!["explain", "widget", "web", "--server", "--from", "x"], "--from"),
+        (vec!["explain", "widget", "web", "--at", "2026-01-31T12:00:00Z"], "--from"),
     ] {
         let refused = loopwatch(&arguments);
         let stderr = text(&refused.stderr);
@@ -86,11 +86,11 @@ fn unusable_input_exits_with_two_and_names_the_problem() {
             vec!["explain", "widget", "web", "--server", "http://127.0.0.1:1"],
             "does `kubectl port-forward` run?",
         ),
-        (vec!["explain", "widget", "web", "--snapshot", "/no/such/dump"], "/no/such/dump"),
-        (vec!["check", "--snapshot", "/no/such/dump"], "/no/such/dump"),
+        (vec!["explain", "widget", "web", "--from", "/no/such/dump"], "/no/such/dump"),
+        (vec!["check", "--from", "/no/such/dump"], "/no/such/dump"),
         (vec!["replay", "/no/such/recording"], "/no/such/recording"),
         (vec!["replay", "Cargo.toml"], "not a loopwatch recording"),
-        (vec!["check", "--snapshot", "Cargo.toml"], "no Kubernetes object"),
+        (vec!["check", "--from", "Cargo.toml"], "no Kubernetes object"),
         (vec!["check", "--config", "/no/such/config"], "/no/such/config"),
     ] {
         let failed = loopwatch(&arguments);
@@ -161,7 +161,7 @@ fn flags_override_variables_and_variables_override_the_file() {
         command
             .args(["check", "-o", "json", "--config"])
             .arg(&config)
-            .arg("--snapshot")
+            .arg("--from")
             .arg(&dump)
             .args(arguments);
         command.envs(variable.map(|value| ("LOOPWATCH_DEADLINE", value)));
@@ -196,7 +196,7 @@ fn check_reads_a_dump_without_a_cluster() {
     std::fs::write(&stuck, yaml).expect("written");
 
     let file = stuck.to_str().expect("a path");
-    let table = loopwatch(&["check", "--snapshot", file]);
+    let table = loopwatch(&["check", "--from", file]);
 
     assert_eq!(table.status.code(), Some(1), "{}", text(&table.stderr));
     assert!(
@@ -211,7 +211,7 @@ fn check_reads_a_dump_without_a_cluster() {
         text(&table.stderr)
     );
 
-    let json = loopwatch(&["check", "--snapshot", file, "--all", "-o", "json"]);
+    let json = loopwatch(&["check", "--from", file, "--all", "-o", "json"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
 
     assert_eq!(json["objects"]["example.io/Widget"]["terminating"], 1);
@@ -228,9 +228,22 @@ fn check_reads_a_dump_without_a_cluster() {
         text(&table.stdout)
     );
 
-    let markdown = loopwatch(&["check", "--snapshot", file, "-o", "markdown"]);
+    let markdown = loopwatch(&["check", "--from", file, "-o", "markdown"]);
     assert!(flat(&markdown).contains("--show-managed-fields"), "{}", text(&markdown.stdout));
     assert_eq!(markdown.status.code(), Some(1));
+}
+
+#[test]
+fn the_old_name_of_from_still_works_and_is_hidden() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/incident.jsonl");
+    for arguments in [&["check"][..], &["explain", "widgets", "ledger"]] {
+        let with = |flag| loopwatch(&[arguments, &[flag, file]].concat());
+        let (new, old) = (with("--from"), with("--snapshot"));
+
+        assert!(!new.stdout.is_empty(), "{}", text(&new.stderr));
+        assert_eq!((old.status.code(), &old.stdout), (new.status.code(), &new.stdout));
+        assert!(!text(&loopwatch(&[arguments[0], "--help"]).stdout).contains("--snapshot"));
+    }
 }
 
 #[test]
@@ -244,10 +257,9 @@ fn texts_of_a_dump_do_not_control_the_terminal() {
     let dump = dump.to_str().expect("UTF-8");
 
     // The second one names a similar object.
-    for arguments in [
-        &["check", "--all", "--snapshot", dump][..],
-        &["explain", "--snapshot", dump, "widget", "wed"],
-    ] {
+    for arguments in
+        [&["check", "--all", "--from", dump][..], &["explain", "--from", dump, "widget", "wed"]]
+    {
         let output = loopwatch(arguments);
         let said = text(&output.stdout) + &text(&output.stderr);
 
@@ -261,14 +273,14 @@ fn variables_of_a_cluster_do_not_conflict_with_a_dump() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/incident.jsonl");
     let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
     command
-        .args(["check", "--snapshot", file])
+        .args(["check", "--from", file])
         .env("LOOPWATCH_KUBECONFIG", "/k")
         .env("LOOPWATCH_OPERATOR", "a/b");
 
     let judged = command.output().expect("loopwatch runs");
     assert_eq!(judged.status.code(), Some(1), "{}", text(&judged.stderr));
 
-    let refused = loopwatch(&["check", "--snapshot", file, "--kubeconfig", "/k"]);
+    let refused = loopwatch(&["check", "--from", file, "--kubeconfig", "/k"]);
     assert_eq!(refused.status.code(), Some(64), "{}", text(&refused.stderr));
 }
 
@@ -277,7 +289,7 @@ fn an_object_of_a_recording_is_explained_at_any_instant() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/incident.jsonl");
     let explain = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
-        command.args(["explain", "widgets", "ledger", "--snapshot", file]).args(more);
+        command.args(["explain", "widgets", "ledger", "--from", file]).args(more);
         command.env("LOOPWATCH_KUBECONFIG", "/k").output().expect("loopwatch runs")
     };
     let table = explain(&[]);
@@ -341,7 +353,7 @@ fn objects_of_a_dump_are_explained_whatever_their_owners_are() {
 
     std::fs::write(&dump, all + "---\nkind: [\n").expect("written");
     let file = dump.to_str().expect("a path");
-    let explain = |name: &str| loopwatch(&["explain", "w", name, "--snapshot", file]);
+    let explain = |name: &str| loopwatch(&["explain", "w", name, "--from", file]);
 
     for (name, expected) in
         [("a", "W.a.io ns/b"), ("itself", "(repeated)"), ("lost", "W.a.io nobody, not visible")]
@@ -356,14 +368,14 @@ fn objects_of_a_dump_are_explained_whatever_their_owners_are() {
         );
     }
 
-    let several = loopwatch(&["explain", "x/a", "--snapshot", file]);
+    let several = loopwatch(&["explain", "x/a", "--from", file]);
     assert!(text(&several.stderr).contains("watches no kind"), "{}", text(&several.stderr));
 }
 
 #[test]
 fn a_recording_is_judged_at_its_end_or_at_an_instant() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/incident.jsonl");
-    let end = loopwatch(&["check", "--snapshot", file]);
+    let end = loopwatch(&["check", "--from", file]);
 
     assert_eq!(end.status.code(), Some(1), "{}", text(&end.stderr));
 
@@ -377,21 +389,21 @@ fn a_recording_is_judged_at_its_end_or_at_an_instant() {
     assert!(replayed.ends_with(&text(&end.stdout)), "the same report: {replayed}");
 
     let packed = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/busy.jsonl.gz");
-    assert!(text(&loopwatch(&["check", "--snapshot", packed]).stderr).contains("is a recording"));
+    assert!(text(&loopwatch(&["check", "--from", packed]).stderr).contains("is a recording"));
 
     let lines = std::fs::read_to_string(file).expect("the scenario");
     let instant = |line: &str| {
         Some(serde_json::from_str::<serde_json::Value>(line).ok()?["at"].as_str()?.to_owned())
     };
     let middle = lines.lines().filter_map(instant).nth(40).expect("a line");
-    let early = loopwatch(&["check", "--snapshot", file, "--at", &middle]);
+    let early = loopwatch(&["check", "--from", file, "--at", &middle]);
 
     assert!(text(&early.stderr).contains(&format!("shows {middle}")), "{}", text(&early.stderr));
 
     for (at, expected) in
         [("2000-01-01T00:00:00Z", "begins at"), ("2100-01-01T00:00:00Z", "ends at")]
     {
-        let refused = loopwatch(&["check", "--snapshot", file, "--at", at]);
+        let refused = loopwatch(&["check", "--from", file, "--at", at]);
         assert_eq!(refused.status.code(), Some(2), "{at}");
         assert!(text(&refused.stderr).contains(expected), "{}", text(&refused.stderr));
     }
@@ -437,7 +449,7 @@ fn parts_of_a_recording_without_effect_appear_in_every_format() {
     for format in ["table", "markdown", "json"] {
         for arguments in [
             ["replay", file.as_str(), "-o", format].as_slice(),
-            &["check", "--snapshot", &file, "-o", format],
+            &["check", "--from", &file, "-o", format],
         ] {
             let output = loopwatch(arguments);
             let said = text(&output.stdout);

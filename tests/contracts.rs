@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use loopwatch::export::catalog::CATALOG;
+use loopwatch::export::metrics::CATALOG;
 use loopwatch_model::finding::{Alert, Explainer, FINDINGS, FindingCode, Severity};
 use loopwatch_testbed::bundled;
 use serde_json::Value;
@@ -457,8 +457,10 @@ fn every_dashboard_is_installed_and_has_the_variables_of_the_others() {
 #[test]
 fn the_dashboard_of_objects_shows_all_findings_and_metrics_of_its_areas() {
     let areas = ["deletion", "ownership", "references"];
-    let of_areas =
-        FINDINGS.iter().filter(|finding| areas.contains(&finding.area)).map(|finding| finding.name);
+    let of_areas = FINDINGS
+        .iter()
+        .filter(|finding| areas.contains(&finding.area.as_str()))
+        .map(|finding| finding.name);
     let of_areas = of_areas.collect::<Vec<_>>().join("|");
     let file = "dashboards/loopwatch-objects.json";
     let selectors = |text: &str| -> BTreeSet<String> {

@@ -21,7 +21,7 @@ const ODD: [&str; 9] = [
 fn check(file: &str, format: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
     command
-        .args(["check", "--snapshot", file, "--all", "-o", format])
+        .args(["check", "--from", file, "--all", "-o", format])
         .env("NO_COLOR", "1")
         .env_remove("KUBECONFIG");
 

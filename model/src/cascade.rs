@@ -107,8 +107,6 @@ pub(crate) const NAMESPACE: (&str, &str) = ("", "Namespace");
 /// The group and kind of definitions, whose deletion also deletes all instances.
 pub(crate) const DEFINITION: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
-// === impl NodeId ===
-
 impl NodeId {
     /// The position as an index.
     #[must_use]
@@ -116,8 +114,6 @@ impl NodeId {
         self.0 as usize
     }
 }
-
-// === impl Cascade ===
 
 impl Cascade {
     /// The word of `kubectl delete --cascade`.

@@ -11,7 +11,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use self::evidence::{Evidence, Value};
-pub use self::table::{Alert, Explainer, FINDINGS, FindingCode, FindingInfo, Severity};
+pub use self::table::{Alert, Area, Explainer, FINDINGS, FindingCode, FindingInfo, Severity};
 
 use crate::time::{Span, Timestamp};
 
@@ -144,8 +144,6 @@ pub enum Subject {
     },
 }
 
-// === impl Finding ===
-
 impl Finding {
     /// Returns the row of this finding's code in [`FINDINGS`].
     #[must_use]
@@ -185,8 +183,6 @@ impl Finding {
     }
 }
 
-// === impl FindingEvent ===
-
 impl FindingEvent {
     /// Returns whether another finding explains this one now, in words.
     #[must_use]
@@ -198,8 +194,6 @@ impl FindingEvent {
         }
     }
 }
-
-// === impl FindingId ===
 
 impl FindingId {
     /// Returns the ID of `code` on `subject`: the 64-bit FNV-1a hash (draft-eastlake-fnv) of the
@@ -216,8 +210,6 @@ impl fmt::Display for FindingId {
     }
 }
 
-// === impl Confidence ===
-
 impl Confidence {
     /// `suspected` or `confirmed`.
     #[must_use]
@@ -228,8 +220,6 @@ impl Confidence {
         }
     }
 }
-
-// === impl Subject ===
 
 impl Subject {
     /// The namespace of the subject, empty when it has none.

@@ -20,6 +20,7 @@ mod ownership;
 mod references;
 mod configuration;
 pub(crate) mod operator;
+pub(crate) mod recent_past; // the last hours, for charts
 mod steps;
 mod output;
 
@@ -31,8 +32,8 @@ use self::deletion::terminating_scopes::TerminatingScopes;
 use self::findings::open_findings::OpenFindings;
 use self::kube_events::KubeEvents;
 use self::operator::Operator;
-use self::output::recent_past::Points;
 use self::ownership::Ownership;
+use self::recent_past::Points;
 use self::references::cross_namespace::CrossNamespace;
 use self::references::lookups::References;
 use self::traces::Traces;

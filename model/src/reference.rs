@@ -69,8 +69,6 @@ pub struct ObjectName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReferenceEventId(pub u64);
 
-// === impl ReferenceEvent ===
-
 impl ReferenceEvent {
     /// Returns the event's name: `cross_namespace_reference_appeared`, for example.
     #[must_use]
@@ -103,8 +101,6 @@ impl ReferenceEvent {
     }
 }
 
-// === impl ObjectName ===
-
 impl ObjectName {
     fn parts(&self) -> [&str; 4] {
         [&self.group, &self.kind, &self.namespace, &self.name]
@@ -125,8 +121,6 @@ impl fmt::Display for ObjectName {
         )
     }
 }
-
-// === impl ReferenceEventId ===
 
 impl fmt::Display for ReferenceEventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -301,8 +301,6 @@ pub struct Limits {
     pub trace_bytes: usize,
 }
 
-// === impl Settings ===
-
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -403,8 +401,6 @@ impl Settings {
     }
 }
 
-// === impl Selector ===
-
 impl Selector {
     /// Returns whether the selector selects every name.
     #[must_use]
@@ -420,8 +416,6 @@ impl Selector {
         (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
     }
 }
-
-// === impl Limits ===
 
 impl Default for Limits {
     fn default() -> Self {

@@ -289,8 +289,6 @@ pub struct SourceSummary {
     pub restricted: Option<String>,
 }
 
-// === impl KindSummary ===
-
 impl KindSummary {
     /// Objects of this kind in each state, over all namespaces.
     #[must_use]

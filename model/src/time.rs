@@ -15,8 +15,6 @@ pub struct Timestamp(pub i64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(pub i64);
 
-// === impl Timestamp ===
-
 impl Timestamp {
     /// Returns the instant `span` later.
     #[must_use]
@@ -80,8 +78,6 @@ impl<'de> Deserialize<'de> for Timestamp {
             .ok_or_else(|| de::Error::custom(format!("not an RFC 3339 time: {text:?}")))
     }
 }
-
-// === impl Span ===
 
 impl Span {
     /// The empty duration.

@@ -171,8 +171,6 @@ pub struct Measured {
     pub counted: bool,
 }
 
-// === impl Trace ===
-
 impl Trace {
     /// Returns the time between the beginning and the end.
     #[must_use]
@@ -188,8 +186,6 @@ impl Trace {
     }
 }
 
-// === impl TraceKey ===
-
 impl fmt::Display for TraceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { uid, part, late } = self;
@@ -202,8 +198,6 @@ impl fmt::Display for TraceKey {
         f.write_str(if *late { "|late" } else { "" })
     }
 }
-
-// === impl TraceCause ===
 
 impl TraceCause {
     /// Returns the value of an attribute.

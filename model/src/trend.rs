@@ -162,8 +162,6 @@ const CONFIRMED: u8 = 6;
 const SUSPECTED_HELD: u8 = 6;
 const CONFIRMED_HELD: u8 = 12;
 
-// === impl TrendConfig ===
-
 impl TrendConfig {
     /// Memory, in bytes. 1.5 % of the limit is less than what garbage collectors leave to chance.
     pub const MEMORY: Self = Self {
@@ -191,8 +189,6 @@ impl TrendConfig {
         must_exhaust: false,
     };
 }
-
-// === impl Trend ===
 
 impl Trend {
     /// Returns a trend without samples. `started` is the start of the process, or the present if
@@ -351,8 +347,6 @@ fn hours(hours: f64) -> Span {
     Span((hours.clamp(0.0, 876_600.0) * 3_600_000.0) as i64)
 }
 
-// === impl TrendState ===
-
 impl TrendState {
     /// All states, in order.
     pub const ALL: [Self; 5] =
@@ -371,8 +365,6 @@ impl TrendState {
     }
 }
 
-// === impl Tracked ===
-
 impl Tracked {
     fn clear(&mut self) {
         self.history.clear();
@@ -389,8 +381,6 @@ impl Tracked {
         }
     }
 }
-
-// === impl Streak ===
 
 impl Streak {
     /// Takes one evaluation. A single one without evidence only takes back another one, because

@@ -22,13 +22,13 @@ use tracing::{error, info, warn};
 
 use super::reload::{self, Effective};
 use super::{CHANNEL, DRAIN, Outlets, RETRY, SharedModel, cause, lock, pump, state};
-use crate::export::Exporter;
+use crate::export::server::Exporter;
 use crate::sources::clock::ServerClock;
 use crate::sources::decode::HashKey;
 use crate::sources::{
     Cluster, ConnectError, Failure, Feed, Handle, Observations, SourceOptions, Supervisor,
 };
-use crate::telemetry::RebuildLabels;
+use crate::telemetry::{RebuildLabels, RebuiltPart};
 
 #[cfg(test)]
 mod tests;
@@ -58,15 +58,6 @@ pub(super) struct Core {
     probes: Arc<Mutex<mpsc::Receiver<Probe>>>,
     /// The last checkpoint of a model whose lists were complete.
     checkpoint: Option<Checkpoint>,
-}
-
-/// A part that is rebuilt on its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    /// The model and its pump; the sources must then list everything again.
-    Model,
-    /// The supervisor and all tasks that it owns.
-    Sources,
 }
 
 /// The tasks of one build.
@@ -109,8 +100,8 @@ pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
         let (part, reason) = tokio::select! {
             biased; // `stop` also ends the sources, which is not a failure of theirs
             () = stop.cancelled() => break,
-            ended = &mut build.pump => (Part::Model, reason(ended.map(|()| "it ended".to_owned()))),
-            ended = &mut build.sources => (Part::Sources, reason(ended)),
+            ended = &mut build.pump => (RebuiltPart::Model, reason(ended.map(|()| "it ended".to_owned()))),
+            ended = &mut build.sources => (RebuiltPart::Sources, reason(ended)),
             () = tokio::time::sleep_until(lasting), if attempts.failed > 0 => {
                 attempts.failed = 0;
                 core.exporter.set_alive(true);
@@ -144,8 +135,6 @@ pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
     core.stop(build).await;
 }
 
-// === impl Connection ===
-
 impl Connection {
     pub(super) fn new(effective: &Effective, hash_key: HashKey) -> Self {
         let Effective { cluster, profiles, settings, .. } = effective;
@@ -162,8 +151,6 @@ impl Connection {
         Self { connect, options }
     }
 }
-
-// === impl Core ===
 
 impl Core {
     pub(super) fn new(
@@ -258,9 +245,9 @@ impl Core {
         }
     }
 
-    fn report(&self, part: Part, reason: &str, failed: u32) {
-        let part = part.name();
+    fn report(&self, part: RebuiltPart, reason: &str, failed: u32) {
         self.exporter.metrics().rebuilds.get_or_create_owned(&RebuildLabels { part }).inc();
+        let part = part.as_str();
         error!(
             part,
             reason, failed, "a bug in loopwatch stopped a part of it; rebuilding this part"
@@ -274,9 +261,15 @@ impl Core {
     }
 
     /// Rebuilds everything but the sources, and returns the pump.
-    async fn rebuild(&self, part: Part, reason: &str, old: Build, failed: u32) -> JoinHandle<()> {
+    async fn rebuild(
+        &self,
+        part: RebuiltPart,
+        reason: &str,
+        old: Build,
+        failed: u32,
+    ) -> JoinHandle<()> {
         let pump = match part {
-            Part::Model => {
+            RebuiltPart::Model => {
                 end_sources(old.sources, &old.stop).await;
 
                 // The checkpoint itself may cause the panic, so the last attempt does without it.
@@ -285,12 +278,12 @@ impl Core {
                 self.report_problems().await;
                 pump
             }
-            Part::Sources => old.pump,
+            RebuiltPart::Sources => old.pump,
         };
 
         let detail = format!(
             "a bug in loopwatch stopped the {}, and loopwatch rebuilds it: {reason}",
-            part.name()
+            part.as_str()
         );
 
         self.fail_sources(detail).await;
@@ -389,19 +382,6 @@ impl Core {
         }
     }
 }
-
-// === impl Part ===
-
-impl Part {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Model => "model",
-            Self::Sources => "sources",
-        }
-    }
-}
-
-// === impl Attempts ===
 
 impl Attempts {
     fn new() -> Self {

@@ -19,7 +19,7 @@ use tracing::{info, warn};
 
 use super::memory;
 use crate::config::{ClusterFlags, Flags, ProfileFlags};
-use crate::export::{ExportOptions, Exporter};
+use crate::export::server::{ExportOptions, Exporter};
 use crate::sources::Feed;
 use crate::sources::clock::{Clock, SystemClock};
 use crate::sources::feed::Closed;
@@ -78,16 +78,12 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-// === impl Configuration ===
-
 impl Configuration {
     /// Limits the number of objects so that they fit the container's memory limit.
     pub(super) fn limited(self) -> Self {
         Self { settings: memory::limited(self.settings), ..self }
     }
 }
-
-// === impl Reloader ===
 
 impl Reloader {
     /// Follows the file until a stop signal arrives.
@@ -220,8 +216,6 @@ fn needs_restart(old: &Flags, new: &Flags) -> impl Iterator<Item = &'static str>
     ];
     changed.into_iter().filter(|(_, changed)| *changed).map(|(flag, _)| flag)
 }
-
-// === impl Stamp ===
 
 impl Stamp {
     /// The stamp of the file at the end of all links; `None` if it cannot be read.

@@ -3,15 +3,18 @@
 
 use std::sync::Arc;
 
+use loopwatch_model::model::LeaderElection;
+use loopwatch_model::reference::ReferenceEvent;
+use loopwatch_model::trace::Trace;
 use tokio::task::JoinHandle;
 use tracing::warn;
 
 use super::{SharedModel, lock};
 use crate::config::Flags;
-use crate::export::Exporter;
-use crate::export::alertmanager::Alerting;
-use crate::export::notify::Notifier;
-use crate::export::traces::{Target, TraceExporter};
+use crate::export::delivery::alertmanager::Alerting;
+use crate::export::delivery::notify::Notifier;
+use crate::export::delivery::traces::{Target, TraceExporter};
+use crate::export::server::Exporter;
 use crate::sources::cluster::OwnPod;
 use crate::telemetry::SelfMetrics;
 
@@ -31,7 +34,29 @@ pub(crate) struct Outlets {
     pub(crate) traces: Option<TraceExporter>,
 }
 
-// === impl Senders ===
+impl Outlets {
+    /// Returns whether it matters now which replica leads.
+    pub(super) fn need_leader(&self, references: &[ReferenceEvent], traces: &[Trace]) -> bool {
+        let waits = self.traces.as_ref().is_some_and(TraceExporter::is_waiting);
+        !references.is_empty() || !traces.is_empty() || waits
+    }
+
+    /// Passes on what the model reports.
+    pub(super) fn push(
+        &self,
+        references: Vec<ReferenceEvent>,
+        traces: Vec<Trace>,
+        election: &LeaderElection,
+    ) {
+        if let Some(notifier) = self.notifier.as_ref().filter(|_| !references.is_empty()) {
+            notifier.push(references, election);
+        }
+
+        if let Some(exporter) = &self.traces {
+            exporter.push(traces, election);
+        }
+    }
+}
 
 impl Senders {
     /// Starts the senders.

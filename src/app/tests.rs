@@ -5,8 +5,8 @@ use loopwatch_model::settings::Settings;
 use loopwatch_testbed::kinds::watched;
 
 use super::*;
-use crate::export::notify::receiver::Receiver;
-use crate::export::notify::{Notifier, Webhook};
+use crate::export::delivery::fake_receiver::FakeReceiver;
+use crate::export::delivery::notify::{Notifier, Webhook};
 use crate::sources::lookup::Lookups;
 
 fn kind() -> WatchedKind {
@@ -37,7 +37,7 @@ fn widget(version: u64, name: &str) -> Observation {
 /// No timer is on the way to the webhook: the clock stands still.
 #[tokio::test(start_paused = true)]
 async fn a_changed_reference_reaches_the_webhook_at_once() {
-    let receiver = Receiver::start([]).await;
+    let receiver = FakeReceiver::start([]).await;
     let webhook =
         Webhook { url: receiver.url.parse().expect("a URL"), token_file: None, ca_file: None };
     let (notifier, delivering) = Notifier::start(webhook, SelfMetrics::new().notify_requests, None);

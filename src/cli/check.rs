@@ -18,8 +18,9 @@ use super::FAILURE;
 use super::play::{self, Played, Shown};
 use crate::app::{self, Outlets, SharedModel};
 use crate::config::{ClusterFlags, JudgeFlags};
-use crate::export::input::{DumpInput, Input};
-use crate::export::report::OutputFormat;
+use crate::export::presentation::report::OutputFormat;
+use crate::export::view::{DumpInput, Input};
+use crate::lock::lock;
 use crate::recording::{Recording, RecordingError};
 use crate::sources::clock::{Clock, SystemClock};
 use crate::sources::decode::{DecodeOptions, Extra};
@@ -36,10 +37,10 @@ const READS_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct CheckArgs {
     /// Check a dump (a file or folder from `kubectl get -o json|yaml`) or the end of a recording,
     /// instead of a cluster
-    #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context", "operator"])]
-    snapshot: Option<PathBuf>,
+    #[arg(long, alias = "snapshot", value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context", "operator"])]
+    from: Option<PathBuf>,
     /// Time to report on [default: the newest time in the dump, or the end of the recording]
-    #[arg(long, value_name = "RFC3339", requires = "snapshot", value_parser = instant)]
+    #[arg(long, value_name = "RFC3339", requires = "from", value_parser = instant)]
     at: Option<Timestamp>,
     /// List all kinds, and all objects with their states
     #[arg(long)]
@@ -61,7 +62,7 @@ pub(super) struct CheckArgs {
 
 pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u8> {
     args.judge.apply(&mut settings);
-    let (model, input) = match &args.snapshot {
+    let (model, input) = match &args.from {
         Some(path) => {
             judge_file(path, args.at, &args.judge, &args.cluster.exclude_namespace, settings)?
         }
@@ -213,7 +214,7 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
             "some lists were incomplete after {timeout}, so this report is incomplete, too; see --timeout and --watch"
         ));
     } else if tokio::time::timeout(READS_WITHIN, reads_in_doubt(&model, &feed)).await.is_err() {
-        let left = app::lock(&model).reads_in_doubt();
+        let left = lock(&model).reads_in_doubt();
         super::print_error(&format!(
             "{left} reads had no answer after {} s, so this report says nothing about the objects in question",
             READS_WITHIN.as_secs()
@@ -223,7 +224,7 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
     drop(feed);
     handle.shutdown().await;
     pump.await?;
-    clock.ticks().for_each(|(at, tick)| app::lock(&model).apply(at, tick));
+    clock.ticks().for_each(|(at, tick)| lock(&model).apply(at, tick));
 
     let model =
         Arc::into_inner(model).ok_or_else(|| anyhow::anyhow!("the model is still in use"))?;
@@ -263,7 +264,7 @@ async fn reads_in_doubt(model: &SharedModel, feed: &Feed) {
     loop {
         // The pump applies what it takes from the channel at once, so an empty channel means that
         // the model knows all.
-        let left = app::lock(model).reads_in_doubt();
+        let left = lock(model).reads_in_doubt();
         if feed.is_empty() && left == 0 {
             break;
         }

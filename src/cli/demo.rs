@@ -8,7 +8,7 @@ use super::play::paced::{OnEvent, Paced, speed};
 use super::play::{self, Played, Shown};
 use super::{SUCCESS, timeline};
 use crate::config::ServeFlags;
-use crate::export::report::OutputFormat;
+use crate::export::presentation::report::OutputFormat;
 use crate::recording::Recording;
 
 /// A real incident: an operator of the zoo on a real cluster, one of the scenarios that the tests

@@ -18,10 +18,9 @@ use super::object::{self, ObjectArgs};
 use super::{SUCCESS, check};
 use crate::app;
 use crate::config::JudgeFlags;
-use crate::export::explain::ObjectQuestion;
-use crate::export::json::{self, Explained};
-use crate::export::report::{self, OutputFormat};
-use crate::export::summary::BlindSpot;
+use crate::export::presentation::json::{self, Explained};
+use crate::export::presentation::report::{OutputFormat, Style, explain_report};
+use crate::export::view::{BlindSpot, ObjectQuestion};
 
 /// Flags of `explain`.
 #[derive(Args, Debug)]
@@ -29,19 +28,19 @@ use crate::export::summary::BlindSpot;
 pub(super) struct ExplainArgs {
     #[command(flatten)]
     object: ObjectArgs,
-    /// Namespace of the object [default: that of the context; with --server and --snapshot, any]
+    /// Namespace of the object [default: that of the context; with --server and --from, any]
     #[arg(long, short, value_name = "NAMESPACE", value_parser = NonEmptyStringValueParser::new())]
     namespace: Option<String>,
     /// Ask a running loopwatch, which also knows the history of the object [default without a URL:
     /// http://127.0.0.1:9917, as after `kubectl port-forward`]
-    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "http://127.0.0.1:9917", conflicts_with_all = ["snapshot", "kubeconfig", "context"])]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "http://127.0.0.1:9917", conflicts_with_all = ["from", "kubeconfig", "context"])]
     server: Option<ServerUrl>,
     /// Explain from a dump (a file or folder from `kubectl get -o json|yaml`) or a recording,
     /// instead of a cluster
-    #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context"])]
-    snapshot: Option<PathBuf>,
+    #[arg(long, alias = "snapshot", value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context"])]
+    from: Option<PathBuf>,
     /// Time to report on [default: the newest time in the dump, or the end of the recording]
-    #[arg(long, value_name = "RFC3339", requires = "snapshot", value_parser = check::instant)]
+    #[arg(long, value_name = "RFC3339", requires = "from", value_parser = check::instant)]
     at: Option<Timestamp>,
     /// Output format: table, json or markdown
     #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = check::format)]
@@ -58,10 +57,10 @@ pub(super) struct ExplainArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  loopwatch explain widget web -n team-a                  Why is it not ready, or not gone?
-  loopwatch explain widget web --server                   From a running loopwatch, with its history
-  loopwatch explain widget web --snapshot incident.jsonl  From a recording; --at selects the instant
-  loopwatch explain deploy/web -o json                    For scripts
+  loopwatch explain widget web -n team-a              Why is it not ready, or not gone?
+  loopwatch explain widget web --server               From a running loopwatch, with its history
+  loopwatch explain widget web --from incident.jsonl  From a recording; --at selects the instant
+  loopwatch explain deploy/web -o json                For scripts
 
 explain sends only get and list requests. It shows generations and ages, conditions, owners and
 children as a tree, finalizers with the actor that should remove each, and the open findings:
@@ -80,7 +79,7 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
     let Some(question) = args.question() else {
         return Ok(object::refuse_without_name("explain"));
     };
-    let text = match (&args.server, &args.snapshot) {
+    let text = match (&args.server, &args.from) {
         (Some(server), _) => app::runtime()?.block_on(server::ask(server, &question))?,
         (None, Some(path)) => {
             let (explanation, not_visible) =
@@ -99,7 +98,7 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
         serde_json::from_str(&text).context("the answer is no explanation of an object")?;
     super::print(&match args.output {
         OutputFormat::Json => text.trim_end().to_owned() + "\n",
-        format => report::explain::text(&explained, report::style(format)),
+        format => explain_report(&explained, Style::of_stdout(format)),
     });
 
     Ok(SUCCESS)
@@ -108,8 +107,6 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
 fn json_of(explanation: &Explanation, not_visible: &[BlindSpot]) -> anyhow::Result<String> {
     Ok(serde_json::to_string(&json::explain(explanation, String::new(), not_visible))?)
 }
-
-// === impl ExplainArgs ===
 
 impl ExplainArgs {
     /// The object; `None` without a name.

@@ -17,8 +17,6 @@ pub(super) struct ObjectArgs {
     name: Option<String>,
 }
 
-// === impl ObjectArgs ===
-
 impl ObjectArgs {
     /// The kind and the name; `None` without a name.
     pub(super) fn kind_and_name(&self) -> Option<(&str, &str)> {

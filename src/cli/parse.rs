@@ -110,8 +110,9 @@ fn value_of(
 /// The flags whose variables do not apply: a dump replaces the cluster, so the variables of a
 /// cluster do not conflict with it.
 fn unused_variables(arguments: &[OsString]) -> Vec<String> {
-    let is_dump =
-        |argument: &OsString| argument.to_string_lossy().split('=').next() == Some("--snapshot");
+    let is_dump = |argument: &OsString| {
+        matches!(argument.to_string_lossy().split('=').next(), Some("--from" | "--snapshot"))
+    };
     let unused: &[&str] =
         if arguments.iter().any(is_dump) { &["kubeconfig", "context", "operator"] } else { &[] };
 

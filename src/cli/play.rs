@@ -13,8 +13,8 @@ use loopwatch_model::time::Timestamp;
 
 use super::{FINDINGS, SUCCESS};
 use crate::config::JudgeFlags;
-use crate::export::input::{Input, RecordingInput};
-use crate::export::report::{self, OutputFormat, Style};
+use crate::export::presentation::report::{CheckReport, OutputFormat, Style};
+use crate::export::view::{Input, RecordingInput};
 use crate::recording::Recording;
 
 /// A recording that was played to its end or to an instant.
@@ -120,21 +120,22 @@ pub(super) fn exit_code(snapshot: &Snapshot, fail_on: Severity) -> u8 {
     if found { FINDINGS } else { SUCCESS }
 }
 
-// === impl Shown ===
-
 impl Shown<'_> {
     /// Prints the report, and returns its snapshot.
     pub(super) fn print(&self, format: OutputFormat) -> Snapshot {
         let snapshot = self.model.snapshot();
         let rows = self.all.then(|| all_rows(self.model));
+        let report = CheckReport {
+            snapshot: &snapshot,
+            rows: rows.as_deref(),
+            input: self.input,
+            timeline: self.timeline,
+            offers_all: self.offers_all,
+        };
+
         super::print(&match format {
-            OutputFormat::Json => {
-                report::json(&snapshot, rows.as_deref(), self.input, self.timeline)
-            }
-            OutputFormat::Table | OutputFormat::Markdown => {
-                let style = Style { offers_all: self.offers_all, ..report::style(format) };
-                report::text(&snapshot, rows.as_deref(), self.input, style)
-            }
+            OutputFormat::Json => report.json(),
+            OutputFormat::Table | OutputFormat::Markdown => report.text(Style::of_stdout(format)),
         });
 
         snapshot

@@ -14,11 +14,10 @@ use super::play::{self, Played, Shown};
 use super::{SUCCESS, check, timeline};
 use crate::app;
 use crate::config::{JudgeFlags, ServeFlags};
-use crate::export::Exporter;
-use crate::export::input::Input;
-use crate::export::prometheus::TextFormat;
-use crate::export::report::OutputFormat;
-use crate::export::summary::BlindSpot;
+use crate::export::metrics::TextFormat;
+use crate::export::presentation::report::OutputFormat;
+use crate::export::server::Exporter;
+use crate::export::view::{BlindSpot, Input};
 use crate::recording::Recording;
 
 /// Flags of `replay`.

@@ -13,8 +13,7 @@ use super::object::{self, ObjectArgs};
 use super::{FINDINGS, SUCCESS};
 use crate::app;
 use crate::config::operator_name;
-use crate::export::report::forecast::{self, Forecast};
-use crate::export::report::{self, OutputFormat};
+use crate::export::presentation::report::{Forecast, OutputFormat, Style};
 use crate::sources::cluster::{Access, Cluster, OperatorName};
 use crate::sources::ownership::installation::Installation;
 use crate::sources::ownership::{self, ApiResources, OwnershipGraph, Progress, kind_names};
@@ -120,8 +119,8 @@ pub(super) fn what_if(args: WhatIfArgs) -> anyhow::Result<u8> {
     };
 
     super::print(&match args.output {
-        OutputFormat::Json => forecast::json(&forecast),
-        format => forecast::text(&forecast, report::style(format)),
+        OutputFormat::Json => forecast.json(),
+        format => forecast.text(Style::of_stdout(format)),
     });
 
     Ok(if forecast.is_clear() { SUCCESS } else { FINDINGS })

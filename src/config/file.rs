@@ -43,8 +43,6 @@ pub(crate) struct File {
     pub settings: Settings,
 }
 
-// === impl File ===
-
 impl File {
     /// Reads the file at `path`. Returns what is valid, and a problem for each part that is not.
     #[must_use]

@@ -27,8 +27,6 @@ pub(super) const FINDINGS_KEY: &str = "findings";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OrphanAllow(FindingRule);
 
-// === impl OrphanAllow ===
-
 impl OrphanAllow {
     /// Adds the rule before those of the file, so that it prevails, unless it is there already.
     pub(super) fn apply(&self, settings: &mut Settings) {

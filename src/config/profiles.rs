@@ -37,8 +37,6 @@ pub(crate) enum ProfileSelection {
     Off,
 }
 
-// === impl ProfileFlags ===
-
 impl ProfileFlags {
     /// The options of the source.
     #[must_use]

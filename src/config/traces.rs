@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use http::{HeaderName, HeaderValue};
 
-use crate::export::traces::{CollectorUrl, SAMPLER, SAMPLER_ARG, Sampling, Target};
+use crate::export::delivery::traces::{CollectorUrl, SAMPLER, SAMPLER_ARG, Sampling, Target};
 use crate::sources::peer::in_the_clear;
 
 /// Where to send traces.
@@ -54,8 +54,6 @@ const SECRET: [&str; 5] = ["auth", "token", "key", "secret", "cookie"];
 
 /// The variables of OpenTelemetry that are set.
 type Variables = BTreeMap<&'static str, String>;
-
-// === impl TraceFlags ===
 
 impl TraceFlags {
     /// Returns the collector, if traces are wanted, and the problems of these flags and of the

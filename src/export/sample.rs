@@ -505,7 +505,7 @@ impl View for Sample {
         let watches = self.snapshot.kinds.iter().flat_map(|kind| &kind.watches);
         let pending = watches.filter(|watch| !watch.synced && watch.missing.is_empty());
         pending
-            .filter(|watch| !super::summary::is_down(&self.snapshot, &watch.watch))
+            .filter(|watch| !crate::export::view::is_watch_down(&self.snapshot, &watch.watch))
             .map(|w| w.watch.to_string())
             .collect()
     }

@@ -1,225 +1,43 @@
-//! Read access to the model for exporters: a snapshot, and iteration over all objects in batches.
+//! How the other rooms of `export` read the model, and the words in which all of them describe what
+//! it says.
+//!
+//! Page, API, reports and alerts show the same snapshot. Whatever two of them have in common stands
+//! here, so that they cannot disagree.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod access; // snapshots, and batches of objects
+mod filter; // criteria for objects
+mod order; // sorted lists of objects, in pages
+mod lookup; // finds the object that somebody asks about
+mod object_name; // how people and links name an object
+mod health; // the overall health, and the states of the objects
+mod findings; // open findings, and those that they explain
+mod alerts; // the alert that covers a finding
+mod blind_spots; // what loopwatch cannot see
+mod input; // the recording or dump behind a snapshot
+mod timeline; // what happened to one object
+mod obligation; // what the operator is expected to do
+mod quantile; // quantiles of histograms
+mod links; // links in alerts
+mod text; // numbers and words
 
-use loopwatch_model::model::Model;
-use loopwatch_model::observation::ObjectAddress;
-use loopwatch_model::snapshot::{
-    Cursor, Explanation, ObjectRef, ObjectRow, ObjectState, RecentPast, Snapshot,
-};
-
-/// Read access to a model. Each call holds the lock only until it returns.
-pub trait View: Send + Sync {
-    /// Returns the current snapshot.
-    fn snapshot(&self) -> Snapshot;
-
-    /// Returns the watches that have neither completed their first list nor failed; `discovery`
-    /// until it has run once.
-    fn pending(&self) -> Vec<String>;
-
-    /// Calls `show` for at most `limit` objects from `cursor` on. Returns the next cursor, or
-    /// `None` at the end.
-    fn visit(
-        &self,
-        cursor: Cursor,
-        limit: usize,
-        show: &mut dyn FnMut(ObjectRef<'_>),
-    ) -> Option<Cursor>;
-
-    /// Visits at most `visits` objects from `cursor` on, until `room` of them are wanted. Returns
-    /// these in full, and the next cursor.
-    fn select(
-        &self,
-        cursor: Cursor,
-        visits: usize,
-        room: usize,
-        is_wanted: &dyn Fn(&ObjectRef<'_>) -> bool,
-    ) -> (Vec<ObjectRow>, Option<Cursor>);
-
-    /// Returns everything about one object; `None` if the model does not see it.
-    fn explain(&self, object: &ObjectAddress) -> Option<Explanation>;
-
-    /// Returns the last hours.
-    fn recent_past(&self) -> RecentPast;
-}
-
-/// Criteria for objects; `None` matches everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// API group; `Some("")` is the core group.
-    pub group: Option<String>,
-    /// Kind.
-    pub kind: Option<String>,
-    /// Namespace; `Some("")` selects cluster-scoped objects.
-    pub namespace: Option<String>,
-    /// Name.
-    pub name: Option<String>,
-    /// State.
-    pub state: Option<ObjectState>,
-    /// Words that must all be part of the object's group, kind, namespace or name.
-    pub words: Vec<Word>,
-}
-
-/// A word of a search.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
-    text: String,
-    /// The parts of `namespace/name`.
-    parts: Option<(String, String)>,
-}
-
-// === impl Mutex<Model> ===
-
-impl View for Mutex<Model> {
-    fn snapshot(&self) -> Snapshot {
-        lock(self).snapshot()
-    }
-
-    fn pending(&self) -> Vec<String> {
-        lock(self).pending()
-    }
-
-    fn visit(
-        &self,
-        cursor: Cursor,
-        limit: usize,
-        show: &mut dyn FnMut(ObjectRef<'_>),
-    ) -> Option<Cursor> {
-        lock(self).visit(cursor, limit, show)
-    }
-
-    fn select(
-        &self,
-        cursor: Cursor,
-        visits: usize,
-        room: usize,
-        is_wanted: &dyn Fn(&ObjectRef<'_>) -> bool,
-    ) -> (Vec<ObjectRow>, Option<Cursor>) {
-        lock(self).select(cursor, visits, room, is_wanted)
-    }
-
-    fn explain(&self, object: &ObjectAddress) -> Option<Explanation> {
-        lock(self).explain(object)
-    }
-
-    fn recent_past(&self) -> RecentPast {
-        lock(self).recent_past()
-    }
-}
-
-/// Locks the model, or other state that tasks share. Ignores poisoning, so that a panic in another
-/// task does not stop the exporters too.
-pub fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-// === impl Filter ===
-
-impl Filter {
-    /// Whether an object matches.
-    #[must_use]
-    pub fn selects(&self, object: &ObjectRef<'_>) -> bool {
-        self.matches(object.group, object.kind, object.namespace, object.name, object.state)
-    }
-
-    /// Whether an object with these properties matches.
-    #[must_use]
-    pub fn matches(
-        &self,
-        group: &str,
-        kind: &str,
-        namespace: &str,
-        name: &str,
-        state: ObjectState,
-    ) -> bool {
-        let is = |wanted: &Option<String>, actual: &str| {
-            wanted.as_deref().is_none_or(|wanted| wanted == actual)
-        };
-        is(&self.group, group)
-            && is(&self.kind, kind)
-            && is(&self.namespace, namespace)
-            && is(&self.name, name)
-            && self.state.is_none_or(|wanted| wanted == state)
-            && self.words.iter().all(|word| word.is_in(group, kind, namespace, name))
-    }
-}
-
-// === impl Word ===
-
-impl Word {
-    /// A word; letters match in upper and lower case.
-    #[must_use]
-    pub fn new(text: &str) -> Self {
-        let parts =
-            text.split_once('/').map(|(namespace, name)| (namespace.to_owned(), name.to_owned()));
-        Self { text: text.to_owned(), parts }
-    }
-
-    fn is_in(&self, group: &str, kind: &str, namespace: &str, name: &str) -> bool {
-        match &self.parts {
-            // As people write objects: `team-a/web` is also found by `a/w`.
-            Some((end, start)) => ends_with(namespace, end) && starts_with(name, start),
-            None => {
-                [name, namespace, kind, group].into_iter().any(|text| contains(text, &self.text))
-            }
-        }
-    }
-}
-
-fn contains(text: &str, part: &str) -> bool {
-    part.is_empty()
-        || text
-            .as_bytes()
-            .windows(part.len())
-            .any(|window| window.eq_ignore_ascii_case(part.as_bytes()))
-}
-
-fn starts_with(text: &str, part: &str) -> bool {
-    text.as_bytes()
-        .get(..part.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(part.as_bytes()))
-}
-
-fn ends_with(text: &str, part: &str) -> bool {
-    let from = text.len().checked_sub(part.len());
-    from.and_then(|from| text.as_bytes().get(from..))
-        .is_some_and(|end| end.eq_ignore_ascii_case(part.as_bytes()))
-}
-
+pub use self::access::View;
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_word_of_a_search_must_be_part_of_a_name() {
-        for (search, expected) in [
-            ("", true),
-            ("web", true),
-            ("WEB frontend", true),
-            ("widget", true),
-            ("zoo.loop", true),
-            ("team-a/web", true),
-            ("a/w", true),
-            ("a/frontend", false),
-            ("web mail", false),
-            ("/web", true),
-            ("team-a/", true),
-            ("team/", false),
-            ("wéb", false),
-        ] {
-            let filter = Filter {
-                words: search.split_whitespace().map(Word::new).collect(),
-                ..Filter::default()
-            };
-            let found = filter.matches(
-                "zoo.loopwatch.dev",
-                "Widget",
-                "team-a",
-                "web-frontend",
-                ObjectState::Failed,
-            );
-
-            assert_eq!(found, expected, "{search:?}");
-        }
-    }
-}
+pub(crate) use self::alerts::TICKET;
+pub(crate) use self::alerts::{IsExplained, alert_name, is_cause_elsewhere, runbook};
+pub(crate) use self::blind_spots::{BlindSpot, is_watch_down, scope_in_words};
+pub use self::filter::{Filter, Word};
+pub(crate) use self::findings::{
+    FindingGroup, Findings, evidence, evidence_values, finding_age, grouped_findings,
+};
+pub(crate) use self::health::{OverallHealth, objects_by_state, objects_in_words, reason_in_words};
+pub(crate) use self::input::{DumpInput, Input, RecordingInput};
+#[cfg(test)]
+pub(crate) use self::links::dashboard;
+pub(crate) use self::links::{ExternalUrl, Links};
+pub(crate) use self::lookup::{LookupError, Nearest, ObjectQuestion, explain_object, find_object};
+pub(crate) use self::object_name::{ObjectName, encoded, group_parameter, kind_name};
+pub(crate) use self::obligation::obligation_in_words;
+pub(crate) use self::order::{Beside, ListPosition, SortKey, SortOrder, SortedPage, sorted_page};
+pub(crate) use self::quantile::quantile;
+pub(crate) use self::text::{Number, age, capitalised, controls_display};
+pub(crate) use self::timeline::timeline_entries;

@@ -13,8 +13,6 @@ pub(crate) struct Captured {
 
 struct Writer(Arc<Mutex<Vec<u8>>>);
 
-// === impl Captured ===
-
 impl Captured {
     /// Captures the log of this thread from now on.
     pub(crate) fn start() -> Self {

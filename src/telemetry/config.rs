@@ -14,8 +14,6 @@ struct Results {
     last_success: Option<Timestamp>,
 }
 
-// === impl ConfigReads ===
-
 impl ConfigReads {
     /// Notes that loopwatch read the configuration at this time, and whether all of it was valid.
     pub fn note(&self, at: Timestamp, successful: bool) {

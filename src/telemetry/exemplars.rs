@@ -58,8 +58,6 @@ const MAX_EXEMPLARS: usize = 2_000;
 /// ahead.
 const AHEAD: Span = Span::hours(1);
 
-// === impl Exemplars ===
-
 impl Exemplars {
     /// Remembers an exemplar, unless a newer one is known.
     pub fn note(&self, counted: Counted, exemplar: Exemplar) {
@@ -96,8 +94,6 @@ impl Exemplars {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-// === impl Counted ===
 
 impl Counted {
     /// Returns the bucket of `loopwatch_acknowledge_seconds` that counts `took`.

@@ -21,8 +21,6 @@ pub struct ProcessReadings {
     pub start_seconds: Option<f64>,
 }
 
-// === impl ProcessReadings ===
-
 impl ProcessReadings {
     pub(super) fn now() -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();

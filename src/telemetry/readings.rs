@@ -39,8 +39,6 @@ pub struct RuntimeReadings {
     pub busy_seconds: Option<f64>,
 }
 
-// === impl Readings ===
-
 impl Readings {
     /// Reads all metrics.
     #[must_use]
@@ -52,8 +50,6 @@ impl Readings {
         }
     }
 }
-
-// === impl AllocatorReadings ===
 
 impl AllocatorReadings {
     #[cfg(feature = "jemalloc")]
@@ -79,8 +75,6 @@ impl AllocatorReadings {
         Self::default()
     }
 }
-
-// === impl RuntimeReadings ===
 
 impl RuntimeReadings {
     fn now() -> Self {

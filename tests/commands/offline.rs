@@ -73,7 +73,7 @@ fn findings_in(items: &[Value]) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     let file = write(folder.path(), "dump.json", &list.to_string());
-    findings(&["--snapshot", file.to_str().expect("a path")])
+    findings(&["--from", file.to_str().expect("a path")])
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn the_form_of_a_dump_does_not_matter() {
     write(&bundle, "kind-1/events.log", "not a dump: [");
     for dump in [several, nested, yaml, mixed, bundle] {
         assert_eq!(
-            findings(&["--snapshot", dump.to_str().expect("a path")]),
+            findings(&["--from", dump.to_str().expect("a path")]),
             EXPECTED,
             "{}",
             dump.display()
@@ -181,7 +181,7 @@ fn ages_count_until_the_time_of_the_dump() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = write(folder.path(), "dump.json", FAULTS);
     let file = file.to_str().expect("a path");
-    let at = |time: &str| findings(&["--snapshot", file, "--at", time]);
+    let at = |time: &str| findings(&["--from", file, "--at", time]);
     let about = |found: &[String], codes: &[&str]| {
         found.iter().filter(|finding| codes.iter().any(|code| finding.starts_with(code))).count()
     };
@@ -217,7 +217,7 @@ fn broken_parts_are_named_with_file_and_line_and_prove_no_absence() {
         "third.json",
         "{\"kind\":\"List\",\n\"items\":[\n{\"kind\":\"W\"},\n{\"kind\":\"VList\"}]}",
     );
-    let arguments = ["check", "--snapshot", folder.path().to_str().expect("a path")];
+    let arguments = ["check", "--from", folder.path().to_str().expect("a path")];
     let said = text(&loopwatch(&arguments).stderr);
     let lines = FAULTS[..FAULTS.len() / 2].lines().count();
 
@@ -282,9 +282,9 @@ fn a_recording_also_shows_what_the_garbage_collector_has_collected() {
     let file = write(folder.path(), "recording.jsonl", &text.join("\n"));
     let file = file.to_str().expect("a path");
 
-    assert_eq!(findings(&["--snapshot", file]), ["OwnerMissing ConfigMap team-a/child"]);
+    assert_eq!(findings(&["--from", file]), ["OwnerMissing ConfigMap team-a/child"]);
     assert_eq!(
-        findings(&["--snapshot", file, "--at", "2026-01-01T01:00:01Z"]),
+        findings(&["--from", file, "--at", "2026-01-01T01:00:01Z"]),
         [""; 0],
         "before the answer"
     );
@@ -302,7 +302,7 @@ fn allowed_orphans_are_no_findings_by_flag_variable_and_file() {
     let (dump, config) = (dump.to_str().expect("a path"), config.to_str().expect("a path"));
 
     let orphans = |arguments: &[&str]| {
-        let found = findings(&[&["--snapshot", dump], arguments].concat());
+        let found = findings(&[&["--from", dump], arguments].concat());
         assert_eq!(
             found.iter().filter(|finding| !finding.starts_with("Orphan ")).count(),
             EXPECTED.len() - 1
@@ -315,14 +315,14 @@ fn allowed_orphans_are_no_findings_by_flag_variable_and_file() {
     assert_eq!(orphans(&["--orphan-allow", "team-d:Service"]), 1);
     assert_eq!(orphans(&["--orphan-allow", "team-d:Pod,team-a:*"]), 0);
 
-    let refused = loopwatch(&["check", "--snapshot", dump, "--orphan-allow", "Service"]);
+    let refused = loopwatch(&["check", "--from", dump, "--orphan-allow", "Service"]);
     let said = text(&refused.stderr);
 
     assert_eq!(refused.status.code(), Some(64), "{said}");
     assert!(said.contains("expected NAMESPACE:KIND") && said.trim().lines().count() == 1, "{said}");
 
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_loopwatch"));
-    command.args(["check", "--snapshot", dump]).env("LOOPWATCH_ORPHAN_ALLOW", "*:Service");
+    command.args(["check", "--from", dump]).env("LOOPWATCH_ORPHAN_ALLOW", "*:Service");
 
     let said = text(&command.output().expect("loopwatch runs").stdout);
     assert!(!said.contains("WARNING  Orphan") && said.contains("OwnerMissing"), "{said}");

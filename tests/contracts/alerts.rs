@@ -55,7 +55,7 @@ fn findings_table() -> String {
             .map(|name| format!("`{name}` {}", default_of(&settings, name)))
             .collect();
 
-        let thresholds = match (&thresholds[..], info.area) {
+        let thresholds = match (&thresholds[..], info.area.as_str()) {
             ([], "process") => {
                 "no setting: the statistics of a [trend](process.md) decide".to_owned()
             }
@@ -411,6 +411,9 @@ fn the_example_of_alertmanager_names_findings_that_exist() {
     assert!(!named.is_empty());
 
     for name in named {
-        assert!(FINDINGS.iter().any(|info| info.name == name && info.area == "operator"), "{name}");
+        assert!(
+            FINDINGS.iter().any(|info| info.name == name && info.area.as_str() == "operator"),
+            "{name}"
+        );
     }
 }

@@ -74,7 +74,7 @@ fn three_sources() {
     );
 
     drop(recorder);
-    let snapshot = format!("--snapshot={}", file.display());
+    let snapshot = format!("--from={}", file.display());
     for name in ["target", "twin"] {
         let recorded = explain(name, &[&snapshot]).expect("an answer");
         let served = explain(name, &[&server]).expect("an answer");

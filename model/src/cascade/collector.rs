@@ -71,8 +71,6 @@ struct Reference {
     blocks: bool,
 }
 
-// === impl Collector ===
-
 impl<'g> Collector<'g> {
     /// Starts with the current state of the graph. `holds` tells whether a finalizer stays on an
     /// object.

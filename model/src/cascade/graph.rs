@@ -47,8 +47,6 @@ pub enum Standing {
     Unknown,
 }
 
-// === impl Graph ===
-
 impl Graph {
     /// Builds the graph. `silent` are the groups whose API server does not respond.
     #[must_use]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Graph, NodeId, Operator};
-use crate::model::operator::controllers::is_within;
+use crate::model::world::controller_names::is_within;
 use crate::model::world::finalizer_actors::built_in;
 
 /// A finalizer that no controller will remove once the operator is gone.

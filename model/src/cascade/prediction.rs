@@ -104,8 +104,6 @@ pub enum Step {
     Definitions(Vec<NodeId>),
 }
 
-// === impl Graph ===
-
 impl Graph {
     /// Predicts what a deletion does.
     #[must_use]

@@ -32,8 +32,6 @@ pub enum Value {
     Age(Timestamp),
 }
 
-// === impl Evidence ===
-
 impl Evidence {
     /// Returns evidence without entries.
     #[must_use]
@@ -89,8 +87,6 @@ impl Evidence {
         }
     }
 }
-
-// === impl Value ===
 
 impl Value {
     /// Returns a count; one that is too large becomes the largest.

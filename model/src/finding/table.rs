@@ -10,9 +10,8 @@ pub struct FindingInfo {
     pub code: FindingCode,
     /// The name of the code, as in labels, alerts and runbooks.
     pub name: &'static str,
-    /// The area under which documentation lists it: `deletion`, `ownership`, `references`,
-    /// `convergence`, `operator`, `API machinery`, `process` or `self`.
-    pub area: &'static str,
+    /// The area under which documentation lists it.
+    pub area: Area,
     /// How urgently a person must act.
     pub severity: Severity,
     /// The kind of alert that it raises.
@@ -35,6 +34,27 @@ pub struct FindingInfo {
     /// `{in_namespace}`, `{kind}`, `{group}` and `{name}` stand for parts of the subject. A command
     /// without `{name}` concerns a whole kind, or loopwatch itself.
     pub command: &'static str,
+}
+
+/// A group of related findings. Documentation lists them in the order of [`FINDINGS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Area {
+    /// Deletions that do not end, and finalizers.
+    Deletion,
+    /// Owner references.
+    Ownership,
+    /// References to other objects, and from Pods to their configuration.
+    References,
+    /// Objects that do not reach or keep the state that their specs ask for.
+    Convergence,
+    /// The operator and its controllers.
+    Operator,
+    /// Custom resource definitions.
+    ApiMachinery,
+    /// The memory, tasks and files of the operator's processes.
+    Process,
+    /// The work of loopwatch itself.
+    Loopwatch,
 }
 
 /// How urgently a person must act on a finding.
@@ -82,7 +102,7 @@ pub enum Explainer {
 }
 
 macro_rules! findings {
-    ($( $code:ident $area:literal $severity:ident $alert:ident {
+    ($( $code:ident $area:ident $severity:ident $alert:ident {
         meaning: $meaning:literal,
         near_miss: $near:literal,
         evidence: [$($key:literal),*],
@@ -101,7 +121,7 @@ macro_rules! findings {
         pub const FINDINGS: &[FindingInfo] = &[ $( FindingInfo {
             code: FindingCode::$code,
             name: stringify!($code),
-            area: $area,
+            area: Area::$area,
             severity: Severity::$severity,
             alert: Alert::$alert,
             meaning: $meaning,
@@ -116,7 +136,7 @@ macro_rules! findings {
 }
 
 findings! {
-    FinalizerOwnerAbsent "deletion" Critical Page {
+    FinalizerOwnerAbsent Deletion Critical Page {
         meaning: "The object is being deleted, but the controller that removes its finalizer is gone.",
         near_miss: "A controller that is only restarting, or one that loopwatch has never seen alive or cannot see: then the finding is FinalizerStuck.",
         evidence: ["actor", "finalizers", "terminating_for", "last_seen", "absent_for"],
@@ -125,7 +145,7 @@ findings! {
         advice: "Install the controller again, so that it can clean up and remove its finalizer. If it is gone for good, first delete the resources that the finalizer protects, such as volumes, load balancers and databases, and only then the finalizer. Otherwise they leak.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
-    FinalizerStuck "deletion" Warning Ticket {
+    FinalizerStuck Deletion Warning Ticket {
         meaning: "The object is being deleted, but no controller removes its finalizers.",
         near_miss: "A slow cleanup that makes progress: finalizers disappear one by one, or the status changes.",
         evidence: ["actor", "finalizers", "terminating_for", "last_progress", "threshold"],
@@ -134,7 +154,7 @@ findings! {
         advice: "Check that the controller named as actor runs and can reach the resources that it cleans up. Do not remove the finalizer by hand before you have deleted the resources that it protects, such as a volume, a load balancer or a database. Otherwise they leak.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
-    DeletionBlockedByDependent "deletion" Warning Ticket {
+    DeletionBlockedByDependent Deletion Warning Ticket {
         meaning: "The object is being deleted, but another object that must be deleted first is stuck.",
         near_miss: "A foreground deletion whose dependents disappear one by one.",
         evidence: ["blocker", "blocker_finalizers", "actor", "chain", "terminating_for", "last_progress"],
@@ -143,7 +163,7 @@ findings! {
         advice: "The blocker in the evidence is the last object of the chain. Find out why its finalizers stay; the other objects of the chain follow by themselves.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
-    FinalizerLost "deletion" Warning Ticket {
+    FinalizerLost Deletion Warning Ticket {
         meaning: "A finalizer disappeared from an object that is not being deleted, and its own controller did not remove it.",
         near_miss: "A controller that removes its own finalizer because the object no longer needs a cleanup.",
         evidence: ["finalizer", "actor", "removed_by", "lost_at"],
@@ -152,7 +172,7 @@ findings! {
         advice: "The writer in the evidence probably replaced the whole list of finalizers by an update with an old copy of the object. It should use a patch, or an update that fails on conflicts. Until the finalizer is back, a deletion of the object skips the cleanup.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.finalizers}' --show-managed-fields",
     }
-    FinalizerFlapping "deletion" Warning Ticket {
+    FinalizerFlapping Deletion Warning Ticket {
         meaning: "A finalizer is removed and added again and again.",
         near_miss: "A finalizer that is removed once and added once, for example because a feature was switched off and on.",
         evidence: ["finalizer", "returns", "window", "writers"],
@@ -161,7 +181,7 @@ findings! {
         advice: "Two controllers disagree about the finalizer, or one of them removes it and adds it again in the next reconcile. The writers in the evidence show which.",
         command: "kubectl get {resource} {name}{in_namespace} -w -o jsonpath='{.metadata.finalizers}'",
     }
-    CleanupSlow "deletion" Info None {
+    CleanupSlow Deletion Info None {
         meaning: "The cleanup of the object takes much longer than usual for its finalizer.",
         near_miss: "A kind whose cleanups always take that long.",
         evidence: ["finalizer", "actor", "terminating_for", "threshold", "threshold_source"],
@@ -170,7 +190,7 @@ findings! {
         advice: "Check whether the actor waits for an external system, such as a cloud provider, without a timeout.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
-    NamespaceStuck "deletion" Warning Ticket {
+    NamespaceStuck Deletion Warning Ticket {
         meaning: "The namespace is being deleted, but objects of the operator block it.",
         near_miss: "A namespace that is blocked only by objects of other operators, or one whose objects disappear one by one.",
         evidence: ["blocker", "blocker_finalizers", "actor", "objects", "conditions", "terminating_for"],
@@ -179,7 +199,7 @@ findings! {
         advice: "The blocker in the evidence is one of the objects that remain. Find out why its finalizers stay. Do not remove the finalizer of the namespace: its objects would remain in the API server, and their resources would leak.",
         command: "kubectl get namespace {name} -o jsonpath='{.status.conditions}'",
     }
-    DefinitionStuck "deletion" Warning Ticket {
+    DefinitionStuck Deletion Warning Ticket {
         meaning: "The custom resource definition is being deleted, but objects of its kind remain.",
         near_miss: "A definition whose last objects disappear one by one.",
         evidence: ["blocker", "blocker_finalizers", "actor", "objects", "conditions", "terminating_for"],
@@ -188,7 +208,7 @@ findings! {
         advice: "The blocker in the evidence is one of the objects that remain. Its controller must run until all of them are gone, so uninstall the operator only after its definitions.",
         command: "kubectl get customresourcedefinition {name} -o jsonpath='{.status.conditions}'",
     }
-    OwnerMissing "ownership" Warning Ticket {
+    OwnerMissing Ownership Warning Ticket {
         meaning: "An owner reference names an object that does not exist, so the garbage collector deletes the child.",
         near_miss: "A child whose owner has just been deleted: the garbage collector is about to delete both.",
         evidence: ["owner", "owner_uid", "reason", "writer", "collected_after", "times"],
@@ -197,7 +217,7 @@ findings! {
         advice: "The operator sets an owner reference to an object that it has not created, or that is gone. Check the name and the UID that it uses; it may read them from a stale cache or from a backup.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
     }
-    OwnerReplaced "ownership" Warning Ticket {
+    OwnerReplaced Ownership Warning Ticket {
         meaning: "An owner reference has the UID of an earlier object of the same name, so the garbage collector deletes the child.",
         near_miss: "A child of an owner that was deleted and created again a moment ago: the garbage collector is about to delete the old child.",
         evidence: ["owner", "owner_uid", "current_uid", "writer", "collected_after", "times"],
@@ -206,7 +226,7 @@ findings! {
         advice: "The operator keeps the UID of its primary object over a deletion, or a backup tool restored the child with its old owner reference. The UID must be read from the current object.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
     }
-    OwnerUnresolvable "ownership" Warning Ticket {
+    OwnerUnresolvable Ownership Warning Ticket {
         meaning: "An owner reference cannot be resolved, so the garbage collector never deletes the child.",
         near_miss: "An owner of a kind that loopwatch may not read: loopwatch then does not judge the reference.",
         evidence: ["owner", "owner_uid", "reason", "writer", "collected_after", "times"],
@@ -215,7 +235,7 @@ findings! {
         advice: "The reason in the evidence shows what is wrong: the API server serves no such kind, or the child has no namespace but its owner has one. Correct the operator, and delete the children that it leaves behind.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
     }
-    CrossNamespaceOwner "ownership" Warning Ticket {
+    CrossNamespaceOwner Ownership Warning Ticket {
         meaning: "An owner reference names an object in another namespace, so the garbage collector deletes the child.",
         near_miss: "An owner without a namespace, which may own objects in all namespaces, or an owner that is only named in an annotation.",
         evidence: ["owner", "owner_namespace", "owner_uid", "writer", "collected_after", "times"],
@@ -224,7 +244,7 @@ findings! {
         advice: "Owner references do not cross namespaces. Create the child in the namespace of its owner, or name the owner in an annotation and delete the child in a finalizer of the owner.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
     }
-    OwnerCycle "ownership" Warning Ticket {
+    OwnerCycle Ownership Warning Ticket {
         meaning: "Owner references form a cycle, so the garbage collector never deletes any of these objects by itself.",
         near_miss: "A long chain of owners that ends, or an object with several owners.",
         evidence: ["cycle", "length", "writer", "collected_after", "times"],
@@ -233,7 +253,7 @@ findings! {
         advice: "Remove one of the owner references in the cycle, and correct the controller that set it.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
     }
-    Orphan "ownership" Warning Ticket {
+    Orphan Ownership Warning Ticket {
         meaning: "The object belongs to the operator but has no owner, so nobody deletes it.",
         near_miss: "An object that a deletion with orphan policy has released, which is only suspected, one of an allowed kind or namespace, or an object of somebody else.",
         evidence: ["reason", "former_owner", "writer", "siblings", "orphan_for"],
@@ -242,7 +262,7 @@ findings! {
         advice: "If nothing uses the object any more, delete it. If it is meant to exist without an owner, allow its kind with --orphan-allow.",
         command: "kubectl get {resource} {name}{in_namespace} -o yaml",
     }
-    LogicalOwnerMissing "ownership" Warning Ticket {
+    LogicalOwnerMissing Ownership Warning Ticket {
         meaning: "Annotations or labels of the object name an owner that no longer exists.",
         near_miss: "An owner that loopwatch may not read, or one that is being created.",
         evidence: ["owner", "named_by", "missing_for"],
@@ -251,7 +271,7 @@ findings! {
         advice: "The garbage collector does not know owners in annotations and labels, so the operator must delete the object. Check the finalizer of the owner's kind, and delete the object if nothing uses it any more.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.annotations} {.metadata.labels}'",
     }
-    DanglingReference "references" Warning Ticket {
+    DanglingReference References Warning Ticket {
         meaning: "The spec refers to an object that does not exist.",
         near_miss: "An optional reference, an object that the operator creates itself, or an object that loopwatch may not read.",
         evidence: ["reference", "target", "missing_for", "signal"],
@@ -260,7 +280,7 @@ findings! {
         advice: "Create the object that the evidence names, or correct the reference.",
         command: "kubectl get {resource} {name}{in_namespace} -o yaml",
     }
-    SoftDeleteLingering "references" Warning Ticket {
+    SoftDeleteLingering References Warning Ticket {
         meaning: "The object was marked as deleted but still exists.",
         near_miss: "An object that was marked less than a day ago, or one whose mark was removed.",
         evidence: ["phase", "marked_by", "deleted_at", "marked_for", "threshold", "problem"],
@@ -269,7 +289,7 @@ findings! {
         advice: "Check the controller that deletes marked objects, and whether it still handles this kind. Remove the mark if the object is to stay.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.annotations}'",
     }
-    StaleConfiguration "references" Info None {
+    StaleConfiguration References Info None {
         meaning: "A ConfigMap or Secret changed, but Pods that read it only at their start are older than the change.",
         near_miss: "A volume, which the kubelet updates, or a workload that rolled after the change.",
         evidence: ["configuration", "changed_at", "pods", "oldest_pod"],
@@ -278,7 +298,7 @@ findings! {
         advice: "Restart the workload, or have the operator put a hash of the configuration into an annotation of the Pod template, so that each change rolls the Pods.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.spec.template.metadata.annotations}'",
     }
-    Unacknowledged "convergence" Critical Page {
+    Unacknowledged Convergence Critical Page {
         meaning: "The operator has not acknowledged the latest spec change within the deadline.",
         near_miss: "A suspended object, or a kind whose operator never reports an observed generation.",
         evidence: ["generation", "observed_generation", "waiting_for", "deadline", "last_status_writer", "waits_for"],
@@ -287,7 +307,7 @@ findings! {
         advice: "Check that the operator runs and that an instance holds its lease. If the operator still reconciles other objects, search its log for the name of this object: the work queue may be blocked, or the operator may have missed the watch event.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
-    Overdue "convergence" Warning Ticket {
+    Overdue Convergence Warning Ticket {
         meaning: "The operator acknowledged the spec change, but the object has not converged within the deadline.",
         near_miss: "A failed object: its operator reports that it cannot apply the spec. A slow object that is still within the deadline of its kind.",
         evidence: ["waits_for", "generation", "waiting_for", "deadline", "deadline_source", "signal", "message", "phase"],
@@ -296,7 +316,7 @@ findings! {
         advice: "The signal in the evidence shows which part of the status has not converged. Check the objects that this object owns, and search the operator's log for the name of this object.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
-    Failing "convergence" Critical Page {
+    Failing Convergence Critical Page {
         meaning: "Many converged objects of one kind fail at once, without a spec change.",
         near_miss: "Objects with invalid specs: each of them fails after its own spec change.",
         evidence: ["failed", "objects", "reason", "examples"],
@@ -305,7 +325,7 @@ findings! {
         advice: "The failures probably have a common cause, such as a dependency or a new version of the operator. Check the reason, and what changed in the cluster when the failures began.",
         command: "kubectl get {resource} -A",
     }
-    Regressed "convergence" Warning Ticket {
+    Regressed Convergence Warning Ticket {
         meaning: "The object was converged and no longer is, without a spec change.",
         near_miss: "A short interruption, such as the restart of a Pod.",
         evidence: ["signal", "message", "waits_for", "lost_for", "threshold"],
@@ -314,7 +334,7 @@ findings! {
         advice: "A dependency of the object has probably failed. Check the objects that it owns, their Pods, and the events at the time of the regression.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
-    PhaseStuck "convergence" Warning Ticket {
+    PhaseStuck Convergence Warning Ticket {
         meaning: "The object has stayed in a transitional phase for too long.",
         near_miss: "A phase in which objects normally stay, such as Running or Bound, or a slow kind with a longer deadline.",
         evidence: ["phase", "in_phase_for", "threshold"],
@@ -323,7 +343,7 @@ findings! {
         advice: "Search the operator's log for the name of the object, to find out what the operator waits for in this phase.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
-    PhaseCycling "convergence" Warning Ticket {
+    PhaseCycling Convergence Warning Ticket {
         meaning: "The object keeps returning to the same phases without a spec change.",
         near_miss: "A rollout: after each spec change, an object may pass through every phase once.",
         evidence: ["phases", "returns", "window"],
@@ -332,7 +352,7 @@ findings! {
         advice: "Either two steps of the operator undo each other, or a step fails and the operator starts again. The phases in the evidence show which steps.",
         command: "kubectl get {resource} {name}{in_namespace} -w",
     }
-    ConditionFlapping "convergence" Warning Ticket {
+    ConditionFlapping Convergence Warning Ticket {
         meaning: "A condition keeps changing its status without a spec change.",
         near_miss: "A condition that changes once per rollout, or a condition that only describes load, such as Active.",
         evidence: ["condition", "transitions", "window", "reasons"],
@@ -341,7 +361,7 @@ findings! {
         advice: "A probe may be close to its limit, or two controllers may write conflicting values. Compare the reasons in the evidence.",
         command: "kubectl get {resource} {name}{in_namespace} -w",
     }
-    ConditionMalformed "convergence" Info None {
+    ConditionMalformed Convergence Info None {
         meaning: "The operator writes conditions that violate the Kubernetes API conventions, so tools misread them.",
         near_miss: "Unusual but readable forms, such as conditions in a map keyed by type, or boolean statuses.",
         evidence: ["lints", "objects", "examples"],
@@ -350,7 +370,7 @@ findings! {
         advice: "Report this to the operator's maintainers: each condition needs a type, a status of True, False or Unknown, and a valid transition time.",
         command: "kubectl get {resource} -A -o json",
     }
-    StatusLag "convergence" Warning Ticket {
+    StatusLag Convergence Warning Ticket {
         meaning: "The operator writes the status, but observedGeneration lags behind the spec.",
         near_miss: "An operator that writes no status at all (Unacknowledged), or that never sets observedGeneration.",
         evidence: ["generation", "observed_generation", "waiting_for", "deadline", "last_status_write"],
@@ -359,7 +379,7 @@ findings! {
         advice: "The status may describe an older spec. The operator sets observedGeneration too late, or from a stale copy of the object.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
-    NeverRecovered "convergence" Warning Ticket {
+    NeverRecovered Convergence Warning Ticket {
         meaning: "The spec was reverted to one that had converged before, but the object has not recovered.",
         near_miss: "A recovery that takes only a few times as long as the spec took to converge before.",
         evidence: ["took_then", "waiting_for", "signal", "message"],
@@ -368,7 +388,7 @@ findings! {
         advice: "The operator does not recover from the bad spec by itself. Look for leftovers of that spec, such as a failed child object, a rejected update or a long backoff.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
-    OperatorDown "operator" Critical Page {
+    OperatorDown Operator Critical Page {
         meaning: "The operator is gone: nothing shows it alive, although its objects may still say Ready.",
         near_miss: "An operator that is scaled to zero, one that is being rolled out or has never started, or one that loopwatch cannot see.",
         evidence: ["signs", "absent_for", "last_seen"],
@@ -377,7 +397,7 @@ findings! {
         advice: "Start the operator again. The signs in the evidence show what is missing: its container, its lease, its metrics endpoint or its process. Until it runs, no spec change takes effect and no deletion ends.",
         command: "kubectl get deployments,statefulsets,pods{in_namespace} -o wide",
     }
-    RestartLoop "operator" Critical Page {
+    RestartLoop Operator Critical Page {
         meaning: "The operator's container restarts again and again.",
         near_miss: "A rollout, which replaces Pods, or a single restart of each of several Pods.",
         evidence: ["pod", "restarts", "window", "reason", "exit_code"],
@@ -386,7 +406,7 @@ findings! {
         advice: "Read the last lines of the log of the container that ended, and the reason in the evidence. The finding is critical only while the operator does not run.",
         command: "kubectl describe pods{in_namespace}",
     }
-    StartupOutOfMemory "operator" Critical Page {
+    StartupOutOfMemory Operator Critical Page {
         meaning: "The kernel kills the operator for its memory soon after each start.",
         near_miss: "A container that is killed for another reason, with exit code 137 but without OOMKilled, or one that ran for long before it was killed.",
         evidence: ["pod", "kills", "lived_for", "memory_limit"],
@@ -395,7 +415,7 @@ findings! {
         advice: "The operator probably reads all objects of a kind, such as Secrets or ConfigMaps of the whole cluster, into its cache when it starts. Raise its memory limit, or limit its cache to the namespaces and labels that it needs. The finding is critical only while the operator does not run.",
         command: "kubectl describe pods{in_namespace}",
     }
-    LeaderAbsent "operator" Warning Ticket {
+    LeaderAbsent Operator Warning Ticket {
         meaning: "Pods of the operator run, but none of them leads, so none of them works.",
         near_miss: "A change of the leader, or an operator that never had a lease.",
         evidence: ["lease", "last_holder", "absent_for", "running_pods"],
@@ -404,7 +424,7 @@ findings! {
         advice: "Search the operator's log for leader election: it may lack the permission to update its lease, or the lease may be held under a name that no Pod has. If the operator no longer elects a leader, delete the old lease.",
         command: "kubectl get leases{in_namespace}",
     }
-    LeaderFlapping "operator" Warning Ticket {
+    LeaderFlapping Operator Warning Ticket {
         meaning: "The leader of the operator keeps changing.",
         near_miss: "A rollout, or Pods that are deleted or evicted.",
         evidence: ["lease", "holder", "transitions", "window"],
@@ -413,7 +433,7 @@ findings! {
         advice: "A leader that cannot renew its lease in time exits. Check the operator's CPU limit, the latency of the API server, and the lease duration in the operator's configuration.",
         command: "kubectl get leases{in_namespace}",
     }
-    ReconcileFailing "operator" Warning Ticket {
+    ReconcileFailing Operator Warning Ticket {
         meaning: "The reconciles of a controller fail without a single success.",
         near_miss: "Errors beside successes (ReconcileErrors), or conflicts, which the operator repeats at once.",
         evidence: ["instance", "errors", "conflicts", "failing_for", "skipped_objects"],
@@ -422,7 +442,7 @@ findings! {
         advice: "Search the operator's log for the error. If the controller has few objects, one with a bad spec is enough.",
         command: "kubectl get events -A --field-selector type=Warning",
     }
-    ReconcileErrors "operator" Info None {
+    ReconcileErrors Operator Info None {
         meaning: "Several reconciles of a controller have failed, although others succeed.",
         near_miss: "A controller of which no reconcile succeeds: then the finding is ReconcileFailing, too.",
         evidence: ["instance", "errors", "conflicts", "window"],
@@ -431,7 +451,7 @@ findings! {
         advice: "Single errors are part of normal work. Search the operator's log if they persist.",
         command: "kubectl get events -A --field-selector type=Warning",
     }
-    ReconcileStuck "operator" Warning Ticket {
+    ReconcileStuck Operator Warning Ticket {
         meaning: "A reconcile has been running for much longer than usual.",
         near_miss: "A controller whose reconciles usually take that long.",
         evidence: ["instance", "running_for", "usual", "threshold"],
@@ -440,7 +460,7 @@ findings! {
         advice: "A call without a timeout probably waits. Take a goroutine profile or a thread dump to see where. Meanwhile, this worker does nothing else.",
         command: "kubectl get events -A --field-selector type=Warning",
     }
-    ReconcilePanicking "operator" Warning Ticket {
+    ReconcilePanicking Operator Warning Ticket {
         meaning: "Reconciles of a controller panic.",
         near_miss: "A reconcile that returns an error.",
         evidence: ["instance", "panics", "last_panic", "window"],
@@ -449,7 +469,7 @@ findings! {
         advice: "Search the operator's log for the stack trace, and report it to the operator's maintainers. If one object causes the panics, the finding PoisonObject names it.",
         command: "kubectl get events -A --field-selector type=Warning",
     }
-    WorkersSaturated "operator" Warning Ticket {
+    WorkersSaturated Operator Warning Ticket {
         meaning: "All workers of a controller are busy, and objects wait.",
         near_miss: "Busy workers while nothing waits, or the minutes after the start of the operator.",
         evidence: ["instance", "workers", "queue_depth", "saturated_for"],
@@ -458,7 +478,7 @@ findings! {
         advice: "Raise the number of concurrent reconciles of this controller (MaxConcurrentReconciles), or find out why its reconciles are slow.",
         command: "kubectl top pods -A --containers",
     }
-    QueueBacklog "operator" Warning Ticket {
+    QueueBacklog Operator Warning Ticket {
         meaning: "The queue of a controller is long and does not shrink, or has been growing for long.",
         near_miss: "The long queue after the start of the operator, which shrinks.",
         evidence: ["instance", "queue_depth", "threshold", "backlog_for", "growth", "window"],
@@ -467,7 +487,7 @@ findings! {
         advice: "Compare the rate at which objects enter the queue with the rate of reconciles. A handler that blocks, or too few workers, slow the controller down; a change of many objects at once fills the queue.",
         command: "kubectl top pods -A --containers",
     }
-    PoisonObject "operator" Warning Ticket {
+    PoisonObject Operator Warning Ticket {
         meaning: "The operator crashes again and again since the spec of this object changed, and never acknowledges the change.",
         near_miss: "An object that changed before a crash for another reason, such as a kill for memory or a failure of the API server.",
         evidence: ["restarts", "panics", "last_crash", "unacknowledged_for"],
@@ -476,7 +496,7 @@ findings! {
         advice: "Compare the last spec change of the object with the stack trace in the operator's log. Set the spec back, or suspend the object, so that the operator can work again, and report the crash to the operator's maintainers.",
         command: "kubectl get {resource} {name}{in_namespace} -o yaml",
     }
-    Starved "operator" Warning Ticket {
+    Starved Operator Warning Ticket {
         meaning: "The operator does not acknowledge a spec change, although it has acknowledged many other objects of the kind since.",
         near_miss: "An operator that is slow for all objects, or one that does nothing at all.",
         evidence: ["acknowledged_others", "waiting_for", "usual", "threshold"],
@@ -485,7 +505,7 @@ findings! {
         advice: "Other objects may occupy the workers, the object may wait in a long backoff, or the operator may have missed the event. Search its log for the name of the object; changing an annotation triggers another reconcile.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
-    InformerNotSynced "operator" Warning Ticket {
+    InformerNotSynced Operator Warning Ticket {
         meaning: "Objects wait, but a controller has not begun any reconcile since the operator started, probably because an informer does not sync.",
         near_miss: "A large cache that is still filling, a standby, or a controller without work.",
         evidence: ["instance", "queue_depth", "waiting_for"],
@@ -494,7 +514,7 @@ findings! {
         advice: "Search the operator's log for lists and watches that fail: the kind may not exist, or the operator may lack a permission.",
         command: "kubectl get customresourcedefinitions",
     }
-    ApiForbidden "operator" Warning Ticket {
+    ApiForbidden Operator Warning Ticket {
         meaning: "The API server denies requests of the operator.",
         near_miss: "A few denied requests at the start, with which the operator tests its permissions.",
         evidence: ["requests", "percent", "window", "missing"],
@@ -503,7 +523,7 @@ findings! {
         advice: "The operator's log names the permission, or another reason: an exceeded quota, a namespace that is being deleted and an admission policy deny requests, too. Compare a missing permission with the role of the operator's account, also its scope: a role in one namespace does not allow lists of the whole cluster.",
         command: "kubectl get roles,rolebindings{in_namespace}",
     }
-    ApiErrors "operator" Critical Page {
+    ApiErrors Operator Critical Page {
         meaning: "Many requests of the operator to the API server fail.",
         near_miss: "Conflicts and missing objects, which are part of normal work, or a short restart of the API server.",
         evidence: ["requests", "percent", "window"],
@@ -512,7 +532,7 @@ findings! {
         advice: "Check the API server and the network between it and the operator. The finding is critical only if at least half of the requests fail, and for longer than the restart of an API server takes. Afterwards, the operator has to work off what it missed.",
         command: "kubectl get --raw '/readyz?verbose'",
     }
-    StatusSubresourceMissing "API machinery" Info None {
+    StatusSubresourceMissing ApiMachinery Info None {
         meaning: "The custom resource definition has a status but no status subresource, so every status write looks like a spec change.",
         near_miss: "A kind without a status, which only holds configuration.",
         evidence: ["kind", "group"],
@@ -521,7 +541,7 @@ findings! {
         advice: "Ask the operator's maintainers to enable `subresources.status`. Until then, observedGeneration is unreliable for this kind.",
         command: "kubectl get customresourcedefinition {name} -o jsonpath='{.spec.versions[*].subresources}'",
     }
-    HeapLeak "process" Warning Ticket {
+    HeapLeak Process Warning Ticket {
         meaning: "The memory of the operator grows without end, and the number of objects does not account for that.",
         near_miss: "Memory that grows with the number of objects (HeapGrowthExplained), rises once after more load, or follows a daily wave.",
         evidence: ["instance", "signal", "per_hour", "rise", "window", "used", "limit", "exhausted_in", "explained", "top_growth"],
@@ -530,7 +550,7 @@ findings! {
         advice: "The functions in the evidence, if there are any, allocated the memory that grew most between two heap profiles. Look there for a map, a cache or a list without a limit. A restart of the operator frees the memory until it has leaked again.",
         command: "kubectl top pods{in_namespace} --containers",
     }
-    HeapGrowthExplained "process" Info None {
+    HeapGrowthExplained Process Info None {
         meaning: "The memory of the operator grows with the number of objects.",
         near_miss: "Memory that grows faster than the number of objects accounts for: then the finding is HeapLeak.",
         evidence: ["instance", "explained", "objects", "window"],
@@ -539,7 +559,7 @@ findings! {
         advice: "Compare the growth with the memory limit. If the operator caches objects that it does not need, limit its cache to the namespaces and labels that it needs.",
         command: "kubectl top pods{in_namespace} --containers",
     }
-    TaskLeak "process" Warning Ticket {
+    TaskLeak Process Warning Ticket {
         meaning: "The number of goroutines or threads of the operator grows without end.",
         near_miss: "A burst of work, after which they end, or growth with the number of objects.",
         evidence: ["instance", "type", "tasks", "per_hour", "rise", "window", "top_growth"],
@@ -548,7 +568,7 @@ findings! {
         advice: "Goroutines that never end mostly wait for a channel, a lock or a connection without a timeout. The functions in the evidence, if there are any, are where the new ones wait. Check that each task that an event starts ends with its context.",
         command: "kubectl top pods{in_namespace} --containers",
     }
-    TaskLimit "process" Info None {
+    TaskLimit Process Info None {
         meaning: "The operator runs more goroutines than operators usually do.",
         near_miss: "An operator with many controllers, which always runs that many: raise `goroutine_levels`.",
         evidence: ["instance", "type", "tasks", "threshold", "top_growth"],
@@ -557,7 +577,7 @@ findings! {
         advice: "Compare the number with that of the last days. If it grows, the finding TaskLeak follows.",
         command: "kubectl top pods{in_namespace} --containers",
     }
-    MemoryExhaustionPredicted "process" Critical Page {
+    MemoryExhaustionPredicted Process Critical Page {
         meaning: "If the memory of the operator grows as now, it will soon reach its limit.",
         near_miss: "A burst of work far below the limit, a growth that takes more than a day, or an operator that always uses most of its limit.",
         evidence: ["instance", "exhausted_in", "used", "per_hour", "rise", "window", "explained", "top_growth"],
@@ -566,7 +586,7 @@ findings! {
         advice: "Raise the memory limit, or restart the operator at a time of your choice, before the kernel kills it. Then look for the cause of the growth: the finding HeapLeak names it if it is known. The finding is critical only if the operator uses more memory than it usually does and objects are not as they should be.",
         command: "kubectl top pods{in_namespace} --containers",
     }
-    GarbageCollectionThrash "process" Warning Ticket {
+    GarbageCollectionThrash Process Warning Ticket {
         meaning: "The operator spends its time with garbage collection, because its heap has reached the limit of its runtime.",
         near_miss: "Many collections because of much work while the heap may still grow, or a runtime without a limit.",
         evidence: ["instance", "used", "limit", "heap_goal", "collections_per_second"],
@@ -575,7 +595,7 @@ findings! {
         advice: "Raise the limit of the runtime (GOMEMLIMIT or -Xmx) together with the memory limit of the container. A runtime limit keeps the kernel from killing a process that leaks, but slows it down instead.",
         command: "kubectl top pods{in_namespace} --containers",
     }
-    FileDescriptorLeak "process" Warning Ticket {
+    FileDescriptorLeak Process Warning Ticket {
         meaning: "The number of open file descriptors of the operator grows without end, or is close to its limit.",
         near_miss: "A burst of connections that are closed again.",
         evidence: ["instance", "descriptors", "limit", "rise", "window", "exhausted_in"],
@@ -584,7 +604,7 @@ findings! {
         advice: "The operator probably does not close files, watches or the bodies of HTTP responses. At the limit, it can neither open files nor connect to the API server.",
         command: "kubectl describe pods{in_namespace}",
     }
-    MemoryJump "process" Info None {
+    MemoryJump Process Info None {
         meaning: "The operator uses much more memory than its process before did at the same time after the start.",
         near_miss: "An operator that holds more objects than before, or a standby that has become the leader.",
         evidence: ["instance", "used", "before", "uptime", "top_growth"],
@@ -593,7 +613,7 @@ findings! {
         advice: "Compare the revisions: a new version of the operator may read more kinds or namespaces into its cache. Check that the memory limit still suffices.",
         command: "kubectl top pods{in_namespace} --containers",
     }
-    MemoryLarge "process" Info None {
+    MemoryLarge Process Info None {
         meaning: "The operator uses more memory than operators usually do.",
         near_miss: "An operator with many objects, which always uses that much: raise `memory_levels`.",
         evidence: ["instance", "used", "threshold", "top_growth"],
@@ -602,7 +622,7 @@ findings! {
         advice: "Check whether the cache of the operator holds objects that it does not need, such as all Secrets or ConfigMaps of the cluster.",
         command: "kubectl top pods{in_namespace} --containers",
     }
-    ConfigInvalid "self" Warning Ticket {
+    ConfigInvalid Loopwatch Warning Ticket {
         meaning: "A part of the configuration is invalid, and loopwatch runs without it.",
         near_miss: "No configuration at all, which is valid.",
         evidence: ["problem", "failing_for"],
@@ -611,7 +631,7 @@ findings! {
         advice: "The problem in the evidence names the invalid setting; the page and the log of loopwatch show it. Correct the setting. loopwatch reads a changed configuration file by itself; flags and variables need a restart of the container. `loopwatch check --config FILE` reports the errors in a file.",
         command: "loopwatch check --help",
     }
-    SourceFailing "self" Warning Ticket {
+    SourceFailing Loopwatch Warning Ticket {
         meaning: "loopwatch cannot read one of its sources, so the objects of that source count as unknown.",
         near_miss: "A short interruption, such as a restart of the API server.",
         evidence: ["cause", "detail", "failing_for", "last_success"],
@@ -620,7 +640,7 @@ findings! {
         advice: "The cause in the evidence shows why. Until the source recovers, the absence of findings on its objects does not mean that they are healthy.",
         command: "kubectl auth can-i --list",
     }
-    PermissionMissing "self" Info None {
+    PermissionMissing Loopwatch Info None {
         meaning: "The account of loopwatch lacks a permission, so loopwatch cannot see a part of the cluster.",
         near_miss: "A permission that is missing for only a few seconds.",
         evidence: ["verb", "resource"],
@@ -629,7 +649,7 @@ findings! {
         advice: "Grant the permission if loopwatch should see this part of the cluster (`deploy/components/reader-rights`), or select what to watch with --watch and --namespace.",
         command: "kubectl auth can-i --list",
     }
-    PermissionExcess "self" Info None {
+    PermissionExcess Loopwatch Info None {
         meaning: "The operator's account may write to all API groups, which hardly any operator needs.",
         near_miss: "A wildcard in a rule that only reads, or that is limited to some API groups.",
         evidence: ["rights"],
@@ -638,7 +658,7 @@ findings! {
         advice: "Replace the wildcards in the operator's role with the groups, kinds and verbs that it uses. Until then, select the operator's kinds with --watch: wildcards do not show them, so loopwatch watches all custom resources, and only suspects what it finds in those without a trace of the operator.",
         command: "kubectl auth can-i --list",
     }
-    StateInconsistent "self" Warning Ticket {
+    StateInconsistent Loopwatch Warning Ticket {
         meaning: "The number of objects in loopwatch differs from the number in the API server.",
         near_miss: "A difference that the next watch event resolves: loopwatch reports only differences that two consecutive audits find.",
         evidence: ["here", "server", "version"],
@@ -647,7 +667,7 @@ findings! {
         advice: "Restart the Pod, so that loopwatch lists the kind again. The cause is a bug in loopwatch or in a proxy between loopwatch and the API server: please report it with a recording.",
         command: "loopwatch record --help",
     }
-    LimitReached "self" Warning Ticket {
+    LimitReached Loopwatch Warning Ticket {
         meaning: "loopwatch has reached one of its limits and drops everything beyond it.",
         near_miss: "A limit that is nearly reached.",
         evidence: ["dropped", "bound"],
@@ -657,8 +677,6 @@ findings! {
         command: "loopwatch run --help",
     }
 }
-
-// === impl FindingCode ===
 
 impl FindingCode {
     /// Returns the name, as in labels, alerts and runbooks.
@@ -674,7 +692,22 @@ impl FindingCode {
     }
 }
 
-// === impl Severity ===
+impl Area {
+    /// Returns the name of the area, as in documentation.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Deletion => "deletion",
+            Self::Ownership => "ownership",
+            Self::References => "references",
+            Self::Convergence => "convergence",
+            Self::Operator => "operator",
+            Self::ApiMachinery => "API machinery",
+            Self::Process => "process",
+            Self::Loopwatch => "self",
+        }
+    }
+}
 
 impl Severity {
     /// All severities, the most urgent first.

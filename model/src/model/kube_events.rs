@@ -56,8 +56,6 @@ const MAX_PER_OBJECT: usize = 8;
 /// The maximum length of a text that is kept, in bytes; that of the message has its own.
 const MAX_TEXT: usize = 64;
 
-// === impl KubeEvents ===
-
 impl KubeEvents {
     /// Remembers an Event, or what it says now.
     pub(crate) fn add(&mut self, now: Timestamp, kind: u16, event: EventView) {

@@ -116,8 +116,6 @@ pub(crate) struct Instance {
     recent: Recent,
 }
 
-// === impl Operator ===
-
 impl Operator {
     /// Returns an instance, which it adds if necessary.
     fn instance(&mut self, now: Timestamp, name: &str) -> &mut Instance {
@@ -153,8 +151,6 @@ impl Operator {
         frameworks.filter(|framework| *framework != Framework::Unknown).min().unwrap_or_default()
     }
 }
-
-// === impl Instance ===
 
 impl Instance {
     /// Notes when the process started that was seen now. `known` is when the same source last saw

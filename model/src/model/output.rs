@@ -3,7 +3,8 @@
 mod outbox; // what others take from the model
 mod snapshot; // totals and findings
 mod explain; // one object, for people
+mod findings_by_object;
 mod family_tree; // its owners and children
-pub(crate) mod recent_past; // the last hours, for charts
+mod recent_past; // the last hours, for charts
 mod readiness; // for `/readyz`
 mod checkpoints; // what survives a restart

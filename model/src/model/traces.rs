@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash as _, Hasher as _};
 
-use crate::model::Model;
 use crate::model::world::World;
 use crate::model::world::limits::Limit;
 use crate::model::world::store::{self, Slot};
@@ -22,7 +21,7 @@ use crate::trace::{
 
 pub(crate) use crate::model::world::limits::MAX_STEPS;
 
-mod ends; // begins and ends traces
+pub(crate) mod ends; // begins and ends traces
 mod kube_events; // Kubernetes Events of the object
 mod versions; // what versions of objects show
 
@@ -42,6 +41,9 @@ const MAX_KEYS: usize = 4_096;
 
 /// The number of changes of the operator that are kept, of which the earliest make room.
 const MAX_CHANGES: usize = 32;
+
+/// The time within which an operator writes an Event about the status that it has just written.
+const AFTER_STATUS: Span = Span::secs(1);
 
 /// The traces that have not ended, and those that nobody has taken yet.
 #[derive(Debug, Default)]
@@ -103,8 +105,6 @@ struct EarlyEvent {
     kind: u16,
     event: EventView,
 }
-
-// === impl Traces ===
 
 impl Traces {
     pub(super) fn set_limit(&mut self, bytes: usize) {
@@ -241,8 +241,6 @@ impl Traces {
     }
 }
 
-// === impl OpenTrace ===
-
 impl OpenTrace {
     fn new(part: TracePart, cause: TraceCause, start: Timestamp, deadline: Span) -> Self {
         Self {
@@ -325,8 +323,6 @@ impl OpenTrace {
     }
 }
 
-// === impl OpenStep ===
-
 impl OpenStep {
     fn new(kind: StepKind, start: Timestamp) -> Self {
         Self { kind, child: 0, start, end: None }
@@ -338,8 +334,7 @@ impl OpenStep {
 
     /// Whether it is an Event about the end of a trace: operators write Events after the status.
     fn follows(&self, end: Timestamp) -> bool {
-        matches!(self.kind, StepKind::Event { .. })
-            && self.start <= end.after(kube_events::AFTER_STATUS)
+        matches!(self.kind, StepKind::Event { .. }) && self.start <= end.after(AFTER_STATUS)
     }
 
     /// The size of the step in memory, about.
@@ -357,25 +352,23 @@ impl OpenStep {
     }
 }
 
-impl Model {
+impl Traces {
     /// Returns the key of an object's open trace, or else that of the trace of its current
     /// generation.
-    pub(super) fn trace_of(&self, slot: Slot) -> Option<TraceKey> {
-        let record = self.world.store.get(slot).filter(|_| self.traces.on)?;
-        if let Some(open) = self.traces.open.get(&slot) {
+    pub(crate) fn key_of(&self, world: &World, slot: Slot) -> Option<TraceKey> {
+        let record = world.store.get(slot).filter(|_| self.on)?;
+        if let Some(open) = self.open.get(&slot) {
             return Some(open.key(record.uid));
         }
 
-        let kind = self.world.kind_of(record.watch);
+        let kind = world.kind_of(record.watch);
         let has_one =
             kind.role == Role::Primary && record.generation > 0 && !kind.generation_is_unreliable();
         let part = TracePart::Generation(record.generation);
 
         has_one.then(|| TraceKey { uid: store::uid_text(record.uid), part, late: false })
     }
-}
 
-impl Traces {
     /// Counts what did not fit.
     pub(crate) fn count_dropped_traces(&mut self, world: &mut World) {
         let (traces, steps) = std::mem::take(&mut self.dropped);

@@ -3,19 +3,26 @@
 
 pub mod annotations; // of objects and namespaces, that tune findings
 pub(crate) mod agenda; // what to review next, and when
+pub(crate) mod blindness; // when sight is lost, and when it returns
+pub(crate) mod controller_names; // of leases, field managers and domains
 pub(crate) mod data_writes; // when the data of ConfigMaps and Secrets was written
+pub(crate) mod field_managers; // who wrote an object, and when
 pub(crate) mod finalizer_actors; // who removes finalizers
 pub(crate) mod intern; // texts and lists that many objects share
 pub(crate) mod kinds; // kinds, their watches and their totals
 pub(crate) mod limits; // what had no room
 pub(crate) mod lookups; // reads of single objects that detectors ask for
 pub(crate) mod namespaces; // their annotations, their teams, and whether they are being deleted
+pub(crate) mod object_lookups; // how detectors ask
 pub(crate) mod owner_graph; // the owners and children of objects
+pub(crate) mod owners; // and children of objects
 pub(crate) mod reference_events; // references between namespaces that appear or disappear
+pub(crate) mod reviews; // of many subjects
 pub(crate) mod shared_values; // the values that an object shares with others
 pub(crate) mod sight; // whether a watch is up to date
 pub(crate) mod sources; // where observations come from, and whether they fail
 pub(crate) mod store; // all objects
+pub(crate) mod symbols; // of one version of an object
 pub(crate) mod subjects; // what findings are about
 pub(crate) mod timers;
 pub(crate) mod watches; // which one shows which objects
@@ -35,7 +42,11 @@ use self::sources::Sources;
 use self::store::{Deletion, Record, Slot, Store};
 use crate::checkpoint::FinalizerMemory;
 use crate::finding::FindingCode;
+use crate::model::world::limits::Limit;
 use crate::observation::{PermissionsView, WatchId};
+use crate::reference::{
+    ObjectName, ReferenceChange, ReferenceEvent, ReferenceEventId, ReferenceForm,
+};
 use crate::settings::Settings;
 use crate::snapshot::ObjectState;
 use crate::time::Timestamp;
@@ -135,5 +146,40 @@ impl World {
     pub(crate) fn terminating(&self, slot: Slot) -> Option<(&Record, &Deletion)> {
         let record = self.store.get(slot)?;
         Some((record, record.deletion()?))
+    }
+}
+
+impl World {
+    /// Counts an item that had no room because of a limit.
+    pub(crate) fn count_dropped(&mut self, limit: Limit) {
+        self.dropped.count(limit);
+    }
+}
+
+impl World {
+    /// Queues the event that an object's reference to `target` at `path` has changed.
+    pub(crate) fn push_reference_event(
+        &mut self,
+        slot: Slot,
+        version: u64,
+        (form, change): (ReferenceForm, ReferenceChange),
+        path: String,
+        target: ObjectName,
+    ) {
+        let Some(record) = self.store.get(slot) else { return };
+        let (kind, uid) = (self.kind_of(record.watch), store::uid_text(record.uid));
+        let source = ObjectName {
+            group: kind.group.to_string(),
+            kind: kind.kind.to_string(),
+            namespace: record.namespace.to_string(),
+            name: record.name.to_string(),
+        };
+
+        let (id, at) = (ReferenceEventId(0), self.now);
+        let event =
+            ReferenceEvent { id, at, change, form, source, path, target }.identified(&uid, version);
+        if self.reference_events.push(event) {
+            self.count_dropped(Limit::ReferenceEvents);
+        }
     }
 }

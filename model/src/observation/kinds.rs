@@ -228,8 +228,6 @@ pub fn pod_of_holder(holder: &str) -> &str {
     holder.split('_').next().unwrap_or(holder)
 }
 
-// === impl WatchId ===
-
 impl WatchId {
     /// Returns the name of the watch of `resource` in `scope`.
     #[must_use]
@@ -249,8 +247,6 @@ impl fmt::Display for WatchId {
         f.write_str(&self.0)
     }
 }
-
-// === impl Scope ===
 
 impl Scope {
     /// Returns the namespace, if the scope is one namespace.
@@ -272,8 +268,6 @@ impl fmt::Display for Scope {
         }
     }
 }
-
-// === impl Permission ===
 
 impl fmt::Display for Permission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -131,8 +131,6 @@ pub const MAX_CONTROLLERS: usize = 200;
 /// The maximum number of status codes in a [`MetricsView`].
 pub const MAX_CODES: usize = 64;
 
-// === impl Framework ===
-
 impl Framework {
     /// Returns the value of the `framework` label.
     #[must_use]

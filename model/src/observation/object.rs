@@ -333,8 +333,6 @@ pub struct Hashes {
     pub settled: u64,
 }
 
-// === impl ConditionStatus ===
-
 impl ConditionStatus {
     /// Returns the label value: `true`, `false`, `unknown` or `absent`.
     #[must_use]
@@ -347,8 +345,6 @@ impl ConditionStatus {
         }
     }
 }
-
-// === impl ObjectView ===
 
 impl ObjectView {
     /// Returns the value of the first fact at `path`.

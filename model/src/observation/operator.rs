@@ -135,8 +135,6 @@ pub struct InstanceName<'a>(pub &'a str);
 /// The maximum number of Pods in an [`OperatorView`].
 pub const MAX_PODS: usize = 50;
 
-// === impl OperatorView ===
-
 impl OperatorView {
     /// Returns the Pod of an instance, if it is one of these.
     #[must_use]
@@ -153,8 +151,6 @@ impl OperatorView {
     }
 }
 
-// === impl InstanceName ===
-
 impl<'a> InstanceName<'a> {
     /// Returns the namespace and the name of its Pod; `None` if its Pod is not known.
     #[must_use]
@@ -169,8 +165,6 @@ impl<'a> InstanceName<'a> {
         self.pod().map_or(self.0, |(_, pod)| pod)
     }
 }
-
-// === impl Revision ===
 
 impl Revision {
     /// Returns the value of the `operator_revision` label: the hash, or else the version or the

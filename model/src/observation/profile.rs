@@ -110,8 +110,6 @@ const STANDARD_PACKAGES: &[&str] = &[
     "weak",
 ];
 
-// === impl ProfileKind ===
-
 impl ProfileKind {
     /// Returns the kind in words.
     #[must_use]
@@ -122,8 +120,6 @@ impl ProfileKind {
         }
     }
 }
-
-// === impl GrowingStack ===
 
 impl GrowingStack {
     /// Returns the innermost function outside Go's runtime and standard library, which is the one

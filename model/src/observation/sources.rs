@@ -168,8 +168,6 @@ pub enum Answer {
     Failed(Cause),
 }
 
-// === impl ObjectAddress ===
-
 impl fmt::Display for ObjectAddress {
     /// Writes the object for people, without its group: `Widget team-a/web`, or `Node a`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -177,8 +175,6 @@ impl fmt::Display for ObjectAddress {
         write!(f, "{} {}{slash}{}", self.kind, self.namespace, self.name)
     }
 }
-
-// === impl Dependent ===
 
 impl Dependent {
     /// Returns the address of the object.
@@ -192,8 +188,6 @@ impl Dependent {
         }
     }
 }
-
-// === impl SourceId ===
 
 impl fmt::Display for SourceId {
     /// Writes the value of the `source` label, for example `watch/widgets.example.io`.
@@ -215,8 +209,6 @@ impl fmt::Display for SourceId {
         }
     }
 }
-
-// === impl Cause ===
 
 impl Cause {
     /// Returns the value of the `cause` label.

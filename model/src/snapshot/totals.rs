@@ -115,8 +115,6 @@ pub struct WatchTotals {
     pub lag: Histogram,
 }
 
-// === impl NamespaceTotals ===
-
 impl NamespaceTotals {
     /// Adds the totals of the same kind and namespace from another watch.
     pub fn add(&mut self, other: &Self) {
@@ -134,8 +132,6 @@ pub(super) fn add_each(sums: &mut [u64], counts: &[u64]) {
         *sum = sum.saturating_add(*count);
     }
 }
-
-// === impl RevisionTotals ===
 
 impl RevisionTotals {
     /// Returns these totals without those of other revisions.
@@ -156,8 +152,6 @@ impl RevisionTotals {
     }
 }
 
-// === impl FinalizerTotals ===
-
 impl FinalizerTotals {
     /// Adds the totals of another finalizer.
     pub fn add(&mut self, other: &Self) {
@@ -166,8 +160,6 @@ impl FinalizerTotals {
         add_each(&mut self.outcomes, outcomes);
     }
 }
-
-// === impl WatchTotals ===
 
 impl Default for WatchTotals {
     fn default() -> Self {

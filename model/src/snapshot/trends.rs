@@ -35,8 +35,6 @@ pub struct ProfileSummary {
     pub growth: Vec<u64>,
 }
 
-// === impl TrendSignal ===
-
 impl TrendSignal {
     /// Returns the value of the `signal` label.
     #[must_use]

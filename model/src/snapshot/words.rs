@@ -186,8 +186,6 @@ words! {
     }
 }
 
-// === impl Health ===
-
 impl Health {
     /// Returns the health of something with an open finding of this severity.
     #[must_use]

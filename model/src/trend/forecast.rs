@@ -30,8 +30,6 @@ pub struct Forecast {
     exhaustion: Option<Span>,
 }
 
-// === impl Forecast ===
-
 impl Default for Forecast {
     fn default() -> Self {
         Self { history: History::new(&HOUR), minutes: 0, exhaustion: None }

@@ -42,16 +42,12 @@ pub(super) struct Bucket {
 
 const EMPTY: Bucket = Bucket { value: f32::NAN, covariate: f32::NAN };
 
-// === impl Scale ===
-
 impl Scale {
     /// Returns the number of buckets of the window.
     pub(super) const fn points(&self) -> usize {
         (self.window.0 / self.bucket.0).unsigned_abs() as usize
     }
 }
-
-// === impl History ===
 
 impl History {
     pub(super) fn new(scale: &'static Scale) -> Self {
@@ -212,8 +208,6 @@ impl History {
         *self.newest_mut() = bucket;
     }
 }
-
-// === impl Bucket ===
 
 impl Bucket {
     /// Returns the value without the share that the covariate accounts for.

@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 use super::*;
 use crate::app::injected::PANICS;
 use crate::config::{File, Flags, keys, with_file};
-use crate::export::ExportOptions;
+use crate::export::server::ExportOptions;
 use crate::sources::LeaseSelection;
 use crate::sources::decode::HashKey;
 use crate::sources::fake::world::{WIDGET, World};
@@ -35,8 +35,6 @@ fn flags() -> Flags {
 
     Flags::from_arg_matches(matches.subcommand().expect("run").1).expect("valid")
 }
-
-// === impl Run ===
 
 impl Run {
     /// Starts everything, and waits until the first lists are complete and a checkpoint is taken.
@@ -115,7 +113,7 @@ impl Run {
         assert!(!self.source("config").up, "the invalid configuration is still reported");
     }
 
-    fn rebuilds(&self, part: &'static str) -> u64 {
+    fn rebuilds(&self, part: RebuiltPart) -> u64 {
         self.exporter.metrics().rebuilds.get_or_create_owned(&RebuildLabels { part }).get()
     }
 
@@ -134,7 +132,7 @@ async fn a_panicked_model_is_rebuilt_from_the_checkpoint_and_lists_anew() {
     sleep(Duration::from_secs(2)).await;
 
     // The pump works again, but the sources have no connection yet.
-    assert_eq!((run.rebuilds("model"), run.rebuilds("sources")), (1, 0));
+    assert_eq!((run.rebuilds(RebuiltPart::Model), run.rebuilds(RebuiltPart::Sources)), (1, 0));
     assert!(!run.model.is_poisoned());
     assert_eq!(run.snapshot().observations.get("checkpoint"), Some(&1), "it is restored");
 
@@ -161,7 +159,7 @@ async fn a_panicked_supervisor_is_rebuilt_and_the_model_stays() {
     run.world.change(|state| state.poisoned = Some("selfsubjectrulesreviews".to_owned()));
     sleep(Duration::from_secs(400)).await; // until the next poll
 
-    assert_eq!((run.rebuilds("model"), run.rebuilds("sources")), (0, 1));
+    assert_eq!((run.rebuilds(RebuiltPart::Model), run.rebuilds(RebuiltPart::Sources)), (0, 1));
     assert!(!run.source("discovery").up && !run.source("watch/widgets.example.io").up);
     assert_eq!(run.snapshot().kinds.len(), 1, "the model stays");
 
@@ -181,13 +179,13 @@ async fn three_failed_rebuilds_fail_the_liveness_probe_until_one_lasts() {
     PANICS.set(3);
     sleep(Duration::from_secs(30)).await;
 
-    assert_eq!((run.rebuilds("model"), run.exporter.is_alive()), (3, true));
+    assert_eq!((run.rebuilds(RebuiltPart::Model), run.exporter.is_alive()), (3, true));
 
     run.assert_works();
     PANICS.set(1);
     sleep(Duration::from_secs(30)).await;
 
-    assert_eq!((run.rebuilds("model"), run.exporter.is_alive()), (4, false));
+    assert_eq!((run.rebuilds(RebuiltPart::Model), run.exporter.is_alive()), (4, false));
 
     sleep(LASTING).await;
     run.assert_works();
@@ -198,7 +196,7 @@ async fn three_failed_rebuilds_fail_the_liveness_probe_until_one_lasts() {
     PANICS.set(1);
     sleep(Duration::from_secs(2)).await;
 
-    assert_eq!((run.rebuilds("model"), run.exporter.is_alive()), (5, true));
+    assert_eq!((run.rebuilds(RebuiltPart::Model), run.exporter.is_alive()), (5, true));
 
     run.end().await;
 }
@@ -209,7 +207,7 @@ async fn sources_that_panic_again_and_again_fail_the_liveness_probe() {
     run.world.change(|state| state.poisoned = Some("selfsubjectrulesreviews".to_owned()));
     sleep(Duration::from_secs(400)).await;
 
-    assert!(run.rebuilds("sources") >= 4);
+    assert!(run.rebuilds(RebuiltPart::Sources) >= 4);
     assert!(!run.exporter.is_alive());
 
     run.end().await;
@@ -240,7 +238,7 @@ async fn sources_that_end_at_once_when_loopwatch_stops_are_not_rebuilt() {
         let rebuilds = metrics
             .metrics()
             .rebuilds
-            .get_or_create_owned(&RebuildLabels { part: "sources" })
+            .get_or_create_owned(&RebuildLabels { part: RebuiltPart::Sources })
             .get();
 
         assert_eq!(rebuilds, 0);
@@ -261,7 +259,10 @@ async fn settings_that_a_panicked_model_has_not_seen_are_in_effect_after_its_reb
     run.feed.send(observation).await.expect("the pump runs");
     sleep(Duration::from_secs(5)).await;
 
-    assert_eq!((run.rebuilds("model"), lock(&run.model).settings().learn_after), (1, 77));
+    assert_eq!(
+        (run.rebuilds(RebuiltPart::Model), lock(&run.model).settings().learn_after),
+        (1, 77)
+    );
 
     run.assert_works();
     run.end().await;

@@ -12,8 +12,7 @@ use loopwatch_model::time::{Span, Timestamp};
 
 use crate::app;
 use crate::cli::{progress_line, what_if};
-use crate::export::explain::{Nearest, ObjectQuestion};
-use crate::export::summary::BlindSpot;
+use crate::export::view::{BlindSpot, Nearest, ObjectQuestion};
 use crate::sources::cluster::{Access, Cluster};
 use crate::sources::ownership::closeup::{self, Answers, CloseUp};
 use crate::sources::ownership::{ApiKind, ApiResources, kind_names};

@@ -12,9 +12,7 @@ use loopwatch_model::time::Timestamp;
 use crate::app;
 use crate::cli::check;
 use crate::config::JudgeFlags;
-use crate::export::explain::{self, ObjectQuestion};
-use crate::export::summary::BlindSpot;
-use crate::export::view::View as _;
+use crate::export::view::{BlindSpot, ObjectQuestion, View as _, find_object};
 use crate::recording::Recording;
 use crate::sources::decode::{DecodeOptions, Extra};
 use crate::sources::dump::Dump;
@@ -36,9 +34,9 @@ pub(super) fn read(
     question: &ObjectQuestion,
 ) -> anyhow::Result<(Explanation, Vec<BlindSpot>)> {
     let (model, input) = check::judge_file(path, at, judge, &[], settings)?;
-    let not_visible = explain::blind_spots(&model.snapshot(), &input);
+    let not_visible = input.blind_spots_of_one_object(&model.snapshot());
     let model = Mutex::new(model);
-    let object = app::runtime()?.block_on(explain::find(&model, question))?;
+    let object = app::runtime()?.block_on(find_object(&model, question))?;
     let mut explanation = model.explain(&object).context("the object has disappeared")?;
 
     // The model keeps neither reasons and messages nor managers.
@@ -68,8 +66,6 @@ fn last_view(path: &Path, at: Option<Timestamp>, object: ObjectAddress) -> Optio
 
     last.view
 }
-
-// === impl LastView ===
 
 impl LastView {
     fn see(&mut self, observation: Observation) {

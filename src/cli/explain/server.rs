@@ -15,7 +15,7 @@ use loopwatch_model::observation::Cause;
 use serde::Deserialize;
 use tokio::time::timeout;
 
-use crate::export::explain::ObjectQuestion;
+use crate::export::view::ObjectQuestion;
 use crate::sources::Failure;
 use crate::sources::cluster::encode;
 use crate::sources::peer::is_loopback;
@@ -112,8 +112,6 @@ fn path(question: &ObjectQuestion) -> String {
 
     path
 }
-
-// === impl ServerUrl ===
 
 impl FromStr for ServerUrl {
     type Err = String;

@@ -221,7 +221,7 @@ fn flags_override_the_file_and_the_file_overrides_defaults() {
     );
     assert_eq!((serve.listen.map(|listen| listen.port()), serve.expose_ui), (Some(1), true));
     assert_eq!(args.flags.state_dir, Some("/state".into()));
-    assert_eq!(serve.object_series, crate::export::prometheus::ObjectSeries::All);
+    assert_eq!(serve.object_series, crate::export::metrics::ObjectSeries::All);
 
     assert_eq!(settings.limits.object_series, 9);
     assert_eq!(cluster.context.as_deref(), Some("file"));
@@ -278,7 +278,7 @@ fn run_reads_the_default_file_if_it_exists_and_the_user_names_none() {
 #[test]
 fn a_file_may_set_flags_that_the_command_does_not_take() {
     let (_folder, config) = config("kubeconfig: /k\noperator: a/b\nlisten: 127.0.0.1:1\n");
-    let line = format!("loopwatch check {config} --snapshot dump.yaml");
+    let line = format!("loopwatch check {config} --from dump.yaml");
     let Parsed { problems, .. } =
         parse(&arguments(&line)).expect("a dump conflicts with flags, not with the file");
 

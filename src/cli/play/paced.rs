@@ -15,8 +15,9 @@ use tokio::time::Instant;
 use crate::app::{self, SharedModel};
 use crate::cli::timeline;
 use crate::config::{JudgeFlags, ServeFlags};
-use crate::export::Exporter;
-use crate::export::input::{Input, RecordingInput};
+use crate::export::server::Exporter;
+use crate::export::view::{Input, RecordingInput};
+use crate::lock::lock;
 use crate::recording::Recording;
 
 /// A recording to play.
@@ -49,8 +50,6 @@ const SPEEDS: (f64, f64) = (0.01, 1e6);
 
 /// The longest time between two steps.
 const STEP: Duration = Duration::from_millis(100);
-
-// === impl Paced ===
 
 impl Paced<'_> {
     /// Plays the recording and serves it, also after its end, until interrupted.
@@ -89,8 +88,6 @@ struct Pace {
     speed: f64,
 }
 
-// === impl Pace ===
-
 impl Pace {
     fn now(&self) -> Timestamp {
         self.first.after(Span((self.start.elapsed().as_secs_f64() * 1000.0 * self.speed) as i64))
@@ -104,8 +101,6 @@ impl Pace {
     }
 }
 
-// === impl Played ===
-
 impl Played {
     /// Applies the recording up to `until` or to its end. Time advances also between observations,
     /// so that the ages on the page grow.
@@ -116,7 +111,7 @@ impl Played {
         let (mut now, mut pace) = (None, None);
         while let Some(mut line) = recording.next() {
             if let Some(judge) = &self.judge {
-                override_settings(&mut line.saw, judge, app::lock(&self.model).settings());
+                override_settings(&mut line.saw, judge, lock(&self.model).settings());
             }
 
             let stops = until.is_some_and(|until| until < line.at);
@@ -150,7 +145,7 @@ impl Played {
     }
 
     fn apply(&mut self, at: Timestamp, observation: Observation) {
-        let mut model = app::lock(&self.model);
+        let mut model = lock(&self.model);
         model.apply(at, observation);
         model.probes(); // the recording contains the answers
         model.reference_events(); // they went to the webhook of their time

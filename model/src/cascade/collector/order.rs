@@ -5,8 +5,6 @@ use super::Collector;
 use crate::cascade::NodeId;
 use crate::cascade::graph::Standing;
 
-// === impl Collector ===
-
 impl Collector<'_> {
     /// Whether each object's removal depends on the order in which the garbage collector works. An
     /// object that stays in deletion blocks all of its owners in foreground deletion, except those

@@ -92,8 +92,6 @@ const FIRST_READ: Span = Span::mins(1);
 /// How long to wait for an answer, and so the shortest time between two reads.
 const READ_STEP: Span = Span::secs(2);
 
-// === impl Configuration ===
-
 impl Configuration {
     fn set_reads(&mut self, now: Timestamp, slot: Slot, namespace: &str, reads: &[StartupRead]) {
         let name = |read: &StartupRead| name(namespace, read);

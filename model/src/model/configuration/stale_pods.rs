@@ -55,8 +55,6 @@ const MAX_NAMED: usize = 3;
 /// The annotation with the number of a rollout, on each `ReplicaSet` of a Deployment.
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
-// === impl Stale ===
-
 impl Stale {
     /// Compares Pods with changes. `None` if no Pod is certainly older than one of them.
     fn find(pods: &[Pod], changes: &[Change]) -> Option<Self> {
@@ -78,8 +76,6 @@ impl Stale {
         })
     }
 }
-
-// === impl Pod ===
 
 impl Pod {
     /// Lookups the metadata of a Pod; `None` if it is being deleted.

@@ -3,12 +3,10 @@
 use std::hash::{Hash as _, Hasher as _};
 
 use crate::model::convergence::object_context::{ObjectContext, Restored, Update};
-use crate::model::convergence::writers;
 use crate::model::status::reading::{self, Acknowledged, Reading, Verdict};
+use crate::model::world::field_managers;
 use crate::observation::{ConditionStatus, ObjectView};
 use crate::time::Timestamp;
-
-// === impl ObjectContext ===
 
 impl ObjectContext<'_> {
     pub(crate) fn compare<'v>(
@@ -54,7 +52,7 @@ impl ObjectContext<'_> {
                     || view.generation == 0
                     || self.kind.generation_is_unreliable()),
             status_changed,
-            spec_written_by_operator: writers::spec_written_by_operator(
+            spec_written_by_operator: field_managers::spec_written_by_operator(
                 view,
                 self.known_spec_write(),
             ),
@@ -70,7 +68,7 @@ impl ObjectContext<'_> {
     /// written since the previous version. If loopwatch reads the kind in another way, fingerprints
     /// of the status do not show it.
     pub(crate) fn is_status_written(&self, view: &ObjectView, version: u64) -> bool {
-        let written = writers::status_writer(view).and_then(|m| m.time);
+        let written = field_managers::status_writer(view).and_then(|m| m.time);
         version != self.record.version
             && self.record.unconverged().is_some_and(|u| written > u.last_status_write)
     }

@@ -36,8 +36,6 @@ const OF_LIVE_OBJECTS: &[Detector] = &[
     |object| object.finalizer_flapping(),
 ];
 
-// === impl ObjectContext ===
-
 impl ObjectContext<'_> {
     /// Returns all problems that the object has, or will have if nothing changes.
     pub(crate) fn detections(&self) -> Vec<Detection> {

@@ -15,8 +15,6 @@ use crate::time::{Span, Timestamp};
 /// spec keeps changing.
 const MAX_EXTENSIONS: i64 = 3;
 
-// === impl ObjectContext ===
-
 impl ObjectContext<'_> {
     /// Returns the object's state at this instant.
     pub(crate) fn state(&self) -> ObjectState {

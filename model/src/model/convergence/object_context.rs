@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::model::World;
 use crate::model::status::reading::{Acknowledged, Verdict};
 use crate::model::traces::Traces;
+use crate::model::world::World;
 use crate::model::world::intern::{ConditionSet, Interner};
 use crate::model::world::kinds::{Kind, WatchNamespace};
 use crate::model::world::sight::Sight;

@@ -35,8 +35,6 @@ pub(crate) enum Opening {
     Again,
 }
 
-// === impl ObjectContext ===
-
 impl ObjectContext<'_> {
     /// Updates the obligation or the regression of an object from a new version.
     pub(crate) fn update_obligation(&mut self, update: &Update<'_>) {

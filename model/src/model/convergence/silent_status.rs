@@ -14,8 +14,6 @@ use crate::model::world::kinds::{Kind, Watch};
 use crate::model::world::store::{Flag, Slot};
 use crate::observation::{ObjectView, StatusSchema, StatusShape};
 
-// === impl Kind ===
-
 impl Kind {
     /// Returns whether an object without a status is expected to get one.
     pub(crate) fn expects_status(&self) -> bool {
@@ -30,8 +28,6 @@ impl Kind {
         }
     }
 }
-
-// === impl ObjectContext ===
 
 impl ObjectContext<'_> {
     /// Counts what a new version of the object says.

@@ -9,7 +9,6 @@ use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::status::reading::{self, Verdict};
 use crate::model::world::intern::{ConditionSet, Symbol};
 use crate::model::world::store::{Flag, History, Transitions};
-use crate::observation::Condition;
 use crate::snapshot::ConditionState;
 use crate::time::{Span, Timestamp};
 
@@ -19,8 +18,6 @@ const MAX_HISTORY: usize = 24;
 
 /// The maximum number of conditions of one object whose transitions are kept.
 const MAX_CONDITIONS_WITH_HISTORY: usize = 8;
-
-// === impl ObjectContext ===
 
 impl ObjectContext<'_> {
     /// Sets the object's phase. Returns `false` if the kind has too many distinct phases to count
@@ -328,21 +325,6 @@ impl ObjectContext<'_> {
 
         Some(self.record.hot_mut().history.get_or_insert_with(Box::default))
     }
-}
-
-/// Returns the types and statuses of the top-level conditions, each type once.
-pub(crate) fn condition_set(conditions: &[Condition]) -> Vec<ConditionState> {
-    let mut set: Vec<ConditionState> = Vec::new();
-    for condition in conditions.iter().filter(|c| c.at.is_empty() && !c.r#type.is_empty()) {
-        if !set.iter().any(|known| *known.r#type == *condition.r#type) {
-            set.push(ConditionState {
-                r#type: condition.r#type.as_str().into(),
-                status: condition.status.as_str(),
-            });
-        }
-    }
-
-    set
 }
 
 /// Appends a value and drops the oldest one if there are more than [`MAX_HISTORY`].

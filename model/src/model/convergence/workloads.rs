@@ -106,8 +106,6 @@ pub(crate) fn review_owners(world: &mut World, slot: Slot) {
     world.agenda.objects.extend(owners);
 }
 
-// === impl ObjectContext ===
-
 impl ObjectContext<'_> {
     /// Returns whether the operator creates objects of this kind for its primary objects.
     pub(crate) fn is_child(&self) -> bool {

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::finding::FindingCode;
-use crate::model::deletion::stuck;
+use crate::model::deletion::absence;
 use crate::model::operator::Operator;
 use crate::model::world::World;
 use crate::model::world::finalizer_actors::{self, FOREGROUND};
@@ -206,7 +206,7 @@ fn search_child(world: &mut World, operator: &Operator, search: &mut Search, chi
         search.found(
             finalizers,
             deletion.actor_texts(),
-            stuck::blocks_at(world, operator, record, deletion),
+            absence::blocks_at(world, operator, record, deletion),
         );
         leads = true;
     }
@@ -276,8 +276,6 @@ fn search_unwatched(
 fn name_of(world: &World, record: &Record) -> String {
     world.record_address(record).to_string()
 }
-
-// === impl Search ===
 
 impl Search {
     fn is_full(&self) -> bool {

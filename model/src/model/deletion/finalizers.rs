@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use crate::checkpoint::FinalizerMemory;
 use crate::model::convergence::object_context::ObjectContext;
-use crate::model::convergence::writers;
-use crate::model::operator::controllers;
-use crate::model::world::World;
 use crate::model::world::finalizer_actors::{self, Actor, FinalizerWriters, MAX_WRITERS};
 use crate::model::world::kinds::durations::Durations;
 use crate::model::world::kinds::{FinalizerWaits, Kind};
 use crate::model::world::store::{Deletion, Record};
+use crate::model::world::{World, controller_names, field_managers};
 use crate::observation::{Manager, ObjectView};
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
@@ -58,7 +56,8 @@ pub(crate) fn actor(
         .managers
         .iter()
         .find(|m| {
-            m.finalizers.iter().any(|f| f == finalizer) && writers::is_controller(view, &m.name)
+            m.finalizers.iter().any(|f| f == finalizer)
+                && field_managers::is_controller(view, &m.name)
         })
         .map(|m| -> Arc<str> { m.name.as_str().into() });
 
@@ -70,7 +69,7 @@ pub(crate) fn actor(
         }
 
         let writes_status = || {
-            writers::status_writer(view)
+            field_managers::status_writer(view)
                 .filter(|_| operator == group)
                 .map(|m| m.name.as_str().into())
         };
@@ -97,8 +96,8 @@ fn is_operator(
     served: &BTreeSet<Arc<str>>,
 ) -> bool {
     let writes_status =
-        || writers::status_writer(view).is_some_and(|writer| writer.name == manager);
-    served.contains(group) && !controllers::is_generic(manager) && writes_status()
+        || field_managers::status_writer(view).is_some_and(|writer| writer.name == manager);
+    served.contains(group) && !controller_names::is_generic(manager) && writes_status()
 }
 
 /// Returns the operator of a kind under its present field manager, if that one has written the
@@ -111,8 +110,8 @@ fn successor(
     served: &BTreeSet<Arc<str>>,
 ) -> Option<Actor> {
     let group = served_group(finalizer, served).filter(|served| *served == group)?.clone();
-    let present = writers::status_writer(view)
-        .filter(|m| m.name != manager && writers::is_controller(view, &m.name))?;
+    let present = field_managers::status_writer(view)
+        .filter(|m| m.name != manager && field_managers::is_controller(view, &m.name))?;
     let last = view.managers.iter().filter(|m| m.name == manager).filter_map(|m| m.time).max();
 
     (present.time > last)
@@ -126,7 +125,7 @@ pub(crate) fn remover_actor(
     finalizer: &str,
     served: &BTreeSet<Arc<str>>,
 ) -> Actor {
-    match served_group(finalizer, served).filter(|_| controllers::is_generic(remover)) {
+    match served_group(finalizer, served).filter(|_| controller_names::is_generic(remover)) {
         Some(group) => Actor::Operator { group: group.clone(), manager: Some(remover.clone()) },
         None => Actor::Remover(remover.clone()),
     }
@@ -134,7 +133,8 @@ pub(crate) fn remover_actor(
 
 /// Returns whether controllers add a finalizer, but not this one.
 fn is_added_by_others(known: &FinalizerWriters, manager: &str) -> bool {
-    let mut controllers = known.added.iter().filter(|name| !writers::is_client(name)).peekable();
+    let mut controllers =
+        known.added.iter().filter(|name| !field_managers::is_client(name)).peekable();
     controllers.peek().is_some() && controllers.all(|name| **name != *manager)
 }
 
@@ -144,7 +144,7 @@ pub(crate) fn served_group<'a>(
     served: &'a BTreeSet<Arc<str>>,
 ) -> Option<&'a Arc<str>> {
     let domain = domain(finalizer)?;
-    served.iter().find(|group| controllers::is_within(domain, group))
+    served.iter().find(|group| controller_names::is_within(domain, group))
 }
 
 /// Returns the domain of a finalizer: the part before the slash, or a name such as
@@ -155,8 +155,6 @@ pub(crate) fn domain(finalizer: &str) -> Option<&str> {
         .map(|(domain, _)| domain)
         .or_else(|| finalizer.contains('.').then_some(finalizer))
 }
-
-// === impl Kind ===
 
 impl Kind {
     /// Returns how long a deletion may wait for these finalizers before it is stuck: for each three
@@ -257,15 +255,15 @@ impl Kind {
     }
 }
 
-// === impl ObjectContext ===
-
 impl ObjectContext<'_> {
     /// Remembers which field managers write objects of the kind, when, and which finalizers they
     /// add. A person's client is no controller, so its writes do not count as signs of life.
     pub(crate) fn note_writers(&mut self, view: &ObjectView) {
         let limit = self.settings.limits.finalizers;
         for manager in view.managers.iter().filter(|m| m.owns.status || !m.finalizers.is_empty()) {
-            if let Some(at) = manager.time.filter(|_| writers::is_controller(view, &manager.name)) {
+            if let Some(at) =
+                manager.time.filter(|_| field_managers::is_controller(view, &manager.name))
+            {
                 note_write(&mut self.kind.writers, &manager.name, at);
             }
             for finalizer in &manager.finalizers {
@@ -291,8 +289,11 @@ impl ObjectContext<'_> {
         let is_new = |m: &&Manager| {
             m.time > known || m.time.is_some_and(|at| self.now.since(at) <= SAME_RECONCILE)
         };
-        let recent =
-            view.managers.iter().filter(|m| writers::is_controller(view, &m.name)).filter(is_new);
+        let recent = view
+            .managers
+            .iter()
+            .filter(|m| field_managers::is_controller(view, &m.name))
+            .filter(is_new);
         let names: BTreeSet<&str> = recent.map(|m| m.name.as_str()).collect();
         let [remover] = Vec::from_iter(names)[..] else { return };
 
@@ -337,8 +338,6 @@ fn note_write(writes: &mut Vec<(Arc<str>, Timestamp)>, manager: &str, at: Timest
         *oldest = (manager.into(), at);
     }
 }
-
-// === impl Deletion ===
 
 impl Deletion {
     /// Returns the finalizers that the garbage collector does not remove.

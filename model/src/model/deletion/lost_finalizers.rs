@@ -9,12 +9,11 @@ use std::sync::Arc;
 
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::convergence::object_context::{ObjectContext, Update};
-use crate::model::convergence::writers;
 use crate::model::deletion::finalizers;
 use crate::model::findings::detection::Detection;
-use crate::model::operator::controllers;
 use crate::model::world::finalizer_actors::FinalizerWriters;
 use crate::model::world::store::FinalizerChange;
+use crate::model::world::{controller_names, field_managers};
 use crate::snapshot::FinalizerOutcome;
 use crate::time::{Span, Timestamp};
 
@@ -31,8 +30,6 @@ const REPAIRED_WITHIN: Span = Span::mins(1);
 
 /// How long a finalizer that stays lost is a finding.
 const LOST_FOR: Span = Span::hours(24);
-
-// === impl ObjectContext ===
 
 impl ObjectContext<'_> {
     /// Compares the finalizers of two versions of an object that is not being deleted. Only a watch
@@ -172,8 +169,9 @@ impl ObjectContext<'_> {
         let adder =
             update.view.managers.iter().find(|m| m.finalizers.iter().any(|f| **f == **finalizer));
         let by: Option<Arc<str>> = adder.map(|manager| manager.name.as_str().into());
-        let repairs = by.as_deref().is_some_and(|name| writers::is_controller(update.view, name))
-            && !update.spec_changed;
+        let repairs =
+            by.as_deref().is_some_and(|name| field_managers::is_controller(update.view, name))
+                && !update.spec_changed;
         let Some(history) = self.record.hot.as_mut().and_then(|hot| hot.history.as_mut()) else {
             return;
         };
@@ -221,7 +219,7 @@ impl ObjectContext<'_> {
     fn is_ambiguous(&self, finalizer: &str, writer: &str, added: &[&Arc<str>]) -> bool {
         let mut own = added.iter().map(|added| self.is_of_operator(added));
         let was_of_operator = self.is_of_operator(finalizer);
-        match controllers::is_generic(writer) {
+        match controller_names::is_generic(writer) {
             true => own.any(|own| own != was_of_operator),
             false => was_of_operator && !added.is_empty() && own.all(|own| own),
         }
@@ -231,7 +229,7 @@ impl ObjectContext<'_> {
     fn is_of_operator(&self, finalizer: &str) -> bool {
         finalizers::domain(finalizer).is_some_and(|domain| {
             let groups = self.served_groups.iter().chain([&self.kind.group]);
-            groups.into_iter().any(|group| controllers::is_within(domain, group))
+            groups.into_iter().any(|group| controller_names::is_within(domain, group))
         })
     }
 
@@ -244,13 +242,13 @@ impl ObjectContext<'_> {
         };
         let knows = added.iter().any(|name| **name == *writer)
             || removed.iter().any(|(name, _)| **name == *writer);
-        let of_persons =
-            writers::is_client(writer) && added.iter().all(|name| writers::is_client(name));
+        let of_persons = field_managers::is_client(writer)
+            && added.iter().all(|name| field_managers::is_client(name));
 
         // A new version of the operator may have another name, and use another finalizer.
         let of_operator = finalizers::domain(finalizer).is_none() || self.is_of_operator(finalizer);
-        let is_operator =
-            of_operator && writers::status_writer(update.view).is_some_and(|m| m.name == *writer);
+        let is_operator = of_operator
+            && field_managers::status_writer(update.view).is_some_and(|m| m.name == *writer);
         !(added.is_empty() || knows || is_operator || of_persons)
     }
 }

@@ -38,8 +38,6 @@ pub(crate) struct SoftDeleted {
     malformed: bool,
 }
 
-// === impl SoftDeletePhase ===
-
 impl SoftDeletePhase {
     fn of(text: &str) -> Self {
         match text.trim().to_ascii_lowercase().as_str() {

@@ -4,26 +4,16 @@
 
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::convergence::object_context;
+use crate::model::deletion::absence::{self, Absence};
 use crate::model::deletion::blocking_chains::{self, Blocker, READ_AGAIN, STANDSTILL};
-use crate::model::deletion::finalizers;
 use crate::model::findings::detection::Detection;
 use crate::model::operator::Operator;
-use crate::model::operator::controllers::Liveness;
 use crate::model::traces::Traces;
 use crate::model::world::World;
-use crate::model::world::finalizer_actors::{self, Actor};
+use crate::model::world::finalizer_actors::{self};
 use crate::model::world::lookups::ASK_AGAIN;
 use crate::model::world::store::{Deletion, Flag, Record, Slot};
 use crate::time::Timestamp;
-
-/// A controller of a finalizer that has stopped, or will count as absent if nothing changes.
-struct Absence {
-    actor: String,
-    /// It is a part of the operator.
-    is_own: bool,
-    last: Timestamp,
-    due: Timestamp,
-}
 
 /// Returns the problem of a deletion, and what it will be if nothing changes.
 pub(crate) fn deletion_detections(
@@ -35,7 +25,7 @@ pub(crate) fn deletion_detections(
     else {
         return Vec::new();
     };
-    let absent = first_absence(world, operator, record, deletion);
+    let absent = absence::first_absence(world, operator, record, deletion);
     if let Some(absence) = absent.as_ref().filter(|absence| absence.due <= world.now) {
         return vec![owner_absent(world, record, deletion, absence)];
     }
@@ -131,19 +121,6 @@ fn note_return(world: &mut World, slot: Slot) {
     }
 }
 
-/// Returns when the deletion of an object counts as stuck, or the controller of one of its
-/// finalizers as absent.
-pub(crate) fn blocks_at(
-    world: &World,
-    operator: &Operator,
-    record: &Record,
-    deletion: &Deletion,
-) -> Timestamp {
-    let stuck =
-        deletion.stuck_at(world.kind_of(record.watch).stuck_after(&world.settings, deletion));
-    first_absence(world, operator, record, deletion).map_or(stuck, |absence| absence.due.min(stuck))
-}
-
 /// Reviews an object that blocks others if no finding about it is open, so that its finding
 /// opens in the same step and explains theirs from the beginning.
 pub(crate) fn review_blocker(world: &mut World, slot: Slot) {
@@ -163,18 +140,12 @@ fn owner_absent(
     detect_deletion(world, record, FindingCode::FinalizerOwnerAbsent, deletion, absence.due, || {
         Evidence::new()
             .with("actor", Value::Names(vec![absence.actor.clone()]))
-            .with("finalizers", Value::Names(finalizers(deletion)))
+            .with("finalizers", Value::Names(finalizer_names(deletion)))
             .with("terminating_for", Value::Age(deletion.since))
             .with("last_seen", Value::Time(absence.last))
             .with("absent_for", Value::Age(absence.last))
     })
     .foreign_if(!absence.is_own)
-}
-
-/// Returns whether the operator should remove a finalizer.
-pub(crate) fn is_removed_by_operator(world: &World, finalizer: &str, actor: &Actor) -> bool {
-    matches!(actor, Actor::Operator { .. })
-        || finalizers::served_group(finalizer, &world.served_groups).is_some()
 }
 
 /// Detects that another object must be deleted first, and is stuck.
@@ -207,7 +178,7 @@ fn finalizer_stuck(
     detect_deletion(world, record, FindingCode::FinalizerStuck, deletion, due, || {
         Evidence::new()
             .with("actor", Value::Names(deletion.actor_texts()))
-            .with("finalizers", Value::Names(finalizers(deletion)))
+            .with("finalizers", Value::Names(finalizer_names(deletion)))
             .with("terminating_for", Value::Age(deletion.since))
             .with("last_progress", Value::Time(deletion.last_progress.unwrap_or(deletion.since)))
             .with("threshold", Value::Span(threshold))
@@ -216,7 +187,7 @@ fn finalizer_stuck(
         !deletion
             .actors
             .iter()
-            .any(|(finalizer, actor)| is_removed_by_operator(world, finalizer, actor)),
+            .any(|(finalizer, actor)| absence::is_removed_by_operator(world, finalizer, actor)),
     )
 }
 
@@ -240,30 +211,6 @@ fn cleanup_slow(world: &World, record: &Record, deletion: &Deletion) -> Option<D
     }))
 }
 
-/// Returns the controller that was or will be absent first.
-fn first_absence(
-    world: &World,
-    operator: &Operator,
-    record: &Record,
-    deletion: &Deletion,
-) -> Option<Absence> {
-    let group = &world.kind_of(record.watch).group;
-    let absences = deletion.actors.iter().filter_map(|(finalizer, actor)| {
-        let is_own = is_removed_by_operator(world, finalizer, actor);
-        let (Liveness::SeenAlive { last, absent_at } | Liveness::Absent { last, absent_at }) =
-            operator.liveness(world, group, actor.controller()?, is_own)
-        else {
-            return None;
-        };
-
-        // A controller that is started on demand may need as long to come back.
-        let due = absent_at.max(deletion.since.after(world.settings.owner_absent_after));
-        Some(Absence { actor: actor.to_string(), is_own, last, due })
-    });
-
-    absences.min_by_key(|absence| absence.due)
-}
-
 /// Returns a detection about a deletion.
 fn detect_deletion(
     world: &World,
@@ -284,6 +231,6 @@ fn detect_deletion(
     Detection { waited_since, ..detection }
 }
 
-fn finalizers(deletion: &Deletion) -> Vec<String> {
+fn finalizer_names(deletion: &Deletion) -> Vec<String> {
     deletion.actors.iter().map(|(finalizer, _)| finalizer.to_string()).collect()
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::finding::{Evidence, FindingCode, Subject, Value};
-use crate::model::deletion::stuck;
+use crate::model::deletion::{absence, stuck};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::operator::Operator;
@@ -53,8 +53,6 @@ const REVIEW_AFTER: Span = Span::secs(1);
 /// The maximum number of conditions in the evidence.
 const MAX_CONDITIONS: usize = 4;
 
-// === impl TerminatingScopes ===
-
 impl TerminatingScopes {
     /// Returns whether any definition is being deleted.
     pub(crate) fn has_definitions(&self) -> bool {
@@ -69,8 +67,6 @@ impl TerminatingScopes {
         progress.chain(&mut self.due).for_each(|at| *at = at.shifted(by_ms));
     }
 }
-
-// === impl TerminatingScope ===
 
 impl TerminatingScope {
     fn code(&self) -> FindingCode {
@@ -296,10 +292,9 @@ impl TerminatingScopes {
 
         // The finding about the blocker explains this one, so this one does not open before it.
         let terminating = blocker.and_then(|slot| world.terminating(slot));
-        due =
-            due.max(terminating.map_or(due, |(record, deletion)| {
-                stuck::blocks_at(world, operator, record, deletion)
-            }));
+        due = due.max(terminating.map_or(due, |(record, deletion)| {
+            absence::blocks_at(world, operator, record, deletion)
+        }));
         if !findings.is_open(code, &subject) {
             let grace =
                 |sight: &Sight| if let Sight::Grace(until) = sight { Some(*until) } else { None };

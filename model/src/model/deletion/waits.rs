@@ -21,8 +21,6 @@ const BELIEVE_PHASES: i64 = 24;
 /// make room.
 const MAX_SHOWN: usize = 32;
 
-// === impl ObjectContext ===
-
 impl ObjectContext<'_> {
     /// Updates the deletion, if the object is being deleted. `shown` is the fingerprint of its
     /// phase and conditions, unless they mean a failure; `removed` are the finalizers that the
@@ -91,7 +89,7 @@ impl ObjectContext<'_> {
 
         for finalizer in removed {
             self.finalizer_removed(finalizer, since);
-            self.trace_finalizer_removed(finalizer);
+            self.traces.finalizer_removed(self.slot, now, finalizer);
         }
 
         let mut all_fit = true;
@@ -201,8 +199,6 @@ impl ObjectContext<'_> {
         totals.outcomes[outcome as usize] += 1;
     }
 }
-
-// === impl Deletion ===
 
 impl Deletion {
     /// Returns since when the controllers of the finalizers could work on the deletion.

@@ -34,8 +34,6 @@ pub(crate) struct Detection {
     pub(crate) foreign: bool,
 }
 
-// === impl Detection ===
-
 impl Detection {
     /// Returns a detection. It collects the evidence only if the problem is due.
     pub(crate) fn new(

@@ -51,32 +51,7 @@ impl OpenFindings {
         }
 
         let of_operator = !detection.foreign && is_work_of_operator(world, &subject);
-        let Detection {
-            code,
-            since,
-            evidence,
-            weak,
-            confidence,
-            not_before,
-            blocker,
-            waited_since,
-            ..
-        } = detection;
-        let report = Report {
-            code,
-            subject,
-            since,
-            severity,
-            is_fixed,
-            weak,
-            confidence,
-            evidence,
-            not_before,
-            blocker,
-            waited_since,
-            of_operator,
-        };
-
+        let report = Report { subject, detection, severity, is_fixed, of_operator };
         if self.raise(world.now, report, world.settings.limits.findings) == Raised::Dropped {
             world.count_dropped(Limit::Findings);
         }
@@ -112,8 +87,8 @@ fn subject(limit: Limit) -> Subject {
 }
 
 /// Returns whether a subject is the operator or a controller of it, an object of one of its kinds,
-/// or all of these, or a source that only observes it. Findings about the operator may explain those
-/// about them.
+/// or all of these, or a source that reads from the operator's processes. Findings about the
+/// operator may explain those about them.
 fn is_work_of_operator(world: &World, subject: &Subject) -> bool {
     let (group, kind) = match subject {
         Subject::Operator { .. } | Subject::Controller { .. } => return true,

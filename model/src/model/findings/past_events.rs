@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::finding::{Change, FindingEvent, Subject};
+use crate::finding::{Change, FindingCode, FindingEvent, Severity, Subject};
 use crate::snapshot::{self, ExplainedEvent, Happening};
 use crate::time::Timestamp;
 
@@ -18,16 +18,14 @@ pub(crate) struct PastEvents {
 struct PastEvent {
     at: Timestamp,
     change: Change,
-    code: &'static str,
-    severity: &'static str,
+    code: FindingCode,
+    severity: Severity,
     subject: Subject,
     explained: bool,
 }
 
 /// The maximum number of events. Beyond it, the oldest are forgotten.
 const MAX_PAST: usize = 1_000;
-
-// === impl PastEvents ===
 
 impl PastEvents {
     pub(crate) fn add(&mut self, event: &FindingEvent) {
@@ -40,8 +38,8 @@ impl PastEvents {
         self.events.push_back(PastEvent {
             at: *at,
             change: *change,
-            code: finding.code.name(),
-            severity: finding.severity.as_str(),
+            code: finding.code,
+            severity: finding.severity,
             subject: finding.subject.clone(),
             explained: finding.explained_by.is_some(),
         });
@@ -54,8 +52,8 @@ impl PastEvents {
             .map(|event| ExplainedEvent {
                 at: event.at,
                 change: event.change().to_owned(),
-                code: event.code.to_owned(),
-                severity: event.severity.to_owned(),
+                code: event.code.name().to_owned(),
+                severity: event.severity.as_str().to_owned(),
                 ..ExplainedEvent::default()
             })
             .collect()
@@ -67,8 +65,8 @@ impl PastEvents {
             at: event.at,
             what: Happening::Finding {
                 change: event.change(),
-                code: event.code,
-                severity: event.severity,
+                code: event.code.name(),
+                severity: event.severity.as_str(),
                 subject: event.subject.clone(),
             },
         })
@@ -84,8 +82,6 @@ impl PastEvents {
         self.events.iter_mut().for_each(|event| event.at = event.at.shifted(by_ms));
     }
 }
-
-// === impl PastEvent ===
 
 impl PastEvent {
     /// Returns the change in words.

@@ -92,8 +92,6 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     pattern[p..].iter().all(|rest| *rest == b'*')
 }
 
-// === impl FindingRule ===
-
 impl FindingRule {
     fn selects(&self, target: &Target<'_>) -> bool {
         self.kinds.selects(|pattern| target.is_kind(pattern))
@@ -106,8 +104,6 @@ impl FindingRule {
 fn selects_namespace(selector: &Selector, namespace: &str) -> bool {
     selector.selects(|pattern| !namespace.is_empty() && matches(pattern, namespace))
 }
-
-// === impl Target ===
 
 impl<'a> Target<'a> {
     /// Returns the properties of a subject.

@@ -12,7 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::checkpoint::SeenLease;
 use crate::model::operator::Operator;
 use crate::model::world::World;
-use crate::observation::{GENERIC_MANAGERS, LeaseView, pod_of_holder};
+use crate::model::world::controller_names::{
+    ControllerName, Relation, is_generic, relation, workload,
+};
+use crate::observation::LeaseView;
 use crate::time::{Span, Timestamp};
 
 /// The leases that loopwatch has seen renewed.
@@ -22,25 +25,6 @@ pub(crate) struct Controllers {
     leases: BTreeMap<String, SeenLease>,
     /// Since when the leases are up to date; `None` while their source fails or is off.
     visible_since: Option<Timestamp>,
-}
-
-/// A controller, by everything that is known about it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ControllerName<'a> {
-    /// Its field manager.
-    pub(crate) manager: Option<&'a str>,
-    /// The domain of its finalizer.
-    pub(crate) domain: Option<&'a str>,
-}
-
-/// The relation of a lease to a controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Relation {
-    /// It is the controller's lease.
-    Own,
-    /// It is named after the domain of the controller's group, which other operators may use, too.
-    SameDomain,
-    None,
 }
 
 /// Whether a controller is alive.
@@ -64,23 +48,6 @@ const REMEMBERED_FOR: Span = Span::hours(7 * 24);
 /// alive.
 const RECENT: Span = Span::mins(1);
 
-/// The shortest label of a domain that identifies an operator in the name of a lease.
-const SHORTEST_LABEL: usize = 4;
-
-/// Further names of field managers that say nothing about the program behind them.
-const GENERIC: [&str; 8] = [
-    "ansible-operator",
-    "app",
-    "controller-manager",
-    "default",
-    "fabric8-kubernetes-client",
-    "java",
-    "python-requests",
-    "server",
-];
-
-// === impl Liveness ===
-
 impl Liveness {
     /// Merges two opinions: a controller is alive if either of them says so.
     fn or_later(self, now: Timestamp, other: Self) -> Self {
@@ -103,8 +70,6 @@ impl Liveness {
         }
     }
 }
-
-// === impl Controllers ===
 
 impl Controllers {
     /// Takes what an earlier process knew.
@@ -225,73 +190,6 @@ impl Controllers {
     }
 }
 
-/// Returns whether a field manager's name says nothing about the program behind it.
-pub(crate) fn is_generic(manager: &str) -> bool {
-    manager.is_empty() || GENERIC_MANAGERS.contains(&manager) || GENERIC.contains(&manager)
-}
-
-/// Returns whether a domain equals `parent` or is a subdomain of it.
-pub(crate) fn is_within(domain: &str, parent: &str) -> bool {
-    let prefix = domain.strip_suffix(parent);
-    !parent.is_empty() && prefix.is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.'))
-}
-
-/// Returns the relation of a lease, as `namespace/name`, to a controller, according to its name and
-/// holder.
-fn relation(key: &str, holder: &str, controller: ControllerName<'_>) -> Relation {
-    let name = key.split_once('/').map_or(key, |(_, name)| name);
-    let by_manager =
-        controller.manager.filter(|manager| !is_generic(manager)).is_some_and(|manager| {
-            name.contains(manager)
-                || (name.len() >= 4 && manager.contains(name))
-                || workload(holder) == manager
-        });
-
-    if by_manager || controller.domain.is_some_and(|domain| is_within(name, domain)) {
-        return Relation::Own;
-    }
-
-    // `6ab5f5a3.example.io`: a random part, or the name of the operator, and the domain of all its
-    // groups.
-    let domain_of_lease =
-        name.split_once('.').map(|(_, domain)| domain).filter(|domain| domain.contains('.'));
-    let same_domain = controller
-        .domain
-        .zip(domain_of_lease)
-        .is_some_and(|(domain, lease)| is_within(domain, lease));
-
-    // `rabbitmq-cluster-operator-leader-election` for the group `rabbitmq.com`.
-    let same_word =
-        controller.domain.and_then(own_label).is_some_and(|label| has_word(name, label));
-    if same_domain || same_word { Relation::SameDomain } else { Relation::None }
-}
-
-/// Returns the label of a domain that its owner has chosen: `rabbitmq` of `rabbitmq.com` or
-/// `a.rabbitmq.com`.
-fn own_label(domain: &str) -> Option<&str> {
-    let (rest, _) = domain.rsplit_once('.')?;
-    let label = rest.rsplit('.').next().unwrap_or(rest);
-    (label.len() >= SHORTEST_LABEL).then_some(label)
-}
-
-/// Returns whether a text contains a word, which no letters or digits continue.
-fn has_word(text: &str, word: &str) -> bool {
-    let ends = |byte: Option<&u8>| !byte.is_some_and(u8::is_ascii_alphanumeric);
-    text.match_indices(word).any(|(at, _)| {
-        let (before, after) = (text.as_bytes()[..at].last(), text.as_bytes().get(at + word.len()));
-        ends(before) && ends(after)
-    })
-}
-
-/// Returns the name of the Deployment whose Pod holds a lease: `operator-7d9f8c6b5-x2x4v_6f1c…` is
-/// of `operator`.
-fn workload(holder: &str) -> &str {
-    let pod = pod_of_holder(holder);
-    let mut parts = pod.rsplitn(3, '-');
-    let (_, _, name) = (parts.next(), parts.next(), parts.next());
-    name.unwrap_or(pod)
-}
-
 impl Operator {
     /// Notes whether the leases can be seen. When they can be seen again, deletions are reviewed.
     pub(crate) fn set_leases_visible(&mut self, world: &mut World, visible: bool) {
@@ -334,6 +232,7 @@ impl Operator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::world::controller_names::is_within;
 
     #[test]
     fn a_lease_belongs_to_the_controller_that_its_name_or_its_holder_names() {

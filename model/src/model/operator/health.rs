@@ -47,8 +47,6 @@ struct Ladder {
     again: Option<Timestamp>,
 }
 
-// === impl Ladder ===
-
 impl Ladder {
     /// Returns when the absence justifies a page, and when a warning.
     fn due(

@@ -89,7 +89,7 @@ pub(super) struct Failing {
     /// The first scrape that showed one.
     pub(super) since: Timestamp,
     /// The last scrape that showed one.
-    pub(super) last: Timestamp,
+    pub(crate) last: Timestamp,
     pub(super) errors: u64,
 }
 
@@ -122,8 +122,6 @@ pub(super) fn fresh_until(at: Timestamp, view: &MetricsView) -> Timestamp {
 pub(super) fn kept_until(at: Timestamp, view: &MetricsView) -> Timestamp {
     at.after(KEPT_FOR).max(fresh_until(at, view))
 }
-
-// === impl History ===
 
 impl History {
     /// Takes a scrape. `earlier` is the one before it, unless it was of another process. `open`
@@ -228,8 +226,6 @@ impl History {
         self.controllers.values_mut().for_each(|history| history.clock_stepped(by_ms));
     }
 }
-
-// === impl Loop ===
 
 impl Loop {
     fn update(
@@ -398,8 +394,6 @@ impl Loop {
         self.panics.clock_stepped(by_ms);
     }
 }
-
-// === impl Window ===
 
 impl Window {
     /// Adds a count, and forgets those that are older than `keep`.

@@ -44,8 +44,6 @@ struct Leadership {
     changes: VecDeque<(Timestamp, String)>,
 }
 
-// === impl Leaders ===
-
 impl Leaders {
     /// Takes a version of a lease of the operator.
     fn note(&mut self, now: Timestamp, lease: &LeaseView, view: &OperatorView) {
@@ -96,8 +94,6 @@ impl Leaders {
         self.elsewhere = self.elsewhere.map(|at| at.shifted(by_ms));
     }
 }
-
-// === impl Leadership ===
 
 impl Leadership {
     /// Returns whether the leader had to go: its Pod is gone, terminates or was evicted, or a

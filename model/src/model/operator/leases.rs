@@ -81,8 +81,6 @@ impl Operator {
     }
 }
 
-// === impl Leases ===
-
 impl Leases {
     /// Adds or updates a lease. Returns false if there is no room for it.
     #[must_use]

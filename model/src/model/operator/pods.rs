@@ -123,8 +123,6 @@ enum PodState {
     Unknown,
 }
 
-// === impl PodState ===
-
 impl PodState {
     /// Returns whether the container has stopped in a Pod that stays, so that the kubelet starts it
     /// again.
@@ -132,8 +130,6 @@ impl PodState {
         matches!(self, Self::Stopped(stopped) if !stopped.is_over)
     }
 }
-
-// === impl Comeback ===
 
 impl Comeback {
     /// Returns what the state of a container shows. After the restart of a node, it may take a
@@ -147,8 +143,6 @@ impl Comeback {
         }
     }
 }
-
-// === impl Pods ===
 
 impl Pods {
     /// Takes a new view of the Pods. Returns the ends of containers since the last one, except
@@ -409,8 +403,6 @@ impl Pods {
         }
     }
 }
-
-// === impl PodHistory ===
 
 impl PodHistory {
     fn new(now: Timestamp, pod: &PodView, container: &ContainerView, window: Span) -> Self {

@@ -35,8 +35,6 @@ pub(crate) struct Suspect {
     last: Timestamp,
 }
 
-// === impl Suspect ===
-
 impl Suspect {
     /// Returns whether the object still waits for the operator with the same spec.
     fn waits(&self, record: &Record) -> bool {

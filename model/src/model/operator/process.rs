@@ -8,8 +8,6 @@ use crate::observation::{MetricsView, ProcessView, Runtime};
 use crate::snapshot::InstanceSummary;
 use crate::time::Timestamp;
 
-// === impl Operator ===
-
 impl Operator {
     /// Returns the instances as snapshots show them, without those whose Pods are gone.
     pub(crate) fn summaries(&self) -> Vec<InstanceSummary> {
@@ -23,8 +21,6 @@ impl Operator {
         self.instances.iter().filter(|(name, _)| self.may_run(name)).map(summary).collect()
     }
 }
-
-// === impl Instance ===
 
 impl Instance {
     /// Returns its process as it was last seen.

@@ -28,8 +28,6 @@ struct Counts {
 /// The time between two points.
 const EVERY: Span = Span::secs(30);
 
-// === impl Recent ===
-
 impl Recent {
     /// Takes a scrape.
     pub(crate) fn scraped(&mut self, now: Timestamp, view: &MetricsView) {
@@ -89,8 +87,6 @@ impl Recent {
         &mut self.points[last]
     }
 }
-
-// === impl Counts ===
 
 impl Counts {
     /// Returns the sums over all controllers; `None` if none of them counts its reconciles.

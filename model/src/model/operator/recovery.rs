@@ -63,8 +63,6 @@ struct Calm {
     queued: u64,
 }
 
-// === impl Recovery ===
-
 impl Recovery {
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         if let Some(fault) = &mut self.fault {

@@ -32,8 +32,6 @@ struct Sum {
     parts: usize,
 }
 
-// === impl Sum ===
-
 impl Sum {
     fn add(&mut self, all: &Window, counted: &Window, at: Timestamp) {
         self.all = self.all.saturating_add(all.sum());

@@ -23,8 +23,6 @@ pub(crate) struct Verdicts {
     again: Vec<Timestamp>,
 }
 
-// === impl Verdicts ===
-
 impl Verdicts {
     pub(super) fn push(&mut self, subject: Subject, detection: Detection) {
         self.detections.push((subject, detection));

@@ -29,8 +29,6 @@ pub(crate) struct Revisions {
 /// The maximum number of changes that are remembered.
 const MAX_CHANGES: usize = 20;
 
-// === impl Revisions ===
-
 impl Revisions {
     /// Returns the latest changes: when, and the labels of the old and the new revision.
     pub(super) fn changes(&self) -> impl Iterator<Item = (Timestamp, &str, &str)> {

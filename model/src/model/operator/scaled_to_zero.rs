@@ -38,8 +38,6 @@ impl Operator {
     }
 }
 
-// === impl Unconverged ===
-
 impl Unconverged {
     /// Takes the time from `from` to `to` out of everything that is waited for.
     fn pause(&mut self, from: Timestamp, to: Timestamp) {

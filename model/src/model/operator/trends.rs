@@ -73,8 +73,6 @@ const SILENT: Span = Span::mins(10);
 /// limit.
 const NEAR_LIMIT: f64 = 0.9;
 
-// === impl Trends ===
-
 impl Trends {
     /// Returns what a snapshot shows.
     pub(crate) fn summaries(&self) -> Vec<TrendSummary> {
@@ -115,8 +113,6 @@ impl Trends {
         }
     }
 }
-
-// === impl Watched ===
 
 impl Watched {
     /// `started` is the start of the process, or the present if that is not known.
@@ -301,8 +297,6 @@ impl Operator {
         }
     }
 }
-
-// === impl Reason ===
 
 impl Reason {
     fn of(verdict: &TrendVerdict) -> Option<Self> {

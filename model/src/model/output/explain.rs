@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use crate::finding::{Finding, FindingId, Subject};
 use crate::model::Model;
-use crate::model::deletion::{finalizers, stuck};
+use crate::model::deletion::{absence, finalizers};
 use crate::model::operator::controllers::Liveness;
 use crate::model::output::family_tree;
+use crate::model::output::findings_by_object::FindingsByObject;
 use crate::model::output::snapshot::deletion_verdict;
 use crate::model::world::finalizer_actors::Actor;
 use crate::model::world::store::{Flag, History, Record, Slot, uid_text};
@@ -17,9 +18,6 @@ use crate::snapshot::{
     ExplainedObligation, ExplainedWriter, Explanation, ObjectState,
 };
 use crate::time::Timestamp;
-
-/// The codes of the open findings about each object.
-pub(crate) type FindingsByObject<'a> = BTreeMap<&'a Subject, Vec<&'static str>>;
 
 /// The maximum number of findings of which one explains the next.
 const MAX_EXPLANATIONS: usize = 10;
@@ -46,7 +44,7 @@ impl Model {
             },
             generation: record.generation,
             observed_generation: (record.observed > 0).then_some(record.observed),
-            trace: self.trace_of(slot),
+            trace: self.traces.key_of(&self.world, slot),
             message: hot.map(|hot| hot.message.clone()).unwrap_or_default(),
             phase: self.world.shared.texts.get(record.phase).to_string(),
             phase_since: hot.and_then(|hot| hot.phase_since),
@@ -197,7 +195,7 @@ impl Model {
         actor: &Actor,
         verdict: &str,
     ) -> ExplainedFinalizer {
-        let is_own = stuck::is_removed_by_operator(&self.world, name, actor);
+        let is_own = absence::is_removed_by_operator(&self.world, name, actor);
         let liveness = actor.controller().map_or(Liveness::Unknown, |c| {
             self.parts.operator.liveness(&self.world, group, c, is_own)
         });
@@ -300,8 +298,6 @@ fn changes(history: &History) -> Vec<ExplainedChange> {
     changes.sort_by_key(|change| change.at);
     changes
 }
-
-// === impl Explanation ===
 
 impl Explanation {
     /// Adds the parts of an object that the model does not keep: reasons, messages and times of its

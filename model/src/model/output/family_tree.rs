@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::model::Model;
 use crate::model::deletion::finalizers;
-use crate::model::output::explain::FindingsByObject;
+use crate::model::output::findings_by_object::FindingsByObject;
 use crate::model::world::owner_graph::Owner;
 use crate::model::world::store::{self, Record, Slot, uid_number, uid_text};
 use crate::observation::{Dependent, ObjectAddress};
@@ -89,8 +89,6 @@ fn grow(
 
     tree.finish()
 }
-
-// === impl Tree ===
 
 impl Tree<'_> {
     /// Adds the relatives of an object below it, as far as there is room. Returns those that may

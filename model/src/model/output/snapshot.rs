@@ -30,7 +30,7 @@ impl Model {
         Snapshot {
             at: self.world.now,
             kinds: self.shown_kinds(),
-            teams: self.world.shown_teams(&health),
+            teams: self.world.namespaces.shown_teams(&health),
             health,
             findings,
             unhealthy: slots

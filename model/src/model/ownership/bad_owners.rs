@@ -57,8 +57,6 @@ const CODES: [FindingCode; 5] = [
     FindingCode::OwnerCycle,
 ];
 
-// === impl Hazard ===
-
 impl Hazard {
     pub(crate) fn new(
         reason: OwnerHazard,
@@ -106,8 +104,6 @@ pub(crate) const fn code(reason: OwnerHazard) -> FindingCode {
         OwnerHazard::KindUnknown | OwnerHazard::NamespacedOwner => FindingCode::OwnerUnresolvable,
     }
 }
-
-// === impl BadOwners ===
 
 impl BadOwners {
     /// Moves the instants of all hazards to the new setting of the clock.

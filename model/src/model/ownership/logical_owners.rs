@@ -39,8 +39,6 @@ pub(crate) enum Presence {
 /// `handler/enqueue_annotation.go`).
 const SDK: (&str, &str) = ("operator-sdk/primary-resource", "operator-sdk/primary-resource-type");
 
-// === impl LogicalOwner ===
-
 impl LogicalOwner {
     /// Returns the owner that the annotations name or, if they name none, the labels. `known`
     /// returns the group and the kind of one of the operator's kinds by its name: an owner of any

@@ -9,18 +9,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::model::convergence::writers;
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::ownership::Ownership;
 use crate::model::ownership::logical_owners::{LogicalOwner, Presence};
-use crate::model::world::World;
 use crate::model::world::kinds::Watch;
 use crate::model::world::limits::Limit;
 use crate::model::world::lookups::{ASK_AGAIN, Existence, Urgency};
 use crate::model::world::owner_graph::Owner;
 use crate::model::world::sight::Sight;
 use crate::model::world::store::Slot;
+use crate::model::world::{World, field_managers};
 use crate::observation::{ObjectAddress, ObjectView, Role, is_built_in_group};
 use crate::time::{Span, Timestamp};
 
@@ -66,28 +65,8 @@ pub(super) struct Logical {
     pub(super) missing_since: Option<Timestamp>,
 }
 
-/// Counts of the owned objects of a kind, which show how the operator marks its objects.
-#[derive(Debug, Default)]
-pub(crate) struct Siblings {
-    /// Objects with an owner now.
-    pub(crate) owned: u64,
-    /// Their owner references.
-    pub(crate) references: u64,
-    /// Objects with an owner and labels that loopwatch has seen.
-    labelled: u64,
-    /// By label: how many of these had the name of their owner as its value. At most
-    /// [`MAX_LABELS`].
-    naming: BTreeMap<String, u64>,
-}
-
-const MAX_LABELS: usize = 16;
-
 /// The longest value of a label.
 const LONGEST_LABEL: usize = 63;
-
-/// The number of owned objects with the name of their owner in a label from which on the label
-/// names owners.
-const NAMING_FROM: u64 = 5;
 
 /// The percentage of the owned objects of a kind up to which objects without an owner are
 /// exceptions.
@@ -99,8 +78,6 @@ const SAME_DELETION: Span = Span::mins(1);
 
 /// The time between two attempts to confirm an orphan that cannot be read.
 pub(super) const TRY_AGAIN: Span = Span::mins(10);
-
-// === impl Orphans ===
 
 impl Orphans {
     /// Forgets an object.
@@ -135,43 +112,6 @@ impl Orphans {
         let missing =
             self.logical.values_mut().filter_map(|logical| logical.missing_since.as_mut());
         since.chain(missing).for_each(|at| *at = at.shifted(by_ms));
-    }
-}
-
-// === impl Siblings ===
-
-impl Siblings {
-    /// Counts an object whose owners change from `old` to `new`.
-    pub(crate) fn count(&mut self, old: Option<&[Owner]>, new: Option<&[Owner]>) {
-        let change =
-            |count: u64, old: usize, new: usize| (count + new as u64).saturating_sub(old as u64);
-        self.owned = change(self.owned, usize::from(old.is_some()), usize::from(new.is_some()));
-        self.references =
-            change(self.references, old.map_or(0, <[_]>::len), new.map_or(0, <[_]>::len));
-    }
-
-    fn learn(&mut self, labels: &BTreeMap<String, String>, owner: &str) {
-        if labels.is_empty() {
-            return;
-        }
-
-        self.labelled = self.labelled.saturating_add(1);
-        for (key, _) in labels.iter().filter(|(_, value)| *value == owner) {
-            if self.naming.len() < MAX_LABELS || self.naming.contains_key(key) {
-                *self.naming.entry(key.clone()).or_default() += 1;
-            }
-        }
-    }
-
-    /// Returns the name of the owner that the labels of an object give, if nearly all owned objects
-    /// have it there.
-    fn named_owner<'a>(&self, labels: &'a BTreeMap<String, String>) -> Option<&'a str> {
-        let names_owner = |count: u64| count >= NAMING_FROM && count * 100 >= self.labelled * 80;
-        let mut names = labels
-            .iter()
-            .filter(|(key, _)| self.naming.get(*key).is_some_and(|count| names_owner(*count)));
-
-        names.next().map(|(_, value)| value.as_str())
     }
 }
 
@@ -218,7 +158,7 @@ impl Ownership {
             return world.count_dropped(Limit::OrphanCandidates);
         }
 
-        let writer = writers::last_writer(view).to_owned();
+        let writer = field_managers::last_writer(view).to_owned();
         let candidate =
             Candidate { since: world.now, former, restored, labels: view.labels.clone(), writer };
         self.orphans.candidates.insert(slot, candidate);

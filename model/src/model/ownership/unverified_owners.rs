@@ -8,17 +8,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{FindingCode, Subject};
-use crate::model::convergence::writers;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::ownership::Ownership;
 use crate::model::ownership::bad_owners::{Hazard, code};
 use crate::model::ownership::orphans::TRY_AGAIN;
 use crate::model::ownership::owner_references::{self, LOOK_AGAIN, Links, OwnerFacts};
-use crate::model::world::World;
 use crate::model::world::limits::{Limit, MAX_UNVERIFIED_OWNERS};
 use crate::model::world::lookups::{ASK_AGAIN, Existence, Urgency};
 use crate::model::world::store::{Slot, uid_text};
 use crate::model::world::timers::Timer;
+use crate::model::world::{World, field_managers};
 use crate::observation::{ObjectAddress, ObjectView};
 use crate::snapshot::OwnerHazard;
 use crate::time::{Span, Timestamp};
@@ -89,8 +88,6 @@ const MAX_UNSERVED: usize = 5_000;
 
 /// How long the answer counts whether a foreign kind exists.
 const KIND_KNOWN_FOR: Span = Span::mins(10);
-
-// === impl UnverifiedOwners ===
 
 impl UnverifiedOwners {
     fn remove(&mut self, slot: Slot) -> Option<Doubt> {
@@ -165,7 +162,7 @@ impl Ownership {
             return corrected;
         }
 
-        let writer = writers::last_writer(view);
+        let writer = field_managers::last_writer(view);
         if !owner_references::links(world, slot).solid {
             let recent = live && owner_references::owners_seen_clearly(world, slot);
             self.add_doubt(world, findings, slot, recent, writer);

@@ -56,8 +56,6 @@ enum TargetName {
 // The memory budget: at most 64 bytes per reference, for a name of up to 32 bytes.
 const _: () = assert!(size_of::<Crossing>() <= 24, "a reference has grown past its budget");
 
-// === impl CrossNamespace ===
-
 impl CrossNamespace {
     /// Replaces the references of an object, and returns the old ones.
     fn replace(&mut self, slot: Slot, new: Vec<Crossing>) -> Vec<Crossing> {
@@ -78,8 +76,6 @@ impl CrossNamespace {
         old
     }
 }
-
-// === impl TargetName ===
 
 impl TargetName {
     fn of(reference: &Reference) -> Self {

@@ -7,14 +7,13 @@
 mod table;
 
 use self::table::{MAX_STEP, STEP};
-use crate::model::convergence::writers;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::references::targets::{self, is_known_output};
-use crate::model::world::World;
 use crate::model::world::intern::Symbol;
 use crate::model::world::limits::Limit;
 use crate::model::world::store::Slot;
 use crate::model::world::timers::Timer;
+use crate::model::world::{World, field_managers};
 use crate::observation::{ObjectAddress, ObjectView, Role};
 use crate::time::Span;
 
@@ -119,7 +118,8 @@ impl References {
 
     /// Remembers the field manager that writes the status of an object with references.
     pub(crate) fn note_writer(&mut self, world: &mut World, slot: Slot, view: &ObjectView) {
-        let Some(writer) = writers::status_writer(view).filter(|_| !view.references.is_empty())
+        let Some(writer) =
+            field_managers::status_writer(view).filter(|_| !view.references.is_empty())
         else {
             return;
         };
@@ -128,7 +128,7 @@ impl References {
 
         if known.len() < MAX_WRITERS
             && !known.contains(&writer.name)
-            && writers::is_controller(view, &writer.name)
+            && field_managers::is_controller(view, &writer.name)
         {
             known.insert(writer.name.clone());
         }

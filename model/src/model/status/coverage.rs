@@ -75,8 +75,6 @@ const VERDICTS: [Verdict; 6] = [
     Verdict::Finished,
 ];
 
-// === impl Silence ===
-
 impl Silence {
     pub(crate) fn new(voice: Voice, fallback: Verdict) -> Self {
         let voice = VOICES.iter().position(|other| *other == voice).unwrap_or(0);
@@ -92,8 +90,6 @@ impl Silence {
         VERDICTS.get(usize::from(self.0 >> 4)).copied().unwrap_or_default()
     }
 }
-
-// === impl Voice ===
 
 impl Voice {
     pub(crate) fn of(view: &ObjectView, reading: &Reading) -> Self {
@@ -113,8 +109,6 @@ impl Voice {
         matches!(self, Self::Bare | Self::Mute | Self::Begun)
     }
 }
-
-// === impl Voices ===
 
 impl Voices {
     /// Moves an object from one count to another.
@@ -156,8 +150,6 @@ impl Voices {
         }
     }
 }
-
-// === impl Expected ===
 
 impl Expected {
     /// Returns whether an object that is silent in this way is expected to say more.

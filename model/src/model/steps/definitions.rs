@@ -1,3 +1,11 @@
+//! Custom resource definitions that appear, change or disappear.
+
+use crate::finding::{FindingCode, Subject};
+use crate::model::Model;
+use crate::model::deletion::terminating_scopes::TerminatingScope;
+use crate::model::visibility::definitions;
+use crate::observation::{DefinitionView, StatusSchema};
+
 impl Model {
     pub(crate) fn definition_seen(&mut self, definition: DefinitionView) {
         self.parts.terminating_scopes.note_definition(
@@ -50,9 +58,3 @@ impl Model {
         gone.into_iter().for_each(|name| self.definition_gone(name));
     }
 }
-
-use crate::finding::{FindingCode, Subject};
-use crate::model::Model;
-use crate::model::deletion::terminating_scopes::TerminatingScope;
-use crate::model::visibility::definitions;
-use crate::observation::{DefinitionView, StatusSchema};

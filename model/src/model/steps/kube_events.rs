@@ -1,3 +1,9 @@
+//! Kubernetes Events about objects.
+
+use crate::model::world::limits::Limit;
+use crate::model::{Model, kube_events};
+use crate::observation::{EventView, SourceId, WatchId};
+
 impl Model {
     /// Handles a Kubernetes Event about an object of a watched kind.
     pub(crate) fn event_seen(&mut self, watch: &WatchId, event: EventView) {
@@ -23,7 +29,3 @@ impl Model {
         self.parts.kube_events.add(self.world.now, kind, event);
     }
 }
-
-use crate::model::world::limits::Limit;
-use crate::model::{Model, kube_events};
-use crate::observation::{EventView, SourceId, WatchId};

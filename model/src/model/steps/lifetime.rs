@@ -13,8 +13,8 @@ use crate::model::world::World;
 use crate::model::world::intern::Symbol;
 use crate::model::world::kinds::OTHER;
 use crate::model::world::limits::Limit;
-use crate::model::world::shared_values::Symbols;
 use crate::model::world::store::{self, Flag, Flags, Record, Slot};
+use crate::model::world::symbols::Symbols;
 use crate::model::world::timers::Timer;
 use crate::observation::ObjectView;
 use crate::snapshot::{ObjectState, Outcome};
@@ -147,8 +147,6 @@ impl Model {
     }
 }
 
-// === impl Record ===
-
 impl Record {
     /// Returns the record of an object of which the model has not handled any version.
     fn new(view: &ObjectView, place: Place, now: Timestamp) -> Self {
@@ -181,8 +179,6 @@ impl Record {
         }
     }
 }
-
-// === impl ObjectContext ===
 
 impl ObjectContext<'_> {
     fn remove_from_totals(&mut self) {

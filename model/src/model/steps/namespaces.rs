@@ -1,3 +1,5 @@
+//! Namespaces: their annotations, their teams, and their deletion.
+
 use std::collections::BTreeSet;
 
 use crate::finding::{Evidence, FindingCode};
@@ -62,7 +64,7 @@ impl Model {
             &mut self.findings,
             &TerminatingScope::Namespace(name.to_owned()),
         );
-        self.world.note_team(name, "");
+        self.note_team(name, "");
 
         if self.forget_namespace(name) {
             self.retune();
@@ -77,7 +79,7 @@ impl Model {
             &self.parts.operator,
             &namespace,
         );
-        self.world.note_team(&namespace.name, &namespace.team);
+        self.note_team(&namespace.name, &namespace.team);
 
         let NamespaceView { name, annotations, .. } = namespace;
         let Some(annotated) = Annotated::read(&annotations) else {
@@ -111,5 +113,12 @@ impl Model {
     pub(crate) fn forget_namespace(&mut self, name: &str) -> bool {
         self.findings.clear(self.world.now, FindingCode::ConfigInvalid, &subjects::namespace(name));
         self.world.namespaces.annotated.remove(name).is_some()
+    }
+
+    fn note_team(&mut self, namespace: &str, team: &str) {
+        let limit = self.world.settings.limits.namespaces;
+        if !self.world.namespaces.set_team(namespace, team, limit) {
+            self.world.count_dropped(Limit::Namespaces);
+        }
     }
 }

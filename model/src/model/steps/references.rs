@@ -1,3 +1,5 @@
+//! The references of a dump.
+
 use crate::model::Model;
 
 impl Model {

@@ -1,7 +1,7 @@
 //! The review of one object: its state and its findings at this instant, and the timer for the next
 //! review.
 
-use crate::finding::FindingCode;
+use crate::finding::{Area, FindingCode};
 use crate::model::Model;
 use crate::model::convergence::object_context::{self, ObjectContext};
 use crate::model::convergence::workloads;
@@ -185,8 +185,6 @@ pub(super) fn update_kind(world: &mut World, slot: Slot, failing_since: Option<T
     }
 }
 
-// === impl ObjectContext ===
-
 impl ObjectContext<'_> {
     /// Enters the state that the object has now, and returns its problems, among them those in
     /// `relations` to other objects. While its namespace is being deleted or the operator is
@@ -204,9 +202,9 @@ impl ObjectContext<'_> {
         }
 
         if self.namespace_deleted {
-            detections.retain(|detection| detection.code.info().area == "deletion");
+            detections.retain(|detection| detection.code.info().area == Area::Deletion);
         } else if self.operator_stopped {
-            detections.retain(|detection| detection.code.info().area != "convergence");
+            detections.retain(|detection| detection.code.info().area != Area::Convergence);
         }
 
         detections

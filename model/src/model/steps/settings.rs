@@ -1,3 +1,12 @@
+//! Settings that change: everything is judged again.
+
+use crate::model::Model;
+use crate::model::convergence::object_context;
+use crate::model::findings::tuning;
+use crate::model::tuning::Tuned;
+use crate::model::visibility::{definitions, sources};
+use crate::settings::Settings;
+
 impl Model {
     /// Replaces the settings.
     pub(crate) fn settings_changed(&mut self, settings: Settings) {
@@ -45,10 +54,3 @@ impl Model {
         }
     }
 }
-
-use crate::model::Model;
-use crate::model::convergence::object_context;
-use crate::model::findings::tuning;
-use crate::model::tuning::Tuned;
-use crate::model::visibility::{definitions, sources};
-use crate::settings::Settings;

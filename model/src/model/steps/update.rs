@@ -6,17 +6,16 @@ use crate::finding::FindingCode;
 use crate::model::Model;
 use crate::model::convergence::compare::about_earlier;
 use crate::model::convergence::object_context::{self, ObjectContext, Restored, Update};
-use crate::model::convergence::writers;
 use crate::model::deletion::blocking_chains;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::ownership::orphans;
 use crate::model::status::reading::{self, Acknowledged, Reading, Verdict};
-use crate::model::world::World;
 use crate::model::world::annotations::Annotated;
 use crate::model::world::intern::Symbol;
 use crate::model::world::limits::Limit;
-use crate::model::world::shared_values::Symbols;
 use crate::model::world::store::{Flag, Slot, Unconverged};
+use crate::model::world::symbols::Symbols;
+use crate::model::world::{World, field_managers};
 use crate::observation::{ObjectView, Role};
 use crate::time::Timestamp;
 
@@ -140,8 +139,6 @@ fn restored(world: &World, findings: &OpenFindings, slot: Slot, verdict: Verdict
     }
 }
 
-// === impl ObjectContext ===
-
 impl ObjectContext<'_> {
     /// Counts what the status of a version says, if it is expected to say something.
     fn note_voice(
@@ -254,8 +251,6 @@ impl ObjectContext<'_> {
     }
 }
 
-// === impl Finalizers ===
-
 impl Finalizers {
     fn removed(&self) -> Vec<Arc<str>> {
         self.old.iter().filter(|finalizer| !self.new.contains(finalizer)).cloned().collect()
@@ -268,7 +263,7 @@ impl Finalizers {
 fn unchanged_since(view: &ObjectView, acknowledged: Acknowledged, now: Timestamp) -> Timestamp {
     let transitions = view.conditions.iter().filter_map(|c| c.changed);
     let changed = if acknowledged == Acknowledged::No { None } else { transitions.max() };
-    changed.or_else(|| writers::spec_written(view)).map_or(now, |at| at.min(now))
+    changed.or_else(|| field_managers::spec_written(view)).map_or(now, |at| at.min(now))
 }
 
 /// Returns the message of the condition whose type `signal` begins with.

@@ -1,3 +1,16 @@
+//! Watches: their discovery, their end, and their lists.
+
+use std::collections::BTreeSet;
+
+use crate::finding::FindingCode;
+use crate::model::Model;
+use crate::model::convergence::silent_status;
+use crate::model::visibility::{lists, sources};
+use crate::model::world::timers::Timer;
+use crate::model::world::{store, subjects};
+use crate::observation::{Role, SourceId, WatchId, WatchedKind, Why};
+use crate::snapshot::Outcome;
+
 impl Model {
     /// Replaces the set of watches.
     pub(crate) fn kinds_discovered(&mut self, list: &[WatchedKind]) {
@@ -123,14 +136,3 @@ impl Model {
         self.world.update_sight(number);
     }
 }
-
-use std::collections::BTreeSet;
-
-use crate::finding::FindingCode;
-use crate::model::Model;
-use crate::model::convergence::silent_status;
-use crate::model::visibility::{lists, sources};
-use crate::model::world::timers::Timer;
-use crate::model::world::{store, subjects};
-use crate::observation::{Role, SourceId, WatchId, WatchedKind, Why};
-use crate::snapshot::Outcome;

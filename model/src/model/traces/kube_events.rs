@@ -17,16 +17,11 @@ const MAX_EVENT_STEPS: usize = 16;
 /// connections of their own, and each of them may gather for a moment.
 const EARLY: Span = Span(500);
 
-/// The time within which an operator writes an Event about the status that it has just written.
-pub(super) const AFTER_STATUS: Span = Span::secs(1);
-
 /// The maximum number of Events that wait, of which the earliest make room.
 const MAX_EARLY: usize = 64;
 
 /// The precision of times in Events of the older form.
 const SECOND: Span = Span::secs(1);
-
-// === impl Traces ===
 
 impl Traces {
     /// Adds an Event to a trace, unless it happened before the trace began.

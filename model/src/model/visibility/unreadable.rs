@@ -18,8 +18,6 @@ pub(crate) fn object_skipped(world: &mut World, source: &SourceId, cause: Cause)
     watch.skipped = watch.skipped.saturating_add(1);
 }
 
-// === impl Watch ===
-
 impl Watch {
     /// Returns whether objects were removed, because the list that has just ended did not show
     /// them. A skipped object has no name, so as many objects as were skipped may still exist, and

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::world::World;
 use crate::model::world::store::Slot;
 use crate::model::world::timers::Timers;
 use crate::observation::Probe;
@@ -26,23 +25,4 @@ pub(crate) struct Agenda {
     pub(crate) timers: Timers,
     /// Questions to the sources, except for reads of single objects.
     pub(crate) probes: BTreeSet<Probe>,
-}
-
-impl World {
-    /// Marks all objects for a review whose deletion waits for a finalizer.
-    pub(crate) fn review_deletions(&mut self) {
-        let waits = self.kinds.iter().flat_map(|kind| kind.finalizers.values());
-        self.agenda
-            .objects
-            .extend(waits.flat_map(|waits| waits.waiting.iter().map(|(_, slot)| *slot)));
-    }
-
-    /// Marks all objects with something to decide, all kinds and the operator for a review.
-    pub(crate) fn review_everything(&mut self) {
-        let undecided =
-            self.store.iter().filter(|(_, record)| record.hot.is_some()).map(|(slot, _)| slot);
-        self.agenda.objects.extend(undecided);
-        self.agenda.kinds.extend(0..u16::try_from(self.kinds.len()).unwrap_or(u16::MAX));
-        self.agenda.operator = true;
-    }
 }

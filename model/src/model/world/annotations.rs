@@ -43,8 +43,6 @@ pub fn deadline(object: Option<&Annotated>, namespace: Option<&Annotated>) -> Op
     [object, namespace].into_iter().flatten().find_map(|annotated| annotated.deadline)
 }
 
-// === impl Annotated ===
-
 impl Annotated {
     /// Lookups the annotations that tune findings; returns `None` if there are none.
     #[must_use]
@@ -107,8 +105,6 @@ impl Annotated {
 fn quoted(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_QUOTED)]
 }
-
-// === impl Ignored ===
 
 impl Default for Ignored {
     fn default() -> Self {

@@ -41,8 +41,6 @@ pub(crate) struct DataWrite {
 /// several instants.
 const SAME_TIME: Span = Span::secs(2);
 
-// === impl Written ===
-
 impl Written {
     /// Returns what is known after a further write, or after the first one that loopwatch knows of.
     pub(crate) fn after(write: &DataWrite, old: Option<Self>) -> Self {
@@ -82,8 +80,6 @@ impl Written {
 const fn half(hash: u64) -> u32 {
     hash as u32 & !CERTAIN
 }
-
-// === impl DataWrite ===
 
 impl DataWrite {
     /// Returns the last write of an object that may have been one of its data; `None` if it has no

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::model::operator::controllers::{self, ControllerName};
+use crate::model::world::controller_names::{self, ControllerName};
 
 /// The finalizer of a foreground deletion.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -59,8 +59,6 @@ pub(crate) const MAX_WRITERS: usize = 8;
 /// The number of removals after which a field manager counts as the actor of a finalizer.
 const ENOUGH_REMOVALS: u32 = 2;
 
-// === impl Actor ===
-
 impl Actor {
     /// Returns how the actor is known, as a word.
     pub(crate) const fn known_by(&self) -> &'static str {
@@ -100,7 +98,7 @@ impl fmt::Display for Actor {
             }
             Self::Operator { group, manager: None } => write!(f, "the operator of {group}"),
             Self::Adder { manager, group }
-                if controllers::is_generic(manager) && !group.is_empty() =>
+                if controller_names::is_generic(manager) && !group.is_empty() =>
             {
                 write!(f, "field manager {manager} of {group} (added it)")
             }
@@ -121,8 +119,6 @@ pub(crate) fn built_in(finalizer: &str) -> Option<&'static str> {
 pub(crate) fn is_of_garbage_collector(finalizer: &str) -> bool {
     matches!(finalizer, FOREGROUND | ORPHAN)
 }
-
-// === impl FinalizerWriters ===
 
 impl FinalizerWriters {
     /// Returns the field manager that removes the finalizer.

@@ -25,8 +25,6 @@ pub(crate) struct Interner<T: ?Sized> {
 /// The types and statuses of an object's conditions, in document order.
 pub(crate) type ConditionSet = [ConditionState];
 
-// === impl Interner ===
-
 impl<T: ?Sized + Ord> Interner<T> {
     pub(crate) fn new(limit: usize, empty: Arc<T>) -> Self {
         let index = BTreeMap::from([(empty.clone(), Symbol::default())]);

@@ -1,5 +1,6 @@
 //! Kinds, their watches, and the totals that the model counts as objects change.
 
+pub(crate) mod siblings; // of owned objects
 pub(crate) mod durations; // learned, of convergences and removals
 mod namespace; // of a watch
 mod watch;
@@ -7,10 +8,10 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::model::ownership::orphans::Siblings;
 use crate::model::status::coverage::Voices;
 use crate::model::world::finalizer_actors::FinalizerWriters;
 use crate::model::world::kinds::durations::{Durations, Learned};
+use crate::model::world::kinds::siblings::Siblings;
 use crate::model::world::store::Slot;
 use crate::observation::{Role, StatusSchema, WatchedKind};
 use crate::settings::Settings;
@@ -115,8 +116,6 @@ pub(crate) struct FinalizerWaits {
 
 /// The name under which namespaces beyond `limits.namespaces` are counted.
 pub(crate) const OTHER: &str = "_other";
-
-// === impl Kind ===
 
 impl Kind {
     pub(crate) fn new(watched: &WatchedKind) -> Self {
@@ -245,8 +244,6 @@ impl Kind {
     }
 }
 
-// === impl Acknowledgements ===
-
 impl Acknowledgements {
     pub(crate) fn note(&mut self, now: Timestamp, slot: Slot) {
         if self.latest.len() >= MAX_ACKNOWLEDGEMENTS {
@@ -260,8 +257,6 @@ impl Acknowledgements {
         self.latest.iter().filter(move |(at, _)| *at > since).map(|(_, slot)| *slot)
     }
 }
-
-// === impl Departed ===
 
 impl Departed {
     /// Prepares for the objects of a watch that ends now.

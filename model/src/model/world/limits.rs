@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::world::World;
 use crate::observation::{MAX_EVENTS, MAX_OBJECT_BYTES, MAX_PODS};
 use crate::settings;
 
@@ -204,7 +203,7 @@ impl Limit {
 }
 
 impl Dropped {
-    fn count(&mut self, limit: Limit) {
+    pub(super) fn count(&mut self, limit: Limit) {
         *self.counts.entry(limit).or_default() += 1;
         if !self.exceeded.contains(&limit) {
             self.exceeded.push(limit);
@@ -224,12 +223,5 @@ impl Dropped {
     /// Returns how many items have exceeded each limit, by its name.
     pub(crate) fn by_name(&self) -> BTreeMap<&'static str, u64> {
         self.counts.iter().map(|(limit, count)| (limit.as_str(), *count)).collect()
-    }
-}
-
-impl World {
-    /// Counts an item that had no room because of a limit.
-    pub(crate) fn count_dropped(&mut self, limit: Limit) {
-        self.dropped.count(limit);
     }
 }

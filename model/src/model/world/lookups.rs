@@ -8,28 +8,25 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::model::world::World;
 use crate::model::world::data_writes::DataWrite;
-use crate::model::world::limits::{Limit, MAX_LOOKUPS};
 use crate::model::world::store::{self, Slot};
-use crate::model::world::timers::Timer;
-use crate::observation::{Answer, Cause, Dependent, ObjectAddress, ObjectView, Probe, WatchId};
+use crate::observation::{Dependent, ObjectView, Probe, WatchId};
 use crate::time::{Span, Timestamp};
 
 /// All reads.
 #[derive(Debug, Default)]
 pub(crate) struct Lookups {
-    known: BTreeMap<Probe, Read>,
+    pub(super) known: BTreeMap<Probe, Read>,
     /// Probes that the sources have not taken yet, in the order in which they should.
-    queue: BTreeSet<(Urgency, u64, Probe)>,
+    pub(super) queue: BTreeSet<(Urgency, u64, Probe)>,
     /// The number of the last entry in the queue.
-    last: u64,
+    pub(super) last: u64,
     /// Until when the sources take no probe of each urgency.
-    next: [Timestamp; 2],
+    pub(super) next: [Timestamp; 2],
     /// When the timer is due that lets the sources take the next probe.
-    due: Option<Timestamp>,
+    pub(super) due: Option<Timestamp>,
     /// Answers that nobody needs for long, in the order in which they arrived.
-    brief: VecDeque<(Timestamp, Probe)>,
+    pub(super) brief: VecDeque<(Timestamp, Probe)>,
 }
 
 /// How soon a read should happen.
@@ -73,33 +70,31 @@ pub(crate) struct ReadObject {
 
 /// The state of one read.
 #[derive(Debug, Default)]
-struct Read {
+pub(super) struct Read {
     /// When a detector asked and has no answer yet, with the place in the queue unless a source has
     /// taken the probe.
-    asked: Option<(Timestamp, Urgency, u64)>,
-    answer: Option<(Timestamp, Existence)>,
+    pub(super) asked: Option<(Timestamp, Urgency, u64)>,
+    pub(super) answer: Option<(Timestamp, Existence)>,
     /// The objects to review when the answer arrives. At most [`MAX_WAITING`]; others are reviewed
     /// by their timers.
-    waiting: BTreeSet<Slot>,
+    pub(super) waiting: BTreeSet<Slot>,
     /// A detector may need the answer for long.
-    kept: bool,
+    pub(super) kept: bool,
 }
 
 /// The time after which the model asks again if there is no answer.
 pub(crate) const ASK_AGAIN: Span = Span::mins(1);
 
 /// The maximum number of objects that wait for one answer.
-const MAX_WAITING: usize = 1_000;
+pub(super) const MAX_WAITING: usize = 1_000;
 
 /// The shortest time between two reads of each urgency.
 const EVERY: [Span; 2] = [Span(100), Span::secs(1)];
 
-// === impl Lookups ===
-
 impl Lookups {
     /// Forgets answers from before `before` that nobody waits for, and questions that a source took
     /// before then and never answered.
-    fn forget(&mut self, before: Timestamp) {
+    pub(crate) fn forget(&mut self, before: Timestamp) {
         let Self { known, queue, .. } = self;
         known.retain(|probe, read| {
             let is_asked = read.asked.is_some_and(|(at, urgency, number)| {
@@ -110,7 +105,7 @@ impl Lookups {
     }
 
     /// Forgets brief answers from before `before`.
-    fn forget_brief(&mut self, before: Timestamp) {
+    pub(crate) fn forget_brief(&mut self, before: Timestamp) {
         while let Some((_, probe)) = self.brief.pop_front_if(|(at, _)| *at < before) {
             let is_old = |read: &Read| read.answer.as_ref().is_none_or(|(at, _)| *at < before);
             if self
@@ -124,7 +119,7 @@ impl Lookups {
     }
 
     /// Removes and returns the probes to send now.
-    fn take(&mut self, now: Timestamp) -> Vec<Probe> {
+    pub(crate) fn take(&mut self, now: Timestamp) -> Vec<Probe> {
         let mut taken = Vec::new();
         for urgency in [Urgency::Doubt, Urgency::Check] {
             let first = (urgency, 0, Probe::Count(WatchId::default()));
@@ -149,7 +144,7 @@ impl Lookups {
     }
 
     /// Returns when the sources may take the next probe, if any waits.
-    fn next(&self) -> Option<Timestamp> {
+    pub(crate) fn next(&self) -> Option<Timestamp> {
         let first = self.queue.first().map(|(urgency, ..)| self.next[*urgency as usize]);
         let last = self.queue.last().map(|(urgency, ..)| self.next[*urgency as usize]);
         first.into_iter().chain(last).min()
@@ -173,203 +168,8 @@ impl Lookups {
     }
 }
 
-impl World {
-    /// Returns what a read of `address` at `not_before` or later has shown. If there was none, asks
-    /// for one; `slot` is reviewed when the answer arrives.
-    pub(crate) fn existence(
-        &mut self,
-        slot: Slot,
-        address: &ObjectAddress,
-        not_before: Timestamp,
-        urgency: Urgency,
-    ) -> Option<Existence> {
-        let probe = Probe::Read(address.clone());
-        let existence = self.answer(slot, &probe, not_before, urgency);
-        if let Some(read) = self.lookups.known.get_mut(&probe) {
-            read.kept = true;
-        }
-
-        existence
-    }
-
-    /// Like [`Model::existence`], for regular checks. The answer is forgotten a minute after it has
-    /// arrived, unless another detector needs it.
-    pub(crate) fn brief_existence(
-        &mut self,
-        slot: Slot,
-        address: &ObjectAddress,
-        not_before: Timestamp,
-    ) -> Option<Existence> {
-        self.lookups.forget_brief(self.now.shifted(-ASK_AGAIN.0));
-        self.answer(slot, &Probe::Read(address.clone()), not_before, Urgency::Check)
-    }
-
-    /// Returns what a read of the dependents of an object at `not_before` or later has shown, for
-    /// regular checks, like [`Model::brief_existence`].
-    pub(crate) fn brief_dependents(
-        &mut self,
-        slot: Slot,
-        owner: &ObjectAddress,
-        uid: u128,
-        not_before: Timestamp,
-    ) -> Option<Existence> {
-        self.lookups.forget_brief(self.now.shifted(-ASK_AGAIN.0));
-        let probe = Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) };
-        self.answer(slot, &probe, not_before, Urgency::Check)
-    }
-
-    fn answer(
-        &mut self,
-        slot: Slot,
-        probe: &Probe,
-        not_before: Timestamp,
-        urgency: Urgency,
-    ) -> Option<Existence> {
-        let answer = self.lookups.known.get(probe).and_then(|read| read.answer.as_ref());
-        if let Some((_, existence)) = answer.filter(|(at, _)| *at >= not_before) {
-            return Some(existence.clone());
-        }
-
-        self.ask(slot, probe.clone(), urgency);
-        None
-    }
-
-    /// Returns the objects that name this one as an owner, as far as the last read has shown;
-    /// `None` before the first answer, and if nobody could read them. If the last read was before
-    /// `not_before`, asks for another one; `slot` is reviewed when its answer arrives.
-    pub(crate) fn dependents(
-        &mut self,
-        slot: Slot,
-        owner: &ObjectAddress,
-        uid: u128,
-        not_before: Timestamp,
-    ) -> Option<Arc<Vec<Dependent>>> {
-        let probe = Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) };
-        let answer = self.lookups.known.get(&probe).and_then(|read| read.answer.clone());
-        if answer.as_ref().is_none_or(|(at, _)| *at < not_before) {
-            self.ask(slot, probe.clone(), Urgency::Doubt);
-        }
-
-        if let Some(read) = self.lookups.known.get_mut(&probe) {
-            read.kept = true;
-        }
-
-        match answer {
-            Some((_, Existence::Dependents(found))) => Some(found),
-            _ => None,
-        }
-    }
-
-    fn ask(&mut self, slot: Slot, probe: Probe, urgency: Urgency) {
-        let now = self.now;
-        if !self.lookups.known.contains_key(&probe) && self.lookups.known.len() >= MAX_LOOKUPS {
-            self.lookups.forget(now.shifted(-ASK_AGAIN.0));
-            if self.lookups.known.len() >= MAX_LOOKUPS {
-                return self.count_dropped(Limit::Lookups);
-            }
-        }
-
-        let read = self.lookups.known.entry(probe.clone()).or_default();
-        if read.waiting.len() < MAX_WAITING {
-            read.waiting.insert(slot);
-        }
-
-        // A probe keeps its place in the queue. Otherwise, one that detectors ask for often would
-        // never be taken.
-        let is_asked = read.asked.is_some_and(|(at, asked, number)| {
-            let is_recent = now < at.after(ASK_AGAIN);
-            asked <= urgency
-                && (is_recent || self.lookups.queue.contains(&(asked, number, probe.clone())))
-        });
-        if !is_asked {
-            if let Some((_, asked, number)) = read.asked {
-                self.lookups.queue.remove(&(asked, number, probe.clone()));
-            }
-
-            self.lookups.last += 1;
-            read.asked = Some((now, urgency, self.lookups.last));
-            self.lookups.queue.insert((urgency, self.lookups.last, probe));
-            self.set_reads_timer();
-        }
-    }
-
-    /// Handles the answer to a read.
-    pub(crate) fn read_answered(&mut self, probe: &Probe, answer: &Answer) {
-        let existence = match answer {
-            Answer::Found(view) => Existence::Exists(Arc::new(ReadObject::of(view))),
-            Answer::Absent => Existence::Absent,
-            Answer::KindUnknown => Existence::KindUnknown,
-            Answer::Dependents { found, .. } => Existence::Dependents(Arc::new(found.clone())),
-            Answer::Counted { .. }
-            | Answer::Profiled(_)
-            | Answer::Failed(Cause::Forbidden | Cause::Invalid) => Existence::Unreadable,
-            Answer::Failed(_) => Existence::Failed,
-        };
-
-        // A recording may contain answers to questions that this model did not ask.
-        let Some(read) = self.lookups.known.get_mut(probe) else { return };
-        if let Some((_, urgency, number)) = read.asked.take() {
-            self.lookups.queue.remove(&(urgency, number, probe.clone()));
-        }
-
-        read.answer = Some((self.now, existence));
-        self.agenda.objects.append(&mut read.waiting);
-        if !read.kept {
-            self.lookups.brief.push_back((self.now, probe.clone()));
-        }
-    }
-
-    /// Removes and returns the reads that the sources should make now, and sets the timer of the
-    /// next one.
-    pub(crate) fn take_reads(&mut self) -> Vec<Probe> {
-        let taken = self.lookups.take(self.now);
-        self.set_reads_timer();
-        taken
-    }
-
-    /// Returns whether the last read has shown that an object does not exist, or that another one
-    /// has its name.
-    pub(crate) fn is_known_absent(&self, address: &ObjectAddress, uid: u128) -> bool {
-        let read = self.lookups.known.get(&Probe::Read(address.clone()));
-        match read.and_then(|read| read.answer.as_ref()) {
-            Some((_, Existence::Absent)) => true,
-            Some((_, Existence::Exists(object))) => object.uid != uid,
-            _ => false,
-        }
-    }
-
-    /// Returns the dependents that the last read has shown.
-    pub(crate) fn known_dependents(
-        &self,
-        owner: &ObjectAddress,
-        uid: u128,
-    ) -> Option<Arc<Vec<Dependent>>> {
-        let read = self
-            .lookups
-            .known
-            .get(&Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) });
-        match read.and_then(|read| read.answer.as_ref()) {
-            Some((_, Existence::Dependents(found))) => Some(found.clone()),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn set_reads_timer(&mut self) {
-        let due = self.lookups.next().filter(|due| *due > self.now);
-        let old = std::mem::replace(&mut self.lookups.due, due);
-        self.agenda.timers.set(Timer::Lookups, old, due);
-    }
-
-    /// Handles the timer: the caller takes the probes after this step.
-    pub(crate) fn reads_due(&mut self) {
-        self.lookups.due = None;
-    }
-}
-
-// === impl ReadObject ===
-
 impl ReadObject {
-    fn of(view: &ObjectView) -> Self {
+    pub(crate) fn of(view: &ObjectView) -> Self {
         Self {
             uid: store::uid_number(&view.uid),
             deleted: view.deleted,
@@ -378,79 +178,5 @@ impl ReadObject {
             writers: view.managers.iter().map(|manager| manager.name.clone()).collect(),
             data: DataWrite::of(view),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::observation::Observation;
-    use crate::settings::Settings;
-
-    /// 2026-01-01T00:00:00Z.
-    const START: Timestamp = Timestamp(1_767_225_600_000);
-
-    fn at(seconds: i64) -> Timestamp {
-        START.after(Span::secs(seconds))
-    }
-
-    fn address(number: usize) -> ObjectAddress {
-        let [group, kind, namespace] = ["", "Secret", "team"].map(str::to_owned);
-        ObjectAddress { group, kind, namespace, name: number.to_string() }
-    }
-
-    fn world_at(now: Timestamp) -> World {
-        World { now, ..World::new(Settings::default()) }
-    }
-
-    fn doubt(world: &mut World, number: usize) {
-        assert_eq!(world.existence(Slot::MAX, &address(number), world.now, Urgency::Doubt), None);
-    }
-
-    #[test]
-    fn a_probe_that_is_asked_for_again_keeps_its_place_in_the_queue() {
-        let mut world = world_at(START);
-        (0..3).for_each(|number| doubt(&mut world, number));
-        world.now = at(61);
-        doubt(&mut world, 0);
-
-        assert_eq!(world.take_reads(), [Probe::Read(address(0))]);
-
-        // A source that took it and did not answer is asked again, after the others.
-        world.now = at(130);
-        doubt(&mut world, 0);
-
-        assert_eq!(world.lookups.take_all(), [1, 2, 0].map(|number| Probe::Read(address(number))));
-    }
-
-    #[test]
-    fn dependents_of_objects_in_doubt_are_not_forgotten_after_a_minute() {
-        let mut world = world_at(START);
-
-        let owner = address(0);
-        assert_eq!(world.dependents(Slot::MAX, &owner, 7, START), None);
-
-        let [probe] = world.take_reads().try_into().expect("one probe");
-        let answer = Answer::Dependents { found: vec![], complete: true };
-        world.read_answered(&probe, &answer);
-
-        // Another detector asks something else.
-        world.now = at(120);
-        assert_eq!(world.brief_existence(Slot::MAX, &address(1), at(120)), None);
-        assert!(world.dependents(Slot::MAX, &owner, 7, START).is_some());
-        assert_eq!(world.lookups.take_all(), [Probe::Read(address(1))]);
-    }
-
-    #[test]
-    fn probes_that_a_source_never_answers_make_room_for_others() {
-        let mut world = world_at(START);
-        (0..MAX_LOOKUPS).for_each(|number| doubt(&mut world, number));
-
-        assert_eq!(world.lookups.take_all().len(), MAX_LOOKUPS);
-
-        world.now = at(61);
-        doubt(&mut world, MAX_LOOKUPS);
-
-        assert_eq!(world.lookups.take_all(), [Probe::Read(address(MAX_LOOKUPS))]);
     }
 }

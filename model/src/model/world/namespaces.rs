@@ -4,9 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::world::World;
 use crate::model::world::annotations::{self, Annotated};
-use crate::model::world::limits::Limit;
 use crate::snapshot::Health;
 use crate::time::Span;
 
@@ -22,6 +20,29 @@ pub(crate) struct Namespaces {
 }
 
 impl Namespaces {
+    /// Sets the team of a namespace; none if `team` is empty. Returns whether there is room for it
+    /// among `limit` teams.
+    pub(crate) fn set_team(&mut self, namespace: &str, team: &str, limit: usize) -> bool {
+        if team.is_empty() {
+            self.teams.remove(namespace);
+        } else if let Some(known) = self.teams.get_mut(namespace) {
+            team.clone_into(known);
+        } else if self.teams.len() < limit {
+            self.teams.insert(namespace.to_owned(), team.to_owned());
+        } else {
+            return false;
+        }
+
+        true
+    }
+
+    /// Returns the teams of the namespaces that loopwatch shows: those with objects or findings.
+    pub(crate) fn shown_teams(&self, shown: &BTreeMap<String, Health>) -> BTreeMap<String, String> {
+        let team =
+            |namespace: &String| Some((namespace.clone(), self.teams.get(namespace)?.clone()));
+        shown.keys().filter_map(team).collect()
+    }
+
     /// Returns whether a namespace is being deleted.
     pub(crate) fn is_terminating(&self, name: &str) -> bool {
         !self.terminating.is_empty() && self.terminating.contains(name)
@@ -35,28 +56,5 @@ impl Namespaces {
     /// Returns the annotations of a namespace.
     pub(crate) fn annotations(&self, name: &str) -> Option<&Annotated> {
         self.annotated.get(name).map(|annotated| &**annotated)
-    }
-}
-
-impl World {
-    /// Handles a version of a namespace. `team` is empty if it has none.
-    pub(crate) fn note_team(&mut self, namespace: &str, team: &str) {
-        if team.is_empty() {
-            self.namespaces.teams.remove(namespace);
-        } else if let Some(known) = self.namespaces.teams.get_mut(namespace) {
-            team.clone_into(known);
-        } else if self.namespaces.teams.len() < self.settings.limits.namespaces {
-            self.namespaces.teams.insert(namespace.to_owned(), team.to_owned());
-        } else {
-            self.count_dropped(Limit::Namespaces);
-        }
-    }
-
-    /// Returns the teams of the namespaces that loopwatch shows: those with objects or findings.
-    pub(crate) fn shown_teams(&self, shown: &BTreeMap<String, Health>) -> BTreeMap<String, String> {
-        let team = |namespace: &String| {
-            Some((namespace.clone(), self.namespaces.teams.get(namespace)?.clone()))
-        };
-        shown.keys().filter_map(team).collect()
     }
 }

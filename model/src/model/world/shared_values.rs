@@ -3,14 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::model::convergence::transitions::condition_set;
-use crate::model::status::reading;
-use crate::model::world::World;
 use crate::model::world::intern::{ConditionSet, Interner, Symbol};
 use crate::model::world::kinds::OTHER;
-use crate::model::world::limits::{Limit, MAX_INTERNED};
-use crate::model::world::store::{Record, Slot};
-use crate::observation::ObjectView;
+use crate::model::world::limits::MAX_INTERNED;
 
 pub(crate) use crate::model::world::limits::MAX_CONDITIONS;
 
@@ -21,15 +16,7 @@ pub(crate) struct SharedValues {
     pub(crate) condition_sets: Interner<ConditionSet>,
     pub(crate) finalizer_sets: Interner<[Arc<str>]>,
     /// Stands for the finalizer sets that do not fit.
-    other_finalizers: Symbol,
-}
-
-/// The symbols of one version of an object.
-#[derive(Clone, Copy)]
-pub(crate) struct Symbols {
-    pub(crate) phase: Symbol,
-    pub(crate) conditions: Symbol,
-    pub(crate) finalizers: Symbol,
+    pub(super) other_finalizers: Symbol,
 }
 
 impl SharedValues {
@@ -42,75 +29,5 @@ impl SharedValues {
             finalizer_sets,
             other_finalizers: other.unwrap_or_default(),
         }
-    }
-}
-
-impl World {
-    /// Acquires the symbols of a version. The second value is `false` if the version has more than
-    /// [`MAX_CONDITIONS`].
-    pub(crate) fn acquire_symbols(
-        &mut self,
-        view: &ObjectView,
-        finalizers: &[Arc<str>],
-    ) -> (Symbols, bool) {
-        let phase = self.acquire_text(reading::phase(view));
-        let mut conditions = condition_set(&view.conditions);
-        let fits = conditions.len() <= MAX_CONDITIONS;
-        conditions.truncate(MAX_CONDITIONS);
-
-        let conditions = self.acquire_conditions(&conditions);
-        (Symbols { phase, conditions, finalizers: self.acquire_finalizers(finalizers) }, fits)
-    }
-
-    /// Drops the references that [`Model::acquire_symbols`] has added.
-    pub(crate) fn release_symbols(&mut self, symbols: Symbols) {
-        self.shared.texts.release(symbols.phase);
-        self.shared.condition_sets.release(symbols.conditions);
-        self.shared.finalizer_sets.release(symbols.finalizers);
-    }
-
-    pub(crate) fn acquire_text(&mut self, text: &str) -> Symbol {
-        self.shared.texts.acquire(text).unwrap_or_else(|empty| {
-            self.count_dropped(Limit::Texts);
-            empty
-        })
-    }
-
-    fn acquire_conditions(&mut self, conditions: &ConditionSet) -> Symbol {
-        self.shared.condition_sets.acquire(conditions).unwrap_or_else(|empty| {
-            self.count_dropped(Limit::ConditionSets);
-            empty
-        })
-    }
-
-    /// Returns the symbol of a finalizer set. A set that does not fit must not read as empty.
-    fn acquire_finalizers(&mut self, finalizers: &[Arc<str>]) -> Symbol {
-        self.shared.finalizer_sets.acquire(finalizers).unwrap_or_else(|_| {
-            self.count_dropped(Limit::FinalizerSets);
-            self.shared
-                .finalizer_sets
-                .acquire(&[Arc::from(OTHER)])
-                .unwrap_or(self.shared.other_finalizers)
-        })
-    }
-
-    /// Returns the finalizers of an object as far as the model knows them.
-    pub(crate) fn finalizers_of(&self, slot: Slot) -> Vec<Arc<str>> {
-        let Some(record) = self.store.get(slot) else { return Vec::new() };
-        match record.hot.as_ref().and_then(|hot| hot.deletion.as_ref()) {
-            Some(deletion) => {
-                deletion.actors.iter().map(|(finalizer, _)| finalizer.clone()).collect()
-            }
-            None if record.finalizers == self.shared.other_finalizers => Vec::new(),
-            None => self.shared.finalizer_sets.get(record.finalizers).to_vec(),
-        }
-    }
-}
-
-// === impl Symbols ===
-
-impl Symbols {
-    pub(crate) fn of(record: &Record) -> Self {
-        Self { phase: record.phase, conditions: record.conditions, finalizers: record.finalizers }
     }
 }

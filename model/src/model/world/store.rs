@@ -33,8 +33,6 @@ pub(crate) struct Store {
 
 const CHUNK: usize = 1024;
 
-// === impl Store ===
-
 impl Store {
     pub(crate) fn new() -> Self {
         Self {

@@ -40,8 +40,6 @@ pub(crate) struct Timers {
     queue: BTreeSet<(Timestamp, Timer)>,
 }
 
-// === impl Timers ===
-
 impl Timers {
     /// Moves a timer from `old` to `new`; `None` means that the timer is not set.
     pub(crate) fn set(&mut self, timer: Timer, old: Option<Timestamp>, new: Option<Timestamp>) {

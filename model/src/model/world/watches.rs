@@ -1,7 +1,8 @@
-use std::collections::BTreeSet;
+//! Kinds and watches: which watch shows what, and the totals of those that make room.
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::BTreeMap;
 use crate::model::world::kinds::{Kind, OTHER, Watch};
 use crate::model::world::limits::Limit;
 use crate::model::world::store::Slot;

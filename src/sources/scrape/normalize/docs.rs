@@ -284,7 +284,7 @@ fn markdown() -> String {
 
 #[test]
 fn the_documentation_matches_the_tables() {
-    crate::export::golden::check("docs/operator-metrics.md", &markdown());
+    crate::golden::check("docs/operator-metrics.md", &markdown());
 }
 
 #[test]

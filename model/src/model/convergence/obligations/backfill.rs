@@ -3,12 +3,10 @@
 
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::convergence::obligations::Opening;
-use crate::model::convergence::writers::{spec_written, status_writer};
 use crate::model::status::reading::{self, Acknowledged, Verdict};
+use crate::model::world::field_managers::{spec_written, status_writer};
 use crate::model::world::store::Flag;
 use crate::time::Timestamp;
-
-// === impl ObjectContext ===
 
 impl ObjectContext<'_> {
     /// Handles an object that has no obligation and that loopwatch has not seen converged. Its

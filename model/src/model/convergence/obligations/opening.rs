@@ -2,13 +2,11 @@
 
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::convergence::obligations::Opening;
-use crate::model::convergence::writers::status_write;
+use crate::model::convergence::obligations::spec_changes::status_write;
 use crate::model::status::reading::Verdict;
 use crate::model::world::store::{Flag, Obligation, Unconverged};
 use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
-
-// === impl ObjectContext ===
 
 impl ObjectContext<'_> {
     /// Opens an obligation. An earlier one ends, but not the time for which the object has been
@@ -69,7 +67,7 @@ impl ObjectContext<'_> {
         if passed {
             // The change and its deadline were both out of sight.
             self.count_outcome(Outcome::Unknown);
-            self.forget_obligation_trace();
+            self.traces.forget_obligation(self.slot);
         }
     }
 
@@ -170,8 +168,6 @@ impl ObjectContext<'_> {
         }
     }
 }
-
-// === impl Unconverged ===
 
 impl Unconverged {
     /// Takes over what a newer spec, whose deadline is `deadline`, does not reset.

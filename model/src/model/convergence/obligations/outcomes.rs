@@ -7,8 +7,6 @@ use crate::model::world::store::{Flag, Obligation};
 use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
 
-// === impl ObjectContext ===
-
 impl ObjectContext<'_> {
     /// Ends the obligation if the waiting time for its outcome is over. While the watch is blind,
     /// an SLO deadline that passes ends it as unknown, and everything else waits. In a namespace
@@ -151,7 +149,7 @@ impl ObjectContext<'_> {
     /// Removes the unconverged state of an object that has converged or is no longer expected to.
     pub(crate) fn clear_unconverged(&mut self) {
         if self.take_unconverged().is_some() {
-            self.forget_obligation_trace();
+            self.traces.forget_obligation(self.slot);
         }
     }
 
@@ -183,8 +181,6 @@ impl ObjectContext<'_> {
         }
     }
 }
-
-// === impl Obligation ===
 
 impl Obligation {
     /// Returns whether histograms and learning may use the times of this obligation.

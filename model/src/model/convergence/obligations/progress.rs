@@ -1,13 +1,11 @@
 //! The progress of an unconverged object: status writes, acknowledgement, convergence and failure.
 
 use crate::model::convergence::object_context::{ObjectContext, Update};
-use crate::model::convergence::writers::status_writer;
 use crate::model::status::reading::{Acknowledged, Verdict};
+use crate::model::world::field_managers::status_writer;
 use crate::model::world::sight::Sight;
 use crate::model::world::store::Unconverged;
 use crate::time::Timestamp;
-
-// === impl ObjectContext ===
 
 impl ObjectContext<'_> {
     /// Records status writes, acknowledgement, convergence and failure of an unconverged object.
@@ -103,8 +101,6 @@ impl ObjectContext<'_> {
         (update.live || update.new) && self.sight == Sight::Clear
     }
 }
-
-// === impl Unconverged ===
 
 impl Unconverged {
     /// Records what the status says about whichever spec, and who has written it.

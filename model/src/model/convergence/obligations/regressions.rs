@@ -4,7 +4,7 @@
 use crate::finding::FindingCode;
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::convergence::obligations::Opening;
-use crate::model::convergence::writers::status_write;
+use crate::model::convergence::obligations::spec_changes::status_write;
 use crate::model::status::reading::Verdict;
 use crate::model::world::sight::Sight;
 use crate::model::world::store::{Flag, Unconverged};
@@ -17,8 +17,6 @@ const LATE_REJECTION: Span = Span::mins(2);
 /// The multiple of the time until it converged for which a new object must stay converged before
 /// its first rollout is over.
 const FIRST_STAND: i64 = 2;
-
-// === impl ObjectContext ===
 
 impl ObjectContext<'_> {
     /// Opens or closes a regression of an object without an obligation. `before` is the start of a

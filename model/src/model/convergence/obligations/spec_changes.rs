@@ -3,12 +3,12 @@
 
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::convergence::obligations::Opening;
-use crate::model::convergence::writers::{last_spec_write, spec_written};
+use crate::model::reading::Acknowledged;
 use crate::model::status::reading::Verdict;
+use crate::model::world::field_managers::{last_spec_write, spec_written, status_writer};
 use crate::model::world::store::Flag;
+use crate::observation::StatusShape;
 use crate::time::{Span, Timestamp};
-
-// === impl ObjectContext ===
 
 impl ObjectContext<'_> {
     /// Handles a spec change. If it happened while the watch was interrupted, the object's
@@ -90,4 +90,26 @@ impl ObjectContext<'_> {
     pub(super) fn is_before_sight(&self, at: Timestamp) -> bool {
         at.after(Span::secs(1)) <= self.regained
     }
+}
+
+/// Returns the time of the last status write since `opened`, if the object shows one, and the name
+/// of the field manager that writes the status.
+pub(crate) fn status_write(update: &Update<'_>, opened: Timestamp) -> (Option<Timestamp>, String) {
+    let writer = status_writer(update.view);
+    let name = writer.map_or_else(String::new, |m| m.name.clone());
+    let time = writer.and_then(|m| m.time);
+
+    if update.new && update.acknowledged != Acknowledged::No {
+        // The status of a new object is about the current spec unless its times say otherwise. A
+        // dump may have no managed fields.
+        let outdated =
+            time.zip(spec_written(update.view)).is_some_and(|(status, spec)| status < spec);
+        let current = update.view.status == StatusShape::Filled && !outdated;
+        return (current.then(|| time.unwrap_or(opened).max(opened)), name);
+    }
+
+    // Times in managed fields are whole seconds, so a write within the same second may have been
+    // before `opened`.
+    let second_after = opened.after(Span::secs(1));
+    (time.filter(|time| !update.spec_changed && *time >= second_after), name)
 }

@@ -43,8 +43,6 @@ const LEAST: f64 = 32.0 * 1024.0 * 1024.0;
 /// With this many times the objects, a larger memory is expected.
 const MORE_OBJECTS: f64 = 1.2;
 
-// === impl Marks ===
-
 impl Marks {
     /// Notes the memory of a process.
     pub(super) fn note(&mut self, uptime: Span, used: f64, objects: Option<f64>, standby: bool) {
@@ -60,8 +58,6 @@ impl Marks {
         }
     }
 }
-
-// === impl Baseline ===
 
 impl Baseline {
     /// Notes the marks of a process. Those of another one become the baseline when it has reached

@@ -35,8 +35,6 @@ const FULL: f64 = 0.9;
 /// How long a limitation of the collector's CPU time counts.
 const LIMITED_FOR: Span = Span::mins(10);
 
-// === impl Collector ===
-
 impl Collector {
     pub(super) fn sample(&mut self, now: Timestamp, signals: &Signals) {
         let Some(cycles) = signals.gc_cycles else { return };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::finding::{Confidence, Evidence, FINDINGS, FindingCode, Value};
+use crate::finding::{Area, Confidence, Evidence, FINDINGS, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::operator::Operator;
@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 use crate::trend::{Trend, TrendState, TrendVerdict};
 
 /// The area of all findings of this file.
-const AREA: &str = "process";
+const AREA: Area = Area::Process;
 
 /// The number of functions of the top stack in the evidence.
 const FUNCTIONS: usize = 2;
@@ -163,8 +163,6 @@ impl Operator {
             .collect()
     }
 }
-
-// === impl Reviewed ===
 
 impl Reviewed<'_> {
     fn heap_leak(&self, top: &dyn Fn() -> Vec<String>) -> Option<Detection> {

@@ -55,8 +55,6 @@ const GC_PERCENT: u64 = 100;
 /// Limits from here on are none: the kernel reports a huge number instead.
 const NO_LIMIT: u64 = 1 << 60;
 
-// === impl Signals ===
-
 impl Signals {
     /// Returns the signals of an instance. `container` is its container, if its Pod is visible.
     pub(super) fn of(

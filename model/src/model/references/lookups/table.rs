@@ -33,7 +33,7 @@ pub(crate) struct References {
     hasher: DefaultHashBuilder,
     /// The references to look up at an instant: those that are new, and those whose target is
     /// absent.
-    pub(super) queue: BTreeSet<(Timestamp, Index)>,
+    pub(crate) queue: BTreeSet<(Timestamp, Index)>,
     pub(super) queued: BTreeMap<Index, Timestamp>,
     /// The reference that the round looks up next.
     cursor: Index,
@@ -46,7 +46,7 @@ pub(crate) struct References {
     /// The instant before which no further read is asked for.
     pub(super) next_ask: Timestamp,
     /// When the timer is due.
-    pub(super) due: Option<Timestamp>,
+    pub(crate) due: Option<Timestamp>,
     /// The fields that name what the operator creates, as `group/Kind path`.
     pub(super) outputs: BTreeSet<String>,
     /// The field managers that write the statuses of each kind.
@@ -91,8 +91,6 @@ pub(crate) enum State {
 }
 
 const CHUNK: usize = 256;
-
-// === impl References ===
 
 impl References {
     pub(crate) fn get(&self, index: Index) -> Option<&Held> {
@@ -269,8 +267,6 @@ impl References {
         self.writers.get(&kind).is_some_and(|known| names.iter().any(|name| known.contains(name)))
     }
 }
-
-// === impl Held ===
 
 impl Held {
     pub(super) fn new(slot: Slot, place: Symbol, name: &str, state: State, since: u32) -> Self {

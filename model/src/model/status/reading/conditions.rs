@@ -177,8 +177,6 @@ fn keep_worse(kept: &mut Option<Signal>, signal: Signal) {
     });
 }
 
-// === impl ConditionsByRole ===
-
 impl ConditionsByRole<'_> {
     /// Adds a condition. `outdated` means that it is about an earlier generation, `undecided` that
     /// a summary says neither converged nor failed, whatever its status.

@@ -368,8 +368,6 @@ pub(super) fn status_facts(object: &ObjectView) -> impl Iterator<Item = StatusFa
     })
 }
 
-// === impl StatusFact ===
-
 impl StatusFact<'_> {
     fn key_ends_with(&self, keys: &[&str]) -> bool {
         keys.contains(&self.key.last())

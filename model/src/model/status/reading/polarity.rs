@@ -70,8 +70,6 @@ fn is_participle(word: &str) -> bool {
     word.len() > 4 && word.ends_with("ed")
 }
 
-// === impl Polarity ===
-
 impl Polarity {
     /// Returns whether a condition type has no word with a meaning: `Example`.
     pub(super) fn is_unknown(r#type: &str) -> bool {

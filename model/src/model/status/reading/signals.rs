@@ -12,8 +12,6 @@ pub(super) struct Signal {
     pub(super) text: String,
 }
 
-// === impl Signal ===
-
 impl Signal {
     pub(super) fn new(verdict: Verdict, reason: Reason, text: impl Into<String>) -> Self {
         Self { verdict, reason, text: text.into() }

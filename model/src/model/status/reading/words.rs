@@ -52,8 +52,6 @@ pub(super) struct Words {
 const SIZE: usize = 128;
 const COUNT: usize = 24;
 
-// === impl Words ===
-
 impl Words {
     /// Splits `CamelCase`, `SCREAMING_SNAKE`, `kebab-case` and prose into words.
     pub(super) fn of(text: &str) -> Self {

@@ -43,8 +43,6 @@ pub(crate) struct Durations {
     censored: [u32; BOUNDS_MS.len()],
 }
 
-// === impl Learned ===
-
 impl Learned {
     /// Returns the durations until convergence after a creation, or else after an update.
     pub(crate) fn convergence(&mut self, creation: bool) -> &mut Durations {
@@ -83,8 +81,6 @@ impl Learned {
         learned
     }
 }
-
-// === impl Durations ===
 
 impl Durations {
     /// Adds a spec change that ended after `took`.

@@ -15,8 +15,6 @@ pub(crate) struct WatchNamespace {
     pub(super) counted_to: Timestamp,
 }
 
-// === impl WatchNamespace ===
-
 impl WatchNamespace {
     /// Returns whether it stands for several namespaces, and any of these has objects.
     pub(crate) fn is_shared(&self) -> bool {

@@ -96,8 +96,6 @@ pub(crate) struct PendingCount {
     pub(crate) late_event: Option<Timestamp>,
 }
 
-// === impl Watch ===
-
 impl Watch {
     /// Returns whether the objects of a namespace, or those without one, are in the scope of the
     /// watch.

@@ -3,6 +3,8 @@
 
 mod world;
 
+use crate::model::world::store;
+use crate::model::world::store::Record;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::world::World;

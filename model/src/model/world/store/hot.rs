@@ -170,8 +170,6 @@ pub(crate) struct Transitions {
     pub(crate) reasons: Vec<String>,
 }
 
-// === impl Unconverged ===
-
 impl Unconverged {
     /// Returns since when the object has waited for the operator.
     pub(crate) fn waits_since(&self) -> Timestamp {

@@ -99,8 +99,6 @@ pub(crate) enum Flag {
     OwnersCut,
 }
 
-// === impl Record ===
-
 impl Record {
     /// Returns the hot part, which it creates if necessary.
     pub(crate) fn hot_mut(&mut self) -> &mut HotRecord {
@@ -213,8 +211,6 @@ impl Record {
         (self.created > 0).then(|| Timestamp(i64::from(self.created) * 1000))
     }
 }
-
-// === impl Flags ===
 
 impl Flags {
     pub(crate) fn has(self, flag: Flag) -> bool {

@@ -6,8 +6,8 @@ use loopwatch_model::observation::{
 };
 use loopwatch_model::time::{Span, Timestamp};
 
-use super::super::{condition, finalizers_by, map, status_by, texts, widget_at};
 use super::World;
+use super::super::{condition, finalizers_by, map, status_by, texts, widget_at};
 
 impl World {
     /// The operator creates an object for another one, or adopts it.

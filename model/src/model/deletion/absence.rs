@@ -1,0 +1,61 @@
+//! Controllers that should remove a finalizer and have stopped.
+
+use crate::model::deletion::finalizers;
+use crate::model::operator::Operator;
+use crate::model::operator::controllers::Liveness;
+use crate::model::world::World;
+use crate::model::world::finalizer_actors::Actor;
+use crate::model::world::store::{Deletion, Record};
+use crate::time::Timestamp;
+
+/// A controller of a finalizer that has stopped, or will count as absent if nothing changes.
+pub(super) struct Absence {
+    pub(super) actor: String,
+    /// It is a part of the operator.
+    pub(super) is_own: bool,
+    pub(crate) last: Timestamp,
+    pub(crate) due: Timestamp,
+}
+
+/// Returns when the deletion of an object counts as stuck, or the controller of one of its
+/// finalizers as absent.
+pub(crate) fn blocks_at(
+    world: &World,
+    operator: &Operator,
+    record: &Record,
+    deletion: &Deletion,
+) -> Timestamp {
+    let stuck =
+        deletion.stuck_at(world.kind_of(record.watch).stuck_after(&world.settings, deletion));
+    first_absence(world, operator, record, deletion).map_or(stuck, |absence| absence.due.min(stuck))
+}
+
+/// Returns whether the operator should remove a finalizer.
+pub(crate) fn is_removed_by_operator(world: &World, finalizer: &str, actor: &Actor) -> bool {
+    matches!(actor, Actor::Operator { .. })
+        || finalizers::served_group(finalizer, &world.served_groups).is_some()
+}
+
+/// Returns the controller that was or will be absent first.
+pub(super) fn first_absence(
+    world: &World,
+    operator: &Operator,
+    record: &Record,
+    deletion: &Deletion,
+) -> Option<Absence> {
+    let group = &world.kind_of(record.watch).group;
+    let absences = deletion.actors.iter().filter_map(|(finalizer, actor)| {
+        let is_own = is_removed_by_operator(world, finalizer, actor);
+        let (Liveness::SeenAlive { last, absent_at } | Liveness::Absent { last, absent_at }) =
+            operator.liveness(world, group, actor.controller()?, is_own)
+        else {
+            return None;
+        };
+
+        // A controller that is started on demand may need as long to come back.
+        let due = absent_at.max(deletion.since.after(world.settings.owner_absent_after));
+        Some(Absence { actor: actor.to_string(), is_own, last, due })
+    });
+
+    absences.min_by_key(|absence| absence.due)
+}

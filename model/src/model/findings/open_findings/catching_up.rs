@@ -1,0 +1,57 @@
+//! The time that an operator has to work off what waited before it began.
+//!
+//! If the operator began shortly before loopwatch, nobody could see whether `OperatorDown`
+//! explained what waited.
+
+use crate::finding::{Explainer, FindingCode};
+use crate::model::findings::open_findings::OpenFindings;
+use crate::model::findings::open_findings::record::Record;
+use crate::time::Timestamp;
+
+impl OpenFindings {
+    /// Notes when the operator began, which was shortly before loopwatch did. It has until an
+    /// instant to work off what waited before.
+    pub(crate) fn operator_began(&mut self, now: Timestamp, began: Timestamp, until: Timestamp) {
+        self.operator.set_beginning(began, until);
+
+        let silenced = self.open.records().filter(|record| {
+            record.finding.alerts_from.is_some()
+                && !record.has_notified(now)
+                && self.may_catch_up(record, now).is_some()
+        });
+        let silenced: Vec<_> = silenced.map(|record| record.finding.id).collect();
+
+        for id in silenced {
+            self.open.change(id, |record| record.finding.alerts_from = Some(until));
+        }
+    }
+
+    /// Returns when the operator began, if it still may work off what waited before.
+    pub(crate) fn catches_up_since(&self, now: Timestamp) -> Option<Timestamp> {
+        self.operator.catches_up(now).map(|(began, _)| began)
+    }
+
+    /// Ends the time of [`Self::operator_began`] at `until`, if that is earlier: the operator had
+    /// time at an earlier beginning.
+    pub(crate) fn operator_had_time(&mut self, now: Timestamp, until: Timestamp) {
+        let Some(old) = self.operator.shorten_catching_up(until) else { return };
+        self.open.change_all(|record| {
+            if record.finding.alerts_from == Some(old) {
+                record.finding.alerts_from = Some(until.max(now));
+            }
+        });
+    }
+
+    /// Returns until when the operator may work off what has waited since before it began. A
+    /// finding of an earlier run has had its time.
+    pub(super) fn may_catch_up(&self, record: &Record, now: Timestamp) -> Option<Timestamp> {
+        let finding = &record.finding;
+        let (_, until) =
+            self.operator.catches_up(now).filter(|(began, _)| finding.since < *began)?;
+        let by_outage =
+            finding.info().explained_by.contains(&Explainer::Operator(FindingCode::OperatorDown));
+        let is_new = record.causes.of_operator && !self.earlier.has_reopened(finding.id);
+
+        (by_outage && is_new).then_some(until)
+    }
+}

@@ -1,0 +1,134 @@
+//! Start times of findings of an earlier run. A finding that opens again takes its earlier start.
+//!
+//! The same holds for a finding whose subject goes out of sight and may return.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::finding::{FINDINGS, FindingCode, FindingId, Subject};
+use crate::time::Timestamp;
+
+/// Start times of findings that may open again.
+#[derive(Debug, Default)]
+pub(super) struct EarlierStarts {
+    /// An entry is used up when its finding opens again.
+    since: BTreeMap<FindingId, Timestamp>,
+    /// Until when those of them that did not alert in the earlier run do not alert yet.
+    silent: BTreeMap<FindingId, Timestamp>,
+    /// Until when an entry is kept whose problem nothing shows. At most [`MAX_ASIDE`].
+    aside: BTreeMap<FindingId, Timestamp>,
+    /// The findings that have taken their earlier start and have not closed since.
+    reopened: BTreeSet<FindingId>,
+}
+
+/// What a finding takes over from the one of an earlier run.
+pub(super) struct EarlierStart {
+    pub(super) since: Timestamp,
+    /// Until when it does not alert.
+    pub(super) silent_until: Option<Timestamp>,
+}
+
+/// The maximum number of entries that are kept although nothing shows their problem.
+const MAX_ASIDE: usize = 10_000;
+
+impl EarlierStarts {
+    /// Takes over the start times of an earlier run.
+    pub(super) fn restore(
+        &mut self,
+        since: BTreeMap<FindingId, Timestamp>,
+        silent: BTreeMap<FindingId, Timestamp>,
+    ) {
+        (self.since, self.silent) = (since, silent);
+    }
+
+    /// Removes the earlier start of a finding. Returns it unless it was before `not_before`.
+    pub(super) fn take(
+        &mut self,
+        id: FindingId,
+        not_before: Option<Timestamp>,
+    ) -> Option<EarlierStart> {
+        self.aside.remove(&id);
+        let silent_until = self.silent.remove(&id);
+        let since =
+            self.since.remove(&id).filter(|since| not_before.is_none_or(|at| *since >= at))?;
+
+        self.reopened.insert(id);
+        Some(EarlierStart { since, silent_until })
+    }
+
+    pub(super) fn has_reopened(&self, id: FindingId) -> bool {
+        self.reopened.contains(&id)
+    }
+
+    pub(super) fn closed(&mut self, id: FindingId) {
+        self.reopened.remove(&id);
+    }
+
+    pub(super) fn get(&self, id: FindingId) -> Option<Timestamp> {
+        self.since.get(&id).copied()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.since.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (FindingId, Timestamp)> {
+        self.since.iter().map(|(id, since)| (*id, *since))
+    }
+
+    pub(super) fn silent(&self) -> impl Iterator<Item = (FindingId, Timestamp)> {
+        self.silent.iter().map(|(id, until)| (*id, *until))
+    }
+
+    pub(super) fn aside(&self) -> impl Iterator<Item = FindingId> {
+        self.aside.keys().copied()
+    }
+
+    /// Keeps the start of a finding until `until`.
+    pub(super) fn set_aside(&mut self, id: FindingId, since: Timestamp, until: Timestamp) {
+        if self.aside.len() < MAX_ASIDE || self.aside.contains_key(&id) {
+            self.since.insert(id, since);
+            self.aside.insert(id, until);
+        }
+    }
+
+    /// Keeps an entry until `until`, although nothing shows its problem before.
+    pub(super) fn keep_until(&mut self, id: FindingId, until: Timestamp) {
+        if self.since.contains_key(&id) && self.aside.len() < MAX_ASIDE {
+            self.aside.insert(id, until);
+        }
+    }
+
+    /// Forgets the entries that were set aside for too long.
+    pub(super) fn forget_aside(&mut self, now: Timestamp) {
+        self.aside.retain(|id, until| {
+            let keep = *until > now;
+            if !keep {
+                self.since.remove(id);
+            }
+
+            keep
+        });
+    }
+
+    /// Forgets all entries except those of `ids` and those that are set aside.
+    pub(super) fn retain(&mut self, ids: &BTreeSet<FindingId>) {
+        self.since.retain(|id, _| ids.contains(id) || self.aside.contains_key(id));
+        self.silent.retain(|id, _| self.since.contains_key(id));
+    }
+
+    /// Forgets the entries of `subject`, except those of `codes`.
+    pub(super) fn retain_of(&mut self, subject: &Subject, codes: &[FindingCode]) {
+        for info in FINDINGS.iter().filter(|info| !codes.contains(&info.code)) {
+            let id = FindingId::of(info.code, subject);
+            self.since.remove(&id);
+            self.silent.remove(&id);
+            self.aside.remove(&id);
+        }
+    }
+
+    /// Moves the instants at which something ends by `by_ms` milliseconds.
+    pub(super) fn rebase(&mut self, by_ms: i64) {
+        let ends = self.silent.values_mut().chain(self.aside.values_mut());
+        ends.for_each(|until| *until = until.shifted(by_ms));
+    }
+}

@@ -1,0 +1,150 @@
+//! The open findings, with indexes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::finding::{Finding, FindingCode, FindingId, Severity, Subject};
+use crate::model::findings::open_findings::record::{Causes, Record};
+use crate::time::Timestamp;
+
+/// The open findings.
+#[derive(Debug, Default)]
+pub(super) struct Register {
+    records: BTreeMap<FindingId, Record>,
+    /// Those that count towards the limit, the least severe last.
+    ranked: BTreeSet<(Severity, FindingId)>,
+    /// Those that a finding about another object may explain, by that object.
+    blocked: BTreeSet<(Subject, FindingId)>,
+    /// When some of them close, unless a detector reports them again.
+    held: BTreeMap<FindingId, Timestamp>,
+}
+
+impl Register {
+    pub(super) fn insert(&mut self, record: Record) {
+        let id = record.finding.id;
+        if record.is_limited() {
+            self.ranked.insert(record.rank());
+        }
+
+        self.blocked.extend(record.causes.blocker.as_deref().cloned().map(|by| (by, id)));
+        self.records.insert(id, record);
+    }
+
+    pub(super) fn remove(&mut self, id: FindingId) -> Option<Record> {
+        let record = self.records.remove(&id)?;
+        self.held.remove(&id);
+        self.ranked.remove(&record.rank());
+        if let Some(blocker) = &record.causes.blocker {
+            self.blocked.remove(&(Subject::clone(blocker), id));
+        }
+
+        Some(record)
+    }
+
+    pub(super) fn contains(&self, id: FindingId) -> bool {
+        self.records.contains_key(&id)
+    }
+
+    pub(super) fn get(&self, id: FindingId) -> Option<&Record> {
+        self.records.get(&id)
+    }
+
+    /// Returns the finding of `code` on `subject` with its state.
+    pub(super) fn about(&self, code: FindingCode, subject: &Subject) -> Option<&Record> {
+        self.get(FindingId::of(code, subject))
+    }
+
+    pub(super) fn records(&self) -> impl Iterator<Item = &Record> {
+        self.records.values()
+    }
+
+    pub(super) fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.records().map(|record| &record.finding)
+    }
+
+    /// Changes a record, but not its causes. Returns what `change` returns.
+    pub(super) fn change<T>(
+        &mut self,
+        id: FindingId,
+        change: impl FnOnce(&mut Record) -> T,
+    ) -> Option<T> {
+        let record = self.records.get_mut(&id)?;
+        let before = record.rank();
+        let changed = change(record);
+
+        let rank = record.rank();
+        if rank != before && self.ranked.remove(&before) {
+            self.ranked.insert(rank);
+        }
+
+        Some(changed)
+    }
+
+    /// Changes all records, but neither their severities nor their causes.
+    pub(super) fn change_all(&mut self, change: impl FnMut(&mut Record)) {
+        self.records.values_mut().for_each(change);
+    }
+
+    /// Sets what may explain a finding. Returns whether that has changed.
+    pub(super) fn set_causes(&mut self, id: FindingId, causes: Causes) -> bool {
+        let Some(record) = self.records.get_mut(&id).filter(|record| record.causes != causes)
+        else {
+            return false;
+        };
+
+        let old = std::mem::replace(&mut record.causes, causes);
+        if old.blocker != record.causes.blocker {
+            if let Some(blocker) = old.blocker {
+                self.blocked.remove(&(*blocker, id));
+            }
+
+            self.blocked.extend(record.causes.blocker.as_deref().cloned().map(|by| (by, id)));
+        }
+
+        true
+    }
+
+    /// Returns the findings that a finding about `blocker` may explain.
+    pub(super) fn blocked_by(&self, blocker: &Subject) -> impl Iterator<Item = FindingId> {
+        let first = (blocker.clone(), FindingId(0));
+        let blocked = self.blocked.range(first..).take_while(move |(by, _)| by == blocker);
+        blocked.map(|(_, id)| *id)
+    }
+
+    /// Returns whether a finding that counts towards the limit has room.
+    pub(super) fn has_room(&self, limit: usize) -> bool {
+        self.ranked.len() < limit
+    }
+
+    /// Returns the least severe finding that counts towards the limit.
+    pub(super) fn least_severe(&self) -> Option<(Severity, FindingId)> {
+        self.ranked.last().copied()
+    }
+
+    /// Keeps a finding open until `until`.
+    pub(super) fn hold(&mut self, id: FindingId, until: Timestamp) {
+        if self.contains(id) {
+            self.held.insert(id, until);
+        }
+    }
+
+    /// Ends the time of [`Self::hold`].
+    pub(super) fn release(&mut self, id: FindingId) {
+        self.held.remove(&id);
+    }
+
+    /// Returns the held findings whose time is over.
+    pub(super) fn overdue(&self, now: Timestamp) -> Vec<FindingId> {
+        self.held.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).collect()
+    }
+
+    /// Returns when the time of the next held finding is over.
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        self.held.values().min().copied()
+    }
+
+    /// Moves all instants by `by_ms` milliseconds.
+    pub(super) fn rebase(&mut self, by_ms: i64) {
+        self.change_all(|record| record.rebase_open(by_ms));
+        self.held.values_mut().for_each(|until| *until = until.shifted(by_ms));
+    }
+}

@@ -1,0 +1,68 @@
+//! When the sight of a watch is lost, and what to review when it returns.
+
+use crate::model::world::World;
+use crate::model::world::sight::MAX_GRACE;
+use crate::model::world::store::Slot;
+use crate::observation::SourceId;
+use crate::time::Timestamp;
+
+impl World {
+    /// Updates the sight of a watch after its source failed or recovered, or a list began or ended.
+    /// If sight returns, everything that would have changed meanwhile is reviewed.
+    pub(crate) fn update_sight(&mut self, number: u16) {
+        let now = self.now;
+        let watch = &mut self.watches[number as usize];
+        match (watch.is_up_to_date(), watch.lost_since) {
+            (false, None) => watch.lost_since = Some(now),
+            (true, Some(since)) => {
+                watch.lost_since = None;
+
+                // The first list is no blindness, unless the source failed before.
+                let grace = now.since(since).min(MAX_GRACE);
+                let is_longer = since >= watch.grace_until || grace > watch.grace;
+                if (watch.seen_before || watch.failed_before) && is_longer {
+                    (watch.grace, watch.grace_until) = (grace, now.after(grace));
+                }
+
+                (watch.lost, watch.regained) = (since, now);
+                (watch.seen_before, watch.failed_before) = (true, false);
+                self.agenda.objects.append(&mut watch.postponed);
+                self.agenda.kinds.insert(watch.kind);
+                self.agenda.restored_findings = true;
+            }
+            _ => {}
+        }
+    }
+
+    /// Remembers to review an object when the sight of its watch returns.
+    pub(crate) fn postpone_review(&mut self, slot: Slot) {
+        if let Some(record) = self.store.get(slot) {
+            self.watches[record.watch as usize].postponed.insert(slot);
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn mark_blind(&mut self, id: &SourceId, since: Timestamp) {
+        let SourceId::Watch(watch) = id else { return };
+        let Some(number) = self.find_watch(watch) else { return };
+        let now = self.now;
+        let watch = &mut self.watches[number as usize];
+
+        if watch.blind.is_none() {
+            watch.namespaces.iter_mut().for_each(|namespace| namespace.count_to(now, false));
+            watch.blind = Some(since);
+        }
+    }
+
+    pub(crate) fn clear_blind(&mut self, id: &SourceId) {
+        let SourceId::Watch(watch) = id else { return };
+        let Some(number) = self.find_watch(watch) else { return };
+        let now = self.now;
+        let watch = &mut self.watches[number as usize];
+
+        if watch.blind.take().is_some() {
+            watch.namespaces.iter_mut().for_each(|namespace| namespace.count_to(now, true));
+        }
+    }
+}

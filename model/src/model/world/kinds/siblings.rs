@@ -1,0 +1,60 @@
+//! What the owned objects of a kind have in common: how the operator marks its objects.
+
+use std::collections::BTreeMap;
+
+use crate::model::world::owner_graph::Owner;
+
+/// Counts of the owned objects of a kind, which show how the operator marks its objects.
+#[derive(Debug, Default)]
+pub(crate) struct Siblings {
+    /// Objects with an owner now.
+    pub(crate) owned: u64,
+    /// Their owner references.
+    pub(crate) references: u64,
+    /// Objects with an owner and labels that loopwatch has seen.
+    labelled: u64,
+    /// By label: how many of these had the name of their owner as its value. At most
+    /// [`MAX_LABELS`].
+    naming: BTreeMap<String, u64>,
+}
+
+const MAX_LABELS: usize = 16;
+
+/// The number of owned objects with the name of their owner in a label from which on the label
+/// names owners.
+const NAMING_FROM: u64 = 5;
+
+impl Siblings {
+    /// Counts an object whose owners change from `old` to `new`.
+    pub(crate) fn count(&mut self, old: Option<&[Owner]>, new: Option<&[Owner]>) {
+        let change =
+            |count: u64, old: usize, new: usize| (count + new as u64).saturating_sub(old as u64);
+        self.owned = change(self.owned, usize::from(old.is_some()), usize::from(new.is_some()));
+        self.references =
+            change(self.references, old.map_or(0, <[_]>::len), new.map_or(0, <[_]>::len));
+    }
+
+    pub(crate) fn learn(&mut self, labels: &BTreeMap<String, String>, owner: &str) {
+        if labels.is_empty() {
+            return;
+        }
+
+        self.labelled = self.labelled.saturating_add(1);
+        for (key, _) in labels.iter().filter(|(_, value)| *value == owner) {
+            if self.naming.len() < MAX_LABELS || self.naming.contains_key(key) {
+                *self.naming.entry(key.clone()).or_default() += 1;
+            }
+        }
+    }
+
+    /// Returns the name of the owner that the labels of an object give, if nearly all owned objects
+    /// have it there.
+    pub(crate) fn named_owner<'a>(&self, labels: &'a BTreeMap<String, String>) -> Option<&'a str> {
+        let names_owner = |count: u64| count >= NAMING_FROM && count * 100 >= self.labelled * 80;
+        let mut names = labels
+            .iter()
+            .filter(|(key, _)| self.naming.get(*key).is_some_and(|count| names_owner(*count)));
+
+        names.next().map(|(_, value)| value.as_str())
+    }
+}

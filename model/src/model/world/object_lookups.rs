@@ -1,0 +1,278 @@
+//! How detectors ask whether an object exists, and what becomes of the answer.
+
+use std::sync::Arc;
+
+use crate::model::world::World;
+use crate::model::world::limits::{Limit, MAX_LOOKUPS};
+use crate::model::world::lookups::*;
+use crate::model::world::store::{self, Slot};
+use crate::model::world::timers::Timer;
+use crate::observation::{Answer, Cause, Dependent, ObjectAddress, Probe};
+use crate::time::Timestamp;
+
+impl World {
+    /// Returns what a read of `address` at `not_before` or later has shown. If there was none, asks
+    /// for one; `slot` is reviewed when the answer arrives.
+    pub(crate) fn existence(
+        &mut self,
+        slot: Slot,
+        address: &ObjectAddress,
+        not_before: Timestamp,
+        urgency: Urgency,
+    ) -> Option<Existence> {
+        let probe = Probe::Read(address.clone());
+        let existence = self.answer(slot, &probe, not_before, urgency);
+        if let Some(read) = self.lookups.known.get_mut(&probe) {
+            read.kept = true;
+        }
+
+        existence
+    }
+
+    /// Like [`Model::existence`], for regular checks. The answer is forgotten a minute after it has
+    /// arrived, unless another detector needs it.
+    pub(crate) fn brief_existence(
+        &mut self,
+        slot: Slot,
+        address: &ObjectAddress,
+        not_before: Timestamp,
+    ) -> Option<Existence> {
+        self.lookups.forget_brief(self.now.shifted(-ASK_AGAIN.0));
+        self.answer(slot, &Probe::Read(address.clone()), not_before, Urgency::Check)
+    }
+
+    /// Returns what a read of the dependents of an object at `not_before` or later has shown, for
+    /// regular checks, like [`Model::brief_existence`].
+    pub(crate) fn brief_dependents(
+        &mut self,
+        slot: Slot,
+        owner: &ObjectAddress,
+        uid: u128,
+        not_before: Timestamp,
+    ) -> Option<Existence> {
+        self.lookups.forget_brief(self.now.shifted(-ASK_AGAIN.0));
+        let probe = Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) };
+        self.answer(slot, &probe, not_before, Urgency::Check)
+    }
+
+    fn answer(
+        &mut self,
+        slot: Slot,
+        probe: &Probe,
+        not_before: Timestamp,
+        urgency: Urgency,
+    ) -> Option<Existence> {
+        let answer = self.lookups.known.get(probe).and_then(|read| read.answer.as_ref());
+        if let Some((_, existence)) = answer.filter(|(at, _)| *at >= not_before) {
+            return Some(existence.clone());
+        }
+
+        self.ask(slot, probe.clone(), urgency);
+        None
+    }
+
+    /// Returns the objects that name this one as an owner, as far as the last read has shown;
+    /// `None` before the first answer, and if nobody could read them. If the last read was before
+    /// `not_before`, asks for another one; `slot` is reviewed when its answer arrives.
+    pub(crate) fn dependents(
+        &mut self,
+        slot: Slot,
+        owner: &ObjectAddress,
+        uid: u128,
+        not_before: Timestamp,
+    ) -> Option<Arc<Vec<Dependent>>> {
+        let probe = Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) };
+        let answer = self.lookups.known.get(&probe).and_then(|read| read.answer.clone());
+        if answer.as_ref().is_none_or(|(at, _)| *at < not_before) {
+            self.ask(slot, probe.clone(), Urgency::Doubt);
+        }
+
+        if let Some(read) = self.lookups.known.get_mut(&probe) {
+            read.kept = true;
+        }
+
+        match answer {
+            Some((_, Existence::Dependents(found))) => Some(found),
+            _ => None,
+        }
+    }
+
+    fn ask(&mut self, slot: Slot, probe: Probe, urgency: Urgency) {
+        let now = self.now;
+        if !self.lookups.known.contains_key(&probe) && self.lookups.known.len() >= MAX_LOOKUPS {
+            self.lookups.forget(now.shifted(-ASK_AGAIN.0));
+            if self.lookups.known.len() >= MAX_LOOKUPS {
+                return self.count_dropped(Limit::Lookups);
+            }
+        }
+
+        let read = self.lookups.known.entry(probe.clone()).or_default();
+        if read.waiting.len() < MAX_WAITING {
+            read.waiting.insert(slot);
+        }
+
+        // A probe keeps its place in the queue. Otherwise, one that detectors ask for often would
+        // never be taken.
+        let is_asked = read.asked.is_some_and(|(at, asked, number)| {
+            let is_recent = now < at.after(ASK_AGAIN);
+            asked <= urgency
+                && (is_recent || self.lookups.queue.contains(&(asked, number, probe.clone())))
+        });
+        if !is_asked {
+            if let Some((_, asked, number)) = read.asked {
+                self.lookups.queue.remove(&(asked, number, probe.clone()));
+            }
+
+            self.lookups.last += 1;
+            read.asked = Some((now, urgency, self.lookups.last));
+            self.lookups.queue.insert((urgency, self.lookups.last, probe));
+            self.set_reads_timer();
+        }
+    }
+
+    /// Handles the answer to a read.
+    pub(crate) fn read_answered(&mut self, probe: &Probe, answer: &Answer) {
+        let existence = match answer {
+            Answer::Found(view) => Existence::Exists(Arc::new(ReadObject::of(view))),
+            Answer::Absent => Existence::Absent,
+            Answer::KindUnknown => Existence::KindUnknown,
+            Answer::Dependents { found, .. } => Existence::Dependents(Arc::new(found.clone())),
+            Answer::Counted { .. }
+            | Answer::Profiled(_)
+            | Answer::Failed(Cause::Forbidden | Cause::Invalid) => Existence::Unreadable,
+            Answer::Failed(_) => Existence::Failed,
+        };
+
+        // A recording may contain answers to questions that this model did not ask.
+        let Some(read) = self.lookups.known.get_mut(probe) else { return };
+        if let Some((_, urgency, number)) = read.asked.take() {
+            self.lookups.queue.remove(&(urgency, number, probe.clone()));
+        }
+
+        read.answer = Some((self.now, existence));
+        self.agenda.objects.append(&mut read.waiting);
+        if !read.kept {
+            self.lookups.brief.push_back((self.now, probe.clone()));
+        }
+    }
+
+    /// Removes and returns the reads that the sources should make now, and sets the timer of the
+    /// next one.
+    pub(crate) fn take_reads(&mut self) -> Vec<Probe> {
+        let taken = self.lookups.take(self.now);
+        self.set_reads_timer();
+        taken
+    }
+
+    /// Returns whether the last read has shown that an object does not exist, or that another one
+    /// has its name.
+    pub(crate) fn is_known_absent(&self, address: &ObjectAddress, uid: u128) -> bool {
+        let read = self.lookups.known.get(&Probe::Read(address.clone()));
+        match read.and_then(|read| read.answer.as_ref()) {
+            Some((_, Existence::Absent)) => true,
+            Some((_, Existence::Exists(object))) => object.uid != uid,
+            _ => false,
+        }
+    }
+
+    /// Returns the dependents that the last read has shown.
+    pub(crate) fn known_dependents(
+        &self,
+        owner: &ObjectAddress,
+        uid: u128,
+    ) -> Option<Arc<Vec<Dependent>>> {
+        let read = self
+            .lookups
+            .known
+            .get(&Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) });
+        match read.and_then(|read| read.answer.as_ref()) {
+            Some((_, Existence::Dependents(found))) => Some(found.clone()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn set_reads_timer(&mut self) {
+        let due = self.lookups.next().filter(|due| *due > self.now);
+        let old = std::mem::replace(&mut self.lookups.due, due);
+        self.agenda.timers.set(Timer::Lookups, old, due);
+    }
+
+    /// Handles the timer: the caller takes the probes after this step.
+    pub(crate) fn reads_due(&mut self) {
+        self.lookups.due = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+    use crate::time::Span;
+
+    /// 2026-01-01T00:00:00Z.
+    const START: Timestamp = Timestamp(1_767_225_600_000);
+
+    fn at(seconds: i64) -> Timestamp {
+        START.after(Span::secs(seconds))
+    }
+
+    fn address(number: usize) -> ObjectAddress {
+        let [group, kind, namespace] = ["", "Secret", "team"].map(str::to_owned);
+        ObjectAddress { group, kind, namespace, name: number.to_string() }
+    }
+
+    fn world_at(now: Timestamp) -> World {
+        World { now, ..World::new(Settings::default()) }
+    }
+
+    fn doubt(world: &mut World, number: usize) {
+        assert_eq!(world.existence(Slot::MAX, &address(number), world.now, Urgency::Doubt), None);
+    }
+
+    #[test]
+    fn a_probe_that_is_asked_for_again_keeps_its_place_in_the_queue() {
+        let mut world = world_at(START);
+        (0..3).for_each(|number| doubt(&mut world, number));
+        world.now = at(61);
+        doubt(&mut world, 0);
+
+        assert_eq!(world.take_reads(), [Probe::Read(address(0))]);
+
+        // A source that took it and did not answer is asked again, after the others.
+        world.now = at(130);
+        doubt(&mut world, 0);
+
+        assert_eq!(world.lookups.take_all(), [1, 2, 0].map(|number| Probe::Read(address(number))));
+    }
+
+    #[test]
+    fn dependents_of_objects_in_doubt_are_not_forgotten_after_a_minute() {
+        let mut world = world_at(START);
+
+        let owner = address(0);
+        assert_eq!(world.dependents(Slot::MAX, &owner, 7, START), None);
+
+        let [probe] = world.take_reads().try_into().expect("one probe");
+        let answer = Answer::Dependents { found: vec![], complete: true };
+        world.read_answered(&probe, &answer);
+
+        // Another detector asks something else.
+        world.now = at(120);
+        assert_eq!(world.brief_existence(Slot::MAX, &address(1), at(120)), None);
+        assert!(world.dependents(Slot::MAX, &owner, 7, START).is_some());
+        assert_eq!(world.lookups.take_all(), [Probe::Read(address(1))]);
+    }
+
+    #[test]
+    fn probes_that_a_source_never_answers_make_room_for_others() {
+        let mut world = world_at(START);
+        (0..MAX_LOOKUPS).for_each(|number| doubt(&mut world, number));
+
+        assert_eq!(world.lookups.take_all().len(), MAX_LOOKUPS);
+
+        world.now = at(61);
+        doubt(&mut world, MAX_LOOKUPS);
+
+        assert_eq!(world.lookups.take_all(), [Probe::Read(address(MAX_LOOKUPS))]);
+    }
+}

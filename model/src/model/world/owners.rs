@@ -1,0 +1,169 @@
+//! The owners and the children of objects.
+
+use crate::model::world::World;
+use crate::model::world::intern::Symbol;
+use crate::model::world::owner_graph::*;
+use crate::model::world::store::{self, Flag, Record, Slot};
+use crate::observation::{ObjectAddress, ObjectView, OwnerReference};
+
+impl World {
+    /// Returns the object with this UID.
+    pub(crate) fn find_uid(&self, uid: u128) -> Option<Slot> {
+        self.graph.find(&self.store, uid)
+    }
+
+    /// Returns the objects that name this one as an owner, in the order of their slots.
+    pub(crate) fn children_of(&self, uid: u128) -> impl Iterator<Item = Slot> {
+        let key = fingerprint(uid);
+        let slots = self.graph.children.range((key, 0)..=(key, Slot::MAX)).map(|(_, slot)| *slot);
+        slots.filter(move |slot| self.owners_of(*slot).iter().any(|owner| owner.uid() == uid))
+    }
+
+    /// Returns the owners of an object.
+    pub(crate) fn owners_of(&self, slot: Slot) -> &[Owner] {
+        self.store.get(slot).and_then(|record| record.owners.as_deref()).unwrap_or_default()
+    }
+
+    /// Returns the name of an owner.
+    pub(crate) fn owner_name<'a>(&'a self, owner: &'a Owner) -> &'a str {
+        let known = || self.find_uid(owner.uid()).and_then(|slot| self.store.get(slot));
+        owner
+            .name
+            .as_deref()
+            .map(|name| &**name)
+            .or_else(|| known().map(|record| &*record.name))
+            .unwrap_or_default()
+    }
+
+    /// Returns the group and the kind of an owner.
+    pub(crate) fn owner_kind(&self, owner: &Owner) -> (&str, &str) {
+        let text: &str = self.shared.texts.get(owner.kind);
+        text.split_once('/').unwrap_or(("", text))
+    }
+
+    /// Returns the address of an object.
+    pub(crate) fn object_address(&self, slot: Slot) -> ObjectAddress {
+        self.store.get(slot).map(|record| self.record_address(record)).unwrap_or_default()
+    }
+
+    /// Returns the address of the object of a record.
+    pub(crate) fn record_address(&self, record: &Record) -> ObjectAddress {
+        let kind = self.kind_of(record.watch);
+        ObjectAddress {
+            group: kind.group.to_string(),
+            kind: kind.kind.to_string(),
+            namespace: record.namespace.to_string(),
+            name: record.name.to_string(),
+        }
+    }
+
+    /// Adds a new object to the graph. Its children are reviewed, because they have an owner now.
+    pub(crate) fn add_to_graph(&mut self, slot: Slot) {
+        let Some(uid) =
+            self.store.get(slot).map(|record| record.uid).filter(|uid| *uid != store::NO_UID)
+        else {
+            return;
+        };
+
+        self.graph.insert(&self.store, slot, uid);
+        let children: Vec<Slot> = self.children_of(uid).collect();
+        self.agenda.objects.extend(children);
+    }
+
+    /// Removes an object from the graph. Its children are reviewed. `gone` tells that the object
+    /// was deleted, and not only lost from sight.
+    pub(crate) fn remove_from_graph(&mut self, slot: Slot, gone: bool) {
+        let Some(record) = self.store.get(slot) else { return };
+        let (uid, name) = (record.uid, record.name.clone());
+        let children: Vec<Slot> =
+            if uid == store::NO_UID { Vec::new() } else { self.children_of(uid).collect() };
+
+        for child in &children {
+            let owners = self.store.get_mut(*child).and_then(|record| record.owners.as_mut());
+            for owner in owners.into_iter().flatten().filter(|owner| owner.uid() == uid) {
+                owner.name.get_or_insert_with(|| Box::new(name.clone()));
+            }
+        }
+
+        self.set_owners(slot, None);
+        if uid != store::NO_UID {
+            self.graph.remove(slot, uid);
+        }
+
+        if gone && uid != store::NO_UID {
+            self.graph.departed.add(self.now, uid);
+        }
+
+        self.agenda.objects.extend(children);
+    }
+
+    /// Replaces the owners of an object. Returns whether they have changed.
+    pub(crate) fn update_owners(&mut self, slot: Slot, view: &ObjectView) -> bool {
+        if let Some(record) = self.store.get_mut(slot) {
+            record.flags.set(Flag::OwnersCut, view.lints.iter().any(|lint| lint == CUT));
+        }
+
+        let references = &view.owners;
+        let old = self.owners_of(slot);
+        let same = |(old, new): (&Owner, &OwnerReference)| {
+            let kind = kind_text(new);
+            old.uid() == store::uid_number(&new.uid)
+                && self.owner_name(old) == new.name
+                && **self.shared.texts.get(old.kind) == *kind
+                && old.blocks_deletion == new.blocks_deletion
+        };
+
+        if old.len() == references.len() && old.iter().zip(references).all(same) {
+            return false;
+        }
+
+        let new: Vec<Owner> = references
+            .iter()
+            .map(|reference| {
+                let uid = store::uid_number(&reference.uid);
+                let kind = self.acquire_text(&kind_text(reference));
+                let name = (!self.is_known(uid, kind, &reference.name))
+                    .then(|| Box::new(reference.name.as_str().into()));
+
+                Owner { uid: halves(uid), kind, blocks_deletion: reference.blocks_deletion, name }
+            })
+            .collect();
+
+        self.set_owners(slot, (!new.is_empty()).then(|| new.into()));
+        true
+    }
+
+    /// Returns whether the model knows an object with this UID, kind and name.
+    fn is_known(&self, uid: u128, kind: Symbol, name: &str) -> bool {
+        let known = self.find_uid(uid).and_then(|slot| self.store.get(slot));
+        known.is_some_and(|record| {
+            *record.name == *name
+                && self.kind_of(record.watch).name() == **self.shared.texts.get(kind)
+        })
+    }
+
+    fn set_owners(&mut self, slot: Slot, owners: Option<Box<[Owner]>>) {
+        let Some(record) = self.store.get_mut(slot) else { return };
+        let number = self.watches[record.watch as usize].kind as usize;
+        self.kinds[number].siblings.count(record.owners.as_deref(), owners.as_deref());
+
+        let old = std::mem::replace(&mut record.owners, owners);
+        for owner in old.iter().flatten() {
+            self.shared.texts.release(owner.kind);
+            self.graph.children.remove(&(fingerprint(owner.uid()), slot));
+        }
+
+        let Some(record) = self.store.get(slot) else { return };
+        self.graph
+            .children
+            .extend(record.owners.iter().flatten().map(|owner| (fingerprint(owner.uid()), slot)));
+    }
+}
+
+/// Returns the kind of a reference as `group/Kind`, or `Kind` for the core group.
+fn kind_text(reference: &OwnerReference) -> String {
+    match reference.api_version.split_once('/') {
+        Some((group, _)) => format!("{group}/{}", reference.kind),
+        None => reference.kind.clone(),
+    }
+}

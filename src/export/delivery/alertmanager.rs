@@ -1,0 +1,170 @@
+//! Alerts: loopwatch posts its findings to Alertmanager itself, for clusters without Prometheus.
+//!
+//! ```text
+//!  View::snapshot ─▶ ActiveAlerts ─▶ Posting ─▶ one task per URL ─▶ POST /api/v2/alerts, to each address of its host
+//!   every 5 s        what       the newest one only           repeats until it is accepted
+//!                    fires
+//! ```
+//!
+//! A posting holds everything that fires or has cleared lately, so a receiver that was away needs
+//! only the newest one: no queue grows while it is away. Every replica posts the same alerts, and
+//! Alertmanager merges those with equal labels. When the process stops, alerts stay as they are:
+//! they expire if no other process repeats them. `docs/alertmanager.md` describes this for users.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+mod active_alerts; // which alerts fire
+mod label; // labels of all alerts
+mod posting; // the bodies of requests
+mod receiver; // the task that posts to one URL
+mod url;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use self::active_alerts::ActiveAlerts;
+#[cfg(test)]
+pub(crate) use self::active_alerts::{AlertKey, alert_groups};
+pub(crate) use self::label::AlertLabel;
+use self::posting::Posting;
+use self::receiver::Receiver;
+pub(crate) use self::url::AlertmanagerUrl;
+use crate::export::view::{Links, View};
+use crate::sources::lookup::Lookups;
+use crate::sources::peer::in_the_clear;
+use crate::telemetry::{AlertingMetrics, SelfMetrics};
+
+/// The Alertmanagers, how to reach them, and what loopwatch adds to each alert.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AlertmanagerOptions {
+    /// At least one.
+    pub(crate) urls: Vec<AlertmanagerUrl>,
+    /// A file with the bearer token.
+    pub(crate) token_file: Option<PathBuf>,
+    /// A file with the certificate authorities to trust instead of those of the system.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Labels of all alerts, such as the name of the cluster.
+    pub(crate) labels: Vec<AlertLabel>,
+    /// Where the alerts link to.
+    pub(crate) links: Links,
+}
+
+/// The tasks that post alerts.
+pub(crate) struct Alerting {
+    stop: CancellationToken,
+    evaluating: JoinHandle<()>,
+    posting: Vec<JoinHandle<()>>,
+}
+
+/// How often loopwatch looks at the findings.
+pub(crate) const EVALUATE_EVERY: Duration = Duration::from_secs(5);
+
+/// How long a last posting may take when the process stops.
+const STOP: Duration = Duration::from_secs(5);
+
+impl Alerting {
+    /// Starts the tasks.
+    pub(crate) fn start(
+        options: &AlertmanagerOptions,
+        view: Arc<dyn View>,
+        metrics: &SelfMetrics,
+    ) -> Self {
+        let stop = CancellationToken::new();
+        let (sender, postings) = watch::channel(Arc::new(Posting::default()));
+        let mut posting = Vec::new();
+
+        for url in &options.urls {
+            info!(alertmanager = %url, "alerts are posted");
+            if options.token_file.is_some()
+                && let Some(warning) = in_the_clear(url.uri(), "--alertmanager-token-file")
+            {
+                warn!("{warning}");
+            }
+
+            let receiver =
+                Receiver::new(url, options, metrics.alerting.clone(), Lookups::of_system());
+            posting.push(tokio::spawn(receiver.run(postings.clone())));
+        }
+
+        let labels = options.labels.iter().cloned().map(AlertLabel::into_pair).collect();
+        let alerts = ActiveAlerts::new(labels, options.links.clone());
+        let evaluating =
+            tokio::spawn(evaluate(alerts, view, sender, metrics.alerting.clone(), stop.clone()));
+
+        Self { stop, evaluating, posting }
+    }
+
+    /// Posts what has changed last, and stops.
+    pub(crate) async fn close(self) {
+        self.stop.cancel();
+        let mut tasks: Vec<JoinHandle<()>> = self.posting;
+        tasks.push(self.evaluating);
+
+        let all = async {
+            for task in &mut tasks {
+                if let Err(error) = task.await {
+                    warn!(%error, "a task panicked; this is a bug in loopwatch");
+                }
+            }
+        };
+
+        if timeout(STOP, all).await.is_err() {
+            warn!("the process stops before all Alertmanagers have accepted the last alerts");
+            tasks.iter().for_each(JoinHandle::abort);
+        }
+    }
+}
+
+/// Looks at the findings regularly, and publishes what the Alertmanagers should know. Dropping the
+/// sender ends their tasks.
+async fn evaluate(
+    mut alerts: ActiveAlerts,
+    view: Arc<dyn View>,
+    postings: watch::Sender<Arc<Posting>>,
+    metrics: AlertingMetrics,
+    stop: CancellationToken,
+) {
+    let mut ticks = interval(EVALUATE_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+
+    let mut ready = false;
+    loop {
+        let stopping = stop.run_until_cancelled(ticks.tick()).await.is_none();
+
+        // A model that has panicked may panic here, too, before it is rebuilt. That must not end
+        // the alerts.
+        let seen = catch_unwind(AssertUnwindSafe(|| {
+            // Until the first lists are complete, loopwatch does not know which alerts of an
+            // earlier process still fire.
+            ready = ready || view.pending().is_empty();
+            ready.then(|| view.snapshot())
+        }));
+
+        if let Ok(Some(snapshot)) = seen {
+            let dropped = alerts.update(&snapshot);
+            metrics.dropped.inc_by(dropped);
+        }
+
+        metrics.firing.set(i64::try_from(alerts.firing().len()).unwrap_or(i64::MAX));
+        if let Some(posting) = alerts.posting() {
+            postings.send_replace(Arc::new(posting));
+        }
+
+        if stopping {
+            return;
+        }
+    }
+}
+
+/// Labels or annotations of an alert.
+type Pairs = BTreeMap<String, String>;

@@ -1,0 +1,58 @@
+//! What the Alertmanagers should know: the bodies of requests to their API, version 2.
+
+use loopwatch_model::time::Timestamp;
+use serde::Serialize;
+
+use super::Pairs;
+
+/// One alert, in the shape of `postableAlert` in the OpenAPI specification of Alertmanager.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Alert {
+    labels: Pairs,
+    annotations: Pairs,
+    starts_at: Timestamp,
+    /// In the past if the alert has cleared.
+    ends_at: Timestamp,
+    /// Alertmanager and its notifications link to it as the source of the alert.
+    #[serde(rename = "generatorURL", skip_serializing_if = "Option::is_none")]
+    generator_url: Option<String>,
+}
+
+/// The annotation with the link to the web page.
+pub(super) const PAGE: &str = "page_url";
+
+/// Everything that fires or has cleared lately.
+#[derive(Debug, Default)]
+pub(super) struct Posting {
+    /// Each the body of one request.
+    pub(super) bodies: Vec<Vec<u8>>,
+}
+
+/// The maximum number of alerts in one request: that of Prometheus.
+const BATCH: usize = 64;
+
+impl Alert {
+    /// An object may say that its problem began before our era. Alertmanager cannot read such a
+    /// time, and would reject the whole request.
+    pub(super) fn new(
+        labels: Pairs,
+        annotations: Pairs,
+        starts_at: Timestamp,
+        ends_at: Timestamp,
+    ) -> Self {
+        let generator_url = annotations.get(PAGE).cloned();
+        Self { labels, annotations, starts_at: starts_at.max(Timestamp(0)), ends_at, generator_url }
+    }
+}
+
+impl Posting {
+    pub(super) fn of(alerts: impl Iterator<Item = Alert>) -> Self {
+        let alerts: Vec<Alert> = alerts.collect();
+
+        // Texts and times always serialise.
+        let bodies =
+            alerts.chunks(BATCH).map(|batch| serde_json::to_vec(batch).unwrap_or_default());
+        Self { bodies: bodies.collect() }
+    }
+}

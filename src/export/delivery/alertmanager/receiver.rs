@@ -1,0 +1,308 @@
+//! The task that posts to one URL. Its host may stand for several Alertmanagers: those of a cluster
+//! share silences, but each must learn of each alert.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use http::Uri;
+use http::uri::Scheme;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+use tracing::{info, warn};
+
+use super::posting::Posting;
+use super::{AlertmanagerOptions, AlertmanagerUrl};
+use crate::export::delivery::post::{Answer, Destination, Poster};
+use crate::export::delivery::problems::Problems;
+use crate::sources::Backoff;
+use crate::sources::lookup::Lookups;
+use crate::telemetry::{AlertingMetrics, AlertmanagerLabels, SendResult};
+
+/// The Alertmanagers behind one URL.
+pub(super) struct Receiver {
+    uri: Uri,
+    token_file: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
+    lookups: Lookups,
+    /// By address.
+    instances: BTreeMap<SocketAddr, Instance>,
+    /// The number of addresses of the host beyond the limit.
+    left_out: usize,
+    metrics: AlertingMetrics,
+    /// The URL for people and for the label of the metrics.
+    shown: String,
+    problems: Problems,
+}
+
+struct Instance {
+    poster: Poster,
+    /// It has accepted the present posting.
+    done: bool,
+}
+
+/// Time for one request, with the connection and the head of the response.
+const REQUEST: Duration = Duration::from_secs(10);
+
+/// Time for all requests of one posting to one Alertmanager. The others behind the same URL wait
+/// for it.
+const ROUND: Duration = Duration::from_secs(30);
+
+/// Time to look up the addresses of a name.
+const LOOKUP: Duration = Duration::from_secs(5);
+
+/// The part of this time for which the known addresses wait: shorter than a stop of the process
+/// takes.
+const KNOWN_WAIT: Duration = Duration::from_secs(1);
+
+/// The maximum number of Alertmanagers behind one URL.
+const MAX_INSTANCES: usize = 16;
+
+impl Receiver {
+    pub(super) fn new(
+        url: &AlertmanagerUrl,
+        options: &AlertmanagerOptions,
+        metrics: AlertingMetrics,
+        lookups: Lookups,
+    ) -> Self {
+        let shown = url.to_string();
+        let receiver = Self {
+            uri: url.uri().clone(),
+            token_file: options.token_file.clone(),
+            ca_file: options.ca_file.clone(),
+            lookups,
+            instances: BTreeMap::new(),
+            left_out: 0,
+            metrics,
+            shown,
+            problems: Problems::default(),
+        };
+
+        SendResult::OF_REQUESTS.into_iter().for_each(|result| receiver.count(result, 0));
+        receiver
+    }
+
+    /// Posts the newest posting until each instance has accepted it, and waits for the next one.
+    /// Ends with the sender of the postings, after one attempt to post the last one.
+    pub(super) async fn run(mut self, mut postings: watch::Receiver<Arc<Posting>>) {
+        while postings.changed().await.is_ok() {
+            self.instances.values_mut().for_each(|instance| instance.done = false);
+            let mut backoff = Backoff::new();
+            loop {
+                let posting = postings.borrow_and_update().clone();
+                let is_last = postings.has_changed().is_err();
+                let Some(retry_after) = self.post(&posting).await else { break };
+
+                if is_last {
+                    return;
+                }
+
+                let wait = backoff.wait(retry_after);
+                tokio::select! {
+                    () = sleep(wait) => {}
+                    // A newer posting replaces this one, and every instance needs that one.
+                    changed = postings.changed() => {
+                        if changed.is_ok() {
+                            self.instances.values_mut().for_each(|instance| instance.done = false);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Posts to the instances that have not accepted the posting yet. Returns `None` if all have,
+    /// or else the wait that one of them asks for.
+    async fn post(&mut self, posting: &Posting) -> Option<Option<Duration>> {
+        let mut looking = pin!(self.look_up());
+        let mut results = Vec::new();
+        let looked_up = match timeout(KNOWN_WAIT, &mut looking).await {
+            Ok(looked_up) => looked_up,
+            Err(_) => {
+                results = self.post_to(posting, |_| true).await;
+                looking.await
+            }
+        };
+
+        let mut problems = Vec::new();
+        match looked_up {
+            Ok(found) => self.adopt(found),
+            Err(problem) => {
+                self.count(SendResult::Failed, 1);
+                problems.push(format!("cannot look up the host: {problem}"));
+            }
+        }
+
+        let tried: Vec<SocketAddr> = results.iter().map(|(address, _)| *address).collect();
+        results.extend(self.post_to(posting, |address| !tried.contains(address)).await);
+
+        let mut retry = self.instances.is_empty().then_some(None);
+        for (address, answers) in results {
+            let mut problem = None;
+            for answer in answers {
+                match answer {
+                    Answer::Accepted => self.count(SendResult::Ok, 1),
+                    Answer::Refused(reason) => {
+                        self.count(SendResult::Rejected, 1);
+                        problem = Some(format!("{address} refuses alerts: {reason}"));
+                    }
+                    Answer::Failed { problem: reason, retry_after } => {
+                        self.count(SendResult::Failed, 1);
+                        problem = Some(format!("{address}: {reason}; loopwatch tries again"));
+                        retry = Some(retry_after.max(retry.flatten()));
+                    }
+                }
+            }
+
+            problems.extend(problem);
+        }
+
+        // All in one line: two problems that take turns would make two lines at each posting.
+        match problems.is_empty() {
+            true => self.report_success(),
+            false => self.report(&problems.join("; ")),
+        }
+
+        retry
+    }
+
+    /// Posts to those of some instances that have not accepted the posting yet.
+    async fn post_to(
+        &mut self,
+        posting: &Posting,
+        among: impl Fn(&SocketAddr) -> bool,
+    ) -> Vec<(SocketAddr, Vec<Answer>)> {
+        let waiting = self
+            .instances
+            .iter_mut()
+            .filter(|(address, instance)| !instance.done && among(address));
+
+        join_all(waiting.map(|(address, instance)| instance.post(*address, posting, ROUND))).await
+    }
+
+    /// Looks up the addresses of the host, which change when Pods do.
+    fn look_up(&self) -> impl Future<Output = Result<Vec<SocketAddr>, String>> + use<> {
+        let host = self.uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let default = if self.uri.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
+        let port = self.uri.port_u16().unwrap_or(default);
+        let lookups = self.lookups.clone();
+
+        async move {
+            if let Ok(address) = host.parse::<IpAddr>() {
+                return Ok(vec![(address, port).into()]);
+            }
+
+            let found = timeout(LOOKUP, lookups.addresses(&host)).await;
+            let found = found.map_err(|_| format!("no answer within {} s", LOOKUP.as_secs()))?;
+            let mut found = of_one_family(found.map_err(|error| error.to_string())?);
+
+            if found.is_empty() {
+                return Err("the name has no address".to_owned());
+            }
+
+            found.iter_mut().for_each(|address| address.set_port(port));
+            Ok(found)
+        }
+    }
+
+    /// Takes over the addresses of the host, up to the limit.
+    fn adopt(&mut self, mut found: Vec<SocketAddr>) {
+        let left_out = found.len().saturating_sub(MAX_INSTANCES);
+        found.truncate(MAX_INSTANCES);
+        self.metrics.addresses_dropped.inc_by(left_out as u64);
+
+        if left_out > 0 && self.left_out == 0 {
+            warn!(
+                alertmanager = self.shown,
+                left_out,
+                "the host has more than {MAX_INSTANCES} addresses; the others get no alerts"
+            );
+        }
+
+        self.left_out = left_out;
+        self.instances.retain(|address, _| found.contains(address));
+        for address in found {
+            let Self { uri, token_file, ca_file, instances, .. } = self;
+            instances.entry(address).or_insert_with(|| {
+                let destination = Destination {
+                    uri: uri.clone(),
+                    address: Some(address),
+                    token_file: token_file.clone(),
+                    ca_file: ca_file.clone(),
+                    refuses_pages: true,
+                };
+                Instance { poster: Poster::new(destination, REQUEST), done: false }
+            });
+        }
+    }
+
+    fn count(&self, result: SendResult, by: u64) {
+        let labels = AlertmanagerLabels { alertmanager: self.shown.clone(), result };
+        self.metrics.requests.get_or_create_owned(&labels).inc_by(by);
+    }
+
+    fn report(&mut self, problem: &str) {
+        if self.problems.is_new(problem) {
+            warn!(alertmanager = self.shown, problem, "cannot post alerts");
+        }
+    }
+
+    fn report_success(&mut self) {
+        if self.problems.solved() {
+            info!(alertmanager = self.shown, "alerts are posted again");
+        }
+    }
+}
+
+/// Returns the addresses of IPv4, or of IPv6 if there are no others: with both, each Alertmanager
+/// has one of each.
+fn of_one_family(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let (four, six): (Vec<SocketAddr>, Vec<SocketAddr>) =
+        addresses.into_iter().partition(SocketAddr::is_ipv4);
+    let mut all = if four.is_empty() { six } else { four };
+    all.sort();
+    all.dedup();
+
+    all
+}
+
+impl Instance {
+    /// Posts all bodies, and stops at the first that should be repeated, or when `round` is over.
+    async fn post(
+        &mut self,
+        address: SocketAddr,
+        posting: &Posting,
+        round: Duration,
+    ) -> (SocketAddr, Vec<Answer>) {
+        let began = Instant::now();
+        let mut answers = Vec::new();
+        for (posted, body) in posting.bodies.iter().enumerate() {
+            if posted > 0 && began.elapsed() >= round {
+                // No number that changes with each posting, which would be another problem for the
+                // log.
+                let problem =
+                    format!("too slow: it did not take all requests within {} s", round.as_secs());
+                answers.push(Answer::Failed { problem, retry_after: None });
+                return (address, answers);
+            }
+
+            let answer = self.poster.post(body).await;
+            let fails = matches!(answer, Answer::Failed { .. });
+            answers.push(answer);
+
+            if fails {
+                return (address, answers);
+            }
+        }
+
+        self.done = true;
+        (address, answers)
+    }
+}
+
+#[cfg(test)]
+mod tests;

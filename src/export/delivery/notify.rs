@@ -1,0 +1,283 @@
+//! Notifications: events that loopwatch POSTs to a webhook of the operator.
+//!
+//! ```text
+//!  Model::reference_events ─▶ pump ─▶ Notifier::push ─▶ queue ─▶ one task ─▶ POST ─▶ receiver
+//!                                       only the leader           retries, in order
+//! ```
+//!
+//! The receiver may be slow, broken or gone, so nothing here waits for it except the one task.
+//! Events that do not fit into the queue are dropped and counted. `docs/notify.md` describes the
+//! requests for receivers.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use loopwatch_model::model::LeaderElection;
+use loopwatch_model::reference::ReferenceEvent;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+mod body;
+mod url;
+
+#[cfg(test)]
+mod tests;
+
+use self::body::Notification;
+pub(crate) use self::url::WebhookUrl;
+use super::attempts::{Attempts, TryLater, end_within};
+use super::leadership::Leadership;
+use super::post::{Answer, Destination, Poster};
+use super::problems::Problems;
+use crate::lock::lock;
+use crate::sources::peer::in_the_clear;
+use crate::telemetry::{ResultLabels, SendResult};
+
+/// The webhook, and how to reach it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Webhook {
+    pub(crate) url: WebhookUrl,
+    /// A file with the bearer token.
+    pub(crate) token_file: Option<PathBuf>,
+    /// A file with the certificate authorities to trust instead of those of the system.
+    pub(crate) ca_file: Option<PathBuf>,
+}
+
+/// The queue of notifications. All clones share it.
+#[derive(Clone)]
+pub(crate) struct Notifier(Arc<Shared>);
+
+struct Shared {
+    queue: Mutex<Queue>,
+    /// Something was added to the queue.
+    added: Notify,
+    /// No more events arrive: the process stops.
+    closing: CancellationToken,
+    patience: Patience,
+    leadership: Mutex<Leadership>,
+    requests: NotifyRequests,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Waiting>,
+    /// The task has taken an event out of the queue and has not finished with it.
+    delivering: bool,
+}
+
+/// An event that waits for its delivery.
+struct Waiting {
+    since: Instant,
+    event: ReferenceEvent,
+}
+
+/// `loopwatch_notify_requests_total`.
+type NotifyRequests = Family<ResultLabels, Counter>;
+
+/// All results: accepted by the receiver; refused by it for good; failed, and perhaps repeated;
+/// given up, or without room in the queue; not sent, because another replica leads.
+const RESULTS: [SendResult; 5] = [
+    SendResult::Ok,
+    SendResult::Rejected,
+    SendResult::Failed,
+    SendResult::Dropped,
+    SendResult::NotLeader,
+];
+
+/// How long loopwatch waits for a receiver.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    /// For one request, with the connection and the head of the response.
+    request: Duration,
+    /// For an event, with all attempts. An event that a receiver never accepts must not hold up all
+    /// later ones.
+    event: Duration,
+    /// For what is in the queue after a stop signal.
+    stop: Duration,
+}
+
+/// The maximum number of events that wait. Beyond it, the oldest are dropped.
+const QUEUE: usize = 1_000;
+
+impl From<Webhook> for Destination {
+    fn from(Webhook { url, token_file, ca_file }: Webhook) -> Self {
+        Self { uri: url.uri().clone(), address: None, token_file, ca_file, refuses_pages: false }
+    }
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            request: Duration::from_secs(10),
+            event: Duration::from_secs(15 * 60),
+            stop: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Notifier {
+    /// Starts the task that delivers notifications. `requests` counts them. `pod` is the name of
+    /// this Pod, if there is one.
+    pub(crate) fn start(
+        webhook: Webhook,
+        requests: NotifyRequests,
+        pod: Option<String>,
+    ) -> (Self, JoinHandle<()>) {
+        Self::with_patience(webhook, requests, pod, Patience::default())
+    }
+
+    fn with_patience(
+        webhook: Webhook,
+        requests: NotifyRequests,
+        pod: Option<String>,
+        patience: Patience,
+    ) -> (Self, JoinHandle<()>) {
+        for result in RESULTS {
+            drop(requests.get_or_create_owned(&ResultLabels { result }));
+        }
+
+        info!(webhook = %webhook.url, "events are sent to a webhook");
+        if webhook.token_file.is_some()
+            && let Some(warning) = in_the_clear(webhook.url.uri(), "--notify-token-file")
+        {
+            warn!("{warning}");
+        }
+
+        let notifier = Self(Arc::new(Shared {
+            queue: Mutex::default(),
+            added: Notify::new(),
+            closing: CancellationToken::new(),
+            patience,
+            leadership: Mutex::new(Leadership::new(pod)),
+            requests,
+        }));
+
+        let poster = Poster::new(webhook.into(), patience.request);
+        let delivering = tokio::spawn(deliver(notifier.0.clone(), poster));
+        (notifier, delivering)
+    }
+
+    /// Queues events if this replica leads.
+    pub(crate) fn push(&self, events: Vec<ReferenceEvent>, election: &LeaderElection) {
+        let leads = lock(&self.0.leadership).standing(election).leads;
+        let since = Instant::now();
+        for event in events {
+            if leads {
+                self.0.add(Waiting { since, event });
+            } else {
+                self.0.count(SendResult::NotLeader);
+            }
+        }
+    }
+
+    /// Gives the queue a few seconds, and then stops.
+    pub(crate) async fn close(self, mut delivering: JoinHandle<()>) {
+        self.0.closing.cancel();
+        end_within(self.0.patience.stop, &mut delivering).await;
+
+        let queue = std::mem::take(&mut *lock(&self.0.queue));
+        let left = queue.waiting.len() + usize::from(queue.delivering);
+        (0..left).for_each(|_| self.0.count(SendResult::Dropped));
+
+        if left > 0 {
+            warn!(events = left, "the process stops before the webhook has accepted these events");
+        }
+    }
+}
+
+impl Shared {
+    fn add(&self, waiting: Waiting) {
+        let dropped = {
+            let mut queue = lock(&self.queue);
+            let full = queue.waiting.len() >= QUEUE;
+            if full {
+                queue.waiting.pop_front();
+            }
+
+            queue.waiting.push_back(waiting);
+            full
+        };
+
+        if dropped {
+            self.count(SendResult::Dropped);
+        }
+
+        self.added.notify_one();
+    }
+
+    /// Returns the next event, or `None` if none will come.
+    async fn next(&self) -> Option<Waiting> {
+        loop {
+            {
+                let mut queue = lock(&self.queue);
+                let next = queue.waiting.pop_front();
+                queue.delivering = next.is_some();
+
+                if next.is_some() {
+                    return next;
+                }
+            }
+
+            self.closing.run_until_cancelled(self.added.notified()).await?;
+        }
+    }
+
+    /// Counts and reports what became of an event.
+    fn settle(&self, answer: Answer, problems: &mut Problems) -> Result<(), TryLater> {
+        match answer {
+            Answer::Accepted => {
+                self.count(SendResult::Ok);
+                report_solution(problems);
+                Ok(())
+            }
+            Answer::Refused(problem) => {
+                self.count(SendResult::Rejected);
+                report(problems, &problem, "refuses an event");
+                Ok(())
+            }
+            Answer::Failed { problem, retry_after } => {
+                self.count(SendResult::Failed);
+                report(problems, &problem, "cannot be reached; loopwatch tries again");
+                Err(TryLater { retry_after })
+            }
+        }
+    }
+
+    fn count(&self, result: SendResult) {
+        self.requests.get_or_create_owned(&ResultLabels { result }).inc();
+    }
+}
+
+/// Delivers events one by one, so that they arrive in order.
+async fn deliver(shared: Arc<Shared>, mut client: Poster) {
+    let mut problems = Problems::default();
+    while let Some(Waiting { since, event }) = shared.next().await {
+        let body = Notification::of(&event).to_json();
+        let mut attempts = Attempts::new(&shared.closing, since, shared.patience.event);
+        while let Err(later) = shared.settle(client.post(&body).await, &mut problems) {
+            if !attempts.wait(later).await {
+                shared.count(SendResult::Dropped);
+                break;
+            }
+        }
+    }
+}
+
+fn report(problems: &mut Problems, problem: &str, what: &str) {
+    if problems.is_new(problem) {
+        warn!(problem, "the webhook {what}");
+    }
+}
+
+fn report_solution(problems: &mut Problems) {
+    if problems.solved() {
+        info!("the webhook accepts events again");
+    }
+}

@@ -1,0 +1,23 @@
+//! The last problem of a receiver. A receiver that stays broken makes one line in the log, not one
+//! per request.
+
+/// The last problem, until it is solved.
+#[derive(Debug, Default)]
+pub(super) struct Problems(Option<String>);
+
+impl Problems {
+    /// Notes a problem. Returns whether the log should have it: it is another one than before.
+    pub(super) fn is_new(&mut self, problem: &str) -> bool {
+        let is_new = self.0.as_deref() != Some(problem);
+        if is_new {
+            self.0 = Some(problem.to_owned());
+        }
+
+        is_new
+    }
+
+    /// Notes that there is no problem. Returns whether there was one.
+    pub(super) fn solved(&mut self) -> bool {
+        self.0.take().is_some()
+    }
+}

@@ -1,0 +1,413 @@
+//! Traces: spans that loopwatch sends to an OpenTelemetry collector, with OTLP over HTTP.
+//!
+//! ```text
+//!  Model::traces ─▶ pump ─▶ TraceExporter::push ─▶ queue ─▶ one task ─▶ POST ─▶ collector
+//!                             only the leader       batches, retries      │
+//!                                                                          ▼
+//!                                                                      exemplars
+//! ```
+//!
+//! The collector may be slow, broken or gone, so nothing here waits for it except the one task.
+//! Traces that do not fit into the queue are dropped, and their spans counted. `docs/traces.md`
+//! describes traces for those who read them.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use loopwatch_model::model::LeaderElection;
+use loopwatch_model::snapshot::Outcome;
+use loopwatch_model::trace::{Trace, TraceKey};
+use opentelemetry_otlp::{RetryPolicy, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::trace::SpanExporter as _;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+mod ids;
+mod resource;
+mod sampling;
+mod spans;
+#[cfg(test)]
+mod tests;
+mod transport;
+mod trace_sender; // which replica sends a trace
+mod url;
+
+pub use self::sampling::Sampling;
+pub(crate) use self::sampling::{SAMPLER, SAMPLER_ARG};
+use self::spans::Spans;
+use self::trace_sender::{Decided, TraceSender};
+use self::transport::{Answer, Transport};
+pub use self::url::CollectorUrl;
+use super::attempts::{Attempts, TryLater, end_within};
+use super::problems::Problems;
+use crate::lock::lock;
+use crate::telemetry::{Counted, Exemplar, ResultLabels, SelfMetrics, SendResult};
+
+/// The collector, how to reach it, and what to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Where to send traces.
+    pub url: CollectorUrl,
+    /// A file with the bearer token.
+    pub token_file: Option<PathBuf>,
+    /// A file with the certificate authorities to trust instead of those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// For one request, with the connection and the response.
+    pub within: Duration,
+    /// Which traces to send.
+    pub sampling: Sampling,
+    /// Where secrets may go by mistake, for the log.
+    pub warnings: Vec<String>,
+}
+
+/// The queue of traces. All clones share it.
+#[derive(Clone)]
+pub struct TraceExporter(Arc<Shared>);
+
+struct Shared {
+    queue: Mutex<Queue>,
+    /// Something was added to the queue.
+    added: Notify,
+    /// No more traces arrive: the process stops.
+    closing: CancellationToken,
+    patience: Patience,
+    sender: Mutex<TraceSender>,
+    sampling: Sampling,
+    spans: Spans,
+    metrics: Arc<SelfMetrics>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Trace>,
+    /// The number of their spans.
+    spans: usize,
+    /// The number of spans that the task has taken out of the queue and has not finished with.
+    delivering: usize,
+}
+
+/// How long loopwatch waits.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    /// For more traces, before it sends those that there are.
+    gather: Duration,
+    /// For a batch, with all attempts. A batch that the collector never accepts must not hold up
+    /// all later ones.
+    batch: Duration,
+    /// For what is in the queue after a stop signal.
+    stop: Duration,
+}
+
+/// All results of spans: accepted by the collector; refused by it; given up, or without room in the
+/// queue; left out by the sampling; not sent, because another replica leads.
+const RESULTS: [SendResult; 5] = [
+    SendResult::Ok,
+    SendResult::Rejected,
+    SendResult::Dropped,
+    SendResult::SampledOut,
+    SendResult::NotLeader,
+];
+/// The problem of a response that refuses some spans.
+const SOME_REFUSED: &str = "it refuses some spans";
+
+/// The maximum number of spans that wait, which need about two megabytes. Beyond it, the oldest
+/// traces are dropped.
+const QUEUE: usize = 8_192;
+
+/// The number of spans from which on a batch is full. Encoding them takes less than a millisecond.
+const BATCH: usize = 256;
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            gather: Duration::from_secs(1),
+            batch: Duration::from_secs(15 * 60),
+            stop: Duration::from_secs(5),
+        }
+    }
+}
+
+impl TraceExporter {
+    /// Starts the task that sends traces. `pod` is the name of this Pod, if there is one.
+    ///
+    /// # Errors
+    /// If a variable of OpenTelemetry makes the exporter impossible.
+    pub fn start(
+        target: &Target,
+        metrics: Arc<SelfMetrics>,
+        pod: Option<String>,
+    ) -> Result<(Self, JoinHandle<()>), String> {
+        Self::with_patience(target, metrics, pod, Patience::default())
+    }
+
+    fn with_patience(
+        target: &Target,
+        metrics: Arc<SelfMetrics>,
+        pod: Option<String>,
+        patience: Patience,
+    ) -> Result<(Self, JoinHandle<()>), String> {
+        for result in RESULTS {
+            drop(metrics.spans.get_or_create_owned(&ResultLabels { result }));
+        }
+
+        for result in SendResult::OF_REQUESTS {
+            drop(metrics.trace_requests.get_or_create_owned(&ResultLabels { result }));
+        }
+
+        let transport = Transport::new(target);
+        let built = SpanExporter::builder()
+            .with_http()
+            .with_http_client(transport.clone())
+            .with_endpoint(target.url.uri().to_string())
+            .with_timeout(target.within)
+            // The task here repeats requests, for longer.
+            .with_retry_policy(RetryPolicy::disabled())
+            .build();
+
+        let mut exporter = built.map_err(|error| error.to_string())?;
+        let resource = resource::describe(pod.as_deref());
+        exporter.set_resource(&resource);
+        info!(collector = %target.url, "traces are sent to a collector");
+        target.warnings.iter().for_each(|warning| warn!("{warning}"));
+
+        let started = Self(Arc::new(Shared {
+            queue: Mutex::default(),
+            added: Notify::new(),
+            closing: CancellationToken::new(),
+            patience,
+            sender: Mutex::new(TraceSender::new(pod)),
+            sampling: target.sampling,
+            spans: Spans::new(resource::cluster(&resource)),
+            metrics,
+        }));
+
+        let sending = tokio::spawn(send(started.0.clone(), exporter, transport));
+        Ok((started, sending))
+    }
+
+    /// Queues traces once it is decided that this replica sends them.
+    pub fn push(&self, traces: Vec<Trace>, election: &LeaderElection) {
+        let decided = lock(&self.0.sender).decide(traces, election);
+        self.0.take(decided);
+    }
+
+    /// Returns whether a trace waits for the next renewal of the lease.
+    pub(crate) fn is_waiting(&self) -> bool {
+        lock(&self.0.sender).is_waiting()
+    }
+
+    /// Returns the ID of a trace in hexadecimal.
+    pub(crate) fn trace_id(&self, key: &TraceKey) -> String {
+        self.0.spans.ids_of(key).trace.to_string()
+    }
+
+    /// Gives the queue a few seconds, and then stops.
+    pub async fn close(self, mut sending: JoinHandle<()>) {
+        let decided = lock(&self.0.sender).close();
+        self.0.take(decided);
+        self.0.closing.cancel();
+
+        end_within(self.0.patience.stop, &mut sending).await;
+
+        let queue = std::mem::take(&mut *lock(&self.0.queue));
+        let left = queue.spans + queue.delivering;
+        self.0.count(SendResult::Dropped, left);
+
+        if left > 0 {
+            warn!(spans = left, "the process stops before the collector has accepted these spans");
+        }
+    }
+}
+
+impl Shared {
+    /// Queues the traces that this replica sends, except those that the sampling leaves out.
+    fn take(&self, decided: Decided) {
+        self.count(SendResult::NotLeader, decided.others);
+        for trace in decided.own {
+            if self.sampling.keeps(&trace, self.spans.ids(&trace).trace) {
+                self.add(trace);
+            } else {
+                self.count(SendResult::SampledOut, spans_in(&trace));
+            }
+        }
+    }
+
+    fn add(&self, trace: Trace) {
+        let mut dropped = 0;
+        {
+            let mut queue = lock(&self.queue);
+            queue.spans += spans_in(&trace);
+            queue.waiting.push_back(trace);
+
+            while queue.spans > QUEUE {
+                let Some(oldest) = queue.waiting.pop_front() else { break };
+                queue.spans -= spans_in(&oldest);
+                dropped += spans_in(&oldest);
+            }
+        }
+
+        self.count(SendResult::Dropped, dropped);
+        self.added.notify_one();
+    }
+
+    /// Returns the next batch, or `None` if none will come.
+    async fn next(&self) -> Option<Vec<Trace>> {
+        loop {
+            if lock(&self.queue).waiting.is_empty() {
+                self.closing.run_until_cancelled(self.added.notified()).await?;
+            }
+
+            if lock(&self.queue).spans < BATCH {
+                let _ = self.closing.run_until_cancelled(sleep(self.patience.gather)).await;
+            }
+
+            let batch = lock(&self.queue).take();
+            if !batch.is_empty() {
+                return Some(batch);
+            }
+        }
+    }
+
+    fn count(&self, result: SendResult, spans: usize) {
+        if spans > 0 {
+            self.metrics.spans.get_or_create_owned(&ResultLabels { result }).inc_by(spans as u64);
+        }
+    }
+
+    fn count_request(&self, result: SendResult) {
+        self.metrics.trace_requests.get_or_create_owned(&ResultLabels { result }).inc();
+    }
+
+    /// Counts and reports what became of a batch.
+    fn settle(
+        &self,
+        batch: &[Trace],
+        answer: Answer,
+        problems: &mut Problems,
+    ) -> Result<(), TryLater> {
+        let spans: usize = batch.iter().map(spans_in).sum();
+        match answer {
+            Answer::Accepted { rejected, message } => {
+                let rejected = usize::try_from(rejected).unwrap_or(usize::MAX).min(spans);
+                self.count_request(SendResult::Ok);
+                self.count(SendResult::Ok, spans - rejected);
+                self.count(SendResult::Rejected, rejected);
+
+                if rejected == 0 {
+                    batch.iter().for_each(|trace| self.note_exemplars(trace));
+                    report_solution(problems);
+                } else if problems.is_new(SOME_REFUSED) {
+                    // The collector may put a time or a number into each message.
+                    warn!(problem = message, "the collector refuses some spans");
+                }
+
+                Ok(())
+            }
+            Answer::Refused(problem) => {
+                self.count_request(SendResult::Rejected);
+                self.count(SendResult::Rejected, spans);
+                report(problems, &problem, "refuses spans");
+                Ok(())
+            }
+            Answer::Failed { problem, retry_after } => {
+                self.count_request(SendResult::Failed);
+                report(problems, &problem, "cannot be reached; loopwatch tries again");
+                Err(TryLater { retry_after })
+            }
+        }
+    }
+
+    /// Remembers a trace that the collector has accepted as an example of what the totals counted.
+    fn note_exemplars(&self, trace: &Trace) {
+        let ids = self.spans.ids(trace);
+        let exemplar = |value: f64| {
+            let (trace_id, span_id) = (ids.trace.to_string(), ids.root.to_string());
+            Exemplar { trace_id, span_id, value, at: trace.end }
+        };
+        let (object, revision, measured) = (&trace.object, &trace.revision, &trace.measured);
+        let labels = || [object.group.clone(), object.kind.clone(), revision.clone()];
+
+        if let Some(took) = measured.acknowledged {
+            self.metrics
+                .exemplars
+                .note(Counted::acknowledge(labels(), took), exemplar(took.seconds()));
+        }
+
+        if let Some(took) = measured.converged {
+            self.metrics
+                .exemplars
+                .note(Counted::convergence(labels(), took), exemplar(took.seconds()));
+        }
+
+        if measured.counted && trace.outcome == Outcome::Late {
+            let [group, kind, revision] = labels();
+            let labels = [group, kind, object.namespace.clone(), revision];
+            self.metrics.exemplars.note(Counted::Late { labels }, exemplar(1.0));
+        }
+    }
+}
+
+impl Queue {
+    /// Takes a batch out of the queue.
+    fn take(&mut self) -> Vec<Trace> {
+        let mut batch = Vec::new();
+        self.delivering = 0;
+        while self.delivering < BATCH {
+            let Some(trace) = self.waiting.pop_front() else { break };
+            self.delivering += spans_in(&trace);
+            batch.push(trace);
+        }
+
+        self.spans -= self.delivering;
+        batch
+    }
+}
+
+/// Sends batches one by one.
+async fn send(shared: Arc<Shared>, exporter: SpanExporter, transport: Transport) {
+    let mut problems = Problems::default();
+    while let Some(batch) = shared.next().await {
+        let (since, patience) = (Instant::now(), shared.patience.batch);
+        let mut attempts = Attempts::new(&shared.closing, since, patience);
+        loop {
+            let data = batch.iter().flat_map(|trace| shared.spans.of(trace)).collect();
+            let sent = exporter.export(data).await.map_err(|error| error.to_string());
+
+            // Without an answer, the exporter has not sent a request, and would not send it later
+            // either.
+            let answer = transport
+                .answer()
+                .unwrap_or_else(|| Answer::Refused(sent.err().unwrap_or_default()));
+            let Err(later) = shared.settle(&batch, answer, &mut problems) else { break };
+
+            if !attempts.wait(later).await {
+                shared.count(SendResult::Dropped, batch.iter().map(spans_in).sum());
+                break;
+            }
+        }
+
+        lock(&shared.queue).delivering = 0;
+    }
+}
+
+/// The number of spans of a trace.
+fn spans_in(trace: &Trace) -> usize {
+    1 + trace.steps.len()
+}
+
+fn report(problems: &mut Problems, problem: &str, what: &str) {
+    if problems.is_new(problem) {
+        warn!(problem, "the collector {what}");
+    }
+}
+
+fn report_solution(problems: &mut Problems) {
+    if problems.solved() {
+        info!("the collector accepts spans again");
+    }
+}

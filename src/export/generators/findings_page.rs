@@ -1,0 +1,164 @@
+//! Documentation that is generated from the table of findings: `docs/findings.md` and drafts of
+//! runbooks.
+
+use std::fmt::Write as _;
+
+use crate::export::view::capitalised;
+use loopwatch_model::finding::{Explainer, FINDINGS, FindingInfo};
+
+/// The headings that every runbook has, in this order.
+pub(super) const RUNBOOK_HEADINGS: [&str; 4] = ["Meaning", "Impact", "Diagnosis", "Mitigation"];
+
+// `write!` into a string does not fail, so its result is dropped throughout.
+
+/// `docs/findings.md`.
+#[must_use]
+pub(super) fn findings() -> String {
+    let mut page = String::from(
+        "<!-- Generated from model/src/finding/table.rs by `UPDATE=1 cargo test`: do not edit. -->\n\n# Findings\n\n\
+         This is the complete list of findings. Open findings appear in the metrics `loopwatch_findings` and\n\
+         `loopwatch_finding_since_timestamp_seconds`, on the page, in the API and in the report of `check`.\n\
+         A finding raises an alert only if no other open finding explains it ([alert noise](alert-noise.md)). In commands, loopwatch replaces\n\
+         the placeholders in braces with the values of the subject.\n",
+    );
+
+    let mut area = "";
+    for info in FINDINGS {
+        if info.area.as_str() != area {
+            area = info.area.as_str();
+            let _ = write!(page, "\n## {}\n", capitalised(area));
+        }
+
+        let evidence: Vec<_> = info.evidence.iter().map(|key| format!("`{key}`")).collect();
+        let _ = write!(
+            page,
+            "\n### {name}\n\n{meaning}\n\n- Severity: {severity}\n{alert}- Not to be confused with: {near}\n\
+             - Evidence: {evidence}\n{thresholds}{explained}- Action: {advice}\n- Next command: `{command}`\n\
+             - [Runbook](runbooks/{name}.md)\n",
+            name = info.name,
+            meaning = info.meaning,
+            severity = info.severity.as_str(),
+            alert = super::rules::alert(info)
+                .map(|name| format!("- Alert: `{name}`\n"))
+                .unwrap_or_default(),
+            near = info.near_miss,
+            evidence = evidence.join(", "),
+            thresholds = thresholds(info),
+            explained = explained(info),
+            advice = info.advice,
+            command = info.command,
+        );
+    }
+
+    page
+}
+
+/// The line that lists the settings with the thresholds; empty if there are none.
+fn thresholds(info: &FindingInfo) -> String {
+    let names: Vec<_> = info.settings.iter().map(|name| format!("`{name}`")).collect();
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!("- Thresholds: {} ([defaults](alerts.md#alerts-on-findings))\n", names.join(", "))
+    }
+}
+
+/// The line that lists the findings that explain this one; empty if there are none.
+fn explained(info: &FindingInfo) -> String {
+    let explainers = info.explained_by.iter().map(|explainer| match explainer {
+        Explainer::Subject(code) => code.name().to_owned(),
+        Explainer::Kind(code) => format!("{} of the kind", code.name()),
+        Explainer::Blocker(code) => format!("{} of the blocker", code.name()),
+        Explainer::Operator(code) => format!("{} of the operator", code.name()),
+        Explainer::Outage(code) => format!("{} of the operator, if it began no later", code.name()),
+        Explainer::Controller(code) => {
+            format!("{} of the kind's controller, if it did not begin much later", code.name())
+        }
+        Explainer::Worker(code) => {
+            format!(
+                "{} of the kind's controller, if the object began to wait at about the same time or no reconcile has succeeded since",
+                code.name()
+            )
+        }
+    });
+
+    let names: Vec<_> = explainers.collect();
+    if names.is_empty() { String::new() } else { format!("- Explained by: {}\n", names.join(", ")) }
+}
+
+/// The draft of a runbook, for people to complete.
+#[must_use]
+pub(super) fn runbook(info: &FindingInfo) -> String {
+    let evidence: Vec<_> = info.evidence.iter().map(|key| format!("`{key}`")).collect();
+    format!(
+        "# {name}\n\n## Meaning\n\n{meaning}\n\nNot to be confused with: {near}\n\n## Impact\n\n{impact}\n\n## Diagnosis\n\n\
+         Read the evidence of the finding ({evidence}). Start with\n\n```sh\n{command}\n```\n\n## Mitigation\n\n{advice}\n",
+        name = info.name,
+        meaning = info.meaning,
+        near = info.near_miss,
+        impact = impact(info),
+        evidence = evidence.join(", "),
+        command = info
+            .command
+            .replace("{resource}", "<kind>.<group>")
+            .replace("{in_namespace}", " -n <namespace>")
+            .replace("{kind}", "<kind>")
+            .replace("{group}", "<group>")
+            .replace("{name}", "<name>"),
+        advice = info.advice,
+    )
+}
+
+fn impact(info: &FindingInfo) -> &'static str {
+    match info.severity.as_str() {
+        "critical" => "The operator does not work, and its users are affected now.",
+        "warning" => "Some objects do not work as specified and will not recover by themselves.",
+        _ => "No object is affected at the moment.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::golden;
+
+    #[test]
+    fn the_documentation_matches_the_table() {
+        golden::check("docs/findings.md", &findings());
+    }
+
+    #[test]
+    fn every_finding_has_a_runbook() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/runbooks");
+        for info in FINDINGS {
+            let file = folder.join(format!("{}.md", info.name));
+            if std::env::var_os("UPDATE").is_some() && !file.exists() {
+                fs::create_dir_all(&folder).expect("the folder can be made");
+                fs::write(&file, runbook(info)).expect("the file can be written");
+            }
+
+            let text = fs::read_to_string(&file).unwrap_or_default();
+            assert!(
+                text.starts_with(&format!("# {}\n", info.name)),
+                "{}: no runbook; UPDATE=1 begins one",
+                info.name
+            );
+
+            let headings: Vec<_> =
+                text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+
+            assert_eq!(headings, RUNBOOK_HEADINGS, "{}", info.name);
+
+            for heading in RUNBOOK_HEADINGS {
+                let after =
+                    text.split_once(&format!("## {heading}\n")).map_or("", |(_, after)| after);
+                let section = after.split("\n## ").next().unwrap_or_default();
+
+                assert!(section.trim().len() > 20, "{}: nothing under {heading}", info.name);
+            }
+        }
+    }
+}

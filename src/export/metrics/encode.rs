@@ -1,0 +1,514 @@
+//! Headings and samples as text. Names, types, units and labels come from the metric's row in the
+//! catalog.
+
+use std::fmt::Write as _;
+
+use loopwatch_model::histogram::Histogram;
+use loopwatch_model::time::{Span, Timestamp};
+
+use super::metric::{Metric, MetricType};
+use crate::telemetry::Exemplar;
+
+/// A text format of Prometheus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextFormat {
+    /// Text 0.0.4, the older format, which every scraper reads.
+    Text004,
+    /// OpenMetrics 1.0, with units, info metrics and an end marker.
+    OpenMetrics,
+}
+
+/// The output of one metric. The heading comes with the first sample, so that a metric without
+/// samples writes nothing.
+pub(crate) struct Samples<'a> {
+    out: &'a mut String,
+    metric: &'static Metric,
+    /// The text before each label value, built once because it makes up most of the output.
+    label_prefixes: Vec<String>,
+    format: TextFormat,
+    headed: &'a mut bool,
+}
+
+/// The value of a sample.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SampleValue {
+    /// A count.
+    Count(u64),
+    /// An integer.
+    Integer(i64),
+    /// A real number.
+    Real(f64),
+    /// Milliseconds, written in seconds.
+    Millis(i64),
+}
+
+impl TextFormat {
+    /// The registered content type.
+    #[must_use]
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Text004 => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+impl<'a> Samples<'a> {
+    /// The output of `metric`. `headed` says whether its heading has been written; the caller keeps
+    /// it between calls.
+    pub(super) fn new(
+        out: &'a mut String,
+        metric: &'static Metric,
+        format: TextFormat,
+        headed: &'a mut bool,
+    ) -> Self {
+        let opener = |(index, name)| format!("{}{name}=\"", if index == 0 { "{" } else { "\"," });
+        Self {
+            out,
+            metric,
+            label_prefixes: metric.labels.iter().enumerate().map(opener).collect(),
+            format,
+            headed,
+        }
+    }
+
+    /// Writes one sample; `labels` are values in the order of the catalog.
+    pub(crate) fn put(&mut self, labels: &[&str], value: impl Into<SampleValue>) {
+        self.put_with(labels, value, None);
+    }
+
+    /// Writes one sample with an exemplar, if there is one.
+    pub(crate) fn put_with(
+        &mut self,
+        labels: &[&str],
+        value: impl Into<SampleValue>,
+        exemplar: Option<Exemplar>,
+    ) {
+        self.head();
+        self.sample("", labels, None, value.into(), exemplar);
+    }
+
+    /// Writes one sample if there is a value.
+    pub(crate) fn put_some(&mut self, labels: &[&str], value: Option<impl Into<SampleValue>>) {
+        if let Some(value) = value {
+            self.put(labels, value);
+        }
+    }
+
+    /// Writes the buckets, the sum and the count of `histogram`.
+    pub(crate) fn histogram(&mut self, labels: &[&str], histogram: &Histogram) {
+        self.histogram_with(labels, histogram, |_| None);
+    }
+
+    /// Writes a histogram; `exemplar` returns the exemplar of a bucket, by its position.
+    pub(crate) fn histogram_with(
+        &mut self,
+        labels: &[&str],
+        histogram: &Histogram,
+        exemplar: impl Fn(usize) -> Option<Exemplar>,
+    ) {
+        self.head();
+        for (position, (bound, count)) in histogram.buckets().enumerate() {
+            self.sample(
+                "_bucket",
+                labels,
+                Some(bound),
+                SampleValue::Count(count),
+                exemplar(position),
+            );
+        }
+
+        self.sample("_sum", labels, None, SampleValue::Real(histogram.sum()), None);
+        self.sample("_count", labels, None, SampleValue::Count(histogram.count()), None);
+    }
+
+    /// Writes a finished line.
+    pub(super) fn line(&mut self, line: &str) {
+        self.head();
+        self.out.push_str(line);
+        self.out.push('\n');
+    }
+
+    /// The metric.
+    pub(super) fn metric(&self) -> &'static Metric {
+        self.metric
+    }
+
+    /// The format of the output.
+    pub(super) fn format(&self) -> TextFormat {
+        self.format
+    }
+
+    fn sample(
+        &mut self,
+        suffix: &str,
+        labels: &[&str],
+        bound: Option<f64>,
+        value: SampleValue,
+        exemplar: Option<Exemplar>,
+    ) {
+        self.out.push_str(self.metric.name);
+        self.out.push_str(suffix);
+        self.labels(labels, bound);
+        value.write(self.out);
+
+        if let Some(exemplar) = exemplar.filter(|_| self.format == TextFormat::OpenMetrics) {
+            let Exemplar { trace_id, span_id, value, at } = exemplar;
+            let _ =
+                write!(self.out, " # {{trace_id=\"{trace_id}\",span_id=\"{span_id}\"}} {value} ");
+            SampleValue::from(at).write(self.out);
+        }
+
+        self.out.push('\n');
+    }
+
+    fn labels(&mut self, values: &[&str], bound: Option<f64>) {
+        debug_assert_eq!(
+            values.len(),
+            self.metric.labels.len(),
+            "{}: labels as in the catalog",
+            self.metric.name
+        );
+        for (opener, value) in self.label_prefixes.iter().zip(values) {
+            self.out.push_str(opener);
+            escape_into(self.out, value);
+        }
+
+        if let Some(bound) = bound {
+            self.out.push_str(if values.is_empty() { "{le=\"" } else { "\",le=\"" });
+            bound_into(self.out, bound);
+        }
+
+        self.out.push_str(if values.is_empty() && bound.is_none() { " " } else { "\"} " });
+    }
+
+    fn head(&mut self) {
+        if !std::mem::replace(self.headed, true) {
+            heading_into(self.out, self.metric, self.format);
+        }
+    }
+}
+
+/// Writes the lines that introduce a metric.
+///
+/// In OpenMetrics, the name omits `_total` for counters and `_info` for info metrics. In text
+/// 0.0.4, it is the name of the samples. Prometheus rejects the whole scrape if the format does not
+/// have the type.
+fn heading_into(out: &mut String, metric: &Metric, format: TextFormat) {
+    let (name, kind) = match (format, metric.kind) {
+        (TextFormat::OpenMetrics, kind) => (metric.family_name(), kind),
+        (TextFormat::Text004, MetricType::Info) => (metric.name, MetricType::Gauge),
+        (TextFormat::Text004, kind) => (metric.name, kind),
+    };
+    let _ = write!(out, "# HELP {name} ");
+
+    escape_help_into(out, metric.help, format);
+    let _ = write!(out, "\n# TYPE {name} {}\n", kind.as_str());
+    if let (TextFormat::OpenMetrics, Some(unit)) = (format, metric.unit()) {
+        let _ = writeln!(out, "# UNIT {name} {unit}");
+    }
+}
+
+/// Writes a label value: escapes backslash, quote and line feed, and copies the rest.
+fn escape_into(out: &mut String, value: &str) {
+    // Hardly any value contains one of these characters. Without an early exit, the compiler
+    // vectorises the loop.
+    let escape = value.bytes().fold(false, |any, byte| any | matches!(byte, b'\\' | b'"' | b'\n'));
+    if !escape {
+        out.push_str(value);
+        return;
+    }
+
+    for character in value.chars() {
+        match character {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            other => out.push(other),
+        }
+    }
+}
+
+/// Writes a help text: quotes are escaped in OpenMetrics only.
+fn escape_help_into(out: &mut String, help: &str, format: TextFormat) {
+    for character in help.chars() {
+        match (character, format) {
+            ('\\', _) => out.push_str("\\\\"),
+            ('\n', _) => out.push_str("\\n"),
+            ('"', TextFormat::OpenMetrics) => out.push_str("\\\""),
+            _ => out.push(character),
+        }
+    }
+}
+
+/// Writes the bound of a bucket the same way in both formats (`1.0`, never `1`): otherwise every
+/// bucket would become a new series when a scraper switches formats.
+fn bound_into(out: &mut String, bound: f64) {
+    if bound == f64::INFINITY {
+        out.push_str("+Inf");
+    } else {
+        let _ = write!(out, "{bound:?}");
+    }
+}
+
+impl SampleValue {
+    fn write(self, out: &mut String) {
+        match self {
+            Self::Count(count) => digits_into(out, count, 1),
+            Self::Integer(number) => {
+                out.push_str(if number < 0 { "-" } else { "" });
+                digits_into(out, number.unsigned_abs(), 1);
+            }
+            Self::Real(real) if real.is_nan() => out.push_str("NaN"),
+            Self::Real(f64::INFINITY) => out.push_str("+Inf"),
+            Self::Real(f64::NEG_INFINITY) => out.push_str("-Inf"),
+            Self::Real(real) => {
+                let _ = write!(out, "{real}");
+            }
+            Self::Millis(ms) => {
+                out.push_str(if ms < 0 { "-" } else { "" });
+                let (seconds, rest) = (ms.unsigned_abs() / 1000, ms.unsigned_abs() % 1000);
+                digits_into(out, seconds, 1);
+
+                if rest > 0 {
+                    out.push('.');
+                    digits_into(out, rest, 3);
+                }
+            }
+        }
+    }
+}
+
+/// Writes a number with at least `least` digits. The formatting of the standard library costs more
+/// than the rest of a sample.
+fn digits_into(out: &mut String, mut number: u64, least: usize) {
+    const MOST: usize = 20; // digits of the largest u64
+
+    let mut digits = [b'0'; MOST];
+    let mut start = MOST;
+    while number > 0 || MOST - start < least {
+        start -= 1;
+        digits[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+
+    out.push_str(std::str::from_utf8(&digits[start..]).unwrap_or_default()); // they are ASCII
+}
+
+impl From<u64> for SampleValue {
+    fn from(count: u64) -> Self {
+        Self::Count(count)
+    }
+}
+
+impl From<i64> for SampleValue {
+    fn from(number: i64) -> Self {
+        Self::Integer(number)
+    }
+}
+
+impl From<f64> for SampleValue {
+    fn from(real: f64) -> Self {
+        Self::Real(real)
+    }
+}
+
+impl From<Timestamp> for SampleValue {
+    fn from(time: Timestamp) -> Self {
+        Self::Millis(time.0)
+    }
+}
+
+impl From<Span> for SampleValue {
+    fn from(span: Span) -> Self {
+        Self::Millis(span.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::metrics::metric::Stability;
+
+    static SECONDS: Metric = metric(
+        "loopwatch_object_seconds_total",
+        MetricType::Counter,
+        &["group", "kind", "target_namespace", "state"],
+    );
+    static BUILD: Metric =
+        metric("loopwatch_build_info", MetricType::Info, &["version", "revision"]);
+    static UP: Metric = metric("loopwatch_source_up", MetricType::Gauge, &["source"]);
+    static CONVERGENCE: Metric =
+        metric("loopwatch_convergence_seconds", MetricType::Histogram, &["group", "kind"]);
+
+    const fn metric(
+        name: &'static str,
+        kind: MetricType,
+        labels: &'static [&'static str],
+    ) -> Metric {
+        Metric {
+            name,
+            kind,
+            labels,
+            help: "A sentence.",
+            stability: Stability::Stable,
+            section: "",
+        }
+    }
+
+    fn written(
+        metric: &'static Metric,
+        format: TextFormat,
+        write: impl FnOnce(&mut Samples<'_>),
+    ) -> String {
+        let (mut out, mut headed) = (String::new(), false);
+        write(&mut Samples::new(&mut out, metric, format, &mut headed));
+        out
+    }
+
+    #[test]
+    fn a_counter_has_the_name_of_its_family_in_openmetrics_only() {
+        let write = |format| {
+            written(&SECONDS, format, |samples| samples.put(&["g", "K", "ns", "failed"], 1.5_f64))
+        };
+        let help = SECONDS.help;
+
+        assert_eq!(
+            write(TextFormat::Text004),
+            format!(
+                "# HELP loopwatch_object_seconds_total {help}\n# TYPE loopwatch_object_seconds_total counter\n\
+                 loopwatch_object_seconds_total{{group=\"g\",kind=\"K\",target_namespace=\"ns\",state=\"failed\"}} 1.5\n"
+            )
+        );
+        assert_eq!(
+            write(TextFormat::OpenMetrics),
+            format!(
+                "# HELP loopwatch_object_seconds {help}\n# TYPE loopwatch_object_seconds counter\n\
+                 # UNIT loopwatch_object_seconds seconds\n\
+                 loopwatch_object_seconds_total{{group=\"g\",kind=\"K\",target_namespace=\"ns\",state=\"failed\"}} 1.5\n"
+            )
+        );
+    }
+
+    #[test]
+    fn an_info_metric_is_a_gauge_in_text_0_0_4() {
+        let write = |format| written(&BUILD, format, |samples| samples.put(&["1", "r"], 1_u64));
+        assert!(write(TextFormat::Text004).contains("# TYPE loopwatch_build_info gauge\n"));
+        assert!(write(TextFormat::OpenMetrics).contains("# TYPE loopwatch_build info\n"));
+        assert!(
+            write(TextFormat::OpenMetrics)
+                .contains("\nloopwatch_build_info{version=\"1\",revision=\"r\"} 1\n")
+        );
+    }
+
+    #[test]
+    fn hostile_label_values_stay_inside_their_quotes() {
+        let text = written(&UP, TextFormat::Text004, |samples| {
+            samples.put(&["a\"} 1\nevil{x=\"\\"], 0_u64);
+        });
+
+        assert!(
+            text.ends_with("\nloopwatch_source_up{source=\"a\\\"} 1\\nevil{x=\\\"\\\\\"} 0\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn values_are_written_as_prometheus_reads_them() {
+        for (number, text) in [
+            (SampleValue::Real(f64::NAN), "NaN"),
+            (SampleValue::Real(f64::INFINITY), "+Inf"),
+            (SampleValue::Real(f64::NEG_INFINITY), "-Inf"),
+            (SampleValue::Real(0.1), "0.1"),
+            (SampleValue::Real(3.0), "3"),
+            (SampleValue::Millis(1_700_000_000_001), "1700000000.001"),
+            (SampleValue::Millis(-1_500), "-1.500"),
+            (SampleValue::Millis(60_000), "60"),
+            (SampleValue::Integer(-3), "-3"),
+            (SampleValue::Integer(i64::MIN), "-9223372036854775808"),
+            (SampleValue::Count(u64::MAX), "18446744073709551615"),
+            (SampleValue::Count(0), "0"),
+            (SampleValue::Millis(0), "0"),
+            (SampleValue::Millis(7), "0.007"),
+        ] {
+            let mut out = String::new();
+            number.write(&mut out);
+
+            assert_eq!(out, text);
+        }
+    }
+
+    #[test]
+    fn buckets_are_the_same_in_both_formats() {
+        let mut histogram = Histogram::default();
+        histogram.observe(Span::secs(3));
+
+        let bodies = [TextFormat::Text004, TextFormat::OpenMetrics].map(|format| {
+            let text = written(&CONVERGENCE, format, |samples| {
+                samples.histogram(&["", "Pod"], &histogram)
+            });
+            text.lines()
+                .filter(|line| !line.starts_with('#'))
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        });
+
+        assert_eq!(bodies[0], bodies[1]);
+        assert_eq!(
+            bodies[0][0],
+            "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"1.0\"} 0"
+        );
+        assert_eq!(
+            bodies[0][2],
+            "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"5.0\"} 1"
+        );
+
+        assert_eq!(
+            bodies[0][14],
+            "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"+Inf\"} 1"
+        );
+        assert_eq!(
+            bodies[0][15..],
+            [
+                "loopwatch_convergence_seconds_sum{group=\"\",kind=\"Pod\"} 3",
+                "loopwatch_convergence_seconds_count{group=\"\",kind=\"Pod\"} 1",
+            ]
+        );
+    }
+
+    #[test]
+    fn exemplars_are_only_in_openmetrics() {
+        let mut histogram = Histogram::default();
+        histogram.observe(Span::secs(3));
+
+        let exemplar = |bucket| {
+            let (trace_id, span_id) = ("0a".repeat(16), "0b".repeat(8));
+            (bucket == 2).then_some(Exemplar {
+                trace_id,
+                span_id,
+                value: 3.5,
+                at: Timestamp(1_767_225_600_250),
+            })
+        };
+
+        let write = |format| {
+            written(&CONVERGENCE, format, |samples| {
+                samples.histogram_with(&["", "Pod"], &histogram, exemplar)
+            })
+        };
+        let expected = "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"5.0\"} 1 \
+                        # {trace_id=\"0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a\",span_id=\"0b0b0b0b0b0b0b0b\"} 3.5 1767225600.250\n";
+        let text = write(TextFormat::OpenMetrics);
+
+        assert!(text.contains(expected), "{text}");
+        assert_eq!(text.matches(" # {").count(), 1);
+
+        let without_unit: String =
+            text.split_inclusive('\n').filter(|line| !line.starts_with("# UNIT")).collect();
+        let parsed =
+            openmetrics_parser::openmetrics::parse_openmetrics(&format!("{without_unit}# EOF\n"));
+
+        assert!(parsed.is_ok(), "{:?}", parsed.err());
+        assert!(!write(TextFormat::Text004).contains(" # {"));
+    }
+}

@@ -1,0 +1,214 @@
+//! Objects and obligations.
+
+use loopwatch_model::histogram::Histogram;
+use loopwatch_model::observation::Role;
+use loopwatch_model::snapshot::{
+    ConditionState, EarlierRevisions, EventReason, KindSummary, ObjectState, Outcome,
+    RevisionTotals,
+};
+
+use super::Exposition;
+use crate::export::metrics::encode::Samples;
+use crate::telemetry::Counted;
+
+/// What a kind's totals counted under each revision of the operator.
+struct Revisions<'a> {
+    /// The label of the revision in charge.
+    current: &'a str,
+    earlier: Option<&'a EarlierRevisions>,
+    /// The label and the totals of the revision before.
+    previous: Option<(&'a str, &'a RevisionTotals)>,
+}
+
+/// A state gets a series when it first occurs in a namespace, and keeps it, so that its return to
+/// zero is visible.
+pub(crate) fn objects(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+    for (namespace, totals) in &kind.namespaces {
+        for (index, state) in ObjectState::ALL.iter().enumerate() {
+            let (count, ms) = (totals.states[index], totals.state_ms[index]);
+            if count > 0 || ms > 0 || *state == ObjectState::Converged {
+                samples.put(&[&kind.group, &kind.kind, namespace, state.as_str()], count);
+            }
+        }
+    }
+}
+
+pub(crate) fn object_seconds(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+    for (namespace, totals) in &kind.namespaces {
+        for (state, ms) in ObjectState::ALL.iter().zip(totals.state_ms) {
+            if ms > 0 || *state == ObjectState::Converged {
+                samples
+                    .put(&[&kind.group, &kind.kind, namespace, state.as_str()], ms as f64 / 1000.0);
+            }
+        }
+    }
+}
+
+/// All outcomes of all namespaces under the revision of the operator that is in charge, also those
+/// that have not occurred yet, and what counted under the one before it.
+pub(crate) fn obligations(shown: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+    if !has_obligations(kind) {
+        return;
+    }
+
+    let revisions = Revisions::of(shown, kind);
+    for (namespace, totals) in &kind.namespaces {
+        let earlier = revisions.earlier.and_then(|earlier| earlier.all.obligations.get(namespace));
+        for (index, outcome) in Outcome::ALL.iter().enumerate() {
+            let count =
+                totals.obligations[index].saturating_sub(earlier.map_or(0, |counts| counts[index]));
+            let labels = [&*kind.group, &*kind.kind, namespace, revisions.current];
+            let is_late =
+                *outcome == Outcome::Late && count > 0 && !shown.metrics.exemplars.is_empty();
+            let exemplar = is_late.then(|| {
+                shown.metrics.exemplars.get(&Counted::Late { labels: labels.map(str::to_owned) })
+            });
+
+            let [group, name, namespace, revision] = labels;
+            samples.put_with(
+                &[group, name, namespace, revision, outcome.as_str()],
+                count,
+                exemplar.flatten(),
+            );
+        }
+
+        let Some((revision, earlier)) = revisions.previous else { continue };
+        for (outcome, count) in earlier
+            .obligations
+            .get(namespace)
+            .into_iter()
+            .flat_map(|it| Outcome::ALL.iter().zip(it))
+        {
+            samples.put(&[&kind.group, &kind.kind, namespace, revision, outcome.as_str()], *count);
+        }
+    }
+}
+
+pub(crate) fn deadline(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+    if has_obligations(kind) {
+        samples.put(&[&kind.group, &kind.kind, kind.deadline_source.as_str()], kind.deadline);
+    }
+}
+
+pub(crate) fn acknowledge(shown: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+    let exemplar = |labels, bucket| Counted::Acknowledge { labels, bucket };
+    histogram(
+        shown,
+        kind,
+        samples,
+        (&kind.totals.acknowledge, |totals| &totals.acknowledge),
+        exemplar,
+    );
+}
+
+pub(crate) fn convergence(shown: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+    let exemplar = |labels, bucket| Counted::Convergence { labels, bucket };
+    histogram(
+        shown,
+        kind,
+        samples,
+        (&kind.totals.convergence, |totals| &totals.convergence),
+        exemplar,
+    );
+}
+
+fn histogram(
+    shown: &Exposition,
+    kind: &KindSummary,
+    samples: &mut Samples<'_>,
+    (all, of): (&Histogram, fn(&RevisionTotals) -> &Histogram),
+    counted: fn([String; 3], usize) -> Counted,
+) {
+    if !has_obligations(kind) {
+        return;
+    }
+
+    let Revisions { current, earlier, previous } = Revisions::of(shown, kind);
+    let labels = [&*kind.group, &*kind.kind, current];
+    let exemplars = &shown.metrics.exemplars;
+    let any = !exemplars.is_empty();
+    let exemplar =
+        |bucket| any.then(|| exemplars.get(&counted(labels.map(str::to_owned), bucket))).flatten();
+
+    match earlier {
+        None => samples.histogram_with(&labels, all, exemplar),
+        Some(earlier) => samples.histogram_with(&labels, &all.less(of(&earlier.all)), exemplar),
+    }
+
+    if let Some((revision, totals)) = previous {
+        samples.histogram(&[&kind.group, &kind.kind, revision], of(totals));
+    }
+}
+
+pub(crate) fn unconverged_oldest(
+    shown: &Exposition,
+    kind: &KindSummary,
+    samples: &mut Samples<'_>,
+) {
+    let age = kind.oldest_unconverged.map(|since| shown.snapshot.at.since(since));
+    samples.put_some(&[&kind.group, &kind.kind], age);
+}
+
+pub(crate) fn object_unconverged(shown: &Exposition, samples: &mut Samples<'_>) {
+    for row in shown.snapshot.unhealthy.iter().take(shown.object_series) {
+        samples.put_some(
+            &[&row.group, &row.kind, &row.namespace, &row.name, row.reason],
+            row.unconverged_since,
+        );
+    }
+}
+
+pub(crate) fn condition_objects(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+    for (ConditionState { r#type: condition, status }, count) in &kind.totals.conditions {
+        samples.put(&[&kind.group, &kind.kind, condition, status], *count);
+    }
+}
+
+pub(crate) fn condition_flaps(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+    for (condition, count) in &kind.totals.flaps {
+        samples.put(&[&kind.group, &kind.kind, condition], *count);
+    }
+}
+
+pub(crate) fn events(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+    for (EventReason { r#type: severity, reason }, count) in &kind.totals.events {
+        samples.put(&[&kind.group, &kind.kind, severity, reason], *count);
+    }
+}
+
+pub(crate) fn phase_objects(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+    for (phase, count) in &kind.totals.phases {
+        samples.put(&[&kind.group, &kind.kind, phase], *count);
+    }
+}
+
+pub(crate) fn control_loop_health(shown: &Exposition, samples: &mut Samples<'_>) {
+    for (namespace, health) in &shown.snapshot.health {
+        samples.put(&[namespace], *health as u64);
+    }
+}
+
+pub(crate) fn namespace_info(shown: &Exposition, samples: &mut Samples<'_>) {
+    for (namespace, team) in &shown.snapshot.teams {
+        samples.put(&[namespace, team], 1_u64);
+    }
+}
+
+impl<'a> Revisions<'a> {
+    fn of(shown: &'a Exposition, kind: &'a KindSummary) -> Self {
+        let operator = &shown.snapshot.operator;
+        let earlier = kind.earlier.as_deref();
+        let previous = operator.previous_revision.as_deref();
+        Self {
+            current: operator.revision.label(),
+            earlier,
+            previous: previous.zip(earlier.map(|earlier| &earlier.previous)),
+        }
+    }
+}
+
+/// Whether spec changes of this kind open obligations. Child kinds have none: loopwatch reads only
+/// their metadata.
+fn has_obligations(kind: &KindSummary) -> bool {
+    kind.role == Role::Primary
+}

@@ -1,0 +1,5 @@
+//! A snapshot as people and scripts read it.
+
+pub(crate) mod json; // the stable JSON shapes
+pub(crate) mod page; // the web page
+pub(crate) mod report; // the output of `check`, `replay`, `explain` and `what-if`

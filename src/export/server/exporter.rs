@@ -1,0 +1,160 @@
+//! State that all HTTP handlers share: the view of the model, the export options, and loopwatch's
+//! own metrics.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use loopwatch_model::model::Model;
+use loopwatch_model::snapshot::Explanation;
+use tokio::sync::Semaphore;
+
+use crate::export::delivery::traces::TraceExporter;
+use crate::export::metrics::{ObjectSeries, Render, TextFormat};
+use crate::export::view::{Input, RecordingInput, View};
+use crate::lock::lock;
+use crate::sources::profiles::ProfileStore;
+use crate::telemetry::{SelfMetrics, UnreadLabels};
+
+/// Maximum number of scrapes rendered concurrently: two, so that a pair of Prometheus replicas need
+/// not wait for each other. A higher limit would raise the peak use of memory and CPU.
+pub(super) const CONCURRENT_RENDERS: usize = 2;
+
+/// Options for the amount and the visibility of exported data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ExportOptions {
+    /// Selects the objects that have their own series.
+    pub object_series: ObjectSeries,
+    /// Limit on per-object series in a metric family. The families that [`ObjectSeries::All`] adds
+    /// are exempt.
+    pub max_object_series: usize,
+    /// Whether page and API are available to other hosts.
+    pub expose_ui: bool,
+}
+
+/// Exports a model over HTTP.
+pub(crate) struct Exporter {
+    pub(super) view: Arc<dyn View>,
+    options: Mutex<ExportOptions>,
+    pub(super) metrics: Arc<SelfMetrics>,
+    pub(super) renders: Arc<Semaphore>,
+    series_dropped: AtomicU64,
+    input: Mutex<Input>,
+    /// The profiles to download; none without a cluster.
+    profiles: Mutex<Option<ProfileStore>>,
+    /// Sends the traces, if somebody wants them.
+    traces: OnceLock<TraceExporter>,
+    /// Whether loopwatch can still do its work, perhaps after a rebuild.
+    alive: AtomicBool,
+}
+
+impl Exporter {
+    /// An exporter for `model`.
+    #[must_use]
+    pub(crate) fn new(
+        model: Arc<Mutex<Model>>,
+        metrics: Arc<SelfMetrics>,
+        options: ExportOptions,
+    ) -> Self {
+        Self::with_view(model, metrics, options)
+    }
+
+    /// An exporter for any view.
+    #[must_use]
+    pub(crate) fn with_view(
+        view: Arc<dyn View>,
+        metrics: Arc<SelfMetrics>,
+        options: ExportOptions,
+    ) -> Self {
+        let renders = Arc::new(Semaphore::new(CONCURRENT_RENDERS));
+        let options = Mutex::new(options);
+        let (series_dropped, alive) = (AtomicU64::new(0), AtomicBool::new(true));
+        Self {
+            view,
+            options,
+            metrics,
+            renders,
+            series_dropped,
+            input: Mutex::default(),
+            profiles: Mutex::default(),
+            traces: OnceLock::new(),
+            alive,
+        }
+    }
+
+    /// Sets the recording or dump behind the model.
+    pub(crate) fn set_input(&self, input: Input) {
+        for (part, count) in input.recording.iter().flat_map(RecordingInput::unread) {
+            let gauge = self.metrics.recording_unread.get_or_create_owned(&UnreadLabels { part });
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        *lock(&self.input) = input;
+    }
+
+    /// The recording or dump behind the model.
+    pub(super) fn input(&self) -> Input {
+        lock(&self.input).clone()
+    }
+
+    /// Sets the directory of the profiles.
+    pub(crate) fn set_profiles(&self, profiles: ProfileStore) {
+        *lock(&self.profiles) = Some(profiles);
+    }
+
+    /// The directory of the profiles.
+    pub(super) fn profiles(&self) -> Option<ProfileStore> {
+        lock(&self.profiles).clone()
+    }
+
+    /// Sets what sends the traces.
+    pub(crate) fn set_traces(&self, traces: TraceExporter) {
+        let _ = self.traces.set(traces);
+    }
+
+    /// The ID of the trace of an object; empty if nobody wants traces.
+    pub(super) fn trace_id(&self, explanation: &Explanation) -> String {
+        let sent = self.traces.get().zip(explanation.trace.as_ref());
+        sent.map(|(traces, key)| traces.trace_id(key)).unwrap_or_default()
+    }
+
+    /// Metrics about loopwatch itself.
+    #[must_use]
+    pub(crate) fn metrics(&self) -> &Arc<SelfMetrics> {
+        &self.metrics
+    }
+
+    /// The options as they are now.
+    #[must_use]
+    pub(crate) fn options(&self) -> ExportOptions {
+        *lock(&self.options)
+    }
+
+    /// Changes the options.
+    pub(crate) fn set_options(&self, options: ExportOptions) {
+        *lock(&self.options) = options;
+    }
+
+    /// Sets whether `/livez` succeeds.
+    pub(crate) fn set_alive(&self, alive: bool) {
+        self.alive.store(alive, Ordering::Relaxed);
+    }
+
+    /// Whether `/livez` succeeds.
+    #[must_use]
+    pub(crate) fn is_alive(&self) -> bool {
+        self.alive.load(Ordering::Relaxed)
+    }
+
+    /// Starts an exposition of the current state.
+    #[must_use]
+    pub(crate) fn render(&self, format: TextFormat) -> Render {
+        let ExportOptions { object_series, max_object_series, .. } = self.options();
+        let (view, metrics) = (self.view.clone(), self.metrics.clone());
+        Render::new(view, metrics, format, object_series, max_object_series, &self.series_dropped)
+    }
+}
+
+impl Default for ExportOptions {
+    fn default() -> Self {
+        Self { object_series: ObjectSeries::Unhealthy, max_object_series: 500, expose_ui: false }
+    }
+}

@@ -1,0 +1,87 @@
+//! The web pages.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use serde::Deserialize;
+
+use super::api::{self, ExplainQuery, ObjectQuery, SortedList};
+use super::exporter::Exporter;
+use crate::export::presentation::page;
+
+/// Query parameters of the overview. Others have no effect, because other programs may add some to
+/// a link.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct OverviewQuery {
+    /// Words of the filter. Links in alerts contain them.
+    filter: String,
+}
+
+/// The overview.
+pub(super) async fn overview(
+    State(exporter): State<Arc<Exporter>>,
+    query: Result<Query<OverviewQuery>, QueryRejection>,
+) -> Response {
+    let filter = query.map(|Query(query)| query.filter).unwrap_or_default();
+    let (snapshot, past) = (exporter.view.snapshot(), exporter.view.recent_past());
+    html(StatusCode::OK, page::render(&snapshot, &past, &exporter.input(), &filter))
+}
+
+/// One object.
+pub(super) async fn object(
+    State(exporter): State<Arc<Exporter>>,
+    query: Result<Query<ExplainQuery>, QueryRejection>,
+) -> Response {
+    let explanation = match api::explained(&exporter, query).await {
+        Ok(explanation) => explanation,
+        Err((status, problem)) => return problem_page(status, &problem),
+    };
+    let snapshot = exporter.view.snapshot();
+    let trace_id = exporter.trace_id(&explanation);
+
+    html(StatusCode::OK, page::render_object(&snapshot, &explanation, &trace_id, &exporter.input()))
+}
+
+/// A table of objects.
+pub(super) async fn objects(
+    State(exporter): State<Arc<Exporter>>,
+    RawQuery(raw): RawQuery,
+    query: Result<Query<ObjectQuery>, QueryRejection>,
+) -> Response {
+    let snapshot = exporter.view.snapshot();
+    let query = match query {
+        Ok(Query(query)) => query,
+        Err(rejection) => return problem_page(StatusCode::BAD_REQUEST, &rejection.body_text()),
+    };
+    match api::sorted(&exporter, query).await {
+        Ok(SortedList { filter, order, page: objects }) => {
+            let search = raw.unwrap_or_default();
+            let table =
+                page::ObjectTable { filter: &filter, query: &search, order, objects: &objects };
+            html(StatusCode::OK, page::render_objects(&snapshot, &table, &exporter.input()))
+        }
+        Err(problem) => problem_page(StatusCode::BAD_REQUEST, &problem),
+    }
+}
+
+pub(super) async fn css() -> Response {
+    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], page::CSS).into_response()
+}
+
+pub(super) async fn js() -> Response {
+    ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], page::JS).into_response()
+}
+
+fn problem_page(status: StatusCode, problem: &str) -> Response {
+    let title = if status == StatusCode::NOT_FOUND { "Not found" } else { "Invalid request" };
+    html(status, page::render_problem(title, problem))
+}
+
+fn html(status: StatusCode, page: String) -> Response {
+    (status, [(header::CONTENT_SECURITY_POLICY, page::CONTENT_SECURITY_POLICY)], Html(page))
+        .into_response()
+}

@@ -1,0 +1,277 @@
+//! Connections, over real sockets.
+
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::export::server::{ServerLimits, bind, serve_with};
+
+/// Starts a server on a free port; it stops when the sender is dropped.
+async fn server(
+    view: Sample,
+    limits: ServerLimits,
+) -> (SocketAddr, oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let exporter = exporter(view, ExportOptions::default());
+    let task = tokio::spawn(serve_with(listener, exporter, limits, async {
+        let _ = stopped.await;
+    }));
+
+    (address, stop, task)
+}
+
+/// Sends a raw request and reads until the server closes the connection.
+async fn exchange(address: SocketAddr, request: &str) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
+    stream.write_all(request.as_bytes()).await.expect("a request");
+
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).await.expect("a response");
+    response
+}
+
+#[tokio::test]
+async fn scrapes_are_negotiated_and_compressed_over_the_wire() {
+    let (address, stop, task) = server(sample(), ServerLimits::default()).await;
+    let head = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n";
+    let plain = String::from_utf8(exchange(address, &format!("{head}\r\n")).await).expect("text");
+
+    assert!(
+        plain.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"),
+        "{plain}"
+    );
+
+    let openmetrics = exchange(
+        address,
+        &format!("{head}Accept: application/openmetrics-text;version=1.0.0\r\n\r\n"),
+    )
+    .await;
+    let openmetrics = String::from_utf8(openmetrics).expect("text");
+
+    assert!(
+        openmetrics.contains(
+            "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"
+        )
+    );
+    assert!(openmetrics.contains("# EOF\n"));
+
+    let compressed =
+        exchange(address, &format!("{}Accept-Encoding: gzip\r\n\r\n", head.replace("1.1", "1.0")))
+            .await;
+    let at = compressed.windows(4).position(|window| window == b"\r\n\r\n").expect("a head") + 4;
+    let mut text = String::new();
+
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&compressed[at..]), &mut text)
+        .expect("gzip");
+
+    assert!(
+        text.starts_with("# HELP loopwatch_objects ") && text.ends_with('\n'),
+        "{}",
+        text.len()
+    );
+
+    drop(stop);
+    task.await.expect("the server ends");
+}
+
+/// Connects from an address of the loopback network, which is another peer to the server.
+async fn connect_from(host: [u8; 4], address: SocketAddr) -> TcpStream {
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.bind((host, 0).into()).expect("an address of the loopback network");
+    socket.connect(address).await.expect("a connection")
+}
+
+/// Whether a probe from this address succeeds, as the kubelet's do: a new connection, within a
+/// second.
+async fn probe_from(host: [u8; 4], address: SocketAddr) -> bool {
+    let probe = async {
+        let mut stream = connect_from(host, address).await;
+        let sent =
+            stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
+        let mut answer = Vec::new();
+
+        sent.is_ok()
+            && stream.read_to_end(&mut answer).await.is_ok()
+            && answer.starts_with(b"HTTP/1.1 200")
+    };
+    tokio::time::timeout(Duration::from_secs(1), probe).await.unwrap_or(false)
+}
+
+#[tokio::test]
+async fn idle_and_slow_clients_do_not_keep_probes_out() {
+    let (address, stop, task) = server(sample(), ServerLimits::default()).await;
+    let (attacker, kubelet) = ([127, 0, 0, 2], [127, 0, 0, 3]);
+    let mut held = Vec::new();
+
+    for number in 0..600 {
+        let mut stream = connect_from(attacker, address).await;
+        if number % 2 == 0 {
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: ").await.expect("half a request");
+        }
+
+        held.push(stream);
+    }
+
+    for number in 0..20 {
+        assert!(probe_from(kubelet, address).await, "probe {number} from another address");
+        assert!(
+            probe_from(attacker, address).await,
+            "probe {number} from the same address, as behind a gateway"
+        );
+    }
+
+    // Clients from many addresses fill the server, and probes still pass.
+    for number in 0..300_u16 {
+        held.push(connect_from([127, 0, 1, (number / 20) as u8], address).await);
+    }
+
+    assert!(probe_from(kubelet, address).await, "a full server");
+
+    drop((stop, held));
+    task.await.expect("the server ends");
+}
+
+#[tokio::test]
+async fn a_connection_stays_open_between_requests() {
+    let (address, _stop, _task) = server(sample(), ServerLimits::default()).await;
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
+    for _ in 0..3 {
+        stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("a request");
+        let mut answer = [0; 1024];
+        let length = stream.read(&mut answer).await.expect("an answer");
+        let answer = String::from_utf8_lossy(&answer[..length]);
+
+        assert!(
+            answer.starts_with("HTTP/1.1 200") && answer.contains("content-length: 3\r\n"),
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn ipv4_clients_of_a_port_for_both_families_are_local() {
+    let listener = bind("[::]:0".parse().expect("an address")).expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    let exporter = exporter(sample(), ExportOptions::default());
+    let task = tokio::spawn(serve_with(
+        listener,
+        exporter,
+        ServerLimits::default(),
+        std::future::pending(),
+    ));
+
+    let status = async |host: [u8; 4], header: &str| {
+        let mut stream = connect_from(host, ([127, 0, 0, 1], port).into()).await;
+        let request = format!(
+            "GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\n{header}Connection: close\r\n\r\n"
+        );
+
+        stream.write_all(request.as_bytes()).await.expect("a request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer");
+        answer.split(' ').nth(1).unwrap_or_default().to_owned()
+    };
+
+    assert_eq!(status([127, 0, 0, 1], "").await, "200");
+    assert_eq!(
+        status([127, 0, 0, 6], "").await,
+        "403",
+        "a mesh delivers requests of other hosts from 127.0.0.6"
+    );
+
+    for header in [
+        "X-Forwarded-For: 10.1.2.3",
+        "Forwarded: for=10.1.2.3",
+        "x-envoy-internal: true",
+        "l5d-client-id: a",
+    ] {
+        assert_eq!(status([127, 0, 0, 1], &format!("{header}\r\n")).await, "403", "{header}");
+    }
+
+    task.abort();
+}
+
+#[tokio::test]
+async fn slow_requests_time_out_and_free_their_connections() {
+    let limits =
+        ServerLimits { request_head: Duration::from_millis(200), ..ServerLimits::default() };
+    let (address, _stop, _task) = server(sample(), limits).await;
+    let began = Instant::now();
+    let mut slow = Vec::new();
+
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: ").await.expect("half a request");
+        slow.push(stream);
+    }
+
+    for mut stream in slow {
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest).await;
+
+        assert!(!rest.starts_with(b"HTTP/1.1 200"));
+    }
+
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn clients_that_stop_reading_do_not_block_scrapes() {
+    let mut view = sample();
+    let row = view.snapshot.unhealthy[0].clone();
+
+    // Several megabytes, more than the buffers of two sockets hold.
+    view.snapshot.unhealthy = (0..60_000)
+        .map(|index| loopwatch_model::snapshot::ObjectRow {
+            name: format!("{index:0>100}"),
+            ..row.clone()
+        })
+        .collect();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+
+    let options = ExportOptions { max_object_series: 60_000, ..ExportOptions::default() };
+    let (stop, stopped) = oneshot::channel::<()>();
+    let limits = ServerLimits {
+        lifetime: Duration::from_millis(300),
+        grace: Duration::from_millis(300),
+        ..ServerLimits::default()
+    };
+    let task = tokio::spawn(serve_with(listener, exporter(view, options), limits, async {
+        let _ = stopped.await;
+    }));
+
+    let mut stalled = Vec::new();
+    for _ in 0..crate::export::server::exporter::CONCURRENT_RENDERS {
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("a request");
+        stalled.push(stream);
+    }
+
+    // The server needs a moment to close both connections and release their permits.
+    let scrape = || exchange(address, "GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n");
+    let mut answer = scrape().await;
+    for _ in 0..100 {
+        if answer.starts_with(b"HTTP/1.0 200") {
+            break;
+        }
+
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        answer = scrape().await;
+    }
+
+    assert!(
+        answer.starts_with(b"HTTP/1.0 200"),
+        "{}",
+        String::from_utf8_lossy(&answer[..answer.len().min(100)])
+    );
+    assert!(answer.ends_with(b"\n") && answer.len() > 5_000_000, "{}", answer.len());
+
+    drop((stop, stalled));
+    task.await.expect("the server ends");
+}

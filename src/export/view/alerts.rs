@@ -1,0 +1,79 @@
+//! Which alert covers a finding, whether the finding raises it, and its runbook.
+
+use loopwatch_model::finding::{Alert, Explainer, Finding, FindingInfo, Severity};
+use loopwatch_model::snapshot::Snapshot;
+use loopwatch_model::time::Span;
+
+/// The alert that covers all tickets, and critical findings without an alert of their own.
+pub(crate) const TICKET: &str = "LoopwatchFinding";
+
+/// How long a replica that takes over needs until it sees the causes that the leader before it saw.
+const SEES_WITHIN: Span = Span::mins(10);
+
+/// Base URL of the runbooks. Alerts link there, too.
+const RUNBOOKS: &str = "https://github.com/loopwatch/loopwatch/blob/main/docs/runbooks";
+
+/// Whether another finding explains one, or it has time for another reason, so that it raises no
+/// alert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum IsExplained {
+    No,
+    Yes,
+    /// Only the loopwatch beside another replica may see the cause.
+    Unknown,
+}
+
+impl IsExplained {
+    pub(crate) fn of(finding: &Finding, snapshot: &Snapshot) -> Self {
+        match finding.alerts_at(snapshot.at) {
+            false => Self::Yes,
+            true if is_cause_elsewhere(finding, snapshot, SEES_WITHIN) => Self::Unknown,
+            true => Self::No,
+        }
+    }
+
+    /// The value of the label `explained`.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::No => "false",
+            Self::Yes => "true",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Returns whether only the loopwatch beside another replica may see the cause of a finding,
+/// because that one has led lately.
+#[must_use]
+pub(crate) fn is_cause_elsewhere(finding: &Finding, snapshot: &Snapshot, lately: Span) -> bool {
+    let by_operator = |explainer: &Explainer| {
+        matches!(
+            explainer,
+            Explainer::Operator(_)
+                | Explainer::Outage(_)
+                | Explainer::Controller(_)
+                | Explainer::Worker(_)
+        )
+    };
+
+    let is_led_elsewhere =
+        snapshot.operator.health.led_elsewhere.is_some_and(|at| snapshot.at.since(at) < lately);
+    is_led_elsewhere && finding.info().explained_by.iter().any(by_operator)
+}
+
+/// The name of the alert that covers a finding of a severity, in the rules of `alerts/` and in what
+/// loopwatch posts itself; `None` if it does not alert.
+#[must_use]
+pub(crate) fn alert_name(info: &FindingInfo, severity: Severity) -> Option<String> {
+    match (info.alert, severity) {
+        (_, Severity::Info) => None,
+        (Alert::Page, Severity::Critical) => Some(format!("Loopwatch{}", info.name)),
+        _ => Some(TICKET.to_owned()),
+    }
+}
+
+/// The URL of a finding's runbook.
+#[must_use]
+pub(crate) fn runbook(finding: &str) -> String {
+    format!("{RUNBOOKS}/{finding}.md")
+}

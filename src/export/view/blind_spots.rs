@@ -1,0 +1,152 @@
+//! The parts of the cluster that loopwatch cannot see.
+
+use loopwatch_model::observation::{Scope, SourceId, WatchId};
+use loopwatch_model::snapshot::{KindSummary, Snapshot, SourceSummary, WatchSummary};
+use serde::{Deserialize, Serialize};
+
+/// A part of the cluster that loopwatch cannot see. The absence of findings about it means nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BlindSpot {
+    /// The description of the part.
+    pub what: String,
+    /// The reason.
+    pub why: String,
+}
+
+/// Everything that loopwatch cannot see in the cluster.
+#[must_use]
+pub(crate) fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
+    let mut spots = Vec::new();
+    for source in snapshot.sources.iter().filter(|source| !source.up) {
+        spots.push(BlindSpot {
+            what: source_subject(snapshot, source),
+            why: failure_in_words(snapshot, source),
+        });
+    }
+
+    for (kind, watch) in watches(snapshot) {
+        if is_watch_down(snapshot, &watch.watch) {
+            continue; // listed above, with the cause
+        }
+
+        let what = format!("{} in {}", kind.kind, scope_in_words(&watch.scope));
+        if !watch.missing.is_empty() {
+            spots.push(BlindSpot {
+                what,
+                why: format!("the account may not {} them", watch.missing.join(", ")),
+            });
+        } else if !watch.synced {
+            spots.push(BlindSpot { what, why: "the first list is not complete yet".to_owned() });
+        }
+    }
+
+    for (namespace, permission) in &snapshot.permissions_missing {
+        let said = watches(snapshot).any(|(kind, watch)| {
+            kind.group == permission.group
+                && kind.resource == permission.resource
+                && watch.missing.contains(&permission.verb)
+                && watch.scope.namespace().unwrap_or_default() == namespace
+        });
+        if !said {
+            let place = if namespace.is_empty() {
+                "the cluster".to_owned()
+            } else {
+                format!("namespace {namespace}")
+            };
+            let dot = if permission.group.is_empty() { "" } else { "." };
+            let what = format!("{}{dot}{} in {place}", permission.resource, permission.group);
+
+            spots.push(BlindSpot {
+                what,
+                why: format!("the account may not {} them", permission.verb),
+            });
+        }
+    }
+
+    spots.extend(
+        snapshot
+            .left_out
+            .iter()
+            .map(|part| BlindSpot { what: part.what.clone(), why: part.why.clone() }),
+    );
+    for (limit, count) in snapshot.dropped.iter().filter(|(_, count)| **count > 0) {
+        let what = format!("{count} {}", limit.replace('_', " "));
+        spots.push(BlindSpot { what, why: "dropped because a limit was reached".to_owned() });
+    }
+
+    spots
+}
+
+/// `all namespaces`, `the cluster`, `namespace team-a`.
+#[must_use]
+pub(crate) fn scope_in_words(scope: &Scope) -> String {
+    match scope {
+        Scope::Cluster => "the cluster".to_owned(),
+        Scope::AllNamespaces | Scope::Namespace(_) => scope.to_string(),
+    }
+}
+
+/// Why a source fails, and for how long.
+#[must_use]
+pub(crate) fn failure_in_words(snapshot: &Snapshot, source: &SourceSummary) -> String {
+    let held = snapshot.at.since(source.since);
+    match &source.latest {
+        Some((cause, detail)) if detail.is_empty() => {
+            format!("{} for {held}", cause.replace('_', " "))
+        }
+        Some((cause, detail)) => format!("{} for {held}: {detail}", cause.replace('_', " ")),
+        None => format!("no observation for {held}"),
+    }
+}
+
+fn source_subject(snapshot: &Snapshot, source: &SourceSummary) -> String {
+    let watched = watches(snapshot).find(|(_, watch)| source_name(&watch.watch) == source.source);
+    match watched {
+        Some((kind, watch)) => format!("{} in {}", kind.kind, scope_in_words(&watch.scope)),
+        None => format!("source {}", source.source),
+    }
+}
+
+pub(super) fn watches(snapshot: &Snapshot) -> impl Iterator<Item = (&KindSummary, &WatchSummary)> {
+    snapshot.kinds.iter().flat_map(|kind| kind.watches.iter().map(move |watch| (kind, watch)))
+}
+
+/// Whether the source of a watch fails.
+#[must_use]
+pub(crate) fn is_watch_down(snapshot: &Snapshot, watch: &WatchId) -> bool {
+    let name = source_name(watch);
+    snapshot.sources.iter().any(|source| !source.up && source.source == name)
+}
+
+fn source_name(watch: &WatchId) -> String {
+    SourceId::Watch(watch.clone()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::sample::sample;
+
+    #[test]
+    fn each_blind_spot_is_named_once_with_its_reason() {
+        let said: Vec<_> = blind_spots(&sample().snapshot)
+            .into_iter()
+            .map(|spot| format!("{} – {}", spot.what, spot.why))
+            .collect();
+
+        assert_eq!(said.len(), 4, "{said:#?}");
+        assert!(
+            said[0].starts_with("Backup in namespace team-b – forbidden for 2h: backups.db"),
+            "{}",
+            said[0]
+        );
+        assert_eq!(
+            said[1..],
+            [
+                "Pod in all namespaces – the first list is not complete yet",
+                "events in namespace team-b – the account may not list them",
+                "2 phases – dropped because a limit was reached",
+            ]
+        );
+    }
+}

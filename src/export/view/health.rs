@@ -1,0 +1,159 @@
+//! The overall health, the number of objects in each state, and why an object is in its state.
+
+use std::fmt::Write as _;
+
+use loopwatch_model::finding::{Finding, Subject};
+use loopwatch_model::model::reading::Reason;
+use loopwatch_model::observation::Role;
+use loopwatch_model::snapshot::{Health, ObjectState, Snapshot};
+
+use super::blind_spots::{is_watch_down, watches};
+use super::text::Number;
+
+/// The worst health of any namespace and of the operator itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OverallHealth {
+    Known(Health),
+    /// loopwatch sees nothing, which is not healthy.
+    Unknown,
+}
+
+impl OverallHealth {
+    /// Sums up a snapshot.
+    #[must_use]
+    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+        // Objects stay Ready when their operator dies.
+        let is_of_operator = |finding: &&Finding| {
+            matches!(finding.subject, Subject::Operator { .. } | Subject::Controller { .. })
+        };
+        let of_operator = snapshot
+            .findings
+            .iter()
+            .filter(is_of_operator)
+            .map(|finding| Health::of(finding.severity));
+
+        let worst =
+            snapshot.health.values().copied().chain(of_operator).max().unwrap_or(Health::Healthy);
+        let sees = watches(snapshot)
+            .any(|(_, watch)| watch.synced && !is_watch_down(snapshot, &watch.watch));
+        if worst == Health::Healthy && !sees { Self::Unknown } else { Self::Known(worst) }
+    }
+
+    /// `healthy`, `degraded`, `failing` or `unknown`.
+    #[must_use]
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Known(health) => health.as_str(),
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The number of objects in each state, over all primary kinds.
+#[must_use]
+pub(crate) fn objects_by_state(snapshot: &Snapshot) -> [u64; ObjectState::ALL.len()] {
+    let mut sum = [0; ObjectState::ALL.len()];
+    for kind in snapshot.kinds.iter().filter(|kind| kind.role == Role::Primary) {
+        for (total, count) in sum.iter_mut().zip(kind.states()) {
+            *total += count;
+        }
+    }
+
+    sum
+}
+
+/// `8 objects: 5 converged, 2 progressing, 1 unknown (cannot be judged)`, over all primary kinds;
+/// `None` if there are no objects. States without objects are absent, except converged.
+#[must_use]
+pub(crate) fn objects_in_words(snapshot: &Snapshot) -> Option<String> {
+    let states = objects_by_state(snapshot);
+    let total: u64 = states.iter().sum();
+    let mut text = format!("{} object{}:", Number(total), if total == 1 { "" } else { "s" });
+
+    for (state, count) in ObjectState::ALL.iter().zip(states) {
+        if count > 0 || *state == ObjectState::Converged {
+            let comma = if text.ends_with(':') { "" } else { "," };
+            let _ = write!(text, "{comma} {} {}", Number(count), state.as_str());
+        }
+    }
+
+    if states[ObjectState::Unknown as usize] > 0 {
+        text.push_str(" (cannot be judged)"); // unknown is the last state
+    }
+
+    (total > 0).then_some(text)
+}
+
+/// Why an object is in its state: the part of its status that decided it or, if that is not known,
+/// the rule in words. All that people read takes it from here; the API has the label value, too.
+#[must_use]
+pub(crate) fn reason_in_words<'a>(signal: &'a str, reason: &'a str) -> &'a str {
+    if signal.is_empty() { Reason::words(reason).unwrap_or(reason) } else { signal }
+}
+
+#[cfg(test)]
+mod tests {
+    use loopwatch_model::finding::Severity;
+
+    use super::*;
+    use crate::export::sample::{empty, healthy, sample};
+
+    #[test]
+    fn objects_are_counted_by_state_and_unknown_is_explained() {
+        let said = objects_in_words(&sample().snapshot).expect("objects");
+        assert!(said.starts_with("488 objects: 344 converged, 4 progressing, "), "{said}");
+        assert!(said.ends_with(", 4 unknown (cannot be judged)"), "{said}");
+        assert_eq!(objects_in_words(&empty().snapshot), None);
+
+        let mut blind = healthy().snapshot;
+        blind.kinds[0].namespaces.values_mut().next().expect("one").states =
+            [0, 0, 0, 0, 0, 0, 0, 1];
+
+        assert_eq!(
+            objects_in_words(&blind).as_deref(),
+            Some("1 object: 0 converged, 1 unknown (cannot be judged)")
+        );
+    }
+
+    #[test]
+    fn the_overall_health_is_that_of_the_worst_namespace() {
+        assert_eq!(OverallHealth::of(&sample().snapshot).as_str(), "failing");
+        assert_eq!(OverallHealth::of(&empty().snapshot).as_str(), "unknown");
+
+        let mut blind = healthy().snapshot;
+        assert_eq!(OverallHealth::of(&blind).as_str(), "healthy");
+
+        blind.kinds[0].watches[0].synced = false;
+        assert_eq!(
+            OverallHealth::of(&blind).as_str(),
+            "unknown",
+            "what cannot be seen is never good"
+        );
+    }
+
+    #[test]
+    fn the_overall_health_includes_the_operator_although_its_objects_say_ready() {
+        let found = |subject: &Subject, severity| {
+            let mut snapshot = healthy().snapshot;
+            let finding = sample().snapshot.findings.remove(0);
+            snapshot.findings = vec![Finding { subject: subject.clone(), severity, ..finding }];
+            OverallHealth::of(&snapshot).as_str()
+        };
+
+        let operator =
+            Subject::Operator { namespace: "ops".to_owned(), name: "db-operator".to_owned() };
+        let controller = Subject::Controller { name: "database".to_owned() };
+        for subject in [&operator, &controller] {
+            assert_eq!(found(subject, Severity::Critical), "failing");
+            assert_eq!(found(subject, Severity::Warning), "degraded");
+            assert_eq!(found(subject, Severity::Info), "healthy");
+        }
+
+        let source = Subject::Source { name: "metrics".to_owned() };
+        assert_eq!(
+            found(&source, Severity::Warning),
+            "healthy",
+            "a problem of loopwatch, not of the operator"
+        );
+    }
+}

@@ -1,0 +1,275 @@
+//! The recording or dump behind a report, with the parts of it that loopwatch could not use. Every
+//! output names them.
+
+use std::collections::BTreeMap;
+
+use loopwatch_model::observation::WatchId;
+use loopwatch_model::snapshot::Snapshot;
+use loopwatch_model::time::Timestamp;
+use serde::Serialize;
+
+use super::blind_spots::{BlindSpot, blind_spots};
+use super::object_name::kind_name;
+use super::text::Number;
+use crate::recording::Unread;
+use crate::telemetry::UnreadPart;
+
+/// The input of a report. Both fields are absent for a cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Input {
+    /// The recording.
+    pub recording: Option<RecordingInput>,
+    /// The dump.
+    pub dump: Option<DumpInput>,
+}
+
+/// A recording, as far as it was replayed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct RecordingInput {
+    recorded_by: String,
+    /// The time of the first observation.
+    pub begins: Option<Timestamp>,
+    /// The instant that the report shows.
+    pub shows: Option<Timestamp>,
+    /// How many times as fast as it happened the recording plays; absent once it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speed: Option<f64>,
+    skipped_lines: u64,
+    first_skipped_lines: Vec<SkippedLine>,
+    undiscovered_lines: u64,
+    undiscovered_watches: BTreeMap<WatchId, u64>,
+    unknown_fields: BTreeMap<String, u64>,
+    unknown_header_fields: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct SkippedLine {
+    line: u64,
+    reason: String,
+}
+
+/// A dump.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct DumpInput {
+    /// The number of objects.
+    pub objects: u64,
+    /// The number of objects without `managedFields`. Nothing shows when their specs were written.
+    pub without_managed_fields: u64,
+    /// Parts that could not be read: place and reason.
+    pub problems: Vec<String>,
+}
+
+/// Names that a list gives before it counts the others.
+const SHOWN: usize = 5;
+/// Kinds in a sentence.
+const KINDS: usize = 12;
+
+impl Input {
+    /// The parts that loopwatch could not use, as entries of the list of blind spots.
+    pub(crate) fn blind_spots(&self) -> Vec<BlindSpot> {
+        let recording = self.recording.iter().flat_map(RecordingInput::blind_spots);
+        recording.chain(self.dump.iter().filter_map(DumpInput::blind_spot)).collect()
+    }
+
+    /// Everything that loopwatch cannot use of the input, or cannot see in the cluster.
+    #[must_use]
+    pub(crate) fn all_blind_spots(&self, snapshot: &Snapshot) -> Vec<BlindSpot> {
+        self.blind_spots().into_iter().chain(blind_spots(snapshot)).collect()
+    }
+
+    /// The parts of the cluster that an explanation from watched kinds, or from a dump, cannot show:
+    /// those of this input, and the owners and children of other kinds.
+    pub(crate) fn blind_spots_of_one_object(&self, snapshot: &Snapshot) -> Vec<BlindSpot> {
+        let kinds: Vec<String> =
+            snapshot.kinds.iter().map(|kind| kind_name(&kind.group, &kind.kind)).collect();
+        let more = kinds.len().saturating_sub(KINDS);
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let shown = kinds.iter().take(KINDS).cloned().collect::<Vec<_>>().join(", ");
+        let why =
+            if self.dump.is_some() { "the dump contains only" } else { "loopwatch watches only" };
+        let others = BlindSpot {
+            what: "owners and children of other kinds".to_owned(),
+            why: format!("{why} {shown}{rest}"),
+        };
+
+        std::iter::once(others).chain(self.all_blind_spots(snapshot)).collect()
+    }
+}
+
+impl RecordingInput {
+    /// A recording of the program `recorded_by`, before its first observation.
+    pub(crate) fn new(recorded_by: &str) -> Self {
+        Self { recorded_by: recorded_by.to_owned(), ..Self::default() }
+    }
+
+    /// Replaces the counts of the parts without effect.
+    pub(crate) fn set_unread(&mut self, unread: &Unread) {
+        let skipped =
+            |(line, reason): &(u64, String)| SkippedLine { line: *line, reason: reason.clone() };
+        self.skipped_lines = unread.lines;
+        self.first_skipped_lines = unread.first_lines.iter().map(skipped).collect();
+        self.undiscovered_lines = unread.undiscovered_lines();
+        self.undiscovered_watches.clone_from(&unread.undiscovered);
+        self.unknown_fields.clone_from(&unread.fields);
+        self.unknown_header_fields.clone_from(&unread.header);
+    }
+
+    /// The number of parts without effect, by the `part` label of `loopwatch_recording_unread`.
+    pub(crate) fn unread(&self) -> [(UnreadPart, u64); 4] {
+        [
+            (UnreadPart::SkippedLine, self.skipped_lines),
+            (UnreadPart::UndiscoveredLine, self.undiscovered_lines),
+            (UnreadPart::Field, self.unknown_fields.values().sum()),
+            (UnreadPart::HeaderField, self.unknown_header_fields.len() as u64),
+        ]
+    }
+
+    fn blind_spots(&self) -> Vec<BlindSpot> {
+        let mut spots = Vec::new();
+        let mut add = |what: String, why: String| spots.push(BlindSpot { what, why });
+        let lines = |count: u64| plural(count, "line") + " of the recording";
+
+        if self.skipped_lines > 0 {
+            let reasons = self
+                .first_skipped_lines
+                .iter()
+                .map(|skipped| format!("line {}: {}", skipped.line, skipped.reason));
+            let why =
+                format!("loopwatch cannot read them ({})", list(reasons, self.skipped_lines, "; "));
+
+            add(lines(self.skipped_lines), why);
+        }
+
+        if self.undiscovered_lines > 0 {
+            let names = self
+                .undiscovered_watches
+                .keys()
+                .filter(|watch| !watch.0.is_empty())
+                .map(|watch| watch.to_string());
+            let names = list(names, self.undiscovered_watches.len() as u64, ", ");
+            let why = format!(
+                "they are about watches that are in no list of kinds before them ({names})"
+            );
+
+            add(lines(self.undiscovered_lines), why);
+        }
+
+        let fields: u64 = self.unknown_fields.values().sum();
+        if fields > 0 {
+            let counts = self
+                .unknown_fields
+                .iter()
+                .map(|(path, count)| format!("{path}: {}", Number(*count)));
+            let names = list(counts, self.unknown_fields.len() as u64, ", ");
+
+            add(
+                plural(fields, "unknown field") + " of the recording",
+                format!("{} ({names})", self.by_other_version()),
+            );
+        }
+
+        if !self.unknown_header_fields.is_empty() {
+            let count = self.unknown_header_fields.len() as u64;
+            let names = list(self.unknown_header_fields.iter().cloned(), count, ", ");
+            add(
+                plural(count, "setting") + " of the recording",
+                format!("{} ({names})", self.by_other_version()),
+            );
+        }
+
+        spots
+    }
+
+    fn by_other_version(&self) -> String {
+        match self.recorded_by.as_str() {
+            "" => "loopwatch does not know them".to_owned(),
+            program => format!("this loopwatch does not know them; {program} recorded them"),
+        }
+    }
+}
+
+impl DumpInput {
+    fn blind_spot(&self) -> Option<BlindSpot> {
+        let (objects, without) = (self.objects, self.without_managed_fields);
+        if without == 0 {
+            return None;
+        }
+
+        let what =
+            format!("The age of the specs of {} of {}", Number(without), plural(objects, "object"));
+        let why = "these objects have no managedFields, so loopwatch does not know when their specs were written, and \
+                   reports nothing critical about them; create the dump with `kubectl get --show-managed-fields`";
+
+        Some(BlindSpot { what, why: why.to_owned() })
+    }
+}
+
+fn plural(count: u64, word: &str) -> String {
+    format!("{} {word}{}", Number(count), if count == 1 { "" } else { "s" })
+}
+
+/// The first of `count` texts, and the number of the others.
+fn list(texts: impl Iterator<Item = String>, count: u64, separator: &str) -> String {
+    let mut shown: Vec<String> = texts.take(SHOWN).collect();
+    let more = count.saturating_sub(shown.len() as u64);
+    if more > 0 {
+        shown.push(format!("and {} more", Number(more)));
+    }
+
+    shown.join(separator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_without_effect_is_named_with_its_number() {
+        let unread = Unread {
+            lines: 7,
+            first_lines: vec![(3, "expected value".to_owned())],
+            undiscovered: [(WatchId("widgets.example.io".into()), 2_000)].into(),
+            fields: [("saw.applied.object.colour".to_owned(), 4)].into(),
+            header: vec!["settings.moon".to_owned()],
+        };
+
+        let mut recording = RecordingInput::new("loopwatch 9.9.9");
+        assert!(recording.blind_spots().is_empty());
+
+        recording.set_unread(&unread);
+        assert_eq!(recording.unread().map(|(_, count)| count), [7, 2_000, 4, 1]);
+
+        let input = Input { recording: Some(recording), dump: None };
+        let said: Vec<_> = input
+            .blind_spots()
+            .into_iter()
+            .map(|spot| format!("{}: {}", spot.what, spot.why))
+            .collect();
+
+        assert_eq!(
+            said,
+            [
+                "7 lines of the recording: loopwatch cannot read them (line 3: expected value; and 6 more)",
+                "2,000 lines of the recording: they are about watches that are in no list of kinds before them (widgets.example.io)",
+                "4 unknown fields of the recording: this loopwatch does not know them; loopwatch 9.9.9 recorded them (saw.applied.object.colour: 4)",
+                "1 setting of the recording: this loopwatch does not know them; loopwatch 9.9.9 recorded them (settings.moon)",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_dump_without_managed_fields_has_no_ages_of_specs() {
+        let of = |objects, without_managed_fields| {
+            let dump = Some(DumpInput { objects, without_managed_fields, problems: Vec::new() });
+            Input { recording: None, dump }
+                .blind_spots()
+                .into_iter()
+                .map(|spot| spot.what)
+                .collect::<Vec<_>>()
+        };
+
+        assert_eq!(of(3, 0), Vec::<String>::new());
+        assert_eq!(of(3, 3), ["The age of the specs of 3 of 3 objects"]);
+        assert_eq!(of(3, 1), ["The age of the specs of 1 of 3 objects"]);
+    }
+}

@@ -1,0 +1,44 @@
+//! Numbers and words as people read them.
+
+use std::fmt::{self, Write as _};
+
+use loopwatch_model::time::{Span, Timestamp};
+
+/// A number with thousands separators.
+pub(crate) struct Number(pub u64);
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        for (index, digit) in digits.chars().enumerate() {
+            if index > 0 && (digits.len() - index).is_multiple_of(3) {
+                f.write_char(',')?;
+            }
+            f.write_char(digit)?;
+        }
+
+        Ok(())
+    }
+}
+
+/// The word with its first letter in upper case.
+pub(crate) fn capitalised(word: &str) -> String {
+    let mut characters = word.chars();
+    characters
+        .next()
+        .map(|first| first.to_uppercase().chain(characters).collect())
+        .unwrap_or_default()
+}
+
+/// Whether a character controls the display instead of being visible, such as an escape or a
+/// text-direction mark.
+#[must_use]
+pub(crate) fn controls_display(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// `3d4h`: the time since an instant, or until it.
+pub(crate) fn age(at: Timestamp, since: Timestamp) -> Span {
+    Span(at.since(since).0.abs())
+}

@@ -1,0 +1,180 @@
+//! The timeline of one object: what changed, what loopwatch found, and what cleared.
+
+use std::fmt;
+
+use loopwatch_model::snapshot::{ExplainedChange, ExplainedEvent, Explanation};
+use loopwatch_model::time::Timestamp;
+
+use super::text::capitalised;
+
+/// One entry of the timeline.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TimelineEntry {
+    /// When it happened, or when loopwatch saw it.
+    pub(crate) at: Timestamp,
+    /// What sort of entry it is.
+    pub(crate) sort: EntrySort,
+    /// What happened.
+    pub(crate) text: String,
+}
+
+/// The sort of an entry. Entries of the same instant come in this order, causes before effects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum EntrySort {
+    /// Somebody changed the object.
+    Changed,
+    /// A Kubernetes Event.
+    Event,
+    /// A finding opened.
+    Opened,
+    /// A finding closed.
+    Closed,
+    /// The explanation of a finding changed.
+    Explained,
+}
+
+/// The timeline, oldest first.
+pub(crate) fn timeline_entries(explanation: &Explanation) -> Vec<TimelineEntry> {
+    let mut entries: Vec<TimelineEntry> = explanation.timeline.iter().map(found).collect();
+    entries.extend(explanation.changes.iter().map(changed));
+    entries.extend(
+        milestones(explanation).into_iter().filter_map(|(at, text)| Some(change(at?, text))),
+    );
+
+    for condition in &explanation.conditions {
+        let Some(at) = condition.changed else { continue };
+        let is_known = |seen: &ExplainedChange| {
+            seen.at == at && seen.part == "condition" && seen.name == condition.r#type
+        };
+        if !explanation.changes.iter().any(is_known) {
+            entries.push(change(
+                at,
+                format!("condition {} became {}", condition.r#type, capitalised(&condition.status)),
+            ));
+        }
+    }
+
+    entries.sort();
+    entries.dedup();
+    entries
+}
+
+/// The instants that the object itself tells, and those of the obligation.
+fn milestones(explanation: &Explanation) -> [(Option<Timestamp>, String); 6] {
+    let Explanation { object, obligation, .. } = explanation;
+    let obligation = obligation.as_ref();
+    [
+        (object.created, "created".to_owned()),
+        (obligation.and_then(|obligation| obligation.opened), "the spec changed".to_owned()),
+        (
+            obligation.and_then(|obligation| obligation.acknowledged),
+            "the operator acknowledged the spec".to_owned(),
+        ),
+        (
+            obligation.and_then(|obligation| obligation.regressed_since),
+            "stopped being converged".to_owned(),
+        ),
+        (object.terminating_since, "the deletion began".to_owned()),
+        // The beginning of a deletion has an entry of its own.
+        (
+            object.since.filter(|_| !["unknown", "terminating"].contains(&&*object.state)),
+            format!("became {}", object.state),
+        ),
+    ]
+}
+
+fn found(event: &ExplainedEvent) -> TimelineEntry {
+    let ExplainedEvent { at, change, code, severity, count, message, reporter } = event;
+    if change == "event" {
+        let often = if *count > 1 { format!(", {count} times") } else { String::new() };
+        let by = if reporter.is_empty() { String::new() } else { format!(" by {reporter}") };
+        let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+        let text = format!("Event {code} ({severity}{often}){by}{message}");
+
+        return TimelineEntry { at: *at, sort: EntrySort::Event, text };
+    }
+
+    let sort = match change.as_str() {
+        "opened" => EntrySort::Opened,
+        "closed" => EntrySort::Closed,
+        _ => EntrySort::Explained,
+    };
+
+    TimelineEntry { at: *at, sort, text: format!("{code} {}", change.replace('_', " ")) }
+}
+
+fn changed(seen: &ExplainedChange) -> TimelineEntry {
+    let ExplainedChange { at, part, name, value } = seen;
+    let text = match part.as_str() {
+        "phase" => format!("the phase became {name}"),
+        _ if value.is_empty() => format!("{part} {name} changed"),
+        _ => format!("{part} {name} {value}"),
+    };
+
+    change(*at, text)
+}
+
+fn change(at: Timestamp, text: String) -> TimelineEntry {
+    TimelineEntry { at, sort: EntrySort::Changed, text }
+}
+
+impl fmt::Display for EntrySort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Changed => "changed",
+            Self::Event => "event",
+            Self::Opened => "opened",
+            Self::Closed => "closed",
+            Self::Explained => "explained",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::sample;
+
+    #[test]
+    fn the_timeline_shows_changes_before_the_findings_that_they_cause() {
+        let mut explanation = sample::explanation();
+        let opened = explanation.timeline[0].at;
+        explanation.changes[0].at = opened;
+
+        let texts: Vec<String> =
+            timeline_entries(&explanation).into_iter().map(|entry| entry.text).collect();
+
+        assert_eq!(
+            texts,
+            [
+                "created",
+                "the spec changed",
+                "condition Ready became False",
+                "the deletion began",
+                "the phase became Deleting",
+                "FinalizerStuck opened",
+                "Event CleanupFailed (warning, 214 times) by database-operator: bucket orders-legacy: access denied",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_change_that_loopwatch_saw_is_not_told_twice() {
+        let mut explanation = sample::explanation();
+        let at = explanation.conditions[0].changed.expect("a time");
+        let seen = ExplainedChange {
+            at,
+            part: "condition".to_owned(),
+            name: "Ready".to_owned(),
+            value: String::new(),
+        };
+
+        explanation.changes = vec![seen];
+        let texts: Vec<String> =
+            timeline_entries(&explanation).into_iter().map(|entry| entry.text).collect();
+        let about: Vec<&String> =
+            texts.iter().filter(|text| text.starts_with("condition")).collect();
+
+        assert_eq!(about, ["condition Ready changed"]);
+    }
+}
