@@ -96,9 +96,14 @@ fn leader() {
 
     expect(make(kube, 10));
 
-    // The leader dies with its sidecar, while objects converge.
+    // The leader dies with its sidecar, while objects converge. Its sidecar has just sent what the
+    // last renewal decided: a process that is killed during a request loses the request.
     let first = replicas.wait_for_leader();
     make(kube, 10);
+    let sent = collector.roots().len();
+    eventually(SOON, "the next traces", || {
+        if collector.roots().len() > sent { Ok(()) } else { Err(format!("only {sent}")) }
+    });
     replicas.all[first].kill();
     sidecars[first].process.kill();
 

@@ -92,6 +92,8 @@ struct Queue {
     spans: usize,
     /// The number of spans that the task has taken out of the queue and has not finished with.
     delivering: usize,
+    /// The newest traces waited for a renewal of the lease, and more come only with the next one.
+    is_complete: bool,
 }
 
 /// How long loopwatch waits.
@@ -231,29 +233,15 @@ impl Shared {
     /// Queues the traces that this replica sends, except those that the sampling leaves out.
     fn take(&self, decided: Decided) {
         self.count(SendResult::NotLeader, decided.others);
-        for trace in decided.own {
-            if self.sampling.keeps(&trace, self.spans.ids(&trace).trace) {
-                self.add(trace);
-            } else {
-                self.count(SendResult::SampledOut, spans_in(&trace));
-            }
-        }
-    }
+        let keeps = |trace: &Trace| self.sampling.keeps(trace, self.spans.ids(trace).trace);
+        let (kept, left_out): (Vec<_>, Vec<_>) = decided.own.into_iter().partition(keeps);
+        self.count(SendResult::SampledOut, left_out.iter().map(spans_in).sum());
 
-    fn add(&self, trace: Trace) {
-        let mut dropped = 0;
-        {
-            let mut queue = lock(&self.queue);
-            queue.spans += spans_in(&trace);
-            queue.waiting.push_back(trace);
-
-            while queue.spans > QUEUE {
-                let Some(oldest) = queue.waiting.pop_front() else { break };
-                queue.spans -= spans_in(&oldest);
-                dropped += spans_in(&oldest);
-            }
+        if kept.is_empty() {
+            return;
         }
 
+        let dropped = lock(&self.queue).add(kept, decided.waited);
         self.count(SendResult::Dropped, dropped);
         self.added.notify_one();
     }
@@ -265,7 +253,7 @@ impl Shared {
                 self.closing.run_until_cancelled(self.added.notified()).await?;
             }
 
-            if lock(&self.queue).spans < BATCH {
+            if !lock(&self.queue).has_batch() {
                 let _ = self.closing.run_until_cancelled(sleep(self.patience.gather)).await;
             }
 
@@ -356,6 +344,27 @@ impl Shared {
 }
 
 impl Queue {
+    /// Adds traces, and returns the number of spans that the queue drops for them.
+    fn add(&mut self, traces: Vec<Trace>, is_complete: bool) -> usize {
+        self.is_complete = is_complete;
+        self.spans += traces.iter().map(spans_in).sum::<usize>();
+        self.waiting.extend(traces);
+
+        let mut dropped = 0;
+        while self.spans > QUEUE {
+            let Some(oldest) = self.waiting.pop_front() else { break };
+            self.spans -= spans_in(&oldest);
+            dropped += spans_in(&oldest);
+        }
+
+        dropped
+    }
+
+    /// Whether waiting for more traces would not save a request.
+    fn has_batch(&self) -> bool {
+        self.spans >= BATCH || self.is_complete && self.spans > 0
+    }
+
     /// Takes a batch out of the queue.
     fn take(&mut self) -> Vec<Trace> {
         let mut batch = Vec::new();

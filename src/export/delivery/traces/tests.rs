@@ -435,8 +435,10 @@ async fn a_collector_that_is_away_for_ten_minutes_gets_what_was_kept() {
 
 #[tokio::test]
 async fn only_the_leader_sends() {
+    // The traces have waited for a renewal: the exporter sends them at once.
     let receiver = FakeReceiver::start([]).await;
-    let sender = Sender::with(&target(&receiver.url), SHORT, Some("operator-7c9d5b8f6-x2x4z"));
+    let patience = Patience { gather: Duration::from_secs(600), ..SHORT };
+    let sender = Sender::with(&target(&receiver.url), patience, Some("operator-7c9d5b8f6-x2x4z"));
     for (number, holder) in ["aaaaa", "x2x4z"].into_iter().enumerate() {
         let renewed = Some(START.after(Span::secs(number as i64)));
         let holder = format!("operator-7c9d5b8f6-{holder}_1");

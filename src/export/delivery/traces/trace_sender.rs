@@ -53,6 +53,8 @@ pub(super) struct Decided {
     pub(super) own: Vec<Trace>,
     /// The spans of those that another replica sends.
     pub(super) others: usize,
+    /// They waited for a renewal, so that more come only with the next one.
+    pub(super) waited: bool,
 }
 
 /// The maximum number of spans that wait, which need about two megabytes. Beyond it, the oldest
@@ -106,7 +108,7 @@ impl TraceSender {
 
         let waits =
             standing.elects || (self.leadership.is_in_pod() && self.started.elapsed() < START);
-        let mut decided = Decided::default();
+        let mut decided = Decided { waited: waits, ..Decided::default() };
         let is_decided = |first: &Waiting, patience: Duration| {
             !waits || (is_held && first.renewals != renewals) || first.since.elapsed() > patience
         };
