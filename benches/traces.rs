@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch::export::delivery::traces::{Sampling, Target, TraceExporter, collector_url};
+use loopwatch::export::delivery::traces::{Collector, Sampling, TraceExporter, collector_url};
 use loopwatch::telemetry::{ResultLabels, SelfMetrics, SendResult};
 use loopwatch_model::model::{LeaderElection, Model};
 use loopwatch_model::observation::{
@@ -228,10 +228,10 @@ fn collector() -> String {
     url
 }
 
-fn target(url: &str) -> Target {
+fn target(url: &str) -> Collector {
     let url = collector_url(url).expect("a URL");
     let (within, sampling) = (Duration::from_secs(10), Sampling::ALL);
-    Target { url, token_file: None, ca_file: None, within, sampling, warnings: Vec::new() }
+    Collector { url, token_file: None, ca_file: None, within, sampling, warnings: Vec::new() }
 }
 
 /// Sends traces at the rate, and returns the CPU time of the thread that does everything in

@@ -6,8 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loopwatch_model::finding::{Change, FindingEvent};
-use loopwatch_model::model::Model;
-use loopwatch_model::observation::{Cause, Probe};
+use loopwatch_model::model::{LeaderElection, Model};
+use loopwatch_model::observation::{Cause, Observation, Probe};
+use loopwatch_model::reference::ReferenceEvent;
+use loopwatch_model::time::Timestamp;
+use loopwatch_model::trace::Trace;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -198,26 +201,12 @@ pub(crate) async fn pump(
             return (None, Ended::Unwritable(error));
         }
 
-        let (probes, events, references, traces, election) = {
-            let mut model = lock(&model);
-            #[cfg(test)]
-            injected::panic_if_asked();
-            for (at, observation) in batch.drain(..) {
-                model.apply(at, observation);
-            }
-
-            let (references, traces) = (model.reference_events(), model.traces());
-            let is_needed = outlets.need_leader(&references, &traces);
-            let election = is_needed.then(|| model.leader_election());
-
-            (model.probes(), model.finding_events(), references, traces, election)
-        };
-
+        let reports = apply(&mut lock(&model), batch.drain(..), &outlets);
         // The model repeats a probe that `ask` refuses.
-        probes.into_iter().for_each(|probe| _ = ask(probe));
-        events.iter().for_each(log_finding_event);
-        if let Some(election) = &election {
-            outlets.push(references, traces, election);
+        reports.probes.into_iter().for_each(|probe| _ = ask(probe));
+        reports.events.iter().for_each(log_finding_event);
+        if let Some(election) = &reports.election {
+            outlets.push(reports.references, reports.traces, election);
         }
 
         if let Some(sink) = sink.as_mut()
@@ -226,6 +215,35 @@ pub(crate) async fn pump(
             return (None, Ended::Unwritable(error));
         }
     }
+}
+
+/// What the model reports after a batch.
+struct Reports {
+    probes: Vec<Probe>,
+    events: Vec<FindingEvent>,
+    references: Vec<ReferenceEvent>,
+    traces: Vec<Trace>,
+    /// Only if it matters now which replica leads.
+    election: Option<LeaderElection>,
+}
+
+/// Applies a batch of observations.
+fn apply(
+    model: &mut Model,
+    batch: impl Iterator<Item = (Timestamp, Observation)>,
+    outlets: &Outlets,
+) -> Reports {
+    #[cfg(test)]
+    injected::panic_if_asked();
+    for (at, observation) in batch {
+        model.apply(at, observation);
+    }
+
+    let (references, traces) = (model.reference_events(), model.traces());
+    let is_needed = outlets.need_leader(&references, &traces);
+    let election = is_needed.then(|| model.leader_election());
+
+    Reports { probes: model.probes(), events: model.finding_events(), references, traces, election }
 }
 
 /// Connects to a cluster and checks that it responds, without retrying.

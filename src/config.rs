@@ -11,6 +11,7 @@ mod findings;
 mod profiles;
 mod spelling;
 mod traces;
+mod values;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,6 +27,11 @@ pub(crate) use self::file::File;
 pub(crate) use self::findings::OrphanAllow;
 pub(crate) use self::profiles::ProfileFlags;
 pub(crate) use self::traces::TraceFlags;
+use self::values::{
+    address, children, label_key, namespace, object_series, process, scrape_interval, secrets,
+    whole_number,
+};
+pub(crate) use self::values::{one_of, operator_name};
 use crate::export::delivery::alertmanager::{AlertLabel, AlertmanagerOptions, alertmanager_url};
 use crate::export::delivery::notify::{Webhook, webhook_url};
 use crate::export::metrics::ObjectSeries;
@@ -385,192 +391,5 @@ impl FromStr for Deadline {
     }
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| {
-        format!("expected ADDRESS:PORT, for example 0.0.0.0:{DEFAULT_PORT}, not {text:?}")
-    })
-}
-
-fn namespace(text: &str) -> Result<String, String> {
-    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if !text.is_empty() && text.chars().all(is_name) {
-        return Ok(text.to_owned());
-    }
-
-    Err(format!("expected the name of a namespace, for example team-a, not {text:?}"))
-}
-
-fn label_key(text: &str) -> Result<String, String> {
-    let is_key = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
-    if !text.is_empty() && text.matches('/').count() <= 1 && text.chars().all(is_key) {
-        return Ok(text.to_owned());
-    }
-
-    Err(format!("expected the key of a label, for example team or example.io/team, not {text:?}"))
-}
-
-pub(crate) fn operator_name(text: &str) -> Result<OperatorName, String> {
-    match text.split_once('/') {
-        Some((namespace, name))
-            if !namespace.is_empty() && !name.is_empty() && !name.contains('/') =>
-        {
-            Ok(OperatorName { namespace: namespace.to_owned(), name: name.to_owned() })
-        }
-        _ => Err(format!("expected NAMESPACE/DEPLOYMENT, not {text:?}")),
-    }
-}
-
-fn children(text: &str) -> Result<ChildSelection, String> {
-    match text {
-        "auto" => Ok(ChildSelection::Auto),
-        "none" => Ok(ChildSelection::None),
-        _ => Err(format!("expected auto or none, not {text:?}")),
-    }
-}
-
-fn secrets(text: &str) -> Result<SecretAccess, String> {
-    match text {
-        "metadata" => Ok(SecretAccess::Metadata),
-        "off" => Ok(SecretAccess::Off),
-        _ => Err(format!("expected metadata or off, not {text:?}")),
-    }
-}
-
-fn scrape_interval(text: &str) -> Result<Duration, String> {
-    let interval = Duration::from_millis(Span::parse(text)?.0.unsigned_abs());
-    if interval < MIN_INTERVAL {
-        return Err(format!("expected at least {} s, not {text:?}", MIN_INTERVAL.as_secs()));
-    }
-
-    Ok(interval)
-}
-
-fn process(text: &str) -> Result<ProcessSelection, String> {
-    match text.parse() {
-        Ok(pid) if pid > 0 => Ok(ProcessSelection::Pid(pid)),
-        _ => Err(format!("expected the number of a process, not {text:?}")),
-    }
-}
-
-fn object_series(text: &str) -> Result<ObjectSeries, String> {
-    match text {
-        "unhealthy" => Ok(ObjectSeries::Unhealthy),
-        "all" => Ok(ObjectSeries::All),
-        _ => Err(format!("expected unhealthy or all, not {text:?}")),
-    }
-}
-
-fn whole_number(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| format!("expected a whole number, not {text:?}"))
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_flag_has_a_variable_and_commands_keep_their_own_flags() {
-        let command =
-            Command::new("loopwatch").subcommand(keys().arg(Arg::new("once").long("once")));
-        let command = with_variables(command, &keys(), &["listen".to_owned()]);
-        let run = command.get_subcommands().next().expect("the subcommand");
-
-        for arg in run.get_arguments() {
-            let long = arg.get_long().expect("each flag has a long name");
-            let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned());
-            let expected = (!["once", "listen"].contains(&long)).then(|| super::variable(long));
-
-            assert_eq!(variable, expected, "{long}");
-        }
-    }
-
-    #[test]
-    fn secrets_are_read_unless_the_user_says_otherwise() {
-        let options = |arguments: &[&str]| {
-            let matches =
-                keys().try_get_matches_from(arguments).map_err(|error| error.to_string())?;
-            let flags = <Flags as clap::FromArgMatches>::from_arg_matches(&matches)
-                .map_err(|error| error.to_string())?;
-
-            Ok::<_, String>(
-                flags
-                    .cluster
-                    .source_options(HashKey([0; 16]), &Settings::default())
-                    .discovery
-                    .secrets,
-            )
-        };
-
-        assert_eq!(options(&[]), Ok(SecretAccess::Metadata));
-        assert_eq!(options(&["--secrets=off"]), Ok(SecretAccess::Off));
-        assert!(
-            options(&["--secrets=yes"])
-                .is_err_and(|error| error.contains("expected metadata or off"))
-        );
-    }
-
-    #[test]
-    fn the_team_label_is_a_key_and_none_by_default() {
-        let options = |arguments: &[&str]| {
-            let matches =
-                keys().try_get_matches_from(arguments).map_err(|error| error.to_string())?;
-            let flags = <Flags as clap::FromArgMatches>::from_arg_matches(&matches)
-                .map_err(|error| error.to_string())?;
-
-            Ok::<_, String>(
-                flags.cluster.source_options(HashKey([0; 16]), &Settings::default()).team_label,
-            )
-        };
-
-        assert_eq!(options(&[]), Ok(None));
-        assert_eq!(
-            options(&["--team-label=example.io/team"]),
-            Ok(Some("example.io/team".to_owned()))
-        );
-
-        for wrong in ["--team-label=", "--team-label=team=red", "--team-label=a/b/c"] {
-            assert!(
-                options(&[wrong]).is_err_and(|error| error.contains("expected the key of a label")),
-                "{wrong}"
-            );
-        }
-    }
-
-    #[test]
-    fn scrapes_are_at_least_a_second_apart() {
-        let options = |arguments: &[&str]| {
-            let matches =
-                keys().try_get_matches_from(arguments).map_err(|error| error.to_string())?;
-            let flags = <Flags as clap::FromArgMatches>::from_arg_matches(&matches)
-                .map_err(|error| error.to_string())?;
-
-            Ok::<_, String>(
-                flags.cluster.source_options(HashKey([0; 16]), &Settings::default()).scrape,
-            )
-        };
-
-        assert_eq!(options(&[]), Ok(ScrapeOptions::default()));
-
-        let set =
-            options(&["--scrape=off", "--scrape-interval=1m", "--operator=a/b"]).expect("valid");
-
-        assert_eq!(
-            (set.target, set.interval, set.standalone),
-            (ScrapeTarget::Off, Duration::from_secs(60), true)
-        );
-
-        for (arguments, expected) in [
-            ("--scrape-interval=500ms", "at least 1 s"),
-            ("--scrape-interval=soon", "is not a duration"),
-            ("--scrape=somewhere", "expected http:// or https://"),
-        ] {
-            let error = options(&[arguments]).expect_err(arguments);
-            assert!(error.contains(expected), "{error}");
-        }
-    }
-
-    #[test]
-    fn variables_are_the_names_of_the_flags() {
-        assert_eq!(variable("max-object-series"), "LOOPWATCH_MAX_OBJECT_SERIES");
-    }
-}
+mod tests;

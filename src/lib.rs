@@ -15,6 +15,8 @@
 //! benchmarks use, so that the compiler reports every other unused item. Read the modules in this
 //! order:
 
+#![allow(missing_docs, reason = "not a public API: names say what comments would repeat")]
+
 pub mod sources; // turn a cluster or a dump into observations
 pub mod recording; // read and write observations in files
 pub mod export; // show snapshots

@@ -49,16 +49,10 @@ pub enum LogFormat {
 /// A failure to set up logging.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The filter is invalid.
     #[error(
         "{filter:?} is not a valid log filter ({error}); use, for example, info or loopwatch=debug"
     )]
-    Filter {
-        /// The filter.
-        filter: String,
-        /// The error.
-        error: tracing_subscriber::filter::ParseError,
-    },
+    Filter { filter: String, error: tracing_subscriber::filter::ParseError },
     /// Logging has been set up before.
     #[error("logging is already set up")]
     AlreadySet,

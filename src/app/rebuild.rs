@@ -4,45 +4,35 @@
 //! A rebuilt model restores the last checkpoint, and the sources list everything again. Until
 //! discovery has finished, its source counts as failing.
 
+mod attempts; // how long to wait before the next build
+mod connection; // the task that runs the sources
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use loopwatch_model::checkpoint::Checkpoint;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Cause, Observation, Probe, SourceId, WatchId};
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{JoinError, JoinHandle};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
+use self::attempts::Attempts;
+pub(super) use self::connection::Connection;
+use self::connection::{end_sources, watch_cluster};
 use super::reload::{self, Effective};
-use super::{CHANNEL, DRAIN, Outlets, RETRY, SharedModel, cause, lock, pump, state};
+use super::{CHANNEL, DRAIN, Outlets, SharedModel, lock, pump, state};
 use crate::export::server::Exporter;
 use crate::net::Failure;
-use crate::sources::api_server::{Cluster, ConnectError};
-use crate::sources::decoding::HashKey;
 use crate::sources::feed::{Feed, Observations, ServerClock};
-use crate::sources::supervisor::{Handle, SourceOptions, Supervisor};
 use crate::telemetry::{RebuildLabels, RebuiltPart};
-
-#[cfg(test)]
-mod tests;
-
-/// Creates a connection to the cluster, which sets the clock.
-pub(super) type Connect =
-    Arc<dyn Fn(ServerClock) -> BoxFuture<'static, Result<Cluster, ConnectError>> + Send + Sync>;
-
-/// How to connect to the cluster, and what to watch there.
-#[derive(Clone)]
-pub(super) struct Connection {
-    pub(super) connect: Connect,
-    pub(super) options: SourceOptions,
-}
 
 /// Everything that a rebuild needs.
 pub(super) struct Core {
@@ -70,16 +60,6 @@ struct Build {
     synced: CancellationToken,
 }
 
-/// The current build, and the number of rebuilds in a row that did not last.
-struct Attempts {
-    began: Instant,
-    is_rebuild: bool,
-    /// Rebuilds that failed in a row.
-    failed: u32,
-}
-
-/// Time after which a build counts as successful.
-const LASTING: Duration = Duration::from_secs(300);
 /// Failed rebuilds after which `/livez` fails, so that the kubelet restarts the container.
 const FATAL_AFTER: u32 = 3;
 /// Interval between checkpoints for a rebuild, which loses the start times of findings that opened
@@ -133,23 +113,6 @@ pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
 
     info!("stopping");
     core.stop(build).await;
-}
-
-impl Connection {
-    pub(super) fn new(effective: &Effective, hash_key: HashKey) -> Self {
-        let Effective { cluster, profiles, settings, .. } = effective;
-        let access = cluster.access();
-        let options = SourceOptions {
-            profiles: profiles.options(),
-            ..cluster.source_options(hash_key, settings)
-        };
-        let connect: Connect = Arc::new(move |clock| {
-            let access = access.clone();
-            Box::pin(async move { Cluster::connect(&access, &clock).await })
-        });
-
-        Self { connect, options }
-    }
 }
 
 impl Core {
@@ -380,95 +343,6 @@ impl Core {
             Ok(Err(error)) => warn!(%error, "a task panicked; this is a bug in loopwatch"),
             Err(_) => warn!("observations remain in the channel"),
         }
-    }
-}
-
-impl Attempts {
-    fn new() -> Self {
-        Self { began: Instant::now(), is_rebuild: false, failed: 0 }
-    }
-
-    /// The time at which the current build counts as successful.
-    fn lasts_at(&self) -> Instant {
-        self.began + LASTING
-    }
-
-    /// The current build has ended. Returns the time until the next one begins: none after a build
-    /// that lasted.
-    fn next(&mut self) -> Duration {
-        let failed = self.is_rebuild && self.began.elapsed() < LASTING;
-        self.failed = if failed { self.failed + 1 } else { 0 };
-
-        let wait = match self.failed.checked_sub(1) {
-            Some(earlier) => RETRY.0.saturating_mul(1 << earlier.min(6)).min(RETRY.1),
-            None => Duration::ZERO,
-        };
-
-        (self.began, self.is_rebuild) = (Instant::now() + wait, true);
-        wait
-    }
-}
-
-/// Retries until it is connected, and then watches until `stop` is cancelled or the supervisor
-/// ends. Returns the reason.
-async fn watch_cluster(
-    connection: Connection,
-    feed: Feed,
-    probes: Arc<Mutex<mpsc::Receiver<Probe>>>,
-    stop: CancellationToken,
-    synced: CancellationToken,
-) -> String {
-    let mut probes = probes.lock_owned().await;
-    let stopped = || "it was stopped".to_owned();
-    let Some(Some(mut handle)) = stop.run_until_cancelled(start_sources(connection, feed)).await
-    else {
-        return stopped();
-    };
-    let sync = handle.initial_sync().clone();
-
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => break,
-            reason = handle.ended() => return reason,
-            _ = sync.done(), if !synced.is_cancelled() => synced.cancel(),
-            probe = probes.recv() => match probe {
-                // If the queue is full, the model repeats the probe.
-                Some(probe) => _ = handle.ask(probe),
-                None => break,
-            },
-        }
-    }
-
-    handle.shutdown().await;
-    stopped()
-}
-
-async fn start_sources(connection: Connection, feed: Feed) -> Option<Handle> {
-    let Connection { connect, options } = connection;
-    let mut wait = RETRY.0;
-    loop {
-        match connect(feed.clock().clone()).await {
-            Ok(cluster) => {
-                info!(server = cluster.url(), "watching");
-                return Some(Supervisor::start(cluster, options, feed));
-            }
-            Err(error) => {
-                warn!(%error, retry_in = ?wait, "cannot connect");
-                let failure = Failure::new(cause(&error), error.to_string());
-                feed.failed(SourceId::Discovery, &failure).await.ok()?;
-            }
-        }
-
-        sleep(wait).await;
-        wait = (wait * 2).min(RETRY.1);
-    }
-}
-
-/// Stops sources that may have ended already.
-async fn end_sources(mut sources: JoinHandle<String>, stop: &CancellationToken) {
-    stop.cancel();
-    if !sources.is_finished() && timeout(DRAIN, &mut sources).await.is_err() {
-        sources.abort();
     }
 }
 

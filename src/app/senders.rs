@@ -13,7 +13,7 @@ use super::{SharedModel, lock};
 use crate::config::Flags;
 use crate::export::delivery::alertmanager::Alerting;
 use crate::export::delivery::notify::Notifier;
-use crate::export::delivery::traces::{Target, TraceExporter};
+use crate::export::delivery::traces::{Collector, TraceExporter};
 use crate::export::server::Exporter;
 use crate::system::own_pod::OwnPod;
 use crate::telemetry::SelfMetrics;
@@ -28,9 +28,7 @@ pub(super) struct Senders {
 /// Where the pump sends what the model reports, besides the log.
 #[derive(Clone, Default)]
 pub(crate) struct Outlets {
-    /// Takes the reference events.
     pub(crate) notifier: Option<Notifier>,
-    /// Takes the traces.
     pub(crate) traces: Option<TraceExporter>,
 }
 
@@ -59,7 +57,6 @@ impl Outlets {
 }
 
 impl Senders {
-    /// Starts the senders.
     pub(super) fn start(flags: &Flags, model: &SharedModel, exporter: &Exporter) -> Self {
         let metrics = exporter.metrics();
         let host = OwnPod::of_environment("").filter(|pod| pod.in_cluster).map(|pod| pod.host);
@@ -68,12 +65,14 @@ impl Senders {
             .notify
             .webhook()
             .map(|webhook| Notifier::start(webhook, requests.clone(), host.clone()));
-        let alerting = flags.alerting.options(flags.serve.links());
+        let alerting = flags
+            .alerting
+            .options(flags.serve.links())
+            .map(|options| Alerting::start(&options, model.clone(), metrics));
 
-        let alerting = alerting.map(|options| Alerting::start(&options, model.clone(), metrics));
         // The problems are among those of the configuration.
-        let (target, _) = flags.traces.target();
-        let tracing = target.and_then(|target| start_tracing(&target, metrics, host));
+        let (collector, _) = flags.traces.collector();
+        let tracing = collector.and_then(|collector| start_tracing(&collector, metrics, host));
 
         if let Some((traces, _)) = &tracing {
             lock(model).gather_traces();
@@ -116,10 +115,10 @@ impl Senders {
 
 /// Starts to send traces, unless a variable of OpenTelemetry prevents it.
 fn start_tracing(
-    target: &Target,
+    collector: &Collector,
     metrics: &Arc<SelfMetrics>,
     host: Option<String>,
 ) -> Option<(TraceExporter, JoinHandle<()>)> {
-    let started = TraceExporter::start(target, metrics.clone(), host);
+    let started = TraceExporter::start(collector, metrics.clone(), host);
     started.inspect_err(|problem| warn!(problem, "cannot send traces")).ok()
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use loopwatch_model::finding::Severity;
 use loopwatch_model::model::Model;
-use loopwatch_model::observation::Observation;
+use loopwatch_model::observation::{Answer, Observation, Probe};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::KindSummary;
 use loopwatch_model::time::{Span, Timestamp};
@@ -17,7 +17,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use super::FAILURE;
 use super::play::{self, Played, Shown};
 use crate::app::{self, Outlets, SharedModel};
-use crate::config::{ClusterFlags, JudgeFlags};
+use crate::config::{ClusterFlags, JudgeFlags, one_of};
 use crate::export::presentation::report::OutputFormat;
 use crate::export::view::{DumpInput, Input};
 use crate::lock::lock;
@@ -98,6 +98,15 @@ pub(super) fn judge_file(
         }
     }
 
+    judge_dump(path, at, excluded, settings)
+}
+
+fn judge_dump(
+    path: &Path,
+    at: Option<Timestamp>,
+    excluded: &[String],
+    settings: Settings,
+) -> anyhow::Result<(Model, Input)> {
     let annotations = settings.annotations();
     let dump = Dump::read(
         path,
@@ -110,13 +119,12 @@ pub(super) fn judge_file(
     let at = at.or(dump.newest()).unwrap_or(now).min(now);
     dump.problems.iter().for_each(|problem| super::print_error(problem));
 
-    let input = Input { recording: None, dump: Some(described(&dump)) };
-
     // Time does not pass in a dump.
     let (dangling_after, owner_missing_after, orphan_after) = (Span::ZERO, Span::ZERO, Span::ZERO);
     let mut model =
         Model::new(Settings { dangling_after, owner_missing_after, orphan_after, ..settings });
     let found = dump.index();
+    let input = Input { recording: None, dump: Some(described(&dump)) };
 
     for observation in dump.observations(&found) {
         let key = match &observation {
@@ -129,6 +137,12 @@ pub(super) fn judge_file(
     }
 
     model.apply(at, Observation::Tick);
+    answer_probes(&mut model, at, |probe| found.answer(probe));
+    Ok((model, input))
+}
+
+/// Answers what the model asks, until it asks nothing more.
+fn answer_probes(model: &mut Model, at: Timestamp, answer: impl Fn(&Probe) -> Answer) {
     for round in 1..=ANSWER_ROUNDS {
         model.apply(at.after(Span(round)), Observation::Tick); // decides what waits for answers
         model.look_up_all_references();
@@ -139,12 +153,10 @@ pub(super) fn judge_file(
         }
 
         for probe in probes {
-            let answer = found.answer(&probe);
+            let answer = answer(&probe);
             model.apply(at, Observation::Answered { probe, answer });
         }
     }
-
-    Ok((model, input))
 }
 
 fn described(dump: &Dump) -> DumpInput {
@@ -246,8 +258,10 @@ async fn first_lists(handle: &mut Handle) {
             }
             () = tokio::time::sleep(Duration::from_millis(200)) => if terminal {
                 let progress = sync.progress();
-                let (listed, watches, objects) = (progress.listed + progress.failed, progress.watches, progress.objects);
-                super::progress_line(&format!("{listed} of {watches} lists complete, {objects} objects"));
+                let (listed, watches) = (progress.listed + progress.failed, progress.watches);
+                super::progress_line(&format!(
+                    "{listed} of {watches} lists complete, {} objects", progress.objects
+                ));
             },
         }
     }
@@ -287,19 +301,17 @@ pub(super) fn instant(text: &str) -> Result<Timestamp, String> {
 }
 
 fn severity(text: &str) -> Result<Severity, String> {
-    match text {
-        "critical" => Ok(Severity::Critical),
-        "warning" => Ok(Severity::Warning),
-        "info" => Ok(Severity::Info),
-        _ => Err(format!("expected critical, warning or info, not {text:?}")),
-    }
+    one_of(
+        text,
+        &[Severity::Critical, Severity::Warning, Severity::Info].map(|it| (it.as_str(), it)),
+    )
 }
 
 pub(super) fn format(text: &str) -> Result<OutputFormat, String> {
-    match text {
-        "table" => Ok(OutputFormat::Table),
-        "json" => Ok(OutputFormat::Json),
-        "markdown" => Ok(OutputFormat::Markdown),
-        _ => Err(format!("expected table, json or markdown, not {text:?}")),
-    }
+    let all = [
+        ("table", OutputFormat::Table),
+        ("json", OutputFormat::Json),
+        ("markdown", OutputFormat::Markdown),
+    ];
+    one_of(text, &all)
 }

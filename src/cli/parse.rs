@@ -63,7 +63,7 @@ fn parse_with(arguments: &[OsString], default: &Path) -> Result<Parsed, clap::Er
             Ok(matches) => {
                 let cli = Cli::from_arg_matches(&matches)?;
                 if let Command::Run(args) = &cli.command {
-                    problems.extend(args.flags.traces.target().1);
+                    problems.extend(args.flags.traces.collector().1);
                 }
 
                 problems.extend(cli.command.cluster().and_then(ClusterFlags::problem));

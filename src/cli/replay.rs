@@ -47,7 +47,6 @@ pub(super) struct ReplayArgs {
     serve_flags: ServeFlags,
 }
 
-/// The output format.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Output {
     Table,

@@ -12,7 +12,7 @@ use loopwatch_model::observation::{LeftOut, ObjectAddress, Scope};
 use super::object::{self, ObjectArgs};
 use super::{FINDINGS, SUCCESS};
 use crate::app;
-use crate::config::operator_name;
+use crate::config::{one_of, operator_name};
 use crate::export::presentation::report::{Forecast, OutputFormat, Style};
 use crate::sources::api_server::{Access, ApiResources, Cluster, OperatorName};
 use crate::sources::survey::{
@@ -255,6 +255,5 @@ pub(super) fn show_nothing() {
 
 fn cascade(text: &str) -> Result<Cascade, String> {
     let all = [Cascade::Background, Cascade::Foreground, Cascade::Orphan];
-    let found = all.into_iter().find(|cascade| cascade.as_str() == text);
-    found.ok_or_else(|| format!("expected background, foreground or orphan, not {text:?}"))
+    one_of(text, &all.map(|cascade| (cascade.as_str(), cascade)))
 }

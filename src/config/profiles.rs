@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use loopwatch_model::time::Span;
 
+use super::one_of;
 use crate::sources::operator::{PprofUrl, ProfileOptions};
 
 /// How to take profiles of the operator.
@@ -33,7 +34,6 @@ pub(crate) enum ProfileSelection {
     /// Those that the model asks for.
     #[default]
     Auto,
-    /// None.
     Off,
 }
 
@@ -51,11 +51,7 @@ impl ProfileFlags {
 }
 
 fn profiles(text: &str) -> Result<ProfileSelection, String> {
-    match text {
-        "auto" => Ok(ProfileSelection::Auto),
-        "off" => Ok(ProfileSelection::Off),
-        _ => Err(format!("expected auto or off, not {text:?}")),
-    }
+    one_of(text, &[("auto", ProfileSelection::Auto), ("off", ProfileSelection::Off)])
 }
 
 #[cfg(test)]

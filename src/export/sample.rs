@@ -4,28 +4,24 @@
 #![expect(clippy::needless_update, reason = "a new field needs no edit here")]
 
 mod explanation;
+mod findings;
+mod kinds;
 mod operator;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use loopwatch_model::finding::{
-    Confidence, Evidence, Finding, FindingCode, FindingId, Subject, Value,
-};
-use loopwatch_model::histogram::Histogram;
-use loopwatch_model::observation::{LeaseView, ObjectAddress, Permission, Role, Scope, WatchId};
+use loopwatch_model::observation::{LeaseView, ObjectAddress, Permission};
 use loopwatch_model::snapshot::{
-    ConditionState, Cursor, DeadlineSource, DeletionRow, DeletionVerdict, EarlierRevisions,
-    ExplainedObject, Explanation, FinalizerSummary, FinalizerTotals, Health, KindSummary, LeaseRow,
-    NamespaceTotals, ObjectRef, ObjectRow, ObjectState, OwnerReferenceCounts, ProfileSummary,
-    RecentPast, RevisionTotals, Snapshot, SoftDeletePhase, SoftDeleteSummary, SourceSummary,
-    TrendSignal, TrendSummary, WatchSummary, WatchTotals,
+    Cursor, ExplainedObject, Explanation, Health, LeaseRow, ObjectRef, ObjectRow, ObjectState,
+    ProfileSummary, RecentPast, Snapshot, SourceSummary, TrendSignal, TrendSummary,
 };
 use loopwatch_model::time::{Span, Timestamp};
 use loopwatch_model::trend::{TrendState, TrendVerdict};
 
 pub(crate) use self::explanation::explanation;
+use self::findings::{deletions, findings};
+use self::kinds::{backups, databases, namespace, pods, ready};
 use super::view::View;
 
 /// A view with fixed content.
@@ -150,251 +146,6 @@ pub(crate) fn healthy() -> Sample {
 /// A snapshot before the first list.
 pub(crate) fn empty() -> Sample {
     Sample { snapshot: Snapshot { at: now(), ..Snapshot::default() }, rows: Vec::new() }
-}
-
-fn databases() -> KindSummary {
-    let mut kind = kind("Database", "databases", Role::Primary);
-    kind.namespaces = BTreeMap::from([
-        namespace("team-a", [212, 3, 2, 1, 2, 1, 0, 0]),
-        namespace("team-b", [87, 0, 1, 0, 0, 0, 0, 4]),
-        namespace("team-c", [41, 0, 0, 0, 0, 0, 0, 0]),
-    ]);
-    kind.watches = vec![watch("databases", Scope::AllNamespaces, 354)];
-    kind.deadline = Span::mins(4);
-
-    kind.deadline_source = DeadlineSource::Learned;
-    kind.oldest_unconverged = Some(ago(Span::mins(47)));
-    for seconds in [3, 8, 9, 14, 15, 22, 41, 44, 70, 95, 130, 240, 700] {
-        kind.totals.acknowledge.observe(Span::secs(seconds / 8));
-        kind.totals.convergence.observe(Span::secs(seconds));
-    }
-
-    let mut before = RevisionTotals {
-        obligations: BTreeMap::from([
-            ("team-a".into(), [60, 2, 0, 4, 0, 0, 0]),
-            ("team-b".into(), [80, 0, 1, 0, 0, 0, 0]),
-        ]),
-        ..RevisionTotals::default()
-    };
-
-    for seconds in [3, 8, 9] {
-        before.acknowledge.observe(Span::secs(seconds / 8));
-        before.convergence.observe(Span::secs(seconds));
-    }
-
-    kind.earlier = Some(Box::new(EarlierRevisions { all: before.clone(), previous: before }));
-    kind.totals.conditions =
-        BTreeMap::from([(ready("false"), 4), (ready("true"), 340), (ready("unknown"), 10)]);
-    kind.totals.flaps = BTreeMap::from([("Ready".into(), 17)]);
-    kind.totals.phases = BTreeMap::from([("Provisioning".into(), 5), ("Running".into(), 349)]);
-
-    let mut removal = Histogram::default();
-    removal.observe(Span::secs(12));
-    removal.observe(Span::mins(21));
-
-    let cleanup = FinalizerSummary {
-        waiting: [1, 1, 0, 0, 0],
-        oldest: Some(ago(Span::hours(76))),
-        totals: FinalizerTotals {
-            removal,
-            outcomes: [1, 1, 0, 0, 0],
-            ..FinalizerTotals::default()
-        },
-    };
-
-    kind.finalizers = BTreeMap::from([("db.example.io/volume-cleanup".into(), cleanup)]);
-    kind.dangling = BTreeMap::from([("ConfigMap".to_owned(), 1), ("Secret".to_owned(), 2)]);
-    (kind.totals.cross_references, kind.totals.cross_reference_changes) = (3, [4, 1]);
-
-    let lingering = SoftDeleteSummary { objects: 5, oldest: Some(ago(Span::hours(30))) };
-    kind.soft_deleted = BTreeMap::from([(SoftDeletePhase::Canary, lingering)]);
-    kind.stale_configuration = 2;
-    kind
-}
-
-fn backups() -> KindSummary {
-    let mut kind = kind("Backup", "backups", Role::Primary);
-    kind.namespaces = BTreeMap::from([namespace("team-a", [4, 1, 0, 9, 0, 0, 120, 0])]);
-    kind.watches = vec![watch("backups", Scope::Namespace("team-a".to_owned()), 134), {
-        let mut unseen = watch("backups", Scope::Namespace("team-b".to_owned()), 0);
-        (unseen.synced, unseen.missing) = (false, vec!["list".to_owned(), "watch".to_owned()]);
-        unseen
-    }];
-
-    kind
-}
-
-fn pods() -> KindSummary {
-    let mut kind = kind("Pod", "pods", Role::Child);
-    kind.group = String::new();
-    kind.namespaces = BTreeMap::from([namespace("team-a", [1211, 2, 0, 0, 1, 0, 14, 0])]);
-
-    let mut pods = watch("pods", Scope::AllNamespaces, 1228);
-    pods.watch = WatchId::new("", "pods", &Scope::AllNamespaces);
-    (pods.totals.audit_difference, pods.synced) = (None, false);
-    kind.watches = vec![pods];
-    kind.owner_references =
-        OwnerReferenceCounts { all: 1227, unknown: 2, bad: [0, 0, 1, 0, 0, 0, 0] };
-    kind.totals.hazards = [0, 0, 3, 0, 0, 0, 0];
-
-    kind
-}
-
-fn kind(name: &str, resource: &str, role: Role) -> KindSummary {
-    KindSummary {
-        group: GROUP.to_owned(),
-        kind: name.to_owned(),
-        resource: resource.to_owned(),
-        version: "v1".to_owned(),
-        role,
-        deadline: Span::mins(10),
-        ..KindSummary::default()
-    }
-}
-
-fn ready(status: &'static str) -> ConditionState {
-    ConditionState { r#type: "Ready".into(), status }
-}
-
-fn watch(resource: &str, scope: Scope, objects: u64) -> WatchSummary {
-    let mut totals = WatchTotals { objects, audit_difference: Some(0), ..WatchTotals::default() };
-    totals.lag.observe(Span(31));
-    WatchSummary {
-        watch: WatchId::new(GROUP, resource, &scope),
-        scope,
-        synced: true,
-        totals,
-        ..WatchSummary::default()
-    }
-}
-
-fn namespace(name: &str, states: [u64; 8]) -> (Arc<str>, NamespaceTotals) {
-    let state_ms = states.map(|count| count * 3_600_500);
-    let obligations = [90, 2, 1, 7, 3, 0, 0];
-    (name.into(), NamespaceTotals { states, state_ms, obligations, ..NamespaceTotals::default() })
-}
-
-fn finding(code: FindingCode, subject: Subject, held: Span, evidence: Evidence) -> Finding {
-    let id = FindingId::of(code, &subject);
-    let since = ago(held);
-    let (severity, confidence) = (code.info().severity, Confidence::Confirmed);
-    Finding {
-        id,
-        code,
-        subject,
-        since,
-        found: since,
-        severity,
-        confidence,
-        evidence,
-        explained_by: None,
-        alerts_from: Some(since),
-    }
-}
-
-fn findings() -> Vec<Finding> {
-    let object = |kind: &str, namespace: &str, name: &str| Subject::Object {
-        group: GROUP.to_owned(),
-        kind: kind.to_owned(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    };
-
-    let failing = finding(
-        FindingCode::Failing,
-        Subject::Kind { group: GROUP.to_owned(), kind: "Backup".to_owned() },
-        Span::mins(18),
-        Evidence::new()
-            .with("failed", Value::Count(9))
-            .with("objects", Value::Count(14))
-            .text("reason", "BucketUnreachable")
-            .with(
-                "examples",
-                Value::Names(vec!["team-a/nightly-41".to_owned(), "team-a/nightly-42".to_owned()]),
-            ),
-    );
-
-    let stuck = finding(
-        FindingCode::FinalizerStuck,
-        object("Database", "team-a", "orders-legacy"),
-        Span::hours(76),
-        Evidence::new()
-            .text("actor", "db-operator")
-            .with("finalizers", Value::Names(vec!["db.example.io/volume-cleanup".to_owned()]))
-            .with("terminating_for", Value::Span(Span::hours(76)))
-            .with("threshold", Value::Span(Span::mins(15))),
-    );
-
-    let also_stuck = finding(
-        FindingCode::FinalizerStuck,
-        object("Database", "team-b", "sessions-old"),
-        Span::hours(5),
-        Evidence::new()
-            .text("actor", "db-operator")
-            .with("finalizers", Value::Names(vec!["db.example.io/volume-cleanup".to_owned()]))
-            .with("terminating_for", Value::Span(Span::hours(5)))
-            .with("threshold", Value::Span(Span::mins(15))),
-    );
-
-    let mut overdue = finding(
-        FindingCode::Overdue,
-        object("Database", "team-a", "checkout"),
-        Span::mins(47),
-        Evidence::new()
-            .with("generation", Value::Count(7))
-            .with("waiting_for", Value::Span(Span::mins(47)))
-            .with("deadline", Value::Span(Span::mins(4)))
-            .text("deadline_source", "learned")
-            .text("signal", "Ready=False (BackupPending)")
-            .text("message", "waiting for <b>first</b> backup \"nightly-42\""),
-    );
-
-    (overdue.explained_by, overdue.alerts_from) = (Some(failing.id), None);
-    let mut regressed = finding(
-        FindingCode::Regressed,
-        object(
-            "Database",
-            "team-b",
-            "ledger-with-a-rather-long-name-that-must-wrap-somewhere-0123456789",
-        ),
-        Span::mins(6),
-        Evidence::new()
-            .text("signal", "Ready=False (ReplicaLost)")
-            .with("lost_for", Value::Span(Span::mins(6)))
-            .with("threshold", Value::Span(Span::mins(5))),
-    );
-
-    regressed.confidence = Confidence::Suspected;
-    let permission = finding(
-        FindingCode::PermissionMissing,
-        Subject::Permission {
-            namespace: "team-b".to_owned(),
-            permission: "list events".to_owned(),
-        },
-        Span::hours(2),
-        Evidence::new().text("verb", "list").text("resource", "events"),
-    );
-
-    vec![failing, stuck, also_stuck, overdue, regressed, permission]
-}
-
-fn deletions() -> Vec<DeletionRow> {
-    let row = |namespace: &str, name: &str, held, verdict| DeletionRow {
-        group: GROUP.to_owned(),
-        kind: "Database".to_owned(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        since: ago(held),
-        verdict,
-        finalizers: vec![(
-            "db.example.io/volume-cleanup".into(),
-            "field manager db-operator (added it)".to_owned(),
-        )],
-    };
-    vec![
-        row("team-a", "orders-legacy", Span::hours(76), DeletionVerdict::Stuck),
-        row("team-b", "sessions-old", Span::hours(5), DeletionVerdict::Stuck),
-    ]
 }
 
 fn sources() -> Vec<SourceSummary> {

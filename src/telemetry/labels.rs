@@ -74,7 +74,6 @@ impl SendResult {
 /// Labels of the counts of what loopwatch sends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ResultLabels {
-    /// What became of it.
     pub result: SendResult,
 }
 
@@ -99,13 +98,11 @@ pub struct UnreadLabels {
 pub struct RequestLabels {
     /// A path that loopwatch serves, or `other`.
     pub path: &'static str,
-    /// The status code.
     pub code: u16,
 }
 
 /// Labels of the rebuilds after a panic.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RebuildLabels {
-    /// The part.
     pub part: RebuiltPart,
 }

@@ -5,11 +5,8 @@ use super::process::ProcessReadings;
 /// Metrics of loopwatch itself that are read at each scrape. A value that cannot be read is absent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Readings {
-    /// The process.
     pub process: ProcessReadings,
-    /// The memory allocator.
     pub allocator: AllocatorReadings,
-    /// The asynchronous runtime.
     pub runtime: RuntimeReadings,
 }
 
@@ -29,9 +26,7 @@ pub struct AllocatorReadings {
 /// Statistics of the asynchronous runtime.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RuntimeReadings {
-    /// Worker threads.
     pub workers: Option<u64>,
-    /// Live tasks.
     pub tasks: Option<u64>,
     /// Tasks that wait for a worker.
     pub queue: Option<u64>,

@@ -4,12 +4,14 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{Snapshot, SourceSummary};
 use tokio::sync::Semaphore;
 
+use super::attempts::LASTING;
+use super::connection::Connect;
 use super::*;
 use crate::app::injected::PANICS;
 use crate::config::{File, Flags, keys, with_file};
 use crate::export::server::ExportOptions;
 use crate::sources::decoding::HashKey;
-use crate::sources::supervisor::LeaseSelection;
+use crate::sources::supervisor::{LeaseSelection, SourceOptions};
 use crate::sources::testing::InProcess as _;
 use crate::telemetry::SelfMetrics;
 use clap::FromArgMatches as _;

@@ -16,8 +16,7 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::export::view::ObjectQuestion;
-use crate::net::percent_encode;
-use crate::net::{Failure, is_loopback};
+use crate::net::{Failure, is_loopback, percent_encode};
 
 /// The URL of a running loopwatch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,11 +56,12 @@ pub(super) async fn ask(server: &ServerUrl, question: &ObjectQuestion) -> anyhow
             .await
             .map_err(|error| unreachable(server, Failure::client(&error)))?;
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, LARGEST).collect().await;
-        let body =
-            body.map_err(|error| anyhow::anyhow!("cannot read the answer: {error}"))?.to_bytes();
+        let collected = Limited::new(body, LARGEST).collect().await;
+        let bytes = collected
+            .map_err(|error| anyhow::anyhow!("cannot read the answer: {error}"))?
+            .to_bytes();
 
-        anyhow::Ok((head.status, String::from_utf8_lossy(&body).into_owned()))
+        anyhow::Ok((head.status, String::from_utf8_lossy(&bytes).into_owned()))
     };
 
     let (status, body) = timeout(WITHIN.1, answer)
@@ -80,8 +80,9 @@ fn unreachable(server: &ServerUrl, failure: Failure) -> anyhow::Error {
 }
 
 fn answer_of(server: &ServerUrl, status: StatusCode, body: String) -> anyhow::Result<String> {
-    let told = serde_json::from_str::<ErrorDocument>(&body).ok();
-    let told = told.map(|document| document.error.chars().take(LONGEST_ERROR).collect::<String>());
+    let document = serde_json::from_str::<ErrorDocument>(&body).ok();
+    let told =
+        document.map(|document| document.error.chars().take(LONGEST_ERROR).collect::<String>());
     match (status, told.filter(|error| !error.is_empty())) {
         (StatusCode::OK, None) => Ok(body),
         (_, Some(error)) => bail!("{error} (according to {server})"),

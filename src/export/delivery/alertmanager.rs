@@ -11,9 +11,7 @@
 //! Alertmanager merges those with equal labels. When the process stops, alerts stay as they are:
 //! they expire if no other process repeats them. `docs/alertmanager.md` describes this for users.
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 mod active_alerts; // which alerts fire
+mod options; // which Alertmanagers, and how to reach them
 mod label; // labels of all alerts
 mod posting; // the bodies of requests
 mod receiver; // the task that posts to one URL
@@ -36,27 +35,13 @@ pub(crate) use self::active_alerts::ActiveAlerts;
 #[cfg(test)]
 pub(crate) use self::active_alerts::{AlertKey, alert_groups};
 pub(crate) use self::label::AlertLabel;
+pub(crate) use self::options::AlertmanagerOptions;
 use self::posting::Posting;
 use self::receiver::Receiver;
 pub(crate) use self::url::alertmanager_url;
-use crate::export::view::{Links, View};
-use crate::net::{HttpUrl, NameLookups};
+use crate::export::view::View;
+use crate::net::NameLookups;
 use crate::telemetry::{AlertingMetrics, SelfMetrics};
-
-/// The Alertmanagers, how to reach them, and what loopwatch adds to each alert.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AlertmanagerOptions {
-    /// At least one.
-    pub(crate) urls: Vec<HttpUrl>,
-    /// A file with the bearer token.
-    pub(crate) token_file: Option<PathBuf>,
-    /// A file with the certificate authorities to trust instead of those of the system.
-    pub(crate) ca_file: Option<PathBuf>,
-    /// Labels of all alerts, such as the name of the cluster.
-    pub(crate) labels: Vec<AlertLabel>,
-    /// Where the alerts link to.
-    pub(crate) links: Links,
-}
 
 /// The tasks that post alerts.
 pub(crate) struct Alerting {
@@ -72,7 +57,6 @@ pub(crate) const EVALUATE_EVERY: Duration = Duration::from_secs(5);
 const STOP: Duration = Duration::from_secs(5);
 
 impl Alerting {
-    /// Starts the tasks.
     pub(crate) fn start(
         options: &AlertmanagerOptions,
         view: Arc<dyn View>,
@@ -164,6 +148,3 @@ async fn evaluate(
         }
     }
 }
-
-/// Labels or annotations of an alert.
-type Pairs = BTreeMap<String, String>;

@@ -54,7 +54,6 @@ impl Requests {
             .collect()
     }
 
-    /// The bodies.
     pub(crate) fn bodies(&self) -> Vec<Vec<u8>> {
         self.0.lock().expect("no panic").iter().map(|(_, body)| body.clone()).collect()
     }

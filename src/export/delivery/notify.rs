@@ -55,7 +55,7 @@ pub(crate) struct Webhook {
 pub(crate) struct Notifier(Arc<Shared>);
 
 struct Shared {
-    queue: Mutex<Queue>,
+    queue: Mutex<EventQueue>,
     /// Something was added to the queue.
     added: Notify,
     /// No more events arrive: the process stops.
@@ -66,14 +66,14 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Waiting>,
+struct EventQueue {
+    waiting: VecDeque<WaitingEvent>,
     /// The task has taken an event out of the queue and has not finished with it.
     delivering: bool,
 }
 
 /// An event that waits for its delivery.
-struct Waiting {
+struct WaitingEvent {
     since: Instant,
     event: ReferenceEvent,
 }
@@ -171,7 +171,7 @@ impl Notifier {
         let since = Instant::now();
         for event in events {
             if leads {
-                self.0.add(Waiting { since, event });
+                self.0.add(WaitingEvent { since, event });
             } else {
                 self.0.count(SendResult::NotLeader);
             }
@@ -194,7 +194,7 @@ impl Notifier {
 }
 
 impl Shared {
-    fn add(&self, waiting: Waiting) {
+    fn add(&self, waiting: WaitingEvent) {
         let dropped = {
             let mut queue = lock(&self.queue);
             let full = queue.waiting.len() >= QUEUE;
@@ -214,7 +214,7 @@ impl Shared {
     }
 
     /// Returns the next event, or `None` if none will come.
-    async fn next(&self) -> Option<Waiting> {
+    async fn next(&self) -> Option<WaitingEvent> {
         loop {
             {
                 let mut queue = lock(&self.queue);
@@ -259,7 +259,7 @@ impl Shared {
 /// Delivers events one by one, so that they arrive in order.
 async fn deliver(shared: Arc<Shared>, mut client: Poster) {
     let mut problems = Problems::default();
-    while let Some(Waiting { since, event }) = shared.next().await {
+    while let Some(WaitingEvent { since, event }) = shared.next().await {
         let body = Notification::of(&event).to_json();
         let mut attempts = Attempts::new(&shared.closing, since, shared.patience.event);
         while let Err(later) = shared.settle(client.post(&body).await, &mut problems) {

@@ -12,7 +12,6 @@
 //! describes traces for those who read them.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -27,19 +26,21 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-mod ids;
-mod resource;
-mod sampling;
-mod spans;
+mod collector; // the collector, and how to reach it
+mod ids; // of traces and spans
+mod resource; // who sends the spans
+mod sampling; // which traces to send
+mod spans; // turns a trace into spans
 #[cfg(test)]
 mod tests;
-mod transport;
+mod transport; // carries the requests of the exporter
 mod trace_sender; // which replica sends a trace
-mod url;
+mod url; // the URL of a collector
 
+pub use self::collector::Collector;
 pub use self::sampling::Sampling;
 pub(crate) use self::sampling::{SAMPLER, SAMPLER_ARG};
-use self::spans::Spans;
+use self::spans::{Spans, spans_in};
 use self::trace_sender::{Decided, TraceSender};
 use self::transport::{OtlpClient, Rejected};
 pub use self::url::collector_url;
@@ -48,32 +49,14 @@ use super::attempts::{Attempts, TryLater, end_within};
 use super::post::Delivery;
 use super::problems::Problems;
 use crate::lock::lock;
-use crate::net::HttpUrl;
 use crate::telemetry::{Counted, Exemplar, ResultLabels, SelfMetrics, SendResult};
-
-/// The collector, how to reach it, and what to send.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// Where to send traces.
-    pub url: HttpUrl,
-    /// A file with the bearer token.
-    pub token_file: Option<PathBuf>,
-    /// A file with the certificate authorities to trust instead of those of the system.
-    pub ca_file: Option<PathBuf>,
-    /// For one request, with the connection and the response.
-    pub within: Duration,
-    /// Which traces to send.
-    pub sampling: Sampling,
-    /// Where secrets may go by mistake, for the log.
-    pub warnings: Vec<String>,
-}
 
 /// The queue of traces. All clones share it.
 #[derive(Clone)]
 pub struct TraceExporter(Arc<Shared>);
 
 struct Shared {
-    queue: Mutex<Queue>,
+    queue: Mutex<TraceQueue>,
     /// Something was added to the queue.
     added: Notify,
     /// No more traces arrive: the process stops.
@@ -86,7 +69,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Queue {
+struct TraceQueue {
     waiting: VecDeque<Trace>,
     /// The number of their spans.
     spans: usize,
@@ -143,15 +126,15 @@ impl TraceExporter {
     /// # Errors
     /// If a variable of OpenTelemetry makes the exporter impossible.
     pub fn start(
-        target: &Target,
+        collector: &Collector,
         metrics: Arc<SelfMetrics>,
         pod: Option<String>,
     ) -> Result<(Self, JoinHandle<()>), String> {
-        Self::with_patience(target, metrics, pod, Patience::default())
+        Self::with_patience(collector, metrics, pod, Patience::default())
     }
 
     fn with_patience(
-        target: &Target,
+        collector: &Collector,
         metrics: Arc<SelfMetrics>,
         pod: Option<String>,
         patience: Patience,
@@ -164,12 +147,12 @@ impl TraceExporter {
             drop(metrics.trace_requests.get_or_create_owned(&ResultLabels { result }));
         }
 
-        let client = OtlpClient::new(target);
+        let client = OtlpClient::new(collector);
         let built = SpanExporter::builder()
             .with_http()
             .with_http_client(client.clone())
-            .with_endpoint(target.url.uri().to_string())
-            .with_timeout(target.within)
+            .with_endpoint(collector.url.uri().to_string())
+            .with_timeout(collector.within)
             // The task here repeats requests, for longer.
             .with_retry_policy(RetryPolicy::disabled())
             .build();
@@ -177,8 +160,8 @@ impl TraceExporter {
         let mut exporter = built.map_err(|error| error.to_string())?;
         let resource = resource::describe(pod.as_deref());
         exporter.set_resource(&resource);
-        info!(collector = %target.url, "traces are sent to a collector");
-        target.warnings.iter().for_each(|warning| warn!("{warning}"));
+        info!(collector = %collector.url, "traces are sent to a collector");
+        collector.warnings.iter().for_each(|warning| warn!("{warning}"));
 
         let started = Self(Arc::new(Shared {
             queue: Mutex::default(),
@@ -186,7 +169,7 @@ impl TraceExporter {
             closing: CancellationToken::new(),
             patience,
             sender: Mutex::new(TraceSender::new(pod)),
-            sampling: target.sampling,
+            sampling: collector.sampling,
             spans: Spans::new(resource::cluster(&resource)),
             metrics,
         }));
@@ -343,7 +326,7 @@ impl Shared {
     }
 }
 
-impl Queue {
+impl TraceQueue {
     /// Adds traces, and returns the number of spans that the queue drops for them.
     fn add(&mut self, traces: Vec<Trace>, is_complete: bool) -> usize {
         self.is_complete = is_complete;
@@ -405,11 +388,6 @@ async fn send(shared: Arc<Shared>, exporter: SpanExporter, client: OtlpClient) {
 
         lock(&shared.queue).delivering = 0;
     }
-}
-
-/// The number of spans of a trace.
-fn spans_in(trace: &Trace) -> usize {
-    1 + trace.steps.len()
 }
 
 fn report(problems: &mut Problems, problem: &str, what: &str) {

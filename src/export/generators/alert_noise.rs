@@ -279,9 +279,9 @@ fn scenarios(wrong: &mut Vec<String>) -> String {
             wrong.push(format!("{name}: {incidents:?}"));
         }
 
-        let several =
-            incidents.iter().filter(|(_, noise)| noise.pages.len() + noise.tickets.len() > 1);
-        let several: Vec<String> = several
+        let several: Vec<String> = incidents
+            .iter()
+            .filter(|(_, noise)| noise.pages.len() + noise.tickets.len() > 1)
             .map(|(subject, noise)| {
                 format!("{subject}: {}", [&noise.pages[..], &noise.tickets[..]].concat().join(", "))
             })

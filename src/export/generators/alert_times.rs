@@ -157,8 +157,8 @@ impl Waits {
                 .split("finding:loopwatch_findings:max{")
                 .skip(1);
             let has = |text: &str, label: &str, value: &str| {
-                let values = text.split_once(&format!("{label}=")).map_or("", |(_, rest)| rest);
-                let values = values
+                let matcher = text.split_once(&format!("{label}=")).map_or("", |(_, rest)| rest);
+                let values = matcher
                     .trim_start_matches('~')
                     .trim_start_matches('"')
                     .split('"')
@@ -209,8 +209,8 @@ fn the_table_of_times_follows_from_the_settings_and_the_rules() {
             (row.fault, row.finding, row.severity, row.opens_after);
         let expected =
             format!("| {fault} | `{finding}`, {severity} | {opens} | {directly} | {through} |");
-        let line = page.lines().find(|line| line.starts_with(&expected));
-        let line = line.unwrap_or_else(|| {
+        let found = page.lines().find(|line| line.starts_with(&expected));
+        let line = found.unwrap_or_else(|| {
             panic!("docs/alertmanager.md has no row that begins with\n{expected}")
         });
 

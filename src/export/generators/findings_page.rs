@@ -22,11 +22,10 @@ pub(super) fn findings() -> String {
          the placeholders in braces with the values of the subject.\n",
     );
 
-    let mut area = "";
+    let mut area = None;
     for info in FINDINGS {
-        if info.area.as_str() != area {
-            area = info.area.as_str();
-            let _ = write!(page, "\n## {}\n", capitalised(area));
+        if area.replace(info.area) != Some(info.area) {
+            let _ = write!(page, "\n## {}\n", capitalised(info.area.as_str()));
         }
 
         let evidence: Vec<_> = info.evidence.iter().map(|key| format!("`{key}`")).collect();

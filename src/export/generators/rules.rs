@@ -3,7 +3,7 @@
 //! alerts, because settings may change it.
 
 use crate::export::view::{TICKET, alert_name, dashboard};
-use loopwatch_model::finding::{Alert, FINDINGS, FindingCode, FindingInfo, Severity};
+use loopwatch_model::finding::{Alert, Area, FINDINGS, FindingCode, FindingInfo, Severity};
 
 mod tenants; // the rules for tenants
 
@@ -325,12 +325,11 @@ fn by_finding(findings: &[&FindingInfo], text: impl Fn(&FindingInfo) -> String) 
 /// The rest of a sentence that begins with the kind: its namespace, and the number of affected
 /// objects.
 fn subject(info: &FindingInfo) -> String {
-    let rest = match (info.area.as_str(), info.command.contains("{name}")) {
-        ("self", _) => "of {{ $labels.job }}: {{ $value }} affected.",
-        ("operator" | "process", _) => {
+    let rest = match (info.area, info.command.contains("{name}")) {
+        (Area::Loopwatch, _) => "of {{ $labels.job }}: {{ $value }} affected.",
+        (Area::Operator | Area::Process, _) | (_, true) => {
             "in {{ or $labels.target_namespace \"the cluster\" }}: {{ $value }} affected."
         }
-        (_, true) => "in {{ or $labels.target_namespace \"the cluster\" }}: {{ $value }} affected.",
         (_, false) => "(the whole kind).",
     };
     rest.to_owned()

@@ -14,7 +14,6 @@ use crate::telemetry::{REVISION, VERSION};
 /// One row of [`CATALOG`].
 #[derive(Debug)]
 pub struct CatalogRow {
-    /// The metric.
     pub metric: Metric,
     /// The function that writes its samples.
     pub(super) write: WriteSamples,

@@ -5,13 +5,11 @@
 pub struct Metric {
     /// The name in a scrape; counters end in `_total`, info metrics in `_info`.
     pub name: &'static str,
-    /// Its type.
     pub kind: MetricType,
     /// Names of its labels, in the order of the output.
     pub labels: &'static [&'static str],
     /// One sentence: the meaning of the value.
     pub help: &'static str,
-    /// Its stability.
     pub stability: Stability,
     /// Its section in the documentation.
     pub section: &'static str,

@@ -1,6 +1,6 @@
 //! The format and encoding that a scraper asks for in its request headers.
 
-use super::TextFormat;
+use super::encode::TextFormat;
 
 /// The format for this `Accept` header. The fallback is text 0.0.4, which every scraper reads.
 #[must_use]

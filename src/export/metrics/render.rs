@@ -25,7 +25,6 @@ pub enum ObjectSeries {
     /// Unhealthy objects, up to the limit per family.
     #[default]
     Unhealthy,
-    /// All objects.
     All,
 }
 

@@ -20,10 +20,9 @@ use tracing::{debug, warn};
 
 use super::connections::{Activity, Connections};
 use super::exporter::Exporter;
-use super::guard::Peer;
-use super::router;
+use super::guard::ClientAddress;
+use super::routes::router;
 
-/// Limits of the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServerLimits {
     /// Concurrent connections. Scrapers and probes need a handful; a browser opens six.
@@ -112,25 +111,26 @@ async fn connection(
 ) {
     let _ = stream.set_nodelay(true); // only affects latency
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer));
+        request.extensions_mut().insert(ClientAddress(peer));
         let busy = activity.busy();
         let response = router.clone().oneshot(request.map(Body::new));
         async move { response.await.map(|response| response.map(|body| busy.during(body))) }
     });
 
-    let serving = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.request_head)
-        .max_buf_size(32 * 1024)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut serving = pin!(serving);
-    let ended = tokio::select! {
+    let mut serving = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.request_head)
+            .max_buf_size(32 * 1024)
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    let early = tokio::select! {
         ended = serving.as_mut() => Some(ended),
         _ = stopping.wait_for(|stop| *stop) => None,
         () = sleep(limits.lifetime) => None,
     };
 
-    let ended = match ended {
+    let ended = match early {
         Some(ended) => Ok(ended),
         None => {
             serving.as_mut().graceful_shutdown();

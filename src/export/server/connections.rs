@@ -4,13 +4,15 @@
 
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tokio::time::Instant;
+
+use crate::lock::lock;
 
 /// The open connections of a server.
 #[derive(Debug)]
@@ -30,10 +32,10 @@ struct Connection {
 
 /// What a connection is doing. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Activity(Arc<Mutex<State>>);
+pub(super) struct Activity(Arc<Mutex<ConnectionState>>);
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum ConnectionState {
     /// No request is complete since this instant. A client that sends a request slowly is idle.
     Idle(Instant),
     /// A response is in progress.
@@ -88,7 +90,7 @@ impl Connections {
         peer: IpAddr,
         serve: impl FnOnce(Activity) -> F,
     ) {
-        let activity = Activity(Arc::new(Mutex::new(State::Idle(Instant::now()))));
+        let activity = Activity(Arc::new(Mutex::new(ConnectionState::Idle(Instant::now()))));
         let task = self.tasks.spawn(serve(activity.clone()));
         self.open.push(Connection { peer, activity, task });
     }
@@ -131,19 +133,19 @@ impl Connection {
 impl Activity {
     /// Marks the connection as busy until the returned value is dropped.
     pub(super) fn busy(&self) -> Busy {
-        self.set(State::Busy);
+        self.set(ConnectionState::Busy);
         Busy(self.clone())
     }
 
     fn idle_since(&self) -> Option<Instant> {
-        match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            State::Idle(since) => Some(since),
-            State::Busy => None,
+        match *lock(&self.0) {
+            ConnectionState::Idle(since) => Some(since),
+            ConnectionState::Busy => None,
         }
     }
 
-    fn set(&self, state: State) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    fn set(&self, state: ConnectionState) {
+        *lock(&self.0) = state;
     }
 }
 
@@ -156,7 +158,7 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.set(State::Idle(Instant::now()));
+        self.0.set(ConnectionState::Idle(Instant::now()));
     }
 }
 

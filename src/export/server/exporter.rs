@@ -90,17 +90,14 @@ impl Exporter {
         *lock(&self.input) = input;
     }
 
-    /// The recording or dump behind the model.
     pub(super) fn input(&self) -> Input {
         lock(&self.input).clone()
     }
 
-    /// Sets the directory of the profiles.
     pub(crate) fn set_profiles(&self, profiles: ProfileStore) {
         *lock(&self.profiles) = Some(profiles);
     }
 
-    /// The directory of the profiles.
     pub(super) fn profiles(&self) -> Option<ProfileStore> {
         lock(&self.profiles).clone()
     }
@@ -116,19 +113,16 @@ impl Exporter {
         sent.map(|(traces, key)| traces.trace_id(key)).unwrap_or_default()
     }
 
-    /// Metrics about loopwatch itself.
     #[must_use]
     pub(crate) fn metrics(&self) -> &Arc<SelfMetrics> {
         &self.metrics
     }
 
-    /// The options as they are now.
     #[must_use]
     pub(crate) fn options(&self) -> ExportOptions {
         *lock(&self.options)
     }
 
-    /// Changes the options.
     pub(crate) fn set_options(&self, options: ExportOptions) {
         *lock(&self.options) = options;
     }

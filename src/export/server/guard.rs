@@ -18,7 +18,7 @@ use super::exporter::Exporter;
 
 /// The client address of a connection; an extension of every request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peer(pub(super) SocketAddr);
+pub(super) struct ClientAddress(pub(super) SocketAddr);
 
 /// Headers that proxies add.
 const FORWARDING: &[&str] =
@@ -58,7 +58,7 @@ pub(super) async fn loopback_only(request: Request, next: Next) -> Response {
 }
 
 async fn on_loopback(request: Request, next: Next, advice: &'static str) -> Response {
-    let peer = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
+    let peer = request.extensions().get::<ClientAddress>().map(|peer| peer.0.ip());
     if !peer.is_some_and(is_loopback) || is_forwarded(&request) {
         return refuse(advice);
     }

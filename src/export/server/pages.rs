@@ -21,7 +21,6 @@ pub(super) struct OverviewQuery {
     filter: String,
 }
 
-/// The overview.
 pub(super) async fn overview(
     State(exporter): State<Arc<Exporter>>,
     query: Result<Query<OverviewQuery>, QueryRejection>,
@@ -31,7 +30,6 @@ pub(super) async fn overview(
     html(StatusCode::OK, page::render(&snapshot, &past, &exporter.input(), &filter))
 }
 
-/// One object.
 pub(super) async fn object(
     State(exporter): State<Arc<Exporter>>,
     query: Result<Query<ExplainQuery>, QueryRejection>,
@@ -46,7 +44,6 @@ pub(super) async fn object(
     html(StatusCode::OK, page::render_object(&snapshot, &explanation, &trace_id, &exporter.input()))
 }
 
-/// A table of objects.
 pub(super) async fn objects(
     State(exporter): State<Arc<Exporter>>,
     RawQuery(raw): RawQuery,

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 
 use super::exporter::Exporter;
-use crate::export::metrics::{Render, wanted_format, wants_gzip};
+use crate::export::metrics::{Render, TextFormat, wanted_format, wants_gzip};
 
 /// Time that a scrape waits for its turn. Prometheus times out after ten seconds by default.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -60,7 +60,7 @@ pub(super) async fn metrics(State(exporter): State<Arc<Exporter>>, headers: Head
 async fn produce(
     exporter: Arc<Exporter>,
     _turn: OwnedSemaphorePermit,
-    format: crate::export::metrics::TextFormat,
+    format: TextFormat,
     gzip: bool,
     parts: mpsc::Sender<BodyPart>,
 ) {

@@ -15,8 +15,8 @@ use loopwatch_model::settings::Settings;
 use tower::ServiceExt as _;
 
 use super::exporter::{ExportOptions, Exporter};
-use super::guard::Peer;
-use super::router;
+use super::guard::ClientAddress;
+use super::routes::router;
 use crate::export::sample::{NoObjects, Sample, empty, sample};
 use crate::telemetry::SelfMetrics;
 
@@ -39,7 +39,7 @@ async fn request_from(
     }
 
     let address: SocketAddr = peer.parse().expect("an address");
-    request.extensions_mut().insert(Peer(address));
+    request.extensions_mut().insert(ClientAddress(address));
 
     let response = router(exporter.clone()).oneshot(request).await.expect("routers do not fail");
     let status = response.status();

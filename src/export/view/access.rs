@@ -10,7 +10,6 @@ use crate::lock::lock;
 
 /// Read access to a model. Each call holds the lock only until it returns.
 pub trait View: Send + Sync {
-    /// Returns the current snapshot.
     fn snapshot(&self) -> Snapshot;
 
     /// Returns the watches that have neither completed their first list nor failed; `discovery`

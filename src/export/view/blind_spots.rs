@@ -1,6 +1,6 @@
 //! The parts of the cluster that loopwatch cannot see.
 
-use loopwatch_model::observation::{Scope, SourceId, WatchId};
+use loopwatch_model::observation::{Permission, Scope, SourceId, WatchId};
 use loopwatch_model::snapshot::{KindSummary, Snapshot, SourceSummary, WatchSummary};
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct BlindSpot {
     /// The description of the part.
     pub what: String,
-    /// The reason.
     pub why: String,
 }
 
@@ -40,29 +39,7 @@ pub(crate) fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
         }
     }
 
-    for (namespace, permission) in &snapshot.permissions_missing {
-        let said = watches(snapshot).any(|(kind, watch)| {
-            kind.group == permission.group
-                && kind.resource == permission.resource
-                && watch.missing.contains(&permission.verb)
-                && watch.scope.namespace().unwrap_or_default() == namespace
-        });
-        if !said {
-            let place = if namespace.is_empty() {
-                "the cluster".to_owned()
-            } else {
-                format!("namespace {namespace}")
-            };
-            let dot = if permission.group.is_empty() { "" } else { "." };
-            let what = format!("{}{dot}{} in {place}", permission.resource, permission.group);
-
-            spots.push(BlindSpot {
-                what,
-                why: format!("the account may not {} them", permission.verb),
-            });
-        }
-    }
-
+    spots.extend(missing_permissions(snapshot));
     spots.extend(
         snapshot
             .left_out
@@ -75,6 +52,33 @@ pub(crate) fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
     }
 
     spots
+}
+
+/// The permissions that the account lacks, except those that are said of a watch.
+fn missing_permissions(snapshot: &Snapshot) -> impl Iterator<Item = BlindSpot> {
+    let is_said = |namespace: &str, permission: &Permission| {
+        watches(snapshot).any(|(kind, watch)| {
+            kind.group == permission.group
+                && kind.resource == permission.resource
+                && watch.missing.contains(&permission.verb)
+                && watch.scope.namespace().unwrap_or_default() == namespace
+        })
+    };
+    let missing = snapshot.permissions_missing.iter();
+    let unsaid = missing.filter(move |(namespace, permission)| !is_said(namespace, permission));
+
+    unsaid.map(|(namespace, Permission { group, resource, verb })| {
+        let place = match namespace.as_str() {
+            "" => "the cluster".to_owned(),
+            namespace => format!("namespace {namespace}"),
+        };
+        let dot = if group.is_empty() { "" } else { "." };
+
+        BlindSpot {
+            what: format!("{resource}{dot}{group} in {place}"),
+            why: format!("the account may not {verb} them"),
+        }
+    })
 }
 
 /// `all namespaces`, `the cluster`, `namespace team-a`.

@@ -7,13 +7,10 @@ use loopwatch_model::snapshot::{ObjectRef, ObjectState};
 pub struct Filter {
     /// API group; `Some("")` is the core group.
     pub group: Option<String>,
-    /// Kind.
     pub kind: Option<String>,
     /// Namespace; `Some("")` selects cluster-scoped objects.
     pub namespace: Option<String>,
-    /// Name.
     pub name: Option<String>,
-    /// State.
     pub state: Option<ObjectState>,
     /// Words that must all be part of the object's group, kind, namespace or name.
     pub words: Vec<Word>,

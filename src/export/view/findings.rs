@@ -16,9 +16,7 @@ pub(crate) struct Findings<'a> {
 
 /// The findings of one code and severity.
 pub(crate) struct FindingGroup<'a> {
-    /// The code.
     pub code: FindingCode,
-    /// The severity.
     pub severity: Severity,
     /// The findings, oldest first.
     pub findings: Vec<&'a Finding>,

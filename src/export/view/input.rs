@@ -17,9 +17,7 @@ use crate::telemetry::UnreadPart;
 /// The input of a report. Both fields are absent for a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Input {
-    /// The recording.
     pub recording: Option<RecordingInput>,
-    /// The dump.
     pub dump: Option<DumpInput>,
 }
 
@@ -48,10 +46,8 @@ struct SkippedLine {
     reason: String,
 }
 
-/// A dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct DumpInput {
-    /// The number of objects.
     pub objects: u64,
     /// The number of objects without `managedFields`. Nothing shows when their specs were written.
     pub without_managed_fields: u64,
@@ -141,12 +137,12 @@ impl RecordingInput {
         }
 
         if self.undiscovered_lines > 0 {
-            let names = self
+            let watches = self
                 .undiscovered_watches
                 .keys()
                 .filter(|watch| !watch.0.is_empty())
                 .map(|watch| watch.to_string());
-            let names = list(names, self.undiscovered_watches.len() as u64, ", ");
+            let names = list(watches, self.undiscovered_watches.len() as u64, ", ");
             let why = format!(
                 "they are about watches that are in no list of kinds before them ({names})"
             );

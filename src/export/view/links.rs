@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use form_urlencoded::Serializer;
-use loopwatch_model::finding::{Finding, FindingInfo, Subject};
+use loopwatch_model::finding::{Area, Finding, FindingInfo, Subject};
 
 use super::object_name::ObjectName;
 use crate::net::HttpUrl;
@@ -29,11 +29,11 @@ const LONGEST: usize = 500;
 /// The dashboard that shows the objects or the processes behind the findings of an area.
 #[must_use]
 pub(crate) fn dashboard(info: &FindingInfo) -> &'static str {
-    match info.area.as_str() {
-        "deletion" | "ownership" | "references" => "loopwatch-objects",
-        "operator" | "process" => "loopwatch-process",
-        "self" => "loopwatch-self",
-        _ => "loopwatch-overview",
+    match info.area {
+        Area::Deletion | Area::Ownership | Area::References => "loopwatch-objects",
+        Area::Operator | Area::Process => "loopwatch-process",
+        Area::Loopwatch => "loopwatch-self",
+        Area::Convergence | Area::ApiMachinery => "loopwatch-overview",
     }
 }
 

@@ -15,7 +15,6 @@ pub(crate) struct ObjectQuestion {
     pub(crate) kind: String,
     /// The namespace; `None` for any.
     pub(crate) namespace: Option<String>,
-    /// The name.
     pub(crate) name: String,
 }
 
@@ -24,32 +23,20 @@ pub(crate) struct ObjectQuestion {
 pub(crate) enum LookupError {
     /// No watched kind has this name.
     #[error("loopwatch watches no kind {name:?}{}", hint(.nearest))]
-    NoKind {
-        /// The name.
-        name: String,
-        /// Similar names.
-        nearest: Vec<String>,
-    },
+    NoKind { name: String, nearest: Vec<String> },
     /// Several kinds have it.
     #[error("{name:?} names several kinds; use one of {}", .candidates.join(", "))]
     SeveralKinds {
-        /// The name.
         name: String,
         /// The kinds, with their groups.
         candidates: Vec<String>,
     },
     /// No object has this name.
     #[error("there is no {object}{}", hint(.nearest))]
-    NoObject {
-        /// The object.
-        object: String,
-        /// Similar names.
-        nearest: Vec<String>,
-    },
+    NoObject { object: String, nearest: Vec<String> },
     /// Several namespaces have such an object.
     #[error("there is a {object} in several namespaces; name one with --namespace: {}", .namespaces.join(", "))]
     SeveralObjects {
-        /// The object.
         object: String,
         /// The namespaces, at most [`CANDIDATES`].
         namespaces: Vec<String>,
@@ -127,8 +114,10 @@ pub(crate) async fn find_object(
     let object = format!("{} {}", kind_name(&group, &kind), question.name);
     match namespaces.len() {
         0 => {
-            let within = question.namespace.as_ref().filter(|namespace| !namespace.is_empty());
-            let within = within
+            let within = question
+                .namespace
+                .as_ref()
+                .filter(|namespace| !namespace.is_empty())
                 .map(|namespace| format!(" in the namespace {namespace}"))
                 .unwrap_or_default();
 

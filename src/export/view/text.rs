@@ -42,3 +42,15 @@ pub(crate) fn controls_display(character: char) -> bool {
 pub(crate) fn age(at: Timestamp, since: Timestamp) -> Span {
     Span(at.since(since).0.abs())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_thousands_separators() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(Number(number).to_string(), text);
+        }
+    }
+}

@@ -14,7 +14,6 @@ pub(crate) struct TimelineEntry {
     pub(crate) at: Timestamp,
     /// What sort of entry it is.
     pub(crate) sort: EntrySort,
-    /// What happened.
     pub(crate) text: String,
 }
 
@@ -25,9 +24,7 @@ pub(crate) enum EntrySort {
     Changed,
     /// A Kubernetes Event.
     Event,
-    /// A finding opened.
     Opened,
-    /// A finding closed.
     Closed,
     /// The explanation of a finding changed.
     Explained,

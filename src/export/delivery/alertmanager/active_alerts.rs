@@ -8,8 +8,7 @@ use loopwatch_model::observation::SourceId;
 use loopwatch_model::snapshot::Snapshot;
 use loopwatch_model::time::{Span, Timestamp};
 
-use super::Pairs;
-use super::posting::{Alert, PAGE, Posting};
+use super::posting::{Alert, PAGE, Pairs, Posting};
 use crate::export::view::{Links, alert_name, is_cause_elsewhere, runbook};
 
 /// What fires, and what has cleared lately.
@@ -250,9 +249,11 @@ impl ActiveAlerts {
     }
 
     fn with_user_labels(&self, own: &[(&str, &str)]) -> Pairs {
-        let own = own.iter().filter(|(_, value)| !value.is_empty());
-        let own = own.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        self.labels.iter().cloned().chain(own).collect()
+        let given = own
+            .iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        self.labels.iter().cloned().chain(given).collect()
     }
 }
 
@@ -288,8 +289,9 @@ impl AlertGroup<'_> {
         let place = if key.namespace.is_empty() { "the cluster" } else { &key.namespace };
         let mut text =
             format!("{} in {place}: {} affected.\n{}", key.kind, self.0.len(), info.advice);
-        let named = worst.iter().filter(|finding| !finding.subject.name().is_empty());
-        let named: Vec<String> = named
+        let named: Vec<String> = worst
+            .iter()
+            .filter(|finding| !finding.subject.name().is_empty())
             .map(|finding| format!("{} ({})", finding.subject.name(), now.since(finding.since)))
             .collect();
 
@@ -309,10 +311,11 @@ impl AlertGroup<'_> {
         let summary = format!("{}: {}", info.name, info.meaning.trim_end_matches('.'));
         let given =
             [("summary", summary), ("description", text), ("runbook_url", runbook(info.name))];
-        let links = [(PAGE, links.page(&self.0)), ("dashboard_url", links.dashboard(&self.0))];
-        let links = links.into_iter().filter_map(|(name, link)| Some((name, link?)));
+        let urls = [(PAGE, links.page(&self.0)), ("dashboard_url", links.dashboard(&self.0))]
+            .into_iter()
+            .filter_map(|(name, link)| Some((name, link?)));
 
-        given.into_iter().chain(links).map(|(name, value)| (name.to_owned(), value)).collect()
+        given.into_iter().chain(urls).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
 

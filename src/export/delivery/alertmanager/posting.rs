@@ -1,9 +1,12 @@
 //! What the Alertmanagers should know: the bodies of requests to their API, version 2.
 
+use std::collections::BTreeMap;
+
 use loopwatch_model::time::Timestamp;
 use serde::Serialize;
 
-use super::Pairs;
+/// Labels or annotations of an alert.
+pub(super) type Pairs = BTreeMap<String, String>;
 
 /// One alert, in the shape of `postableAlert` in the OpenAPI specification of Alertmanager.
 #[derive(Clone, Debug, Serialize)]

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
-use super::AlertmanagerOptions;
+use super::options::AlertmanagerOptions;
 use super::posting::Posting;
 use crate::export::delivery::post::{Delivery, Poster};
 use crate::export::delivery::problems::Problems;
@@ -27,7 +27,7 @@ pub(super) struct Receiver {
     ca_file: Option<PathBuf>,
     lookups: NameLookups,
     /// By address.
-    instances: BTreeMap<SocketAddr, Instance>,
+    instances: BTreeMap<SocketAddr, Alertmanager>,
     /// The number of addresses of the host beyond the limit.
     left_out: usize,
     metrics: AlertingMetrics,
@@ -36,7 +36,7 @@ pub(super) struct Receiver {
     problems: Problems,
 }
 
-struct Instance {
+struct Alertmanager {
     poster: Poster,
     /// It has accepted the present posting.
     done: bool,
@@ -191,9 +191,10 @@ impl Receiver {
                 return Ok(vec![(ip, port).into()]);
             }
 
-            let found = timeout(LOOKUP, lookups.addresses(&host)).await;
-            let found = found.map_err(|_| format!("no answer within {} s", LOOKUP.as_secs()))?;
-            let mut found = of_one_family(found.map_err(|error| error.to_string())?);
+            let answer = timeout(LOOKUP, lookups.addresses(&host))
+                .await
+                .map_err(|_| format!("no answer within {} s", LOOKUP.as_secs()))?;
+            let mut found = of_one_family(answer.map_err(|error| error.to_string())?);
 
             if found.is_empty() {
                 return Err("the name has no address".to_owned());
@@ -230,7 +231,7 @@ impl Receiver {
                     ca_file: ca_file.clone(),
                     within: REQUEST,
                 };
-                Instance { poster: Poster::new(destination, true), done: false }
+                Alertmanager { poster: Poster::new(destination, true), done: false }
             });
         }
     }
@@ -265,7 +266,7 @@ fn of_one_family(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     all
 }
 
-impl Instance {
+impl Alertmanager {
     /// Posts all bodies, and stops at the first that should be repeated, or when `round` is over.
     async fn post(
         &mut self,

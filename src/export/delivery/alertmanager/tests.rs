@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use super::*;
 use crate::export::delivery::fake_receiver::{FakeReceiver, Reply, Requests, eventually};
 use crate::export::sample::NoObjects;
+use crate::export::view::Links;
 use crate::telemetry::captured::Captured;
 use crate::telemetry::{AlertmanagerLabels, SendResult};
 

@@ -29,6 +29,11 @@ pub(super) struct Spans {
     cluster: String,
 }
 
+/// The number of spans of a trace.
+pub(super) fn spans_in(trace: &Trace) -> usize {
+    1 + trace.steps.len()
+}
+
 impl Spans {
     pub(super) fn new(cluster: String) -> Self {
         Self {

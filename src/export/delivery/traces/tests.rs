@@ -37,13 +37,17 @@ struct Sender {
 
 impl Sender {
     fn start(url: &str) -> Self {
-        Self::with(&target(url), SHORT, None)
+        Self::with(&collector(url), SHORT, None)
     }
 
-    fn with(target: &Target, patience: Patience, pod: Option<&str>) -> Self {
+    fn with(collector: &Collector, patience: Patience, pod: Option<&str>) -> Self {
         let metrics = Arc::new(SelfMetrics::new());
-        let started =
-            TraceExporter::with_patience(target, metrics.clone(), pod.map(str::to_owned), patience);
+        let started = TraceExporter::with_patience(
+            collector,
+            metrics.clone(),
+            pod.map(str::to_owned),
+            patience,
+        );
         let (exporter, sending) = started.expect("an exporter");
 
         Self { exporter, sending, metrics }
@@ -76,8 +80,8 @@ impl Sender {
     }
 }
 
-fn target(url: &str) -> Target {
-    Target {
+fn collector(url: &str) -> Collector {
+    Collector {
         url: collector_url(url).expect("a URL"),
         token_file: None,
         ca_file: None,
@@ -256,7 +260,7 @@ async fn failed_and_slow_traces_are_kept_and_a_part_of_the_rest() {
     let mut problems = Vec::new();
     let variables = [(SAMPLER, "traceidratio".to_owned()), (SAMPLER_ARG, "0.25".to_owned())].into();
     let sampling = Sampling::of(&variables, &mut problems).expect("wanted");
-    let sender = Sender::with(&Target { sampling, ..target(&receiver.url) }, SHORT, None);
+    let sender = Sender::with(&Collector { sampling, ..collector(&receiver.url) }, SHORT, None);
 
     sender.push(0..400);
     eventually(|| sender.counts().iter().sum::<u64>() == 800).await;
@@ -267,7 +271,7 @@ async fn failed_and_slow_traces_are_kept_and_a_part_of_the_rest() {
 
     let none = [(SAMPLER, "traceidratio".to_owned()), (SAMPLER_ARG, "0".to_owned())].into();
     let sampling = Sampling::of(&none, &mut problems).expect("wanted");
-    let sender = Sender::with(&Target { sampling, ..target(&receiver.url) }, SHORT, None);
+    let sender = Sender::with(&Collector { sampling, ..collector(&receiver.url) }, SHORT, None);
     let slow = Trace { end: START.after(Span::secs(5)), ..trace(1) };
     let rejected = Trace { outcome: Outcome::Rejected, ..trace(2) };
     let rest = Trace { key: TraceKey { late: true, ..key(3) }, ..trace(3) };
@@ -284,7 +288,7 @@ async fn a_collector_that_is_busy_gets_the_same_batch_again_when_it_asks_for_it(
         let busy = Reply::Response(status, "retry-after: 1\r\n".into(), String::new());
         let receiver = FakeReceiver::start([busy, Reply::Close, Reply::Hang]).await;
         let patience = Patience { batch: Duration::from_secs(60), ..SHORT };
-        let sender = Sender::with(&target(&receiver.url), patience, None);
+        let sender = Sender::with(&collector(&receiver.url), patience, None);
         let began = Instant::now();
 
         sender.push(1..3);
@@ -356,8 +360,8 @@ async fn messages_of_a_collector_that_differ_each_time_are_one_line_in_the_log()
     });
 
     let receiver = FakeReceiver::start(replies).await;
-    let target = Target { warnings: vec!["a secret".to_owned()], ..target(&receiver.url) };
-    let sender = Sender::with(&target, SHORT, None);
+    let collector = Collector { warnings: vec!["a secret".to_owned()], ..collector(&receiver.url) };
+    let sender = Sender::with(&collector, SHORT, None);
 
     for number in 0..4 {
         sender.push(number..number + 1);
@@ -380,8 +384,8 @@ async fn a_body_that_says_nothing_does_not_matter() {
     );
     for reply in [json, large, Reply::TrickleBody] {
         let receiver = FakeReceiver::start([reply.clone()]).await;
-        let target = Target { within: Duration::from_secs(5), ..target(&receiver.url) };
-        let sender = Sender::with(&target, SHORT, None);
+        let collector = Collector { within: Duration::from_secs(5), ..collector(&receiver.url) };
+        let sender = Sender::with(&collector, SHORT, None);
         sender.push(1..2);
         sender.wait_for([2, 0, 0, 0, 0]).await;
         sender.push(2..3);
@@ -393,7 +397,7 @@ async fn a_body_that_says_nothing_does_not_matter() {
 
 #[tokio::test]
 async fn a_collector_that_is_away_costs_the_oldest_traces_and_no_memory() {
-    let sender = Sender::with(&target("http://127.0.0.1:1"), SHORT, None);
+    let sender = Sender::with(&collector("http://127.0.0.1:1"), SHORT, None);
     sender.push(0..20_000);
 
     let queued = lock(&sender.exporter.0.queue).spans;
@@ -415,7 +419,7 @@ async fn a_collector_that_is_away_for_ten_minutes_gets_what_was_kept() {
     drop(listener);
 
     let patience = Patience { gather: Duration::from_secs(1), ..Patience::default() };
-    let sender = Sender::with(&target(&format!("http://{address}")), patience, None);
+    let sender = Sender::with(&collector(&format!("http://{address}")), patience, None);
     for minute in 0..10 {
         sender.push(minute * 1_000..(minute + 1) * 1_000);
         sleep(Duration::from_secs(60)).await;
@@ -438,7 +442,8 @@ async fn only_the_leader_sends() {
     // The traces have waited for a renewal: the exporter sends them at once.
     let receiver = FakeReceiver::start([]).await;
     let patience = Patience { gather: Duration::from_secs(600), ..SHORT };
-    let sender = Sender::with(&target(&receiver.url), patience, Some("operator-7c9d5b8f6-x2x4z"));
+    let sender =
+        Sender::with(&collector(&receiver.url), patience, Some("operator-7c9d5b8f6-x2x4z"));
     for (number, holder) in ["aaaaa", "x2x4z"].into_iter().enumerate() {
         let renewed = Some(START.after(Span::secs(number as i64)));
         let holder = format!("operator-7c9d5b8f6-{holder}_1");
@@ -462,14 +467,14 @@ async fn only_the_leader_sends() {
 async fn a_stop_sends_the_queue_but_does_not_wait_for_a_broken_collector() {
     let receiver = FakeReceiver::start([]).await;
     let patience = Patience { gather: Duration::from_secs(60), ..SHORT };
-    let sender = Sender::with(&target(&receiver.url), patience, None);
+    let sender = Sender::with(&collector(&receiver.url), patience, None);
     sender.push(0..500);
 
     assert_eq!(standing_still(sender.close()).await, [1_000, 0, 0, 0, 0]);
 
     let receiver = FakeReceiver::start(vec![Reply::Hang; 100]).await;
     let patience = Patience { stop: Duration::from_millis(500), ..SHORT };
-    let sender = Sender::with(&target(&receiver.url), patience, None);
+    let sender = Sender::with(&collector(&receiver.url), patience, None);
     sender.push(0..3);
 
     while receiver.requests.all().is_empty() {
@@ -488,7 +493,7 @@ async fn a_token_goes_with_each_request() {
     std::fs::write(&file, "first\n").expect("written");
 
     let receiver = FakeReceiver::start([]).await;
-    let with_token = Target { token_file: Some(file.clone()), ..target(&receiver.url) };
+    let with_token = Collector { token_file: Some(file.clone()), ..collector(&receiver.url) };
     let sender = Sender::with(&with_token, SHORT, None);
     sender.push(1..2);
 
@@ -510,9 +515,12 @@ async fn a_collector_needs_a_certificate_of_the_given_authority() {
         [(authority, [2, 0, 0, 0, 0]), (other, [0, 0, 2, 0, 0]), (None, [0, 0, 2, 0, 0])]
     {
         let url = serve_tls().await;
-        let target =
-            Target { ca_file: ca_file.clone(), within: Duration::from_secs(20), ..target(&url) };
-        let sender = Sender::with(&target, Patience { batch: Duration::ZERO, ..SHORT }, None);
+        let collector = Collector {
+            ca_file: ca_file.clone(),
+            within: Duration::from_secs(20),
+            ..collector(&url)
+        };
+        let sender = Sender::with(&collector, Patience { batch: Duration::ZERO, ..SHORT }, None);
 
         sender.push(1..2);
         sender.wait_for(expected).await;

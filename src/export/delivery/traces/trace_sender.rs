@@ -15,7 +15,7 @@ use loopwatch_model::time::Timestamp;
 use loopwatch_model::trace::Trace;
 use tokio::time::Instant;
 
-use super::spans_in;
+use super::spans::spans_in;
 use crate::export::delivery::leadership::Leadership;
 
 /// Decides which traces this replica sends.
@@ -23,7 +23,7 @@ use crate::export::delivery::leadership::Leadership;
 pub(super) struct TraceSender {
     leadership: Leadership,
     started: Instant,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingTrace>,
     /// The number of spans that wait.
     spans: usize,
     /// This replica sends: it leads, or nobody does and it was the last one that led.
@@ -36,7 +36,7 @@ pub(super) struct TraceSender {
 
 /// A trace that waits for the next renewal.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingTrace {
     trace: Trace,
     /// The renewals that were known when it ended.
     renewals: Vec<Renewal>,
@@ -109,7 +109,7 @@ impl TraceSender {
         let waits =
             standing.elects || (self.leadership.is_in_pod() && self.started.elapsed() < START);
         let mut decided = Decided { waited: waits, ..Decided::default() };
-        let is_decided = |first: &Waiting, patience: Duration| {
+        let is_decided = |first: &WaitingTrace, patience: Duration| {
             !waits || (is_held && first.renewals != renewals) || first.since.elapsed() > patience
         };
 
@@ -119,7 +119,7 @@ impl TraceSender {
 
         for trace in traces {
             self.spans += spans_in(&trace);
-            self.waiting.push_back(Waiting {
+            self.waiting.push_back(WaitingTrace {
                 trace,
                 renewals: renewals.clone(),
                 since: Instant::now(),
@@ -146,7 +146,7 @@ impl TraceSender {
 
     /// Decides about the oldest trace by the current leader.
     fn release(&mut self, decided: &mut Decided) {
-        let Some(Waiting { trace, .. }) = self.waiting.pop_front() else { return };
+        let Some(WaitingTrace { trace, .. }) = self.waiting.pop_front() else { return };
         self.spans -= spans_in(&trace);
         if self.leads {
             decided.own.push(trace);

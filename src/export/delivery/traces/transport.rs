@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse
 use prost::Message as _;
 use tokio::sync::Mutex;
 
-use super::Target;
+use super::collector::Collector;
 use crate::export::delivery::post::Delivery;
 use crate::lock::lock;
 use crate::net::{Destination, Transport};
@@ -37,13 +37,13 @@ pub(super) struct Rejected {
 const MAX_MESSAGE: usize = 200;
 
 impl OtlpClient {
-    pub(super) fn new(target: &Target) -> Self {
+    pub(super) fn new(collector: &Collector) -> Self {
         let transport = Mutex::new(Transport::new(Destination {
-            url: target.url.clone(),
+            url: collector.url.clone(),
             address: None,
-            token_file: target.token_file.clone(),
-            ca_file: target.ca_file.clone(),
-            within: target.within,
+            token_file: collector.token_file.clone(),
+            ca_file: collector.ca_file.clone(),
+            within: collector.within,
         }));
         Self(Arc::new(Shared { transport, delivery: SyncMutex::default() }))
     }

@@ -1,7 +1,7 @@
 //! `alerts/tenants/tenants.rules.yaml`: alerts for tenants. Their label `namespace` is the
 //! namespace of the objects, so that an `AlertmanagerConfig` in that namespace receives them.
 
-use loopwatch_model::finding::{FINDINGS, FindingInfo, Severity};
+use loopwatch_model::finding::{Area, FINDINGS, FindingInfo, Severity};
 
 use super::{WAITS, rule, selector};
 
@@ -10,7 +10,7 @@ const TENANT: &str = "LoopwatchTenantFinding";
 
 /// The areas of the findings about objects. The others are about the operator and loopwatch, which
 /// tenants cannot repair.
-const AREAS: [&str; 4] = ["deletion", "ownership", "references", "convergence"];
+const AREAS: [Area; 4] = [Area::Deletion, Area::Ownership, Area::References, Area::Convergence];
 
 const HEAD: &str = r#"# Generated from model/src/finding/table.rs by `UPDATE=1 cargo test --lib`; do not edit.
 #
@@ -59,15 +59,19 @@ const EXPR: &str = r#"label_replace(
 #[must_use]
 pub(super) fn tenants() -> String {
     let findings: Vec<&FindingInfo> =
-        FINDINGS.iter().filter(|info| AREAS.contains(&info.area.as_str())).collect();
-    let selector = selector(&findings, &[Severity::Critical, Severity::Warning]);
-    let selector = selector.replacen('{', "{target_namespace!=\"\",", 1);
+        FINDINGS.iter().filter(|info| AREAS.contains(&info.area)).collect();
+    let of_tenants = selector(&findings, &[Severity::Critical, Severity::Warning]).replacen(
+        '{',
+        "{target_namespace!=\"\",",
+        1,
+    );
     let severity = "'{{ $labels.severity }}'\n          audience: tenant";
-    let rule = rule((TENANT, WAITS[1]), &findings, "<tenants>", severity, "{{ $labels.finding }}");
 
     // The series in annotations have the namespace of the operator.
-    let rule = rule.replace(PLAIN, EXPR).replace("$labels.namespace", "$labels.operator_namespace");
-    format!("{}{rule}", HEAD.replace("<selector>", &selector))
+    let text = rule((TENANT, WAITS[1]), &findings, "<tenants>", severity, "{{ $labels.finding }}")
+        .replace(PLAIN, EXPR)
+        .replace("$labels.namespace", "$labels.operator_namespace");
+    format!("{}{text}", HEAD.replace("<selector>", &of_tenants))
 }
 
 #[cfg(test)]

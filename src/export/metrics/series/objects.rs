@@ -73,12 +73,8 @@ pub(crate) fn obligations(shown: &Exposition, kind: &KindSummary, samples: &mut 
         }
 
         let Some((revision, earlier)) = revisions.previous else { continue };
-        for (outcome, count) in earlier
-            .obligations
-            .get(namespace)
-            .into_iter()
-            .flat_map(|it| Outcome::ALL.iter().zip(it))
-        {
+        let counts = earlier.obligations.get(namespace).into_iter().flatten();
+        for (outcome, count) in Outcome::ALL.iter().zip(counts) {
             samples.put(&[&kind.group, &kind.kind, namespace, revision, outcome.as_str()], *count);
         }
     }

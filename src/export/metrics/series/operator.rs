@@ -15,14 +15,8 @@ fn each_controller(shown: &Exposition, mut write: impl FnMut(&str, &ControllerVi
 
 /// Calls `write` with the Pod and the metrics of each instance whose last scrape succeeded.
 fn each_scrape(shown: &Exposition, mut write: impl FnMut(&str, &MetricsView)) {
-    for instance in shown
-        .snapshot
-        .operator
-        .instances
-        .iter()
-        .filter(|instance| instance.scrape_failure.is_none())
-    {
-        if let Some((_, metrics)) = &instance.metrics {
+    for instance in &shown.snapshot.operator.instances {
+        if let (None, Some((_, metrics))) = (&instance.scrape_failure, &instance.metrics) {
             write(pod(instance), metrics);
         }
     }

@@ -4,7 +4,8 @@ use loopwatch_model::snapshot::Explanation;
 use loopwatch_model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{FindingView, VERSION};
+use super::findings::FindingView;
+use super::version::VERSION;
 use crate::export::view::BlindSpot;
 
 /// `/api/v1/explain` and `explain -o json`.

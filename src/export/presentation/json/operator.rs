@@ -5,7 +5,7 @@ use loopwatch_model::snapshot::{InstanceSummary, OperatorSummary, RecentPoint};
 use loopwatch_model::time::Timestamp;
 use serde::Serialize;
 
-use super::VERSION;
+use super::version::VERSION;
 
 /// `/api/v1/operator`.
 #[derive(Debug, Serialize)]
@@ -42,7 +42,6 @@ struct ScrapeFailure {
     cause: Cause,
 }
 
-/// The operator as JSON.
 #[must_use]
 pub(crate) fn operator(summary: &OperatorSummary) -> OperatorResponse<'_> {
     let instances = summary.instances.iter().map(InstanceView::of).collect();

@@ -5,7 +5,8 @@ use loopwatch_model::snapshot::{Happening, ObjectState, PastEvent, PastPoint, Re
 use loopwatch_model::time::Timestamp;
 use serde::Serialize;
 
-use super::{SubjectView, VERSION};
+use super::findings::SubjectView;
+use super::version::VERSION;
 
 /// `/api/v1/timeline`.
 #[derive(Debug, Serialize)]

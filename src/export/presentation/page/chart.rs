@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use loopwatch_model::time::Timestamp;
+use maud::{Markup, PreEscaped, html};
 
-use super::{Escaped, Number};
+use crate::export::view::Number;
 
 /// The size of a chart in its own units.
 const SIZE: (f64, f64) = (240.0, 40.0);
@@ -16,98 +17,91 @@ pub(super) struct Chart<'a> {
     pub(super) period: &'a str,
     /// The instants of the values, in order.
     pub(super) times: &'a [Timestamp],
-    pub(super) lines: Vec<Line<'a>>,
+    pub(super) lines: Vec<ChartLine>,
     /// How to write a value.
     pub(super) text: fn(f64) -> String,
 }
 
 /// One line of a chart.
-pub(super) struct Line<'a> {
+pub(super) struct ChartLine {
     /// Its name; empty if it is the only one.
-    pub(super) name: &'a str,
+    pub(super) name: &'static str,
     /// The values, one per instant; absent ones leave a gap.
     pub(super) values: Vec<Option<f64>>,
 }
 
-/// Writes one chart as an item of a list, unless it has no values.
-pub(super) fn write(page: &mut String, chart: &Chart<'_>) {
-    let all = || chart.lines.iter().flat_map(|line| line.values.iter().flatten().copied());
-    let Some(first) = chart.lines.first().filter(|_| all().next().is_some()) else { return };
+/// One chart as an item of a list; nothing if it has no values.
+pub(super) fn chart(chart: &Chart<'_>) -> Markup {
+    let Chart { title, period, times, lines, text } = chart;
+    let all = || lines.iter().flat_map(|line| line.values.iter().flatten().copied());
+    let Some(first) = lines.first().filter(|_| all().next().is_some()) else {
+        return Markup::default();
+    };
     let (highest, lowest) = (all().fold(f64::MIN, f64::max), all().fold(f64::MAX, f64::min));
-    let last =
-        |line: &Line<'_>| line.values.iter().rev().flatten().next().copied().unwrap_or_default();
-    let (title, period) = (Escaped(chart.title), chart.period);
-    let _ = write!(page, "<li><span>{title}</span><b>");
+    let range = format!("between {} and {}", text(lowest), text(highest));
+    let view_box = format!("0 0 {} {}", SIZE.0, SIZE.1);
 
-    if first.name.is_empty() {
-        page.push_str(&(chart.text)(last(first)));
-    }
-
-    let _ = write!(
-        page,
-        "</b><svg viewBox=\"0 0 {} {}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{title} in {period}: between \
-         {} and {}\">",
-        SIZE.0,
-        SIZE.1,
-        (chart.text)(lowest),
-        (chart.text)(highest),
-    );
-
-    chart.lines.iter().for_each(|line| polylines(page, chart.times, line, highest));
-    let _ = write!(page, "</svg><small>highest: {}</small>", (chart.text)(highest));
-    if !first.name.is_empty() {
-        page.push_str("<ul class=\"legend\">");
-        for line in &chart.lines {
-            let _ = write!(
-                page,
-                "<li class=\"{0}\">{1} {0}</li>",
-                Escaped(line.name),
-                (chart.text)(last(line))
-            );
+    html! {
+        li {
+            span { (title) }
+            b { @if first.name.is_empty() { (text(last(first))) } }
+            svg viewBox=(view_box) preserveAspectRatio="none" role="img"
+                aria-label={ (title) " in " (period) ": " (range) } {
+                @for line in lines { (polylines(times, line, highest)) }
+            }
+            small { "highest: " (text(highest)) }
+            @if !first.name.is_empty() {
+                ul class="legend" {
+                    @for line in lines { li class=(line.name) { (text(last(line))) " " (line.name) } }
+                }
+            }
         }
-
-        page.push_str("</ul>");
     }
-
-    page.push_str("</li>");
 }
 
-/// Writes the line of a chart. It starts at zero, so that small changes of a large number look
-/// small, and has a gap where the signal was absent.
-fn polylines(page: &mut String, times: &[Timestamp], line: &Line<'_>, highest: f64) {
-    let (Some(first), Some(last)) = (times.first(), times.last()) else { return };
+fn last(line: &ChartLine) -> f64 {
+    line.values.iter().rev().flatten().next().copied().unwrap_or_default()
+}
+
+/// The line of a chart. It starts at zero, so that small changes of a large number look small, and
+/// has a gap where the signal was absent.
+fn polylines(times: &[Timestamp], line: &ChartLine, highest: f64) -> PreEscaped<String> {
+    let mut svg = String::new(); // a name of ours, and numbers
+    let (Some(first), Some(last)) = (times.first(), times.last()) else { return PreEscaped(svg) };
     let span = last.since(*first).seconds().max(1.0);
     let mut open = false;
 
     for (index, (at, value)) in times.iter().zip(&line.values).enumerate() {
         let Some(value) = value else {
-            page.push_str(if std::mem::take(&mut open) { "\"/>" } else { "" });
+            svg.push_str(if std::mem::take(&mut open) { "\"/>" } else { "" });
             continue;
         };
         let is_absent = |neighbour: Option<&Option<f64>>| neighbour.is_none_or(Option::is_none);
         let is_dot = !open && is_absent(line.values.get(index + 1));
 
         if open {
-            page.push(' ');
+            svg.push(' ');
         } else {
             let class = [line.name, if is_dot { "dot" } else { "" }].join(" ");
             let _ = match class.trim() {
-                "" => write!(page, "<polyline points=\""),
-                class => write!(page, "<polyline class=\"{}\" points=\"", Escaped(class)),
+                "" => write!(svg, "<polyline points=\""),
+                class => write!(svg, "<polyline class=\"{class}\" points=\""),
             };
         }
 
         open = true;
         let x = SIZE.0 * at.since(*first).seconds() / span;
         let y = SIZE.1 - 1.0 - (SIZE.1 - 2.0) * value / highest.max(f64::MIN_POSITIVE);
-        let _ = write!(page, "{x:.1},{y:.1}");
+        let _ = write!(svg, "{x:.1},{y:.1}");
 
+        // A line needs two ends to be visible.
         if is_dot {
-            let _ = write!(page, " {x:.1},{y:.1}");
+            let _ = write!(svg, " {x:.1},{y:.1}");
         }
     }
 
-    page.push_str(if open { "\"/>" } else { "" });
+    svg.push_str(if open { "\"/>" } else { "" });
+    PreEscaped(svg)
 }
 
 /// Writes a number of things.

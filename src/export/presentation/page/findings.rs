@@ -1,57 +1,19 @@
 //! Root findings as cards, each with the findings that it explains.
 
-use std::fmt::Write as _;
-
-use loopwatch_model::finding::{Confidence, Finding, Severity, Subject, Value};
+use loopwatch_model::finding::{Confidence, Finding, Severity, Value};
 use loopwatch_model::snapshot::Snapshot;
 use loopwatch_model::time::Timestamp;
+use maud::{Markup, display, html};
 
-use super::link::Link;
-use super::{Age, Escaped, Number, UtcTime};
+use super::link::subject;
+use super::markup::{Age, UtcTime, beyond, section};
 use crate::export::view::{
-    FindingGroup, Findings, ObjectName, OverallHealth, evidence_values, runbook,
+    FindingGroup, Findings, Number, OverallHealth, evidence_values, runbook,
 };
 
 /// Maximum number of findings shown per code. The page links to the API for the rest, because
 /// thousands of them would slow the browser down.
 const SHOWN: usize = 100;
-
-/// Writes the findings. `sees_all` means that there are no blind spots.
-pub(super) fn write(page: &mut String, snapshot: &Snapshot, sees_all: bool) {
-    let findings = Findings::of(snapshot);
-    let (info, urgent): (Vec<_>, Vec<_>) =
-        findings.groups().into_iter().partition(|group| group.severity == Severity::Info);
-    page.push_str("<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2>");
-
-    if urgent.is_empty() {
-        let text = match (OverallHealth::of(snapshot), sees_all) {
-            (OverallHealth::Unknown, _) => {
-                "No critical findings or warnings, but loopwatch cannot see any objects."
-            }
-            (_, true) => "No critical findings or warnings.",
-            (_, false) => {
-                "No critical findings or warnings in the resources that loopwatch can see."
-            }
-        };
-        let _ = write!(page, "<p class=\"empty\">{text}</p>");
-    }
-
-    cards(page, snapshot.at, &urgent, &findings, Labels::Short);
-    if !info.is_empty() {
-        let count = findings.count(Severity::Info);
-        let _ = write!(
-            page,
-            "<details class=\"info-findings\" data-key=\"info\"><summary>{} info finding{} (not urgent)</summary>",
-            Number(count as u64),
-            if count == 1 { "" } else { "s" }
-        );
-
-        cards(page, snapshot.at, &info, &findings, Labels::Short);
-        page.push_str("</details>");
-    }
-
-    page.push_str("</section>");
-}
 
 /// What a card says about each finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,157 +24,145 @@ pub(super) enum Labels {
     WithRoots,
 }
 
-/// Writes a card for each group. `findings` are all that are open.
-pub(super) fn cards(
-    page: &mut String,
-    at: Timestamp,
-    groups: &[FindingGroup<'_>],
-    findings: &Findings<'_>,
-    labels: Labels,
-) {
-    page.push_str("<div class=\"cards\">");
-    for group in groups {
-        card(page, at, group, findings, labels);
-    }
-
-    page.push_str("</div>");
+/// Cards about findings.
+pub(super) struct Cards<'a> {
+    pub(super) at: Timestamp,
+    /// All that are open.
+    pub(super) findings: &'a Findings<'a>,
+    pub(super) labels: Labels,
 }
 
-/// One card per code, so that a hundred objects with the same finding show its advice once.
-fn card(
-    page: &mut String,
-    at: Timestamp,
-    group: &FindingGroup<'_>,
-    findings: &Findings<'_>,
-    labels: Labels,
-) {
-    let info = group.code.info();
-    let (name, severity) = (info.name, group.severity.as_str());
-    let _ = write!(
-        page,
-        "<article class=\"card {severity}\" data-key=\"c-{name}-{severity}\" data-find><header><span class=\"severity\">{severity}</span>\
-         <h3>{name}</h3><span class=\"age\">{}</span></header><p class=\"meaning\">{}</p>",
-        if group.findings.len() == 1 {
-            String::new()
-        } else {
-            format!("{} findings", Number(group.findings.len() as u64))
-        },
-        Escaped(info.meaning)
-    );
+/// The findings. `sees_all` means that there are no blind spots.
+pub(super) fn findings(snapshot: &Snapshot, sees_all: bool) -> Markup {
+    let findings = Findings::of(snapshot);
+    let (info, urgent): (Vec<_>, Vec<_>) =
+        findings.groups().into_iter().partition(|group| group.severity == Severity::Info);
+    let cards = Cards { at: snapshot.at, findings: &findings, labels: Labels::Short };
+    let infos = findings.count(Severity::Info) as u64;
 
-    for (index, finding) in group.findings.iter().take(SHOWN).enumerate() {
-        // The first finding is expanded; the others take one line each.
-        details(page, at, finding, index == 0);
-        if let Some(root) = findings.root_of(finding).filter(|_| labels == Labels::WithRoots) {
-            let (code, about) = (root.info().name, subject(&root.subject));
-            let _ = write!(page, "<p>Explained by <b>{code}</b> of {about}.</p>");
-        }
-
-        explained(page, at, findings.explained_by(finding), finding);
-        page.push_str("</details>");
-    }
-
-    if let Some(more) = group.findings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        let more = Number(more as u64);
-        let _ = write!(
-            page,
-            "<p class=\"more\">and {more} more: <a href=\"api/v1/findings\">all findings as JSON</a></p>"
-        );
-    }
-
-    let _ = write!(
-        page,
-        "<p class=\"advice\">{} <a href=\"{}\" rel=\"noreferrer\">Runbook</a></p></article>",
-        Escaped(info.advice),
-        runbook(name)
-    );
-}
-
-/// Begins the details of a finding.
-fn details(page: &mut String, at: Timestamp, finding: &Finding, open: bool) {
-    let suspected =
-        if finding.confidence == Confidence::Suspected { " <i>suspected</i>" } else { "" };
-    let _ = write!(
-        page,
-        "<details class=\"one\" data-key=\"f-{id}\" data-find{open}><summary><span class=\"subject\">{subject}</span>{suspected} \
-         <span class=\"age\">for {age}</span></summary>",
-        id = finding.id,
-        open = if open { " open" } else { "" },
-        subject = subject(&finding.subject),
-        age = Age(at, finding.since),
-    );
-
-    evidence(page, at, finding);
-    command(page, &finding.command());
-}
-
-fn evidence(page: &mut String, at: Timestamp, finding: &Finding) {
-    if finding.evidence.0.is_empty() {
-        return;
-    }
-
-    page.push_str("<dl>");
-    for (key, value) in evidence_values(finding) {
-        let _ = write!(page, "<div><dt>{}</dt><dd>", Escaped(&key));
-        let _ = match value {
-            Value::Time(time) => {
-                write!(page, "{} ago <small>{}</small>", Age(at, *time), UtcTime(*time))
+    let content = html! {
+        @if urgent.is_empty() { p class="empty" { (nothing_urgent(snapshot, sees_all)) } }
+        (cards.of(&urgent))
+        @if !info.is_empty() {
+            details class="info-findings" data-key="info" {
+                summary { (Number(infos)) " info finding" @if infos != 1 { "s" } " (not urgent)" }
+                (cards.of(&info))
             }
-            value => write!(page, "{}", Escaped(&value.to_string())),
-        };
-
-        page.push_str("</dd></div>");
-    }
-
-    page.push_str("</dl>");
-}
-
-fn command(page: &mut String, command: &str) {
-    let _ = write!(
-        page,
-        "<div class=\"command\"><code tabindex=\"0\">{}</code><button type=\"button\" data-copy>Copy</button></div>",
-        Escaped(command)
-    );
-}
-
-/// Findings that `root` explains; they need no action of their own.
-fn explained(page: &mut String, at: Timestamp, explained: &[&Finding], root: &Finding) {
-    if explained.is_empty() {
-        return;
-    }
-
-    let _ = write!(
-        page,
-        "<details data-key=\"e-{}\"><summary>explains {} other finding{}</summary><ul>",
-        root.id,
-        Number(explained.len() as u64),
-        if explained.len() == 1 { "" } else { "s" }
-    );
-
-    for finding in explained.iter().take(SHOWN) {
-        let _ = write!(
-            page,
-            "<li data-key=\"f-{id}\"><b>{code}</b> {subject} <span class=\"age\">for {age}</span><br>{summary}</li>",
-            id = finding.id,
-            code = finding.info().name,
-            subject = subject(&finding.subject),
-            age = Age(at, finding.since),
-            summary = Escaped(&finding.summary()),
-        );
-    }
-
-    page.push_str("</ul></details>");
-}
-
-/// The subject; a link if it is an object.
-pub(super) fn subject(subject: &Subject) -> String {
-    match subject {
-        Subject::Object { group, kind, namespace, name } => {
-            Link(ObjectName { group, kind, namespace, name }).to_string()
         }
-        Subject::Kind { kind, .. } => {
-            format!("<span class=\"kind\">{}</span> all objects", Escaped(kind))
+    };
+    section("findings", "Findings", &content)
+}
+
+fn nothing_urgent(snapshot: &Snapshot, sees_all: bool) -> &'static str {
+    match (OverallHealth::of(snapshot), sees_all) {
+        (OverallHealth::Unknown, _) => {
+            "No critical findings or warnings, but loopwatch cannot see any objects."
         }
-        other => format!("<bdi>{}</bdi>", Escaped(&other.to_string())),
+        (_, true) => "No critical findings or warnings.",
+        (_, false) => "No critical findings or warnings in the resources that loopwatch can see.",
+    }
+}
+
+impl Cards<'_> {
+    /// A card for each group.
+    pub(super) fn of(&self, groups: &[FindingGroup<'_>]) -> Markup {
+        html! { div class="cards" { @for group in groups { (self.card(group)) } } }
+    }
+
+    /// One card per code, so that a hundred objects with the same finding show its advice once.
+    fn card(&self, group: &FindingGroup<'_>) -> Markup {
+        let info = group.code.info();
+        let (name, severity, count) = (info.name, group.severity.as_str(), group.findings.len());
+        html! {
+            article class={ "card " (severity) } data-key={ "c-" (name) "-" (severity) } data-find {
+                header {
+                    span class="severity" { (severity) }
+                    h3 { (name) }
+                    span class="age" { @if count != 1 { (Number(count as u64)) " findings" } }
+                }
+                p class="meaning" { (info.meaning) }
+                // The first finding is expanded; the others take one line each.
+                @for (index, finding) in group.findings.iter().take(SHOWN).enumerate() {
+                    (self.details(finding, index == 0))
+                }
+                @if let Some(more) = beyond(SHOWN, count) {
+                    p class="more" {
+                        "and " (more) " more: " a href="api/v1/findings" { "all findings as JSON" }
+                    }
+                }
+                p class="advice" {
+                    (info.advice) " " a href=(runbook(name)) rel="noreferrer" { "Runbook" }
+                }
+            }
+        }
+    }
+
+    fn details(&self, finding: &Finding, is_open: bool) -> Markup {
+        let root = self.findings.root_of(finding).filter(|_| self.labels == Labels::WithRoots);
+        html! {
+            details class="one" data-key={ "f-" (display(finding.id)) } data-find open[is_open] {
+                summary {
+                    span class="subject" { (subject(&finding.subject)) }
+                    @if finding.confidence == Confidence::Suspected { " " i { "suspected" } }
+                    " " span class="age" { "for " (Age(self.at, finding.since)) }
+                }
+                @if !finding.evidence.0.is_empty() { (evidence(self.at, finding)) }
+                div class="command" {
+                    code tabindex="0" { (finding.command()) }
+                    button type="button" data-copy { "Copy" }
+                }
+                @if let Some(root) = root {
+                    p { "Explained by " b { (root.info().name) } " of " (subject(&root.subject)) "." }
+                }
+                (self.explained(finding))
+            }
+        }
+    }
+
+    /// Findings that `root` explains; they need no action of their own.
+    fn explained(&self, root: &Finding) -> Markup {
+        let explained = self.findings.explained_by(root);
+        if explained.is_empty() {
+            return Markup::default();
+        }
+
+        html! {
+            details data-key={ "e-" (display(root.id)) } {
+                summary {
+                    "explains " (Number(explained.len() as u64)) " other finding"
+                    @if explained.len() != 1 { "s" }
+                }
+                ul {
+                    @for finding in explained.iter().take(SHOWN) {
+                        li data-key={ "f-" (display(finding.id)) } {
+                            b { (finding.info().name) } " " (subject(&finding.subject)) " "
+                            span class="age" { "for " (Age(self.at, finding.since)) }
+                            br;
+                            (finding.summary())
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn evidence(at: Timestamp, finding: &Finding) -> Markup {
+    html! {
+        dl {
+            @for (key, value) in evidence_values(finding) {
+                div {
+                    dt { (key) }
+                    dd {
+                        @match value {
+                            Value::Time(time) => {
+                                (Age(at, *time)) " ago " small { (UtcTime(*time)) }
+                            }
+                            value => { (display(value)) }
+                        }
+                    }
+                }
+            }
+        }
     }
 }

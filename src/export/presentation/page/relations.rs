@@ -1,49 +1,45 @@
 //! Deletions that wait for finalizers; owners, orphans, references and soft deletion, per kind.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use loopwatch_model::finding::{Confidence, Evidence, FindingCode, Subject, Value};
 use loopwatch_model::snapshot::{DeletionRow, DeletionVerdict, KindSummary, OwnerHazard, Snapshot};
+use maud::{Markup, html};
 
 use super::link::Link;
-use super::{Age, Escaped, Number};
+use super::markup::{Age, beyond, heading_row, or_dash, section, state, table};
+use crate::export::view::{Number, group_parameter};
 
 /// Maximum number of kinds shown, and of finalizers of one object.
 const SHOWN: usize = 100;
 
 /// The objects whose deletion waits for finalizers, oldest first.
-pub(super) fn deletions(page: &mut String, snapshot: &Snapshot) {
+pub(super) fn deletions(snapshot: &Snapshot) -> Markup {
     if snapshot.deletions.is_empty() {
-        return;
+        return Markup::default();
     }
 
     let blockers = blockers(snapshot);
-    page.push_str(
-        "<section aria-labelledby=\"deletions\"><h2 id=\"deletions\">Deletions</h2><p class=\"lead\">These objects are being \
-         deleted. Each waits for the controllers that remove its finalizers.</p><div class=\"scroll\" tabindex=\"0\" \
-         role=\"region\" aria-labelledby=\"deletions\"><table class=\"stacked\"><thead><tr><th scope=\"col\">Object</th><th scope=\"col\">For</th>\
-         <th scope=\"col\">Verdict</th><th scope=\"col\">Finalizers</th></tr></thead><tbody>",
-    );
-    for row in &snapshot.deletions {
-        deletion(
-            page,
-            snapshot,
-            row,
-            blockers.get(&(&*row.group, &*row.kind, &*row.namespace, &*row.name)).copied(),
-        );
-    }
-
-    page.push_str("</tbody></table></div>");
-    if let Some(more) = more(snapshot) {
-        let _ = write!(
-            page,
-            "<p class=\"more\">and {} more: <a href=\"objects?state=terminating\">all terminating objects</a></p>",
-            Number(more)
-        );
-    }
-
-    page.push_str("</section>");
+    let blocker_of = |row: &DeletionRow| {
+        blockers.get(&(&*row.group, &*row.kind, &*row.namespace, &*row.name)).copied()
+    };
+    let rows = html! {
+        @for row in &snapshot.deletions { (deletion(snapshot, row, blocker_of(row))) }
+    };
+    let content = html! {
+        p class="lead" {
+            "These objects are being deleted. Each waits for the controllers that remove its \
+             finalizers."
+        }
+        (table("deletions", &["Object", "For", "Verdict", "Finalizers"], &rows))
+        @if let Some(more) = more(snapshot) {
+            p class="more" {
+                "and " (Number(more)) " more: "
+                a href="objects?state=terminating" { "all terminating objects" }
+            }
+        }
+    };
+    section("deletions", "Deletions", &content)
 }
 
 /// The number of terminating objects that the list leaves out.
@@ -60,7 +56,7 @@ fn more(snapshot: &Snapshot) -> Option<u64> {
     terminating.checked_sub(MAX_DELETIONS as u64).filter(|more| full && *more > 0)
 }
 
-fn deletion(page: &mut String, snapshot: &Snapshot, row: &DeletionRow, blocker: Option<&str>) {
+fn deletion(snapshot: &Snapshot, row: &DeletionRow, blocker: Option<&str>) -> Markup {
     let (class, verdict) = match row.verdict {
         DeletionVerdict::Progressing => ("progressing", "progressing"),
         DeletionVerdict::Slow => ("overdue", "slow"),
@@ -68,35 +64,27 @@ fn deletion(page: &mut String, snapshot: &Snapshot, row: &DeletionRow, blocker: 
         DeletionVerdict::OwnerAbsent => ("failed", "controller absent"),
         DeletionVerdict::BlockedByDependent => ("overdue", "blocked"),
     };
+    let key = format!("d-{}/{}/{}/{}", row.group, row.kind, row.namespace, row.name);
 
-    let _ = write!(
-        page,
-        "<tr data-key=\"d-{key}\" data-find><td>{link}</td><td class=\"num\">{age}</td><td><span class=\"state {class}\">{verdict}</span></td><td>",
-        key = Escaped(&format!("{}/{}/{}/{}", row.group, row.kind, row.namespace, row.name)),
-        link = Link(row.into()),
-        age = Age(snapshot.at, row.since),
-    );
-
-    if let Some(blocker) = blocker {
-        let _ = write!(page, "<p>blocked by <bdi>{}</bdi></p>", Escaped(blocker));
+    html! {
+        tr data-key=(key) data-find {
+            td { (Link(row.into())) }
+            td class="num" { (Age(snapshot.at, row.since)) }
+            td { (state(class, verdict)) }
+            td {
+                @if let Some(blocker) = blocker { p { "blocked by " bdi { (blocker) } } }
+                ul class="waits" {
+                    @for (finalizer, actor) in row.finalizers.iter().take(SHOWN) {
+                        @let by = if actor == "unknown" { "actor " } else { "to be removed by " };
+                        li { bdi { (finalizer) } " " small { (by) (actor) } }
+                    }
+                    @if let Some(more) = beyond(SHOWN, row.finalizers.len()) {
+                        li { "and " (more) " more" }
+                    }
+                }
+            }
+        }
     }
-
-    page.push_str("<ul class=\"waits\">");
-    for (finalizer, actor) in row.finalizers.iter().take(SHOWN) {
-        let by = if actor == "unknown" { "actor " } else { "to be removed by " };
-        let _ = write!(
-            page,
-            "<li><bdi>{}</bdi> <small>{by}{}</small></li>",
-            Escaped(finalizer),
-            Escaped(actor)
-        );
-    }
-
-    if let Some(more) = row.finalizers.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        let _ = write!(page, "<li>and {} more</li>", Number(more as u64));
-    }
-
-    page.push_str("</ul></td></tr>");
 }
 
 /// The objects that block deletions, by group, kind, namespace and name of the objects that wait
@@ -126,63 +114,53 @@ fn text<'a>(evidence: &'a Evidence, key: &str) -> Option<&'a str> {
 }
 
 /// The kinds with bad owner references, orphans, dangling references or soft-deleted objects.
-pub(super) fn ownership_and_references(page: &mut String, snapshot: &Snapshot) {
+pub(super) fn ownership_and_references(snapshot: &Snapshot) -> Markup {
     let orphans = orphans(snapshot);
+    let orphans_of =
+        |kind: &KindSummary| orphans.get(&(&*kind.group, &*kind.kind)).copied().unwrap_or(0);
     let rows: Vec<_> = snapshot
         .kinds
         .iter()
-        .map(|kind| {
-            (
-                kind,
-                cells(
-                    snapshot,
-                    kind,
-                    orphans.get(&(&*kind.group, &*kind.kind)).copied().unwrap_or(0),
-                ),
-            )
-        })
+        .map(|kind| (kind, cells(snapshot, kind, orphans_of(kind))))
         .filter(|(_, cells)| cells.iter().any(|cell| !cell.is_empty()))
         .collect();
-
     if rows.is_empty() {
-        return;
+        return Markup::default();
     }
 
-    page.push_str(
-        "<section aria-labelledby=\"relations\"><h2 id=\"relations\">Ownership and references</h2><div class=\"scroll\" \
-         tabindex=\"0\" role=\"region\" aria-labelledby=\"relations\"><table><thead><tr><th scope=\"col\">Kind</th>\
-         <th scope=\"col\">Bad owner references</th><th scope=\"col\">Orphans</th><th scope=\"col\">Dangling references</th>\
-         <th scope=\"col\">Soft-deleted</th></tr></thead><tbody>",
-    );
-    for (kind, cells) in rows.iter().take(SHOWN) {
-        let _ = write!(
-            page,
-            "<tr data-key=\"r-{group}/{name}\" data-find><th scope=\"row\">{name} <small>{group}</small></th>",
-            group = Escaped(if kind.group.is_empty() { "core" } else { &kind.group }),
-            name = Escaped(&kind.kind),
-        );
-
-        for cell in cells {
-            let _ = write!(page, "<td>{}</td>", Escaped(if cell.is_empty() { "–" } else { cell }));
+    let columns =
+        ["Kind", "Bad owner references", "Orphans", "Dangling references", "Soft-deleted"];
+    let content = html! {
+        div class="scroll" tabindex="0" role="region" aria-labelledby="relations" {
+            table {
+                (heading_row(&columns))
+                tbody {
+                    @for (kind, cells) in rows.iter().take(SHOWN) {
+                        @let group = group_parameter(&kind.group);
+                        tr data-key={ "r-" (group) "/" (kind.kind) } data-find {
+                            th scope="row" { (kind.kind) " " small { (group) } }
+                            @for cell in cells { td { (or_dash(cell)) } }
+                        }
+                    }
+                }
+            }
         }
-
-        page.push_str("</tr>");
-    }
-
-    page.push_str("</tbody></table></div>");
-    if let Some(more) = rows.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        let _ = write!(page, "<p class=\"more\">and {} more kinds</p>", Number(more as u64));
-    }
-
-    page.push_str("</section>");
+        @if let Some(more) = beyond(SHOWN, rows.len()) {
+            p class="more" { "and " (more) " more kinds" }
+        }
+    };
+    section("relations", "Ownership and references", &content)
 }
 
 /// The texts of a kind's columns; empty where there is nothing to show.
 fn cells(snapshot: &Snapshot, kind: &KindSummary, orphans: u64) -> [String; 4] {
     let counts = &kind.owner_references;
-    let bad = OwnerHazard::ALL.iter().zip(counts.bad).filter(|(_, count)| *count > 0);
-    let mut bad: Vec<String> =
-        bad.map(|(reason, count)| format!("{} {}", Number(count), words(*reason))).collect();
+    let mut bad: Vec<String> = OwnerHazard::ALL
+        .iter()
+        .zip(counts.bad)
+        .filter(|(_, count)| *count > 0)
+        .map(|(reason, count)| format!("{} {}", Number(count), words(*reason)))
+        .collect();
     let seen: u64 = kind.totals.hazards.iter().sum();
 
     if seen > 0 {

@@ -1,6 +1,7 @@
 use loopwatch_model::finding::{Confidence, Evidence, FindingCode, Subject};
 use loopwatch_model::observation::Cause;
-use loopwatch_model::snapshot::{DeletionVerdict, MAX_DELETIONS};
+use loopwatch_model::snapshot::{DeletionVerdict, MAX_DELETIONS, ObjectState};
+use loopwatch_model::time::Timestamp;
 
 use super::*;
 use crate::export::sample::{empty, healthy, sample};
@@ -274,11 +275,4 @@ fn the_smallest_part_of_a_bar_stays_visible() {
         page.contains("<rect class=\"overdue\" x=\"")
             && page.contains("width=\"12\" height=\"10\"/>")
     );
-}
-
-#[test]
-fn numbers_have_thousands_separators() {
-    for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-        assert_eq!(Number(number).to_string(), text);
-    }
 }

@@ -4,10 +4,11 @@ use loopwatch_model::finding::{Confidence, Finding, FindingEvent, Severity, Subj
 use loopwatch_model::snapshot::{Health, KindSummary, ObjectRow, ObjectState, Snapshot};
 
 use super::document::{
-    Block, Cell, Column, Content, Document, FindingItem, Headline, IN_JSON, Ink, List, More, Row,
-    Table,
+    Block, Cell, Column, Content, Document, FindingItem, Headline, IN_JSON, Ink, List, More, SHOWN,
+    Table, TableRow,
 };
-use super::{SHOWN, Style};
+use super::style::Style;
+use super::writer;
 use crate::export::presentation::json;
 use crate::export::view::{
     BlindSpot, FindingGroup, Findings, Input, ObjectName, OverallHealth, evidence, finding_age,
@@ -40,7 +41,7 @@ impl CheckReport<'_> {
     /// The report as text or Markdown.
     #[must_use]
     pub(crate) fn text(&self, style: Style) -> String {
-        style.write(&self.document())
+        writer::write(&self.document(), style)
     }
 
     fn document(&self) -> Document {
@@ -184,7 +185,7 @@ impl CheckReport<'_> {
                 ObjectName::from(*row).in_namespace(),
                 reason_in_words(&row.signal, row.reason).to_owned(),
             ];
-            Row { cells: cells.map(Cell::Text).into(), in_words: None }
+            TableRow { cells: cells.map(Cell::Text).into(), in_words: None }
         };
         let hint = if self.offers_all { "; --all lists them" } else { "" };
 
@@ -240,15 +241,15 @@ fn kind_table(kinds: &[&KindSummary], states: &[ObjectState]) -> Table {
         let counts = kind.states();
         let (name, deadline) = (kind_name(&kind.group, &kind.kind), kind.deadline);
         let in_use = states.iter().filter(|state| counts[**state as usize] > 0);
-        let words: Vec<String> =
+        let counted: Vec<String> =
             in_use.map(|state| format!("{} {}", counts[*state as usize], state.as_str())).collect();
-        let words = if words.is_empty() { "no objects".to_owned() } else { words.join(", ") };
+        let words = if counted.is_empty() { "no objects".to_owned() } else { counted.join(", ") };
         let in_words = format!("{name}: {words}; deadline {deadline}");
 
         let mut cells = vec![Cell::Text(name), Cell::Text(counts.iter().sum::<u64>().to_string())];
         cells.extend(states.iter().map(|state| Cell::Count(counts[*state as usize])));
         cells.push(Cell::Text(format!("{deadline} ({})", kind.deadline_source.as_str())));
-        Row { cells, in_words: Some(in_words) }
+        TableRow { cells, in_words: Some(in_words) }
     };
 
     Table {

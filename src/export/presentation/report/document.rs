@@ -5,7 +5,6 @@ use loopwatch_model::finding::Severity;
 
 use super::tree::TreeLine;
 
-/// A report.
 pub(super) struct Document {
     pub(super) headline: Headline,
     pub(super) blocks: Vec<Block>,
@@ -103,7 +102,7 @@ pub(super) struct More {
 /// Rows of cells below a heading.
 pub(super) struct Table {
     pub(super) columns: Vec<Column>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<TableRow>,
     pub(super) more: More,
 }
 
@@ -122,7 +121,7 @@ pub(super) enum Content {
 }
 
 /// A row of a table.
-pub(super) struct Row {
+pub(super) struct TableRow {
     pub(super) cells: Vec<Cell>,
     /// The same as a sentence, for a terminal that is too narrow for the table; may be absent.
     pub(super) in_words: Option<String>,
@@ -134,6 +133,9 @@ pub(super) enum Cell {
     /// A number that is often 0.
     Count(u64),
 }
+
+/// Maximum number of entries that a report lists of one sort. It gives the number of the others.
+pub(super) const SHOWN: usize = 8;
 
 /// Where the whole list is, if the report shows only its beginning.
 pub(super) const IN_JSON: &str = "; -o json lists them";

@@ -5,8 +5,9 @@ mod family_tree; // its owners and children
 use loopwatch_model::snapshot::{ExplainedCondition, ExplainedFinalizer, Explanation};
 use loopwatch_model::time::Timestamp;
 
-use super::Style;
 use super::document::{Block, Document, Headline, Ink, Item, List};
+use super::style::Style;
+use super::writer;
 use crate::export::presentation::json::{Explained, FindingText};
 use crate::export::view::{
     ObjectName, age, capitalised, obligation_in_words, reason_in_words, timeline_entries,
@@ -18,7 +19,7 @@ const SHOWN: usize = 8;
 /// The report as text or Markdown.
 #[must_use]
 pub(crate) fn explain_report(explained: &Explained, style: Style) -> String {
-    style.write(&document(explained))
+    writer::write(&document(explained), style)
 }
 
 fn document(explained: &Explained) -> Document {

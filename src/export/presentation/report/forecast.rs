@@ -1,41 +1,26 @@
 //! The report of `what-if`: the objects that a deletion takes with it, and what stops it.
 
+mod context; // the prediction, and what it is about
 mod sections; // the parts of the report, as lists
 mod json; // the JSON
 mod deletion_tree; // the deleted objects, grouped by kind
 
 use std::fmt::Write as _;
 
-use loopwatch_model::cascade::{Fate, Graph, NodeId, Prediction, Request};
-use loopwatch_model::observation::LeftOut;
+use loopwatch_model::cascade::Fate;
 
+pub(crate) use self::context::Forecast;
 use self::sections::Section;
-use super::Style;
 use super::document::{Block, Document, Headline, Ink};
-use crate::export::view::{Number, ObjectName};
-
-/// A prediction with its context.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Forecast<'a> {
-    /// The graph of the prediction.
-    pub graph: &'a Graph,
-    /// The deletion.
-    pub request: &'a Request,
-    /// What it would do.
-    pub prediction: &'a Prediction,
-    /// The operator to uninstall, as `NAMESPACE/DEPLOYMENT`; `None` for the deletion of one object.
-    pub operator: Option<&'a str>,
-    /// Objects of the installation that stay because others use them.
-    pub shared: &'a [LeftOut],
-    /// Parts of the cluster that loopwatch could not read.
-    pub left_out: &'a [LeftOut],
-}
+use super::style::Style;
+use super::writer;
+use crate::export::view::Number;
 
 impl Forecast<'_> {
     /// The report as text or Markdown.
     #[must_use]
     pub(crate) fn text(&self, style: Style) -> String {
-        style.write(&self.document())
+        writer::write(&self.document(), style)
     }
 
     /// The report as JSON, on one line.
@@ -71,17 +56,6 @@ impl Forecast<'_> {
         document
     }
 
-    /// Whether nothing stops the deletion, now or later.
-    #[must_use]
-    pub(crate) fn is_clear(&self) -> bool {
-        self.prediction.blockers.is_empty() && self.prediction.stranded.is_empty()
-    }
-
-    /// Whether loopwatch could not read everything, so that there may be more objects.
-    fn is_lower_limit(&self) -> bool {
-        !self.left_out.is_empty()
-    }
-
     /// `deleting Widget.example.io team-a/web with --cascade=background deletes 6 objects: 4 at
     /// once, …`.
     fn sentence(&self) -> String {
@@ -94,8 +68,8 @@ impl Forecast<'_> {
         let mut text =
             format!("{} deletes {least}{} object{s}", self.action(), Number(total as u64));
 
-        let parts = [(removed, "at once"), (terminating, "left in deletion"), (waiting, "later")];
-        let parts: Vec<String> = parts
+        let fates = [(removed, "at once"), (terminating, "left in deletion"), (waiting, "later")];
+        let parts: Vec<String> = fates
             .into_iter()
             .filter(|(count, _)| *count > 0 && *count < total)
             .map(|(count, how)| format!("{} {how}", Number(count as u64)))
@@ -121,21 +95,6 @@ impl Forecast<'_> {
             }
             (None, None) => "deleting nothing".to_owned(),
         }
-    }
-
-    fn name(&self, id: NodeId) -> ObjectName<'_> {
-        self.graph.node(id).into()
-    }
-
-    /// `team-a/a, team-a/b and 7 more`.
-    fn places(&self, ids: &[NodeId], most: usize) -> String {
-        let shown: Vec<String> =
-            ids.iter().take(most).map(|id| self.name(*id).in_namespace()).collect();
-        let more = ids.len().saturating_sub(most);
-        let rest =
-            if more > 0 { format!(" and {} more", Number(more as u64)) } else { String::new() };
-
-        format!("{}{rest}", shown.join(", "))
     }
 }
 

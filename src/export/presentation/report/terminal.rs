@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use loopwatch_model::finding::Severity;
 
-use super::Style;
 use super::document::{
     Block, Cell, Content, Document, FindingItem, Headline, Ink, List, More, Table,
 };
 use super::layout::{Grid, paint, plain, wrap, wrap_item};
+use super::style::Style;
 
 /// Writes blocks in one style.
 struct Terminal {

@@ -179,7 +179,9 @@ async fn every_page_forbids_scripts_from_elsewhere_and_inline() {
     ] {
         let mut request =
             Request::get(path).header("host", "localhost").body(Body::empty()).expect("a request");
-        request.extensions_mut().insert(Peer("127.0.0.1:5000".parse().expect("an address")));
+        request
+            .extensions_mut()
+            .insert(ClientAddress("127.0.0.1:5000".parse().expect("an address")));
 
         let response =
             router(exporter.clone()).oneshot(request).await.expect("routers do not fail");

@@ -37,8 +37,8 @@ fn address_of(script: &FakeReceiver) -> SocketAddr {
     script.url.trim_start_matches("http://").parse().expect("an address")
 }
 
-fn instance(url: &HttpUrl, script: &FakeReceiver) -> Instance {
-    Instance { poster: Poster::new(destination(url, address_of(script)), true), done: false }
+fn instance(url: &HttpUrl, script: &FakeReceiver) -> Alertmanager {
+    Alertmanager { poster: Poster::new(destination(url, address_of(script)), true), done: false }
 }
 
 fn posting() -> Posting {

@@ -1,6 +1,7 @@
 use loopwatch_model::finding::Subject;
 
 use super::*;
+use crate::export::presentation::page::frame::finished;
 use crate::export::sample::now;
 
 fn at(minutes_ago: i64) -> Timestamp {
@@ -30,9 +31,7 @@ fn found(minutes_ago: i64, change: &'static str, name: &str) -> PastEvent {
 }
 
 fn written(past: &RecentPast) -> String {
-    let mut page = String::new();
-    write(&mut page, past);
-    page
+    finished(timeline(past))
 }
 
 #[test]

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 use loopwatch_model::cascade::{Fate, NodeId, Taken};
 
-use super::Forecast;
+use super::context::Forecast;
 use crate::export::presentation::report::tree::TreeLine;
 use crate::export::view::Number;
 
 /// Objects of one kind and fate.
-struct Group {
+struct DeletedGroup {
     kind: String,
     fate: Fate,
     depends_on_timing: bool,
@@ -52,7 +52,7 @@ pub(super) fn lines(forecast: &Forecast<'_>) -> Vec<TreeLine> {
 fn grow(
     forecast: &Forecast<'_>,
     caused: &Caused<'_>,
-    groups_here: Vec<Group>,
+    groups_here: Vec<DeletedGroup>,
     above: Option<&[bool]>,
     lines: &mut Vec<TreeLine>,
 ) -> usize {
@@ -86,7 +86,11 @@ fn grow(
 }
 
 /// The objects that these objects cause to go, by kind and fate.
-fn groups(forecast: &Forecast<'_>, caused: &Caused<'_>, parents: &[Option<NodeId>]) -> Vec<Group> {
+fn groups(
+    forecast: &Forecast<'_>,
+    caused: &Caused<'_>,
+    parents: &[Option<NodeId>],
+) -> Vec<DeletedGroup> {
     let mut found: BTreeMap<(String, Fate, bool), Vec<NodeId>> = BTreeMap::new();
     for taken in parents.iter().filter_map(|parent| caused.get(parent)).flatten() {
         found
@@ -97,7 +101,7 @@ fn groups(forecast: &Forecast<'_>, caused: &Caused<'_>, parents: &[Option<NodeId
 
     found
         .into_iter()
-        .map(|((kind, fate, depends_on_timing), nodes)| Group {
+        .map(|((kind, fate, depends_on_timing), nodes)| DeletedGroup {
             kind,
             fate,
             depends_on_timing,
@@ -119,8 +123,8 @@ fn below(caused: &Caused<'_>, nodes: &[NodeId]) -> usize {
     count
 }
 
-fn label(forecast: &Forecast<'_>, group: &Group) -> String {
-    let Group { kind, fate, depends_on_timing, nodes } = group;
+fn label(forecast: &Forecast<'_>, group: &DeletedGroup) -> String {
+    let DeletedGroup { kind, fate, depends_on_timing, nodes } = group;
     let number =
         if nodes.len() > 1 { format!("{} × ", Number(nodes.len() as u64)) } else { String::new() };
     let fate = match fate {

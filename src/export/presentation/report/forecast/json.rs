@@ -1,9 +1,13 @@
 //! The JSON of `what-if`. Version 1 is permanent: fields are only ever added.
 
-use loopwatch_model::cascade::{Claim, Fate, NodeId, Reason, Step};
+use loopwatch_model::cascade::{
+    Blocker, Claim, Fate, Graph, Kept, Node, NodeId, Reason, Step, Stranded, Taken,
+};
+use loopwatch_model::observation::LeftOut;
 use serde::Serialize;
 
-use super::{Forecast, sections};
+use super::context::Forecast;
+use super::sections;
 use crate::export::presentation::json::VERSION;
 
 /// `what-if -o json`.
@@ -88,35 +92,12 @@ struct PartShape<'a> {
 
 impl<'a> ForecastResponse<'a> {
     pub(super) fn of(forecast: &Forecast<'a>) -> Self {
+        let shapes = Shapes(forecast.graph);
         let prediction = forecast.prediction;
-        let object = |id: NodeId| {
-            let node = forecast.graph.node(id);
-            ObjectShape {
-                group: &node.group,
-                kind: &node.kind,
-                namespace: &node.namespace,
-                name: &node.name,
-                uid: &node.uid,
-            }
-        };
-
-        let objects = |ids: &[NodeId]| ids.iter().copied().map(object).collect();
-        let part = |part: &'a loopwatch_model::observation::LeftOut| PartShape {
-            what: &part.what,
-            why: &part.why,
-        };
-        let step = |step: &Step| {
-            let (name, ids) = match step {
-                Step::Delete(nodes) => ("delete", nodes.as_slice()),
-                Step::Wait(nodes) => ("wait", nodes.as_slice()),
-                Step::Targets => ("delete_targets", &[][..]),
-                Step::Definitions(nodes) => ("delete_definitions", nodes.as_slice()),
-            };
-            StepShape {
-                step: name,
-                objects: objects(ids),
-                commands: sections::commands(forecast, step),
-            }
+        let step = |step: &Step| StepShape {
+            step: step_name(step),
+            objects: shapes.objects(nodes_of(step)),
+            commands: sections::commands(forecast, step),
         };
 
         Self {
@@ -125,52 +106,90 @@ impl<'a> ForecastResponse<'a> {
             cascade: forecast.request.cascade.as_str(),
             clear: forecast.is_clear(),
             at_least: forecast.is_lower_limit(),
-            targets: objects(&forecast.request.targets),
-            deleted: prediction
-                .taken
-                .iter()
-                .map(|taken| DeletedShape {
-                    object: object(taken.node),
-                    fate: fate(taken.fate),
-                    depends_on_timing: taken.depends_on_timing,
-                    because: taken.because.map(object),
-                })
-                .collect(),
-            kept: prediction
-                .kept
-                .iter()
-                .map(|kept| {
-                    let (reason, other) = reason(kept.reason);
-                    let (owner, other_owner) = (object(kept.owner), other.map(object));
-                    KeptShape { object: object(kept.node), owner, reason, other_owner }
-                })
-                .collect(),
-            deleted_anyway: objects(&prediction.anyway),
-            blocked_by: prediction
-                .blockers
-                .iter()
-                .map(|blocker| BlockerShape {
-                    object: object(blocker.node),
-                    finalizers: &blocker.finalizers,
-                    waits_for: objects(&blocker.waits_for),
-                })
-                .collect(),
-            stranded_finalizers: prediction
-                .stranded
-                .iter()
-                .map(|stranded| StrandedShape {
-                    finalizer: &stranded.finalizer,
-                    confidence: match stranded.claim {
-                        Claim::Domain => "confirmed",
-                        Claim::Possible => "suspected",
-                    },
-                    objects: objects(&stranded.nodes),
-                })
-                .collect(),
+            targets: shapes.objects(&forecast.request.targets),
+            deleted: prediction.taken.iter().map(|taken| shapes.deleted(taken)).collect(),
+            kept: prediction.kept.iter().map(|kept| shapes.kept(kept)).collect(),
+            deleted_anyway: shapes.objects(&prediction.anyway),
+            blocked_by: prediction.blockers.iter().map(|it| shapes.blocker(it)).collect(),
+            stranded_finalizers: prediction.stranded.iter().map(|it| shapes.stranded(it)).collect(),
             better_order: prediction.steps.iter().map(step).collect(),
-            shared: forecast.shared.iter().map(part).collect(),
-            not_visible: forecast.left_out.iter().map(part).collect(),
+            shared: forecast.shared.iter().map(PartShape::of).collect(),
+            not_visible: forecast.left_out.iter().map(PartShape::of).collect(),
         }
+    }
+}
+
+impl<'a> PartShape<'a> {
+    fn of(LeftOut { what, why }: &'a LeftOut) -> Self {
+        Self { what, why }
+    }
+}
+
+/// Makes the shapes of objects.
+struct Shapes<'a>(&'a Graph);
+
+impl<'a> Shapes<'a> {
+    fn object(&self, id: NodeId) -> ObjectShape<'a> {
+        let Node { group, kind, namespace, name, uid, .. } = self.0.node(id);
+        ObjectShape { group, kind, namespace, name, uid }
+    }
+
+    fn objects(&self, ids: &[NodeId]) -> Vec<ObjectShape<'a>> {
+        ids.iter().map(|id| self.object(*id)).collect()
+    }
+
+    fn deleted(&self, taken: &Taken) -> DeletedShape<'a> {
+        DeletedShape {
+            object: self.object(taken.node),
+            fate: fate(taken.fate),
+            depends_on_timing: taken.depends_on_timing,
+            because: taken.because.map(|id| self.object(id)),
+        }
+    }
+
+    fn kept(&self, kept: &Kept) -> KeptShape<'a> {
+        let (reason, other) = reason(kept.reason);
+        KeptShape {
+            object: self.object(kept.node),
+            owner: self.object(kept.owner),
+            reason,
+            other_owner: other.map(|id| self.object(id)),
+        }
+    }
+
+    fn blocker(&self, blocker: &'a Blocker) -> BlockerShape<'a> {
+        BlockerShape {
+            object: self.object(blocker.node),
+            finalizers: &blocker.finalizers,
+            waits_for: self.objects(&blocker.waits_for),
+        }
+    }
+
+    fn stranded(&self, stranded: &'a Stranded) -> StrandedShape<'a> {
+        StrandedShape {
+            finalizer: &stranded.finalizer,
+            confidence: match stranded.claim {
+                Claim::Domain => "confirmed",
+                Claim::Possible => "suspected",
+            },
+            objects: self.objects(&stranded.nodes),
+        }
+    }
+}
+
+fn step_name(step: &Step) -> &'static str {
+    match step {
+        Step::Delete(_) => "delete",
+        Step::Wait(_) => "wait",
+        Step::Targets => "delete_targets",
+        Step::Definitions(_) => "delete_definitions",
+    }
+}
+
+fn nodes_of(step: &Step) -> &[NodeId] {
+    match step {
+        Step::Delete(nodes) | Step::Wait(nodes) | Step::Definitions(nodes) => nodes,
+        Step::Targets => &[],
     }
 }
 

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use loopwatch_model::cascade::{Blocker, Cascade, Claim, Kept, NodeId, Reason, Step, Stranded};
 use loopwatch_model::observation::LeftOut;
 
-use super::Forecast;
-use crate::export::presentation::report::SHOWN;
-use crate::export::presentation::report::document::{IN_JSON, Item, List, More};
+use super::context::Forecast;
+use crate::export::presentation::report::document::{IN_JSON, Item, List, More, SHOWN};
 use crate::export::view::Number;
 
 /// A list with a title.

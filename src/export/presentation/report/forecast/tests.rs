@@ -1,5 +1,5 @@
-use loopwatch_model::cascade::{Cascade, KindFacts, Node, Operator};
-use loopwatch_model::observation::OwnerReference;
+use loopwatch_model::cascade::{Cascade, Graph, KindFacts, Node, Operator, Request};
+use loopwatch_model::observation::{LeftOut, OwnerReference};
 
 use super::*;
 use crate::golden;

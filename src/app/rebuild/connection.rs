@@ -1,0 +1,110 @@
+//! The connection to the cluster, and the task that runs the sources over it.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use loopwatch_model::observation::{Probe, SourceId};
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::app::reload::Effective;
+use crate::app::{DRAIN, RETRY, cause};
+use crate::net::Failure;
+use crate::sources::api_server::{Cluster, ConnectError};
+use crate::sources::decoding::HashKey;
+use crate::sources::feed::{Feed, ServerClock};
+use crate::sources::supervisor::{Handle, SourceOptions, Supervisor};
+
+/// Creates a connection to the cluster, which sets the clock.
+pub(in crate::app) type Connect =
+    Arc<dyn Fn(ServerClock) -> BoxFuture<'static, Result<Cluster, ConnectError>> + Send + Sync>;
+
+/// How to connect to the cluster, and what to watch there.
+#[derive(Clone)]
+pub(in crate::app) struct Connection {
+    pub(in crate::app) connect: Connect,
+    pub(in crate::app) options: SourceOptions,
+}
+
+impl Connection {
+    pub(in crate::app) fn new(effective: &Effective, hash_key: HashKey) -> Self {
+        let Effective { cluster, profiles, settings, .. } = effective;
+        let access = cluster.access();
+        let options = SourceOptions {
+            profiles: profiles.options(),
+            ..cluster.source_options(hash_key, settings)
+        };
+        let connect: Connect = Arc::new(move |clock| {
+            let access = access.clone();
+            Box::pin(async move { Cluster::connect(&access, &clock).await })
+        });
+
+        Self { connect, options }
+    }
+}
+
+/// Retries until it is connected, and then watches until `stop` is cancelled or the supervisor
+/// ends. Returns the reason.
+pub(super) async fn watch_cluster(
+    connection: Connection,
+    feed: Feed,
+    probes: Arc<Mutex<mpsc::Receiver<Probe>>>,
+    stop: CancellationToken,
+    synced: CancellationToken,
+) -> String {
+    let mut probes = probes.lock_owned().await;
+    let stopped = || "it was stopped".to_owned();
+    let Some(Some(mut handle)) = stop.run_until_cancelled(start_sources(connection, feed)).await
+    else {
+        return stopped();
+    };
+    let sync = handle.initial_sync().clone();
+
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            reason = handle.ended() => return reason,
+            _ = sync.done(), if !synced.is_cancelled() => synced.cancel(),
+            probe = probes.recv() => match probe {
+                // If the queue is full, the model repeats the probe.
+                Some(probe) => _ = handle.ask(probe),
+                None => break,
+            },
+        }
+    }
+
+    handle.shutdown().await;
+    stopped()
+}
+
+async fn start_sources(connection: Connection, feed: Feed) -> Option<Handle> {
+    let Connection { connect, options } = connection;
+    let mut wait = RETRY.0;
+    loop {
+        match connect(feed.clock().clone()).await {
+            Ok(cluster) => {
+                info!(server = cluster.url(), "watching");
+                return Some(Supervisor::start(cluster, options, feed));
+            }
+            Err(error) => {
+                warn!(%error, retry_in = ?wait, "cannot connect");
+                let failure = Failure::new(cause(&error), error.to_string());
+                feed.failed(SourceId::Discovery, &failure).await.ok()?;
+            }
+        }
+
+        sleep(wait).await;
+        wait = (wait * 2).min(RETRY.1);
+    }
+}
+
+/// Stops sources that may have ended already.
+pub(super) async fn end_sources(mut sources: JoinHandle<String>, stop: &CancellationToken) {
+    stop.cancel();
+    if !sources.is_finished() && timeout(DRAIN, &mut sources).await.is_err() {
+        sources.abort();
+    }
+}

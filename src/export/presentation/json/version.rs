@@ -1,0 +1,3 @@
+//! The version of all shapes.
+
+pub(crate) const VERSION: u32 = 1;

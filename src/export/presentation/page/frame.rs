@@ -1,0 +1,91 @@
+//! The frame of all pages.
+
+use maud::{Markup, PreEscaped, html};
+
+use crate::export::view::controls_display;
+use crate::telemetry::VERSION;
+
+const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' \
+    viewBox='0 0 32 32'%3E%3Cpath d='M24 10a10 10 0 1 0 1.5 9' fill='none' stroke='%232f6fde' \
+    stroke-width='4' stroke-linecap='round'/%3E%3Cpath d='M27 4v8h-8' fill='none' \
+    stroke='%232f6fde' stroke-width='4' stroke-linecap='round' stroke-linejoin='round'/%3E%3C/svg%3E";
+
+/// A whole page. `tools` stand in its header.
+pub(super) fn page(title: &str, tools: &Markup, main: &Markup) -> String {
+    let page = html! {
+        (PreEscaped("<!doctype html>"))
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · loopwatch" }
+                link rel="icon" href=(ICON);
+                link rel="stylesheet" href="page.css";
+                script src="page.js" defer {}
+            }
+            body {
+                a class="skip" href="#main" { "Skip to content" }
+                (header(tools))
+                main id="main" { (main) }
+                (footer())
+            }
+        }
+    };
+
+    finished(page) + "\n"
+}
+
+fn header(tools: &Markup) -> Markup {
+    html! {
+        header {
+            svg class="logo" viewBox="0 0 32 32" aria-hidden="true" {
+                path d="M24 10a10 10 0 1 0 1.5 9" {}
+                path d="M27 4v8h-8" {}
+            }
+            a class="name" href="./" { "loopwatch" }
+            (tools)
+            a class="to" href="objects" { "Objects" }
+            button id="pause" type="button" aria-pressed="false" { "Pause" }
+            span id="live" role="status" aria-live="polite" {}
+        }
+    }
+}
+
+fn footer() -> Markup {
+    html! {
+        footer {
+            p {
+                "loopwatch " (VERSION) " · read-only · " a href="metrics" { "Metrics" } " · JSON: "
+                a href="api/v1/status" { "status" } ", "
+                a href="api/v1/findings" { "findings" } ", "
+                a href="api/v1/objects" { "objects" } ", "
+                a href="api/v1/operator" { "operator" }
+            }
+            noscript { p { "JavaScript is off. Reload the page to update it." } }
+        }
+    }
+}
+
+/// The filter of a page, which hides what does not match; it needs the script. A link to the page
+/// may fill it in.
+pub(super) fn filter(words: &str) -> Markup {
+    html! {
+        label class="filter" {
+            span class="hidden" { "Filter by name, namespace, kind, or finding" }
+            input id="filter" type="search" value=(words) placeholder="Filter (press /)"
+                autocomplete="off" spellcheck="false";
+        }
+    }
+}
+
+/// The text of a page. Replaces control characters and text-direction marks, so that no name can
+/// look like another.
+pub(super) fn finished(page: Markup) -> String {
+    let replaced = |character| match character {
+        '\n' => ' ',
+        other if controls_display(other) => '\u{fffd}',
+        other => other,
+    };
+    page.into_string().chars().map(replaced).collect()
+}

@@ -1,0 +1,50 @@
+//! A prediction with its context.
+
+use loopwatch_model::cascade::{Graph, NodeId, Prediction, Request};
+use loopwatch_model::observation::LeftOut;
+
+use crate::export::view::{Number, ObjectName};
+
+/// A prediction with its context.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forecast<'a> {
+    /// The graph of the prediction.
+    pub graph: &'a Graph,
+    pub request: &'a Request,
+    /// What it would do.
+    pub prediction: &'a Prediction,
+    /// The operator to uninstall, as `NAMESPACE/DEPLOYMENT`; `None` for the deletion of one object.
+    pub operator: Option<&'a str>,
+    /// Objects of the installation that stay because others use them.
+    pub shared: &'a [LeftOut],
+    /// Parts of the cluster that loopwatch could not read.
+    pub left_out: &'a [LeftOut],
+}
+
+impl Forecast<'_> {
+    /// Whether nothing stops the deletion, now or later.
+    #[must_use]
+    pub(crate) fn is_clear(&self) -> bool {
+        self.prediction.blockers.is_empty() && self.prediction.stranded.is_empty()
+    }
+
+    /// Whether loopwatch could not read everything, so that there may be more objects.
+    pub(super) fn is_lower_limit(&self) -> bool {
+        !self.left_out.is_empty()
+    }
+
+    pub(super) fn name(&self, id: NodeId) -> ObjectName<'_> {
+        self.graph.node(id).into()
+    }
+
+    /// `team-a/a, team-a/b and 7 more`.
+    pub(super) fn places(&self, ids: &[NodeId], most: usize) -> String {
+        let shown: Vec<String> =
+            ids.iter().take(most).map(|id| self.name(*id).in_namespace()).collect();
+        let more = ids.len().saturating_sub(most);
+        let rest =
+            if more > 0 { format!(" and {} more", Number(more as u64)) } else { String::new() };
+
+        format!("{}{rest}", shown.join(", "))
+    }
+}

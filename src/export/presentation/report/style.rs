@@ -1,0 +1,46 @@
+//! How to write a document: with which writer, in which width, and whether in colours.
+
+use std::io::IsTerminal as _;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutputFormat {
+    /// Text for a terminal.
+    Table,
+    /// Versioned JSON.
+    Json,
+    /// Markdown for tickets.
+    Markdown,
+}
+
+/// How to write a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Style {
+    /// Whether to write Markdown instead of text for a terminal.
+    pub(super) markdown: bool,
+    /// Whether to use colours.
+    pub(super) colours: bool,
+    /// Width of the terminal in columns.
+    pub(super) width: usize,
+}
+
+/// Width in columns without a terminal: a line length that is easy to read.
+const USUAL_WIDTH: usize = 110;
+
+impl Style {
+    /// The style for standard output: colours only on a terminal, and not if `NO_COLOR` is set.
+    #[must_use]
+    pub(crate) fn of_stdout(format: OutputFormat) -> Self {
+        let terminal = std::io::stdout().is_terminal();
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+        let width = terminal_size::terminal_size()
+            .filter(|_| terminal)
+            .map(|(width, _)| usize::from(width.0));
+
+        Self {
+            markdown: format == OutputFormat::Markdown,
+            colours: terminal && !unwanted && !dumb,
+            width: width.unwrap_or(USUAL_WIDTH).clamp(40, 160),
+        }
+    }
+}
