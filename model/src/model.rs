@@ -21,21 +21,19 @@ mod references;
 mod configuration;
 pub(crate) mod operator;
 pub(crate) mod recent_past; // the last hours, for charts
+mod part; // the interface of the parts
+mod parts; // all of them
 mod steps;
 mod output;
 
 use std::collections::BTreeMap;
 
-use self::configuration::consumers::Configuration;
-use self::deletion::soft_deletion::SoftDeletions;
-use self::deletion::terminating_scopes::TerminatingScopes;
 use self::findings::open_findings::OpenFindings;
 use self::kube_events::KubeEvents;
 use self::operator::Operator;
-use self::ownership::Ownership;
+use self::part::Step;
+use self::parts::Parts;
 use self::recent_past::Points;
-use self::references::cross_namespace::CrossNamespace;
-use self::references::lookups::References;
 use self::traces::Traces;
 use self::visibility::definitions::Definitions;
 use self::world::World;
@@ -52,26 +50,16 @@ pub use self::world::annotations as annotated;
 #[derive(Debug)]
 pub struct Model {
     world: World,
+    operator: Operator,
     findings: OpenFindings,
+    /// What draws conclusions about objects, each with a state of its own.
     parts: Parts,
+    definitions: Definitions,
+    kube_events: KubeEvents,
     traces: Traces,
     recent_past: Points,
     /// The number of observations of each source.
     observations: BTreeMap<&'static str, u64>,
-}
-
-/// The parts that draw conclusions, each with a state of its own.
-#[derive(Debug, Default)]
-struct Parts {
-    cross_namespace: CrossNamespace,
-    references: References,
-    soft_deletions: SoftDeletions,
-    configuration: Configuration,
-    ownership: Ownership,
-    terminating_scopes: TerminatingScopes,
-    definitions: Definitions,
-    operator: Operator,
-    kube_events: KubeEvents,
 }
 
 impl Model {
@@ -80,11 +68,19 @@ impl Model {
     pub fn new(settings: Settings) -> Self {
         Self {
             world: World::new(settings),
+            operator: Operator::default(),
             findings: OpenFindings::default(),
             parts: Parts::default(),
+            definitions: Definitions::default(),
+            kube_events: KubeEvents::default(),
             traces: Traces::default(),
             recent_past: Points::default(),
             observations: BTreeMap::new(),
         }
+    }
+    /// Returns the parts, and what they may use in a step.
+    fn parts(&mut self) -> (&mut Parts, Step<'_>) {
+        let (world, findings) = (&mut self.world, &mut self.findings);
+        (&mut self.parts, Step { world, operator: &self.operator, findings })
     }
 }

@@ -383,19 +383,18 @@ impl Operator {
     }
 
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
-    pub(super) fn rebase_operator(&mut self, world: &mut World, by_ms: i64) {
-        let operator = self;
-        operator.pods.clock_stepped(by_ms);
-        operator.leaders.clock_stepped(by_ms);
-        operator.suspect.iter_mut().for_each(|suspect| suspect.clock_stepped(by_ms));
-        operator.recovery.clock_stepped(by_ms);
-        operator.instances.values_mut().for_each(|instance| instance.clock_stepped(by_ms));
-        operator
-            .heard_since
-            .iter_mut()
-            .chain(&mut operator.first_seen)
-            .chain(&mut operator.due)
-            .for_each(|at| *at = at.shifted(by_ms));
-        world.agenda.operator = true;
+    pub(super) fn clock_stepped(&mut self, by_ms: i64) {
+        self.controllers.clock_stepped(by_ms);
+        self.leases.clock_stepped(by_ms);
+        self.revisions.clock_stepped(by_ms);
+        self.pods.clock_stepped(by_ms);
+        self.leaders.clock_stepped(by_ms);
+        self.suspect.iter_mut().for_each(|suspect| suspect.clock_stepped(by_ms));
+        self.recovery.clock_stepped(by_ms);
+        self.trends.clock_stepped(by_ms);
+        self.instances.values_mut().for_each(|instance| instance.clock_stepped(by_ms));
+
+        let own = self.heard_since.iter_mut().chain(&mut self.first_seen).chain(&mut self.due);
+        own.for_each(|at| *at = at.shifted(by_ms));
     }
 }

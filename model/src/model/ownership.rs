@@ -11,6 +11,10 @@ pub(crate) mod orphans; // objects that should have an owner
 use self::bad_owners::BadOwners;
 use self::orphans::Orphans;
 use self::unverified_owners::UnverifiedOwners;
+use crate::model::findings::detection::Detection;
+use crate::model::part::{Part, Step};
+use crate::model::world::store::Slot;
+use crate::time::Timestamp;
 
 /// What the model has concluded about owners.
 #[derive(Debug, Default)]
@@ -18,4 +22,39 @@ pub(crate) struct Ownership {
     pub(crate) unverified: UnverifiedOwners,
     pub(crate) bad: BadOwners,
     pub(crate) orphans: Orphans,
+}
+
+impl Part for Ownership {
+    fn removed(&mut self, step: &mut Step<'_>, slot: Slot, deleted: bool) {
+        self.orphans.remove(slot);
+        self.review_logically_owned(step.world, slot);
+        self.links_removed(step.world, step.findings, slot, deleted);
+    }
+
+    fn detections(&mut self, step: &mut Step<'_>, slot: Slot) -> Vec<Detection> {
+        let orphan = self.orphan(step.world, slot);
+        let missing = self.logical_owner_missing(step.world, slot);
+        orphan.into_iter().chain(missing).collect()
+    }
+
+    fn next_due(&self) -> Option<Timestamp> {
+        self.unverified.due.into_iter().chain(self.bad.due).min()
+    }
+
+    fn due(&mut self, step: &mut Step<'_>) {
+        let now = step.world.now;
+        if self.unverified.due.is_some_and(|due| due <= now) {
+            self.links_due(step.world, step.findings);
+        }
+
+        if self.bad.due.is_some_and(|due| due <= now) {
+            self.hazards_due(step.world, step.findings);
+        }
+    }
+
+    fn clock_stepped(&mut self, by_ms: i64) {
+        self.unverified.clock_stepped(by_ms);
+        self.bad.clock_stepped(by_ms);
+        self.orphans.clock_stepped(by_ms);
+    }
 }

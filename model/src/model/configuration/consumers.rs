@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::findings::detection::Detection;
+use crate::model::part::{Part, Step, Version};
 use crate::model::world::World;
 use crate::model::world::data_writes::{DataWrite, Written};
 use crate::model::world::limits::Limit;
 use crate::model::world::lookups::{ASK_AGAIN, Existence};
 use crate::model::world::store::Slot;
-use crate::model::world::timers::Timer;
 use crate::observation::{ObjectAddress, ObjectView, Role, StartupRead};
 use crate::time::{Span, Timestamp};
 
@@ -92,6 +93,32 @@ const FIRST_READ: Span = Span::mins(1);
 /// How long to wait for an answer, and so the shortest time between two reads.
 const READ_STEP: Span = Span::secs(2);
 
+impl Part for Configuration {
+    fn seen(&mut self, step: &mut Step<'_>, version: &Version<'_>) {
+        self.update_configuration(step.world, version.slot, version.view);
+    }
+
+    fn removed(&mut self, step: &mut Step<'_>, slot: Slot, _deleted: bool) {
+        self.remove_configuration(step.world, slot);
+    }
+
+    fn detections(&mut self, step: &mut Step<'_>, slot: Slot) -> Vec<Detection> {
+        self.stale_configuration(step.world, step.findings, slot).into_iter().collect()
+    }
+
+    fn next_due(&self) -> Option<Timestamp> {
+        self.due
+    }
+
+    fn due(&mut self, step: &mut Step<'_>) {
+        self.configurations_due(step.world);
+    }
+
+    fn clock_stepped(&mut self, by_ms: i64) {
+        self.shift(by_ms);
+    }
+}
+
 impl Configuration {
     fn set_reads(&mut self, now: Timestamp, slot: Slot, namespace: &str, reads: &[StartupRead]) {
         let name = |read: &StartupRead| name(namespace, read);
@@ -137,7 +164,7 @@ impl Configuration {
     }
 
     /// Moves all own instants to the new setting of the clock.
-    pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
+    fn shift(&mut self, by_ms: i64) {
         let checks = std::mem::take(&mut self.checks);
         self.checks = checks.into_iter().map(|(at, slot)| (at.shifted(by_ms), slot)).collect();
 
@@ -157,12 +184,7 @@ impl Configuration {
 
 impl Configuration {
     /// Takes when the data of an object was written, or what the Pods of a workload read.
-    pub(crate) fn update_configuration(
-        &mut self,
-        world: &mut World,
-        slot: Slot,
-        view: &ObjectView,
-    ) {
+    fn update_configuration(&mut self, world: &mut World, slot: Slot, view: &ObjectView) {
         let Some(record) = world.store.get(slot) else { return };
         let kind = world.kind_of(record.watch);
         if kind.role == Role::Primary {
@@ -197,7 +219,7 @@ impl Configuration {
     }
 
     /// Forgets an object.
-    pub(crate) fn remove_configuration(&mut self, world: &mut World, slot: Slot) {
+    fn remove_configuration(&mut self, world: &mut World, slot: Slot) {
         if self.written.remove(&slot).is_some() {
             let name = configuration_name(world, slot);
             self.review_readers(world, &name);
@@ -321,8 +343,7 @@ impl Configuration {
     }
 
     /// Handles the timer: checks the Pods of workloads again.
-    pub(crate) fn configurations_due(&mut self, world: &mut World) {
-        self.due = None;
+    fn configurations_due(&mut self, world: &mut World) {
         while let Some((_, slot)) = self.checks.first().copied().filter(|(at, _)| *at <= world.now)
         {
             self.checks.pop_first();
@@ -341,9 +362,8 @@ impl Configuration {
         let read = self.reads.first().map(|(at, _)| (*at).max(self.next_read));
 
         // A timer that is due now would fire again within the same step.
-        let due = check.into_iter().chain(read).min().map(|due| due.max(world.now.after(Span(1))));
-        let old = std::mem::replace(&mut self.due, due);
-        world.agenda.timers.set(Timer::Configuration, old, due);
+        let due = check.into_iter().chain(read).min();
+        self.due = due.map(|due| due.max(world.now.after(Span(1))));
     }
 }
 

@@ -97,7 +97,7 @@ impl Pod {
 impl Configuration {
     /// Detects that Pods of a workload are older than the configuration that they read only when
     /// they start.
-    pub(crate) fn stale_configuration(
+    pub(super) fn stale_configuration(
         &mut self,
         world: &mut World,
         findings: &mut OpenFindings,

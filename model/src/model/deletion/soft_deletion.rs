@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
+use crate::model::part::{Part, Step, Version};
 use crate::model::world::World;
 use crate::model::world::limits::Limit;
 use crate::model::world::store::Slot;
@@ -64,6 +65,26 @@ fn time(text: &str) -> Option<Timestamp> {
     }
 }
 
+impl Part for SoftDeletions {
+    fn seen(&mut self, step: &mut Step<'_>, version: &Version<'_>) {
+        self.update_soft_deletion(step.world, step.findings, version.slot, version.view);
+    }
+
+    fn removed(&mut self, _step: &mut Step<'_>, slot: Slot, _deleted: bool) {
+        self.objects.remove(&slot);
+    }
+
+    fn detections(&mut self, step: &mut Step<'_>, slot: Slot) -> Vec<Detection> {
+        self.soft_delete_lingering(step.world, slot).into_iter().collect()
+    }
+
+    /// The API server has written the times of the annotations.
+    fn clock_stepped(&mut self, by_ms: i64) {
+        let undated = self.objects.values_mut().filter(|marks| !marks.dated);
+        undated.for_each(|marks| marks.since = marks.since.shifted(by_ms));
+    }
+}
+
 impl SoftDeletions {
     /// Returns the objects that are marked.
     #[cfg(test)]
@@ -71,16 +92,11 @@ impl SoftDeletions {
         self.objects.keys().copied()
     }
 
-    /// Forgets an object.
-    pub(crate) fn remove(&mut self, slot: Slot) {
-        self.objects.remove(&slot);
-    }
-
     /// Takes the annotations of an object that mark it as deleted.
-    pub(crate) fn update_soft_deletion(
+    fn update_soft_deletion(
         &mut self,
         world: &mut World,
-        findings: &mut OpenFindings,
+        findings: &OpenFindings,
         slot: Slot,
         view: &ObjectView,
     ) {
@@ -126,11 +142,7 @@ fn restored_lingering(world: &World, findings: &OpenFindings, slot: Slot) -> Opt
 
 impl SoftDeletions {
     /// Detects an object that was marked as deleted long ago.
-    pub(crate) fn soft_delete_lingering(
-        &mut self,
-        world: &mut World,
-        slot: Slot,
-    ) -> Option<Detection> {
+    fn soft_delete_lingering(&self, world: &World, slot: Slot) -> Option<Detection> {
         let SoftDeleted { phase, since, dated, malformed } = *self.objects.get(&slot)?;
         let record = world.store.get(slot)?;
         let deleted = record.deletion().is_some();
@@ -180,11 +192,5 @@ impl SoftDeletions {
         }
 
         kinds
-    }
-
-    /// Moves the instants at which loopwatch saw marks first to the new setting of the clock.
-    pub(crate) fn rebase_soft_deletions(&mut self, by_ms: i64) {
-        let undated = self.objects.values_mut().filter(|marks| !marks.dated);
-        undated.for_each(|marks| marks.since = marks.since.shifted(by_ms));
     }
 }

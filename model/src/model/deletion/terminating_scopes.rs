@@ -10,11 +10,10 @@ use crate::finding::{Evidence, FindingCode, Subject, Value};
 use crate::model::deletion::{absence, stuck};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
-use crate::model::operator::Operator;
+use crate::model::part::{Part, Step};
 use crate::model::world::limits::{Limit, MAX_TERMINATING_SCOPES};
 use crate::model::world::sight::Sight;
 use crate::model::world::store::Slot;
-use crate::model::world::timers::Timer;
 use crate::model::world::{World, finalizer_actors, subjects};
 use crate::observation::{Condition, ConditionStatus, DefinitionView, NamespaceView, SourceId};
 use crate::time::{Span, Timestamp};
@@ -53,18 +52,40 @@ const REVIEW_AFTER: Span = Span::secs(1);
 /// The maximum number of conditions in the evidence.
 const MAX_CONDITIONS: usize = 4;
 
-impl TerminatingScopes {
-    /// Returns whether any definition is being deleted.
-    pub(crate) fn has_definitions(&self) -> bool {
-        self.deleted.keys().any(|container| matches!(container, TerminatingScope::Definition(_)))
+impl Part for TerminatingScopes {
+    /// The object may have blocked a namespace or a definition. Many may go at once, so the review
+    /// waits a moment.
+    fn removed(&mut self, step: &mut Step<'_>, slot: Slot, _deleted: bool) {
+        let Some(record) = step.world.store.get(slot) else { return };
+        if step.world.namespaces.is_terminating(&record.namespace) || self.has_definitions() {
+            let soon = step.world.now.after(REVIEW_AFTER);
+            self.due = self.due.into_iter().chain([soon]).min();
+        }
     }
 
-    /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds. The API server wrote
-    /// when the deletions began.
-    pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
+    fn next_due(&self) -> Option<Timestamp> {
+        self.due
+    }
+
+    fn due(&mut self, step: &mut Step<'_>) {
+        self.review_scopes(step);
+    }
+
+    fn retune(&mut self, step: &mut Step<'_>) {
+        self.review_scopes(step);
+    }
+
+    /// The API server wrote when the deletions began.
+    fn clock_stepped(&mut self, by_ms: i64) {
         let progress =
             self.deleted.values_mut().filter_map(|deletion| deletion.last_progress.as_mut());
         progress.chain(&mut self.due).for_each(|at| *at = at.shifted(by_ms));
+    }
+}
+
+impl TerminatingScopes {
+    fn has_definitions(&self) -> bool {
+        self.deleted.keys().any(|scope| matches!(scope, TerminatingScope::Definition(_)))
     }
 }
 
@@ -86,17 +107,9 @@ impl TerminatingScope {
 
 impl TerminatingScopes {
     /// Handles a version of a namespace.
-    pub(crate) fn note_namespace(
-        &mut self,
-        world: &mut World,
-        findings: &mut OpenFindings,
-        operator: &Operator,
-        view: &NamespaceView,
-    ) {
-        self.note_container(
-            world,
-            findings,
-            operator,
+    pub(crate) fn note_namespace(&mut self, step: &mut Step<'_>, view: &NamespaceView) {
+        self.note_scope(
+            step,
             TerminatingScope::Namespace(view.name.clone()),
             view.deleted,
             &view.conditions,
@@ -104,17 +117,9 @@ impl TerminatingScopes {
     }
 
     /// Handles a version of a definition.
-    pub(crate) fn note_definition(
-        &mut self,
-        world: &mut World,
-        findings: &mut OpenFindings,
-        operator: &Operator,
-        view: &DefinitionView,
-    ) {
-        self.note_container(
-            world,
-            findings,
-            operator,
+    pub(crate) fn note_definition(&mut self, step: &mut Step<'_>, view: &DefinitionView) {
+        self.note_scope(
+            step,
             TerminatingScope::Definition(view.name.clone()),
             view.deleted,
             &view.conditions,
@@ -123,7 +128,7 @@ impl TerminatingScopes {
 
     /// Handles the list of all namespaces that the source reports, or of all definitions: others
     /// are not being deleted.
-    pub(crate) fn retain_containers(
+    pub(crate) fn retain_scopes(
         &mut self,
         world: &mut World,
         findings: &mut OpenFindings,
@@ -131,79 +136,43 @@ impl TerminatingScopes {
     ) {
         let gone: Vec<TerminatingScope> =
             self.deleted.keys().filter(|key| !keep(key)).cloned().collect();
-        gone.iter().for_each(|container| self.forget_container(world, findings, container));
+        gone.iter().for_each(|scope| self.forget_scope(world, findings, scope));
     }
 
     /// Handles that a namespace or a definition is gone, or is not being deleted.
-    pub(crate) fn forget_container(
+    pub(crate) fn forget_scope(
         &mut self,
         world: &mut World,
         findings: &mut OpenFindings,
-        container: &TerminatingScope,
+        scope: &TerminatingScope,
     ) {
-        if self.deleted.remove(container).is_some() {
-            if let TerminatingScope::Namespace(name) = container {
+        if self.deleted.remove(scope).is_some() {
+            if let TerminatingScope::Namespace(name) = scope {
                 world.namespaces.terminating.remove(name);
             }
 
-            findings.clear(world.now, container.code(), &container.subject());
+            findings.clear(world.now, scope.code(), &scope.subject());
         }
     }
 
     /// Reviews the namespaces and definitions that are being deleted.
-    pub(crate) fn review_containers(
+    fn review_scopes(&mut self, step: &mut Step<'_>) {
+        let scopes: Vec<TerminatingScope> = self.deleted.keys().cloned().collect();
+        self.due = scopes.iter().filter_map(|scope| self.review_scope(step, scope)).min();
+    }
+
+    fn note_scope(
         &mut self,
-        world: &mut World,
-        findings: &mut OpenFindings,
-        operator: &Operator,
-    ) {
-        let containers: Vec<TerminatingScope> = self.deleted.keys().cloned().collect();
-        let due = containers
-            .iter()
-            .filter_map(|container| self.review_container(world, findings, operator, container))
-            .min();
-        let old = std::mem::replace(&mut self.due, due);
-        world.agenda.timers.set(Timer::TerminatingScopes, old, due);
-    }
-
-    /// Notes that an object is gone that may have blocked a namespace or a definition. Many may go
-    /// at once, so the review waits a moment.
-    pub(crate) fn containers_changed(&mut self, world: &mut World) {
-        self.review_containers_by(world, world.now.after(REVIEW_AFTER));
-    }
-
-    /// Handles the timer.
-    pub(crate) fn containers_due(
-        &mut self,
-        world: &mut World,
-        findings: &mut OpenFindings,
-        operator: &Operator,
-    ) {
-        self.due = None;
-        self.review_containers(world, findings, operator);
-    }
-
-    fn review_containers_by(&mut self, world: &mut World, at: Timestamp) {
-        if self.due.is_none_or(|due| due > at) {
-            let old = self.due.replace(at);
-            world.agenda.timers.set(Timer::TerminatingScopes, old, Some(at));
-        }
-    }
-
-    fn note_container(
-        &mut self,
-        world: &mut World,
-        findings: &mut OpenFindings,
-        operator: &Operator,
-        container: TerminatingScope,
+        step: &mut Step<'_>,
+        scope: TerminatingScope,
         deleted: Option<Timestamp>,
         conditions: &[Condition],
     ) {
         let Some(since) = deleted else {
-            return self.forget_container(world, findings, &container);
+            return self.forget_scope(step.world, step.findings, &scope);
         };
-        let known = &mut self.deleted;
-        if known.len() >= MAX_TERMINATING_SCOPES && !known.contains_key(&container) {
+        let (world, known) = (&mut *step.world, &mut self.deleted);
+        if known.len() >= MAX_TERMINATING_SCOPES && !known.contains_key(&scope) {
             return world.count_dropped(Limit::TerminatingScopes);
         }
 
@@ -216,20 +185,19 @@ impl TerminatingScopes {
             ScopeDeletion { since, conditions: Vec::new(), objects: u64::MAX, last_progress: None };
 
         // It may have been created and deleted again while nobody looked.
-        if known.get(&container).is_some_and(|deletion| deletion.since != since) {
-            known.remove(&container);
+        if known.get(&scope).is_some_and(|deletion| deletion.since != since) {
+            known.remove(&scope);
         }
 
-        let is_new = !known.contains_key(&container);
-        known.entry(container.clone()).or_insert(new).conditions = conditions.collect();
-        if is_new && let TerminatingScope::Namespace(name) = &container {
+        let is_new = !known.contains_key(&scope);
+        known.entry(scope.clone()).or_insert(new).conditions = conditions.collect();
+        if is_new && let TerminatingScope::Namespace(name) = &scope {
             world.namespaces.terminating.insert(name.clone());
             review_objects_in(world, name);
         }
 
-        if let Some(due) = self.review_container(world, findings, operator, &container) {
-            self.review_containers_by(world, due);
-        }
+        let due = self.review_scope(step, &scope);
+        self.due = self.due.into_iter().chain(due).min();
     }
 }
 
@@ -246,26 +214,21 @@ fn review_objects_in(world: &mut World, namespace: &str) {
 }
 
 impl TerminatingScopes {
-    /// Opens or closes the finding about a container. Returns when to review it again.
-    fn review_container(
-        &mut self,
-        world: &mut World,
-        findings: &mut OpenFindings,
-        operator: &Operator,
-        container: &TerminatingScope,
-    ) -> Option<Timestamp> {
+    /// Opens or closes the finding about a scope. Returns when to review it again.
+    fn review_scope(&mut self, step: &mut Step<'_>, scope: &TerminatingScope) -> Option<Timestamp> {
+        let Step { world, operator, findings } = step;
         let now = world.now;
-        let watches = watches_within(world, container);
+        let watches = watches_within(world, scope);
         let sights: Vec<Sight> =
             watches.iter().map(|(watch, _)| world.watches[*watch as usize].sight(now)).collect();
         let after = world.settings.finalizer_stuck_after;
 
-        if sights.contains(&Sight::Lost) || !sees(world, container) {
+        if sights.contains(&Sight::Lost) || !sees(world, scope) {
             return Some(now.after(after)); // nothing opens or closes meanwhile
         }
 
         let objects: u64 = watches.iter().map(|(_, objects)| objects).sum();
-        let deletion = self.deleted.get_mut(container)?;
+        let deletion = self.deleted.get_mut(scope)?;
         if objects < std::mem::replace(&mut deletion.objects, objects)
             && deletion.last_progress.is_some()
         {
@@ -274,16 +237,13 @@ impl TerminatingScopes {
 
         let progress = *deletion.last_progress.get_or_insert(deletion.since);
         let (since, conditions) = (deletion.since, deletion.conditions.clone());
-        let (code, subject) = (container.code(), container.subject());
+        let (code, subject) = (scope.code(), scope.subject());
         let mut due = since.after(after).max(progress.after(Span(after.0 / 2)));
         let may_wait =
-            matches!(container, TerminatingScope::Namespace(_)) && waits_for_pods(&conditions);
+            matches!(scope, TerminatingScope::Namespace(_)) && waits_for_pods(&conditions);
         let is_blocked = |slot: &Slot| !may_wait || world.terminating(*slot).is_some();
-        let blocker = if due <= now {
-            blocker_in(world, container, &watches).filter(is_blocked)
-        } else {
-            None
-        };
+        let blocker =
+            if due <= now { blocker_in(world, scope, &watches).filter(is_blocked) } else { None };
 
         if due <= now && blocker.is_none() {
             findings.clear(now, code, &subject);
@@ -307,15 +267,15 @@ impl TerminatingScopes {
         };
 
         stuck::review_blocker(world, blocker);
-        let detection = container_stuck(world, container, blocker, objects, since, &conditions);
+        let detection = scope_stuck(world, scope, blocker, objects, since, &conditions);
         findings.report(world, subject, detection);
         Some(now.after(after))
     }
 }
 
-fn container_stuck(
+fn scope_stuck(
     world: &World,
-    container: &TerminatingScope,
+    scope: &TerminatingScope,
     blocker: Slot,
     objects: u64,
     since: Timestamp,
@@ -343,24 +303,24 @@ fn container_stuck(
 
     let suspected =
         world.store.get(blocker).is_some_and(|record| world.kind_of(record.watch).suspected);
-    Detection::new(now, container.code(), since, now, evidence)
+    Detection::new(now, scope.code(), since, now, evidence)
         .suspected_if(suspected)
         .blocked_by(Some(world.subject(blocker)))
 }
 
-/// Returns whether the source of a container works.
-fn sees(world: &World, container: &TerminatingScope) -> bool {
-    match container {
+/// Returns whether the source of a scope works.
+fn sees(world: &World, scope: &TerminatingScope) -> bool {
+    match scope {
         TerminatingScope::Namespace(_) => world.sources.is_up(&SourceId::Namespaces),
         TerminatingScope::Definition(_) => true,
     }
 }
 
-/// Returns the active watches with objects in a container, and their number.
-fn watches_within(world: &World, container: &TerminatingScope) -> Vec<(u16, u64)> {
+/// Returns the active watches with objects in a scope, and their number.
+fn watches_within(world: &World, scope: &TerminatingScope) -> Vec<(u16, u64)> {
     let mut found = Vec::new();
     for (number, watch) in world.watches.iter().enumerate().filter(|(_, watch)| watch.active) {
-        let objects = match container {
+        let objects = match scope {
             TerminatingScope::Namespace(name) => {
                 let position = watch.namespace_index.get(name.as_str());
                 let namespace =
@@ -384,10 +344,10 @@ fn watches_within(world: &World, container: &TerminatingScope) -> Vec<(u16, u64)
 }
 
 /// Returns the object that has waited longest for a finalizer, or else one that has any.
-fn blocker_in(world: &World, container: &TerminatingScope, watches: &[(u16, u64)]) -> Option<Slot> {
+fn blocker_in(world: &World, scope: &TerminatingScope, watches: &[(u16, u64)]) -> Option<Slot> {
     let is_in = |slot: &Slot| {
         world.store.get(*slot).is_some_and(|record| {
-            let is_here = match container {
+            let is_here = match scope {
                 TerminatingScope::Namespace(name) => *record.namespace == **name,
                 TerminatingScope::Definition(_) => true,
             };

@@ -22,7 +22,7 @@ impl Model {
             of_controllers: self.findings.of_controllers().map(|id| id.to_string()).collect(),
             silent: silent.into_iter().map(|(id, until)| (id.to_string(), until)).collect(),
             outputs: self.parts.references.outputs().cloned().collect(),
-            leases: self.parts.operator.controllers.remembered(),
+            leases: self.operator.controllers.remembered(),
             finalizers: finalizers::finalizer_memories(&self.world),
         }
     }
@@ -37,7 +37,7 @@ impl Model {
 
         self.world.restored.learning = checkpoint.learned;
         self.parts.references.restore_outputs(checkpoint.outputs);
-        self.parts.operator.controllers.restore(checkpoint.leases);
+        self.operator.controllers.restore(checkpoint.leases);
         finalizers::restore_finalizers(&mut self.world, checkpoint.finalizers);
 
         let id = |id: &String| Some(FindingId(u64::from_str_radix(id, 16).ok()?));

@@ -67,7 +67,7 @@ impl Model {
     fn timeline(&self, address: &ObjectAddress, watch: u16) -> Vec<ExplainedEvent> {
         let mut timeline = self.findings.past().about(&subjects_of(address));
         let kind = self.world.watches[watch as usize].kind;
-        timeline.extend(self.parts.kube_events.about(kind, &address.namespace, &address.name));
+        timeline.extend(self.kube_events.about(kind, &address.namespace, &address.name));
         timeline.sort_by_key(|event| event.at);
 
         timeline
@@ -196,9 +196,9 @@ impl Model {
         verdict: &str,
     ) -> ExplainedFinalizer {
         let is_own = absence::is_removed_by_operator(&self.world, name, actor);
-        let liveness = actor.controller().map_or(Liveness::Unknown, |c| {
-            self.parts.operator.liveness(&self.world, group, c, is_own)
-        });
+        let liveness = actor
+            .controller()
+            .map_or(Liveness::Unknown, |c| self.operator.liveness(&self.world, group, c, is_own));
         let (alive, last_seen) = match liveness {
             Liveness::SeenAlive { last, .. } => ("alive", Some(last)),
             Liveness::Absent { last, .. } => ("absent", Some(last)),

@@ -18,13 +18,13 @@ impl Model {
 
     /// Removes and returns the traces that have ended since the last call.
     pub fn traces(&mut self) -> Vec<Trace> {
-        self.traces.take_ended(&self.parts.operator.revision_label())
+        self.traces.take_ended(&self.operator.revision_label())
     }
 
     /// Returns what shows which replica leads.
     #[must_use]
     pub fn leader_election(&self) -> LeaderElection {
-        self.parts.operator.leader_election(self.world.now)
+        self.operator.leader_election(self.world.now)
     }
 
     /// Removes and returns all probes, without a limit on their rate. For sources to which an

@@ -9,8 +9,7 @@ impl Model {
     pub fn recent_past(&self) -> RecentPast {
         let (present, _) = self.recent_past.past_point(&self.world, &self.findings);
         let past = self.findings.past();
-        let mut events: Vec<_> =
-            past.events().chain(self.parts.operator.operator_events()).collect();
+        let mut events: Vec<_> = past.events().chain(self.operator.operator_events()).collect();
         events.sort_by_key(|event| event.at);
 
         RecentPast {

@@ -49,10 +49,10 @@ impl Model {
                 .values()
                 .flat_map(|view| view.left_out.iter().cloned())
                 .collect(),
-            leases: self.parts.operator.leases.rows(),
-            operator: self.parts.operator.shown_operator(&self.world),
-            trends: self.parts.operator.trends.summaries(),
-            profiles: self.parts.operator.shown_profiles(),
+            leases: self.operator.leases.rows(),
+            operator: self.operator.shown_operator(&self.world),
+            trends: self.operator.trends.summaries(),
+            profiles: self.operator.shown_profiles(),
             dropped: self.world.dropped.by_name(),
             observations: self.observations.clone(),
         }

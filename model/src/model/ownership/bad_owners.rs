@@ -15,7 +15,6 @@ use crate::model::ownership::Ownership;
 use crate::model::world::World;
 use crate::model::world::limits::{Limit, MAX_BAD_OWNERS};
 use crate::model::world::store::Slot;
-use crate::model::world::timers::Timer;
 use crate::reference::{ObjectName, ReferenceChange, ReferenceForm};
 use crate::snapshot::OwnerHazard;
 use crate::time::{Span, Timestamp};
@@ -25,7 +24,7 @@ use crate::time::{Span, Timestamp};
 pub(crate) struct BadOwners {
     open: BTreeMap<FindingId, Hazard>,
     /// When the timer is due that ends the first hazard.
-    due: Option<Timestamp>,
+    pub(super) due: Option<Timestamp>,
 }
 
 /// One bad owner reference of one child.
@@ -200,7 +199,6 @@ impl Ownership {
 
     /// Closes the findings about hazards that ended some time ago.
     pub(crate) fn hazards_due(&mut self, world: &mut World, findings: &mut OpenFindings) {
-        self.bad.due = None;
         let (now, kept_for) = (world.now, world.settings.hazard_kept_for);
         let is_over =
             |hazard: &Hazard| hazard.ended.is_some() && hazard.since.after(kept_for) <= now;
@@ -352,12 +350,7 @@ fn count_hazard(world: &mut World, slot: Slot, reason: OwnerHazard) {
 
 impl Ownership {
     fn set_hazards_timer(&mut self, world: &mut World) {
-        let due = self
-            .bad
-            .next(world.settings.hazard_kept_for)
-            .map(|due| due.max(world.now.after(Span(1))));
-        let old = std::mem::replace(&mut self.bad.due, due);
-
-        world.agenda.timers.set(Timer::BadOwners, old, due);
+        let next = self.bad.next(world.settings.hazard_kept_for);
+        self.bad.due = next.map(|due| due.max(world.now.after(Span(1))));
     }
 }

@@ -16,7 +16,6 @@ use crate::model::ownership::owner_references::{self, LOOK_AGAIN, Links, OwnerFa
 use crate::model::world::limits::{Limit, MAX_UNVERIFIED_OWNERS};
 use crate::model::world::lookups::{ASK_AGAIN, Existence, Urgency};
 use crate::model::world::store::{Slot, uid_text};
-use crate::model::world::timers::Timer;
 use crate::model::world::{World, field_managers};
 use crate::observation::{ObjectAddress, ObjectView};
 use crate::snapshot::OwnerHazard;
@@ -39,7 +38,7 @@ pub(crate) struct UnverifiedOwners {
     unserved: BTreeSet<Slot>,
     /// When to look whether it serves these kinds now.
     unserved_due: Option<Timestamp>,
-    timer: Option<Timestamp>,
+    pub(super) due: Option<Timestamp>,
 }
 
 /// The doubt about the owners of one child, none of which the model knows.
@@ -140,7 +139,7 @@ impl UnverifiedOwners {
             shift(&mut child.deleted);
         }
 
-        self.timer.iter_mut().for_each(shift);
+        self.due.iter_mut().for_each(shift);
     }
 }
 
@@ -258,7 +257,6 @@ impl Ownership {
 
     /// Handles the timer of the references in doubt.
     pub(crate) fn links_due(&mut self, world: &mut World, findings: &mut OpenFindings) {
-        self.unverified.timer = None;
         self.review_unserved(world);
         while let Some((_, slot)) =
             self.unverified.queue.first().copied().filter(|(due, _)| *due <= world.now)
@@ -304,9 +302,8 @@ impl Ownership {
     }
 
     fn set_links_timer(&mut self, world: &mut World) {
-        let due = self.unverified.next().map(|due| due.max(world.now.after(Span(1))));
-        let old = std::mem::replace(&mut self.unverified.timer, due);
-        world.agenda.timers.set(Timer::UnverifiedOwners, old, due);
+        let next = self.unverified.next();
+        self.unverified.due = next.map(|due| due.max(world.now.after(Span(1))));
     }
 
     fn add_doubt(

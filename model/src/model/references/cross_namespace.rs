@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::model::part::{Part, Step, Version};
 use crate::model::world::World;
 use crate::model::world::intern::Symbol;
 use crate::model::world::limits::{Limit, MAX_CROSS_REFERENCES};
@@ -56,6 +57,18 @@ enum TargetName {
 // The memory budget: at most 64 bytes per reference, for a name of up to 32 bytes.
 const _: () = assert!(size_of::<Crossing>() <= 24, "a reference has grown past its budget");
 
+impl Part for CrossNamespace {
+    fn seen(&mut self, step: &mut Step<'_>, version: &Version<'_>) {
+        if version.has_other_spec {
+            self.update_crossings(step.world, version);
+        }
+    }
+
+    fn removed(&mut self, step: &mut Step<'_>, slot: Slot, deleted: bool) {
+        self.remove_crossings(step.world, slot, deleted);
+    }
+}
+
 impl CrossNamespace {
     /// Replaces the references of an object, and returns the old ones.
     fn replace(&mut self, slot: Slot, new: Vec<Crossing>) -> Vec<Crossing> {
@@ -88,15 +101,8 @@ impl TargetName {
 
 impl CrossNamespace {
     /// Compares the references of a version of an object with those of the previous one.
-    /// `comparable` says that the difference is news: the previous version was read in the same way
-    /// or, of a new object, that there was none.
-    pub(crate) fn update_crossings(
-        &mut self,
-        world: &mut World,
-        slot: Slot,
-        view: &ObjectView,
-        comparable: bool,
-    ) {
+    fn update_crossings(&mut self, world: &mut World, version: &Version<'_>) {
+        let (slot, view) = (version.slot, version.view);
         let own = &view.key.namespace;
 
         // An object without a namespace of its own can only refer to the namespaces of others.
@@ -111,6 +117,9 @@ impl CrossNamespace {
             return;
         }
 
+        // A difference is news if loopwatch has read the previous version in the same way, or knows
+        // that there was none.
+        let comparable = !version.comes_into_sight && !version.is_reread;
         let new = if is_cut { None } else { self.crossings_of(world, slot, &crossing) };
         match &new {
             Some(new) if comparable && was_complete => {
@@ -145,7 +154,7 @@ fn count_crossings(world: &mut World, slot: Slot, old: usize, new: usize) {
 
 impl CrossNamespace {
     /// Forgets the references of an object. If it was `deleted`, they have disappeared.
-    pub(crate) fn remove_crossings(&mut self, world: &mut World, slot: Slot, deleted: bool) {
+    fn remove_crossings(&mut self, world: &mut World, slot: Slot, deleted: bool) {
         self.incomplete.remove(&slot);
         let old = self.replace(slot, Vec::new());
         let version = world.store.get(slot).map_or(0, |record| record.version);

@@ -231,7 +231,7 @@ fn restored_dangling(world: &World, findings: &OpenFindings, slot: Slot) -> Opti
 
 impl References {
     /// Detects that the spec refers to objects that do not exist.
-    pub(crate) fn dangling_reference(
+    pub(super) fn dangling_reference(
         &mut self,
         world: &mut World,
         findings: &mut OpenFindings,

@@ -7,15 +7,16 @@
 mod table;
 
 use self::table::{MAX_STEP, STEP};
+use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
+use crate::model::part::{Part, Step, Version};
 use crate::model::references::targets::{self, is_known_output};
 use crate::model::world::intern::Symbol;
 use crate::model::world::limits::Limit;
 use crate::model::world::store::Slot;
-use crate::model::world::timers::Timer;
 use crate::model::world::{World, field_managers};
 use crate::observation::{ObjectAddress, ObjectView, Role};
-use crate::time::Span;
+use crate::time::{Span, Timestamp};
 
 pub(crate) use self::table::{Held, Index, MAX_OUTPUTS, References, State, seconds};
 pub(crate) use crate::model::world::limits::MAX_REFERENCES;
@@ -33,16 +34,41 @@ pub(crate) enum Lookup {
     Done,
 }
 
+impl Part for References {
+    fn seen(&mut self, step: &mut Step<'_>, version: &Version<'_>) {
+        if version.has_other_spec {
+            let live = !version.comes_into_sight && version.is_live;
+            self.update_references(step.world, version.slot, version.view, live);
+        }
+
+        self.note_writer(step.world, version.slot, version.view);
+    }
+
+    fn removed(&mut self, step: &mut Step<'_>, slot: Slot, _deleted: bool) {
+        self.remove_references(step.world, slot);
+    }
+
+    fn detections(&mut self, step: &mut Step<'_>, slot: Slot) -> Vec<Detection> {
+        self.dangling_reference(step.world, step.findings, slot).into_iter().collect()
+    }
+
+    fn next_due(&self) -> Option<Timestamp> {
+        self.due
+    }
+
+    fn due(&mut self, step: &mut Step<'_>) {
+        self.references_due(step.world, step.findings);
+    }
+
+    fn clock_stepped(&mut self, by_ms: i64) {
+        self.shift(by_ms);
+    }
+}
+
 impl References {
     /// Takes the references of a version of an object with a new spec. `live` tells that the spec
     /// changed just now.
-    pub(crate) fn update_references(
-        &mut self,
-        world: &mut World,
-        slot: Slot,
-        view: &ObjectView,
-        live: bool,
-    ) {
+    fn update_references(&mut self, world: &mut World, slot: Slot, view: &ObjectView, live: bool) {
         let Some(record) = world.store.get(slot) else { return };
         let kind = world.watches[record.watch as usize].kind;
         let is_primary = world.kinds[kind as usize].role == Role::Primary;
@@ -112,12 +138,12 @@ impl References {
     }
 
     /// Forgets the references of an object.
-    pub(crate) fn remove_references(&mut self, world: &mut World, slot: Slot) {
+    fn remove_references(&mut self, world: &mut World, slot: Slot) {
         self.of(slot).into_iter().for_each(|index| self.remove_reference(world, index));
     }
 
     /// Remembers the field manager that writes the status of an object with references.
-    pub(crate) fn note_writer(&mut self, world: &mut World, slot: Slot, view: &ObjectView) {
+    fn note_writer(&mut self, world: &mut World, slot: Slot, view: &ObjectView) {
         let Some(writer) =
             field_managers::status_writer(view).filter(|_| !view.references.is_empty())
         else {
@@ -171,8 +197,7 @@ impl References {
     }
 
     /// Handles the timer: looks up the references that are due, until one needs a read.
-    pub(crate) fn references_due(&mut self, world: &mut World, findings: &mut OpenFindings) {
-        self.due = None;
+    fn references_due(&mut self, world: &mut World, findings: &mut OpenFindings) {
         let now = world.now;
         let round_is_due = self.round_due <= now;
         let (quota, every) = self.pace();
@@ -214,9 +239,7 @@ impl References {
         let due = queued.into_iter().chain(round).min().map(|due| due.max(references.next_ask));
 
         // A timer that is due now would fire again within the same step.
-        let due = due.map(|due| due.max(world.now.after(Span(1))));
-        let old = std::mem::replace(&mut self.due, due);
-        world.agenda.timers.set(Timer::References, old, due);
+        self.due = due.map(|due| due.max(world.now.after(Span(1))));
     }
 }
 

@@ -49,25 +49,12 @@ impl Model {
                     sources::source_due(&mut self.world, &mut self.findings, number)
                 }
                 Timer::Audit(number) => lists::audit_due(&mut self.world, number),
-                Timer::UnverifiedOwners => {
-                    self.parts.ownership.links_due(&mut self.world, &mut self.findings)
-                }
-                Timer::BadOwners => {
-                    self.parts.ownership.hazards_due(&mut self.world, &mut self.findings)
-                }
                 Timer::Lookups => self.world.reads_due(),
-                Timer::References => {
-                    self.parts.references.references_due(&mut self.world, &mut self.findings)
+                Timer::Part(part) => {
+                    let (parts, mut step) = self.parts();
+                    parts.due(&mut step, part);
                 }
-                Timer::TerminatingScopes => self.parts.terminating_scopes.containers_due(
-                    &mut self.world,
-                    &mut self.findings,
-                    &self.parts.operator,
-                ),
-                Timer::Configuration => {
-                    self.parts.configuration.configurations_due(&mut self.world)
-                }
-                Timer::Operator => self.parts.operator.operator_due(&mut self.world),
+                Timer::Operator => self.operator.operator_due(&mut self.world),
                 Timer::Findings => {
                     self.findings.due = None;
                     self.findings.hold_limits(&self.world);
@@ -127,35 +114,35 @@ impl Model {
             Observation::PermissionsReviewed(view) => {
                 sources::permissions_reviewed(&mut self.world, &mut self.findings, view)
             }
-            Observation::LeaseSeen(lease) => self.parts.operator.lease_seen(
+            Observation::LeaseSeen(lease) => self.operator.lease_seen(
                 &mut self.world,
                 &mut self.findings,
                 &mut self.traces,
                 lease,
             ),
             Observation::LeaseGone { namespace, name } => {
-                self.parts.operator.lease_gone(&mut self.world, namespace, name)
+                self.operator.lease_gone(&mut self.world, namespace, name)
             }
             Observation::LeasesListed { namespace, names } => {
-                self.parts.operator.leases_listed(&mut self.world, &namespace, &names)
+                self.operator.leases_listed(&mut self.world, &namespace, &names)
             }
-            Observation::OperatorSeen(view) => self.parts.operator.operator_seen(
+            Observation::OperatorSeen(view) => self.operator.operator_seen(
                 &mut self.world,
                 &mut self.findings,
                 &mut self.traces,
                 *view,
             ),
             Observation::MetricsScraped(view) => {
-                self.parts.operator.metrics_scraped(&mut self.world, &mut self.findings, *view)
+                self.operator.metrics_scraped(&mut self.world, &mut self.findings, *view)
             }
             Observation::ScrapeFailed { instance, cause, detail } => {
-                self.parts.operator.scrape_failed(&mut self.world, &instance, cause, &detail)
+                self.operator.scrape_failed(&mut self.world, &instance, cause, &detail)
             }
             Observation::ProcessSeen(view) => {
-                self.parts.operator.process_seen(&mut self.world, &mut self.findings, *view)
+                self.operator.process_seen(&mut self.world, &mut self.findings, *view)
             }
             Observation::ProcessGone { instance } => {
-                self.parts.operator.process_gone(&mut self.world, &mut self.findings, &instance)
+                self.operator.process_gone(&mut self.world, &mut self.findings, &instance)
             }
 
             // Answers to the model's probes.
@@ -184,13 +171,9 @@ impl Model {
 
     fn answered(&mut self, probe: &Probe, answer: Answer) {
         match probe {
-            Probe::Profile { instance, kind } => self.parts.operator.profiled(
-                &mut self.world,
-                &mut self.findings,
-                instance,
-                *kind,
-                answer,
-            ),
+            Probe::Profile { instance, kind } => {
+                self.operator.profiled(&mut self.world, &mut self.findings, instance, *kind, answer)
+            }
             Probe::Count(watch) => {
                 lists::count_answered(&mut self.world, &mut self.findings, watch, &answer)
             }

@@ -16,25 +16,14 @@ impl Model {
         self.world.agenda.timers.rebase(by_ms);
         self.findings.rebase(by_ms);
         self.recent_past.clock_stepped(by_ms);
-        self.parts.operator.revisions.clock_stepped(by_ms);
+        self.parts.clock_stepped(by_ms);
         self.findings.due.iter_mut().for_each(shift);
 
         self.world.sources.rebase(by_ms);
-        self.parts.operator.leases.clock_stepped(by_ms);
-        self.parts.operator.controllers.clock_stepped(by_ms);
-        self.parts.operator.rebase_operator(&mut self.world, by_ms);
-        self.parts.terminating_scopes.clock_stepped(by_ms);
-        self.parts.operator.trends.clock_stepped(by_ms);
+        self.operator.clock_stepped(by_ms);
         self.world.lookups.clock_stepped(by_ms);
-        self.parts.references.clock_stepped(by_ms);
-
-        self.parts.soft_deletions.rebase_soft_deletions(by_ms);
-        self.parts.configuration.clock_stepped(by_ms);
         self.world.graph.clock_stepped(by_ms);
         self.traces.clock_stepped(by_ms);
-        self.parts.ownership.unverified.clock_stepped(by_ms);
-        self.parts.ownership.bad.clock_stepped(by_ms);
-        self.parts.ownership.orphans.clock_stepped(by_ms);
 
         for watch in &mut self.world.watches {
             watch.rebase(by_ms);

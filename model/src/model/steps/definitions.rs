@@ -8,25 +8,21 @@ use crate::observation::{DefinitionView, StatusSchema};
 
 impl Model {
     pub(crate) fn definition_seen(&mut self, definition: DefinitionView) {
-        self.parts.terminating_scopes.note_definition(
-            &mut self.world,
-            &mut self.findings,
-            &self.parts.operator,
-            &definition,
-        );
-        self.parts.definitions.in_body.remove(&definition.name);
+        let (parts, mut step) = self.parts();
+        parts.terminating_scopes.note_definition(&mut step, &definition);
+        self.definitions.in_body.remove(&definition.name);
         if definition.status == StatusSchema::InBody
-            && self.parts.definitions.in_body.len() < definitions::MAX_DEFINITIONS
+            && self.definitions.in_body.len() < definitions::MAX_DEFINITIONS
         {
-            self.parts.definitions.in_body.insert(definition.name.clone(), definition.clone());
+            self.definitions.in_body.insert(definition.name.clone(), definition.clone());
         }
 
         definitions::review_definition(&mut self.world, &mut self.findings, definition);
     }
 
     pub(crate) fn definition_gone(&mut self, name: String) {
-        self.parts.definitions.in_body.remove(&name);
-        self.parts.terminating_scopes.forget_container(
+        self.definitions.in_body.remove(&name);
+        self.parts.terminating_scopes.forget_scope(
             &mut self.world,
             &mut self.findings,
             &TerminatingScope::Definition(name.clone()),
@@ -38,22 +34,14 @@ impl Model {
 
     /// Forgets the definitions that a full list does not contain.
     pub(crate) fn definitions_listed(&mut self, names: &[String]) {
-        self.parts.terminating_scopes.retain_containers(
-            &mut self.world,
-            &mut self.findings,
-            |container| match container {
+        self.parts.terminating_scopes.retain_scopes(&mut self.world, &mut self.findings, |scope| {
+            match scope {
                 TerminatingScope::Namespace(_) => true,
                 TerminatingScope::Definition(name) => names.contains(name),
-            },
-        );
-        let gone: Vec<String> = self
-            .parts
-            .definitions
-            .in_body
-            .keys()
-            .filter(|name| !names.contains(name))
-            .cloned()
-            .collect();
+            }
+        });
+        let gone: Vec<String> =
+            self.definitions.in_body.keys().filter(|name| !names.contains(name)).cloned().collect();
 
         gone.into_iter().for_each(|name| self.definition_gone(name));
     }

@@ -34,7 +34,7 @@ impl Model {
             }
 
             if std::mem::take(&mut self.world.agenda.operator) {
-                self.parts.operator.review_operator(&mut self.world, &mut self.findings);
+                self.operator.review_operator(&mut self.world, &mut self.findings);
             }
 
             self.findings.report_exceeded_limits(&mut self.world);
@@ -53,6 +53,7 @@ impl Model {
         self.traces.count_dropped_traces(&mut self.world);
         self.findings.report_exceeded_limits(&mut self.world);
         self.findings.settle(self.world.now, limit, recovers_within);
+        self.parts.set_timers(&mut self.world.agenda.timers);
     }
 
     /// Once all watches have been listed after a restart, forgets the start times of problems that
@@ -104,7 +105,7 @@ impl Model {
             );
         }
 
-        let of_operator = self.parts.operator.operator_detections(&mut self.world);
+        let of_operator = self.operator.operator_detections(&mut self.world);
         ids.extend(
             of_operator.iter().map(|(subject, detection)| FindingId::of(detection.code, subject)),
         );

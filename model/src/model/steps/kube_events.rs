@@ -26,6 +26,6 @@ impl Model {
         }
 
         self.traces.trace_event(&mut self.world, number, kind, &event);
-        self.parts.kube_events.add(self.world.now, kind, event);
+        self.kube_events.add(self.world.now, kind, event);
     }
 }

@@ -81,15 +81,6 @@ fn count_in_namespace(world: &mut World, watch: u16, name: &str) -> (Arc<str>, u
 impl Model {
     /// Removes an object and ends its obligation, if one is open, with `outcome`.
     pub(crate) fn remove_object(&mut self, slot: Slot, outcome: Outcome) {
-        self.parts.cross_namespace.remove_crossings(
-            &mut self.world,
-            slot,
-            outcome == Outcome::Deleted,
-        );
-        self.parts.references.remove_references(&mut self.world, slot);
-        self.parts.soft_deletions.remove(slot);
-        self.parts.configuration.remove_configuration(&mut self.world, slot);
-
         let subject = self.world.subject(slot);
         self.traces.trace_child(&mut self.world, slot, true);
 
@@ -105,16 +96,11 @@ impl Model {
         review::update_kind(&mut self.world, slot, None);
         workloads::review_owners(&mut self.world, slot);
 
-        self.parts.ownership.orphans.remove(slot);
-        self.parts.ownership.review_logically_owned(&mut self.world, slot);
-        self.parts.ownership.links_removed(
-            &mut self.world,
-            &mut self.findings,
-            slot,
-            outcome == Outcome::Deleted,
-        );
-        blocking_chains::review_waiting_owners(&mut self.world, slot, outcome == Outcome::Deleted);
-        self.world.remove_from_graph(slot, outcome == Outcome::Deleted);
+        let deleted = outcome == Outcome::Deleted;
+        let (parts, mut step) = self.parts();
+        parts.removed(&mut step, slot, deleted);
+        blocking_chains::review_waiting_owners(&mut self.world, slot, deleted);
+        self.world.remove_from_graph(slot, deleted);
 
         let Some(record) = self.world.store.remove(slot) else { return };
         self.world.release_symbols(Symbols::of(&record));
@@ -138,12 +124,6 @@ impl Model {
         watch.totals.objects = watch.totals.objects.saturating_sub(1);
         watch.current -= u64::from(watch.epoch == record.epoch);
         self.world.agenda.kinds.insert(watch.kind);
-
-        if self.world.namespaces.is_terminating(&record.namespace)
-            || self.parts.terminating_scopes.has_definitions()
-        {
-            self.parts.terminating_scopes.containers_changed(&mut self.world);
-        }
     }
 }
 

@@ -17,14 +17,12 @@ impl Model {
         self.world.sources.note_success(&SourceId::Namespaces, self.world.now);
         let listed: BTreeSet<&str> =
             namespaces.iter().map(|namespace| namespace.name.as_str()).collect();
-        self.parts.terminating_scopes.retain_containers(
-            &mut self.world,
-            &mut self.findings,
-            |container| match container {
+        self.parts.terminating_scopes.retain_scopes(&mut self.world, &mut self.findings, |scope| {
+            match scope {
                 TerminatingScope::Namespace(name) => listed.contains(name.as_str()),
                 TerminatingScope::Definition(_) => true,
-            },
-        );
+            }
+        });
 
         let gone = self
             .world
@@ -59,7 +57,7 @@ impl Model {
     /// Handles the deletion of a namespace.
     pub(crate) fn namespace_gone(&mut self, name: &str) {
         self.world.sources.note_success(&SourceId::Namespaces, self.world.now);
-        self.parts.terminating_scopes.forget_container(
+        self.parts.terminating_scopes.forget_scope(
             &mut self.world,
             &mut self.findings,
             &TerminatingScope::Namespace(name.to_owned()),
@@ -73,12 +71,8 @@ impl Model {
 
     /// Takes the annotations of a namespace; returns whether they changed.
     pub(crate) fn take_namespace(&mut self, namespace: NamespaceView) -> bool {
-        self.parts.terminating_scopes.note_namespace(
-            &mut self.world,
-            &mut self.findings,
-            &self.parts.operator,
-            &namespace,
-        );
+        let (parts, mut step) = self.parts();
+        parts.terminating_scopes.note_namespace(&mut step, &namespace);
         self.note_team(&namespace.name, &namespace.team);
 
         let NamespaceView { name, annotations, .. } = namespace;

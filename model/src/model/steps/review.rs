@@ -238,24 +238,10 @@ impl Model {
             return Vec::new();
         }
 
-        let mut detections =
-            stuck::deletion_detections(&mut self.world, &self.parts.operator, slot);
-        detections.extend(self.part_detections(slot));
+        let mut detections = stuck::deletion_detections(&mut self.world, &self.operator, slot);
+        let (parts, mut step) = self.parts();
+        detections.extend(parts.detections(&mut step, slot));
+        detections.extend(self.operator.poison_object(&mut self.world, slot));
         detections.into_iter().map(|detection| detection.suspected_if(suspected)).collect()
-    }
-
-    /// Returns the problems that the parts with a state of their own detect.
-    fn part_detections(&mut self, slot: Slot) -> Vec<Detection> {
-        let (world, findings, parts) = (&mut self.world, &mut self.findings, &mut self.parts);
-        let detections = [
-            parts.ownership.orphan(world, slot),
-            parts.ownership.logical_owner_missing(world, slot),
-            parts.references.dangling_reference(world, findings, slot),
-            parts.soft_deletions.soft_delete_lingering(world, slot),
-            parts.configuration.stale_configuration(world, findings, slot),
-            parts.operator.poison_object(world, slot),
-        ];
-
-        detections.into_iter().flatten().collect()
     }
 }

@@ -43,13 +43,10 @@ impl Model {
         sources::review_permissions(&mut self.world, &mut self.findings);
         sources::review_sources(&mut self.world, &mut self.findings);
         tuning::review_namespaces(&mut self.world, &mut self.findings);
-        self.parts.terminating_scopes.review_containers(
-            &mut self.world,
-            &mut self.findings,
-            &self.parts.operator,
-        );
+        let (parts, mut step) = self.parts();
+        parts.retune(&mut step);
 
-        for definition in self.parts.definitions.in_body.values().cloned().collect::<Vec<_>>() {
+        for definition in self.definitions.in_body.values().cloned().collect::<Vec<_>>() {
             definitions::review_definition(&mut self.world, &mut self.findings, definition);
         }
     }

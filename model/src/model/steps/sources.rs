@@ -12,7 +12,7 @@ impl Model {
         let number = self.world.sources.note_failure(id, self.world.now, cause, detail);
         self.set_failing(id, true);
         if *id == SourceId::Lease {
-            self.parts.operator.set_leases_visible(&mut self.world, false);
+            self.operator.set_leases_visible(&mut self.world, false);
         }
 
         self.world.agenda.operator = true;
@@ -28,7 +28,7 @@ impl Model {
         self.set_failing(id, false);
 
         if *id == SourceId::Lease {
-            self.parts.operator.set_leases_visible(&mut self.world, true);
+            self.operator.set_leases_visible(&mut self.world, true);
         }
 
         self.world.agenda.operator = true;
@@ -39,7 +39,7 @@ impl Model {
         self.source_recovered(id);
         self.world.sources.note_off(id, self.world.now, reason);
         if *id == SourceId::Lease {
-            self.parts.operator.set_leases_visible(&mut self.world, false);
+            self.operator.set_leases_visible(&mut self.world, false);
         }
     }
 

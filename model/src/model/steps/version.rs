@@ -6,6 +6,7 @@
 
 use crate::model::Model;
 use crate::model::convergence::{silent_status, workloads};
+use crate::model::part::Version;
 use crate::model::references::cross_namespace;
 use crate::model::steps::lifetime;
 use crate::model::visibility::lists;
@@ -60,29 +61,17 @@ impl Model {
                 .store
                 .get(slot)
                 .is_some_and(|record| record.spec_hash == view.hashes.spec);
-        if !same_spec || reread {
-            self.parts.cross_namespace.update_crossings(
-                &mut self.world,
-                slot,
-                &view,
-                !comes_into_sight && !reread,
-            );
-            self.parts.references.update_references(
-                &mut self.world,
-                slot,
-                &view,
-                !comes_into_sight && live,
-            );
-        }
 
-        self.parts.references.note_writer(&mut self.world, slot, &view);
-        self.parts.soft_deletions.update_soft_deletion(
-            &mut self.world,
-            &mut self.findings,
+        let seen = Version {
             slot,
-            &view,
-        );
-        self.parts.configuration.update_configuration(&mut self.world, slot, &view);
+            view: &view,
+            is_live: live,
+            has_other_spec: !same_spec || reread,
+            comes_into_sight,
+            is_reread: reread,
+        };
+        let (parts, mut step) = self.parts();
+        parts.seen(&mut step, &seen);
         self.update_object(slot, &view, version, new, live);
 
         if live {
@@ -92,7 +81,7 @@ impl Model {
         self.review_object(slot);
         self.traces.trace_version(&mut self.world, slot, &view);
         workloads::review_owners(&mut self.world, slot);
-        self.parts.operator.operator_shows_life(&mut self.world);
+        self.operator.operator_shows_life(&mut self.world);
     }
 
     /// Finds what the model knows about an object of which it gets a version, and marks it as part

@@ -18,18 +18,10 @@ pub(crate) enum Timer {
     Audit(u16),
     /// The next closing of a held finding.
     Findings,
-    /// The next decision about owner references in doubt.
-    UnverifiedOwners,
-    /// The next closing of a finding about an owner reference.
-    BadOwners,
     /// The time at which the sources may make the next read of an object.
     Lookups,
-    /// The next lookup of the target of a reference.
-    References,
-    /// The next review of the namespaces and definitions that are being deleted.
-    TerminatingScopes,
-    /// The next check of the Pods of a workload.
-    Configuration,
+    /// The timer of a part, by its place in the list of parts.
+    Part(u8),
     /// The next review of the operator.
     Operator,
 }

@@ -236,7 +236,7 @@ impl References {
     }
 
     /// Moves all instants to the new setting of the clock.
-    pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
+    pub(super) fn shift(&mut self, by_ms: i64) {
         self.queued.values_mut().for_each(|at| *at = at.shifted(by_ms));
         self.queue = std::mem::take(&mut self.queue)
             .into_iter()
@@ -246,7 +246,7 @@ impl References {
             *at = at.shifted(by_ms);
         }
 
-        self.due = self.due.map(|due| due.shifted(by_ms)); // the caller moves the timers
+        self.due = self.due.map(|due| due.shifted(by_ms));
         for held in self.chunks.iter_mut().flatten().flatten().filter(|held| held.since > 0) {
             held.since = seconds(Timestamp(i64::from(held.since) * 1000).shifted(by_ms));
         }
