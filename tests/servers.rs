@@ -25,8 +25,6 @@ struct Run {
     _folder: TempDir,
 }
 
-// === impl Run ===
-
 impl Run {
     fn start(server: &Standin, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");

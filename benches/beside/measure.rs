@@ -51,8 +51,6 @@ pub(crate) struct Figures {
     pub(crate) peak: u64,
 }
 
-// === impl MeasuredProcess ===
-
 impl MeasuredProcess {
     pub(crate) fn start(program: &Program, port: u16) -> Self {
         let started = Instant::now();
@@ -101,8 +99,6 @@ impl MeasuredProcess {
         }
     }
 }
-
-// === impl Figures ===
 
 impl Figures {
     /// Waits until the process has synced.

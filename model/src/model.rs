@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use self::findings::open_findings::OpenFindings;
 use self::kube_events::KubeEvents;
 use self::operator::Operator;
-use self::part::Step;
+use self::part::StepContext;
 use self::parts::Parts;
 use self::recent_past::Points;
 use self::traces::Traces;
@@ -79,8 +79,8 @@ impl Model {
         }
     }
     /// Returns the parts, and what they may use in a step.
-    fn parts(&mut self) -> (&mut Parts, Step<'_>) {
+    fn parts(&mut self) -> (&mut Parts, StepContext<'_>) {
         let (world, findings) = (&mut self.world, &mut self.findings);
-        (&mut self.parts, Step { world, operator: &self.operator, findings })
+        (&mut self.parts, StepContext { world, operator: &self.operator, findings })
     }
 }

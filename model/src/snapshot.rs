@@ -102,7 +102,7 @@ pub struct DeletionRow {
 pub struct LeaseRow {
     /// The lease as it is now.
     pub lease: LeaseView,
-    /// When loopwatch saw `renewTime` change; at first sight, when the API server recorded the
+    /// When loopwatch saw `renewTime` change; at the first observation, when the API server recorded the
     /// change if that is known. Absent if the lease has no `renewTime`.
     pub seen_renewed_at: Option<Timestamp>,
 }

@@ -224,8 +224,8 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
         super::print_error(&format!(
             "some lists were incomplete after {timeout}, so this report is incomplete, too; see --timeout and --watch"
         ));
-    } else if tokio::time::timeout(READS_WITHIN, reads_in_doubt(&model, &feed)).await.is_err() {
-        let left = lock(&model).reads_in_doubt();
+    } else if tokio::time::timeout(READS_WITHIN, urgent_reads(&model, &feed)).await.is_err() {
+        let left = lock(&model).urgent_reads();
         super::print_error(&format!(
             "{left} reads had no answer after {} s, so this report says nothing about the objects in question",
             READS_WITHIN.as_secs()
@@ -272,12 +272,12 @@ async fn first_lists(handle: &mut Handle) {
 }
 
 /// Waits until no read of an object in doubt is left. On a terminal, it shows the progress.
-async fn reads_in_doubt(model: &SharedModel, feed: &Feed) {
+async fn urgent_reads(model: &SharedModel, feed: &Feed) {
     let terminal = std::io::stderr().is_terminal();
     loop {
         // The pump applies what it takes from the channel at once, so an empty channel means that
         // the model knows all.
-        let left = lock(model).reads_in_doubt();
+        let left = lock(model).urgent_reads();
         if feed.is_empty() && left == 0 {
             break;
         }

@@ -49,8 +49,6 @@ const USABLE: Duration = Duration::from_secs(120);
 /// The maximum number of lookups that run. The names are those of the configuration.
 const MAX_RUNNING: usize = 64;
 
-// === impl NameLookups ===
-
 impl NameLookups {
     /// The lookups of this process.
     pub(crate) fn of_system() -> Self {
@@ -129,8 +127,6 @@ impl tower::Service<Name> for NameLookups {
         Box::pin(async move { lookups.addresses(name.as_str()).await.map(Vec::into_iter) })
     }
 }
-
-// === impl Lookup ===
 
 impl Lookup {
     fn is_running(&self) -> bool {

@@ -123,8 +123,6 @@ const POLL_AFTER_CHANGE: Duration = Duration::from_secs(10);
 /// Limit on waiting probes of each kind. The model repeats dropped ones.
 const PROBES: usize = 64;
 
-// === impl Supervisor ===
-
 impl Supervisor {
     /// Starts the sources of one cluster on the current runtime.
     #[must_use]
@@ -177,8 +175,6 @@ impl Supervisor {
     }
 }
 
-// === impl Handle ===
-
 impl Handle {
     /// Sends a probe of the model to the source that answers it. Returns false if too many probes
     /// wait.
@@ -230,8 +226,6 @@ impl Drop for Handle {
         self.stop.cancel();
     }
 }
-
-// === impl Running ===
 
 impl Running {
     async fn run(mut self, stop: CancellationToken) {

@@ -29,8 +29,6 @@ pub(crate) struct Prometheus {
     _folder: TempDir,
 }
 
-// === impl Running ===
-
 impl Running {
     fn start(command: &mut Command) -> Self {
         let child =
@@ -45,8 +43,6 @@ impl Drop for Running {
         let _ = self.0.wait();
     }
 }
-
-// === impl Loopwatch ===
 
 impl Loopwatch {
     /// Plays a scenario at N times its original speed.
@@ -96,8 +92,6 @@ impl Loopwatch {
         Self { name: name.to_owned(), port, _process: process, _folder: folder }
     }
 }
-
-// === impl Prometheus ===
 
 impl Prometheus {
     /// Starts Prometheus, and waits until it scrapes all of these.

@@ -134,8 +134,6 @@ fn installed(program: &str) -> bool {
     std::env::split_paths(&paths).any(|folder| folder.join(program).exists())
 }
 
-// === impl NoBed ===
-
 impl NoBed {
     /// Reports whether a developer may continue without the live tests.
     pub(crate) fn is_harmless(&self) -> bool {

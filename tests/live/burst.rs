@@ -224,8 +224,6 @@ struct Writer<'a> {
     kept: VecDeque<(&'static str, String)>,
 }
 
-// === impl Writer ===
-
 impl Writer<'_> {
     fn work(mut self, steps: usize) {
         for step in 0..steps {

@@ -46,8 +46,6 @@ pub(crate) struct Expected {
 /// Code and subject of a finding.
 pub(crate) type Found = (String, String);
 
-// === impl Case ===
-
 impl Case {
     /// Creates a case with a fast operator and a healthy object of every kind.
     pub(crate) fn new(name: &str, settings: &Value) -> Self {

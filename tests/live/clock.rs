@@ -282,8 +282,6 @@ fn shows_offset(sidecar: &Sidecar, offset: &str) -> Result<(), String> {
     }
 }
 
-// === impl NodeClock ===
-
 impl NodeClock {
     fn new(plane: &ControlPlane, name: &str) -> Self {
         let folders =

@@ -142,8 +142,6 @@ fn of_loopwatch(object: &Value) -> Seen {
     )
 }
 
-// === impl Lag ===
-
 impl Lag {
     /// Returns the share of deliveries within half a second.
     pub(crate) fn share(self) -> f64 {

@@ -55,8 +55,6 @@ const fn of(family: &'static str, of: &'static str, label: &'static str) -> Repe
     Repeated { family, result: "", of, label, results: &[] }
 }
 
-// === impl Repeated ===
-
 impl Repeated {
     const fn with(self, result: &'static str, results: &'static [&'static str]) -> Self {
         Self { result, results, ..self }

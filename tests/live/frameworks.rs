@@ -132,8 +132,6 @@ pub(crate) fn without_reason(framework: Framework, trouble: Trouble, found: &Vie
 /// The findings in all views.
 type Views = BTreeMap<View, Found>;
 
-// === impl Run ===
-
 impl Run {
     fn start(framework: Framework) -> Self {
         let plane = bed();

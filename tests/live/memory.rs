@@ -131,8 +131,6 @@ fn stretched_runs() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-// === impl Slow ===
-
 impl Slow {
     const HEALTHY: Self = Self {
         name: "",

@@ -45,8 +45,6 @@ struct Replicated {
     _alertmanager: Alertmanager,
 }
 
-// === impl Replicated ===
-
 impl Replicated {
     fn start() -> Self {
         let plane = bed();

@@ -178,15 +178,11 @@ fn check_kept(all: &Watchers) {
     }
 }
 
-// === impl Watchers ===
-
 impl Watchers {
     fn each(&self) -> [&Watcher; 3] {
         [&self.on, &self.off, &self.absent]
     }
 }
-
-// === impl Watcher ===
 
 impl Watcher {
     fn start(operator: &Operator, name: &str, flags: &[&str]) -> Self {

@@ -105,8 +105,6 @@ fn thresholds() -> Value {
     thresholds
 }
 
-// === impl Proof ===
-
 impl Proof {
     /// A row whose fields are all empty, for the fields that a row does not need.
     pub(crate) const EMPTY: Self = Self {
@@ -181,8 +179,6 @@ impl Proof {
         is_expected || is_also || TRUE_ANYWAY.contains(&code.as_str())
     }
 }
-
-// === impl Fixture ===
 
 impl Fixture {
     fn new(proof: &Proof) -> (Self, Watcher) {

@@ -17,8 +17,6 @@ pub(crate) struct Recorder {
     process: Process,
 }
 
-// === impl Recorder ===
-
 impl Recorder {
     /// Records a namespace, or all if `namespace` is empty, with the account and thresholds of a
     /// running loopwatch, whose name is `sidecar`.

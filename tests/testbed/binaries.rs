@@ -268,8 +268,6 @@ pub(crate) fn cache() -> Result<PathBuf, String> {
     Ok(base.join("loopwatch"))
 }
 
-// === impl Built ===
-
 impl Built {
     fn find(&self, cache: &Path) -> Result<PathBuf, Missing> {
         let Self { name, module, package, ldflags, takes } = self;
@@ -497,8 +495,6 @@ fn go_build(
     eprintln!("test bed: built {name} in {} s", began.elapsed().as_secs());
     Ok(())
 }
-
-// === impl Missing ===
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -46,8 +46,6 @@ pub struct ControlPlane {
     path: PathBuf,
 }
 
-// === impl ControlPlane ===
-
 impl ControlPlane {
     /// Starts everything and waits until the node is ready.
     pub fn start(binaries: Binaries) -> Self {

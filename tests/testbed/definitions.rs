@@ -84,8 +84,6 @@ pub fn find() -> Result<Definitions, Missing> {
     Ok(Definitions { texts, keda_trigger })
 }
 
-// === impl Definitions ===
-
 impl Definitions {
     /// Creates the definitions, and waits until their kinds are served.
     pub fn install(&self, kube: &Kube) -> Installed {

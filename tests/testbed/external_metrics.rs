@@ -30,8 +30,6 @@ const NAME: &str = "v1beta1.external.metrics.k8s.io";
 /// loopback.
 const SERVICE: &str = "external-metrics";
 
-// === impl ExternalMetrics ===
-
 impl ExternalMetrics {
     /// Serves the metrics of the loopwatch at a port, and registers them at the API server.
     pub fn serve(plane: &ControlPlane, loopwatch: u16) -> Self {

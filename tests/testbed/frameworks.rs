@@ -83,8 +83,6 @@ fn launch(
     (process, faults)
 }
 
-// === impl Framework ===
-
 impl Framework {
     /// All frameworks.
     pub const ALL: [Self; 4] = [Self::Go, Self::Python, Self::Java, Self::Rust];
@@ -152,8 +150,6 @@ impl Framework {
         }
     }
 }
-
-// === impl Member ===
 
 impl Member {
     /// Installs and starts the operator of a framework for a namespace, in the same namespace.

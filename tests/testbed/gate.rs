@@ -55,8 +55,6 @@ pub struct Gate {
     cut: watch::Sender<u64>,
 }
 
-// === impl Gate ===
-
 impl Gate {
     /// Starts a gate that lets everything through.
     pub fn before(plane: &ControlPlane) -> Self {
@@ -160,8 +158,6 @@ impl Gate {
         self.refused.load(Ordering::Relaxed)
     }
 }
-
-// === impl Traffic ===
 
 impl Traffic {
     /// Returns the number of requests.

@@ -86,8 +86,6 @@ fn stand_guard(log: &Path, program: &OsStr, arguments: impl Iterator<Item = OsSt
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-// === impl Program ===
-
 impl Program {
     /// Creates a program that appends its output to `DIR/NAME.log`.
     pub fn new(name: impl Into<String>, program: impl Into<PathBuf>, directory: &Path) -> Self {
@@ -170,8 +168,6 @@ impl Program {
         Process { program: self.clone(), pid, _lifeline: guard.stdin.take(), guard, ended: None }
     }
 }
-
-// === impl Process ===
 
 impl Process {
     /// Returns its process id.

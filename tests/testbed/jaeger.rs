@@ -23,8 +23,6 @@ pub struct Jaeger {
 #[derive(Clone, Debug)]
 pub struct Span(pub Value);
 
-// === impl Jaeger ===
-
 impl Jaeger {
     /// Finds free ports for a Jaeger that does not run yet. Its log is in a folder.
     pub fn new(binary: &Path, folder: &Path) -> Self {
@@ -110,8 +108,6 @@ impl Jaeger {
         Ok(traces.into_iter().map(spans).collect())
     }
 }
-
-// === impl Span ===
 
 impl Span {
     /// Returns its name.

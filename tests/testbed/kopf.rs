@@ -92,8 +92,6 @@ pub fn install(plane: &ControlPlane) {
     install_zoo(plane, "kopf-operator", KIND);
 }
 
-// === impl KopfOperator ===
-
 impl KopfOperator {
     /// Starts it for a namespace, and waits until it is healthy. `python` is the interpreter with
     /// its packages.

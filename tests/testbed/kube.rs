@@ -44,8 +44,6 @@ pub struct Kube {
     pub kubeconfig: Arc<Path>,
 }
 
-// === impl Kube ===
-
 impl Kube {
     /// Creates a client from a kubeconfig.
     pub fn new(kubeconfig: &Path) -> Self {

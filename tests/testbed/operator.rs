@@ -68,8 +68,6 @@ pub(crate) fn install_zoo(plane: &ControlPlane, folder: &str, kind: &str) {
     });
 }
 
-// === impl Operator ===
-
 impl Operator {
     /// Starts an operator for `namespace` with further flags, and waits until it is ready.
     pub fn start(plane: &ControlPlane, name: &str, namespace: &str, flags: &[&str]) -> Self {

@@ -100,8 +100,6 @@ fn is_selected(pod: &Value, labels: &Value) -> bool {
     labels.as_object().is_some_and(|labels| labels.iter().all(fits))
 }
 
-// === impl StandInPod ===
-
 impl StandInPod {
     /// Lets a Pod without a node run.
     fn run(kube: &Kube, pod: &Value, address: Ipv4Addr) -> Self {

@@ -12,8 +12,6 @@ pub struct Replica {
     metrics: u16,
 }
 
-// === impl Replica ===
-
 impl Replica {
     /// Starts a program, and waits until it serves its metrics on this port.
     pub fn start(program: &Program, metrics: u16) -> Self {

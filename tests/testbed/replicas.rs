@@ -41,8 +41,6 @@ pub struct Replica {
     pub pod: StandInPod,
 }
 
-// === impl Replicas ===
-
 impl Replicas {
     /// Deploys replicas that serve a namespace, in the same namespace, with further flags. Their
     /// Pods share the ports of the Deployment, so each process has an address of its own.
@@ -137,8 +135,6 @@ fn deployment(namespace: &str, metrics: u16) -> Value {
         json!(metrics);
     deployment
 }
-
-// === impl Replica ===
 
 impl Replica {
     /// Kills the process with SIGKILL, without a word to its Pod's status: see

@@ -78,8 +78,6 @@ pub fn quick_but(changes: Value) -> Value {
     settings
 }
 
-// === impl Sidecar ===
-
 impl Sidecar {
     /// Starts loopwatch with an account's kubeconfig, thresholds, and further flags.
     pub fn start(
@@ -421,8 +419,6 @@ pub fn summary(findings: &[ShownFinding]) -> String {
         _ => findings.iter().map(|finding| format!("\n  {finding}")).collect(),
     }
 }
-
-// === impl ShownFinding ===
 
 impl ShownFinding {
     /// Returns its code.

@@ -53,8 +53,6 @@ pub struct Found {
 /// What was found in one framework.
 pub type Verdicts = BTreeMap<Trouble, BTreeMap<View, Found>>;
 
-// === impl View ===
-
 impl View {
     /// All views, the one that shows most first.
     pub const ALL: [Self; 3] = [Self::Metrics, Self::Process, Self::Outside];
@@ -82,8 +80,6 @@ impl View {
         Self::ALL.into_iter().filter(move |view| *view != Self::Metrics || framework.has_metrics())
     }
 }
-
-// === impl Trouble ===
 
 impl Trouble {
     /// Those that take seconds.

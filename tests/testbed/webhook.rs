@@ -14,8 +14,6 @@ pub struct Webhook {
     received: Arc<Mutex<Vec<Value>>>,
 }
 
-// === impl Webhook ===
-
 impl Webhook {
     /// Starts a receiver that answers with an empty body.
     pub fn listen() -> Self {

@@ -34,8 +34,6 @@ pub struct Wire {
     opened: Arc<AtomicU64>,
 }
 
-// === impl Wire ===
-
 impl Wire {
     /// Creates a wire to a port.
     pub fn to(target: u16) -> Self {

@@ -12,7 +12,7 @@ use self::bad_owners::BadOwners;
 use self::orphans::Orphans;
 use self::unverified_owners::UnverifiedOwners;
 use crate::model::findings::detection::Detection;
-use crate::model::part::{Part, Step};
+use crate::model::part::{Part, StepContext};
 use crate::model::world::store::Slot;
 use crate::time::Timestamp;
 
@@ -25,13 +25,13 @@ pub(crate) struct Ownership {
 }
 
 impl Part for Ownership {
-    fn removed(&mut self, step: &mut Step<'_>, slot: Slot, deleted: bool) {
+    fn removed(&mut self, step: &mut StepContext<'_>, slot: Slot, deleted: bool) {
         self.orphans.remove(slot);
         self.review_logically_owned(step.world, slot);
-        self.links_removed(step.world, step.findings, slot, deleted);
+        self.owner_references_removed(step.world, step.findings, slot, deleted);
     }
 
-    fn detections(&mut self, step: &mut Step<'_>, slot: Slot) -> Vec<Detection> {
+    fn detections(&mut self, step: &mut StepContext<'_>, slot: Slot) -> Vec<Detection> {
         let orphan = self.orphan(step.world, slot);
         let missing = self.logical_owner_missing(step.world, slot);
         orphan.into_iter().chain(missing).collect()
@@ -41,14 +41,14 @@ impl Part for Ownership {
         self.unverified.due.into_iter().chain(self.bad.due).min()
     }
 
-    fn due(&mut self, step: &mut Step<'_>) {
+    fn due(&mut self, step: &mut StepContext<'_>) {
         let now = step.world.now;
         if self.unverified.due.is_some_and(|due| due <= now) {
-            self.links_due(step.world, step.findings);
+            self.unverified_due(step.world, step.findings);
         }
 
         if self.bad.due.is_some_and(|due| due <= now) {
-            self.hazards_due(step.world, step.findings);
+            self.bad_owners_due(step.world, step.findings);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::observation::ObjectView;
 use crate::time::Timestamp;
 
 /// What a part may use in a step, beside its own state.
-pub(crate) struct Step<'a> {
+pub(crate) struct StepContext<'a> {
     pub(crate) world: &'a mut World,
     pub(crate) operator: &'a Operator,
     pub(crate) findings: &'a mut OpenFindings,
@@ -28,7 +28,7 @@ pub(crate) struct Version<'a> {
     /// loopwatch reads the kind in another way.
     pub(crate) has_other_spec: bool,
     /// The object existed before, but loopwatch could not see it.
-    pub(crate) comes_into_sight: bool,
+    pub(crate) becomes_visible: bool,
     /// loopwatch reads the kind in another way, so differences may not be changes.
     pub(crate) is_reread: bool,
 }
@@ -36,13 +36,13 @@ pub(crate) struct Version<'a> {
 /// A part of the model with a state of its own.
 pub(crate) trait Part {
     /// Takes a version of an object.
-    fn seen(&mut self, _step: &mut Step<'_>, _version: &Version<'_>) {}
+    fn seen(&mut self, _step: &mut StepContext<'_>, _version: &Version<'_>) {}
 
     /// Forgets an object. It was `deleted`, or is out of sight.
-    fn removed(&mut self, _step: &mut Step<'_>, _slot: Slot, _deleted: bool) {}
+    fn removed(&mut self, _step: &mut StepContext<'_>, _slot: Slot, _deleted: bool) {}
 
     /// Returns the problems of an object.
-    fn detections(&mut self, _step: &mut Step<'_>, _slot: Slot) -> Vec<Detection> {
+    fn detections(&mut self, _step: &mut StepContext<'_>, _slot: Slot) -> Vec<Detection> {
         Vec::new()
     }
 
@@ -52,10 +52,10 @@ pub(crate) trait Part {
     }
 
     /// The time of [`Part::next_due`] has come.
-    fn due(&mut self, _step: &mut Step<'_>) {}
+    fn due(&mut self, _step: &mut StepContext<'_>) {}
 
     /// Judges everything again, because settings or annotations changed.
-    fn retune(&mut self, _step: &mut Step<'_>) {}
+    fn retune(&mut self, _step: &mut StepContext<'_>) {}
 
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     fn clock_stepped(&mut self, _by_ms: i64) {}

@@ -5,7 +5,7 @@ use crate::model::deletion::soft_deletion::SoftDeletions;
 use crate::model::deletion::terminating_scopes::TerminatingScopes;
 use crate::model::findings::detection::Detection;
 use crate::model::ownership::Ownership;
-use crate::model::part::{Part, Step, Version};
+use crate::model::part::{Part, StepContext, Version};
 use crate::model::references::cross_namespace::CrossNamespace;
 use crate::model::references::lookups::References;
 use crate::model::world::store::Slot;
@@ -43,24 +43,24 @@ parts! {
 }
 
 impl Parts {
-    pub(super) fn seen(&mut self, step: &mut Step<'_>, version: &Version<'_>) {
+    pub(super) fn seen(&mut self, step: &mut StepContext<'_>, version: &Version<'_>) {
         self.all().into_iter().for_each(|part| part.seen(step, version));
     }
 
-    pub(super) fn removed(&mut self, step: &mut Step<'_>, slot: Slot, deleted: bool) {
+    pub(super) fn removed(&mut self, step: &mut StepContext<'_>, slot: Slot, deleted: bool) {
         self.all().into_iter().for_each(|part| part.removed(step, slot, deleted));
     }
 
-    pub(super) fn detections(&mut self, step: &mut Step<'_>, slot: Slot) -> Vec<Detection> {
+    pub(super) fn detections(&mut self, step: &mut StepContext<'_>, slot: Slot) -> Vec<Detection> {
         self.all().into_iter().flat_map(|part| part.detections(step, slot)).collect()
     }
 
-    pub(super) fn retune(&mut self, step: &mut Step<'_>) {
+    pub(super) fn retune(&mut self, step: &mut StepContext<'_>) {
         self.all().into_iter().for_each(|part| part.retune(step));
     }
 
     /// Tells a part that its timer has fired.
-    pub(super) fn due(&mut self, step: &mut Step<'_>, part: u8) {
+    pub(super) fn due(&mut self, step: &mut StepContext<'_>, part: u8) {
         self.due[usize::from(part)] = None;
         self.all()[usize::from(part)].due(step);
     }

@@ -3,7 +3,7 @@
 
 pub mod annotations; // of objects and namespaces, that tune findings
 pub(crate) mod agenda; // what to review next, and when
-pub(crate) mod blindness; // when sight is lost, and when it returns
+pub(crate) mod blindness; // when visibility is lost, and when it returns
 pub(crate) mod controller_names; // of leases, field managers and domains
 pub(crate) mod data_writes; // when the data of ConfigMaps and Secrets was written
 pub(crate) mod field_managers; // who wrote an object, and when
@@ -19,7 +19,7 @@ pub(crate) mod owners; // and children of objects
 pub(crate) mod reference_events; // references between namespaces that appear or disappear
 pub(crate) mod reviews; // of many subjects
 pub(crate) mod shared_values; // the values that an object shares with others
-pub(crate) mod sight; // whether a watch is up to date
+pub(crate) mod visibility; // whether a watch is up to date
 pub(crate) mod sources; // where observations come from, and whether they fail
 pub(crate) mod store; // all objects
 pub(crate) mod symbols; // of one version of an object

@@ -1,4 +1,4 @@
-use loopwatch_model::model::tuning::{Target, tuned};
+use loopwatch_model::model::tuning::{TuningTarget, tuned};
 
 use super::*;
 
@@ -55,7 +55,7 @@ fn allowed_orphans_prevail_over_the_rules_of_the_file() {
     assert_eq!(rules.len(), 3, "the same rule twice is one: {rules:?}");
 
     let is_allowed = |group, kind, namespace| {
-        let target = Target { group, kind, namespace, resource: "" };
+        let target = TuningTarget { group, kind, namespace, resource: "" };
         !tuned(&settings, FindingCode::Orphan, &target, []).enabled
     };
 

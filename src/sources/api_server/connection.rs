@@ -59,8 +59,6 @@ struct ServiceAccount {
 /// Time to wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-// === impl OperatorIdentity ===
-
 impl OperatorIdentity {
     /// The namespace of the operator.
     pub(crate) fn namespace(&self) -> &str {
@@ -70,8 +68,6 @@ impl OperatorIdentity {
         }
     }
 }
-
-// === impl Cluster ===
 
 impl Cluster {
     /// Builds the connection. Sends no request, except to find the operator to impersonate, because

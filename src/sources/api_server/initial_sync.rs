@@ -49,8 +49,6 @@ enum ListStage {
     Failed,
 }
 
-// === impl InitialSync ===
-
 impl InitialSync {
     pub(crate) fn new() -> Self {
         Self { table: Arc::new(watch::Sender::new(ListStages::default())), objects: Arc::default() }
@@ -122,8 +120,6 @@ impl InitialSync {
         });
     }
 }
-
-// === impl SyncReporter ===
 
 impl SyncReporter {
     /// A reporter for a watch that does not count.

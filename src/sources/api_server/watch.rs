@@ -207,8 +207,6 @@ const SILENT_FOR: Duration = Duration::from_secs(110);
 /// Failures in a row after which a watch that only lists gives up.
 const ATTEMPTS_ONCE: u32 = 3;
 
-// === impl WatchTarget ===
-
 impl WatchTarget {
     pub(crate) fn new(path: String, metadata_only: bool) -> Self {
         Self {
@@ -248,8 +246,6 @@ impl WatchTarget {
     }
 }
 
-// === impl SharedWatchState ===
-
 impl Default for SharedWatchState {
     fn default() -> Self {
         Self {
@@ -261,8 +257,6 @@ impl Default for SharedWatchState {
         }
     }
 }
-
-// === impl Watcher ===
 
 impl<S: Sink> Watcher<S> {
     pub(crate) fn new(

@@ -60,8 +60,6 @@ struct SpecValue<'a, 'w> {
     slot: Option<Slot>,
 }
 
-// === impl SpecBody ===
-
 impl<'de> AnyShape<'de> for SpecBody<'_, '_> {
     type Out = Fingerprints;
 
@@ -106,8 +104,6 @@ impl<'de> AnyShape<'de> for SpecBody<'_, '_> {
         Ok(sum.map(&hasher))
     }
 }
-
-// === impl SpecValue ===
 
 impl<'de> AnyShape<'de> for SpecValue<'_, '_> {
     type Out = Fingerprints;
@@ -191,8 +187,6 @@ impl<'de> AnyShape<'de> for SpecValue<'_, '_> {
     }
 }
 
-// === impl StatusBody ===
-
 impl<'de> AnyShape<'de> for StatusBody<'_, '_> {
     type Out = Fingerprints;
 
@@ -233,8 +227,6 @@ impl<'de> AnyShape<'de> for StatusBody<'_, '_> {
     }
 }
 
-// === impl StatusKey ===
-
 impl StatusKey {
     fn of(key: &str, hash: u64, depth: u8) -> Self {
         let conditions =
@@ -250,8 +242,6 @@ impl StatusKey {
         }
     }
 }
-
-// === impl StatusValue ===
 
 impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
     type Out = Fingerprints;

@@ -23,7 +23,7 @@ const MAX_REFERENCE_DEPTH: u8 = 16;
 /// A key that may hold a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
-    target: Target,
+    target: ReferenceTarget,
     /// Whether a text under the key is a name. A map with a `name` always is a reference.
     takes_name: bool,
     /// What shows that the value holds the name of an object, so that the view may keep the name
@@ -45,7 +45,7 @@ enum Proof {
 
 /// The kind that the name of a key implies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
+enum ReferenceTarget {
     Any,
     ConfigMap,
     PersistentVolumeClaim,
@@ -127,8 +127,6 @@ fn is_name(text: &str) -> bool {
         })
 }
 
-// === impl Slot ===
-
 impl Slot {
     /// The slot under a key. Most keys fail the test of the last byte.
     pub(super) fn of(key: &str) -> Option<Self> {
@@ -139,12 +137,12 @@ impl Slot {
         }
 
         let names = [
-            ("ecretName", Target::Secret),
-            ("onfigMapName", Target::ConfigMap),
-            ("onfigmapName", Target::ConfigMap),
-            ("erviceAccountName", Target::ServiceAccount),
-            ("laimName", Target::PersistentVolumeClaim),
-            ("ClassName", Target::Class),
+            ("ecretName", ReferenceTarget::Secret),
+            ("onfigMapName", ReferenceTarget::ConfigMap),
+            ("onfigmapName", ReferenceTarget::ConfigMap),
+            ("erviceAccountName", ReferenceTarget::ServiceAccount),
+            ("laimName", ReferenceTarget::PersistentVolumeClaim),
+            ("ClassName", ReferenceTarget::Class),
         ];
 
         if let Some((_, target)) = names.iter().find(|(end, _)| key.ends_with(end)) {
@@ -153,21 +151,19 @@ impl Slot {
 
         let singular = key.strip_suffix('s').unwrap_or(key);
         if let Some(stem) = ["Ref", "Reference"].iter().find_map(|end| singular.strip_suffix(end)) {
-            let target = Target::of_stem(stem);
-            return slot(target, target != Target::Any, Proof::Map);
+            let target = ReferenceTarget::of_stem(stem);
+            return slot(target, target != ReferenceTarget::Any, Proof::Map);
         }
 
-        match Target::of_stem(singular) {
-            Target::Any => None,
+        match ReferenceTarget::of_stem(singular) {
+            ReferenceTarget::Any => None,
             // A list of names; a single text may be the secret itself.
             target => slot(target, singular.len() < key.len(), Proof::PlainMap),
         }
     }
 }
 
-// === impl Target ===
-
-impl Target {
+impl ReferenceTarget {
     /// The kind that the words before `Ref` name: `passwordSecret`, `secretKey`,
     /// `writeConnectionSecretTo`.
     fn of_stem(stem: &str) -> Self {
@@ -202,8 +198,6 @@ impl Target {
         }
     }
 }
-
-// === impl SpecTree ===
 
 impl<'de> AnyShape<'de> for SpecTree<'_, '_> {
     type Out = Fingerprints;
@@ -284,8 +278,6 @@ impl<'de> AnyShape<'de> for SpecTree<'_, '_> {
     }
 }
 
-// === impl ReferenceField ===
-
 impl ReferenceField {
     fn of(key: &str) -> Option<Self> {
         match key {
@@ -299,8 +291,6 @@ impl ReferenceField {
         }
     }
 }
-
-// === impl FieldOfReference ===
 
 impl<'de> AnyShape<'de> for FieldOfReference<'_> {
     type Out = Fingerprints;

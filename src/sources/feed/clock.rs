@@ -49,8 +49,6 @@ struct State {
     jumped: i64,
 }
 
-// === impl SystemClock ===
-
 impl SystemClock {
     /// Creates a clock whose steady time starts now.
     #[must_use]
@@ -79,8 +77,6 @@ impl Clock for SystemClock {
         self.started.elapsed()
     }
 }
-
-// === impl ServerClock ===
 
 impl ServerClock {
     /// A clock that starts with the time of this machine.

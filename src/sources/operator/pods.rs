@@ -117,8 +117,6 @@ const NO_OPERATOR: &str = "this Pod runs no operator: set --operator NAMESPACE/D
 const UNNAMED: &str = "loopwatch does not know the operator: set POD_NAME and POD_NAMESPACE in its Pod as \
      deploy/components/sidecar does, or --operator NAMESPACE/DEPLOYMENT";
 
-// === impl PodsHandle ===
-
 impl PodsHandle {
     /// The Pods of the operator as they are now.
     pub(crate) fn targets(&self) -> TargetPods {
@@ -149,8 +147,6 @@ impl PodsHandle {
         });
     }
 }
-
-// === impl PodsReader ===
 
 impl PodsReader {
     /// A reader of this operator's Pods.

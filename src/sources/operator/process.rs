@@ -21,7 +21,7 @@ mod sample;
 mod tests;
 
 use self::files::Proc;
-use self::find::{Found, find};
+use self::find::{ProcessSearch, find};
 use self::sample::{Identity, Own, sample};
 use crate::net::Failure;
 use crate::sources::feed::{Closed, Feed};
@@ -190,8 +190,6 @@ async fn within<T>(
     }
 }
 
-// === impl ProcessReader ===
-
 impl ProcessReader {
     /// A reader of the selected process; `None` if there is none. `pod` is the instance in
     /// loopwatch's own Pod, `namespace/name`; `None` outside of a Pod, where metrics may name the
@@ -302,10 +300,10 @@ impl ProcessReader {
         }
 
         match find(&self.proc, &own.cgroup, clue) {
-            Found::Process(process) => Ok(process),
-            Found::NotShared => Err(Status::Off(NOT_SHARED.to_owned())),
-            Found::Nothing => Err(Status::Restricted(NOTHING.to_owned())),
-            Found::Ambiguous(why) => Err(Status::Off(format!(
+            ProcessSearch::Process(process) => Ok(process),
+            ProcessSearch::NotShared => Err(Status::Off(NOT_SHARED.to_owned())),
+            ProcessSearch::Nothing => Err(Status::Restricted(NOTHING.to_owned())),
+            ProcessSearch::Ambiguous(why) => Err(Status::Off(format!(
                 "cannot tell which process is the operator's: {why}; the start time in its metrics, the permission to \
                  read the own Pod, or --pid would show it"
             ))),
@@ -341,8 +339,6 @@ impl ProcessReader {
 fn millis(seconds: f64) -> i64 {
     (seconds * 1000.0) as i64
 }
-
-// === impl Status ===
 
 impl Status {
     async fn send(&self, feed: &Feed) -> Result<(), Closed> {

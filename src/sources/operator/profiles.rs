@@ -224,8 +224,6 @@ async fn report_off(feed: &Feed, reason: String) -> Result<(), Closed> {
     feed.send(Observation::SourceOff { source: SourceId::Profiles, reason }).await
 }
 
-// === impl Schedule ===
-
 impl Schedule {
     /// Whether to begin a comparison; false if the same one is under way, and will answer.
     fn admit(&mut self, instance: &str, kind: ProfileKind) -> Result<bool, Cause> {
@@ -251,8 +249,6 @@ impl Schedule {
         }
     }
 }
-
-// === impl Profiler ===
 
 impl Profiler {
     /// Compares profiles of instances in the Pod of this process.

@@ -83,8 +83,6 @@ const NOT_BESIDE: &str =
     "loopwatch does not run in the operator's Pod, and does not know its address; set --scrape URL";
 const NO_PODS: &str = "no Pod of the operator with an address is known; set --scrape URL";
 
-// === impl Hints ===
-
 impl Hints {
     /// Notes a scrape. `is_near` says whether the instance may be in loopwatch's own Pod.
     fn scraped(&self, view: &MetricsView, address: Option<SocketAddr>, is_near: bool) {
@@ -123,8 +121,6 @@ impl Hints {
         });
     }
 }
-
-// === impl Scraper ===
 
 impl Scraper {
     /// `own` is the Pod of this process; `None` outside a cluster.

@@ -121,8 +121,6 @@ pub(crate) async fn answer_lookups(
     }
 }
 
-// === impl ObjectLookups ===
-
 impl ObjectLookups {
     pub(crate) fn new(
         cluster: Cluster,
@@ -226,16 +224,12 @@ impl ObjectLookups {
     }
 }
 
-// === impl RefusedScope ===
-
 impl RefusedScope {
     fn new(verb: &'static str, kind: &ApiKind, namespace: Option<&str>) -> Self {
         let (group, resource) = (kind.group.clone(), kind.resource.clone());
         Self { verb, group, resource, namespace: namespace.map(str::to_owned) }
     }
 }
-
-// === impl Refusals ===
 
 impl Refusals {
     fn contain(&self, scope: &RefusedScope) -> bool {

@@ -19,8 +19,6 @@ pub(super) struct FollowedEvents {
     is_off: bool,
 }
 
-// === impl FollowedEvents ===
-
 impl FollowedEvents {
     /// What a watch needs.
     pub(super) fn watch_of(
@@ -32,8 +30,6 @@ impl FollowedEvents {
         Some((target.clone(), EventSink::new(kind, self.tally.clone(), clock.clone())))
     }
 }
-
-// === impl Running ===
 
 impl Running {
     /// Starts and stops the watches of Events according to the kinds and the permissions, and

@@ -26,8 +26,6 @@ pub(crate) enum Job {
     Process,
 }
 
-// === impl Job ===
-
 impl Job {
     /// The source that fails if this job fails.
     pub(crate) fn source(&self) -> SourceId {

@@ -20,8 +20,6 @@ const NAMESPACES_WITHIN: Duration = Duration::from_secs(5);
 /// Time to wait for the operator's Pods, if they are read only once.
 const PODS_WITHIN: Duration = Duration::from_secs(5);
 
-// === impl Running ===
-
 impl Running {
     /// Polls discovery, after the sources that it needs.
     pub(super) async fn find(&mut self) -> Result<Result<Discovered, Failure>, Closed> {

@@ -27,8 +27,6 @@ const BELIEVE_LOSS_AFTER: Duration = Duration::from_secs(5);
 /// Time to wait for the first samples of child kinds.
 const CHILDREN_WITHIN: Duration = Duration::from_secs(3);
 
-// === impl Running ===
-
 impl Running {
     /// Polls once and applies the result; returns the time until the next poll.
     pub(super) async fn poll(&mut self) -> Result<Duration, Closed> {

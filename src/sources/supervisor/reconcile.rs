@@ -13,8 +13,6 @@ use crate::sources::api_server::{Discovered, Discovery, WatchTarget, collection}
 use crate::sources::decoding::PrimaryKinds;
 use crate::sources::feed::Closed;
 
-// === impl Running ===
-
 impl Running {
     /// Starts and stops tasks according to the result, and reports changes. The model learns of
     /// each watch before the watch sends observations.

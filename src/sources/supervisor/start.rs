@@ -15,8 +15,6 @@ use crate::sources::operator::{
 use crate::sources::probes::{ObjectLookups, answer_counts, answer_lookups};
 use crate::system::own_pod::OwnPod;
 
-// === impl Running ===
-
 impl Running {
     /// Starts a job, unless there is no longer anything to do.
     pub(super) fn start(&mut self, job: &Job) {

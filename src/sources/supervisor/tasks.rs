@@ -27,8 +27,6 @@ pub(crate) enum TaskEvent {
     Due(Job),
 }
 
-// === impl Tasks ===
-
 impl Tasks {
     pub(crate) fn spawn(&mut self, job: Job, task: impl Future<Output = ()> + Send + 'static) {
         let handle = self.set.spawn(task);

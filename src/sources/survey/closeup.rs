@@ -62,8 +62,6 @@ const ANSWERS: (usize, Duration) = (50, Duration::from_secs(10));
 const CHILDLESS: &[(&str, &str)] =
     &[("", "Namespace"), ("", "Node"), ("apiextensions.k8s.io", "CustomResourceDefinition")];
 
-// === impl CloseUp ===
-
 impl CloseUp {
     /// Reads an object, its owners and its children.
     ///
@@ -210,8 +208,6 @@ fn outline(node: &Node, now: Timestamp) -> ObjectView {
     }
 }
 
-// === impl Look ===
-
 impl Look<'_> {
     /// Reads an object. Only the status is of interest, so those of built-in kinds without one,
     /// such as Secrets, are not read as a whole.
@@ -317,8 +313,6 @@ impl Look<'_> {
         }
     }
 }
-
-// === impl LimitedLookups ===
 
 impl LimitedLookups {
     pub(crate) fn new(cluster: &Cluster, hash_key: HashKey) -> Self {

@@ -42,8 +42,6 @@ pub(super) const MOST_OBJECTS: usize = 500_000;
 /// Kinds that the garbage collector ignores.
 const IGNORED: &[(&str, &str)] = &[("", "events"), ("events.k8s.io", "events")];
 
-// === impl OwnershipGraph ===
-
 impl OwnershipGraph {
     /// Reads all objects in `scope`. In one namespace, it reads only those cluster-scoped kinds
     /// whose objects own one of the objects: dependents in other namespaces do not depend on an
@@ -158,8 +156,6 @@ impl OwnershipGraph {
         })
     }
 }
-
-// === impl ObjectBudget ===
 
 impl ObjectBudget {
     pub(super) fn new(objects: usize) -> Self {

@@ -28,8 +28,6 @@ struct Paged {
     _prometheus: Prometheus,
 }
 
-// === impl Paged ===
-
 impl Paged {
     fn start(namespace: &'static str, replicas: u8) -> Self {
         let ways = ["directly", "through Prometheus"].map(|way| {

@@ -89,8 +89,6 @@ struct Site {
 /// A code, and the beginning of the subjects of which it is expected.
 type Expected = Vec<(&'static str, String)>;
 
-// === impl Site ===
-
 impl Site {
     /// Expects that loopwatch finds the operator's kinds, and lacks nothing.
     fn expect_discovered(&self) {

@@ -134,8 +134,6 @@ struct Site {
     operator: Replica,
 }
 
-// === impl Site ===
-
 impl Site {
     /// Creates clusters of one and of three Pods, with and without volume claims.
     fn create(&self) {

@@ -55,8 +55,6 @@ pub(crate) enum Mood {
 /// The time that a slow collector takes to answer.
 pub(crate) const SLOW: Duration = Duration::from_millis(1_500);
 
-// === impl Mood ===
-
 impl Mood {
     pub(crate) const ALL: [Self; 7] = [
         Self::Fine,
@@ -90,8 +88,6 @@ impl Mood {
         }
     }
 }
-
-// === impl Collector ===
 
 impl Collector {
     pub(crate) fn start(mood: Mood) -> Self {

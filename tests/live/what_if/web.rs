@@ -53,8 +53,6 @@ impl Dice {
     }
 }
 
-// === impl Web ===
-
 impl Web {
     /// Creates a graph: each object with up to three of the earlier ones as owners, some in the
     /// other namespace, some with finalizers, some with an owner that does not exist; then deletes
@@ -375,8 +373,6 @@ fn reference(owner: &OwnerReference) -> Value {
     json!({"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid,
         "blockOwnerDeletion": owner.blocks_deletion})
 }
-
-// === impl Expected ===
 
 impl Expected {
     fn new(seed: usize) -> Self {

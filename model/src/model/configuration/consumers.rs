@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::findings::detection::Detection;
-use crate::model::part::{Part, Step, Version};
+use crate::model::part::{Part, StepContext, Version};
 use crate::model::world::World;
-use crate::model::world::data_writes::{DataWrite, Written};
+use crate::model::world::data_writes::{DataWrite, LastWrite};
 use crate::model::world::limits::Limit;
 use crate::model::world::lookups::{ASK_AGAIN, Existence};
 use crate::model::world::store::Slot;
@@ -26,7 +26,7 @@ pub(crate) struct Configuration {
     /// The workloads that read each object.
     readers: BTreeMap<Name, BTreeSet<Slot>>,
     /// When the data of each watched object was written. The number of objects limits the size.
-    written: hashbrown::HashMap<Slot, Written>,
+    written: hashbrown::HashMap<Slot, LastWrite>,
     /// The same of objects that no watch shows and that have been read; `None` if there was nothing
     /// to read.
     read: BTreeMap<Name, Option<ReadData>>,
@@ -83,7 +83,7 @@ type Name = (Box<str>, bool, Box<str>);
 #[derive(Clone, Copy, Debug)]
 struct ReadData {
     uid: u128,
-    written: Written,
+    written: LastWrite,
 }
 
 /// The time between two reads of one object.
@@ -94,15 +94,15 @@ const FIRST_READ: Span = Span::mins(1);
 const READ_STEP: Span = Span::secs(2);
 
 impl Part for Configuration {
-    fn seen(&mut self, step: &mut Step<'_>, version: &Version<'_>) {
+    fn seen(&mut self, step: &mut StepContext<'_>, version: &Version<'_>) {
         self.update_configuration(step.world, version.slot, version.view);
     }
 
-    fn removed(&mut self, step: &mut Step<'_>, slot: Slot, _deleted: bool) {
+    fn removed(&mut self, step: &mut StepContext<'_>, slot: Slot, _deleted: bool) {
         self.remove_configuration(step.world, slot);
     }
 
-    fn detections(&mut self, step: &mut Step<'_>, slot: Slot) -> Vec<Detection> {
+    fn detections(&mut self, step: &mut StepContext<'_>, slot: Slot) -> Vec<Detection> {
         self.stale_configuration(step.world, step.findings, slot).into_iter().collect()
     }
 
@@ -110,7 +110,7 @@ impl Part for Configuration {
         self.due
     }
 
-    fn due(&mut self, step: &mut Step<'_>) {
+    fn due(&mut self, step: &mut StepContext<'_>) {
         self.configurations_due(step.world);
     }
 
@@ -193,7 +193,7 @@ impl Configuration {
 
         if kind.group.is_empty() && matches!(&*kind.kind, "ConfigMap" | "Secret") {
             let old = self.written.get(&slot).copied();
-            let Some(new) = DataWrite::of(view).map(|write| Written::after(&write, old)) else {
+            let Some(new) = DataWrite::of(view).map(|write| LastWrite::after(&write, old)) else {
                 return;
             };
 
@@ -260,7 +260,7 @@ impl Configuration {
         world: &World,
         namespace: &str,
         read: &StartupRead,
-    ) -> Option<Written> {
+    ) -> Option<LastWrite> {
         let watched = self.watched_data(world, namespace, kind(read), &read.name);
         watched.or_else(|| Some(self.read.get(&name(namespace, read))?.as_ref()?.written))
     }
@@ -271,7 +271,7 @@ impl Configuration {
         namespace: &str,
         kind: &str,
         name: &str,
-    ) -> Option<Written> {
+    ) -> Option<LastWrite> {
         let mut slots = world
             .watches_of("", kind)
             .filter_map(|(number, _)| world.store.find(number, namespace, name));
@@ -329,7 +329,7 @@ impl Configuration {
         let new = match answer {
             Existence::Exists(found) => found.data.as_ref().map(|write| {
                 let written = old.filter(|old| old.uid == found.uid).map(|old| old.written);
-                ReadData { uid: found.uid, written: Written::after(write, written) }
+                ReadData { uid: found.uid, written: LastWrite::after(write, written) }
             }),
             Existence::Absent | Existence::KindUnknown => None,
             Existence::Unreadable | Existence::Failed | Existence::Dependents(_) => old,

@@ -14,7 +14,7 @@ use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::status::reading::Verdict;
 use crate::model::world::World;
-use crate::model::world::data_writes::Written;
+use crate::model::world::data_writes::LastWrite;
 use crate::model::world::lookups::{ASK_AGAIN, Existence};
 use crate::model::world::store::{self, Slot};
 use crate::observation::Dependent;
@@ -185,7 +185,7 @@ impl Configuration {
         let (mut changes, mut unread) = (Vec::new(), BTreeMap::new());
 
         for (place, read) in consumer.reads.iter().enumerate() {
-            let change = self.written(world, &record.namespace, read).and_then(Written::change);
+            let change = self.written(world, &record.namespace, read).and_then(LastWrite::change);
             let Some(last) = change.filter(|(at, _)| *at > settled) else { continue };
             let first = consumer.unread.get(&place).filter(|(at, _)| settled < *at && *at < last.0);
 

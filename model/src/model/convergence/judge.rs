@@ -6,8 +6,8 @@ use crate::finding::FindingCode;
 use crate::model::convergence::object_context::ObjectContext;
 use crate::model::findings::detection::Detection;
 use crate::model::status::reading::Verdict;
-use crate::model::world::sight::Sight;
 use crate::model::world::store::Unconverged;
+use crate::model::world::visibility::Visibility;
 use crate::snapshot::{DeadlineSource, ObjectState};
 use crate::time::{Span, Timestamp};
 
@@ -109,10 +109,10 @@ impl ObjectContext<'_> {
     /// Returns when a problem that is due at `due` opens a finding: not before the grace after
     /// blindness is over.
     pub(crate) fn opens_at(&self, due: Timestamp) -> Timestamp {
-        match self.sight {
-            Sight::Clear => due,
-            Sight::Grace(until) => due.max(until),
-            Sight::Lost => Timestamp(i64::MAX),
+        match self.visibility {
+            Visibility::Clear => due,
+            Visibility::Grace(until) => due.max(until),
+            Visibility::Lost => Timestamp(i64::MAX),
         }
     }
 

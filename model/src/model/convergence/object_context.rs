@@ -8,8 +8,8 @@ use crate::model::traces::Traces;
 use crate::model::world::World;
 use crate::model::world::intern::{ConditionSet, Interner};
 use crate::model::world::kinds::{Kind, WatchNamespace};
-use crate::model::world::sight::Sight;
 use crate::model::world::store::{Flag, Record, Slot};
+use crate::model::world::visibility::Visibility;
 use crate::observation::{ObjectView, Role};
 use crate::settings::Settings;
 use crate::snapshot::{DeadlineSource, ObjectState};
@@ -20,8 +20,8 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) now: Timestamp,
     pub(crate) settings: &'a Settings,
     /// What the object's watch can see.
-    pub(crate) sight: Sight,
-    /// When the sight of the object's watch returned last.
+    pub(crate) visibility: Visibility,
+    /// When the visibility of the object's watch returned last.
     pub(crate) regained: Timestamp,
     /// When the last blindness began, which may not be over.
     pub(crate) lost: Timestamp,
@@ -32,7 +32,7 @@ pub(crate) struct ObjectContext<'a> {
     /// The object's namespace is being deleted, so the operator can no longer do its work.
     pub(crate) namespace_deleted: bool,
     /// Somebody has scaled the operator to zero, so nothing is expected of it (see
-    /// `operator/stops.rs`).
+    /// `operator/scaled_to_zero.rs`).
     pub(crate) operator_stopped: bool,
     /// The deadline that annotations set.
     pub(crate) annotated_deadline: Option<Span>,
@@ -116,7 +116,7 @@ pub(crate) fn context<'a>(
     Some(ObjectContext {
         now: world.now,
         settings: &world.settings,
-        sight: watch.sight(world.now),
+        visibility: watch.visibility(world.now),
         regained: watch.regained,
         lost: watch.lost_since.unwrap_or(watch.lost),
         unseen_since: watch.unseen_since(world.now),

@@ -1,12 +1,12 @@
 //! Objects whose status says nothing about their health, or not yet.
 //!
 //! Silence has a meaning only if the kind is known to say more: if enough other objects of the kind
-//! say it, as [`Voices::expected`](crate::model::status::coverage::Voices::expected) decides. Then the operator has
+//! say it, as [`StatusCoverage::expected`](crate::model::status::coverage::StatusCoverage::expected) decides. Then the operator has
 //! not done its work yet. Otherwise, silence may be all that the operator ever says, so it opens no
 //! finding and is never late.
 
 use crate::model::convergence::object_context::{self, ObjectContext, Restored};
-use crate::model::status::coverage::{Expected, Silence, Voice};
+use crate::model::status::coverage::{Expected, StatusContent, StatusSummary};
 use crate::model::status::reading::{self, Reading, Reason, Verdict};
 use crate::model::traces::Traces;
 use crate::model::world::World;
@@ -21,7 +21,7 @@ impl Kind {
     }
 
     fn expected(&self) -> Expected {
-        let expected = self.voices.expected();
+        let expected = self.coverage.expected();
         Expected {
             status: expected.status && !matches!(self.status, StatusSchema::None),
             ..expected
@@ -31,24 +31,24 @@ impl Kind {
 
 impl ObjectContext<'_> {
     /// Counts what a new version of the object says.
-    pub(crate) fn count_voice(
+    pub(crate) fn count_content(
         &mut self,
         view: &ObjectView,
         reading: &Reading,
         new: bool,
         live: bool,
     ) {
-        let voice = Voice::of(view, reading);
-        let old = if new { Voice::Other } else { self.record.silence.voice() };
-        self.kind.voices.count(old, voice);
+        let content = StatusContent::of(view, reading);
+        let old = if new { StatusContent::Other } else { self.record.silence.content() };
+        self.kind.coverage.count(old, content);
 
         let matters =
-            old == voice && voice.is_silent() && self.record.verdict == Verdict::Progressing;
-        self.record.flags.set(Flag::SilenceMatters, matters);
+            old == content && content.is_silent() && self.record.verdict == Verdict::Progressing;
+        self.record.flags.set(Flag::SilentStatusMatters, matters);
         self.record.flags.set(Flag::HasStatus, view.status == StatusShape::Filled);
-        self.record.silence = Silence::new(voice, reading.fallback);
+        self.record.silence = StatusSummary::new(content, reading.fallback);
 
-        if !live && voice.is_silent() {
+        if !live && content.is_silent() {
             self.kind.listed_silent.insert(self.slot);
         }
     }
@@ -57,23 +57,23 @@ impl ObjectContext<'_> {
     /// Meanwhile, there may be too many silent objects to expect it of all of them.
     pub(crate) fn expect_restored(&mut self, restored: &Restored) {
         let expected = restored.unacknowledged.or(restored.overdue).is_some();
-        if expected && self.record.silence.voice().is_silent() {
-            self.record.flags.set(Flag::SilenceMatters, true);
+        if expected && self.record.silence.content().is_silent() {
+            self.record.flags.set(Flag::SilentStatusMatters, true);
         }
     }
 
-    /// Returns the verdict on a version that [`Self::count_voice`] has counted.
+    /// Returns the verdict on a version that [`Self::count_content`] has counted.
     pub(crate) fn verdict_on(&self, reading: &Reading, live: bool) -> Verdict {
         if !self.is_child() && reading::is_running_job(&self.kind.group, &self.kind.kind, reading) {
             return Verdict::Unknown; // nothing shows how long it may take
         }
 
-        let voice = self.record.silence.voice();
-        let expected = if live { Some(self.kind.expected()) } else { self.kind.voices.listed };
+        let content = self.record.silence.content();
+        let expected = if live { Some(self.kind.expected()) } else { self.kind.coverage.listed };
         match expected {
-            _ if !voice.is_silent() => reading.verdict,
-            _ if self.record.flags.has(Flag::SilenceMatters) => Verdict::Progressing,
-            Some(expected) if expected.of(voice) => Verdict::Progressing,
+            _ if !content.is_silent() => reading.verdict,
+            _ if self.record.flags.has(Flag::SilentStatusMatters) => Verdict::Progressing,
+            Some(expected) if expected.of(content) => Verdict::Progressing,
             Some(_) => reading.fallback,
             None => Verdict::Unknown, // the end of the list decides
         }
@@ -88,14 +88,14 @@ impl ObjectContext<'_> {
     }
 
     /// Decides on an object that was silent in a list. Returns whether the verdict changed.
-    fn review_silence(&mut self, expected: Expected) -> bool {
-        let (voice, fallback) = (self.record.silence.voice(), self.record.silence.fallback());
-        if self.record.verdict != Verdict::Unknown || !voice.is_silent() {
+    fn review_silent_status(&mut self, expected: Expected) -> bool {
+        let (content, fallback) = (self.record.silence.content(), self.record.silence.fallback());
+        if self.record.verdict != Verdict::Unknown || !content.is_silent() {
             return false;
         }
 
         let open = self.record.unconverged().is_some();
-        if expected.of(voice) {
+        if expected.of(content) {
             self.record.verdict = Verdict::Progressing;
             if !open && !self.record.flags.has(Flag::SpecConverged) {
                 self.open_silent_obligation();
@@ -116,7 +116,7 @@ impl ObjectContext<'_> {
 pub(crate) fn expect_statuses(world: &mut World, traces: &mut Traces, watch: u16) {
     let number = world.watches[watch as usize].kind;
     let kind = &mut world.kinds[number as usize];
-    if kind.shows_status || kind.voices.listed.is_none() || !kind.expects_status() {
+    if kind.shows_status || kind.coverage.listed.is_none() || !kind.expects_status() {
         return;
     }
 
@@ -125,17 +125,19 @@ pub(crate) fn expect_statuses(world: &mut World, traces: &mut Traces, watch: u16
         .store
         .iter()
         .filter(|(_, record)| world.watches[record.watch as usize].kind == number)
-        .filter(|(_, record)| record.silence.voice().is_silent() && record.unconverged().is_none())
+        .filter(|(_, record)| {
+            record.silence.content().is_silent() && record.unconverged().is_none()
+        })
         .map(|(slot, _)| slot)
         .collect();
 
     world.kinds[number as usize].listed_silent.extend(of_kind);
-    review_silence(world, traces, watch);
+    review_silent_status(world, traces, watch);
 }
 
 /// Reviews the silent objects of lists that have ended, once no first list of another watch of
 /// the kind is awaited: the order of the watches must not matter either.
-pub(crate) fn review_silence(world: &mut World, traces: &mut Traces, watch: u16) {
+pub(crate) fn review_silent_status(world: &mut World, traces: &mut Traces, watch: u16) {
     let number = world.watches[watch as usize].kind;
     let awaited = |watch: &Watch| {
         watch.kind == number
@@ -151,14 +153,14 @@ pub(crate) fn review_silence(world: &mut World, traces: &mut Traces, watch: u16)
     }
 
     let expected = kind.expected();
-    kind.voices.listed = Some(expected);
+    kind.coverage.listed = Some(expected);
     for slot in std::mem::take(&mut kind.listed_silent) {
         let Some(of) = world.store.get(slot).map(|record| record.watch) else { continue };
         if !world.watches[of as usize].synced {
             // Its list has failed, and begins again.
             world.kinds[number as usize].listed_silent.insert(slot);
         } else if object_context::context(world, traces, slot)
-            .is_some_and(|mut context| context.review_silence(expected))
+            .is_some_and(|mut context| context.review_silent_status(expected))
         {
             world.agenda.objects.insert(slot);
         }
@@ -169,10 +171,11 @@ pub(crate) fn review_silence(world: &mut World, traces: &mut Traces, watch: u16)
 /// watch has ended: they do not wait for it any longer.
 pub(crate) fn stop_waiting(world: &mut World, traces: &mut Traces, watch: u16) {
     let number = world.watches[watch as usize].kind;
-    let decided = world.kinds.get(number as usize).is_none_or(|kind| kind.voices.listed.is_some());
+    let decided =
+        world.kinds.get(number as usize).is_none_or(|kind| kind.coverage.listed.is_some());
     if !decided
         && world.watches.iter().any(|watch| watch.kind == number && watch.active && watch.synced)
     {
-        review_silence(world, traces, watch);
+        review_silent_status(world, traces, watch);
     }
 }

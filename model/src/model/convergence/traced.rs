@@ -3,7 +3,7 @@
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::convergence::obligations::Opening;
 use crate::model::traces::Traces;
-use crate::model::traces::ends::{Beginning, Traced};
+use crate::model::traces::ends::{TraceStart, Traced};
 use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
 use crate::trace::TraceCause;
@@ -27,7 +27,7 @@ impl ObjectContext<'_> {
         let dated = opening == Opening::Backfilled;
 
         let (traces, of) = self.traced();
-        traces.begin_obligation(&of, &Beginning { cause, generation, dated });
+        traces.begin_obligation(&of, &TraceStart { cause, generation, dated });
     }
 
     /// Ends the trace of the obligation, if there is one.

@@ -7,7 +7,7 @@
 
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::convergence::object_context::ObjectContext;
-use crate::model::status::coverage::{Silence, Voice};
+use crate::model::status::coverage::{StatusContent, StatusSummary};
 use crate::model::status::reading::{self, Verdict};
 use crate::model::world::World;
 use crate::model::world::intern::Symbol;
@@ -113,9 +113,9 @@ impl ObjectContext<'_> {
     }
 
     /// Ignores what the silence of a child may mean: nothing is expected of its status.
-    pub(crate) fn ignore_voice(&mut self) {
-        self.kind.voices.count(self.record.silence.voice(), Voice::Other);
-        self.record.silence = Silence::default();
+    pub(crate) fn ignore_content(&mut self) {
+        self.kind.coverage.count(self.record.silence.content(), StatusContent::Other);
+        self.record.silence = StatusSummary::default();
     }
 
     /// Sets the phase and the conditions of a child, which no total of its kind counts. If its kind

@@ -2,7 +2,7 @@
 //! stuck.
 //!
 //! The search follows the ownership graph. Dependents of objects that the model does not watch are
-//! read on demand, once an object above them is in doubt.
+//! read on demand, once an object above them seems stuck.
 
 use std::collections::BTreeSet;
 
@@ -35,12 +35,12 @@ pub(crate) struct Blocker {
 /// The state of a search.
 struct Search {
     first: Slot,
-    /// The first object is in doubt, so reads are justified.
+    /// The first object seems stuck, so reads are justified.
     may_read: bool,
     visited: BTreeSet<u128>,
     chain: Vec<String>,
     watched: Vec<Slot>,
-    /// When the last watched object of the chain is in doubt, too.
+    /// When the last watched object of the chain seems stuck, too.
     not_before: Timestamp,
     /// The blocker that was stuck first.
     found: Option<Blocker>,
@@ -64,21 +64,21 @@ const MAX_VISITED: usize = 50;
 /// The maximum number of children of one object among which a search chooses those to visit.
 const MAX_CHILDREN: usize = 5_000;
 
-/// The age of a read after which another one is made, if the object is still in doubt.
+/// The age of a read after which another one is made, if the object still seems stuck.
 pub(crate) const READ_AGAIN: Span = Span::mins(10);
 
 /// Returns the object that blocks the deletion of this one, because it must be deleted first
-/// and waits for finalizers of its own. `in_doubt` tells that objects may be read for that.
+/// and waits for finalizers of its own. `may_read` tells that objects may be read for that.
 pub(crate) fn find_blocker(
     world: &mut World,
     operator: &Operator,
     slot: Slot,
-    in_doubt: bool,
+    may_read: bool,
 ) -> Option<Blocker> {
     let record = world.store.get(slot)?;
     let mut search = Search {
         first: slot,
-        may_read: in_doubt,
+        may_read,
         visited: BTreeSet::from([record.uid]),
         chain: vec![name_of(world, record)],
         watched: Vec::new(),
@@ -149,7 +149,7 @@ fn search_below(world: &mut World, operator: &Operator, search: &mut Search, own
         return false; // nothing tells whose dependents these are
     }
 
-    let in_doubt_at = deletion.stuck_at(world.settings.finalizer_stuck_after);
+    let seems_stuck_at = deletion.stuck_at(world.settings.finalizer_stuck_after);
     let blocks = |world: &World, child: Slot| {
         let mut owners = world.owners_of(child).iter().filter(|owner| owner.uid() == uid);
         waits_for_all || owners.any(|owner| owner.blocks_deletion)
@@ -176,7 +176,7 @@ fn search_below(world: &mut World, operator: &Operator, search: &mut Search, own
     }
 
     if !leads && waits_for_collector && search.may_read {
-        search.not_before = in_doubt_at;
+        search.not_before = seems_stuck_at;
         leads = search_unwatched(world, search, &address, uid);
     }
 

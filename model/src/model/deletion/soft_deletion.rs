@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
-use crate::model::part::{Part, Step, Version};
+use crate::model::part::{Part, StepContext, Version};
 use crate::model::world::World;
 use crate::model::world::limits::Limit;
 use crate::model::world::store::Slot;
@@ -66,15 +66,15 @@ fn time(text: &str) -> Option<Timestamp> {
 }
 
 impl Part for SoftDeletions {
-    fn seen(&mut self, step: &mut Step<'_>, version: &Version<'_>) {
+    fn seen(&mut self, step: &mut StepContext<'_>, version: &Version<'_>) {
         self.update_soft_deletion(step.world, step.findings, version.slot, version.view);
     }
 
-    fn removed(&mut self, _step: &mut Step<'_>, slot: Slot, _deleted: bool) {
+    fn removed(&mut self, _step: &mut StepContext<'_>, slot: Slot, _deleted: bool) {
         self.objects.remove(&slot);
     }
 
-    fn detections(&mut self, step: &mut Step<'_>, slot: Slot) -> Vec<Detection> {
+    fn detections(&mut self, step: &mut StepContext<'_>, slot: Slot) -> Vec<Detection> {
         self.soft_delete_lingering(step.world, slot).into_iter().collect()
     }
 

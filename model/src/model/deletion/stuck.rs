@@ -35,12 +35,12 @@ pub(crate) fn deletion_detections(
     }
 
     let Some((_, deletion)) = world.terminating(slot) else { return Vec::new() };
-    let doubt_at = deletion.stuck_at(world.settings.finalizer_stuck_after);
+    let seems_stuck_at = deletion.stuck_at(world.settings.finalizer_stuck_after);
     let is_collected = deletion
         .actors
         .iter()
         .any(|(finalizer, _)| finalizer_actors::is_of_garbage_collector(finalizer));
-    let blocker = blocking_chains::find_blocker(world, operator, slot, doubt_at <= world.now);
+    let blocker = blocking_chains::find_blocker(world, operator, slot, seems_stuck_at <= world.now);
 
     if let Some(watched) =
         blocker.as_ref().filter(|b| b.due <= world.now).and_then(|blocker| blocker.watched)
@@ -57,7 +57,7 @@ pub(crate) fn deletion_detections(
         None if is_collected => {
             let code = FindingCode::DeletionBlockedByDependent;
             let again = world.now.after(READ_AGAIN).after(ASK_AGAIN);
-            let due = if doubt_at > world.now { doubt_at } else { again };
+            let due = if seems_stuck_at > world.now { seems_stuck_at } else { again };
             detections.push(detect_deletion(world, record, code, deletion, due, Evidence::new));
         }
         None => {}

@@ -10,10 +10,10 @@ use crate::finding::{Evidence, FindingCode, Subject, Value};
 use crate::model::deletion::{absence, stuck};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
-use crate::model::part::{Part, Step};
+use crate::model::part::{Part, StepContext};
 use crate::model::world::limits::{Limit, MAX_TERMINATING_SCOPES};
-use crate::model::world::sight::Sight;
 use crate::model::world::store::Slot;
+use crate::model::world::visibility::Visibility;
 use crate::model::world::{World, finalizer_actors, subjects};
 use crate::observation::{Condition, ConditionStatus, DefinitionView, NamespaceView, SourceId};
 use crate::time::{Span, Timestamp};
@@ -55,7 +55,7 @@ const MAX_CONDITIONS: usize = 4;
 impl Part for TerminatingScopes {
     /// The object may have blocked a namespace or a definition. Many may go at once, so the review
     /// waits a moment.
-    fn removed(&mut self, step: &mut Step<'_>, slot: Slot, _deleted: bool) {
+    fn removed(&mut self, step: &mut StepContext<'_>, slot: Slot, _deleted: bool) {
         let Some(record) = step.world.store.get(slot) else { return };
         if step.world.namespaces.is_terminating(&record.namespace) || self.has_definitions() {
             let soon = step.world.now.after(REVIEW_AFTER);
@@ -67,11 +67,11 @@ impl Part for TerminatingScopes {
         self.due
     }
 
-    fn due(&mut self, step: &mut Step<'_>) {
+    fn due(&mut self, step: &mut StepContext<'_>) {
         self.review_scopes(step);
     }
 
-    fn retune(&mut self, step: &mut Step<'_>) {
+    fn retune(&mut self, step: &mut StepContext<'_>) {
         self.review_scopes(step);
     }
 
@@ -107,7 +107,7 @@ impl TerminatingScope {
 
 impl TerminatingScopes {
     /// Handles a version of a namespace.
-    pub(crate) fn note_namespace(&mut self, step: &mut Step<'_>, view: &NamespaceView) {
+    pub(crate) fn note_namespace(&mut self, step: &mut StepContext<'_>, view: &NamespaceView) {
         self.note_scope(
             step,
             TerminatingScope::Namespace(view.name.clone()),
@@ -117,7 +117,7 @@ impl TerminatingScopes {
     }
 
     /// Handles a version of a definition.
-    pub(crate) fn note_definition(&mut self, step: &mut Step<'_>, view: &DefinitionView) {
+    pub(crate) fn note_definition(&mut self, step: &mut StepContext<'_>, view: &DefinitionView) {
         self.note_scope(
             step,
             TerminatingScope::Definition(view.name.clone()),
@@ -156,14 +156,14 @@ impl TerminatingScopes {
     }
 
     /// Reviews the namespaces and definitions that are being deleted.
-    fn review_scopes(&mut self, step: &mut Step<'_>) {
+    fn review_scopes(&mut self, step: &mut StepContext<'_>) {
         let scopes: Vec<TerminatingScope> = self.deleted.keys().cloned().collect();
         self.due = scopes.iter().filter_map(|scope| self.review_scope(step, scope)).min();
     }
 
     fn note_scope(
         &mut self,
-        step: &mut Step<'_>,
+        step: &mut StepContext<'_>,
         scope: TerminatingScope,
         deleted: Option<Timestamp>,
         conditions: &[Condition],
@@ -215,15 +215,21 @@ fn review_objects_in(world: &mut World, namespace: &str) {
 
 impl TerminatingScopes {
     /// Opens or closes the finding about a scope. Returns when to review it again.
-    fn review_scope(&mut self, step: &mut Step<'_>, scope: &TerminatingScope) -> Option<Timestamp> {
-        let Step { world, operator, findings } = step;
+    fn review_scope(
+        &mut self,
+        step: &mut StepContext<'_>,
+        scope: &TerminatingScope,
+    ) -> Option<Timestamp> {
+        let StepContext { world, operator, findings } = step;
         let now = world.now;
         let watches = watches_within(world, scope);
-        let sights: Vec<Sight> =
-            watches.iter().map(|(watch, _)| world.watches[*watch as usize].sight(now)).collect();
+        let visibilities: Vec<Visibility> = watches
+            .iter()
+            .map(|(watch, _)| world.watches[*watch as usize].visibility(now))
+            .collect();
         let after = world.settings.finalizer_stuck_after;
 
-        if sights.contains(&Sight::Lost) || !sees(world, scope) {
+        if visibilities.contains(&Visibility::Lost) || !sees(world, scope) {
             return Some(now.after(after)); // nothing opens or closes meanwhile
         }
 
@@ -256,9 +262,10 @@ impl TerminatingScopes {
             absence::blocks_at(world, operator, record, deletion)
         }));
         if !findings.is_open(code, &subject) {
-            let grace =
-                |sight: &Sight| if let Sight::Grace(until) = sight { Some(*until) } else { None };
-            due = due.max(sights.iter().filter_map(grace).max().unwrap_or(due));
+            let grace = |visibility: &Visibility| {
+                if let Visibility::Grace(until) = visibility { Some(*until) } else { None }
+            };
+            due = due.max(visibilities.iter().filter_map(grace).max().unwrap_or(due));
         }
 
         let Some(blocker) = blocker.filter(|_| due <= now) else {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::world::kinds::FinalizerWaits;
-use crate::model::world::sight::Sight;
 use crate::model::world::store::Deletion;
+use crate::model::world::visibility::Visibility;
 use crate::snapshot::{FinalizerOutcome, Outcome};
 use crate::time::{Span, Timestamp};
 
@@ -167,7 +167,7 @@ impl ObjectContext<'_> {
         late: bool,
     ) {
         let in_time = self.now.since(since) < self.settings.finalizer_stuck_after;
-        let watched = self.sight != Sight::Lost && (in_time || since >= self.regained);
+        let watched = self.visibility != Visibility::Lost && (in_time || since >= self.regained);
         let at = if watched { self.now } else { self.unseen_since };
         let Some(FinalizerWaits { waiting, totals, removals }) =
             self.kind.finalizers.get_mut(finalizer)

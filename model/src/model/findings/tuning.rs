@@ -11,7 +11,7 @@ use crate::settings::{ALL_FINDINGS, FindingRule, Selector, Settings};
 
 /// The properties of a subject that rules select by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Target<'a> {
+pub struct TuningTarget<'a> {
     /// API group; empty for the core group.
     pub group: &'a str,
     /// Kind.
@@ -39,7 +39,7 @@ pub struct Tuned {
 pub fn tuned<'a>(
     settings: &Settings,
     code: FindingCode,
-    target: &Target<'_>,
+    target: &TuningTarget<'_>,
     annotated: impl IntoIterator<Item = &'a Annotated>,
 ) -> Tuned {
     let mut tuned = Tuned { enabled: true, severity: code.info().severity, is_fixed: false };
@@ -93,7 +93,7 @@ pub fn matches(pattern: &str, text: &str) -> bool {
 }
 
 impl FindingRule {
-    fn selects(&self, target: &Target<'_>) -> bool {
+    fn selects(&self, target: &TuningTarget<'_>) -> bool {
         self.kinds.selects(|pattern| target.is_kind(pattern))
             && selects_namespace(&self.namespaces, target.namespace)
     }
@@ -105,7 +105,7 @@ fn selects_namespace(selector: &Selector, namespace: &str) -> bool {
     selector.selects(|pattern| !namespace.is_empty() && matches(pattern, namespace))
 }
 
-impl<'a> Target<'a> {
+impl<'a> TuningTarget<'a> {
     /// Returns the properties of a subject.
     #[must_use]
     pub fn of(subject: &'a Subject) -> Self {
@@ -135,7 +135,7 @@ impl<'a> Target<'a> {
 
 /// Returns whether a finding may open, and its severity.
 pub(crate) fn of_subject(world: &World, code: FindingCode, subject: &Subject) -> Tuned {
-    let mut target = Target::of(subject);
+    let mut target = TuningTarget::of(subject);
     if !world.settings.findings.is_empty() && target.resource.is_empty() {
         let mut kinds = world.kinds.iter();
         let kind = kinds.find(|kind| *kind.group == *target.group && *kind.kind == *target.kind);

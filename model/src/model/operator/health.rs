@@ -21,7 +21,7 @@ use crate::model::operator::pods::{self, Comeback, PodsSay, Stopped};
 use crate::model::operator::review::Verdicts;
 use crate::model::world::World;
 use crate::model::world::kinds::Watch;
-use crate::model::world::sight::Sight;
+use crate::model::world::visibility::Visibility;
 use crate::observation::{Cause, Role, SourceId};
 use crate::snapshot::DownSign;
 use crate::time::{Span, Timestamp};
@@ -132,7 +132,9 @@ impl Operator {
         let primary =
             watches.filter(|watch| world.kinds[watch.kind as usize].role == Role::Primary);
         for watch in primary.filter(|watch| answers(watch)) {
-            if watch.failing || (watch.seen_before && watch.sight(world.now) == Sight::Lost) {
+            if watch.failing
+                || (watch.seen_before && watch.visibility(world.now) == Visibility::Lost)
+            {
                 return None;
             }
             regained = regained.max(watch.regained);

@@ -10,8 +10,8 @@ use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::operator::Operator;
 use crate::model::world::World;
-use crate::model::world::sight::Sight;
 use crate::model::world::store::{Record, Slot};
+use crate::model::world::visibility::Visibility;
 use crate::observation::{ContainerEnd, Role};
 use crate::time::{Span, Timestamp};
 
@@ -63,7 +63,7 @@ impl Operator {
             primary().filter(|watch| world.kinds[watch.kind as usize].role == Role::Primary);
         let api_fails = self.found.iter().any(|(code, _)| *code == FindingCode::ApiErrors);
 
-        if api_fails || primary.any(|watch| watch.sight(world.now) != Sight::Clear) {
+        if api_fails || primary.any(|watch| watch.visibility(world.now) != Visibility::Clear) {
             return;
         }
 

@@ -7,8 +7,8 @@ use crate::model::operator::Operator;
 use crate::model::operator::history::queued;
 use crate::model::world::World;
 use crate::model::world::kinds::{Kind, Watch};
-use crate::model::world::sight::Sight;
 use crate::model::world::store::Slot;
+use crate::model::world::visibility::Visibility;
 use crate::observation::Role;
 use crate::snapshot::OperatorHealth;
 use crate::time::{Span, Timestamp};
@@ -127,7 +127,8 @@ impl Operator {
 
     /// Returns since when nothing waits any more that waits because of a fault.
     fn recovered_since(&self, world: &World, fault: &Fault) -> Option<Timestamp> {
-        let sees = primary_watches(world).all(|watch| watch.sight(world.now) != Sight::Lost);
+        let sees =
+            primary_watches(world).all(|watch| watch.visibility(world.now) != Visibility::Lost);
 
         // Scrapes from before the end of the fault show nothing.
         let is_scraped = self.fresh_instances(world).all(|(_, at, _)| at > fault.last);

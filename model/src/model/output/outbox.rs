@@ -36,10 +36,10 @@ impl Model {
         probes
     }
 
-    /// Returns the number of reads of objects in doubt that have no answer yet.
+    /// Returns the number of urgent reads that have no answer yet.
     #[must_use]
-    pub fn reads_in_doubt(&self) -> usize {
-        self.world.lookups.in_doubt()
+    pub fn urgent_reads(&self) -> usize {
+        self.world.lookups.urgent()
     }
 
     /// Returns the settings.

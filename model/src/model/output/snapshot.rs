@@ -196,8 +196,8 @@ impl Model {
         }
     }
 
-    /// Returns the number of a kind's owner references: those that exist and are in doubt, and by
-    /// hazard the bad ones.
+    /// Returns the number of a kind's owner references: those that exist and are unverified, and by
+    /// bad owner the bad ones.
     fn owner_references(&self, number: usize, kind: &Kind) -> OwnerReferenceCounts {
         let of_kind = |slot: &Slot| {
             let record = self.world.store.get(*slot);
@@ -215,7 +215,7 @@ impl Model {
         for reason in self
             .parts
             .ownership
-            .current_hazards()
+            .current_bad_owners()
             .filter(|(slot, _)| of_kind(slot))
             .map(|(_, reason)| reason)
         {

@@ -19,17 +19,17 @@ use crate::reference::{ObjectName, ReferenceChange, ReferenceForm};
 use crate::snapshot::OwnerHazard;
 use crate::time::{Span, Timestamp};
 
-/// The hazards that have a finding, by its ID.
+/// The bad owners that have a finding, by its ID.
 #[derive(Debug, Default)]
 pub(crate) struct BadOwners {
-    open: BTreeMap<FindingId, Hazard>,
-    /// When the timer is due that ends the first hazard.
+    open: BTreeMap<FindingId, BadOwner>,
+    /// When the timer is due that ends the first bad owner.
     pub(super) due: Option<Timestamp>,
 }
 
 /// One bad owner reference of one child.
 #[derive(Clone, Debug)]
-pub(crate) struct Hazard {
+pub(crate) struct BadOwner {
     pub(crate) reason: OwnerHazard,
     /// The child, until it is gone.
     slot: Slot,
@@ -47,7 +47,7 @@ pub(crate) struct Hazard {
     collected: bool,
 }
 
-/// The codes of hazards.
+/// The codes of bad owners.
 const CODES: [FindingCode; 5] = [
     FindingCode::OwnerMissing,
     FindingCode::OwnerReplaced,
@@ -56,7 +56,7 @@ const CODES: [FindingCode; 5] = [
     FindingCode::OwnerCycle,
 ];
 
-impl Hazard {
+impl BadOwner {
     pub(crate) fn new(
         reason: OwnerHazard,
         subject: Subject,
@@ -93,7 +93,7 @@ impl Hazard {
     }
 }
 
-/// Returns the finding that reports a hazard.
+/// Returns the finding that reports a bad owner.
 pub(crate) const fn code(reason: OwnerHazard) -> FindingCode {
     match reason {
         OwnerHazard::Missing | OwnerHazard::Mismatch => FindingCode::OwnerMissing,
@@ -105,34 +105,34 @@ pub(crate) const fn code(reason: OwnerHazard) -> FindingCode {
 }
 
 impl BadOwners {
-    /// Moves the instants of all hazards to the new setting of the clock.
+    /// Moves the instants of all bad owners to the new setting of the clock.
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
         self.due = self.due.map(|at| at.shifted(by_ms));
-        for hazard in self.open.values_mut() {
-            hazard.since = hazard.since.shifted(by_ms);
-            hazard.ended = hazard.ended.map(|at| at.shifted(by_ms));
+        for bad_owner in self.open.values_mut() {
+            bad_owner.since = bad_owner.since.shifted(by_ms);
+            bad_owner.ended = bad_owner.ended.map(|at| at.shifted(by_ms));
         }
     }
 
     fn next(&self, kept_for: Span) -> Option<Timestamp> {
         self.open
             .values()
-            .filter_map(|hazard| Some(hazard.since.after(kept_for).max(hazard.ended?)))
+            .filter_map(|bad_owner| Some(bad_owner.since.after(kept_for).max(bad_owner.ended?)))
             .min()
     }
 }
 
 impl Ownership {
-    /// Opens the finding about a hazard, or reports it again.
-    pub(crate) fn open_hazard(
+    /// Opens the finding about a bad owner, or reports it again.
+    pub(crate) fn open_bad_owner(
         &mut self,
         world: &mut World,
         findings: &mut OpenFindings,
         slot: Slot,
-        mut hazard: Hazard,
+        mut bad_owner: BadOwner,
     ) {
-        let id = hazard.id();
-        hazard.slot = slot;
+        let id = bad_owner.id();
+        bad_owner.slot = slot;
 
         let is_news = self.bad.open.get(&id).is_none_or(|known| known.ended.is_some());
         if let Some(known) = self.bad.open.get_mut(&id) {
@@ -143,31 +143,31 @@ impl Ownership {
             }
 
             known.slot = slot;
-            known.evidence = hazard.evidence;
-            known.reason = hazard.reason;
+            known.evidence = bad_owner.evidence;
+            known.reason = bad_owner.reason;
 
             if repeated {
-                count_hazard(world, slot, hazard.reason);
+                count_bad_owner(world, slot, bad_owner.reason);
             }
         } else if self.bad.open.len() >= MAX_BAD_OWNERS {
-            count_hazard(world, slot, hazard.reason);
+            count_bad_owner(world, slot, bad_owner.reason);
             return world.count_dropped(Limit::BadOwners);
         } else {
-            count_hazard(world, slot, hazard.reason);
-            self.bad.open.insert(id, hazard);
+            count_bad_owner(world, slot, bad_owner.reason);
+            self.bad.open.insert(id, bad_owner);
         }
 
         if is_news {
             self.announce_owner(world, slot, id, ReferenceChange::Appeared);
         }
 
-        self.report_hazard(world, findings, id, Some(slot));
-        self.set_hazards_timer(world);
+        self.report_bad_owner(world, findings, id, Some(slot));
+        self.set_bad_owners_due(world);
     }
 
-    /// Ends the hazards of a child whose codes `ends` selects: its references have been corrected,
+    /// Ends the bad owners of a child whose codes `ends` selects: its references have been corrected,
     /// or it is gone if `collected`.
-    pub(crate) fn end_hazards(
+    pub(crate) fn end_bad_owners(
         &mut self,
         world: &mut World,
         findings: &mut OpenFindings,
@@ -181,65 +181,68 @@ impl Ownership {
 
         for code in CODES.iter().filter(|code| ends(**code)) {
             let id = FindingId::of(*code, subject);
-            let Some(hazard) = self.bad.open.get_mut(&id).filter(|hazard| hazard.ended.is_none())
+            let Some(bad_owner) =
+                self.bad.open.get_mut(&id).filter(|bad_owner| bad_owner.ended.is_none())
             else {
                 continue;
             };
 
-            hazard.ended = Some(world.now);
-            hazard.collected = collected;
+            bad_owner.ended = Some(world.now);
+            bad_owner.collected = collected;
 
-            let slot = hazard.slot;
+            let slot = bad_owner.slot;
             self.announce_owner(world, slot, id, ReferenceChange::Disappeared);
-            self.report_hazard(world, findings, id, None);
+            self.report_bad_owner(world, findings, id, None);
         }
 
-        self.set_hazards_timer(world);
+        self.set_bad_owners_due(world);
     }
 
-    /// Closes the findings about hazards that ended some time ago.
-    pub(crate) fn hazards_due(&mut self, world: &mut World, findings: &mut OpenFindings) {
+    /// Closes the findings about bad owners that ended some time ago.
+    pub(crate) fn bad_owners_due(&mut self, world: &mut World, findings: &mut OpenFindings) {
         let (now, kept_for) = (world.now, world.settings.hazard_kept_for);
-        let is_over =
-            |hazard: &Hazard| hazard.ended.is_some() && hazard.since.after(kept_for) <= now;
+        let is_over = |bad_owner: &BadOwner| {
+            bad_owner.ended.is_some() && bad_owner.since.after(kept_for) <= now
+        };
         let over: Vec<FindingId> =
             self.bad.open.iter().filter(|(_, h)| is_over(h)).map(|(id, _)| *id).collect();
 
         for id in over {
-            if let Some(hazard) = self.bad.open.remove(&id) {
-                findings.clear(now, code(hazard.reason), &hazard.subject);
+            if let Some(bad_owner) = self.bad.open.remove(&id) {
+                findings.clear(now, code(bad_owner.reason), &bad_owner.subject);
             }
         }
 
-        self.set_hazards_timer(world);
+        self.set_bad_owners_due(world);
     }
 
-    /// Opens the finding about a hazard of a child that was deleted at `deleted`.
-    pub(crate) fn open_past_hazard(
+    /// Opens the finding about a bad owner of a child that was deleted at `deleted`.
+    pub(crate) fn open_past_bad_owner(
         &mut self,
         world: &mut World,
         findings: &mut OpenFindings,
         kind: u16,
-        hazard: Hazard,
+        bad_owner: BadOwner,
         deleted: Timestamp,
     ) {
-        world.kinds[kind as usize].totals.hazards[hazard.reason as usize] += 1;
+        world.kinds[kind as usize].totals.hazards[bad_owner.reason as usize] += 1;
         if self.bad.open.len() >= MAX_BAD_OWNERS {
             return world.count_dropped(Limit::BadOwners);
         }
 
-        let id = hazard.id();
+        let id = bad_owner.id();
         let times = self.bad.open.get(&id).map_or(1, |known| known.times.saturating_add(1));
-        let since = self.bad.open.get(&id).map_or(hazard.since, |known| known.since);
-        let hazard = Hazard { ended: Some(deleted), collected: true, times, since, ..hazard };
-        let (subject, detection) = (hazard.subject.clone(), hazard.detection(world.now));
+        let since = self.bad.open.get(&id).map_or(bad_owner.since, |known| known.since);
+        let bad_owner =
+            BadOwner { ended: Some(deleted), collected: true, times, since, ..bad_owner };
+        let (subject, detection) = (bad_owner.subject.clone(), bad_owner.detection(world.now));
 
-        self.bad.open.insert(id, hazard);
+        self.bad.open.insert(id, bad_owner);
         findings.report(world, subject, detection);
-        self.set_hazards_timer(world);
+        self.set_bad_owners_due(world);
     }
 
-    /// Forgets the hazards of a child that loopwatch has lost sight of.
+    /// Forgets the bad owners of a child that loopwatch has lost sight of.
     pub(crate) fn forget_hazards(
         &mut self,
         world: &mut World,
@@ -256,56 +259,57 @@ impl Ownership {
             }
         }
 
-        self.set_hazards_timer(world);
+        self.set_bad_owners_due(world);
     }
 
-    /// Returns whether a hazard of the child is open and has not ended.
-    pub(crate) fn has_hazard(&self, subject: &Subject) -> bool {
+    /// Returns whether a bad owner of the child is open and has not ended.
+    pub(crate) fn has_bad_owner(&self, subject: &Subject) -> bool {
         let current = |code: &FindingCode| self.bad.open.get(&FindingId::of(*code, subject));
-        CODES.iter().filter_map(current).any(|hazard| hazard.ended.is_none())
+        CODES.iter().filter_map(current).any(|bad_owner| bad_owner.ended.is_none())
     }
 
     /// Returns whether the child has an owner that cannot be resolved now.
     pub(crate) fn is_unresolvable(&self, subject: &Subject) -> bool {
-        let hazard = self.bad.open.get(&FindingId::of(FindingCode::OwnerUnresolvable, subject));
-        hazard.is_some_and(|hazard| hazard.ended.is_none())
+        let bad_owner = self.bad.open.get(&FindingId::of(FindingCode::OwnerUnresolvable, subject));
+        bad_owner.is_some_and(|bad_owner| bad_owner.ended.is_none())
     }
 
     /// Returns the children with bad references now.
-    pub(crate) fn current_hazards(&self) -> impl Iterator<Item = (Slot, OwnerHazard)> {
+    pub(crate) fn current_bad_owners(&self) -> impl Iterator<Item = (Slot, OwnerHazard)> {
         self.bad
             .open
             .values()
-            .filter(|hazard| hazard.ended.is_none())
-            .map(|hazard| (hazard.slot, hazard.reason))
+            .filter(|bad_owner| bad_owner.ended.is_none())
+            .map(|bad_owner| (bad_owner.slot, bad_owner.reason))
     }
 
-    /// Returns whether any hazard is open.
-    pub(crate) fn has_hazards(&self) -> bool {
+    /// Returns whether any bad owner is open.
+    pub(crate) fn has_bad_owners(&self) -> bool {
         !self.bad.open.is_empty()
     }
 
     /// Returns the objects with cycles that have not ended.
     pub(crate) fn open_cycles(&self) -> Vec<(Slot, Subject)> {
-        let is_cycle =
-            |hazard: &&Hazard| hazard.reason == OwnerHazard::Cycle && hazard.ended.is_none();
+        let is_cycle = |bad_owner: &&BadOwner| {
+            bad_owner.reason == OwnerHazard::Cycle && bad_owner.ended.is_none()
+        };
         self.bad
             .open
             .values()
             .filter(is_cycle)
-            .map(|hazard| (hazard.slot, hazard.subject.clone()))
+            .map(|bad_owner| (bad_owner.slot, bad_owner.subject.clone()))
             .collect()
     }
 
-    fn report_hazard(
+    fn report_bad_owner(
         &mut self,
         world: &mut World,
         findings: &mut OpenFindings,
         id: FindingId,
         slot: Option<Slot>,
     ) {
-        let Some(hazard) = self.bad.open.get(&id) else { return };
-        let (subject, detection) = (hazard.subject.clone(), hazard.detection(world.now));
+        let Some(bad_owner) = self.bad.open.get(&id) else { return };
+        let (subject, detection) = (bad_owner.subject.clone(), bad_owner.detection(world.now));
         if slot.is_some_and(|slot| tuning::is_silenced(world, slot, detection.code, &subject)) {
             return findings.clear(world.now, detection.code, &subject);
         }
@@ -323,13 +327,13 @@ impl Ownership {
         id: FindingId,
         change: ReferenceChange,
     ) {
-        let Some(hazard) =
+        let Some(bad_owner) =
             self.bad.open.get(&id).filter(|h| h.reason == OwnerHazard::CrossNamespace)
         else {
             return;
         };
         let Some(record) = world.store.get(slot) else { return };
-        let (target, version) = (hazard.owner.clone(), record.version);
+        let (target, version) = (bad_owner.owner.clone(), record.version);
         let path = "metadata.ownerReferences[]".to_owned();
 
         world.push_reference_event(
@@ -342,14 +346,14 @@ impl Ownership {
     }
 }
 
-fn count_hazard(world: &mut World, slot: Slot, reason: OwnerHazard) {
+fn count_bad_owner(world: &mut World, slot: Slot, reason: OwnerHazard) {
     let Some(record) = world.store.get(slot) else { return };
     let kind = world.watches[record.watch as usize].kind;
     world.kinds[kind as usize].totals.hazards[reason as usize] += 1;
 }
 
 impl Ownership {
-    fn set_hazards_timer(&mut self, world: &mut World) {
+    fn set_bad_owners_due(&mut self, world: &mut World) {
         let next = self.bad.next(world.settings.hazard_kept_for);
         self.bad.due = next.map(|due| due.max(world.now.after(Span(1))));
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::ownership::Ownership;
-use crate::model::ownership::bad_owners::Hazard;
+use crate::model::ownership::bad_owners::BadOwner;
 use crate::model::world::World;
 use crate::model::world::store::{NO_UID, Slot};
 use crate::snapshot::OwnerHazard;
@@ -40,9 +40,10 @@ impl Ownership {
             .with("cycle", Value::Names(cycle.iter().take(MAX_NAMED).filter_map(name).collect()))
             .with("length", Value::count(cycle.len()))
             .text("writer", writer.to_owned());
-        let hazard = Hazard::new(OwnerHazard::Cycle, world.subject(first), world.now, evidence);
+        let bad_owner =
+            BadOwner::new(OwnerHazard::Cycle, world.subject(first), world.now, evidence);
 
-        self.open_hazard(world, findings, first, hazard);
+        self.open_bad_owner(world, findings, first, bad_owner);
     }
 
     /// Ends the findings about cycles that are broken. Returns whether there were any.
@@ -54,7 +55,7 @@ impl Ownership {
         let mut any = false;
         for (slot, subject) in self.open_cycles() {
             if world.subject(slot) != subject || cycle_of(world, slot).is_none() {
-                self.end_hazards(world, findings, &subject, false, |code| {
+                self.end_bad_owners(world, findings, &subject, false, |code| {
                     code == FindingCode::OwnerCycle
                 });
                 any = true;

@@ -11,8 +11,8 @@ use crate::model::ownership::orphans::{self, MAX_CANDIDATES, TRY_AGAIN};
 use crate::model::world::World;
 use crate::model::world::limits::Limit;
 use crate::model::world::lookups::{ASK_AGAIN, Existence, Urgency};
-use crate::model::world::sight::Sight;
 use crate::model::world::store::Slot;
+use crate::model::world::visibility::Visibility;
 use crate::observation::{ObjectAddress, ObjectView, Role, Scope};
 use crate::time::Timestamp;
 
@@ -92,7 +92,7 @@ impl Ownership {
                 slot,
                 &address,
                 due.max(orphans::recently(world)),
-                Urgency::Doubt,
+                Urgency::Suspicion,
             ) {
                 Some(Existence::Absent) => due,
                 None => now.after(ASK_AGAIN),
@@ -140,10 +140,10 @@ fn presence(world: &World, address: &ObjectAddress) -> Presence {
         }
 
         let earlier = if let Presence::Missing(earlier) = presence { earlier } else { None };
-        presence = match watch.sight(world.now) {
-            Sight::Lost => return Presence::Hidden(number),
-            Sight::Grace(until) => Presence::Missing(earlier.max(Some(until))),
-            Sight::Clear => Presence::Missing(earlier),
+        presence = match watch.visibility(world.now) {
+            Visibility::Lost => return Presence::Hidden(number),
+            Visibility::Grace(until) => Presence::Missing(earlier.max(Some(until))),
+            Visibility::Clear => Presence::Missing(earlier),
         };
     }
 

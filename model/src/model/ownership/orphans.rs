@@ -17,8 +17,8 @@ use crate::model::world::kinds::Watch;
 use crate::model::world::limits::Limit;
 use crate::model::world::lookups::{ASK_AGAIN, Existence, Urgency};
 use crate::model::world::owner_graph::Owner;
-use crate::model::world::sight::Sight;
 use crate::model::world::store::Slot;
+use crate::model::world::visibility::Visibility;
 use crate::model::world::{World, field_managers};
 use crate::observation::{ObjectAddress, ObjectView, Role, is_built_in_group};
 use crate::time::{Span, Timestamp};
@@ -29,7 +29,7 @@ pub(crate) use crate::model::world::limits::MAX_CANDIDATES;
 #[derive(Debug, Default)]
 pub(crate) struct Orphans {
     /// Objects without an owner. At most [`MAX_CANDIDATES`].
-    candidates: BTreeMap<Slot, Candidate>,
+    candidates: BTreeMap<Slot, OrphanCandidate>,
     /// Objects whose annotations or labels name an owner. At most [`MAX_CANDIDATES`].
     pub(super) logical: BTreeMap<Slot, Logical>,
     /// The objects that name each logical owner.
@@ -38,7 +38,7 @@ pub(crate) struct Orphans {
 
 /// An object without an owner.
 #[derive(Debug)]
-struct Candidate {
+struct OrphanCandidate {
     since: Timestamp,
     /// The owner that it had.
     former: Option<Former>,
@@ -159,8 +159,13 @@ impl Ownership {
         }
 
         let writer = field_managers::last_writer(view).to_owned();
-        let candidate =
-            Candidate { since: world.now, former, restored, labels: view.labels.clone(), writer };
+        let candidate = OrphanCandidate {
+            since: world.now,
+            former,
+            restored,
+            labels: view.labels.clone(),
+            writer,
+        };
         self.orphans.candidates.insert(slot, candidate);
     }
 
@@ -243,7 +248,7 @@ fn confirmed_at(world: &mut World, slot: Slot, due: Timestamp) -> Option<Timesta
     }
 
     let (address, uid) = (world.object_address(slot), world.store.get(slot)?.uid);
-    match world.existence(slot, &address, due.max(recently(world)), Urgency::Doubt) {
+    match world.existence(slot, &address, due.max(recently(world)), Urgency::Suspicion) {
         None => Some(now.after(ASK_AGAIN)),
         Some(Existence::Unreadable | Existence::Failed) => Some(now.after(TRY_AGAIN)),
         Some(Existence::Exists(read))
@@ -263,7 +268,7 @@ pub(super) fn recently(world: &World) -> Timestamp {
 
 /// Returns whether the owner let the object go on purpose: it was being deleted when the
 /// reference disappeared, or shortly after.
-fn was_released(world: &World, candidate: &Candidate) -> bool {
+fn was_released(world: &World, candidate: &OrphanCandidate) -> bool {
     let Some(former) = &candidate.former else { return false };
     let until = candidate.since.after(SAME_DELETION);
     let gone = world.graph.departed(former.uid).is_some_and(|at| at <= until);
@@ -297,10 +302,10 @@ fn primary(world: &World, namespace: &str, name: &str) -> Presence {
             return Presence::Exists;
         }
 
-        match watch.sight(world.now) {
-            Sight::Clear => {}
-            Sight::Grace(until) => not_before = not_before.max(Some(until)),
-            Sight::Lost => hidden = Some(number),
+        match watch.visibility(world.now) {
+            Visibility::Clear => {}
+            Visibility::Grace(until) => not_before = not_before.max(Some(until)),
+            Visibility::Lost => hidden = Some(number),
         }
     }
 

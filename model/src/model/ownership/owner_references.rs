@@ -1,13 +1,13 @@
 //! Owner references of one object, compared with what the model knows: whether the owner exists, in
-//! the right namespace and with the right UID. `doubts.rs` decides about owners that the model does
+//! the right namespace and with the right UID. `unverified_owners.rs` decides about owners that the model does
 //! not know.
 
 use crate::finding::Evidence;
 use crate::model::world::World;
 use crate::model::world::kinds::Watch;
 use crate::model::world::owner_graph::Owner;
-use crate::model::world::sight::Sight;
 use crate::model::world::store::{Flag, NO_UID, Slot, uid_text};
+use crate::model::world::visibility::Visibility;
 use crate::observation::{ObjectAddress, Role};
 use crate::reference::ObjectName;
 use crate::snapshot::OwnerHazard;
@@ -22,9 +22,9 @@ pub(crate) struct OwnerFacts {
 
 /// What the model knows about one owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Link {
+enum OwnerState {
     /// The owner exists.
-    Solid,
+    Exists,
     /// The reference is bad, whatever a read shows.
     Bad(OwnerHazard),
     /// The model does not know the owner.
@@ -36,10 +36,10 @@ enum Link {
 
 /// What the model knows about all owner references of one child.
 #[derive(Debug, Default)]
-pub(crate) struct Links {
+pub(crate) struct OwnerReferences {
     /// The garbage collector keeps the child: one of its owners exists, or may exist as far as
     /// loopwatch judges it.
-    pub(crate) solid: bool,
+    pub(crate) is_kept: bool,
     /// The references that are bad, whatever a read shows.
     pub(crate) bad: Vec<(OwnerHazard, OwnerFacts)>,
     /// The owners that the model does not know.
@@ -56,29 +56,31 @@ const SETTLED_PART: i64 = 5;
 pub(crate) const LOOK_AGAIN: Span = Span::secs(10);
 
 /// Returns what the model knows about the owner references of a child.
-pub(crate) fn links(world: &World, slot: Slot) -> Links {
+pub(crate) fn references(world: &World, slot: Slot) -> OwnerReferences {
     let is_cut = world.store.get(slot).is_some_and(|record| record.flags.has(Flag::OwnersCut));
-    let mut links = Links { solid: is_cut, ..Links::default() };
+    let mut references = OwnerReferences { is_kept: is_cut, ..OwnerReferences::default() };
     for owner in world.owners_of(slot) {
-        match link(world, slot, owner) {
-            Link::Solid => links.solid = true,
-            Link::Bad(reason) => links.bad.push((reason, owner_facts(world, slot, owner))),
-            Link::Unknown => links.unknown.push(owner_facts(world, slot, owner)),
-            Link::Foreign => {
-                links.solid = true;
+        match owner_state(world, slot, owner) {
+            OwnerState::Exists => references.is_kept = true,
+            OwnerState::Bad(reason) => {
+                references.bad.push((reason, owner_facts(world, slot, owner)))
+            }
+            OwnerState::Unknown => references.unknown.push(owner_facts(world, slot, owner)),
+            OwnerState::Foreign => {
+                references.is_kept = true;
                 if may_be_unserved(world, owner) {
-                    links.foreign.push(owner_facts(world, slot, owner));
+                    references.foreign.push(owner_facts(world, slot, owner));
                 }
             }
         }
     }
 
-    links
+    references
 }
 
 pub(crate) fn first_unknown(world: &World, slot: Slot) -> Option<(u16, OwnerFacts)> {
     let kind = world.watches[world.store.get(slot)?.watch as usize].kind;
-    Some((kind, links(world, slot).unknown.into_iter().next()?))
+    Some((kind, references(world, slot).unknown.into_iter().next()?))
 }
 
 /// Returns whether a reference is complete and its kind one that the API server may lack. The
@@ -91,31 +93,31 @@ fn may_be_unserved(world: &World, owner: &Owner) -> bool {
         && !world.owner_name(owner).is_empty()
 }
 
-fn link(world: &World, slot: Slot, owner: &Owner) -> Link {
-    let Some(child) = world.store.get(slot) else { return Link::Foreign };
+fn owner_state(world: &World, slot: Slot, owner: &Owner) -> OwnerState {
+    let Some(child) = world.store.get(slot) else { return OwnerState::Foreign };
     let ((group, kind), name) = (world.owner_kind(owner), world.owner_name(owner));
     if kind.is_empty() || name.is_empty() {
-        return Link::Foreign;
+        return OwnerState::Foreign;
     }
 
     let known = world.find_uid(owner.uid()).and_then(|owner| world.store.get(owner));
     let Some(known) = known else {
         return if owner.uid() != NO_UID && is_of_operator(world, group, kind) {
-            Link::Unknown
+            OwnerState::Unknown
         } else {
-            Link::Foreign
+            OwnerState::Foreign
         };
     };
 
     let actual = world.kind_of(known.watch);
     if (*actual.group == *group && *actual.kind != *kind) || name != &*known.name {
-        Link::Bad(OwnerHazard::Mismatch)
+        OwnerState::Bad(OwnerHazard::Mismatch)
     } else if known.namespace.is_empty() || known.namespace == child.namespace {
-        Link::Solid
+        OwnerState::Exists
     } else if child.namespace.is_empty() {
-        Link::Bad(OwnerHazard::NamespacedOwner)
+        OwnerState::Bad(OwnerHazard::NamespacedOwner)
     } else {
-        Link::Bad(OwnerHazard::CrossNamespace)
+        OwnerState::Bad(OwnerHazard::CrossNamespace)
     }
 }
 
@@ -149,16 +151,17 @@ pub(crate) fn owner_watches(world: &World, slot: Slot) -> impl Iterator<Item = &
 pub(crate) fn owners_seen_clearly(world: &World, slot: Slot) -> bool {
     let settled = Span(world.settings.owner_missing_after.0 / SETTLED_PART);
     owner_watches(world, slot).all(|watch| {
-        watch.sight(world.now) == Sight::Clear && world.now.since(watch.regained) >= settled
+        watch.visibility(world.now) == Visibility::Clear
+            && world.now.since(watch.regained) >= settled
     })
 }
 
 /// Returns when to look again if a watch of the owners cannot see now.
 pub(crate) fn owners_hidden_until(world: &World, slot: Slot) -> Option<Timestamp> {
-    let hidden = |watch: &Watch| match watch.sight(world.now) {
-        Sight::Clear => None,
-        Sight::Grace(until) => Some(until),
-        Sight::Lost => Some(world.now.after(LOOK_AGAIN)),
+    let hidden = |watch: &Watch| match watch.visibility(world.now) {
+        Visibility::Clear => None,
+        Visibility::Grace(until) => Some(until),
+        Visibility::Lost => Some(world.now.after(LOOK_AGAIN)),
     };
 
     owner_watches(world, slot).filter_map(hidden).max()
@@ -188,7 +191,7 @@ pub(crate) fn owner_object(world: &World, owner: &OwnerFacts) -> ObjectName {
     ObjectName { group, kind, namespace, name }
 }
 
-pub(crate) fn hazard_evidence(
+pub(crate) fn bad_owner_evidence(
     world: &World,
     reason: OwnerHazard,
     owner: &OwnerFacts,

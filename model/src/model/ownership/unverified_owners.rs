@@ -1,8 +1,8 @@
 //! Judges owner references as the garbage collector would.
 //!
-//! References to owners that the model knows are judged at once, by `links.rs` and `cycles.rs`.
+//! References to owners that the model knows are judged at once, by `references.rs` and `cycles.rs`.
 //! Watches are independent, so an unknown owner may only be late; and for some time after its
-//! deletion, its children wait for the garbage collector. Such a reference is in doubt. After a
+//! deletion, its children wait for the garbage collector. Such a reference is unverified. After a
 //! while, a live read of the owner decides; one that fails decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::finding::{FindingCode, Subject};
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::ownership::Ownership;
-use crate::model::ownership::bad_owners::{Hazard, code};
+use crate::model::ownership::bad_owners::{BadOwner, code};
 use crate::model::ownership::orphans::TRY_AGAIN;
-use crate::model::ownership::owner_references::{self, LOOK_AGAIN, Links, OwnerFacts};
+use crate::model::ownership::owner_references::{self, LOOK_AGAIN, OwnerFacts, OwnerReferences};
 use crate::model::world::limits::{Limit, MAX_UNVERIFIED_OWNERS};
 use crate::model::world::lookups::{ASK_AGAIN, Existence, Urgency};
 use crate::model::world::store::{Slot, uid_text};
@@ -21,14 +21,14 @@ use crate::observation::{ObjectAddress, ObjectView};
 use crate::snapshot::OwnerHazard;
 use crate::time::{Span, Timestamp};
 
-/// The references in doubt.
+/// The unverified references.
 #[derive(Debug, Default)]
 pub(crate) struct UnverifiedOwners {
     /// By child. At most [`MAX_UNVERIFIED_OWNERS`].
-    children: BTreeMap<Slot, Doubt>,
+    children: BTreeMap<Slot, UnverifiedOwner>,
     /// The children by the time at which a read should decide.
     queue: BTreeSet<(Timestamp, Slot)>,
-    /// Children that were deleted while their references were in doubt. At most [`MAX_DELETED`].
+    /// Children that were deleted while their references were unverified. At most [`MAX_DELETED`].
     deleted: Vec<DeletedChild>,
     /// The owners by which loopwatch asks whether foreign kinds exist, by kind. At most
     /// [`MAX_KINDS`].
@@ -41,9 +41,9 @@ pub(crate) struct UnverifiedOwners {
     pub(super) due: Option<Timestamp>,
 }
 
-/// The doubt about the owners of one child, none of which the model knows.
+/// The owners of one child, none of which the model knows.
 #[derive(Clone, Debug)]
-struct Doubt {
+struct UnverifiedOwner {
     since: Timestamp,
     /// When a read should decide; `None` once it has shown that the owner exists, or could not show
     /// anything.
@@ -58,7 +58,7 @@ struct Doubt {
     writer: Box<str>,
 }
 
-/// A child that was deleted while its references were in doubt.
+/// A child that was deleted while its references were unverified.
 #[derive(Debug)]
 struct DeletedChild {
     kind: u16,
@@ -89,18 +89,18 @@ const MAX_UNSERVED: usize = 5_000;
 const KIND_KNOWN_FOR: Span = Span::mins(10);
 
 impl UnverifiedOwners {
-    fn remove(&mut self, slot: Slot) -> Option<Doubt> {
-        let doubt = self.children.remove(&slot)?;
-        if let Some(due) = doubt.due {
+    fn remove(&mut self, slot: Slot) -> Option<UnverifiedOwner> {
+        let unverified = self.children.remove(&slot)?;
+        if let Some(due) = unverified.due {
             self.queue.remove(&(due, slot));
         }
 
-        Some(doubt)
+        Some(unverified)
     }
 
     fn set_due(&mut self, slot: Slot, due: Option<Timestamp>) {
-        let Some(doubt) = self.children.get_mut(&slot) else { return };
-        if let Some(old) = std::mem::replace(&mut doubt.due, due) {
+        let Some(unverified) = self.children.get_mut(&slot) else { return };
+        if let Some(old) = std::mem::replace(&mut unverified.due, due) {
             self.queue.remove(&(old, slot));
         }
 
@@ -118,7 +118,7 @@ impl UnverifiedOwners {
             .min()
     }
 
-    /// Returns the children whose owners are in doubt.
+    /// Returns the children whose owners are unverified.
     pub(crate) fn children(&self) -> impl Iterator<Item = Slot> {
         self.children.keys().copied()
     }
@@ -126,10 +126,10 @@ impl UnverifiedOwners {
     /// Moves all instants to the new setting of the clock.
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
-        for doubt in self.children.values_mut() {
-            shift(&mut doubt.since);
-            shift(&mut doubt.read_from);
-            doubt.due.iter_mut().for_each(shift);
+        for unverified in self.children.values_mut() {
+            shift(&mut unverified.since);
+            shift(&mut unverified.read_from);
+            unverified.due.iter_mut().for_each(shift);
         }
 
         self.queue = self.queue.iter().map(|(at, slot)| (at.shifted(by_ms), *slot)).collect();
@@ -156,15 +156,15 @@ impl Ownership {
     ) -> bool {
         self.unverified.remove(slot);
         let corrected = self.recheck_cycles(world, findings)
-            || (self.has_hazards() && self.has_hazard(&world.subject(slot)));
+            || (self.has_bad_owners() && self.has_bad_owner(&world.subject(slot)));
         if view.owners.is_empty() {
             return corrected;
         }
 
         let writer = field_managers::last_writer(view);
-        if !owner_references::links(world, slot).solid {
+        if !owner_references::references(world, slot).is_kept {
             let recent = live && owner_references::owners_seen_clearly(world, slot);
-            self.add_doubt(world, findings, slot, recent, writer);
+            self.add_unverified(world, findings, slot, recent, writer);
         }
 
         self.find_cycle(world, findings, slot, writer);
@@ -173,7 +173,7 @@ impl Ownership {
 
     /// Judges the references of an object again, because it, one of its owners or a read has
     /// changed.
-    pub(crate) fn review_links(
+    pub(crate) fn review_owner_references(
         &mut self,
         world: &mut World,
         findings: &mut OpenFindings,
@@ -183,10 +183,11 @@ impl Ownership {
         if record.owners.is_none() || record.deletion().is_some() {
             let terminating = record.owners.is_some();
             self.unverified.remove(slot);
-            return self.end_hazards_of(world, findings, slot, &[], terminating);
+            return self.end_bad_owners_of(world, findings, slot, &[], terminating);
         }
 
-        let Links { solid, mut bad, unknown, foreign } = owner_references::links(world, slot);
+        let OwnerReferences { is_kept, mut bad, unknown, foreign } =
+            owner_references::references(world, slot);
         bad.extend(self.unknown_kinds(world, slot, foreign));
 
         let still = codes(&bad);
@@ -194,33 +195,38 @@ impl Ownership {
             .unverified
             .children
             .get(&slot)
-            .map_or_else(Box::default, |doubt| doubt.writer.clone());
+            .map_or_else(Box::default, |unverified| unverified.writer.clone());
         for (reason, owner) in bad {
             if reason == OwnerHazard::KindUnknown {
                 self.note_unserved(world, slot);
             }
 
-            let evidence = owner_references::hazard_evidence(world, reason, &owner, &writer);
-            let mut hazard = Hazard::new(reason, world.subject(slot), world.now, evidence);
-            hazard.owner = owner_references::owner_object(world, &owner);
-            self.open_hazard(world, findings, slot, hazard);
+            let evidence = owner_references::bad_owner_evidence(world, reason, &owner, &writer);
+            let mut bad_owner = BadOwner::new(reason, world.subject(slot), world.now, evidence);
+            bad_owner.owner = owner_references::owner_object(world, &owner);
+            self.open_bad_owner(world, findings, slot, bad_owner);
         }
 
-        if solid {
+        if is_kept {
             self.unverified.remove(slot);
-            return self.end_hazards_of(world, findings, slot, &still, false);
+            return self.end_bad_owners_of(world, findings, slot, &still, false);
         }
 
-        match self.unverified.children.get(&slot).map(|doubt| (doubt.asked, doubt.due)) {
-            Some((true, Some(_))) => self.decide_doubt(world, findings, slot), // an answer may have arrived
+        match self
+            .unverified
+            .children
+            .get(&slot)
+            .map(|unverified| (unverified.asked, unverified.due))
+        {
+            Some((true, Some(_))) => self.decide_unverified(world, findings, slot), // an answer may have arrived
             Some(_) => {}
-            None if !unknown.is_empty() => self.add_doubt(world, findings, slot, false, ""),
-            None => self.end_hazards_of(world, findings, slot, &still, false),
+            None if !unknown.is_empty() => self.add_unverified(world, findings, slot, false, ""),
+            None => self.end_bad_owners_of(world, findings, slot, &still, false),
         }
     }
 
     /// Handles the removal of a child.
-    pub(crate) fn links_removed(
+    pub(crate) fn owner_references_removed(
         &mut self,
         world: &mut World,
         findings: &mut OpenFindings,
@@ -228,12 +234,13 @@ impl Ownership {
         gone: bool,
     ) {
         let subject = world.subject(slot);
-        let doubt = self.unverified.remove(slot);
-        if let Some(doubt) = doubt.filter(|doubt| gone && doubt.fresh && doubt.due.is_some())
+        let unverified = self.unverified.remove(slot);
+        if let Some(unverified) =
+            unverified.filter(|unverified| gone && unverified.fresh && unverified.due.is_some())
             && let Some((kind, owner)) = owner_references::first_unknown(world, slot)
         {
             if self.unverified.deleted.len() < MAX_DELETED {
-                let Doubt { since, writer, .. } = doubt;
+                let UnverifiedOwner { since, writer, .. } = unverified;
                 let deleted = world.now;
                 self.unverified.deleted.push(DeletedChild {
                     kind,
@@ -248,28 +255,28 @@ impl Ownership {
             }
         }
 
-        self.set_links_timer(world);
+        self.set_unverified_due(world);
         match gone {
-            true => self.end_hazards(world, findings, &subject, true, |_| true),
+            true => self.end_bad_owners(world, findings, &subject, true, |_| true),
             false => self.forget_hazards(world, findings, &subject),
         }
     }
 
-    /// Handles the timer of the references in doubt.
-    pub(crate) fn links_due(&mut self, world: &mut World, findings: &mut OpenFindings) {
+    /// Handles the timer of the unverified references.
+    pub(crate) fn unverified_due(&mut self, world: &mut World, findings: &mut OpenFindings) {
         self.review_unserved(world);
         while let Some((_, slot)) =
             self.unverified.queue.first().copied().filter(|(due, _)| *due <= world.now)
         {
             self.unverified.set_due(slot, Some(world.now.after(LOOK_AGAIN)));
-            self.decide_doubt(world, findings, slot);
+            self.decide_unverified(world, findings, slot);
         }
 
         for child in std::mem::take(&mut self.unverified.deleted) {
             self.decide_deleted(world, findings, child);
         }
 
-        self.set_links_timer(world);
+        self.set_unverified_due(world);
     }
 
     /// Reviews the children whose owners have unknown kinds, because an installation may have added
@@ -282,8 +289,8 @@ impl Ownership {
         self.unverified.unserved_due = None;
         for slot in std::mem::take(&mut self.unverified.unserved) {
             match self.unverified.children.get_mut(&slot) {
-                Some(doubt) => {
-                    doubt.read_from = world.now;
+                Some(unverified) => {
+                    unverified.read_from = world.now;
                     self.unverified.set_due(slot, Some(world.now));
                 }
                 None => _ = world.agenda.objects.insert(slot),
@@ -298,15 +305,15 @@ impl Ownership {
 
         self.unverified.unserved.insert(slot);
         self.unverified.unserved_due.get_or_insert(world.now.after(KIND_KNOWN_FOR));
-        self.set_links_timer(world);
+        self.set_unverified_due(world);
     }
 
-    fn set_links_timer(&mut self, world: &mut World) {
+    fn set_unverified_due(&mut self, world: &mut World) {
         let next = self.unverified.next();
         self.unverified.due = next.map(|due| due.max(world.now.after(Span(1))));
     }
 
-    fn add_doubt(
+    fn add_unverified(
         &mut self,
         world: &mut World,
         findings: &mut OpenFindings,
@@ -337,20 +344,27 @@ impl Ownership {
         let restored = restored_hazard(world, findings, slot);
         let due = if restored.is_some() { world.now.after(LATE_EVENT) } else { due };
         let (since, read_from) = (restored.unwrap_or(world.now), world.now);
-        let doubt =
-            Doubt { since, due: None, fresh, asked: false, read_from, writer: writer.into() };
+        let unverified = UnverifiedOwner {
+            since,
+            due: None,
+            fresh,
+            asked: false,
+            read_from,
+            writer: writer.into(),
+        };
 
-        self.unverified.children.insert(slot, doubt);
+        self.unverified.children.insert(slot, unverified);
         self.unverified.set_due(slot, Some(due));
-        self.set_links_timer(world);
+        self.set_unverified_due(world);
     }
 
     /// Decides whether the unknown owners of a child exist, if their reads have been answered.
     /// Otherwise asks for them.
-    fn decide_doubt(&mut self, world: &mut World, findings: &mut OpenFindings, slot: Slot) {
-        let Some(doubt) = self.unverified.children.get(&slot).cloned() else { return };
-        let Links { solid, bad, unknown, .. } = owner_references::links(world, slot);
-        if solid {
+    fn decide_unverified(&mut self, world: &mut World, findings: &mut OpenFindings, slot: Slot) {
+        let Some(unverified) = self.unverified.children.get(&slot).cloned() else { return };
+        let OwnerReferences { is_kept, bad, unknown, .. } =
+            owner_references::references(world, slot);
+        if is_kept {
             self.unverified.remove(slot);
             return;
         }
@@ -361,13 +375,13 @@ impl Ownership {
 
         let (mut missing, mut waits) = (None, false);
         for owner in &unknown {
-            match world.existence(slot, &owner.address, doubt.read_from, Urgency::Doubt) {
+            match world.existence(slot, &owner.address, unverified.read_from, Urgency::Suspicion) {
                 None => waits = true,
                 Some(Existence::Failed) => return self.read_owners_again(world, slot),
                 Some(Existence::Unreadable) => return self.unverified.set_due(slot, None),
                 Some(Existence::Exists(read)) if read.uid == owner.uid => {
                     self.unverified.set_due(slot, None);
-                    return self.end_hazards_of(world, findings, slot, &codes(&bad), false);
+                    return self.end_bad_owners_of(world, findings, slot, &codes(&bad), false);
                 }
                 Some(existence) => {
                     missing =
@@ -377,8 +391,8 @@ impl Ownership {
         }
 
         if waits {
-            if let Some(doubt) = self.unverified.children.get_mut(&slot) {
-                doubt.asked = true;
+            if let Some(unverified) = self.unverified.children.get_mut(&slot) {
+                unverified.asked = true;
             }
             return self.unverified.set_due(slot, Some(world.now.after(ASK_AGAIN)));
         }
@@ -389,13 +403,14 @@ impl Ownership {
             self.note_unserved(world, slot);
         }
 
-        let mut evidence = owner_references::hazard_evidence(world, reason, &owner, &doubt.writer);
+        let mut evidence =
+            owner_references::bad_owner_evidence(world, reason, &owner, &unverified.writer);
         if let Existence::Exists(read) = existence {
             evidence = evidence.text("current_uid", uid_text(read.uid));
         }
 
-        let hazard = Hazard::new(reason, world.subject(slot), doubt.since, evidence);
-        self.open_hazard(world, findings, slot, hazard);
+        let bad_owner = BadOwner::new(reason, world.subject(slot), unverified.since, evidence);
+        self.open_bad_owner(world, findings, slot, bad_owner);
     }
 }
 
@@ -417,12 +432,12 @@ impl Ownership {
     /// Lookups the owners of a child again, some time after a read has failed.
     fn read_owners_again(&mut self, world: &mut World, slot: Slot) {
         let at = world.now.after(TRY_AGAIN);
-        if let Some(doubt) = self.unverified.children.get_mut(&slot) {
-            (doubt.read_from, doubt.asked) = (at, false);
+        if let Some(unverified) = self.unverified.children.get_mut(&slot) {
+            (unverified.read_from, unverified.asked) = (at, false);
         }
 
         self.unverified.set_due(slot, Some(at));
-        self.set_links_timer(world);
+        self.set_unverified_due(world);
     }
 
     /// Decides whether the owner of a deleted child had existed.
@@ -442,7 +457,7 @@ impl Ownership {
         }
 
         let existence =
-            world.existence(Slot::MAX, &child.owner.address, child.since, Urgency::Doubt);
+            world.existence(Slot::MAX, &child.owner.address, child.since, Urgency::Suspicion);
         let reason = match &existence {
             Some(Existence::Exists(read)) if read.uid == child.owner.uid => return,
             Some(Existence::Unreadable | Existence::Failed) => return,
@@ -451,9 +466,9 @@ impl Ownership {
         };
 
         let evidence =
-            owner_references::hazard_evidence(world, reason, &child.owner, &child.writer);
-        let hazard = Hazard::new(reason, child.subject.clone(), child.since, evidence);
-        self.open_past_hazard(world, findings, child.kind, hazard, child.deleted);
+            owner_references::bad_owner_evidence(world, reason, &child.owner, &child.writer);
+        let bad_owner = BadOwner::new(reason, child.subject.clone(), child.since, evidence);
+        self.open_past_bad_owner(world, findings, child.kind, bad_owner, child.deleted);
     }
 
     /// Returns the references to those owners of foreign kinds whose kinds the API server does not
@@ -482,7 +497,7 @@ impl Ownership {
                 .or_insert_with(|| owner.address.clone())
                 .clone();
             let recent = world.now.shifted(-KIND_KNOWN_FOR.0);
-            let is_unknown = match world.existence(slot, &asked, recent, Urgency::Doubt) {
+            let is_unknown = match world.existence(slot, &asked, recent, Urgency::Suspicion) {
                 Some(existence) => existence == Existence::KindUnknown,
                 // Still, until the answer arrives.
                 None => self.is_unresolvable(&world.subject(slot)),
@@ -502,8 +517,8 @@ fn stale_cache(world: &World) -> Span {
 }
 
 impl Ownership {
-    /// Ends the hazards of a child except those of the codes in `still`, and except a cycle.
-    fn end_hazards_of(
+    /// Ends the bad owners of a child except those of the codes in `still`, and except a cycle.
+    fn end_bad_owners_of(
         &mut self,
         world: &mut World,
         findings: &mut OpenFindings,
@@ -511,9 +526,9 @@ impl Ownership {
         still: &[FindingCode],
         collected: bool,
     ) {
-        if self.has_hazards() {
+        if self.has_bad_owners() {
             let ends = |code| code != FindingCode::OwnerCycle && !still.contains(&code);
-            self.end_hazards(world, findings, &world.subject(slot), collected, ends);
+            self.end_bad_owners(world, findings, &world.subject(slot), collected, ends);
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::part::{Part, Step, Version};
+use crate::model::part::{Part, StepContext, Version};
 use crate::model::world::World;
 use crate::model::world::intern::Symbol;
 use crate::model::world::limits::{Limit, MAX_CROSS_REFERENCES};
@@ -31,7 +31,7 @@ const SPARE: usize = 8;
 pub(crate) struct CrossNamespace {
     /// The references, ordered by the slots of their objects. A tree or a table would need more
     /// memory for them.
-    held: Vec<Crossing>,
+    held: Vec<CrossReference>,
     /// Objects of which not all references are known, because they did not fit or the decoder left
     /// some out.
     incomplete: BTreeSet<Slot>,
@@ -39,7 +39,7 @@ pub(crate) struct CrossNamespace {
 
 /// One reference between namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Crossing {
+struct CrossReference {
     slot: Slot,
     /// Group, kind, namespace and path, which many references have in common.
     place: Symbol,
@@ -55,23 +55,23 @@ enum TargetName {
 }
 
 // The memory budget: at most 64 bytes per reference, for a name of up to 32 bytes.
-const _: () = assert!(size_of::<Crossing>() <= 24, "a reference has grown past its budget");
+const _: () = assert!(size_of::<CrossReference>() <= 24, "a reference has grown past its budget");
 
 impl Part for CrossNamespace {
-    fn seen(&mut self, step: &mut Step<'_>, version: &Version<'_>) {
+    fn seen(&mut self, step: &mut StepContext<'_>, version: &Version<'_>) {
         if version.has_other_spec {
-            self.update_crossings(step.world, version);
+            self.update_references(step.world, version);
         }
     }
 
-    fn removed(&mut self, step: &mut Step<'_>, slot: Slot, deleted: bool) {
-        self.remove_crossings(step.world, slot, deleted);
+    fn removed(&mut self, step: &mut StepContext<'_>, slot: Slot, deleted: bool) {
+        self.remove_references(step.world, slot, deleted);
     }
 }
 
 impl CrossNamespace {
     /// Replaces the references of an object, and returns the old ones.
-    fn replace(&mut self, slot: Slot, new: Vec<Crossing>) -> Vec<Crossing> {
+    fn replace(&mut self, slot: Slot, new: Vec<CrossReference>) -> Vec<CrossReference> {
         let start = self.held.partition_point(|crossing| crossing.slot < slot);
         let count = self.held[start..].iter().take_while(|crossing| crossing.slot == slot).count();
         let more = new.len().saturating_sub(count);
@@ -101,7 +101,7 @@ impl TargetName {
 
 impl CrossNamespace {
     /// Compares the references of a version of an object with those of the previous one.
-    fn update_crossings(&mut self, world: &mut World, version: &Version<'_>) {
+    fn update_references(&mut self, world: &mut World, version: &Version<'_>) {
         let (slot, view) = (version.slot, version.view);
         let own = &view.key.namespace;
 
@@ -119,17 +119,17 @@ impl CrossNamespace {
 
         // A difference is news if loopwatch has read the previous version in the same way, or knows
         // that there was none.
-        let comparable = !version.comes_into_sight && !version.is_reread;
-        let new = if is_cut { None } else { self.crossings_of(world, slot, &crossing) };
+        let comparable = !version.becomes_visible && !version.is_reread;
+        let new = if is_cut { None } else { self.held_references(world, slot, &crossing) };
         match &new {
             Some(new) if comparable && was_complete => {
                 let version = store::version_number(&view.version);
                 for gone in old.iter().filter(|crossing| !new.contains(crossing)) {
-                    announce_crossing(world, version, ReferenceChange::Disappeared, gone);
+                    announce(world, version, ReferenceChange::Disappeared, gone);
                 }
 
                 for came in new.iter().filter(|crossing| !old.contains(crossing)) {
-                    announce_crossing(world, version, ReferenceChange::Appeared, came);
+                    announce(world, version, ReferenceChange::Appeared, came);
                 }
             }
             Some(_) => {}
@@ -137,15 +137,15 @@ impl CrossNamespace {
         }
 
         let new = new.unwrap_or_default();
-        count_crossings(world, slot, old.len(), new.len());
+        count_references(world, slot, old.len(), new.len());
         self.replace(slot, new);
-        release_crossings(world, &old);
+        release_references(world, &old);
     }
 }
 
 /// Updates the number of references of the object's kind: the object had `old` of them and has
 /// `new` now.
-fn count_crossings(world: &mut World, slot: Slot, old: usize, new: usize) {
+fn count_references(world: &mut World, slot: Slot, old: usize, new: usize) {
     let Some(record) = world.store.get(slot) else { return };
     let totals = &mut world.kinds[world.watches[record.watch as usize].kind as usize].totals;
     totals.cross_references =
@@ -154,17 +154,17 @@ fn count_crossings(world: &mut World, slot: Slot, old: usize, new: usize) {
 
 impl CrossNamespace {
     /// Forgets the references of an object. If it was `deleted`, they have disappeared.
-    fn remove_crossings(&mut self, world: &mut World, slot: Slot, deleted: bool) {
+    fn remove_references(&mut self, world: &mut World, slot: Slot, deleted: bool) {
         self.incomplete.remove(&slot);
         let old = self.replace(slot, Vec::new());
         let version = world.store.get(slot).map_or(0, |record| record.version);
 
         for gone in old.iter().filter(|_| deleted) {
-            announce_crossing(world, version, ReferenceChange::Disappeared, gone);
+            announce(world, version, ReferenceChange::Disappeared, gone);
         }
 
-        release_crossings(world, &old);
-        count_crossings(world, slot, old.len(), 0);
+        release_references(world, &old);
+        count_references(world, slot, old.len(), 0);
     }
 }
 
@@ -178,50 +178,45 @@ pub(crate) fn is_new_object(world: &World, watch: u16, view: &ObjectView) -> boo
 impl CrossNamespace {
     /// Returns the references of an object in the form in which they are kept, or `None` if they do
     /// not all fit.
-    fn crossings_of(
+    fn held_references(
         &mut self,
         world: &mut World,
         slot: Slot,
         references: &[&Reference],
-    ) -> Option<Vec<Crossing>> {
+    ) -> Option<Vec<CrossReference>> {
         if self.held.len() + references.len() > MAX_CROSS_REFERENCES {
             world.count_dropped(Limit::CrossReferences);
             return None;
         }
 
-        let mut crossings: Vec<Crossing> = Vec::with_capacity(references.len());
+        let mut held: Vec<CrossReference> = Vec::with_capacity(references.len());
         for reference in references {
             let Reference { slot: path, group, kind, namespace, .. } = reference;
             let place =
                 world.acquire_text(&[group.as_str(), kind, namespace, path].join(SEPARATOR));
-            let crossing = Crossing { slot, place, target: TargetName::of(reference) };
+            let crossing = CrossReference { slot, place, target: TargetName::of(reference) };
 
             if place == Symbol::default() {
-                release_crossings(world, &crossings);
+                release_references(world, &held);
                 return None;
             }
 
-            if crossings.contains(&crossing) {
+            if held.contains(&crossing) {
                 world.shared.texts.release(place);
             } else {
-                crossings.push(crossing);
+                held.push(crossing);
             }
         }
 
-        Some(crossings)
+        Some(held)
     }
 }
 
-fn release_crossings(world: &mut World, crossings: &[Crossing]) {
-    crossings.iter().for_each(|crossing| world.shared.texts.release(crossing.place));
+fn release_references(world: &mut World, held: &[CrossReference]) {
+    held.iter().for_each(|crossing| world.shared.texts.release(crossing.place));
 }
 
-fn announce_crossing(
-    world: &mut World,
-    version: u64,
-    change: ReferenceChange,
-    crossing: &Crossing,
-) {
+fn announce(world: &mut World, version: u64, change: ReferenceChange, crossing: &CrossReference) {
     let place = world.shared.texts.get(crossing.place).clone();
     let mut parts = place.splitn(4, SEPARATOR).map(str::to_owned);
     let mut part = || parts.next().unwrap_or_default();

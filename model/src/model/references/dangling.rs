@@ -17,8 +17,8 @@ use crate::model::references::targets::{self, Watched};
 use crate::model::world::World;
 use crate::model::world::lookups::{ASK_AGAIN, Existence};
 use crate::model::world::owner_graph::Owner;
-use crate::model::world::sight::Sight;
 use crate::model::world::store::{self, Slot};
+use crate::model::world::visibility::Visibility;
 use crate::observation::ObjectAddress;
 use crate::snapshot::ObjectState;
 use crate::time::{Span, Timestamp};
@@ -39,7 +39,7 @@ const UNNEEDED_BY: usize = 3;
 const MAX_NAMED: usize = 3;
 
 /// What a lookup has shown about a target.
-struct Found {
+struct LookedUp {
     /// The object with the reference is an owner of the target.
     owned: bool,
     /// The operator has written the target.
@@ -63,7 +63,7 @@ impl References {
             Watched::Here(target) => {
                 let owned =
                     world.store.get(slot).is_some_and(|record| is_owned(world, target, record.uid));
-                self.target_exists(world, index, &path, &Found { owned, written: false });
+                self.target_exists(world, index, &path, &LookedUp { owned, written: false });
                 return Lookup::Done;
             }
             Watched::Absent => {
@@ -98,7 +98,7 @@ impl References {
                 let kind = record.map(|record| world.watches[record.watch as usize].kind);
                 let written = kind.is_some_and(|kind| self.is_writer(kind, &target.writers));
 
-                self.target_exists(world, index, &path, &Found { owned, written });
+                self.target_exists(world, index, &path, &LookedUp { owned, written });
             }
             Some(Existence::Absent) => {
                 self.target_absent(world, findings, index, look_again(world))
@@ -140,7 +140,7 @@ fn is_owned(world: &World, target: Slot, by: u128) -> bool {
 }
 
 impl References {
-    fn target_exists(&mut self, world: &mut World, index: Index, path: &str, found: &Found) {
+    fn target_exists(&mut self, world: &mut World, index: Index, path: &str, found: &LookedUp) {
         let Some(held) = self.get_mut(index) else { return };
         let was_absent = held.state == State::Absent;
         (held.since, held.missing, held.unanswered) = (0, false, 0);
@@ -196,10 +196,9 @@ impl References {
         let Some(slot) = self.get(index).map(|held| held.slot) else { return };
 
         // In an outage, the watch is blind, too, and nothing changes.
-        let blind = world
-            .store
-            .get(slot)
-            .is_some_and(|r| world.watches[r.watch as usize].sight(world.now) == Sight::Lost);
+        let blind = world.store.get(slot).is_some_and(|r| {
+            world.watches[r.watch as usize].visibility(world.now) == Visibility::Lost
+        });
         let Some(held) = self.get_mut(index) else { return };
 
         held.unanswered = held.unanswered.saturating_add(u8::from(!blind));

@@ -9,7 +9,7 @@ mod table;
 use self::table::{MAX_STEP, STEP};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
-use crate::model::part::{Part, Step, Version};
+use crate::model::part::{Part, StepContext, Version};
 use crate::model::references::targets::{self, is_known_output};
 use crate::model::world::intern::Symbol;
 use crate::model::world::limits::Limit;
@@ -35,20 +35,20 @@ pub(crate) enum Lookup {
 }
 
 impl Part for References {
-    fn seen(&mut self, step: &mut Step<'_>, version: &Version<'_>) {
+    fn seen(&mut self, step: &mut StepContext<'_>, version: &Version<'_>) {
         if version.has_other_spec {
-            let live = !version.comes_into_sight && version.is_live;
+            let live = !version.becomes_visible && version.is_live;
             self.update_references(step.world, version.slot, version.view, live);
         }
 
         self.note_writer(step.world, version.slot, version.view);
     }
 
-    fn removed(&mut self, step: &mut Step<'_>, slot: Slot, _deleted: bool) {
+    fn removed(&mut self, step: &mut StepContext<'_>, slot: Slot, _deleted: bool) {
         self.remove_references(step.world, slot);
     }
 
-    fn detections(&mut self, step: &mut Step<'_>, slot: Slot) -> Vec<Detection> {
+    fn detections(&mut self, step: &mut StepContext<'_>, slot: Slot) -> Vec<Detection> {
         self.dangling_reference(step.world, step.findings, slot).into_iter().collect()
     }
 
@@ -56,7 +56,7 @@ impl Part for References {
         self.due
     }
 
-    fn due(&mut self, step: &mut Step<'_>) {
+    fn due(&mut self, step: &mut StepContext<'_>) {
         self.references_due(step.world, step.findings);
     }
 

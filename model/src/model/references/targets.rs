@@ -2,8 +2,8 @@
 
 use crate::model::world::World;
 use crate::model::world::kinds::Watch;
-use crate::model::world::sight::Sight;
 use crate::model::world::store::Slot;
+use crate::model::world::visibility::Visibility;
 use crate::observation::{ObjectAddress, Reference, Scope};
 
 /// Kinds of the core group that the name of a field implies.
@@ -161,8 +161,8 @@ pub(crate) fn watched(world: &World, address: &ObjectAddress) -> Watched {
         // A watch that leaves objects out cannot show that one is absent.
         let is_complete =
             !watch.filtered && !watch.dumped && watch.excluded.is_empty() && watch.skipped == 0;
-        result = match (watch.sight(world.now), found) {
-            (Sight::Lost, _) => Watched::Blind,
+        result = match (watch.visibility(world.now), found) {
+            (Visibility::Lost, _) => Watched::Blind,
             (_, Some(slot)) => return Watched::Here(slot),
             (_, None) if is_complete => return Watched::Absent,
             (_, None) => result,

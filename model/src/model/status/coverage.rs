@@ -5,19 +5,19 @@ use crate::observation::{ObjectView, StatusShape};
 
 /// What the status of an object says about its health.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Voice {
+pub(crate) enum StatusContent {
     /// It says that the object is converged, and has conditions.
-    Concluded,
+    ConvergedWithConditions,
     /// It says that the object is converged, and has no conditions.
-    Told,
+    Converged,
     /// The object has no status, or an empty one.
-    Bare,
+    Empty,
     /// The object has a status that says nothing about its health.
-    Mute,
+    NoHealth,
     /// The object has a place for conditions about its health, but none yet.
-    Begun,
+    NoConditionsYet,
     /// It says that work is in progress.
-    Working,
+    Progressing,
     /// It says something else.
     #[default]
     Other,
@@ -25,13 +25,13 @@ pub(crate) enum Voice {
 
 /// The counts of one kind.
 #[derive(Debug, Default)]
-pub(crate) struct Voices {
-    concluded: u64,
-    told: u64,
-    bare: u64,
-    mute: u64,
-    begun: u64,
-    working: u64,
+pub(crate) struct StatusCoverage {
+    with_conditions: u64,
+    without_conditions: u64,
+    empty: u64,
+    no_health: u64,
+    no_conditions_yet: u64,
+    progressing: u64,
     /// What silent objects were expected to say at the end of the last list; `None` before the end
     /// of the first. While a list is read, the order of its objects must not matter.
     pub(crate) listed: Option<Expected>,
@@ -52,17 +52,17 @@ pub(crate) struct Expected {
 /// [`Reading::fallback`](crate::model::status::reading::Reading::fallback). Packed into a byte, because every
 /// object has one.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Silence(u8);
+pub(crate) struct StatusSummary(u8);
 
-/// All voices. The first one is the default.
-const VOICES: [Voice; 7] = [
-    Voice::Other,
-    Voice::Concluded,
-    Voice::Told,
-    Voice::Bare,
-    Voice::Mute,
-    Voice::Begun,
-    Voice::Working,
+/// All contents. The first one is the default.
+const CONTENTS: [StatusContent; 7] = [
+    StatusContent::Other,
+    StatusContent::ConvergedWithConditions,
+    StatusContent::Converged,
+    StatusContent::Empty,
+    StatusContent::NoHealth,
+    StatusContent::NoConditionsYet,
+    StatusContent::Progressing,
 ];
 
 /// All verdicts.
@@ -75,15 +75,15 @@ const VERDICTS: [Verdict; 6] = [
     Verdict::Finished,
 ];
 
-impl Silence {
-    pub(crate) fn new(voice: Voice, fallback: Verdict) -> Self {
-        let voice = VOICES.iter().position(|other| *other == voice).unwrap_or(0);
+impl StatusSummary {
+    pub(crate) fn new(content: StatusContent, fallback: Verdict) -> Self {
+        let content = CONTENTS.iter().position(|other| *other == content).unwrap_or(0);
         let fallback = VERDICTS.iter().position(|other| *other == fallback).unwrap_or(0);
-        Self((fallback << 4 | voice) as u8)
+        Self((fallback << 4 | content) as u8)
     }
 
-    pub(crate) fn voice(self) -> Voice {
-        VOICES.get(usize::from(self.0 & 0xf)).copied().unwrap_or_default()
+    pub(crate) fn content(self) -> StatusContent {
+        CONTENTS.get(usize::from(self.0 & 0xf)).copied().unwrap_or_default()
     }
 
     pub(crate) fn fallback(self) -> Verdict {
@@ -91,28 +91,30 @@ impl Silence {
     }
 }
 
-impl Voice {
+impl StatusContent {
     pub(crate) fn of(view: &ObjectView, reading: &Reading) -> Self {
         match (reading.verdict, reading.reason) {
             _ if view.deleted.is_some() => Self::Other,
-            (_, Reason::NoSummaryYet) => Self::Begun,
-            (_, Reason::NothingToJudge) if view.status == StatusShape::Filled => Self::Mute,
-            (_, Reason::NothingToJudge) => Self::Bare,
-            (Verdict::Converged | Verdict::Finished, _) if view.conditions.is_empty() => Self::Told,
-            (Verdict::Converged | Verdict::Finished, _) => Self::Concluded,
-            (Verdict::Progressing, _) => Self::Working,
+            (_, Reason::NoSummaryYet) => Self::NoConditionsYet,
+            (_, Reason::NothingToJudge) if view.status == StatusShape::Filled => Self::NoHealth,
+            (_, Reason::NothingToJudge) => Self::Empty,
+            (Verdict::Converged | Verdict::Finished, _) if view.conditions.is_empty() => {
+                Self::Converged
+            }
+            (Verdict::Converged | Verdict::Finished, _) => Self::ConvergedWithConditions,
+            (Verdict::Progressing, _) => Self::Progressing,
             _ => Self::Other,
         }
     }
 
     pub(crate) fn is_silent(self) -> bool {
-        matches!(self, Self::Bare | Self::Mute | Self::Begun)
+        matches!(self, Self::Empty | Self::NoHealth | Self::NoConditionsYet)
     }
 }
 
-impl Voices {
+impl StatusCoverage {
     /// Moves an object from one count to another.
-    pub(crate) fn count(&mut self, from: Voice, to: Voice) {
+    pub(crate) fn count(&mut self, from: StatusContent, to: StatusContent) {
         if let Some(count) = self.count_of(from) {
             *count = count.saturating_sub(1);
         }
@@ -125,40 +127,52 @@ impl Voices {
     /// say it.
     ///
     /// Operators that write conditions write them for every object. If all converged objects have
-    /// conditions, it is therefore enough that as many of them are converged as are mute. Other
+    /// conditions, it is therefore enough that as many of them are converged as say nothing about their health. Other
     /// parts of a status may be absent for good, so otherwise four times as many must be converged.
     pub(crate) fn expected(&self) -> Expected {
-        let Self { concluded, told, bare, mute, begun, working, .. } = *self;
-        let converged = concluded + told;
+        let Self {
+            with_conditions,
+            without_conditions,
+            empty,
+            no_health,
+            no_conditions_yet,
+            progressing,
+            ..
+        } = *self;
+        let converged = with_conditions + without_conditions;
         let most = |count: u64, silent: u64| count > 0 && count >= silent;
         Expected {
-            status: most(converged + mute + begun + working, bare),
-            more: most(converged, 4 * mute) || (told == 0 && most(concluded, mute)),
-            conditions: most(converged, begun),
+            status: most(converged + no_health + no_conditions_yet + progressing, empty),
+            more: most(converged, 4 * no_health)
+                || (without_conditions == 0 && most(with_conditions, no_health)),
+            conditions: most(converged, no_conditions_yet),
         }
     }
 
-    fn count_of(&mut self, voice: Voice) -> Option<&mut u64> {
-        match voice {
-            Voice::Concluded => Some(&mut self.concluded),
-            Voice::Told => Some(&mut self.told),
-            Voice::Bare => Some(&mut self.bare),
-            Voice::Mute => Some(&mut self.mute),
-            Voice::Begun => Some(&mut self.begun),
-            Voice::Working => Some(&mut self.working),
-            Voice::Other => None,
+    fn count_of(&mut self, content: StatusContent) -> Option<&mut u64> {
+        match content {
+            StatusContent::ConvergedWithConditions => Some(&mut self.with_conditions),
+            StatusContent::Converged => Some(&mut self.without_conditions),
+            StatusContent::Empty => Some(&mut self.empty),
+            StatusContent::NoHealth => Some(&mut self.no_health),
+            StatusContent::NoConditionsYet => Some(&mut self.no_conditions_yet),
+            StatusContent::Progressing => Some(&mut self.progressing),
+            StatusContent::Other => None,
         }
     }
 }
 
 impl Expected {
     /// Returns whether an object that is silent in this way is expected to say more.
-    pub(crate) fn of(self, voice: Voice) -> bool {
-        match voice {
-            Voice::Bare => self.status,
-            Voice::Mute => self.more,
-            Voice::Begun => self.conditions,
-            Voice::Concluded | Voice::Told | Voice::Working | Voice::Other => false,
+    pub(crate) fn of(self, content: StatusContent) -> bool {
+        match content {
+            StatusContent::Empty => self.status,
+            StatusContent::NoHealth => self.more,
+            StatusContent::NoConditionsYet => self.conditions,
+            StatusContent::ConvergedWithConditions
+            | StatusContent::Converged
+            | StatusContent::Progressing
+            | StatusContent::Other => false,
         }
     }
 }
@@ -167,30 +181,33 @@ impl Expected {
 mod tests {
     use super::*;
 
-    /// Fails to compile if a voice is new. It belongs into the list of the test, too.
-    fn is_in_the_list(voice: Voice) {
-        match voice {
-            Voice::Concluded | Voice::Told | Voice::Bare | Voice::Mute => {}
-            Voice::Begun | Voice::Working | Voice::Other => {}
+    /// Fails to compile if a content is new. It belongs into the list of the test, too.
+    fn is_in_the_list(content: StatusContent) {
+        match content {
+            StatusContent::ConvergedWithConditions
+            | StatusContent::Converged
+            | StatusContent::Empty
+            | StatusContent::NoHealth => {}
+            StatusContent::NoConditionsYet | StatusContent::Progressing | StatusContent::Other => {}
         }
     }
 
     #[test]
     fn a_byte_holds_every_voice_and_verdict() {
-        let voices = [
-            Voice::Concluded,
-            Voice::Told,
-            Voice::Bare,
-            Voice::Mute,
-            Voice::Begun,
-            Voice::Working,
-            Voice::Other,
+        let coverage = [
+            StatusContent::ConvergedWithConditions,
+            StatusContent::Converged,
+            StatusContent::Empty,
+            StatusContent::NoHealth,
+            StatusContent::NoConditionsYet,
+            StatusContent::Progressing,
+            StatusContent::Other,
         ];
-        for voice in voices {
-            is_in_the_list(voice);
+        for content in coverage {
+            is_in_the_list(content);
             for verdict in VERDICTS {
-                let silence = Silence::new(voice, verdict);
-                assert_eq!((silence.voice(), silence.fallback()), (voice, verdict));
+                let summary = StatusSummary::new(content, verdict);
+                assert_eq!((summary.content(), summary.fallback()), (content, verdict));
             }
         }
     }

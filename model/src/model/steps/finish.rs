@@ -1,7 +1,7 @@
 //! The subjects to review although no event about them arrived, and their review at the end of each
 //! step.
 //!
-//! The model adds them when sight returns, a list ends, it reads a kind in another way, settings
+//! The model adds them when visibility returns, a list ends, it reads a kind in another way, settings
 //! change, or there is room for findings again. It adds only subjects with something to decide, so
 //! the cost follows the change.
 

@@ -6,9 +6,9 @@ use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::world::World;
-use crate::model::world::sight::Sight;
 use crate::model::world::store::{Flag, Slot};
 use crate::model::world::timers::Timer;
+use crate::model::world::visibility::Visibility;
 use crate::settings::Settings;
 
 /// The maximum number of objects that a finding about a kind names.
@@ -33,14 +33,14 @@ pub(crate) fn review_kind(world: &mut World, findings: &mut OpenFindings, number
             .iter()
             .filter(|watch| watch.kind == number && watch.active && watch.missing.is_empty())
     };
-    let sights: Vec<Sight> = watches().map(|watch| watch.sight(now)).collect();
-    if !sights.is_empty() && sights.iter().all(|sight| *sight == Sight::Lost) {
-        return; // the return of sight reviews the kind again
+    let all: Vec<Visibility> = watches().map(|watch| watch.visibility(now)).collect();
+    if !all.is_empty() && all.iter().all(|visibility| *visibility == Visibility::Lost) {
+        return; // the return of visibility reviews the kind again
     }
 
-    let grace = sights.iter().filter_map(|sight| match sight {
-        Sight::Grace(until) => Some(*until),
-        Sight::Clear | Sight::Lost => None,
+    let grace = all.iter().filter_map(|visibility| match visibility {
+        Visibility::Grace(until) => Some(*until),
+        Visibility::Clear | Visibility::Lost => None,
     });
     let grace = grace.max();
     let mut detections = kind_detections(world, number);

@@ -6,7 +6,7 @@ use crate::model::Model;
 use crate::model::convergence::object_context::{self, ObjectContext};
 use crate::model::convergence::workloads;
 use crate::model::deletion::blocking_chains;
-use crate::model::status::coverage::{Silence, Voice};
+use crate::model::status::coverage::{StatusContent, StatusSummary};
 use crate::model::status::reading::{Reason, Verdict};
 use crate::model::steps::review;
 use crate::model::world::World;
@@ -22,7 +22,7 @@ use crate::time::Timestamp;
 
 /// Where an object is: its watch with the current epoch, and its namespace with the position in
 /// that watch.
-struct Place {
+struct ObjectPlace {
     watch: u16,
     epoch: u32,
     namespace: Arc<str>,
@@ -45,7 +45,7 @@ pub(super) fn insert_object(world: &mut World, watch: u16, view: &ObjectView) ->
     watch_state.current += 1;
     world.kinds[watch_state.kind as usize].objects += 1;
 
-    let place = Place { watch, epoch: watch_state.epoch, namespace, namespace_index };
+    let place = ObjectPlace { watch, epoch: watch_state.epoch, namespace, namespace_index };
     let slot = world.store.insert(Record::new(view, place, world.now));
     world.add_to_graph(slot);
     Some(slot)
@@ -129,7 +129,7 @@ impl Model {
 
 impl Record {
     /// Returns the record of an object of which the model has not handled any version.
-    fn new(view: &ObjectView, place: Place, now: Timestamp) -> Self {
+    fn new(view: &ObjectView, place: ObjectPlace, now: Timestamp) -> Self {
         Self {
             uid: store::uid_number(&view.uid),
             namespace: place.namespace,
@@ -154,7 +154,7 @@ impl Record {
             state: ObjectState::Unknown,
             reason: Reason::default(),
             verdict: Verdict::Unknown,
-            silence: Silence::default(),
+            silence: StatusSummary::default(),
             flags: Flags::default(),
         }
     }
@@ -166,7 +166,7 @@ impl ObjectContext<'_> {
         let count = &mut self.namespace.totals.states[self.record.state as usize];
         *count = count.saturating_sub(1);
         self.kind.objects = self.kind.objects.saturating_sub(1);
-        self.kind.voices.count(self.record.silence.voice(), Voice::Other);
+        self.kind.coverage.count(self.record.silence.content(), StatusContent::Other);
         self.record.flags.set(Flag::MalformedConditions, false);
     }
 }

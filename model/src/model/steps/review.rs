@@ -11,9 +11,9 @@ use crate::model::findings::open_findings::OpenFindings;
 use crate::model::findings::tuning;
 use crate::model::status::reading::Verdict;
 use crate::model::world::World;
-use crate::model::world::sight::Sight;
 use crate::model::world::store::{Flag, Slot};
 use crate::model::world::timers::Timer;
+use crate::model::world::visibility::Visibility;
 use crate::observation::Role;
 use crate::snapshot::ObjectState;
 use crate::time::Timestamp;
@@ -29,9 +29,9 @@ impl Model {
 
     /// Judges an object at this instant, opens and closes findings about it, sets its timer, and
     /// reviews its kind. If its watch is blind, only the obligation can end, as unknown; the rest
-    /// waits for the return of sight.
+    /// waits for the return of visibility.
     pub(crate) fn review_object(&mut self, slot: Slot) {
-        self.parts.ownership.review_links(&mut self.world, &mut self.findings, slot);
+        self.parts.ownership.review_owner_references(&mut self.world, &mut self.findings, slot);
         let relations = self.relation_detections(slot);
         let Some(mut context) = object_context::context(&mut self.world, &mut self.traces, slot)
         else {
@@ -39,7 +39,7 @@ impl Model {
         };
         context.advance_obligation();
 
-        if context.sight == Sight::Lost && context.record.hot.is_some() {
+        if context.visibility == Visibility::Lost && context.record.hot.is_some() {
             let due = context.obligation_due().filter(|_| context.record.flags.has(Flag::Judged));
             set_object_timer(&mut self.world, slot, due);
             return self.world.postpone_review(slot);
@@ -227,13 +227,13 @@ impl ObjectContext<'_> {
 
 impl Model {
     /// Returns the problems in the relations of an object to other objects. While the watch of the
-    /// object cannot see, there are none: the return of sight reviews the object again.
+    /// object cannot see, there are none: the return of visibility reviews the object again.
     pub(crate) fn relation_detections(&mut self, slot: Slot) -> Vec<Detection> {
         let Some(record) = self.world.store.get(slot) else { return Vec::new() };
         let watch = &self.world.watches[record.watch as usize];
         let suspected = self.world.kinds[watch.kind as usize].suspected;
 
-        if watch.sight(self.world.now) == Sight::Lost {
+        if watch.visibility(self.world.now) == Visibility::Lost {
             self.world.postpone_review(slot);
             return Vec::new();
         }

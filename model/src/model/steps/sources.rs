@@ -61,6 +61,6 @@ impl Model {
             silent_status::stop_waiting(&mut self.world, &mut self.traces, number);
         }
 
-        self.world.update_sight(number);
+        self.world.update_visibility(number);
     }
 }

@@ -66,7 +66,7 @@ impl Model {
             std::mem::replace(&mut context.annotated_deadline, deadline) != deadline;
 
         context.note_writers(view);
-        context.note_voice(view, &reading, new, live, &restored);
+        context.note_content(view, &reading, new, live, &restored);
 
         let about_earlier = about_earlier(&group, &name, view, &reading);
         let mut update = context.compare(view, &reading, new, live, about_earlier);
@@ -141,7 +141,7 @@ fn restored(world: &World, findings: &OpenFindings, slot: Slot, verdict: Verdict
 
 impl ObjectContext<'_> {
     /// Counts what the status of a version says, if it is expected to say something.
-    fn note_voice(
+    fn note_content(
         &mut self,
         view: &ObjectView,
         reading: &Reading,
@@ -150,9 +150,9 @@ impl ObjectContext<'_> {
         restored: &Restored,
     ) {
         if self.is_child() {
-            self.ignore_voice();
+            self.ignore_content();
         } else {
-            self.count_voice(view, reading, new, live);
+            self.count_content(view, reading, new, live);
             self.expect_restored(restored);
         }
     }

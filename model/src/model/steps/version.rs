@@ -46,7 +46,7 @@ impl Model {
 
         let new = known.is_none();
         let reread = self.world.watches[watch as usize].reread;
-        let comes_into_sight =
+        let becomes_visible =
             new && !(live && cross_namespace::is_new_object(&self.world, watch, &view));
         let known_or_new = known.or_else(|| lifetime::insert_object(&mut self.world, watch, &view));
         let Some(slot) = known_or_new else { return };
@@ -67,7 +67,7 @@ impl Model {
             view: &view,
             is_live: live,
             has_other_spec: !same_spec || reread,
-            comes_into_sight,
+            becomes_visible,
             is_reread: reread,
         };
         let (parts, mut step) = self.parts();

@@ -106,7 +106,7 @@ impl Model {
             FindingCode::StateInconsistent,
             &subjects::source(&SourceId::Watch(self.world.watches[number as usize].id.clone())),
         );
-        self.world.update_sight(number);
+        self.world.update_visibility(number);
     }
 
     pub(crate) fn list_ended(&mut self, number: u16, epoch: u64, version: &str) {
@@ -131,8 +131,8 @@ impl Model {
             }
         }
 
-        silent_status::review_silence(&mut self.world, &mut self.traces, number);
+        silent_status::review_silent_status(&mut self.world, &mut self.traces, number);
         lists::schedule_audit(&mut self.world, number);
-        self.world.update_sight(number);
+        self.world.update_visibility(number);
     }
 }

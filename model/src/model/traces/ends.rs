@@ -16,7 +16,7 @@ pub(crate) struct Traced<'a> {
 }
 
 /// How an obligation begins.
-pub(crate) struct Beginning {
+pub(crate) struct TraceStart {
     pub(crate) cause: TraceCause,
     pub(crate) generation: i64,
     /// The obligation begins at a time in the object.
@@ -25,7 +25,7 @@ pub(crate) struct Beginning {
 
 impl Traces {
     /// Begins the trace of an obligation that opens now.
-    pub(crate) fn begin_obligation(&mut self, of: &Traced<'_>, beginning: &Beginning) {
+    pub(crate) fn begin_obligation(&mut self, of: &Traced<'_>, beginning: &TraceStart) {
         let Some(obligation) = of.record.obligation().filter(|_| self.on) else { return };
         let mut trace = obligation_trace(of, obligation, beginning);
 
@@ -135,7 +135,7 @@ impl Traces {
     }
 }
 
-fn obligation_trace(of: &Traced<'_>, obligation: &Obligation, beginning: &Beginning) -> OpenTrace {
+fn obligation_trace(of: &Traced<'_>, obligation: &Obligation, beginning: &TraceStart) -> OpenTrace {
     let (record, resumed) = (of.record, beginning.cause == TraceCause::Resumed);
     let by_generation = record.generation > 0 && !of.kind.generation_is_unreliable();
     let part = match resumed {

@@ -51,7 +51,7 @@ pub(crate) fn list_began(world: &mut World, number: u16, epoch: u64) {
     watch.current = 0;
     watch.audit.pending = None;
     watch.skipped = 0;
-    world.update_sight(number);
+    world.update_visibility(number);
 }
 
 /// Asks for the next audit of a watch, unless one is pending.

@@ -1,7 +1,7 @@
 //! What the model has to look at next: subjects to review although no event about them arrived,
 //! timers, and questions to the sources.
 //!
-//! The parts add subjects when sight returns, a list ends, loopwatch reads a kind in another way,
+//! The parts add subjects when visibility returns, a list ends, loopwatch reads a kind in another way,
 //! settings change, or there is room for findings again. They add only subjects with something to
 //! decide, so the cost follows the change.
 
@@ -20,7 +20,7 @@ pub(crate) struct Agenda {
     pub(crate) kinds: BTreeSet<u16>,
     /// The operator itself.
     pub(crate) operator: bool,
-    /// The sight of a watch has returned, so the problems of an earlier process may be over.
+    /// The visibility of a watch has returned, so the problems of an earlier process may be over.
     pub(crate) restored_findings: bool,
     pub(crate) timers: Timers,
     /// Questions to the sources, except for reads of single objects.

@@ -1,15 +1,15 @@
-//! When the sight of a watch is lost, and what to review when it returns.
+//! When the visibility of a watch is lost, and what to review when it returns.
 
 use crate::model::world::World;
-use crate::model::world::sight::MAX_GRACE;
 use crate::model::world::store::Slot;
+use crate::model::world::visibility::MAX_GRACE;
 use crate::observation::SourceId;
 use crate::time::Timestamp;
 
 impl World {
-    /// Updates the sight of a watch after its source failed or recovered, or a list began or ended.
-    /// If sight returns, everything that would have changed meanwhile is reviewed.
-    pub(crate) fn update_sight(&mut self, number: u16) {
+    /// Updates the visibility of a watch after its source failed or recovered, or a list began or ended.
+    /// If visibility returns, everything that would have changed meanwhile is reviewed.
+    pub(crate) fn update_visibility(&mut self, number: u16) {
         let now = self.now;
         let watch = &mut self.watches[number as usize];
         match (watch.is_up_to_date(), watch.lost_since) {

@@ -11,7 +11,7 @@ use crate::time::{Span, Timestamp};
 
 /// When the data of an object was written.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Written {
+pub(crate) struct LastWrite {
     /// When somebody last wrote the object or its metadata, in seconds.
     at: u32,
     /// When the data changed, in seconds; 0 if it may be as old as the object.
@@ -22,7 +22,7 @@ pub(crate) struct Written {
 }
 
 // There is one for each watched ConfigMap and Secret.
-const _: () = assert!(size_of::<Written>() <= 12, "a written time has grown past its budget");
+const _: () = assert!(size_of::<LastWrite>() <= 12, "a written time has grown past its budget");
 
 /// It was the data for certain, not the metadata.
 const CERTAIN: u32 = 1 << 31;
@@ -41,7 +41,7 @@ pub(crate) struct DataWrite {
 /// several instants.
 const SAME_TIME: Span = Span::secs(2);
 
-impl Written {
+impl LastWrite {
     /// Returns what is known after a further write, or after the first one that loopwatch knows of.
     pub(crate) fn after(write: &DataWrite, old: Option<Self>) -> Self {
         let DataWrite { at: written, only_data, created, marks_hash } = *write;

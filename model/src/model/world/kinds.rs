@@ -8,7 +8,7 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::model::status::coverage::Voices;
+use crate::model::status::coverage::StatusCoverage;
 use crate::model::world::finalizer_actors::FinalizerWriters;
 use crate::model::world::kinds::durations::{Durations, Learned};
 use crate::model::world::kinds::siblings::Siblings;
@@ -35,7 +35,7 @@ pub(crate) struct Kind {
     /// Nothing shows that this operator serves the kind, so findings about it are only suspected.
     pub(crate) suspected: bool,
     pub(crate) objects: u64,
-    pub(crate) voices: Voices,
+    pub(crate) coverage: StatusCoverage,
     /// The kind has been seen to expect a status.
     pub(crate) shows_status: bool,
     /// Silent objects of the list that is being read.

@@ -105,10 +105,10 @@ pub(crate) const MAX_FINDING_EVENTS: usize = 10_000;
 /// The maximum number of namespaces and definitions that are being deleted at once.
 pub(crate) const MAX_TERMINATING_SCOPES: usize = 1_000;
 
-/// The maximum number of hazards. Beyond it, further ones are only counted.
+/// The maximum number of bad owners. Beyond it, further ones are only counted.
 pub(crate) const MAX_BAD_OWNERS: usize = 5_000;
 
-/// The maximum number of owner doubts.
+/// The maximum number of children with unverified owners.
 pub(crate) const MAX_UNVERIFIED_OWNERS: usize = 200_000;
 
 /// The maximum number of orphan candidates.

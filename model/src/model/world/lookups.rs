@@ -33,7 +33,7 @@ pub(crate) struct Lookups {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
     /// Something is probably wrong: at most ten reads per second.
-    Doubt,
+    Suspicion,
     /// A regular check: at most one read per second.
     Check,
 }
@@ -121,7 +121,7 @@ impl Lookups {
     /// Removes and returns the probes to send now.
     pub(crate) fn take(&mut self, now: Timestamp) -> Vec<Probe> {
         let mut taken = Vec::new();
-        for urgency in [Urgency::Doubt, Urgency::Check] {
+        for urgency in [Urgency::Suspicion, Urgency::Check] {
             let first = (urgency, 0, Probe::Count(WatchId::default()));
             let Some(entry) =
                 self.queue.range(first..).next().filter(|entry| entry.0 == urgency).cloned()
@@ -150,10 +150,10 @@ impl Lookups {
         first.into_iter().chain(last).min()
     }
 
-    /// Returns the number of reads of objects in doubt that have no answer yet.
-    pub(crate) fn in_doubt(&self) -> usize {
-        let is_in_doubt = |read: &&Read| matches!(read.asked, Some((_, Urgency::Doubt, _)));
-        self.known.values().filter(is_in_doubt).count()
+    /// Returns the number of urgent reads that have no answer yet.
+    pub(crate) fn urgent(&self) -> usize {
+        let is_urgent = |read: &&Read| matches!(read.asked, Some((_, Urgency::Suspicion, _)));
+        self.known.values().filter(is_urgent).count()
     }
 
     /// Moves all instants to the new setting of the clock.

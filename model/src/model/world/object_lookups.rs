@@ -84,7 +84,7 @@ impl World {
         let probe = Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) };
         let answer = self.lookups.known.get(&probe).and_then(|read| read.answer.clone());
         if answer.as_ref().is_none_or(|(at, _)| *at < not_before) {
-            self.ask(slot, probe.clone(), Urgency::Doubt);
+            self.ask(slot, probe.clone(), Urgency::Suspicion);
         }
 
         if let Some(read) = self.lookups.known.get_mut(&probe) {
@@ -226,7 +226,10 @@ mod tests {
     }
 
     fn doubt(world: &mut World, number: usize) {
-        assert_eq!(world.existence(Slot::MAX, &address(number), world.now, Urgency::Doubt), None);
+        assert_eq!(
+            world.existence(Slot::MAX, &address(number), world.now, Urgency::Suspicion),
+            None
+        );
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl World {
         let suspicion_changed =
             std::mem::replace(&mut state.suspected, watched.suspected) != watched.suspected;
         if changed {
-            state.voices.listed = None; // the end of the next list decides again what the kind says
+            state.coverage.listed = None; // the end of the next list decides again what the kind says
             self.watches
                 .iter_mut()
                 .filter(|watch| watch.kind == kind)

@@ -83,16 +83,12 @@ pub const HEALTHY: Load = Load { leak: 0.0, wave: 0.15, full_wave: false, bursts
 /// Healthy pods with a large daily wave and bursts of objects.
 pub const HARD: Load = Load { leak: 0.0, wave: 0.3, full_wave: true, bursts: true };
 
-// === impl Load ===
-
 impl Load {
     /// Returns ordinary load with a leak.
     pub fn leaking(leak: f64) -> Self {
         Self { leak, ..HEALTHY }
     }
 }
-
-// === impl Pod ===
 
 impl Pod {
     pub fn new(seed: u64, load: Load) -> Self {

@@ -80,8 +80,6 @@ pub(super) fn connector() -> GatheringConnector {
     http.map_response(|connected| TokioIo::new(GatheringStream::new(connected.into_inner())))
 }
 
-// === impl GatherTime ===
-
 impl GatherTime {
     /// Sets the time, in whole milliseconds. Zero means that the connection reads each packet at
     /// once.
@@ -93,8 +91,6 @@ impl GatherTime {
         Duration::from_millis(self.0.load(Ordering::Relaxed).into())
     }
 }
-
-// === impl GatheringStream ===
 
 impl GatheringStream {
     fn new(socket: TcpStream) -> Self {
@@ -150,8 +146,6 @@ impl GatheringStream {
         self.register()
     }
 }
-
-// === impl Gathering ===
 
 impl Gathering {
     fn wait(&mut self, wait: Duration) {

@@ -34,8 +34,6 @@ const LARGEST_DOCUMENT: usize = 32 << 20;
 /// Largest body of an error, in bytes.
 const LARGEST_ERROR: usize = 64 << 10;
 
-// === impl Cluster ===
-
 impl Cluster {
     /// Sends a GET and returns when a successful response begins.
     pub(crate) async fn open(&self, path: &str, accept: &'static str) -> Result<Body, Failure> {

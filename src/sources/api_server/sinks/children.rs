@@ -87,8 +87,6 @@ const MOST_UNDECIDED: usize = 1_000;
 /// Limit on announced namespaces.
 const MOST_ANNOUNCED: usize = 100;
 
-// === impl ChildSink ===
-
 impl ChildSink {
     pub(crate) fn new(inner: ObjectSink, owners: Arc<PrimaryKinds>, kept: Kept) -> Self {
         Self { inner, owners, kept, seen: Seen::default(), list: None }
@@ -230,8 +228,6 @@ impl Sink for ChildSink {
     }
 }
 
-// === impl Kept ===
-
 impl Kept {
     /// The fingerprint of a name.
     fn name(&self, key: &ObjectKey) -> u64 {
@@ -262,8 +258,6 @@ impl Kept {
     }
 }
 
-// === impl ChildList ===
-
 impl ChildList {
     /// Keeps an object until the end of the list.
     fn postpone(&mut self, object: Box<ObjectView>) {
@@ -276,8 +270,6 @@ impl ChildList {
         }
     }
 }
-
-// === impl PrimarySink ===
 
 impl PrimarySink {
     pub(crate) fn new(inner: ObjectSink, new: NewPrimaries, clock: ServerClock) -> Self {
@@ -322,8 +314,6 @@ impl Sink for PrimarySink {
         self.inner.progressed(version, out);
     }
 }
-
-// === impl NewPrimaries ===
 
 impl NewPrimaries {
     fn announce(&self, namespace: &str) {

@@ -38,8 +38,6 @@ pub(crate) struct DefinitionSink {
 const GROUP: &str = "apiextensions.k8s.io";
 const RESOURCE: &str = "customresourcedefinitions";
 
-// === impl Definitions ===
-
 impl Definitions {
     /// The address of the watch.
     pub(crate) fn target() -> WatchTarget {
@@ -76,8 +74,6 @@ impl Definitions {
         change(&mut self.table.write().unwrap_or_else(PoisonError::into_inner))
     }
 }
-
-// === impl DefinitionSink ===
 
 impl DefinitionSink {
     pub(crate) fn new(definitions: Definitions) -> Self {

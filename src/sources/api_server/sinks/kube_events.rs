@@ -75,8 +75,6 @@ pub(crate) struct EventSink {
     is_incomplete: bool,
 }
 
-// === impl Tally ===
-
 impl Tally {
     fn lock(&self) -> MutexGuard<'_, Tallied> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -106,8 +104,6 @@ impl Tally {
         changed.then(|| tallied.health()).flatten()
     }
 }
-
-// === impl Tallied ===
 
 impl Tallied {
     /// What to say about the source unless it fails.
@@ -155,8 +151,6 @@ impl Tallied {
     }
 }
 
-// === impl Noted ===
-
 impl Noted {
     fn count(self) -> u64 {
         match self {
@@ -165,8 +159,6 @@ impl Noted {
         }
     }
 }
-
-// === impl EventSink ===
 
 impl EventSink {
     /// Both API groups have the same Events. An account needs the permission in only one of them; the

@@ -72,8 +72,6 @@ struct ManagedFieldsOfSpec {
     renew_time: Option<IgnoredAny>,
 }
 
-// === impl LeaseSink ===
-
 impl LeaseSink {
     pub(crate) const GROUP: &str = "coordination.k8s.io";
     pub(crate) const RESOURCE: &str = "leases";
@@ -156,8 +154,6 @@ fn decode(object: &[u8]) -> Result<(LeaseView, String), Failure> {
 
     Ok((lease, object.resource_version))
 }
-
-// === impl ManagedFields ===
 
 impl ManagedFields {
     fn has_renew_time(&self) -> bool {

@@ -60,8 +60,6 @@ struct NamespaceMetadata {
     labels: BTreeMap<String, String>,
 }
 
-// === impl NamespaceSink ===
-
 impl NamespaceSink {
     pub(crate) const GROUP: &str = "";
     pub(crate) const RESOURCE: &str = "namespaces";

@@ -16,8 +16,6 @@ pub(crate) struct ObjectSink {
     pub(crate) annotations: Arc<[String]>,
 }
 
-// === impl ObjectSink ===
-
 impl ObjectSink {
     /// Returns which further parts of the objects of this watch the model needs.
     fn extra(&self) -> Extra {

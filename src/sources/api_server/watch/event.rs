@@ -65,8 +65,6 @@ struct BookmarkMetadata {
 /// The annotation of the bookmark that ends a streamed list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-// === impl Event ===
-
 impl<'a> Event<'a> {
     /// Parses one line.
     pub(crate) fn parse(line: &'a [u8]) -> Result<Self, Failure> {
@@ -98,8 +96,6 @@ impl<'a> Event<'a> {
         })
     }
 }
-
-// === impl ListEnvelope ===
 
 impl ListEnvelope {
     /// Parses the envelope; fails if it is truncated.

@@ -25,8 +25,6 @@ const GOOD_STREAM: Duration = Duration::from_secs(60);
 /// it.
 const REJECTIONS: u32 = 3;
 
-// === impl Watcher ===
-
 impl<S: Sink> Watcher<S> {
     /// Opens a stream from a version.
     pub(super) async fn open(

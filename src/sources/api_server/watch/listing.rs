@@ -30,8 +30,6 @@ const GATHER: Duration = Duration::from_millis(5);
 /// Failures in a row, other than of the connection, after which a watch lists in pages.
 const STREAM_FAILURES: u32 = 2;
 
-// === impl Watcher ===
-
 impl<S: Sink> Watcher<S> {
     /// Begins a list, in the best way that is known to work.
     pub(super) async fn begin(&mut self, listing: Listing) -> Result<WatchState, Closed> {

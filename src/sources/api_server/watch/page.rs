@@ -31,8 +31,6 @@ const PAGE_SIZE: u32 = 100;
 /// Time without data after which a page fails.
 const PAGE_IDLE: Duration = Duration::from_secs(30);
 
-// === impl Page ===
-
 impl Page {
     pub(crate) fn first(listing: Listing) -> Self {
         Self { listing, token: String::new() }
@@ -73,8 +71,6 @@ impl Page {
         Ok(PageBody { body, items: ItemSplitter::new(MAX_OBJECT_BYTES) })
     }
 }
-
-// === impl PageBody ===
 
 impl PageBody {
     /// The next object; `None` at the end of the page.

@@ -43,8 +43,6 @@ pub(crate) enum StreamItem {
     End,
 }
 
-// === impl WatchStream ===
-
 impl WatchStream {
     /// Opens a stream from a version, or one that begins with a list.
     pub(crate) async fn open(

@@ -72,8 +72,6 @@ pub(super) struct PodSink {
     is_incomplete: bool,
 }
 
-// === impl SeenPods ===
-
 impl SeenPods {
     /// One Pod that was read on its own.
     pub(super) fn of(pod: Option<SeenPod>) -> Self {
@@ -105,8 +103,6 @@ impl SeenPods {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-// === impl PodFilter ===
 
 impl PodFilter {
     /// Returns a Pod if it is the operator's.
@@ -168,8 +164,6 @@ fn may_be_of_pod(ip: &IpAddr) -> bool {
 
     !(is_link_local || ip.is_unspecified() || ip.is_multicast())
 }
-
-// === impl PodSink ===
 
 impl PodSink {
     pub(super) fn new(filter: PodFilter, seen: SeenPods, changed: Arc<Notify>) -> Self {

@@ -45,7 +45,7 @@ enum Version {
 
 /// A cgroup in a file system.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct Cgroup {
     version: Version,
     /// The directory of the cgroup.
     leaf: PathBuf,
@@ -62,34 +62,35 @@ pub(super) fn memory(proc: &Proc, pid: u32, own: &str) -> Result<Memory, NoMemor
     }
 
     let mounts = proc.text(pid, "mountinfo").map_err(NoMemory::Unread)?;
-    let place = Place::of(&cgroup, &mounts, &proc.path(pid, "root")).ok_or(NoMemory::NotMounted)?;
-    match place.version {
-        Version::Two => version_two(&place),
-        Version::One => version_one(&place),
+    let cgroup =
+        Cgroup::of(&cgroup, &mounts, &proc.path(pid, "root")).ok_or(NoMemory::NotMounted)?;
+    match cgroup.version {
+        Version::Two => version_two(&cgroup),
+        Version::One => version_one(&cgroup),
     }
 }
 
-fn version_two(place: &Place) -> Result<Memory, NoMemory> {
-    let current = place.number("memory.current")?;
-    let inactive = place.text("memory.stat").and_then(|stat| value(&stat, "inactive_file"));
-    let pressure = place.text("memory.pressure").and_then(|text| some_avg60(&text));
+fn version_two(cgroup: &Cgroup) -> Result<Memory, NoMemory> {
+    let current = cgroup.number("memory.current")?;
+    let inactive = cgroup.text("memory.stat").and_then(|stat| value(&stat, "inactive_file"));
+    let pressure = cgroup.text("memory.pressure").and_then(|text| some_avg60(&text));
     Ok(Memory {
         working_set: inactive.map(|inactive| current.saturating_sub(inactive)),
-        limit: place.lowest_limit("memory.max"),
+        limit: cgroup.lowest_limit("memory.max"),
         pressure,
-        oom_kills: place.text("memory.events").and_then(|events| value(&events, "oom_kill")),
+        oom_kills: cgroup.text("memory.events").and_then(|events| value(&events, "oom_kill")),
         lacks: pressure
             .is_none()
             .then_some("the kernel of the node does not measure memory pressure"),
     })
 }
 
-fn version_one(place: &Place) -> Result<Memory, NoMemory> {
-    let usage = place.number("memory.usage_in_bytes")?;
-    let inactive = place.text("memory.stat").and_then(|stat| value(&stat, "total_inactive_file"));
+fn version_one(cgroup: &Cgroup) -> Result<Memory, NoMemory> {
+    let usage = cgroup.number("memory.usage_in_bytes")?;
+    let inactive = cgroup.text("memory.stat").and_then(|stat| value(&stat, "total_inactive_file"));
     Ok(Memory {
         working_set: inactive.map(|inactive| usage.saturating_sub(inactive)),
-        limit: place.lowest_limit("memory.limit_in_bytes"),
+        limit: cgroup.lowest_limit("memory.limit_in_bytes"),
         pressure: None,
         oom_kills: None,
         lacks: Some(
@@ -98,10 +99,8 @@ fn version_one(place: &Place) -> Result<Memory, NoMemory> {
     })
 }
 
-// === impl Place ===
-
-impl Place {
-    /// The place of the cgroup that counts memory, in the file system at `root`.
+impl Cgroup {
+    /// The cgroup that counts memory, in the file system at `root`.
     fn of(cgroup: &str, mounts: &str, root: &Path) -> Option<Self> {
         let (version, path) = memory_cgroup(cgroup)?;
         let (mounted, at) = mounts.lines().find_map(|line| mount(line, version))?;

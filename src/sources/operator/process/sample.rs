@@ -132,8 +132,6 @@ fn has_go_note(page: &[u8]) -> bool {
     page.starts_with(b"\x7fELF") && memchr::memmem::find(page, &HEADER).is_some()
 }
 
-// === impl Own ===
-
 impl Own {
     pub(super) fn read(proc: &Proc) -> Self {
         let pid = proc.own();
@@ -178,8 +176,6 @@ impl Own {
     }
 }
 
-// === impl Credentials ===
-
 impl Credentials {
     fn of(status: &str) -> Option<Self> {
         let [_, user, ..] = procfs::ids(status, "Uid:")?;
@@ -191,8 +187,6 @@ impl Credentials {
         })
     }
 }
-
-// === impl Reasons ===
 
 impl Reasons {
     /// Returns the value, or notes why there is none.

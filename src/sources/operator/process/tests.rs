@@ -26,8 +26,6 @@ const UPTIME: f64 = 1_000.0;
 /// The time of the observations.
 const NOW: Timestamp = Timestamp(1_700_001_000_500);
 
-// === impl FakeProc ===
-
 impl FakeProc {
     /// A Pod whose containers share their processes, without the operator.
     fn pod() -> Self {

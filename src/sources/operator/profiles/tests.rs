@@ -65,8 +65,6 @@ struct Run {
     _task: JoinHandle<()>,
 }
 
-// === impl Server ===
-
 impl Server {
     async fn start(replies: &'static [Says]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -134,8 +132,6 @@ async fn serve(mut stream: TcpStream, says: Says, noted: Requests) {
         Says::Profile(_) | Says::Status(..) => _ = stream.read(&mut [0]).await,
     }
 }
-
-// === impl Run ===
 
 impl Run {
     fn start(options: ProfileOptions, own: Option<OwnPod>, metrics: &MetricsAddresses) -> Self {

@@ -73,8 +73,6 @@ const MAX_REFUSAL: usize = 4 << 10;
 /// Characters of it that are quoted.
 const QUOTED: usize = 160;
 
-// === impl Reach ===
-
 impl Reach {
     /// A client for an endpoint.
     pub(super) fn client(&self, url: HttpUrl) -> MetricsClient {
@@ -93,8 +91,6 @@ impl Reach {
         MetricsClient { url, token, authorized: false, remote, client: Client::new(trust) }
     }
 }
-
-// === impl MetricsClient ===
 
 impl MetricsClient {
     /// The address for people, without the query.

@@ -97,8 +97,6 @@ const MAX_EARLY: u32 = 3;
 /// Time between searches: the first one and the longest. It doubles each time.
 const SEARCH_EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(600));
 
-// === impl Instance ===
-
 impl Instance {
     pub(super) fn new(
         target: ScrapedInstance,
@@ -306,8 +304,6 @@ impl Instance {
         Reach { own, pods: pods.iter().filter_map(|pod| pod.ip).collect(), token }
     }
 }
-
-// === impl Searches ===
 
 impl Searches {
     /// Whether to search now: if there are new candidates, or the last search was long ago.

@@ -16,8 +16,6 @@ pub(crate) struct Intake {
     failed: Option<Failure>,
 }
 
-// === impl Intake ===
-
 impl Intake {
     /// Begins a scrape. Endpoints are known that announce the wrong content type, so it only
     /// decides whether the end marker of OpenMetrics may be missing, and rules out protobuf.

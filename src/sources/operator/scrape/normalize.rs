@@ -89,8 +89,6 @@ static HOME: LazyLock<Option<String>> = LazyLock::new(|| {
     Some(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
 });
 
-// === impl Normalizer ===
-
 impl Normalizer {
     pub(super) fn new() -> Self {
         Self {

@@ -40,8 +40,6 @@ enum State {
 
 const SOURCE: SourceId = SourceId::Metrics;
 
-// === impl Reporter ===
-
 impl Reporter {
     pub(super) fn new(feed: Feed, hints: Hints) -> Self {
         Self { feed, hints, states: Arc::default() }
@@ -120,8 +118,6 @@ impl Reporter {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-// === impl States ===
 
 impl States {
     /// Sets the state of an instance. Returns the state of the source if it changes.

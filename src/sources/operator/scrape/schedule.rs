@@ -29,8 +29,6 @@ const BUDGET: f64 = 10.0;
 /// Longest wait after failures, unless they are slow.
 const LONGEST: Duration = Duration::from_secs(120);
 
-// === impl Schedule ===
-
 impl Schedule {
     pub(super) fn new(interval: Duration) -> Self {
         Self { interval, costs: Vec::new(), failures: 0, budget: BUDGET, waited: Duration::ZERO }

@@ -214,8 +214,6 @@ fn is_refusal(failure: &Failure) -> bool {
     matches!(failure.status, Some(401 | 403))
 }
 
-// === impl Probed ===
-
 impl Probed {
     /// Whether another path of the same address may serve metrics.
     fn has_other_paths(&self) -> bool {

@@ -94,8 +94,6 @@ pub(super) const LIMITS: Limits =
 /// The end marker of OpenMetrics.
 const END: &[u8] = b"# EOF";
 
-// === impl Text ===
-
 impl Text {
     pub(super) fn new(limits: Limits, openmetrics: bool) -> Self {
         let (unfinished, wanted, unwanted, report) =

@@ -40,8 +40,6 @@ const WITHIN: Duration = Duration::from_secs(15);
 /// Time for which a failure to read the list counts for all kinds that may be new.
 const FAILED_FOR: Duration = Duration::from_secs(10);
 
-// === impl Kinds ===
-
 impl Kinds {
     pub(super) fn new(cluster: Cluster) -> Self {
         Self { cluster, listed: ApiResources::default(), at: None, current_at: None, failed: None }

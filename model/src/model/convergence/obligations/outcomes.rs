@@ -2,8 +2,8 @@
 
 use crate::model::convergence::object_context::ObjectContext;
 use crate::model::status::reading::Verdict;
-use crate::model::world::sight::Sight;
 use crate::model::world::store::{Flag, Obligation};
+use crate::model::world::visibility::Visibility;
 use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
 
@@ -18,7 +18,7 @@ impl ObjectContext<'_> {
         }
 
         let Some(obligation) = self.record.obligation().cloned() else { return };
-        let (now, settings, lost) = (self.now, self.settings, self.sight == Sight::Lost);
+        let (now, settings, lost) = (self.now, self.settings, self.visibility == Visibility::Lost);
         if lost && !self.record.flags.has(Flag::Judged) {
             return; // it appeared in blindness
         }
@@ -71,10 +71,10 @@ impl ObjectContext<'_> {
             self.record.verdict = Verdict::Progressing;
         }
 
-        let unseen = self.sight == Sight::Lost
+        let unseen = self.visibility == Visibility::Lost
             || (self.lost..=self.regained).contains(&obligation.slo_deadline);
         match self.record.verdict {
-            Verdict::Unknown if self.sight != Sight::Lost => self.clear_unconverged(),
+            Verdict::Unknown if self.visibility != Visibility::Lost => self.clear_unconverged(),
             _ if unseen => {
                 self.count_outcome(Outcome::Unknown);
                 self.end_obligation_trace(Outcome::Unknown, obligation.slo_deadline, None);

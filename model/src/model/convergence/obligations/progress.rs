@@ -3,8 +3,8 @@
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::status::reading::{Acknowledged, Verdict};
 use crate::model::world::field_managers::status_writer;
-use crate::model::world::sight::Sight;
 use crate::model::world::store::Unconverged;
+use crate::model::world::visibility::Visibility;
 use crate::time::Timestamp;
 
 impl ObjectContext<'_> {
@@ -98,7 +98,7 @@ impl ObjectContext<'_> {
 
     /// Returns whether loopwatch sees a version when it appears, so that its time is measured.
     fn sees_in_time(&self, update: &Update<'_>) -> bool {
-        (update.live || update.new) && self.sight == Sight::Clear
+        (update.live || update.new) && self.visibility == Visibility::Clear
     }
 }
 

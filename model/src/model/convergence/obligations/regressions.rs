@@ -6,8 +6,8 @@ use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::convergence::obligations::Opening;
 use crate::model::convergence::obligations::spec_changes::status_write;
 use crate::model::status::reading::Verdict;
-use crate::model::world::sight::Sight;
 use crate::model::world::store::{Flag, Unconverged};
+use crate::model::world::visibility::Visibility;
 use crate::time::{Span, Timestamp};
 
 /// The time after a spec change within which a failure is the answer to it, although the status has
@@ -47,11 +47,11 @@ impl ObjectContext<'_> {
             Verdict::Progressing | Verdict::Failed if self.record.unconverged().is_none() => {
                 // In a list and after blindness, the conditions say when it happened.
                 let lost =
-                    update.lost_at.filter(|lost| !update.live || self.is_before_sight(*lost));
+                    update.lost_at.filter(|lost| !update.live || self.is_before_return(*lost));
 
                 // What happened in an outage arrives right after it, all at once.
                 let replayed = update.live
-                    && matches!(self.sight, Sight::Grace(_))
+                    && matches!(self.visibility, Visibility::Grace(_))
                     && self.record.since >= self.regained;
                 let known = if replayed { self.lost } else { self.record.since };
                 let lost = lost.filter(|lost| *lost > known);

@@ -27,7 +27,7 @@ impl ObjectContext<'_> {
         // An event shows the last write, whoever it was. Managed fields do not show every write
         // through `scale`.
         let in_blindness =
-            |at: &Timestamp| at.after(Span::secs(1)) >= self.lost && self.is_before_sight(*at);
+            |at: &Timestamp| at.after(Span::secs(1)) >= self.lost && self.is_before_return(*at);
         let last = last_spec_write(update.view).filter(|last| update.live && in_blindness(last));
         if by_operator {
             // An operator that fills in defaults or counts revisions can neither extend its own
@@ -82,12 +82,12 @@ impl ObjectContext<'_> {
     /// sight, or did not fit.
     pub(super) fn is_old(&self, update: &Update<'_>) -> bool {
         let created = update.view.created.filter(|_| update.verdict != Verdict::Unknown);
-        created.is_some_and(|created| self.is_before_sight(created))
+        created.is_some_and(|created| self.is_before_return(created))
     }
 
-    /// Returns whether something happened before sight returned. A watch continues from its
+    /// Returns whether something happened before visibility returned. A watch continues from its
     /// version, so events of that time may arrive later. Times in objects are whole seconds.
-    pub(super) fn is_before_sight(&self, at: Timestamp) -> bool {
+    pub(super) fn is_before_return(&self, at: Timestamp) -> bool {
         at.after(Span::secs(1)) <= self.regained
     }
 }

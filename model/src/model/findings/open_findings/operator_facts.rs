@@ -16,12 +16,12 @@ pub(super) struct OperatorFacts {
     /// When a reconcile of each controller last succeeded.
     pub(super) succeeded: BTreeMap<String, Timestamp>,
     /// Its beginning, if that was shortly before loopwatch began.
-    began: Option<Beginning>,
+    began: Option<OperatorStart>,
 }
 
 /// The beginning of an operator.
 #[derive(Debug)]
-struct Beginning {
+struct OperatorStart {
     at: Timestamp,
     /// Until when the operator may work off what waited before.
     until: Timestamp,
@@ -54,7 +54,7 @@ impl OperatorFacts {
     }
 
     pub(super) fn set_beginning(&mut self, at: Timestamp, until: Timestamp) {
-        self.began = Some(Beginning { at, until });
+        self.began = Some(OperatorStart { at, until });
     }
 
     /// Returns when the operator began, and until when it may work off what waited before, if that

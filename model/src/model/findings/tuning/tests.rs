@@ -29,7 +29,7 @@ fn widget(namespace: &str) -> Subject {
 }
 
 fn decide(settings: &Settings, code: FindingCode, subject: &Subject) -> (bool, Severity) {
-    let Tuned { enabled, severity, .. } = tuned(settings, code, &Target::of(subject), []);
+    let Tuned { enabled, severity, .. } = tuned(settings, code, &TuningTarget::of(subject), []);
     (enabled, severity)
 }
 
@@ -67,8 +67,12 @@ fn a_rule_applies_to_its_finding_kinds_and_namespaces_only() {
 
     assert!(decide(&settings, PhaseStuck, &widget("sandbox")).0, "another finding");
 
-    let other =
-        Target { group: "example.io", kind: "Gadget", resource: "gadgets", namespace: "sandbox" };
+    let other = TuningTarget {
+        group: "example.io",
+        kind: "Gadget",
+        resource: "gadgets",
+        namespace: "sandbox",
+    };
 
     assert!(tuned(&settings, Overdue, &other, []).enabled, "another kind");
 }
@@ -126,7 +130,8 @@ fn excluded_names_are_not_selected() {
 
 #[test]
 fn kinds_are_named_as_for_the_flags() {
-    let target = Target { group: "example.io", kind: "Widget", resource: "widgets", namespace: "" };
+    let target =
+        TuningTarget { group: "example.io", kind: "Widget", resource: "widgets", namespace: "" };
     for pattern in [
         "example.io/Widget",
         "example.io/widget",
@@ -142,7 +147,10 @@ fn kinds_are_named_as_for_the_flags() {
         assert!(!target.is_kind(pattern), "{pattern}");
     }
 
-    assert!(Target { kind: "Pod", ..Target::default() }.is_kind("Pod"), "the core group");
+    assert!(
+        TuningTarget { kind: "Pod", ..TuningTarget::default() }.is_kind("Pod"),
+        "the core group"
+    );
 
     let definition = Subject::Definition { name: "widgets.example.io".to_owned() };
     let settings = settings(&[(
@@ -159,7 +167,7 @@ fn annotations_silence_all_or_some_findings() {
     let (subject, all) = (widget("a"), annotated(IGNORE, "all"));
     let some = annotated(IGNORE, " Overdue, phasestuck ,");
     let enabled = |code, annotated: &[&Annotated]| {
-        tuned(&settings, code, &Target::of(&subject), annotated.iter().copied()).enabled
+        tuned(&settings, code, &TuningTarget::of(&subject), annotated.iter().copied()).enabled
     };
 
     assert!(!enabled(Overdue, &[&all]) && !enabled(FindingCode::Failing, &[&all]));

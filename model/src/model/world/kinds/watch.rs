@@ -1,4 +1,4 @@
-//! A watch: one kind in one scope, with what the model knows about its lists, its sight and its
+//! A watch: one kind in one scope, with what the model knows about its lists, its visibility and its
 //! namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,13 +37,13 @@ pub(crate) struct Watch {
     /// When its source began to fail; set once the failure has lasted for `source_failing_after`.
     /// Its objects then count as unknown.
     pub(crate) blind: Option<Timestamp>,
-    /// Since when its objects may be out of date; see `sight.rs`.
+    /// Since when its objects may be out of date; see `visibility.rs`.
     pub(crate) lost_since: Option<Timestamp>,
     /// The end of the grace after blindness.
     pub(crate) grace_until: Timestamp,
     /// The length of that grace.
     pub(crate) grace: Span,
-    /// When sight returned last.
+    /// When visibility returned last.
     pub(crate) regained: Timestamp,
     /// When the blindness before that began.
     pub(crate) lost: Timestamp,
@@ -51,7 +51,7 @@ pub(crate) struct Watch {
     pub(crate) seen_before: bool,
     /// Its source has failed, or its permission was gone, since its objects were up to date.
     pub(crate) failed_before: bool,
-    /// Objects to review when sight returns.
+    /// Objects to review when visibility returns.
     pub(crate) postponed: BTreeSet<Slot>,
     /// The next list is read anew, because the kind is read in another way: an equal version does
     /// not mean that an object is unchanged.

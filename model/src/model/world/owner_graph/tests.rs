@@ -67,7 +67,7 @@ fn check(model: &Model, context: &dyn Fn() -> String) {
         assert!(!model.world.owners_of(slot).is_empty(), "{}: a doubt without an owner", context());
     }
 
-    for (slot, _) in model.parts.ownership.current_hazards() {
+    for (slot, _) in model.parts.ownership.current_bad_owners() {
         assert!(model.world.store.get(slot).is_some(), "{}: a hazard of no object", context());
     }
 

@@ -4,7 +4,7 @@ use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use crate::finding::FindingCode;
-use crate::model::status::coverage::Silence;
+use crate::model::status::coverage::StatusSummary;
 use crate::model::status::reading::{Reason, Verdict};
 use crate::model::world::intern::Symbol;
 use crate::model::world::owner_graph::Owner;
@@ -51,7 +51,7 @@ pub(crate) struct Record {
     pub(crate) reason: Reason,
     pub(crate) verdict: Verdict,
     /// What the status says, or why it says nothing.
-    pub(crate) silence: Silence,
+    pub(crate) silence: StatusSummary,
     pub(crate) flags: Flags,
 }
 
@@ -74,7 +74,7 @@ pub(crate) enum Flag {
     /// The status is not empty.
     HasStatus,
     /// The object is as silent as before, and was expected to say more. It still is.
-    SilenceMatters,
+    SilentStatusMatters,
     /// The model counts the object towards `limits.histories`.
     HasHistory,
     MalformedConditions,

@@ -73,8 +73,6 @@ fn helper() {
     }
 }
 
-// === impl Helper ===
-
 impl Helper {
     fn start() -> Self {
         Self::of(Command::new(std::env::current_exe().expect("this program")))

@@ -20,8 +20,6 @@ pub(super) struct Controllers {
 /// The sheets of one controller, by table and place of the name.
 type Origins = BTreeMap<(usize, usize), Box<Sheet>>;
 
-// === impl Controllers ===
-
 impl Controllers {
     /// Returns the sheet of a controller; none if there are too many.
     pub(super) fn sheet(&mut self, name: &str, table: usize, lane: usize) -> Option<&mut Sheet> {

@@ -14,8 +14,6 @@ pub(super) struct Hashed(u64);
 /// The maximum number of things. The set takes 0.6 MiB with them.
 const LIMIT: usize = 57_344;
 
-// === impl Seen ===
-
 impl Seen {
     /// Adds a thing. Returns whether it is new, or whether there is no room for it.
     pub(super) fn insert<T: Hash>(&mut self, thing: &T) -> bool {
@@ -27,8 +25,6 @@ impl Seen {
         u32::try_from(self.0.len()).unwrap_or(u32::MAX)
     }
 }
-
-// === impl Hashed ===
 
 impl Hasher for Hashed {
     fn write(&mut self, bytes: &[u8]) {

@@ -6,7 +6,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use loopwatch_model::observation::Cause;
 
-use super::server::{Answer, METRICS, Server};
+use super::server::{METRICS, Reply, Server};
 use crate::net::Failure;
 use crate::net::HttpUrl;
 use crate::sources::operator::scrape::body::{BodySink, Flow};
@@ -57,7 +57,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn metrics_arrive_over_one_connection_without_credentials() {
-    for server in [Server::plain(Answer::text(METRICS)), Server::tls(Answer::text(METRICS))] {
+    for server in [Server::plain(Reply::text(METRICS)), Server::tls(Reply::text(METRICS))] {
         let mut client = client(&server.url());
         for _ in 0..2 {
             let mut seen = None;
@@ -95,14 +95,14 @@ async fn metrics_arrive_over_one_connection_without_credentials() {
 async fn whatever_the_other_side_does_ends_soon_with_a_reason() {
     let bomb = gzip(&vec![b'a'; 64 << 20]);
     let cut = gzip(METRICS.repeat(100).as_bytes());
-    let encoded = |body: Vec<u8>| Answer::Full(200, "content-encoding: gzip\r\n", body);
+    let encoded = |body: Vec<u8>| Reply::Full(200, "content-encoding: gzip\r\n", body);
 
     for (answer, cause, detail) in [
-        (Answer::Hang, Cause::Timeout, "no response within 0.5 s"),
-        (Answer::Drip, Cause::Timeout, "the response was incomplete after 2 s and "),
-        (Answer::Endless, Cause::TooLarge, "the response is larger than 4 MiB"),
-        (Answer::Large, Cause::TooLarge, "the response is larger than 4 MiB"),
-        (Answer::Cut, Cause::Connection, "the response was cut off after 4 bytes"),
+        (Reply::Hang, Cause::Timeout, "no response within 0.5 s"),
+        (Reply::Drip, Cause::Timeout, "the response was incomplete after 2 s and "),
+        (Reply::Endless, Cause::TooLarge, "the response is larger than 4 MiB"),
+        (Reply::Large, Cause::TooLarge, "the response is larger than 4 MiB"),
+        (Reply::Cut, Cause::Connection, "the response was cut off after 4 bytes"),
         (encoded(bomb), Cause::TooLarge, "the response is larger than 4 MiB"),
         (
             encoded(cut[..cut.len() / 2].to_vec()),
@@ -111,29 +111,29 @@ async fn whatever_the_other_side_does_ends_soon_with_a_reason() {
         ),
         (encoded(METRICS.into()), Cause::Undecodable, "the response is not valid gzip"),
         (
-            Answer::Full(200, "content-encoding: br\r\n", Vec::new()),
+            Reply::Full(200, "content-encoding: br\r\n", Vec::new()),
             Cause::Undecodable,
             "an encoding that loopwatch did not ask for",
         ),
         (
-            Answer::Full(200, "content-type: text/html\r\n", b"x".to_vec()),
+            Reply::Full(200, "content-type: text/html\r\n", b"x".to_vec()),
             Cause::Undecodable,
             "the response is text/html, not metrics",
         ),
         (
-            Answer::Full(200, "content-type: application/json\r\n", b"{}".to_vec()),
+            Reply::Full(200, "content-type: application/json\r\n", b"{}".to_vec()),
             Cause::Undecodable,
             "the response is application/json",
         ),
         (
-            Answer::text("\n <!DOCTYPE html><p>reconcile"),
+            Reply::text("\n <!DOCTYPE html><p>reconcile"),
             Cause::Undecodable,
             "the response is a web page, not metrics",
         ),
-        (Answer::status(404), Cause::NotFound, "HTTP 404: no metrics here"),
-        (Answer::status(429), Cause::Throttled, "HTTP 429"),
-        (Answer::status(500), Cause::ServerError, "HTTP 500: text of the operator"),
-        (Answer::status(400), Cause::Invalid, "HTTP 400: text of the operator"),
+        (Reply::status(404), Cause::NotFound, "HTTP 404: no metrics here"),
+        (Reply::status(429), Cause::Throttled, "HTTP 429"),
+        (Reply::status(500), Cause::ServerError, "HTTP 500: text of the operator"),
+        (Reply::status(400), Cause::Invalid, "HTTP 400: text of the operator"),
     ] {
         let server = Server::plain(answer.clone());
         let (mut client, began) = (client(&server.url()), Instant::now());
@@ -148,7 +148,7 @@ async fn whatever_the_other_side_does_ends_soon_with_a_reason() {
 
 #[tokio::test]
 async fn a_port_where_nothing_listens_refuses() {
-    let server = Server::plain(Answer::Hang);
+    let server = Server::plain(Reply::Hang);
     server.stop();
 
     let failure = get(&mut client(&server.url())).await.expect_err("nothing listens");
@@ -159,7 +159,7 @@ async fn a_port_where_nothing_listens_refuses() {
 async fn compressed_metrics_arrive_as_text() {
     let text = METRICS.repeat(10_000);
     let server =
-        Server::plain(Answer::Full(200, "content-encoding: gzip\r\n", gzip(text.as_bytes())));
+        Server::plain(Reply::Full(200, "content-encoding: gzip\r\n", gzip(text.as_bytes())));
     let got = get(&mut client(&server.url())).await.unwrap_or_else(|failure| panic!("{failure}"));
 
     assert!(got == text, "{} of {} bytes", got.len(), text.len());
@@ -167,7 +167,7 @@ async fn compressed_metrics_arrive_as_text() {
 
 #[tokio::test]
 async fn other_tasks_run_while_a_large_response_arrives() {
-    let server = Server::plain(Answer::Large);
+    let server = Server::plain(Reply::Large);
     let counting = tokio::spawn(async {
         let mut count = 0_u64;
         loop {
@@ -185,10 +185,10 @@ async fn other_tasks_run_while_a_large_response_arrives() {
 
 #[tokio::test]
 async fn redirects_are_not_followed() {
-    let elsewhere = Server::plain(Answer::text(METRICS));
+    let elsewhere = Server::plain(Reply::text(METRICS));
     let location: &'static str = format!("location: {}\r\n", elsewhere.url()).leak();
     for status in [301, 302, 307, 308] {
-        let server = Server::plain(Answer::Full(status, location, Vec::new()));
+        let server = Server::plain(Reply::Full(status, location, Vec::new()));
         let failure = get(&mut client(&server.url())).await.expect_err("a redirect");
 
         assert!(failure.detail.contains("does not follow redirects"), "{failure}");
@@ -203,7 +203,7 @@ async fn the_token_is_sent_only_after_a_refusal_and_read_again() {
     let file = folder.path().join("token");
     std::fs::write(&file, "first\n").expect("written");
 
-    let server = Server::tls(Answer::Token("first"));
+    let server = Server::tls(Reply::Token("first"));
     let mut client = reach(Some(&file)).client(url(&server.url()));
 
     assert_eq!(get(&mut client).await.as_deref(), Ok(METRICS));
@@ -214,18 +214,18 @@ async fn the_token_is_sent_only_after_a_refusal_and_read_again() {
     assert_eq!(with_token, [false, true]);
 
     std::fs::write(&file, "second").expect("written");
-    server.answer(Answer::Token("second"));
+    server.answer(Reply::Token("second"));
 
     assert_eq!(get(&mut client).await.as_deref(), Ok(METRICS), "the token has rotated");
     assert_eq!(server.requests().len(), 3, "it asked once");
 
-    server.answer(Answer::Token("third"));
+    server.answer(Reply::Token("third"));
     let failure = get(&mut client).await.expect_err("refused");
 
     assert_eq!(failure.cause, Cause::Unauthorized);
     assert!(failure.detail.contains("does not accept the token"), "{failure}");
 
-    server.answer(Answer::text(METRICS));
+    server.answer(Reply::text(METRICS));
     assert_eq!(get(&mut client).await.as_deref(), Ok(METRICS));
     assert!(
         !server.requests().last().expect("a request").contains("authorization"),
@@ -239,7 +239,7 @@ async fn an_open_endpoint_never_gets_the_token() {
     let file = folder.path().join("token");
     std::fs::write(&file, "S3CRET").expect("written");
 
-    let server = Server::tls(Answer::text(METRICS));
+    let server = Server::tls(Reply::text(METRICS));
     let mut client = reach(Some(&file)).client(url(&server.url()));
 
     assert_eq!(get(&mut client).await.as_deref(), Ok(METRICS));
@@ -252,7 +252,7 @@ async fn a_refusal_of_the_token_names_the_missing_rule() {
     let file = folder.path().join("token");
     std::fs::write(&file, "S3CRET").expect("written");
 
-    let server = Server::tls(Answer::status(403));
+    let server = Server::tls(Reply::status(403));
     let failure =
         get(&mut reach(Some(&file)).client(url(&server.url()))).await.expect_err("refused");
 
@@ -274,7 +274,7 @@ async fn the_token_never_travels_without_tls_or_elsewhere() {
     std::fs::write(&file, "S3CRET").expect("written");
 
     for status in [401, 403] {
-        let server = Server::plain(Answer::status(status));
+        let server = Server::plain(Reply::status(status));
         let failure =
             get(&mut reach(Some(&file)).client(url(&server.url()))).await.expect_err("refused");
 
@@ -312,7 +312,7 @@ async fn the_token_never_travels_without_tls_or_elsewhere() {
 async fn an_unusable_token_is_a_failure_that_does_not_quote_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("token");
-    let server = Server::tls(Answer::status(401));
+    let server = Server::tls(Reply::status(401));
 
     for content in [None, Some(""), Some("S3CRET\nS3CRET")] {
         if let Some(content) = content {
@@ -333,7 +333,7 @@ async fn an_unusable_token_is_a_failure_that_does_not_quote_it() {
 
 #[tokio::test]
 async fn a_stranger_needs_a_certificate_that_the_system_trusts() {
-    let server = Server::tls(Answer::text(METRICS));
+    let server = Server::tls(Reply::text(METRICS));
     let url = server.url().replace("127.0.0.1", "localhost");
     let failure = get(&mut client(&url)).await.expect_err("a name that any resolver could answer");
 
@@ -424,7 +424,7 @@ async fn a_failed_request_leaves_no_connection() {
 
 #[tokio::test]
 async fn a_token_that_is_not_mounted_is_named_with_a_way_out() {
-    let server = Server::tls(Answer::status(401));
+    let server = Server::tls(Reply::status(401));
     let mut client = reach(Some(Path::new("/no/such/token"))).client(url(&server.url()));
     let failure = get(&mut client).await.expect_err("no token");
 

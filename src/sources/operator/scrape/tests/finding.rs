@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::server::{Answer, METRICS, Server};
+use super::server::{METRICS, Reply, Server};
 use crate::sources::operator::scrape::candidates::PortCandidate;
 use crate::sources::operator::scrape::content::Content;
 use crate::sources::operator::scrape::fetch::Reach;
@@ -28,11 +28,11 @@ async fn find(servers: &[&Server], token: Option<&Path>) -> String {
 #[tokio::test]
 async fn the_best_candidate_is_the_one_with_a_control_loop() {
     let [api, process, mesh] =
-        [r#"{"reconcile": 1}"#, PROCESS, MESH].map(|text| Server::plain(Answer::text(text)));
-    let (health, closed) = (Server::plain(Answer::status(404)), Server::plain(Answer::Hang));
+        [r#"{"reconcile": 1}"#, PROCESS, MESH].map(|text| Server::plain(Reply::text(text)));
+    let (health, closed) = (Server::plain(Reply::status(404)), Server::plain(Reply::Hang));
     closed.stop();
 
-    let operator = Server::plain(Answer::text(METRICS));
+    let operator = Server::plain(Reply::text(METRICS));
     let others = [&mesh, &api, &process, &health, &closed];
 
     assert_eq!(
@@ -41,7 +41,7 @@ async fn the_best_candidate_is_the_one_with_a_control_loop() {
     );
     assert_eq!(find(&others, None).await, format!("Process {}", process.url()));
 
-    let second = Server::plain(Answer::text(PROCESS));
+    let second = Server::plain(Reply::text(PROCESS));
     assert_eq!(
         find(&[&second, &process], None).await,
         format!("Process {}", second.url()),
@@ -64,10 +64,10 @@ async fn the_best_candidate_is_the_one_with_a_control_loop() {
 
 #[tokio::test]
 async fn tls_is_found_behind_a_port_of_any_name() {
-    let server = Server::tls(Answer::text(METRICS));
+    let server = Server::tls(Reply::text(METRICS));
     assert_eq!(find(&[&server], None).await, format!("ControlLoop {}", server.url()));
 
-    let plain = Server::plain(Answer::text(METRICS));
+    let plain = Server::plain(Reply::text(METRICS));
     let candidate = PortCandidate { tls_first: true, ..at(plain.address) };
     let found = search(&[candidate], &Reach::default()).await;
 
@@ -79,7 +79,7 @@ async fn tls_is_found_behind_a_port_of_any_name() {
 #[tokio::test]
 async fn paths_of_java_frameworks_are_tried() {
     for path in ["/actuator/prometheus", "/q/metrics"] {
-        let server = Server::plain(Answer::Only(path, "reconciliations_started_total 1\n"));
+        let server = Server::plain(Reply::Only(path, "reconciliations_started_total 1\n"));
         assert_eq!(
             find(&[&server], None).await,
             format!("ControlLoop {}", server.url().replace("/metrics", path))
@@ -93,7 +93,7 @@ async fn the_token_is_the_last_resort() {
     let file = folder.path().join("token");
     std::fs::write(&file, "good").expect("written");
 
-    let protected = Server::tls(Answer::Token("good"));
+    let protected = Server::tls(Reply::Token("good"));
     let found = |content: &str| format!("{content} {}", protected.url());
 
     assert_eq!(find(&[&protected], Some(&file)).await, found("ControlLoop"));
@@ -106,8 +106,7 @@ async fn the_token_is_the_last_resort() {
         "better than nothing: it names the reason"
     );
 
-    let (protected, open) =
-        (Server::tls(Answer::Token("bad")), Server::plain(Answer::text(METRICS)));
+    let (protected, open) = (Server::tls(Reply::Token("bad")), Server::plain(Reply::text(METRICS)));
 
     assert_eq!(
         find(&[&protected, &open], Some(&file)).await,
@@ -118,13 +117,13 @@ async fn the_token_is_the_last_resort() {
         "another endpoint is open"
     );
 
-    let process = Server::plain(Answer::text(PROCESS));
+    let process = Server::plain(Reply::text(PROCESS));
     assert_eq!(
         find(&[&protected, &process], Some(&file)).await,
         format!("ControlLoop {}", protected.url())
     );
 
-    protected.answer(Answer::status(403));
+    protected.answer(Reply::status(403));
     assert_eq!(
         find(&[&protected, &process], Some(&file)).await,
         format!("Process {}", process.url())
@@ -133,7 +132,7 @@ async fn the_token_is_the_last_resort() {
 
 #[tokio::test]
 async fn an_address_that_the_host_lacks_does_not_end_the_search() {
-    let operator = Server::plain(Answer::text(METRICS));
+    let operator = Server::plain(Reply::text(METRICS));
 
     // As ::1 on a host without IPv6: the kernel refuses to connect, and nobody was asked.
     let lacking = "255.255.255.255".parse().expect("an address");

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{advance, pause, resume, timeout};
 
-use super::server::{Answer, METRICS, Server};
+use super::server::{METRICS, Reply, Server};
 use crate::sources::feed::{Feed, Observations};
 use crate::sources::operator::pods::{TargetPod, TargetPort};
 use crate::sources::operator::scrape::options::{ScrapeFlag, ScrapeOptions, ScrapeTarget};
@@ -158,7 +158,7 @@ fn pod(name: &str, server: &Server) -> TargetPod {
 #[cfg(target_endian = "little")]
 #[tokio::test]
 async fn a_sidecar_finds_the_operator_and_finds_it_again() {
-    let operator = Server::plain(Answer::text(METRICS));
+    let operator = Server::plain(Reply::text(METRICS));
     let mut run = Run::start(&[], false, Vec::new(), &[]);
     let off =
         "metrics is off: no metrics endpoint found: no port to try is known; set --scrape URL";
@@ -170,22 +170,22 @@ async fn a_sidecar_finds_the_operator_and_finds_it_again() {
     assert_eq!(run.next().await, "metrics works");
     assert_eq!(run.next().await, "scraped ns/operator-0");
 
-    operator.answer(Answer::status(500));
+    operator.answer(Reply::status(500));
     run.wait_for("ns/operator-0: server_error").await;
 
     assert_eq!(run.next().await, "metrics fails: server_error");
 
-    operator.answer(Answer::text(METRICS));
+    operator.answer(Reply::text(METRICS));
     run.wait_for("metrics works").await;
 
     // The operator starts again, at another port.
-    operator.answer(Answer::Cut);
+    operator.answer(Reply::Cut);
     operator.stop();
     run.wait_for("ns/operator-0: refused").await;
 
     assert_eq!(run.next().await, "metrics fails: refused");
 
-    let again = Server::plain(Answer::text(METRICS));
+    let again = Server::plain(Reply::text(METRICS));
     run.listen(&[&again]);
     run.wait_for("metrics fails: refused").await;
 
@@ -201,14 +201,14 @@ async fn a_sidecar_finds_the_operator_and_finds_it_again() {
 
 #[tokio::test]
 async fn each_pod_of_a_named_operator_is_an_instance() {
-    let (one, two) = (Server::plain(Answer::text(METRICS)), Server::plain(Answer::status(500)));
+    let (one, two) = (Server::plain(Reply::text(METRICS)), Server::plain(Reply::status(500)));
     let mut run = Run::start(&[], true, vec![pod("ns/a", &one)], &[]);
     run.wait_for("scraped ns/a").await;
     run.wait_for("metrics works").await;
-    two.answer(Answer::text(METRICS));
+    two.answer(Reply::text(METRICS));
     run.pods.send_replace(vec![pod("ns/a", &one), pod("ns/b", &two)]);
     run.wait_for("scraped ns/b").await;
-    two.answer(Answer::status(500));
+    two.answer(Reply::status(500));
 
     run.wait_for("ns/b: server_error").await;
     loop {
@@ -235,7 +235,7 @@ async fn each_pod_of_a_named_operator_is_an_instance() {
 #[tokio::test]
 async fn named_addresses_win() {
     let (operator, other) =
-        (Server::plain(Answer::text(METRICS)), Server::plain(Answer::text(METRICS)));
+        (Server::plain(Reply::text(METRICS)), Server::plain(Reply::text(METRICS)));
     let mut run = Run::start(&[&operator.url()], false, Vec::new(), &[&other]);
 
     assert_eq!(run.next().await, "scraped ns/operator-0", "loopback is that of the own Pod");
@@ -251,7 +251,7 @@ async fn named_addresses_win() {
 
 #[tokio::test]
 async fn a_named_address_that_is_down_is_evidence_and_no_search() {
-    let operator = Server::plain(Answer::Hang);
+    let operator = Server::plain(Reply::Hang);
     operator.stop();
 
     let mut run = Run::start(&[&operator.url()], false, Vec::new(), &[]);
@@ -261,7 +261,7 @@ async fn a_named_address_that_is_down_is_evidence_and_no_search() {
 
 #[tokio::test]
 async fn a_check_scrapes_named_addresses_once() {
-    let (operator, down) = (Server::plain(Answer::text(METRICS)), Server::plain(Answer::Hang));
+    let (operator, down) = (Server::plain(Reply::text(METRICS)), Server::plain(Reply::Hang));
     down.stop();
     for (flags, expected) in [
         (
@@ -290,7 +290,7 @@ async fn a_check_scrapes_named_addresses_once() {
 #[cfg(target_endian = "little")]
 #[tokio::test]
 async fn the_token_stays_in_the_network_of_the_pod() {
-    let operator = Server::tls(Answer::Token("s3cret"));
+    let operator = Server::tls(Reply::Token("s3cret"));
     let mut run = Run::start(&[&operator.url()], false, Vec::new(), &[]);
 
     assert_eq!(run.next().await, "scraped ns/operator-0");
@@ -301,7 +301,7 @@ async fn the_token_stays_in_the_network_of_the_pod() {
     assert!(asked(&operator));
 
     // Nothing says that the Pod uses the network of its node, except the ports of the kubelet.
-    let other = Server::tls(Answer::Token("s3cret"));
+    let other = Server::tls(Reply::Token("s3cret"));
     let mut run = Run::start(&[], false, Vec::new(), &[&other]);
     run.task.abort();
 
@@ -342,7 +342,7 @@ fn two_addresses_of_one_operator_do_not_move_its_process() {
 #[cfg(target_endian = "little")]
 #[tokio::test]
 async fn new_ports_do_not_make_every_round_a_search() {
-    let other = Server::plain(Answer::status(404));
+    let other = Server::plain(Reply::status(404));
     let mut run = Run::start(&[], false, Vec::new(), &[]);
     run.next().await;
 
@@ -359,7 +359,7 @@ async fn new_ports_do_not_make_every_round_a_search() {
 #[cfg(target_endian = "little")]
 #[tokio::test]
 async fn an_endpoint_loses_the_token_when_the_pod_turns_out_to_use_the_network_of_its_node() {
-    let operator = Server::tls(Answer::Token("s3cret"));
+    let operator = Server::tls(Reply::Token("s3cret"));
     let mut run = Run::start(&[], false, Vec::new(), &[&operator]);
     run.wait_for("metrics works").await;
 
@@ -370,7 +370,7 @@ async fn an_endpoint_loses_the_token_when_the_pod_turns_out_to_use_the_network_o
 
 #[tokio::test]
 async fn the_address_that_a_pod_had_before_is_not_scraped() {
-    let before = Server::plain(Answer::text(METRICS));
+    let before = Server::plain(Reply::text(METRICS));
     let mut run = Run::start(&[], true, vec![pod("ns/a", &before)], &[]);
     run.wait_for("scraped ns/a").await;
 
@@ -387,20 +387,20 @@ async fn the_address_that_a_pod_had_before_is_not_scraped() {
 #[tokio::test]
 async fn the_source_says_which_lines_it_cannot_read_until_it_can() {
     let broken = format!("{METRICS}process_open_fds many\n");
-    let (one, two) = (Server::plain(Answer::text(METRICS)), Server::plain(Answer::text(&broken)));
+    let (one, two) = (Server::plain(Reply::text(METRICS)), Server::plain(Reply::text(&broken)));
     let mut run = Run::start(&[], true, vec![pod("ns/a", &one), pod("ns/b", &two)], &[]);
     let restricted = "metrics is restricted: ns/b: loopwatch skips a part of the metrics: the value is not a number";
 
     run.wait_for(restricted).await;
-    two.answer(Answer::text(&format!("{METRICS}{broken}{METRICS}")));
+    two.answer(Reply::text(&format!("{METRICS}{broken}{METRICS}")));
     run.wait_for("metrics is restricted: ns/b: loopwatch skips a part of the metrics: the series has occurred before")
         .await;
-    two.answer(Answer::text(METRICS));
+    two.answer(Reply::text(METRICS));
     run.wait_for("metrics works").await;
-    two.answer(Answer::text(&broken));
+    two.answer(Reply::text(&broken));
     run.wait_for(restricted).await;
 
-    two.answer(Answer::status(500));
+    two.answer(Reply::status(500));
     run.wait_for("ns/b: server_error").await;
 
     assert_eq!(run.next().await, "metrics works", "all that can be scraped is readable");

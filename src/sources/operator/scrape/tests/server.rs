@@ -14,7 +14,7 @@ use loopwatch_testbed::tls::server_config;
 
 /// How the server answers.
 #[derive(Clone, Debug)]
-pub(super) enum Answer {
+pub(super) enum Reply {
     /// A status, further headers (each with its line end) and a body.
     Full(u16, &'static str, Vec<u8>),
     /// No answer.
@@ -38,7 +38,7 @@ pub(super) struct Server {
     pub(super) address: SocketAddr,
     tls: bool,
     requests: Arc<Mutex<Vec<String>>>,
-    answer: Arc<Mutex<Answer>>,
+    answer: Arc<Mutex<Reply>>,
     stopped: Arc<AtomicBool>,
 }
 
@@ -48,9 +48,7 @@ const TLS_HANDSHAKE: u8 = 22;
 pub(super) const METRICS: &str = "# TYPE controller_runtime_reconcile_total counter\n\
     controller_runtime_reconcile_total{controller=\"a\",result=\"success\"} 3\n";
 
-// === impl Answer ===
-
-impl Answer {
+impl Reply {
     pub(super) fn text(text: &str) -> Self {
         Self::Full(200, "content-type: text/plain; version=0.0.4\r\n", text.into())
     }
@@ -60,18 +58,16 @@ impl Answer {
     }
 }
 
-// === impl Server ===
-
 impl Server {
-    pub(super) fn plain(answer: Answer) -> Self {
+    pub(super) fn plain(answer: Reply) -> Self {
         Self::start(answer, false)
     }
 
-    pub(super) fn tls(answer: Answer) -> Self {
+    pub(super) fn tls(answer: Reply) -> Self {
         Self::start(answer, true)
     }
 
-    fn start(answer: Answer, tls: bool) -> Self {
+    fn start(answer: Reply, tls: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address");
         let (requests, answer, stopped) =
@@ -115,7 +111,7 @@ impl Server {
         format!("{}://{}/metrics", if self.tls { "https" } else { "http" }, self.address)
     }
 
-    pub(super) fn answer(&self, answer: Answer) {
+    pub(super) fn answer(&self, answer: Reply) {
         *self.answer.lock().expect("no panic") = answer;
     }
 
@@ -144,7 +140,7 @@ impl Drop for Server {
 fn serve(
     mut stream: impl Read + Write,
     requests: &Mutex<Vec<String>>,
-    answer: &Mutex<Answer>,
+    answer: &Mutex<Reply>,
 ) -> Result<(), std::io::Error> {
     let mut first = true;
     loop {
@@ -183,15 +179,15 @@ fn read(stream: &mut impl Read) -> Result<Option<String>, std::io::Error> {
 }
 
 /// An error means that the connection is over.
-fn write(stream: &mut impl Write, head: &str, answer: Answer) -> Result<(), std::io::Error> {
+fn write(stream: &mut impl Write, head: &str, answer: Reply) -> Result<(), std::io::Error> {
     let over = || Err(std::io::ErrorKind::ConnectionAborted.into());
     match answer {
-        Answer::Full(status, headers, body) => full(stream, status, headers, &body),
-        Answer::Hang => {
+        Reply::Full(status, headers, body) => full(stream, status, headers, &body),
+        Reply::Hang => {
             pause(Duration::from_secs(3600));
             over()
         }
-        Answer::Drip => {
+        Reply::Drip => {
             stream.write_all(b"HTTP/1.1 200 x\r\ncontent-length: 1000000\r\n\r\n")?;
             loop {
                 stream.write_all(b"a")?;
@@ -199,28 +195,26 @@ fn write(stream: &mut impl Write, head: &str, answer: Answer) -> Result<(), std:
                 pause(Duration::from_millis(10));
             }
         }
-        Answer::Endless => {
+        Reply::Endless => {
             stream.write_all(b"HTTP/1.1 200 x\r\n\r\n")?;
             loop {
                 stream.write_all(&b"a 1\n".repeat(10_000))?;
             }
         }
-        Answer::Large => {
+        Reply::Large => {
             stream.write_all(b"HTTP/1.1 200 x\r\ncontent-length: 1073741824\r\n\r\n")?;
             (0..1 << 10).try_for_each(|_| stream.write_all(&b"a 1\n".repeat(1 << 18)))
         }
-        Answer::Cut => {
+        Reply::Cut => {
             stream.write_all(b"HTTP/1.1 200 x\r\ncontent-length: 1000\r\n\r\na 1\n")?;
             stream.flush()?;
             over()
         }
-        Answer::Token(token) => {
-            match head.contains(&format!("authorization: bearer {token}\r\n")) {
-                true => full(stream, 200, "", METRICS.as_bytes()),
-                false => full(stream, 401, "", b"Unauthorized\n"),
-            }
-        }
-        Answer::Only(path, body) => match head.starts_with(&format!("get {path} ")) {
+        Reply::Token(token) => match head.contains(&format!("authorization: bearer {token}\r\n")) {
+            true => full(stream, 200, "", METRICS.as_bytes()),
+            false => full(stream, 401, "", b"Unauthorized\n"),
+        },
+        Reply::Only(path, body) => match head.starts_with(&format!("get {path} ")) {
             true => full(stream, 200, "", body.as_bytes()),
             false => full(stream, 404, "", b"404 page not found\n"),
         },

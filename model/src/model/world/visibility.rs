@@ -23,7 +23,7 @@ pub(super) const MAX_GRACE: Span = Span::mins(1);
 
 /// What a watch can see now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub(crate) enum Visibility {
     /// All objects are up to date.
     Clear,
     /// All objects are up to date, but new findings open only at this instant.
@@ -33,11 +33,11 @@ pub(crate) enum Sight {
 }
 
 impl Watch {
-    pub(crate) fn sight(&self, now: Timestamp) -> Sight {
+    pub(crate) fn visibility(&self, now: Timestamp) -> Visibility {
         match (self.lost_since, self.grace_until) {
-            (Some(_), _) => Sight::Lost,
-            (None, until) if until > now => Sight::Grace(until),
-            (None, _) => Sight::Clear,
+            (Some(_), _) => Visibility::Lost,
+            (None, until) if until > now => Visibility::Grace(until),
+            (None, _) => Visibility::Clear,
         }
     }
 
@@ -45,10 +45,10 @@ impl Watch {
     /// blindness, also in the grace after it, because a watch that continues from its version shows
     /// the events of the blindness only then.
     pub(crate) fn unseen_since(&self, now: Timestamp) -> Timestamp {
-        match self.sight(now) {
-            Sight::Lost => self.lost_since.unwrap_or(now),
-            Sight::Grace(_) => self.lost,
-            Sight::Clear => now,
+        match self.visibility(now) {
+            Visibility::Lost => self.lost_since.unwrap_or(now),
+            Visibility::Grace(_) => self.lost,
+            Visibility::Clear => now,
         }
     }
 
