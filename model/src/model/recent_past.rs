@@ -91,8 +91,11 @@ impl Points {
             for (state, objects) in
                 watch.namespaces.iter().flat_map(|n| n.totals.states.iter().enumerate())
             {
-                let state =
-                    if watch.blind.is_some() { ObjectState::Unknown as usize } else { state };
+                let state = if watch.blindness.blind.is_some() {
+                    ObjectState::Unknown as usize
+                } else {
+                    state
+                };
                 point.states[state] = point.states[state].saturating_add(clamped(*objects));
             }
         }

@@ -130,7 +130,7 @@ impl World {
     /// Returns the state of an object: unknown while its watch is blind, because the stored state
     /// may be out of date.
     pub(crate) fn state_of(&self, record: &Record) -> ObjectState {
-        if self.watches[record.watch as usize].blind.is_some() {
+        if self.watches[record.watch as usize].blindness.blind.is_some() {
             ObjectState::Unknown
         } else {
             record.state

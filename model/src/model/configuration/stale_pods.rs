@@ -316,7 +316,7 @@ impl Configuration {
         for (slot, consumer) in &self.consumers {
             let watch = world.store.get(*slot).map(|record| &world.watches[record.watch as usize]);
             if let Some(watch) =
-                watch.filter(|watch| watch.blind.is_none() && consumer.stale.is_some())
+                watch.filter(|watch| watch.blindness.blind.is_none() && consumer.stale.is_some())
             {
                 *kinds.entry(watch.kind).or_default() += 1;
             }

@@ -21,7 +21,7 @@ impl Kind {
     }
 
     fn expected(&self) -> Expected {
-        let expected = self.coverage.expected();
+        let expected = self.silent_status.coverage.expected();
         Expected {
             status: expected.status && !matches!(self.status, StatusSchema::None),
             ..expected
@@ -40,7 +40,7 @@ impl ObjectContext<'_> {
     ) {
         let content = StatusContent::of(view, reading);
         let old = if new { StatusContent::Other } else { self.record.silence.content() };
-        self.kind.coverage.count(old, content);
+        self.kind.silent_status.coverage.count(old, content);
 
         let matters =
             old == content && content.is_silent() && self.record.verdict == Verdict::Progressing;
@@ -49,7 +49,7 @@ impl ObjectContext<'_> {
         self.record.silence = StatusSummary::new(content, reading.fallback);
 
         if !live && content.is_silent() {
-            self.kind.listed_silent.insert(self.slot);
+            self.kind.silent_status.listed_silent.insert(self.slot);
         }
     }
 
@@ -69,7 +69,8 @@ impl ObjectContext<'_> {
         }
 
         let content = self.record.silence.content();
-        let expected = if live { Some(self.kind.expected()) } else { self.kind.coverage.listed };
+        let expected =
+            if live { Some(self.kind.expected()) } else { self.kind.silent_status.coverage.listed };
         match expected {
             _ if !content.is_silent() => reading.verdict,
             _ if self.record.flags.has(Flag::SilentStatusMatters) => Verdict::Progressing,
@@ -116,11 +117,14 @@ impl ObjectContext<'_> {
 pub(crate) fn expect_statuses(world: &mut World, traces: &mut Traces, watch: u16) {
     let number = world.watches[watch as usize].kind;
     let kind = &mut world.kinds[number as usize];
-    if kind.shows_status || kind.coverage.listed.is_none() || !kind.expects_status() {
+    if kind.silent_status.shows_status
+        || kind.silent_status.coverage.listed.is_none()
+        || !kind.expects_status()
+    {
         return;
     }
 
-    kind.shows_status = true;
+    kind.silent_status.shows_status = true;
     let of_kind: Vec<Slot> = world
         .store
         .iter()
@@ -131,7 +135,7 @@ pub(crate) fn expect_statuses(world: &mut World, traces: &mut Traces, watch: u16
         .map(|(slot, _)| slot)
         .collect();
 
-    world.kinds[number as usize].listed_silent.extend(of_kind);
+    world.kinds[number as usize].silent_status.listed_silent.extend(of_kind);
     review_silent_status(world, traces, watch);
 }
 
@@ -142,8 +146,8 @@ pub(crate) fn review_silent_status(world: &mut World, traces: &mut Traces, watch
     let awaited = |watch: &Watch| {
         watch.kind == number
             && watch.active
-            && !watch.synced
-            && !watch.failing
+            && !watch.lists.synced
+            && !watch.blindness.failing
             && watch.missing.is_empty()
     };
 
@@ -153,12 +157,12 @@ pub(crate) fn review_silent_status(world: &mut World, traces: &mut Traces, watch
     }
 
     let expected = kind.expected();
-    kind.coverage.listed = Some(expected);
-    for slot in std::mem::take(&mut kind.listed_silent) {
+    kind.silent_status.coverage.listed = Some(expected);
+    for slot in std::mem::take(&mut kind.silent_status.listed_silent) {
         let Some(of) = world.store.get(slot).map(|record| record.watch) else { continue };
-        if !world.watches[of as usize].synced {
+        if !world.watches[of as usize].lists.synced {
             // Its list has failed, and begins again.
-            world.kinds[number as usize].listed_silent.insert(slot);
+            world.kinds[number as usize].silent_status.listed_silent.insert(slot);
         } else if object_context::context(world, traces, slot)
             .is_some_and(|mut context| context.review_silent_status(expected))
         {
@@ -171,10 +175,15 @@ pub(crate) fn review_silent_status(world: &mut World, traces: &mut Traces, watch
 /// watch has ended: they do not wait for it any longer.
 pub(crate) fn stop_waiting(world: &mut World, traces: &mut Traces, watch: u16) {
     let number = world.watches[watch as usize].kind;
-    let decided =
-        world.kinds.get(number as usize).is_none_or(|kind| kind.coverage.listed.is_some());
+    let decided = world
+        .kinds
+        .get(number as usize)
+        .is_none_or(|kind| kind.silent_status.coverage.listed.is_some());
     if !decided
-        && world.watches.iter().any(|watch| watch.kind == number && watch.active && watch.synced)
+        && world
+            .watches
+            .iter()
+            .any(|watch| watch.kind == number && watch.active && watch.lists.synced)
     {
         review_silent_status(world, traces, watch);
     }

@@ -114,7 +114,7 @@ impl ObjectContext<'_> {
 
     /// Ignores what the silence of a child may mean: nothing is expected of its status.
     pub(crate) fn ignore_content(&mut self) {
-        self.kind.coverage.count(self.record.silence.content(), StatusContent::Other);
+        self.kind.silent_status.coverage.count(self.record.silence.content(), StatusContent::Other);
         self.record.silence = StatusSummary::default();
     }
 

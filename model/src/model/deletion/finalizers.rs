@@ -7,7 +7,7 @@ use crate::checkpoint::FinalizerMemory;
 use crate::model::convergence::object_context::ObjectContext;
 use crate::model::world::finalizer_actors::{self, Actor, FinalizerWriters, MAX_WRITERS};
 use crate::model::world::kinds::durations::Durations;
-use crate::model::world::kinds::{FinalizerWaits, Kind};
+use crate::model::world::kinds::{Deletions, FinalizerWaits, Kind};
 use crate::model::world::store::{Deletion, Record};
 use crate::model::world::{World, controller_names, field_managers};
 use crate::observation::{Manager, ObjectView};
@@ -184,7 +184,7 @@ impl Kind {
 
     /// Returns three times the time within which 99 % of the removals end.
     fn usual_removal(&self, settings: &Settings, finalizer: &str) -> Option<Span> {
-        let removals = &self.finalizers.get(finalizer)?.removals;
+        let removals = &self.deletions.finalizers.get(finalizer)?.removals;
         let enough =
             settings.learn_after > 0 && removals.samples() >= u64::from(settings.learn_after);
         let p99 = removals.p99().filter(|_| enough)?;
@@ -195,17 +195,19 @@ impl Kind {
     /// Returns what should survive a restart, by finalizer.
     pub(crate) fn finalizer_memories(&self) -> impl Iterator<Item = (&Arc<str>, FinalizerMemory)> {
         let names = self
+            .deletions
             .finalizers
             .keys()
-            .chain(self.finalizer_writers.keys())
-            .chain(self.restored_removals.keys());
+            .chain(self.deletions.finalizer_writers.keys())
+            .chain(self.deletions.restored_removals.keys());
         let names: BTreeSet<&Arc<str>> = names.collect();
         let memories = names.into_iter().map(|name| {
-            let removals = self.finalizers.get(name).map(|waits| &waits.removals);
-            let removals = removals.or_else(|| self.restored_removals.get(name));
+            let removals = self.deletions.finalizers.get(name).map(|waits| &waits.removals);
+            let removals = removals.or_else(|| self.deletions.restored_removals.get(name));
             let removals =
                 removals.filter(|removals| removals.samples() > 0).map(Durations::to_numbers);
             let removed = self
+                .deletions
                 .finalizer_writers
                 .get(name)
                 .map(|writers| &writers.removed)
@@ -227,10 +229,12 @@ impl Kind {
     ) {
         for (finalizer, memory) in memories.iter().take(limit) {
             let removers = memory.removers.iter().take(MAX_WRITERS);
-            let writers = self.finalizer_writers.entry(finalizer.as_str().into()).or_default();
+            let writers =
+                self.deletions.finalizer_writers.entry(finalizer.as_str().into()).or_default();
             writers.removed =
                 removers.map(|(manager, count)| (manager.as_str().into(), *count)).collect();
-            self.restored_removals
+            self.deletions
+                .restored_removals
                 .insert(finalizer.as_str().into(), Durations::from_numbers(&memory.removals));
         }
     }
@@ -241,10 +245,10 @@ impl Kind {
         limit: usize,
         finalizer: &Arc<str>,
     ) -> Option<&mut FinalizerWaits> {
-        let fits = self.finalizers.contains_key(finalizer)
-            || self.finalizers.len() < limit
+        let fits = self.deletions.finalizers.contains_key(finalizer)
+            || self.deletions.finalizers.len() < limit
             || self.retire_finalizer();
-        let Self { finalizers, restored_removals, .. } = self;
+        let Deletions { finalizers, restored_removals, .. } = &mut self.deletions;
 
         fits.then(|| {
             finalizers.entry(finalizer.clone()).or_insert_with(|| {
@@ -267,7 +271,7 @@ impl ObjectContext<'_> {
                 note_write(&mut self.kind.writers, &manager.name, at);
             }
             for finalizer in &manager.finalizers {
-                let writers = &mut self.kind.finalizer_writers;
+                let writers = &mut self.kind.deletions.finalizer_writers;
                 if let Some(known) = writers.get_mut(finalizer.as_str()) {
                     known.note_adder(&manager.name);
                 } else if writers.len() < limit {
@@ -305,8 +309,12 @@ impl ObjectContext<'_> {
             // Another operator may remove its finalizer while this one writes the status.
             let of_another =
                 |known: &FinalizerWriters| !of_operator && is_added_by_others(known, remover);
-            if let Some(known) =
-                self.kind.finalizer_writers.get_mut(finalizer).filter(|known| !of_another(known))
+            if let Some(known) = self
+                .kind
+                .deletions
+                .finalizer_writers
+                .get_mut(finalizer)
+                .filter(|known| !of_another(known))
             {
                 known.note_removal(remover);
             }
@@ -319,7 +327,7 @@ impl ObjectContext<'_> {
         view: &ObjectView,
         finalizers: &[Arc<str>],
     ) -> Vec<(Arc<str>, Actor)> {
-        let writers = &self.kind.finalizer_writers;
+        let writers = &self.kind.deletions.finalizer_writers;
         let actor =
             |f: &Arc<str>| actor(view, f, &self.kind.group, writers.get(f), self.served_groups);
         finalizers.iter().map(|f| (f.clone(), actor(f))).collect()
@@ -393,7 +401,7 @@ pub(crate) fn actors_of(world: &World, record: &Record) -> Vec<String> {
 /// Returns the actor that should remove a finalizer of an object that is not being deleted, as
 /// far as other objects of the kind show it.
 pub(crate) fn expected_actor(world: &World, kind: &Kind, finalizer: &Arc<str>) -> Actor {
-    let writers = kind.finalizer_writers.get(finalizer);
+    let writers = kind.deletions.finalizer_writers.get(finalizer);
     if let Some(built_in) = finalizer_actors::built_in(finalizer) {
         return Actor::BuiltIn(built_in);
     }

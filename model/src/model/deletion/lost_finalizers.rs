@@ -74,7 +74,7 @@ impl ObjectContext<'_> {
         let changes = &self.record.hot.as_ref()?.history.as_ref()?.finalizers;
         let lost =
             changes.iter().rev().find(|change| change.lost && self.leaves_at(change) > self.now)?;
-        let writers = self.kind.finalizer_writers.get(&lost.finalizer);
+        let writers = self.kind.deletions.finalizer_writers.get(&lost.finalizer);
         let detection = self.detect(FindingCode::FinalizerLost, lost.at, lost.at, || {
             let added = writers
                 .map(|writers| &writers.added)
@@ -236,7 +236,8 @@ impl ObjectContext<'_> {
     /// Returns whether the writer that removed a finalizer has nothing to do with it, as far as is
     /// known.
     fn is_stranger(&self, update: &Update<'_>, finalizer: &str, writer: &str) -> bool {
-        let Some(FinalizerWriters { added, removed }) = self.kind.finalizer_writers.get(finalizer)
+        let Some(FinalizerWriters { added, removed }) =
+            self.kind.deletions.finalizer_writers.get(finalizer)
         else {
             return false;
         };

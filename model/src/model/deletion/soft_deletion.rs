@@ -184,7 +184,9 @@ impl SoftDeletions {
             BTreeMap::new();
         for (slot, marks) in &self.objects {
             let watch = world.store.get(*slot).map(|record| &world.watches[record.watch as usize]);
-            let Some(watch) = watch.filter(|watch| watch.blind.is_none()) else { continue };
+            let Some(watch) = watch.filter(|watch| watch.blindness.blind.is_none()) else {
+                continue;
+            };
             let summary = kinds.entry(watch.kind).or_default().entry(marks.phase).or_default();
             summary.objects += 1;
             summary.oldest =

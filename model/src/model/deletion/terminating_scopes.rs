@@ -368,7 +368,7 @@ fn blocker_in(world: &World, scope: &TerminatingScope, watches: &[(u16, u64)]) -
     kinds.sort_unstable();
     kinds.dedup();
 
-    let waits = kinds.iter().flat_map(|kind| &world.kinds[*kind as usize].finalizers);
+    let waits = kinds.iter().flat_map(|kind| &world.kinds[*kind as usize].deletions.finalizers);
     let oldest = waits.filter_map(|(finalizer, waits)| {
         let (since, slot) = waits.waiting.iter().find(|(_, slot)| is_in(slot))?;
         Some((finalizer_actors::is_of_garbage_collector(finalizer), *since, *slot))

@@ -123,7 +123,7 @@ impl ObjectContext<'_> {
                     deletion.was_abandoned,
                     deletion.timed_out,
                 );
-            } else if let Some(waits) = self.kind.finalizers.get_mut(finalizer)
+            } else if let Some(waits) = self.kind.deletions.finalizers.get_mut(finalizer)
                 && waits.waiting.remove(&(deletion.since, self.slot))
             {
                 // It took longer than that.
@@ -142,7 +142,7 @@ impl ObjectContext<'_> {
         }
 
         for (finalizer, _) in &deletion.actors {
-            if let Some(waits) = self.kind.finalizers.get_mut(finalizer) {
+            if let Some(waits) = self.kind.deletions.finalizers.get_mut(finalizer) {
                 waits.totals.outcomes[FinalizerOutcome::TimedOut as usize] += 1;
             }
         }
@@ -170,7 +170,7 @@ impl ObjectContext<'_> {
         let watched = self.visibility != Visibility::Lost && (in_time || since >= self.regained);
         let at = if watched { self.now } else { self.unseen_since };
         let Some(FinalizerWaits { waiting, totals, removals }) =
-            self.kind.finalizers.get_mut(finalizer)
+            self.kind.deletions.finalizers.get_mut(finalizer)
         else {
             return;
         };

@@ -62,7 +62,7 @@ impl OpenFindings {
         let active = || world.watches.iter().filter(|watch| watch.active);
         let has_shared = |watch: &Watch| watch.namespaces.iter().any(WatchNamespace::is_shared);
         let left_out = [
-            (Limit::Objects, active().any(|watch| !watch.excluded.is_empty())),
+            (Limit::Objects, active().any(|watch| !watch.lists.excluded.is_empty())),
             (Limit::Namespaces, active().any(has_shared)),
             (Limit::Watches, world.watches_left_out),
             (Limit::Findings, self.has_waiting()),

@@ -132,12 +132,12 @@ impl Operator {
         let primary =
             watches.filter(|watch| world.kinds[watch.kind as usize].role == Role::Primary);
         for watch in primary.filter(|watch| answers(watch)) {
-            if watch.failing
-                || (watch.seen_before && watch.visibility(world.now) == Visibility::Lost)
+            if watch.blindness.failing
+                || (watch.blindness.seen_before && watch.visibility(world.now) == Visibility::Lost)
             {
                 return None;
             }
-            regained = regained.max(watch.regained);
+            regained = regained.max(watch.blindness.regained);
         }
 
         up.into_iter().chain([heard, regained]).max()

@@ -148,7 +148,7 @@ impl Operator {
             .fresh_instances(world)
             .filter_map(|(_, _, instance)| instance.history.failed.last())
             .max();
-        let blind = primary_watches(world).any(|watch| watch.failing);
+        let blind = primary_watches(world).any(|watch| watch.blindness.failing);
         let last =
             last.filter(|last| fails && self.recovery.ended.is_none_or(|ended| *last > ended));
         if blind { Some((world.now, true)) } else { last.map(|last| (last, false)) }

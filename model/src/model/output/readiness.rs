@@ -17,7 +17,7 @@ impl Model {
             .world
             .watches
             .iter()
-            .filter(|watch| watch.active && !watch.synced && watch.missing.is_empty());
+            .filter(|watch| watch.active && !watch.lists.synced && watch.missing.is_empty());
         let pending =
             unlisted.filter(|watch| self.world.sources.is_up(&SourceId::Watch(watch.id.clone())));
 

@@ -186,6 +186,7 @@ impl Model {
             owner_references: self.owner_references(number, kind),
             namespaces: self.world.totals_of_namespaces(number, kind),
             finalizers: kind
+                .deletions
                 .finalizers
                 .iter()
                 .map(|(name, waits)| (name.clone(), self.finalizer(waits)))
@@ -252,7 +253,7 @@ impl Model {
 
     /// Returns the objects whose deletion has waited for finalizers longest.
     fn shown_deletions(&self) -> Vec<DeletionRow> {
-        let waits = self.world.kinds.iter().flat_map(|kind| kind.finalizers.values());
+        let waits = self.world.kinds.iter().flat_map(|kind| kind.deletions.finalizers.values());
 
         // An object waits for each of its finalizers, so the oldest objects are among the first of
         // each finalizer.
@@ -282,7 +283,7 @@ impl Model {
     fn health(&self, findings: &[Finding]) -> BTreeMap<String, Health> {
         let mut health: BTreeMap<String, Health> = BTreeMap::new();
         for watch in self.world.watches.iter().filter(|watch| watch.active) {
-            let failing = self.world.kinds[watch.kind as usize].failing_since.is_some();
+            let failing = self.world.kinds[watch.kind as usize].failures.failing_since.is_some();
             for namespace in &watch.namespaces {
                 let states = &namespace.totals.states;
                 if states.iter().all(|objects| *objects == 0) {
@@ -402,7 +403,7 @@ fn watch_summary(watch: &Watch) -> WatchSummary {
     WatchSummary {
         watch: watch.id.clone(),
         scope: watch.scope.clone(),
-        synced: watch.synced,
+        synced: watch.lists.synced,
         missing: watch.missing.clone(),
         totals: watch.totals.clone(),
     }

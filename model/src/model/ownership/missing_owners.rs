@@ -74,7 +74,7 @@ impl Ownership {
         let not_before = match presence {
             Presence::Missing(not_before) => not_before,
             Presence::Hidden(watch) => {
-                world.watches[watch as usize].postponed.insert(slot);
+                world.watches[watch as usize].blindness.postponed.insert(slot);
                 return is_open.then(|| self.missing_logical_owner(world, slot, now)).flatten();
             }
             Presence::Exists | Presence::Unwatched => {

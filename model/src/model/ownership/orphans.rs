@@ -207,7 +207,7 @@ impl Ownership {
                     !is_primary_anywhere(world, owner)
                 }
                 Presence::Hidden(watch) => {
-                    world.watches[watch as usize].postponed.insert(slot);
+                    world.watches[watch as usize].blindness.postponed.insert(slot);
                     return None;
                 }
                 Presence::Exists | Presence::Unwatched => return None,

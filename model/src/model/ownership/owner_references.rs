@@ -152,7 +152,7 @@ pub(crate) fn owners_seen_clearly(world: &World, slot: Slot) -> bool {
     let settled = Span(world.settings.owner_missing_after.0 / SETTLED_PART);
     owner_watches(world, slot).all(|watch| {
         watch.visibility(world.now) == Visibility::Clear
-            && world.now.since(watch.regained) >= settled
+            && world.now.since(watch.blindness.regained) >= settled
     })
 }
 

@@ -159,8 +159,10 @@ pub(crate) fn watched(world: &World, address: &ObjectAddress) -> Watched {
         let found = world.store.find(number, namespace, name);
 
         // A watch that leaves objects out cannot show that one is absent.
-        let is_complete =
-            !watch.filtered && !watch.dumped && watch.excluded.is_empty() && watch.skipped == 0;
+        let is_complete = !watch.filtered
+            && !watch.dumped
+            && watch.lists.excluded.is_empty()
+            && watch.lists.skipped == 0;
         result = match (watch.visibility(world.now), found) {
             (Visibility::Lost, _) => Watched::Blind,
             (_, Some(slot)) => return Watched::Here(slot),

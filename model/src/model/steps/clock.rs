@@ -45,7 +45,7 @@ impl Model {
                 .extend(record.unconverged().map(|unconverged| (unconverged.since, slot)));
 
             let failing = record.hot.as_ref().and_then(|hot| hot.failing_since);
-            kind.failing.extend(failing.map(|since| (since, slot)));
+            kind.failures.failing.extend(failing.map(|since| (since, slot)));
         }
     }
 }

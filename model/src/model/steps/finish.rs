@@ -61,7 +61,10 @@ impl Model {
     pub(crate) fn forget_restored(&mut self) {
         // A watch that the account may not open, or whose source fails, may never be listed.
         let is_due = |watch: &Watch| {
-            watch.active && !watch.seen_before && watch.missing.is_empty() && !watch.failing
+            watch.active
+                && !watch.blindness.seen_before
+                && watch.missing.is_empty()
+                && !watch.blindness.failing
         };
         let waits = |model: &Self| model.world.watches.iter().any(is_due);
         if !self.findings.has_restored() || waits(self) {

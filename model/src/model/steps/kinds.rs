@@ -79,23 +79,24 @@ pub(crate) fn kind_detections(world: &World, number: u16) -> Vec<Detection> {
 fn update_failing(world: &mut World, number: u16) {
     let kind = &mut world.kinds[number as usize];
     let needed = failing_objects(&world.settings, kind.objects);
-    kind.failing_since = match (kind.failing.len() >= needed, kind.failing_since) {
-        (true, None) => kind.failing.iter().nth(needed - 1).map(|(since, _)| *since),
-        (true, since) => since,
-        (false, _) => None,
-    };
+    kind.failures.failing_since =
+        match (kind.failures.failing.len() >= needed, kind.failures.failing_since) {
+            (true, None) => kind.failures.failing.iter().nth(needed - 1).map(|(since, _)| *since),
+            (true, since) => since,
+            (false, _) => None,
+        };
 }
 
 /// Detects that many converged objects of a kind fail.
 fn failing(world: &World, number: u16) -> Option<Detection> {
     let kind = &world.kinds[number as usize];
-    let since = kind.failing_since?;
-    let slots = || kind.failing.iter().map(|(_, slot)| slot);
+    let since = kind.failures.failing_since?;
+    let slots = || kind.failures.failing.iter().map(|(_, slot)| slot);
     let evidence = || {
         let first = slots().next().and_then(|slot| world.store.get(*slot));
         let signal = first.and_then(|record| record.hot.as_ref()).map(|hot| hot.signal.clone());
         Evidence::new()
-            .with("failed", Value::Count(kind.failing.len() as i64))
+            .with("failed", Value::Count(kind.failures.failing.len() as i64))
             .with("objects", Value::count(kind.objects))
             .text("reason", signal.unwrap_or_default())
             .with("examples", Value::Names(example_names(world, slots())))
@@ -114,15 +115,18 @@ fn failing(world: &World, number: u16) -> Option<Detection> {
 /// Detects that the operator writes malformed conditions.
 fn malformed(world: &World, number: u16) -> Option<Detection> {
     let kind = &world.kinds[number as usize];
-    if kind.malformed.is_empty() {
+    if kind.malformed_conditions.malformed.is_empty() {
         return None;
     }
 
     Some(Detection::new(world.now, FindingCode::ConditionMalformed, world.now, world.now, || {
         Evidence::new()
-            .with("lints", Value::Names(kind.lints.iter().cloned().collect()))
-            .with("objects", Value::Count(kind.malformed.len() as i64))
-            .with("examples", Value::Names(example_names(world, kind.malformed.iter())))
+            .with("lints", Value::Names(kind.malformed_conditions.lints.iter().cloned().collect()))
+            .with("objects", Value::Count(kind.malformed_conditions.malformed.len() as i64))
+            .with(
+                "examples",
+                Value::Names(example_names(world, kind.malformed_conditions.malformed.iter())),
+            )
     }))
 }
 

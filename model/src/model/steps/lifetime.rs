@@ -42,10 +42,10 @@ pub(super) fn insert_object(world: &mut World, watch: u16, view: &ObjectView) ->
     let (namespace, namespace_index) = count_in_namespace(world, watch, &view.key.namespace);
     let watch_state = &mut world.watches[watch as usize];
     watch_state.totals.objects += 1;
-    watch_state.current += 1;
+    watch_state.lists.current += 1;
     world.kinds[watch_state.kind as usize].objects += 1;
 
-    let place = ObjectPlace { watch, epoch: watch_state.epoch, namespace, namespace_index };
+    let place = ObjectPlace { watch, epoch: watch_state.lists.epoch, namespace, namespace_index };
     let slot = world.store.insert(Record::new(view, place, world.now));
     world.add_to_graph(slot);
     Some(slot)
@@ -57,7 +57,7 @@ pub(super) fn insert_object(world: &mut World, watch: u16, view: &ObjectView) ->
 fn count_in_namespace(world: &mut World, watch: u16, name: &str) -> (Arc<str>, u32) {
     let (now, limit) = (world.now, world.settings.limits.namespaces);
     let watch_state = &mut world.watches[watch as usize];
-    let blind = watch_state.blind.is_some();
+    let blind = watch_state.blindness.blind.is_some();
     let (index, fits, evicted) = watch_state.namespace(name, limit, now);
 
     if let Some(evicted) = evicted {
@@ -115,14 +115,15 @@ impl Model {
         self.world.unready_workloads.remove(&slot);
         self.world.agenda.objects.remove(&slot);
         self.world.kinds[self.world.watches[record.watch as usize].kind as usize]
+            .silent_status
             .listed_silent
             .remove(&slot);
         self.world.histories -= usize::from(record.flags.has(Flag::HasHistory));
 
         let watch = &mut self.world.watches[record.watch as usize];
-        watch.postponed.remove(&slot);
+        watch.blindness.postponed.remove(&slot);
         watch.totals.objects = watch.totals.objects.saturating_sub(1);
-        watch.current -= u64::from(watch.epoch == record.epoch);
+        watch.lists.current -= u64::from(watch.lists.epoch == record.epoch);
         self.world.agenda.kinds.insert(watch.kind);
     }
 }
@@ -166,7 +167,7 @@ impl ObjectContext<'_> {
         let count = &mut self.namespace.totals.states[self.record.state as usize];
         *count = count.saturating_sub(1);
         self.kind.objects = self.kind.objects.saturating_sub(1);
-        self.kind.coverage.count(self.record.silence.content(), StatusContent::Other);
+        self.kind.silent_status.coverage.count(self.record.silence.content(), StatusContent::Other);
         self.record.flags.set(Flag::MalformedConditions, false);
     }
 }

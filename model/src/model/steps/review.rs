@@ -169,17 +169,20 @@ pub(super) fn update_kind(world: &mut World, slot: Slot, failing_since: Option<T
 
     if old != failing_since {
         if let Some(old) = old {
-            kind.failing.remove(&(old, slot));
+            kind.failures.failing.remove(&(old, slot));
         }
-        kind.failing.extend(failing_since.map(|since| (since, slot)));
+        kind.failures.failing.extend(failing_since.map(|since| (since, slot)));
     }
 
-    let malformed_changed =
-        if malformed { kind.malformed.insert(slot) } else { kind.malformed.remove(&slot) };
+    let malformed_changed = if malformed {
+        kind.malformed_conditions.malformed.insert(slot)
+    } else {
+        kind.malformed_conditions.malformed.remove(&slot)
+    };
     if old != failing_since
         || malformed_changed
-        || !kind.failing.is_empty()
-        || kind.failing_since.is_some()
+        || !kind.failures.failing.is_empty()
+        || kind.failures.failing_since.is_some()
     {
         world.agenda.kinds.insert(number);
     }

@@ -12,7 +12,7 @@ impl Model {
     pub(crate) fn settings_changed(&mut self, settings: Settings) {
         if settings.annotations() != self.world.settings.annotations() {
             // The sources start again, and list objects with other annotations.
-            self.world.watches.iter_mut().for_each(|watch| watch.reread = true);
+            self.world.watches.iter_mut().for_each(|watch| watch.lists.reread = true);
         }
 
         self.world.settings = settings;

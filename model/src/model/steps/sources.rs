@@ -54,8 +54,8 @@ impl Model {
         let SourceId::Watch(watch) = id else { return };
         let Some(number) = self.world.find_watch(watch) else { return };
         let watch = &mut self.world.watches[number as usize];
-        watch.failing = failing;
-        watch.failed_before |= failing;
+        watch.blindness.failing = failing;
+        watch.blindness.failed_before |= failing;
 
         if failing {
             silent_status::stop_waiting(&mut self.world, &mut self.traces, number);

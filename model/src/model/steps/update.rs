@@ -38,7 +38,7 @@ impl Model {
         self.update_ownership(slot, view, new, live);
         let Some(record) = self.world.store.get(slot) else { return };
         let (old, watch) = (Symbols::of(record), &self.world.watches[record.watch as usize]);
-        let (reread, kind) = (watch.reread, &self.world.kinds[watch.kind as usize]);
+        let (reread, kind) = (watch.lists.reread, &self.world.kinds[watch.kind as usize]);
 
         // Whether the fingerprint of the spec may change because loopwatch reads the kind in
         // another way.
@@ -226,6 +226,7 @@ impl ObjectContext<'_> {
         record.flags.set(Flag::MalformedConditions, malformed);
         if malformed {
             self.kind
+                .malformed_conditions
                 .lints
                 .extend(view.lints.iter().filter(|lint| lint.starts_with("condition")).cloned());
         }

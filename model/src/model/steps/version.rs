@@ -45,7 +45,7 @@ impl Model {
         }
 
         let new = known.is_none();
-        let reread = self.world.watches[watch as usize].reread;
+        let reread = self.world.watches[watch as usize].lists.reread;
         let becomes_visible =
             new && !(live && cross_namespace::is_new_object(&self.world, watch, &view));
         let known_or_new = known.or_else(|| lifetime::insert_object(&mut self.world, watch, &view));
@@ -104,12 +104,12 @@ impl Model {
             return Known::Nothing;
         }
 
-        if record.epoch != watch_state.epoch {
-            record.epoch = watch_state.epoch;
-            watch_state.current += 1;
+        if record.epoch != watch_state.lists.epoch {
+            record.epoch = watch_state.lists.epoch;
+            watch_state.lists.current += 1;
         }
 
-        let unchanged = record.version == version && version != 0 && !watch_state.reread;
+        let unchanged = record.version == version && version != 0 && !watch_state.lists.reread;
         if unchanged { Known::Settled } else { Known::Earlier(slot) }
     }
 

@@ -42,7 +42,7 @@ impl Model {
 
             if !watched.missing.is_empty() {
                 let watch = &mut self.world.watches[number as usize];
-                watch.failed_before |= watch.seen_before;
+                watch.blindness.failed_before |= watch.blindness.seen_before;
                 self.reset_watch(number);
             }
         }
@@ -67,7 +67,7 @@ impl Model {
         let id = self.world.watches[number as usize].id.clone();
         let source = SourceId::Watch(id);
         self.world.clear_blind(&source);
-        self.world.watches[number as usize].failing = false;
+        self.world.watches[number as usize].blindness.failing = false;
         silent_status::stop_waiting(&mut self.world, &mut self.traces, number);
         if let Some((source_number, due)) = self.world.sources.deactivate(&source) {
             self.world.agenda.timers.set(Timer::Source(source_number), due, None);
@@ -92,10 +92,10 @@ impl Model {
         }
 
         let watch = &mut self.world.watches[number as usize];
-        watch.synced = false;
-        watch.seen_before = false;
-        watch.listing = None;
-        watch.excluded.clear();
+        watch.lists.synced = false;
+        watch.blindness.seen_before = false;
+        watch.lists.listing = None;
+        watch.lists.excluded.clear();
 
         let due = watch.audit.due.take();
         watch.audit.pending = None;
@@ -111,19 +111,19 @@ impl Model {
 
     pub(crate) fn list_ended(&mut self, number: u16, epoch: u64, version: &str) {
         let watch = &mut self.world.watches[number as usize];
-        if watch.listing != Some(epoch) {
+        if watch.lists.listing != Some(epoch) {
             return; // an abandoned list is incomplete, so it does not show which objects are gone
         }
 
-        watch.listing = None;
-        let current = watch.epoch;
-        watch.synced = true;
-        watch.reread = false;
+        watch.lists.listing = None;
+        let current = watch.lists.epoch;
+        watch.lists.synced = true;
+        watch.lists.reread = false;
 
         // Lower than before if the API server was restored from a backup.
-        watch.newest = store::version_number(version);
-        watch.newest_object = watch.newest_object.min(watch.newest);
-        watch.excluded.retain(|_, seen| *seen == current);
+        watch.lists.newest = store::version_number(version);
+        watch.lists.newest_object = watch.lists.newest_object.min(watch.lists.newest);
+        watch.lists.excluded.retain(|_, seen| *seen == current);
 
         if watch.has_removed_objects() {
             for slot in self.world.slots_of(number, |seen| seen != current) {

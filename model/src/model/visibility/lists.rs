@@ -45,12 +45,12 @@ pub(crate) fn remember_objects(
 
 pub(crate) fn list_began(world: &mut World, number: u16, epoch: u64) {
     let watch = &mut world.watches[number as usize];
-    watch.listing = Some(epoch);
+    watch.lists.listing = Some(epoch);
     // Not the source's epoch, which does not fit into a record.
-    watch.epoch = watch.epoch.wrapping_add(1);
-    watch.current = 0;
+    watch.lists.epoch = watch.lists.epoch.wrapping_add(1);
+    watch.lists.current = 0;
     watch.audit.pending = None;
-    watch.skipped = 0;
+    watch.lists.skipped = 0;
     world.update_visibility(number);
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn list_began(world: &mut World, number: u16, epoch: u64) {
 pub(crate) fn audit_due(world: &mut World, number: u16) {
     let watch = &mut world.watches[number as usize];
     watch.audit.due = None;
-    if watch.active && watch.synced && !watch.filtered && watch.audit.pending.is_none() {
+    if watch.active && watch.lists.synced && !watch.filtered && watch.audit.pending.is_none() {
         // The next audit is due once a source has taken this probe: after a gap, one audit is
         // enough.
         world.agenda.probes.insert(Probe::Count(watch.id.clone()));
@@ -93,14 +93,14 @@ pub(crate) fn count_answered(
     };
 
     let watch = &mut world.watches[number as usize];
-    if counted.version == 0 || watch.listing.is_some() || !watch.synced {
+    if counted.version == 0 || watch.lists.listing.is_some() || !watch.lists.synced {
         return;
     }
 
-    if watch.newest_object > counted.version {
+    if watch.lists.newest_object > counted.version {
         // The watch is ahead of the count, so the two cannot be compared.
         watch.totals.lag.observe(Span::ZERO);
-    } else if watch.newest >= counted.version {
+    } else if watch.lists.newest >= counted.version {
         compare_counts(world, findings, number, counted);
     } else {
         watch.audit.pending = Some(counted);
@@ -130,9 +130,9 @@ pub(crate) fn version_reached(
     }
 
     let watch = &mut world.watches[number as usize];
-    watch.newest = watch.newest.max(version);
+    watch.lists.newest = watch.lists.newest.max(version);
     if is_event {
-        watch.newest_object = watch.newest_object.max(version);
+        watch.lists.newest_object = watch.lists.newest_object.max(version);
     }
 }
 
@@ -150,7 +150,7 @@ fn compare_counts(
 
     // Objects beyond the limit are missing on purpose, and the finding about the limit reports
     // them.
-    let here = watch.totals.objects.saturating_add(watch.excluded.len() as u64);
+    let here = watch.totals.objects.saturating_add(watch.lists.excluded.len() as u64);
     let here = i64::try_from(here).unwrap_or(i64::MAX);
     let server = i64::try_from(counted.objects).unwrap_or(i64::MAX);
     let difference = watch.unexplained(here.saturating_sub(server));

@@ -15,7 +15,7 @@ pub(crate) fn object_skipped(world: &mut World, source: &SourceId, cause: Cause)
     let Some(number) = world.find_watch(id) else { return };
     let watch = &mut world.watches[number as usize];
 
-    watch.skipped = watch.skipped.saturating_add(1);
+    watch.lists.skipped = watch.lists.skipped.saturating_add(1);
 }
 
 impl Watch {
@@ -23,13 +23,13 @@ impl Watch {
     /// them. A skipped object has no name, so as many objects as were skipped may still exist, and
     /// the model keeps them as they were.
     pub(crate) fn has_removed_objects(&self) -> bool {
-        self.totals.objects.saturating_sub(self.current) > u64::from(self.skipped)
+        self.totals.objects.saturating_sub(self.lists.current) > u64::from(self.lists.skipped)
     }
 
     /// Returns the part of a difference between the object counts of the model and the API server
     /// that skipped objects do not explain.
     pub(crate) fn unexplained(&self, difference: i64) -> i64 {
-        let skipped = i64::from(self.skipped);
+        let skipped = i64::from(self.lists.skipped);
         difference - difference.clamp(-skipped, skipped)
     }
 }
@@ -37,10 +37,11 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::world::kinds::Lists;
 
     #[test]
     fn skipped_objects_explain_a_difference_up_to_their_number() {
-        let watch = Watch { skipped: 2, ..Watch::default() };
+        let watch = Watch { lists: Lists { skipped: 2, ..Lists::default() }, ..Watch::default() };
         assert_eq!(
             [-3, -2, 0, 1, 2, 5].map(|difference| watch.unexplained(difference)),
             [-1, 0, 0, 0, 0, 3]

@@ -12,21 +12,23 @@ impl World {
     pub(crate) fn update_visibility(&mut self, number: u16) {
         let now = self.now;
         let watch = &mut self.watches[number as usize];
-        match (watch.is_up_to_date(), watch.lost_since) {
-            (false, None) => watch.lost_since = Some(now),
+        match (watch.is_up_to_date(), watch.blindness.lost_since) {
+            (false, None) => watch.blindness.lost_since = Some(now),
             (true, Some(since)) => {
-                watch.lost_since = None;
+                watch.blindness.lost_since = None;
 
                 // The first list is no blindness, unless the source failed before.
                 let grace = now.since(since).min(MAX_GRACE);
-                let is_longer = since >= watch.grace_until || grace > watch.grace;
-                if (watch.seen_before || watch.failed_before) && is_longer {
-                    (watch.grace, watch.grace_until) = (grace, now.after(grace));
+                let is_longer =
+                    since >= watch.blindness.grace_until || grace > watch.blindness.grace;
+                if (watch.blindness.seen_before || watch.blindness.failed_before) && is_longer {
+                    (watch.blindness.grace, watch.blindness.grace_until) =
+                        (grace, now.after(grace));
                 }
 
-                (watch.lost, watch.regained) = (since, now);
-                (watch.seen_before, watch.failed_before) = (true, false);
-                self.agenda.objects.append(&mut watch.postponed);
+                (watch.blindness.lost, watch.blindness.regained) = (since, now);
+                (watch.blindness.seen_before, watch.blindness.failed_before) = (true, false);
+                self.agenda.objects.append(&mut watch.blindness.postponed);
                 self.agenda.kinds.insert(watch.kind);
                 self.agenda.restored_findings = true;
             }
@@ -37,7 +39,7 @@ impl World {
     /// Remembers to review an object when the sight of its watch returns.
     pub(crate) fn postpone_review(&mut self, slot: Slot) {
         if let Some(record) = self.store.get(slot) {
-            self.watches[record.watch as usize].postponed.insert(slot);
+            self.watches[record.watch as usize].blindness.postponed.insert(slot);
         }
     }
 }
@@ -49,9 +51,9 @@ impl World {
         let now = self.now;
         let watch = &mut self.watches[number as usize];
 
-        if watch.blind.is_none() {
+        if watch.blindness.blind.is_none() {
             watch.namespaces.iter_mut().for_each(|namespace| namespace.count_to(now, false));
-            watch.blind = Some(since);
+            watch.blindness.blind = Some(since);
         }
     }
 
@@ -61,7 +63,7 @@ impl World {
         let now = self.now;
         let watch = &mut self.watches[number as usize];
 
-        if watch.blind.take().is_some() {
+        if watch.blindness.blind.take().is_some() {
             watch.namespaces.iter_mut().for_each(|namespace| namespace.count_to(now, true));
         }
     }

@@ -21,6 +21,8 @@ use crate::snapshot::{
 use crate::time::{Span, Timestamp};
 
 pub(crate) use self::namespace::WatchNamespace;
+#[cfg(test)]
+pub(crate) use self::watch::Lists;
 pub(crate) use self::watch::{PendingCount, Watch};
 
 /// One kind, over all of its watches.
@@ -35,11 +37,7 @@ pub(crate) struct Kind {
     /// Nothing shows that this operator serves the kind, so findings about it are only suspected.
     pub(crate) suspected: bool,
     pub(crate) objects: u64,
-    pub(crate) coverage: StatusCoverage,
-    /// The kind has been seen to expect a status.
-    pub(crate) shows_status: bool,
-    /// Silent objects of the list that is being read.
-    pub(crate) listed_silent: BTreeSet<Slot>,
+    pub(crate) silent_status: SilentStatus,
     /// Objects of watches that have ended.
     pub(crate) departed: Departed,
     pub(crate) learned: Learned,
@@ -51,29 +49,55 @@ pub(crate) struct Kind {
     pub(crate) earlier: Option<Box<EarlierRevisions>>,
     /// Unconverged objects by the time at which they became so.
     pub(crate) unconverged: BTreeSet<(Timestamp, Slot)>,
+    pub(crate) deletions: Deletions,
+    /// The latest acknowledgements of spec changes.
+    pub(crate) acknowledged: Acknowledgements,
+    /// When each controller that writes objects of the kind last did so, by the API server's clock.
+    pub(crate) writers: Vec<(Arc<str>, Timestamp)>,
+    pub(crate) failures: Failures,
+    pub(crate) malformed_conditions: MalformedConditions,
+    /// When the timer of the kind is due.
+    pub(crate) due: Option<Timestamp>,
+    /// Totals of namespaces that no longer have a place in a watch, so that the counters never go
+    /// back.
+    pub(crate) retired: BTreeMap<Arc<str>, NamespaceTotals>,
+}
+
+/// What the statuses of a kind say, and its objects whose statuses say nothing.
+#[derive(Debug, Default)]
+pub(crate) struct SilentStatus {
+    pub(crate) coverage: StatusCoverage,
+    /// The kind has been seen to expect a status.
+    pub(crate) shows_status: bool,
+    /// Silent objects of the list that is being read.
+    pub(crate) listed_silent: BTreeSet<Slot>,
+}
+
+/// The objects of a kind that wait for finalizers, and what is known about these.
+#[derive(Debug, Default)]
+pub(crate) struct Deletions {
     pub(crate) finalizers: BTreeMap<Arc<str>, FinalizerWaits>,
     /// The field managers that add and remove finalizers; at most `limits.finalizers`.
     pub(crate) finalizer_writers: BTreeMap<Arc<str>, FinalizerWriters>,
     /// Removal times of an earlier run, until the first deletion that waits for the finalizer.
     pub(crate) restored_removals: BTreeMap<Arc<str>, Durations>,
-    /// The latest acknowledgements of spec changes.
-    pub(crate) acknowledged: Acknowledgements,
-    /// When each controller that writes objects of the kind last did so, by the API server's clock.
-    pub(crate) writers: Vec<(Arc<str>, Timestamp)>,
-    /// Objects that converged and now fail with the same spec, by the time at which they began to
-    /// fail.
+}
+
+/// The objects that converged and now fail with the same spec.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    /// By the time at which they began to fail.
     pub(crate) failing: BTreeSet<(Timestamp, Slot)>,
-    /// When the number of failing objects reached the thresholds.
+    /// When their number reached the thresholds.
     pub(crate) failing_since: Option<Timestamp>,
-    /// When the timer of the kind is due.
-    pub(crate) due: Option<Timestamp>,
-    /// Objects with malformed conditions.
+}
+
+/// The objects with malformed conditions.
+#[derive(Debug, Default)]
+pub(crate) struct MalformedConditions {
     pub(crate) malformed: BTreeSet<Slot>,
     /// The lints of their conditions.
     pub(crate) lints: BTreeSet<String>,
-    /// Totals of namespaces that no longer have a place in a watch, so that the counters never go
-    /// back.
-    pub(crate) retired: BTreeMap<Arc<str>, NamespaceTotals>,
 }
 
 /// The objects that had converged when their watch ended or lost its permission, each by the
@@ -221,13 +245,17 @@ impl Kind {
         let idle = |(name, waits): (&Arc<str>, &FinalizerWaits)| {
             (waits.waiting.is_empty() && **name != *OTHER).then(|| name.clone())
         };
-        let Some(retired) =
-            self.finalizers.iter().find_map(idle).and_then(|name| self.finalizers.remove(&name))
+        let Some(retired) = self
+            .deletions
+            .finalizers
+            .iter()
+            .find_map(idle)
+            .and_then(|name| self.deletions.finalizers.remove(&name))
         else {
             return false;
         };
 
-        self.finalizers.entry(OTHER.into()).or_default().totals.add(&retired.totals);
+        self.deletions.finalizers.entry(OTHER.into()).or_default().totals.add(&retired.totals);
         true
     }
 
@@ -236,8 +264,8 @@ impl Kind {
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         // The records say which of their instants have moved.
         self.unconverged.clear();
-        self.failing.clear();
-        self.failing_since = None;
+        self.failures.failing.clear();
+        self.failures.failing_since = None;
         self.due = self.due.map(|at| at.shifted(by_ms));
         self.departed.rebase(by_ms);
         self.acknowledged.latest.iter_mut().for_each(|(at, _)| *at = at.shifted(by_ms));

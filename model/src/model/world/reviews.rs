@@ -5,7 +5,7 @@ use crate::model::world::World;
 impl World {
     /// Marks all objects for a review whose deletion waits for a finalizer.
     pub(crate) fn review_deletions(&mut self) {
-        let waits = self.kinds.iter().flat_map(|kind| kind.finalizers.values());
+        let waits = self.kinds.iter().flat_map(|kind| kind.deletions.finalizers.values());
         self.agenda
             .objects
             .extend(waits.flat_map(|waits| waits.waiting.iter().map(|(_, slot)| *slot)));

@@ -34,7 +34,7 @@ pub(crate) enum Visibility {
 
 impl Watch {
     pub(crate) fn visibility(&self, now: Timestamp) -> Visibility {
-        match (self.lost_since, self.grace_until) {
+        match (self.blindness.lost_since, self.blindness.grace_until) {
             (Some(_), _) => Visibility::Lost,
             (None, until) if until > now => Visibility::Grace(until),
             (None, _) => Visibility::Clear,
@@ -46,13 +46,13 @@ impl Watch {
     /// the events of the blindness only then.
     pub(crate) fn unseen_since(&self, now: Timestamp) -> Timestamp {
         match self.visibility(now) {
-            Visibility::Lost => self.lost_since.unwrap_or(now),
-            Visibility::Grace(_) => self.lost,
+            Visibility::Lost => self.blindness.lost_since.unwrap_or(now),
+            Visibility::Grace(_) => self.blindness.lost,
             Visibility::Clear => now,
         }
     }
 
     pub(super) fn is_up_to_date(&self) -> bool {
-        self.synced && self.listing.is_none() && !self.failing
+        self.lists.synced && self.lists.listing.is_none() && !self.blindness.failing
     }
 }

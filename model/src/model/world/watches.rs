@@ -45,11 +45,11 @@ impl World {
         let suspicion_changed =
             std::mem::replace(&mut state.suspected, watched.suspected) != watched.suspected;
         if changed {
-            state.coverage.listed = None; // the end of the next list decides again what the kind says
+            state.silent_status.coverage.listed = None; // the end of the next list decides again what the kind says
             self.watches
                 .iter_mut()
                 .filter(|watch| watch.kind == kind)
-                .for_each(|watch| watch.reread = true);
+                .for_each(|watch| watch.lists.reread = true);
         }
 
         if suspicion_changed && self.kinds[kind as usize].objects > 0 {
@@ -128,7 +128,7 @@ impl World {
         let watch = std::mem::take(&mut self.watches[number as usize]);
         self.watch_numbers.remove(&watch.id);
         for namespace in &watch.namespaces {
-            let totals = namespace.at(self.now, watch.blind.is_some());
+            let totals = namespace.at(self.now, watch.blindness.blind.is_some());
             self.retire_totals(watch.kind, namespace.name.clone(), &totals);
         }
     }
@@ -213,7 +213,7 @@ impl World {
         let mut namespaces = kind.retired.clone();
         for watch in self.watches.iter().filter(|watch| usize::from(watch.kind) == number) {
             for namespace in &watch.namespaces {
-                let totals = namespace.at(self.now, watch.blind.is_some());
+                let totals = namespace.at(self.now, watch.blindness.blind.is_some());
                 namespaces.entry(namespace.name.clone()).or_default().add(&totals);
             }
         }

@@ -25,13 +25,42 @@ pub(crate) struct Watch {
     pub(crate) filtered: bool,
     /// The watch shows the objects of a dump, which may lack others.
     pub(crate) dumped: bool,
+    pub(crate) totals: WatchTotals,
+    pub(crate) lists: Lists,
+    pub(crate) blindness: Blindness,
+    pub(crate) audit: AuditState,
+    pub(crate) namespaces: Vec<WatchNamespace>,
+    pub(crate) namespace_index: BTreeMap<Arc<str>, u32>,
+}
+
+/// The lists and versions that a watch has shown.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
     /// The first list is complete.
     pub(crate) synced: bool,
-    pub(crate) totals: WatchTotals,
     /// The number of the current list, or of the last one, as counted by the model.
     pub(crate) epoch: u32,
     /// The source's epoch of the list in progress.
     pub(crate) listing: Option<u64>,
+    /// The next list is read anew, because the kind is read in another way: an equal version does
+    /// not mean that an object is unchanged.
+    pub(crate) reread: bool,
+    /// The number of objects of which the current epoch is known.
+    pub(crate) current: u64,
+    /// Objects beyond `limits.objects`, by fingerprint, with the epoch in which they were last
+    /// seen. At most [`MAX_EXCLUDED`].
+    pub(crate) excluded: BTreeMap<u64, u32>,
+    /// Objects that the source skipped since the beginning of the last list.
+    pub(crate) skipped: u32,
+    /// The newest resource version of an event that changed an object.
+    pub(crate) newest_object: u64,
+    /// The newest resource version of any event, bookmark or list.
+    pub(crate) newest: u64,
+}
+
+/// When a watch could not see; `visibility.rs` describes the states.
+#[derive(Debug, Default)]
+pub(crate) struct Blindness {
     /// Its source fails.
     pub(crate) failing: bool,
     /// When its source began to fail; set once the failure has lasted for `source_failing_after`.
@@ -53,23 +82,6 @@ pub(crate) struct Watch {
     pub(crate) failed_before: bool,
     /// Objects to review when visibility returns.
     pub(crate) postponed: BTreeSet<Slot>,
-    /// The next list is read anew, because the kind is read in another way: an equal version does
-    /// not mean that an object is unchanged.
-    pub(crate) reread: bool,
-    /// The number of objects of which the current epoch is known.
-    pub(crate) current: u64,
-    /// Objects beyond `limits.objects`, by fingerprint, with the epoch in which they were last
-    /// seen. At most [`MAX_EXCLUDED`].
-    pub(crate) excluded: BTreeMap<u64, u32>,
-    /// The newest resource version of an event that changed an object.
-    pub(crate) newest_object: u64,
-    /// The newest resource version of any event, bookmark or list.
-    pub(crate) newest: u64,
-    pub(crate) audit: AuditState,
-    /// Objects that the source skipped since the beginning of the last list.
-    pub(crate) skipped: u32,
-    pub(crate) namespaces: Vec<WatchNamespace>,
-    pub(crate) namespace_index: BTreeMap<Arc<str>, u32>,
 }
 
 /// The maximum number of excluded objects that a watch remembers.
@@ -106,11 +118,11 @@ impl Watch {
     /// Moves all own instants by `by_ms` milliseconds.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
-        self.blind.iter_mut().for_each(shift);
-        self.lost_since.iter_mut().for_each(shift);
-        shift(&mut self.grace_until);
-        shift(&mut self.regained);
-        shift(&mut self.lost);
+        self.blindness.blind.iter_mut().for_each(shift);
+        self.blindness.lost_since.iter_mut().for_each(shift);
+        shift(&mut self.blindness.grace_until);
+        shift(&mut self.blindness.regained);
+        shift(&mut self.blindness.lost);
         self.audit.due.iter_mut().for_each(shift);
 
         if let Some(pending) = self.audit.pending.as_mut() {
@@ -123,21 +135,24 @@ impl Watch {
 
     pub(crate) fn new(watched: &WatchedKind, kind: u16, now: Timestamp) -> Self {
         let (id, scope) = (watched.watch.clone(), watched.scope.clone());
-        Self { id, kind, scope, active: true, lost_since: Some(now), ..Self::default() }
+        let blindness = Blindness { lost_since: Some(now), ..Blindness::default() };
+        Self { id, kind, scope, active: true, blindness, ..Self::default() }
     }
 
     /// Remembers an object that does not fit into the model.
     pub(crate) fn exclude(&mut self, key: &ObjectKey) {
         let fingerprint = fingerprint(key);
-        if self.excluded.len() < MAX_EXCLUDED || self.excluded.contains_key(&fingerprint) {
-            self.excluded.insert(fingerprint, self.epoch);
+        if self.lists.excluded.len() < MAX_EXCLUDED
+            || self.lists.excluded.contains_key(&fingerprint)
+        {
+            self.lists.excluded.insert(fingerprint, self.lists.epoch);
         }
     }
 
     /// Forgets that an object was excluded: it fits now, or is gone.
     pub(crate) fn include(&mut self, key: &ObjectKey) {
-        if !self.excluded.is_empty() {
-            self.excluded.remove(&fingerprint(key));
+        if !self.lists.excluded.is_empty() {
+            self.lists.excluded.remove(&fingerprint(key));
         }
     }
 
