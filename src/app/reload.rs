@@ -125,7 +125,7 @@ impl Reloader {
     }
 
     /// Keeps the old configuration.
-    async fn refuse(&mut self, problem: &str) -> Result<(), Closed> {
+    async fn refuse(&self, problem: &str) -> Result<(), Closed> {
         warn!(problem, "the changed configuration file is invalid; keeping the old configuration");
         self.exporter.metrics().config.note(SystemClock::new().wall(), false);
         self.effective.send_if_modified(|effective| {

@@ -299,7 +299,7 @@ impl Running {
         }
     }
 
-    async fn report_panic(&mut self, job: &Job, message: &str) -> Result<(), Closed> {
+    async fn report_panic(&self, job: &Job, message: &str) -> Result<(), Closed> {
         let detail =
             format!("a bug in loopwatch stopped this source, and loopwatch restarts it: {message}");
         let failure = Failure::new(Cause::Other, detail);

@@ -377,7 +377,7 @@ impl Operator {
     }
 
     /// Reviews the operator because of a sign of life, if it counts as gone.
-    pub(crate) fn operator_shows_life(&mut self, world: &mut World) {
+    pub(crate) fn operator_shows_life(&self, world: &mut World) {
         world.agenda.operator |=
             self.found.iter().any(|(code, _)| *code == FindingCode::OperatorDown);
     }

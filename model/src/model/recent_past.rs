@@ -46,12 +46,7 @@ impl Points {
     }
 
     /// Takes the points that are due before `at`. Nothing has happened since the present instant.
-    pub(crate) fn time_passes(
-        &mut self,
-        world: &mut World,
-        findings: &mut OpenFindings,
-        at: Timestamp,
-    ) {
+    pub(crate) fn time_passes(&mut self, world: &World, findings: &OpenFindings, at: Timestamp) {
         let first = *self.due.get_or_insert_with(|| at.after(SHORTEST));
         if at <= first {
             return;

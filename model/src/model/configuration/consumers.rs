@@ -250,7 +250,7 @@ fn configuration_name(world: &World, slot: Slot) -> Name {
 
 impl Configuration {
     /// Marks the workloads that read an object for a review.
-    fn review_readers(&mut self, world: &mut World, name: &Name) {
+    fn review_readers(&self, world: &mut World, name: &Name) {
         world.agenda.objects.extend(self.readers.get(name).into_iter().flatten());
     }
 
@@ -357,7 +357,7 @@ impl Configuration {
         self.set_configurations_timer(world);
     }
 
-    pub(super) fn set_configurations_timer(&mut self, world: &mut World) {
+    pub(super) fn set_configurations_timer(&mut self, world: &World) {
         let check = self.checks.first().map(|(at, _)| *at);
         let read = self.reads.first().map(|(at, _)| (*at).max(self.next_read));
 

@@ -100,7 +100,7 @@ impl Configuration {
     pub(super) fn stale_configuration(
         &mut self,
         world: &mut World,
-        findings: &mut OpenFindings,
+        findings: &OpenFindings,
         slot: Slot,
     ) -> Option<Detection> {
         let consumer = self.consumers.get(&slot)?;
@@ -177,7 +177,7 @@ impl Configuration {
     /// Returns the changes of what the Pods of a workload read only when they start, since the
     /// workload was created, unless it is known that the Pods have read them: of each object, the
     /// first one and the last one.
-    fn changes(&mut self, world: &mut World, slot: Slot) -> Vec<Change> {
+    fn changes(&mut self, world: &World, slot: Slot) -> Vec<Change> {
         let Some((consumer, record)) = self.consumers.get(&slot).zip(world.store.get(slot)) else {
             return Vec::new();
         };
@@ -248,7 +248,7 @@ impl Configuration {
     /// Remembers what the Pods of a workload have shown, and when to read them again.
     fn pods_checked(
         &mut self,
-        world: &mut World,
+        world: &World,
         slot: Slot,
         settled: Option<Timestamp>,
         stale: Option<Box<Stale>>,
@@ -262,14 +262,14 @@ impl Configuration {
     }
 
     /// Forgets what the Pods of a workload have shown: nothing has changed since they started.
-    fn forget_stale(&mut self, world: &mut World, slot: Slot) {
+    fn forget_stale(&mut self, world: &World, slot: Slot) {
         let Some(consumer) = self.consumers.get_mut(&slot) else { return };
         consumer.stale = None;
         self.check_at(slot, None);
         self.set_configurations_timer(world);
     }
 
-    fn check_pods_at(&mut self, world: &mut World, slot: Slot, at: Timestamp) {
+    fn check_pods_at(&mut self, world: &World, slot: Slot, at: Timestamp) {
         self.check_at(slot, Some(at));
         self.set_configurations_timer(world);
     }

@@ -101,7 +101,7 @@ fn newest_unacknowledged(world: &World, at: Timestamp) -> Option<Suspect> {
 
 impl Operator {
     /// Detects an object that makes the operator crash.
-    pub(crate) fn poison_object(&mut self, world: &mut World, slot: Slot) -> Option<Detection> {
+    pub(crate) fn poison_object(&self, world: &World, slot: Slot) -> Option<Detection> {
         let suspect = self.suspect.as_ref().filter(|suspect| suspect.slot == slot)?;
         let record = world.store.get(slot).filter(|record| suspect.waits(record))?;
         if suspect.restarts.saturating_add(suspect.panics) < world.settings.poison_crashes {

@@ -78,7 +78,7 @@ impl Recovery {
 impl Operator {
     /// Notes whether the API server fails, and measures the recovery after that. Returns when to
     /// look again.
-    pub(super) fn update_recovery(&mut self, world: &mut World) -> Option<Timestamp> {
+    pub(super) fn update_recovery(&mut self, world: &World) -> Option<Timestamp> {
         let now = world.now;
         let known = self.recovery.fault;
         if let Some((sign, lasts)) = self.api_fault(world) {

@@ -106,11 +106,11 @@ impl Operator {
     }
 
     /// Returns all problems that the operator has, or will have if nothing changes.
-    pub(crate) fn operator_detections(&mut self, world: &mut World) -> Vec<(Subject, Detection)> {
+    pub(crate) fn operator_detections(&mut self, world: &World) -> Vec<(Subject, Detection)> {
         self.operator_verdicts(world).detections
     }
 
-    fn operator_verdicts(&mut self, world: &mut World) -> Verdicts {
+    fn operator_verdicts(&mut self, world: &World) -> Verdicts {
         let mut verdicts = Verdicts::default();
         let down = self.operator_down(world, &mut verdicts);
         self.down = down;

@@ -14,7 +14,7 @@ use crate::time::{Span, Timestamp};
 impl Operator {
     /// Judges the objects again if the operator was stopped, or is no longer. `was` is since when
     /// it was stopped before.
-    pub(super) fn review_stop(&mut self, world: &mut World, was: Option<Timestamp>) {
+    pub(super) fn review_stop(&self, world: &mut World, was: Option<Timestamp>) {
         let stopped = self.pods.unwanted_since;
         if was.is_some() == stopped.is_some() {
             return;

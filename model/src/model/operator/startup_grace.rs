@@ -19,7 +19,7 @@ use crate::time::{Span, Timestamp};
 impl Operator {
     /// Notes an operator that has begun only now, or has not begun yet: a sidecar starts with it,
     /// and loopwatch itself may have been replaced with it.
-    pub(super) fn note_beginning(&mut self, world: &mut World, findings: &mut OpenFindings) {
+    pub(super) fn note_beginning(&mut self, world: &World, findings: &mut OpenFindings) {
         let (now, settings) = (world.now, &world.settings);
         let Some(view) = self.view.as_ref().filter(|_| !self.has_begun) else {
             return;
@@ -45,7 +45,7 @@ impl Operator {
 
     /// Shortens the time that an operator has got because it has just begun, if it began shortly
     /// before that, too.
-    pub(crate) fn review_beginning(&mut self, world: &mut World, findings: &mut OpenFindings) {
+    pub(crate) fn review_beginning(&self, world: &World, findings: &mut OpenFindings) {
         let (Some(began), Some(view)) = (findings.catches_up_since(world.now), &self.view) else {
             return;
         };

@@ -199,7 +199,7 @@ impl Ownership {
     }
 
     /// Closes the findings about bad owners that ended some time ago.
-    pub(crate) fn bad_owners_due(&mut self, world: &mut World, findings: &mut OpenFindings) {
+    pub(crate) fn bad_owners_due(&mut self, world: &World, findings: &mut OpenFindings) {
         let (now, kept_for) = (world.now, world.settings.hazard_kept_for);
         let is_over = |bad_owner: &BadOwner| {
             bad_owner.ended.is_some() && bad_owner.since.after(kept_for) <= now
@@ -245,7 +245,7 @@ impl Ownership {
     /// Forgets the bad owners of a child that loopwatch has lost sight of.
     pub(crate) fn forget_hazards(
         &mut self,
-        world: &mut World,
+        world: &World,
         findings: &mut OpenFindings,
         subject: &Subject,
     ) {
@@ -302,7 +302,7 @@ impl Ownership {
     }
 
     fn report_bad_owner(
-        &mut self,
+        &self,
         world: &mut World,
         findings: &mut OpenFindings,
         id: FindingId,
@@ -321,7 +321,7 @@ impl Ownership {
 
     /// Announces that an owner reference to another namespace appeared or disappeared.
     fn announce_owner(
-        &mut self,
+        &self,
         world: &mut World,
         slot: Slot,
         id: FindingId,
@@ -353,7 +353,7 @@ fn count_bad_owner(world: &mut World, slot: Slot, reason: OwnerHazard) {
 }
 
 impl Ownership {
-    fn set_bad_owners_due(&mut self, world: &mut World) {
+    fn set_bad_owners_due(&mut self, world: &World) {
         let next = self.bad.next(world.settings.hazard_kept_for);
         self.bad.due = next.map(|due| due.max(world.now.after(Span(1))));
     }

@@ -121,7 +121,7 @@ impl Ownership {
     pub(crate) fn update_orphan(
         &mut self,
         world: &mut World,
-        findings: &mut OpenFindings,
+        findings: &OpenFindings,
         slot: Slot,
         view: &ObjectView,
         new: bool,
@@ -171,7 +171,7 @@ impl Ownership {
 
     /// Reviews the objects that name this one as their logical owner, because it appeared or is
     /// gone.
-    pub(crate) fn review_logically_owned(&mut self, world: &mut World, slot: Slot) {
+    pub(crate) fn review_logically_owned(&self, world: &mut World, slot: Slot) {
         if self.orphans.by_owner.is_empty() {
             return;
         }
@@ -181,7 +181,7 @@ impl Ownership {
     }
 
     /// Detects an object without an owner that should have one.
-    pub(crate) fn orphan(&mut self, world: &mut World, slot: Slot) -> Option<Detection> {
+    pub(crate) fn orphan(&self, world: &mut World, slot: Slot) -> Option<Detection> {
         let candidate = self.orphans.candidates.get(&slot)?;
         let record = world.store.get(slot)?;
         if record.deletion().is_some() {

@@ -308,7 +308,7 @@ impl Ownership {
         self.set_unverified_due(world);
     }
 
-    fn set_unverified_due(&mut self, world: &mut World) {
+    fn set_unverified_due(&mut self, world: &World) {
         let next = self.unverified.next();
         self.unverified.due = next.map(|due| due.max(world.now.after(Span(1))));
     }
@@ -316,7 +316,7 @@ impl Ownership {
     fn add_unverified(
         &mut self,
         world: &mut World,
-        findings: &mut OpenFindings,
+        findings: &OpenFindings,
         slot: Slot,
         recent: bool,
         writer: &str,
@@ -430,7 +430,7 @@ fn restored_hazard(world: &World, findings: &OpenFindings, slot: Slot) -> Option
 
 impl Ownership {
     /// Lookups the owners of a child again, some time after a read has failed.
-    fn read_owners_again(&mut self, world: &mut World, slot: Slot) {
+    fn read_owners_again(&mut self, world: &World, slot: Slot) {
         let at = world.now.after(TRY_AGAIN);
         if let Some(unverified) = self.unverified.children.get_mut(&slot) {
             (unverified.read_from, unverified.asked) = (at, false);

@@ -179,7 +179,7 @@ impl CrossNamespace {
     /// Returns the references of an object in the form in which they are kept, or `None` if they do
     /// not all fit.
     fn held_references(
-        &mut self,
+        &self,
         world: &mut World,
         slot: Slot,
         references: &[&Reference],

@@ -51,7 +51,7 @@ impl References {
     pub(crate) fn look_up(
         &mut self,
         world: &mut World,
-        findings: &mut OpenFindings,
+        findings: &OpenFindings,
         index: Index,
     ) -> Lookup {
         let (Some((address, path)), Some(held)) = (self.target_of(world, index), self.get(index))
@@ -161,7 +161,7 @@ impl References {
     fn target_absent(
         &mut self,
         world: &mut World,
-        findings: &mut OpenFindings,
+        findings: &OpenFindings,
         index: Index,
         again: Span,
     ) {
@@ -233,7 +233,7 @@ impl References {
     pub(super) fn dangling_reference(
         &mut self,
         world: &mut World,
-        findings: &mut OpenFindings,
+        findings: &OpenFindings,
         slot: Slot,
     ) -> Option<Detection> {
         let references = self.of(slot);

@@ -143,7 +143,7 @@ impl References {
     }
 
     /// Remembers the field manager that writes the status of an object with references.
-    fn note_writer(&mut self, world: &mut World, slot: Slot, view: &ObjectView) {
+    fn note_writer(&mut self, world: &World, slot: Slot, view: &ObjectView) {
         let Some(writer) =
             field_managers::status_writer(view).filter(|_| !view.references.is_empty())
         else {
@@ -197,7 +197,7 @@ impl References {
     }
 
     /// Handles the timer: looks up the references that are due, until one needs a read.
-    fn references_due(&mut self, world: &mut World, findings: &mut OpenFindings) {
+    fn references_due(&mut self, world: &mut World, findings: &OpenFindings) {
         let now = world.now;
         let round_is_due = self.round_due <= now;
         let (quota, every) = self.pace();
@@ -232,7 +232,7 @@ impl References {
         self.set_references_timer(world);
     }
 
-    pub(super) fn set_references_timer(&mut self, world: &mut World) {
+    pub(super) fn set_references_timer(&mut self, world: &World) {
         let references = &self;
         let queued = references.queue.first().map(|(at, _)| *at);
         let round = (references.len() > 0).then_some(references.round_due);

@@ -17,13 +17,13 @@ impl Model {
             // By the old setting, the step happened at `before`.
             let before = at.shifted(by_ms.saturating_neg());
             self.fire_timers(before);
-            self.recent_past.time_passes(&mut self.world, &mut self.findings, before);
+            self.recent_past.time_passes(&self.world, &self.findings, before);
             self.world.now = self.world.now.max(before);
             self.clock_stepped(by_ms);
         }
 
         self.fire_timers(at);
-        self.recent_past.time_passes(&mut self.world, &mut self.findings, at);
+        self.recent_past.time_passes(&self.world, &self.findings, at);
         self.world.now = self.world.now.max(at);
 
         if let Some(label) = source_label(&observation) {
@@ -37,7 +37,7 @@ impl Model {
     /// Fires the timers that are due at or before `at`, each as if its due time were now.
     fn fire_timers(&mut self, at: Timestamp) {
         while let Some((due, timer)) = self.world.agenda.timers.pop(at) {
-            self.recent_past.time_passes(&mut self.world, &mut self.findings, due);
+            self.recent_past.time_passes(&self.world, &self.findings, due);
             self.world.now = self.world.now.max(due);
             match timer {
                 Timer::Object(slot) => self.object_due(slot),

@@ -108,7 +108,7 @@ impl Model {
             );
         }
 
-        let of_operator = self.operator.operator_detections(&mut self.world);
+        let of_operator = self.operator.operator_detections(&self.world);
         ids.extend(
             of_operator.iter().map(|(subject, detection)| FindingId::of(detection.code, subject)),
         );

@@ -25,7 +25,7 @@ impl Model {
             kube_events::count_event(&mut self.world, kind, &event);
         }
 
-        self.traces.trace_event(&mut self.world, number, kind, &event);
+        self.traces.trace_event(&self.world, number, kind, &event);
         self.kube_events.add(self.world.now, kind, event);
     }
 }

@@ -82,7 +82,7 @@ impl Model {
     /// Removes an object and ends its obligation, if one is open, with `outcome`.
     pub(crate) fn remove_object(&mut self, slot: Slot, outcome: Outcome) {
         let subject = self.world.subject(slot);
-        self.traces.trace_child(&mut self.world, slot, true);
+        self.traces.trace_child(&self.world, slot, true);
 
         let Some(mut context) = object_context::context(&mut self.world, &mut self.traces, slot)
         else {

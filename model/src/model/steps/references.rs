@@ -8,7 +8,7 @@ impl Model {
     pub fn look_up_all_references(&mut self) {
         while self.parts.references.unchecked > 0 {
             let Some(index) = self.parts.references.take_round() else { break };
-            self.parts.references.look_up(&mut self.world, &mut self.findings, index);
+            self.parts.references.look_up(&mut self.world, &self.findings, index);
         }
         self.finish_step();
     }

@@ -244,7 +244,7 @@ impl Model {
         let mut detections = stuck::deletion_detections(&mut self.world, &self.operator, slot);
         let (parts, mut step) = self.parts();
         detections.extend(parts.detections(&mut step, slot));
-        detections.extend(self.operator.poison_object(&mut self.world, slot));
+        detections.extend(self.operator.poison_object(&self.world, slot));
         detections.into_iter().map(|detection| detection.suspected_if(suspected)).collect()
     }
 }

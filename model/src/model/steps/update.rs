@@ -108,7 +108,7 @@ impl Model {
         blocking_chains::review_owners_left(&mut self.world, slot, waiting);
         self.parts.ownership.update_orphan(
             &mut self.world,
-            &mut self.findings,
+            &self.findings,
             slot,
             view,
             new,

@@ -79,7 +79,7 @@ impl Model {
         }
 
         self.review_object(slot);
-        self.traces.trace_version(&mut self.world, slot, &view);
+        self.traces.trace_version(&self.world, slot, &view);
         workloads::review_owners(&mut self.world, slot);
         self.operator.operator_shows_life(&mut self.world);
     }

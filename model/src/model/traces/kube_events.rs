@@ -70,13 +70,7 @@ impl Traces {
 
 impl Traces {
     /// Adds an Event about an object to its trace. An Event from before its watch belongs to none.
-    pub(crate) fn trace_event(
-        &mut self,
-        world: &mut World,
-        watch: u16,
-        kind: u16,
-        event: &EventView,
-    ) {
+    pub(crate) fn trace_event(&mut self, world: &World, watch: u16, kind: u16, event: &EventView) {
         if !self.on || event.added == 0 {
             return;
         }
@@ -91,7 +85,7 @@ impl Traces {
     /// Adds the Events that came a moment before the change which they are about.
     pub(super) fn trace_early_events(
         &mut self,
-        world: &mut World,
+        world: &World,
         slot: Slot,
         kind: u16,
         about: &ObjectKey,

@@ -15,7 +15,7 @@ pub(crate) use crate::model::world::shared_values::MAX_CONDITIONS;
 
 impl Traces {
     /// Adds a version of an object to its trace and to those of its owners.
-    pub(crate) fn trace_version(&mut self, world: &mut World, slot: Slot, view: &ObjectView) {
+    pub(crate) fn trace_version(&mut self, world: &World, slot: Slot, view: &ObjectView) {
         if !self.on {
             return;
         }
@@ -38,7 +38,7 @@ impl Traces {
     }
 
     /// Links a trace that has just begun with others.
-    fn link_trace(&mut self, world: &mut World, slot: Slot, view: &ObjectView) {
+    fn link_trace(&mut self, world: &World, slot: Slot, view: &ObjectView) {
         let owners = world.owners_of(slot).iter().filter_map(|owner| world.find_uid(owner.uid()));
         let owners =
             owners.filter_map(|owner| Some((world.store.get(owner)?.uid, self.open.get(&owner)?)));
@@ -65,7 +65,7 @@ impl Traces {
     /// Adds the conditions of a version to the object's trace: each status that a condition has is
     /// a step. If the trace has `begun` with this version, transition times say since when; they
     /// are exact to a second.
-    fn trace_conditions(&mut self, world: &mut World, slot: Slot, view: &ObjectView, begun: bool) {
+    fn trace_conditions(&mut self, world: &World, slot: Slot, view: &ObjectView, begun: bool) {
         let now = world.now;
         let Some(trace) = self.open.get_mut(&slot) else { return };
         let top_level = || view.conditions.iter().filter(|c| c.at.is_empty()).take(MAX_CONDITIONS);
@@ -100,7 +100,7 @@ impl Traces {
 
     /// Adds what an object has become to the trace of the nearest owner that has one. `gone` says
     /// that it was deleted.
-    pub(crate) fn trace_child(&mut self, world: &mut World, slot: Slot, gone: bool) {
+    pub(crate) fn trace_child(&mut self, world: &World, slot: Slot, gone: bool) {
         if self.open.is_empty() {
             return;
         }
