@@ -13,8 +13,6 @@ pub(crate) struct Backoff {
 const FIRST: Duration = Duration::from_millis(800);
 const LONGEST: Duration = Duration::from_secs(30);
 
-// === impl Backoff ===
-
 impl Backoff {
     /// A backoff with its own jitter.
     pub(crate) fn new() -> Self {

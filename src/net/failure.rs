@@ -64,8 +64,6 @@ const COMPACTED_MESSAGE: &str = "required revision has been compacted";
 /// Longest wait that an API server can ask for.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(120);
 
-// === impl Failure ===
-
 impl Failure {
     /// A failure without a response from the API server.
     #[must_use]

@@ -30,12 +30,12 @@ struct Shared {
 /// A lookup that runs, or that has ended after everybody stopped waiting.
 struct Lookup {
     began: Instant,
-    answer: Receiver,
+    answer: AnswerReceiver,
 }
 
 /// The addresses, with port 0, or the problem.
-type Answer = Result<Vec<SocketAddr>, String>;
-type Receiver = watch::Receiver<Option<Answer>>;
+type LookupAnswer = Result<Vec<SocketAddr>, String>;
+type AnswerReceiver = watch::Receiver<Option<LookupAnswer>>;
 
 /// The lookups of this process.
 static OF_SYSTEM: LazyLock<NameLookups> =
@@ -48,8 +48,6 @@ const USABLE: Duration = Duration::from_secs(120);
 
 /// The maximum number of lookups that run. The names are those of the configuration.
 const MAX_RUNNING: usize = 64;
-
-// === impl NameLookups ===
 
 impl NameLookups {
     /// The lookups of this process.
@@ -87,7 +85,7 @@ impl NameLookups {
     }
 
     /// Joins the lookup of a host, or begins one.
-    fn join(&self, host: &str) -> io::Result<Receiver> {
+    fn join(&self, host: &str) -> io::Result<AnswerReceiver> {
         let mut running = self.lock();
         running.retain(|_, lookup| lookup.is_running() || lookup.has_addresses());
         if let Some(lookup) = running.get(host) {
@@ -129,8 +127,6 @@ impl tower::Service<Name> for NameLookups {
         Box::pin(async move { lookups.addresses(name.as_str()).await.map(Vec::into_iter) })
     }
 }
-
-// === impl Lookup ===
 
 impl Lookup {
     fn is_running(&self) -> bool {

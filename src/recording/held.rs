@@ -67,8 +67,6 @@ struct HeldObject {
 /// The maximum number of skipped objects of a watch that are remembered.
 const MAX_SKIPPED: usize = 1_000;
 
-// === impl Held ===
-
 impl Held {
     /// The time of the latest observation.
     pub(super) fn at(&self) -> Timestamp {
@@ -193,8 +191,6 @@ impl Held {
     }
 }
 
-// === impl Topic ===
-
 impl Topic {
     /// The topic of which an observation is the latest one.
     fn of(observation: &Observation) -> Option<Self> {
@@ -240,8 +236,6 @@ impl Topic {
         })
     }
 }
-
-// === impl HeldWatch ===
 
 impl HeldWatch {
     fn note(&mut self, observation: &Observation) -> io::Result<()> {

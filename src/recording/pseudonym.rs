@@ -30,8 +30,6 @@ pub(super) struct Pseudonyms {
 /// The alphabet of pseudonyms: consonants, which form no words and no endings.
 const LETTERS: &[u8; 16] = b"bcdfghjkmnpqrstv";
 
-// === impl Pseudonyms ===
-
 impl Pseudonyms {
     pub(super) fn new(key: [u8; 16]) -> Self {
         Self { key, vocabulary: text::vocabulary() }

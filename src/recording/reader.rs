@@ -84,8 +84,6 @@ pub enum RecordingError {
     },
 }
 
-// === impl Recording ===
-
 impl Recording {
     /// Opens the recording in `path`.
     ///
@@ -203,8 +201,6 @@ impl Recording {
         }
     }
 }
-
-// === impl Unread ===
 
 impl Unread {
     /// The number of lines about undiscovered watches.

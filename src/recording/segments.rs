@@ -25,8 +25,6 @@ pub struct Segments {
     held: Held,
 }
 
-// === impl Segments ===
-
 impl Segments {
     /// Creates the first file, which must not exist; nor must the previous file. See
     /// [`Writer::create`].

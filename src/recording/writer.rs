@@ -29,8 +29,6 @@ enum RecordingFile {
     Packed(GzEncoder<BufWriter<File>>),
 }
 
-// === impl Writer ===
-
 impl Writer {
     /// Creates `path`, which must not exist, and writes the header. Only the user can read the
     /// file, because it shows the names of all objects. With `anonymize`, replaces names and texts

@@ -177,23 +177,17 @@ fn to_end<'de, R: serde_json::de::Read<'de>>(
     Ok(view)
 }
 
-// === impl DecodeError ===
-
 impl From<serde_json::Error> for DecodeError {
     fn from(error: serde_json::Error) -> Self {
         Self::Json(error)
     }
 }
 
-// === impl DecodeOptions ===
-
 impl<'a> From<&'a HashKey> for DecodeOptions<'a> {
     fn from(key: &'a HashKey) -> Self {
         Self { key, annotations: &[], extra: Extra::None }
     }
 }
-
-// === impl Extra ===
 
 impl Extra {
     /// What the model needs of the objects of a kind.
@@ -206,15 +200,11 @@ impl Extra {
     }
 }
 
-// === impl HashKey ===
-
 impl std::fmt::Debug for HashKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("HashKey(secret)")
     }
 }
-
-// === impl ObjectSeed ===
 
 impl<'a> ObjectSeed<'a> {
     /// Decodes an object and writes its `apiVersion` and `kind` to `type_meta`.
@@ -331,8 +321,6 @@ fn name<'de, A: MapAccess<'de>>(entries: &mut A) -> Result<String, A::Error> {
         },
     )
 }
-
-// === impl TopLevelField ===
 
 impl TopLevelField {
     fn of(key: &str) -> Self {

@@ -29,8 +29,6 @@ pub(crate) struct Observations {
 #[error("the receiver of observations is gone")]
 pub(crate) struct Closed;
 
-// === impl Feed ===
-
 impl Feed {
     /// A feed of up to `capacity` observations, with timestamps from this clock.
     #[must_use]
@@ -125,8 +123,6 @@ impl Feed {
         self.failed(source, &Failure::new(Cause::Invalid, detail)).await
     }
 }
-
-// === impl Observations ===
 
 impl Observations {
     /// Waits for observations, appends up to `limit` of them, and returns their number: 0 if all

@@ -13,5 +13,5 @@ pub(crate) use self::profiles::{
 };
 pub use self::scrape::intake;
 pub(crate) use self::scrape::{
-    DEFAULT_INTERVAL, Hints, MIN_INTERVAL, ScrapeFlag, ScrapeOptions, ScrapeTarget, Scraper,
+    DEFAULT_INTERVAL, MIN_INTERVAL, ScrapeFlag, ScrapeHints, ScrapeOptions, ScrapeTarget, Scraper,
 };

@@ -95,8 +95,6 @@ pub(crate) fn workload_of_pod(pod: &str) -> Option<String> {
     (last.len() == 5 && is_hash(last) && is_hash(hash)).then(|| deployment.to_owned())
 }
 
-// === impl OwnPod ===
-
 impl OwnPod {
     /// Reads the environment of this process. `namespace` is the one of its service account.
     pub(crate) fn of_environment(namespace: &str) -> Option<Self> {

@@ -9,8 +9,6 @@ use loopwatch_model::time::Timestamp;
 
 use super::Pseudonyms;
 
-// === impl Pseudonyms ===
-
 impl Pseudonyms {
     /// Returns a checkpoint with pseudonyms.
     pub(super) fn checkpoint(&self, mut checkpoint: Checkpoint) -> Checkpoint {

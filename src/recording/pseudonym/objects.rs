@@ -10,8 +10,6 @@ use loopwatch_model::time::Timestamp;
 
 use super::Pseudonyms;
 
-// === impl Pseudonyms ===
-
 impl Pseudonyms {
     pub(super) fn object(&self, object: ObjectView) -> ObjectView {
         let ObjectView {

@@ -8,8 +8,6 @@ use loopwatch_model::observation::{
 
 use super::Pseudonyms;
 
-// === impl Pseudonyms ===
-
 impl Pseudonyms {
     pub(super) fn operator(&self, view: OperatorView) -> OperatorView {
         let OperatorView { namespace, name, workload, pods, pods_left_out, complete } = view;

@@ -8,8 +8,6 @@ use loopwatch_model::observation::{
 
 use super::Pseudonyms;
 
-// === impl Pseudonyms ===
-
 impl Pseudonyms {
     pub(super) fn kind(&self, kind: WatchedKind) -> WatchedKind {
         let WatchedKind {

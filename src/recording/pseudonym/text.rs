@@ -38,8 +38,6 @@ pub(super) fn vocabulary() -> BTreeSet<&'static str> {
     VOCABULARY.split_whitespace().collect()
 }
 
-// === impl Pseudonyms ===
-
 impl Pseudonyms {
     /// Replaces the unknown words of a name in `CamelCase` or with separators: `PayrollReady` keeps
     /// `Ready`. Adjacent unknown words get one pseudonym.
@@ -149,8 +147,6 @@ impl Pseudonyms {
         }
     }
 }
-
-// === impl Part ===
 
 impl<'a> Part<'a> {
     fn text(self) -> &'a str {

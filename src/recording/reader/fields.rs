@@ -70,8 +70,6 @@ const NO_FIELD: &str = "? no field";
 /// The hash of the empty path.
 const START: u64 = 0xcbf2_9ce4_8422_2325;
 
-// === impl AsItIs ===
-
 impl Hasher for AsItIs {
     fn finish(&self) -> u64 {
         self.0
@@ -85,8 +83,6 @@ impl Hasher for AsItIs {
         self.0 = below(self.0, bytes);
     }
 }
-
-// === impl UnknownFields ===
 
 impl UnknownFields {
     pub(super) fn counts(&self) -> &BTreeMap<String, u64> {

@@ -166,8 +166,6 @@ const BUILT_IN: &[&str] = &[
     "storagemigration.k8s.io",
 ];
 
-// === impl ApiResources ===
-
 impl ApiResources {
     /// Reads all kinds: two requests, or one per group and version from an old API server.
     pub(crate) async fn read(cluster: &Cluster) -> Result<Self, Failure> {
@@ -364,8 +362,6 @@ impl FromIterator<ApiKind> for ApiResources {
         api_resources
     }
 }
-
-// === impl ApiKind ===
 
 impl ApiKind {
     /// The path of all objects, or of those in one namespace.

@@ -19,7 +19,7 @@ mod workload;
 use self::workload::{PodTemplate, Workload};
 
 pub(crate) use self::access::{Access, ConnectError, OperatorName};
-pub(crate) use self::batched_reads::GatherTime;
+pub(crate) use self::batched_reads::BatchTime;
 pub(crate) use self::requests::{Chunk, JSON, LIST_METADATA, METADATA, chunk, next_chunk};
 
 /// One API server and the account to use with it.
@@ -59,8 +59,6 @@ struct ServiceAccount {
 /// Time to wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-// === impl OperatorIdentity ===
-
 impl OperatorIdentity {
     /// The namespace of the operator.
     pub(crate) fn namespace(&self) -> &str {
@@ -70,8 +68,6 @@ impl OperatorIdentity {
         }
     }
 }
-
-// === impl Cluster ===
 
 impl Cluster {
     /// Builds the connection. Sends no request, except to find the operator to impersonate, because

@@ -23,14 +23,14 @@ mod scopes;
 mod select;
 mod serving;
 
-use self::child_kinds::ChildKinds;
+use self::child_kinds::SampledKinds;
 use self::elsewhere::Elsewhere;
 pub(crate) use self::options::{
     ChildSelection, DEFAULT_MAX_WATCHES, DiscoveryOptions, KindSelector, SecretAccess, Selection,
 };
 pub(crate) use self::permissions::{Rules, is_allowed};
 use self::reviews::{Question, Reviews};
-use self::select::{Candidate, SelectedKinds, SelectionInput, candidates, select_kinds};
+use self::select::{KindCandidate, SelectedKinds, SelectionInput, candidates, select_kinds};
 use self::serving::Serving;
 use super::api_resources::{ApiKind, ApiResources};
 use super::connection::Cluster;
@@ -51,13 +51,13 @@ pub(crate) struct Discovery {
     reviews: Reviews,
     elsewhere: Elsewhere,
     serving: Serving,
-    child_kinds: ChildKinds,
-    found: Found,
+    child_kinds: SampledKinds,
+    found: FoundKinds,
 }
 
 /// The result of one poll, before samples decide which child kinds to watch.
 #[derive(Clone, Debug, Default)]
-struct Found {
+struct FoundKinds {
     primaries: Vec<WatchedKind>,
     /// Child kinds in all scopes that the account can see.
     children: Vec<WatchedKind>,
@@ -82,8 +82,6 @@ const CANDIDATES: usize = 8;
 /// Watches of definitions, leases and namespaces, which count towards `--max-watches`, too.
 const OTHER_WATCHES: usize = 3;
 
-// === impl Discovery ===
-
 impl Discovery {
     pub(crate) fn new(
         cluster: Cluster,
@@ -99,8 +97,8 @@ impl Discovery {
             reviews: Reviews::default(),
             elsewhere: Elsewhere::default(),
             serving: Serving::default(),
-            child_kinds: ChildKinds::default(),
-            found: Found::default(),
+            child_kinds: SampledKinds::default(),
+            found: FoundKinds::default(),
         }
     }
 
@@ -180,20 +178,20 @@ impl Discovery {
         }
 
         let unmentioned = self.unmentioned(&rules, &selected);
-        let all: Vec<Candidate> = selected.kinds.iter().cloned().chain(unmentioned).collect();
+        let all: Vec<KindCandidate> = selected.kinds.iter().cloned().chain(unmentioned).collect();
         let mut kinds = self.scopes(&all).await?;
         kinds.extend(
             self.last.iter().filter(|kind| is_unanswered(kind, &self.api_resources)).cloned(),
         );
 
         let (primaries, children) = kinds.into_iter().partition(|kind| kind.role == Role::Primary);
-        self.found = Found { primaries, children, excess: selected.excess, left_out, problem };
+        self.found = FoundKinds { primaries, children, excess: selected.excess, left_out, problem };
         Ok(self.discovered())
     }
 
     /// The result of the last poll, with the child kinds that are worth a watch.
     pub(crate) fn discovered(&self) -> Discovered {
-        let Found { primaries, children, excess, left_out, problem } = &self.found;
+        let FoundKinds { primaries, children, excess, left_out, problem } = &self.found;
         let mut kinds = primaries.clone();
         for child in children {
             // A scope with missing verbs is one that was visible before.
@@ -335,7 +333,7 @@ impl Discovery {
         &mut self,
         selected: &mut SelectedKinds,
     ) -> Result<Option<LeftOut>, Failure> {
-        let (mut primaries, children): (Vec<Candidate>, Vec<Candidate>) =
+        let (mut primaries, children): (Vec<KindCandidate>, Vec<KindCandidate>) =
             std::mem::take(&mut selected.kinds)
                 .into_iter()
                 .partition(|candidate| candidate.role == Role::Primary);
@@ -346,8 +344,9 @@ impl Discovery {
             candidate.suspected = !self.serving.serves(&candidate.kind);
         }
 
-        let reports =
-            |c: &Candidate| matches!(c.status, StatusSchema::Subresource | StatusSchema::InBody);
+        let reports = |c: &KindCandidate| {
+            matches!(c.status, StatusSchema::Subresource | StatusSchema::InBody)
+        };
         primaries.sort_by_key(|candidate| (candidate.suspected, !reports(candidate)));
 
         let scopes = self.options.namespaces.len().max(1);
@@ -374,21 +373,27 @@ impl Discovery {
 
     /// Kinds of the last result that incomplete rules no longer mention. The permissions of each
     /// need their own review.
-    fn unmentioned(&self, rules: &[Rules], selected: &SelectedKinds) -> Vec<Candidate> {
+    fn unmentioned(&self, rules: &[Rules], selected: &SelectedKinds) -> Vec<KindCandidate> {
         if !rules.iter().any(|rules| rules.incomplete) {
             return Vec::new();
         }
 
-        let mut unmentioned: Vec<Candidate> = Vec::new();
+        let mut unmentioned: Vec<KindCandidate> = Vec::new();
         for WatchedKind { group, resource, role, why, status, suspected, .. } in &self.last {
-            let is = |candidate: &Candidate| {
+            let is = |candidate: &KindCandidate| {
                 candidate.kind.group == *group && candidate.kind.resource == *resource
             };
             if let Some(kind) = self.api_resources.get(group, resource)
                 && !selected.kinds.iter().chain(&unmentioned).any(is)
             {
                 let (role, why, status, suspected) = (*role, *why, *status, *suspected);
-                unmentioned.push(Candidate { kind: kind.clone(), role, why, status, suspected });
+                unmentioned.push(KindCandidate {
+                    kind: kind.clone(),
+                    role,
+                    why,
+                    status,
+                    suspected,
+                });
             }
         }
 
@@ -441,8 +446,8 @@ fn is_unanswered(kind: &WatchedKind, api_resources: &ApiResources) -> bool {
         && api_resources.get(&kind.group, &kind.resource).is_none()
 }
 
-fn watched(candidate: &Candidate, scope: Scope, missing: Vec<String>) -> WatchedKind {
-    let Candidate { kind, role, why, status, suspected } = candidate.clone();
+fn watched(candidate: &KindCandidate, scope: Scope, missing: Vec<String>) -> WatchedKind {
+    let KindCandidate { kind, role, why, status, suspected } = candidate.clone();
     let ApiKind { group, version, kind, resource, .. } = kind;
     let watch = WatchId::new(&group, &resource, &scope);
     let filtered = role == Role::Child;

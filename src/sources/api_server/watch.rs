@@ -48,7 +48,7 @@ mod wire_tests;
 use self::backoffs::Backoffs;
 pub(crate) use self::frames::Frame;
 use self::outages::Outages;
-pub(crate) use self::page::Page;
+pub(crate) use self::page::ListPage;
 use self::stream::WatchStream;
 use self::streaming::StreamingSupport;
 
@@ -66,7 +66,7 @@ pub(crate) enum WatchState {
         permit: OwnedSemaphorePermit,
     },
     /// A paged list is under way. `permit` is `None` while the watch rests after a failure.
-    Paging { page: Page, epoch: u64, permit: Option<OwnedSemaphorePermit> },
+    Paging { page: ListPage, epoch: u64, permit: Option<OwnedSemaphorePermit> },
     /// The watch knows everything up to `version`, and has no open stream.
     Disconnected {
         /// Empty right after a list without a version.
@@ -121,7 +121,7 @@ pub(crate) struct WatchTarget {
 }
 
 /// Turns the events of a watch into observations. Receives objects as JSON.
-pub(crate) trait Sink: Send + Sync {
+pub(crate) trait WatchSink: Send + Sync {
     /// The source that fails if this watch fails.
     fn source(&self) -> SourceId;
     /// Handles a failure of the watch.
@@ -164,7 +164,7 @@ pub(crate) struct SharedWatchState {
 }
 
 /// One watch: everything that a step from one state to the next needs.
-pub(crate) struct Watcher<S: Sink> {
+pub(crate) struct Watcher<S: WatchSink> {
     cluster: Cluster,
     target: WatchTarget,
     sink: S,
@@ -207,8 +207,6 @@ const SILENT_FOR: Duration = Duration::from_secs(110);
 /// Failures in a row after which a watch that only lists gives up.
 const ATTEMPTS_ONCE: u32 = 3;
 
-// === impl WatchTarget ===
-
 impl WatchTarget {
     pub(crate) fn new(path: String, metadata_only: bool) -> Self {
         Self {
@@ -248,8 +246,6 @@ impl WatchTarget {
     }
 }
 
-// === impl SharedWatchState ===
-
 impl Default for SharedWatchState {
     fn default() -> Self {
         Self {
@@ -262,9 +258,7 @@ impl Default for SharedWatchState {
     }
 }
 
-// === impl Watcher ===
-
-impl<S: Sink> Watcher<S> {
+impl<S: WatchSink> Watcher<S> {
     pub(crate) fn new(
         cluster: Cluster,
         target: WatchTarget,
@@ -402,7 +396,7 @@ impl<S: Sink> Watcher<S> {
     }
 }
 
-impl<S: Sink> Drop for Watcher<S> {
+impl<S: WatchSink> Drop for Watcher<S> {
     fn drop(&mut self) {
         self.shared.outages.recovered(&self.sink.source());
     }

@@ -57,8 +57,6 @@ const SIBLINGS: u32 = 20;
 /// Limit on field managers and on sets of labels.
 const MOST: usize = 256;
 
-// === impl PrimaryKinds ===
-
 impl PrimaryKinds {
     /// Whether an object of one of these kinds owns `object`.
     pub(crate) fn own(&self, object: &ObjectView) -> bool {
@@ -87,8 +85,6 @@ impl<'a> FromIterator<(&'a str, &'a str)> for PrimaryKinds {
         Self(kinds.into_iter().map(|(group, kind)| (group.to_owned(), kind.to_owned())).collect())
     }
 }
-
-// === impl Evidence ===
 
 impl Evidence {
     /// Learns from an object that belongs to a primary object.

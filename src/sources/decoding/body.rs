@@ -11,7 +11,7 @@ use super::hash::{FingerprintSum, Fingerprints};
 use super::lint::Lint;
 use super::opaque::Opaque;
 use super::pause::{self, SwitchValue};
-use super::references::{self, Slot, SpecTree};
+use super::references::{self, ReferenceKey, SpecTree};
 use super::shape::{AnyShape, MapKey, Scalar, Visit};
 use super::switches::SwitchSource;
 use super::walk::{MAX_PATH, Walk};
@@ -57,10 +57,8 @@ struct SpecValue<'a, 'w> {
     key: &'a str,
     spec_key: SpecKey,
     may_pause: bool,
-    slot: Option<Slot>,
+    slot: Option<ReferenceKey>,
 }
-
-// === impl SpecBody ===
 
 impl<'de> AnyShape<'de> for SpecBody<'_, '_> {
     type Out = Fingerprints;
@@ -82,7 +80,12 @@ impl<'de> AnyShape<'de> for SpecBody<'_, '_> {
             let seed = |text: &str| {
                 key.clear();
                 key.push_str(words::cut(text, MAX_PATH));
-                (hasher.text(text), SpecKey::of(text), pause::may_pause(text), Slot::of(text))
+                (
+                    hasher.text(text),
+                    SpecKey::of(text),
+                    pause::may_pause(text),
+                    ReferenceKey::of(text),
+                )
             };
             let Some((hash, spec_key, may_pause, slot)) = entries.next_key_seed(MapKey(seed))?
             else {
@@ -106,8 +109,6 @@ impl<'de> AnyShape<'de> for SpecBody<'_, '_> {
         Ok(sum.map(&hasher))
     }
 }
-
-// === impl SpecValue ===
 
 impl<'de> AnyShape<'de> for SpecValue<'_, '_> {
     type Out = Fingerprints;
@@ -191,8 +192,6 @@ impl<'de> AnyShape<'de> for SpecValue<'_, '_> {
     }
 }
 
-// === impl StatusBody ===
-
 impl<'de> AnyShape<'de> for StatusBody<'_, '_> {
     type Out = Fingerprints;
 
@@ -233,8 +232,6 @@ impl<'de> AnyShape<'de> for StatusBody<'_, '_> {
     }
 }
 
-// === impl StatusKey ===
-
 impl StatusKey {
     fn of(key: &str, hash: u64, depth: u8) -> Self {
         let conditions =
@@ -250,8 +247,6 @@ impl StatusKey {
         }
     }
 }
-
-// === impl StatusValue ===
 
 impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
     type Out = Fingerprints;

@@ -49,8 +49,6 @@ enum ConditionField {
     Updated,
 }
 
-// === impl ConditionsValue ===
-
 impl ConditionsValue<'_, '_> {
     /// The value of [`Condition::at`] for these conditions: empty for `.status.conditions`.
     fn place(&self) -> String {
@@ -161,8 +159,6 @@ impl<'de> AnyShape<'de> for ConditionsValue<'_, '_> {
     }
 }
 
-// === impl ConditionField ===
-
 impl ConditionField {
     fn of(key: &str) -> Self {
         match key {
@@ -178,8 +174,6 @@ impl ConditionField {
         }
     }
 }
-
-// === impl ConditionEntry ===
 
 impl<'de> AnyShape<'de> for ConditionEntry<'_> {
     type Out = (Fingerprints, Option<Condition>);

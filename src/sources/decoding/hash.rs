@@ -41,8 +41,6 @@ const FLOAT: u64 = 0xd6e8_feb8_6659_fd93;
 const LIST: u64 = 0xa076_1d64_78bd_642f;
 const MAP: u64 = 0xe703_7ed1_a0b4_28db;
 
-// === impl Hasher ===
-
 impl Hasher {
     pub(super) fn new(key: &HashKey) -> Self {
         let texts = SipHasher13::new_with_key(&key.0);
@@ -78,8 +76,6 @@ impl Hasher {
     }
 }
 
-// === impl Fingerprints ===
-
 impl Fingerprints {
     /// Fingerprints of a value that belongs to the settled content.
     pub(super) const fn stable(hash: u64) -> Self {
@@ -91,8 +87,6 @@ impl Fingerprints {
         Self { full: hash, settled: None }
     }
 }
-
-// === impl FingerprintSum ===
 
 impl FingerprintSum {
     /// Adds a map's entry.

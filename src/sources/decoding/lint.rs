@@ -71,8 +71,6 @@ const TABLE: [(Lint, &str); 28] = [
     (Lint::Version, "version"),
 ];
 
-// === impl Lints ===
-
 impl Lints {
     /// Adds a lint.
     pub(super) fn add(&mut self, lint: Lint) {

@@ -58,8 +58,6 @@ pub(crate) const OWNERSHIP: [&str; 17] = [
 /// Names of labels with revisions, which the view also keeps with any prefix.
 const REVISIONS: [&str; 3] = ["controller-uid", "controller-revision-hash", "pod-template-hash"];
 
-// === impl Marks ===
-
 impl Marks {
     /// Whether the view keeps the value under this key.
     pub(super) fn keeps(self, key: &str) -> bool {

@@ -18,8 +18,6 @@ pub(super) struct Opaque<'h, F> {
     see: F,
 }
 
-// === impl Scalar ===
-
 impl Scalar<'_> {
     /// The fingerprints, with times as part of the settled content.
     pub(super) fn hash_all(self, hasher: &Hasher) -> Fingerprints {
@@ -44,8 +42,6 @@ impl Scalar<'_> {
         if volatile { Fingerprints::volatile(hash) } else { Fingerprints::stable(hash) }
     }
 }
-
-// === impl Opaque ===
 
 impl<'h> Opaque<'h, fn(Scalar<'_>)> {
     /// A value in the status: the settled fingerprint leaves out times and heartbeats.

@@ -68,8 +68,6 @@ pub(super) enum FieldValue<T> {
     Wrong,
 }
 
-// === impl Visit ===
-
 impl<'de, S: AnyShape<'de>> DeserializeSeed<'de> for Visit<S> {
     type Value = S::Out;
 
@@ -140,8 +138,6 @@ impl<'de, S: AnyShape<'de>> Visitor<'de> for Visit<S> {
     }
 }
 
-// === impl MapKey ===
-
 impl<'de, T: Default, F: FnOnce(&str) -> T> DeserializeSeed<'de> for MapKey<F> {
     type Value = T;
 
@@ -164,8 +160,6 @@ impl<T: Default, F: FnOnce(&str) -> T> AnyShape<'_> for MapKey<F> {
     }
 }
 
-// === impl TextField ===
-
 impl<F, T> TextField<F, T> {
     pub(super) fn new(read: F) -> Visit<Self>
     where
@@ -187,8 +181,6 @@ impl<T, F: FnOnce(&str) -> T> AnyShape<'_> for TextField<F, T> {
     }
 }
 
-// === impl IntegerField ===
-
 impl AnyShape<'_> for IntegerField {
     type Out = FieldValue<i64>;
 
@@ -208,8 +200,6 @@ impl AnyShape<'_> for IntegerField {
         }
     }
 }
-
-// === impl BoolField ===
 
 impl AnyShape<'_> for BoolField {
     type Out = FieldValue<bool>;

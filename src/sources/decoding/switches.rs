@@ -17,8 +17,6 @@ pub(super) enum SwitchSource {
 #[derive(Default)]
 pub(super) struct Switches(Option<(SwitchSource, String)>);
 
-// === impl Switches ===
-
 impl Switches {
     pub(super) fn add(&mut self, source: SwitchSource, name: &str) {
         let better =

@@ -159,8 +159,6 @@ pub(super) fn startup_reads(json: &[u8]) -> Vec<StartupRead> {
     reads.0
 }
 
-// === impl Reads ===
-
 impl Reads {
     fn add(&mut self, secret: bool, named: Option<&Named>, whole: bool) {
         self.add_name(secret, named.and_then(|named| named.name.as_ref()), whole);

@@ -31,8 +31,6 @@ pub(super) struct Walk<'w> {
     pub(super) nonzero: bool,
 }
 
-// === impl Walk ===
-
 impl Walk<'_> {
     /// Keeps a fact at the current path.
     pub(super) fn keep(&mut self, nested: bool, scalar: Scalar<'_>) {

@@ -196,8 +196,6 @@ const fn is_separator(byte: u8) -> bool {
     matches!(byte, b'-' | b'_' | b'.' | b'/' | b' ')
 }
 
-// === impl SpecKey ===
-
 impl SpecKey {
     pub(super) fn of(key: &str) -> Self {
         let last = LowercaseWord::new(last_word(key));
@@ -233,8 +231,6 @@ impl SpecKey {
         Self { names_count, names_wanted_state }
     }
 }
-
-// === impl LowercaseWord ===
 
 impl LowercaseWord {
     fn new(word: &str) -> Self {

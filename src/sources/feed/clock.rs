@@ -38,18 +38,16 @@ pub(crate) struct SystemClock {
 #[derive(Clone)]
 pub(crate) struct ServerClock {
     node: Arc<dyn Clock>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ClockState>>,
 }
 
-struct State {
+struct ClockState {
     anchor: Anchor,
     /// Whether a source has read the clock, so that it has to announce a jump.
     was_read: bool,
     /// Jumps that no reading has announced yet, in microseconds.
     jumped: i64,
 }
-
-// === impl SystemClock ===
 
 impl SystemClock {
     /// Creates a clock whose steady time starts now.
@@ -80,8 +78,6 @@ impl Clock for SystemClock {
     }
 }
 
-// === impl ServerClock ===
-
 impl ServerClock {
     /// A clock that starts with the time of this machine.
     #[must_use]
@@ -93,7 +89,10 @@ impl ServerClock {
     #[must_use]
     pub(crate) fn of(node: Arc<dyn Clock>) -> Self {
         let anchor = Anchor::new(node.wall(), node.steady());
-        Self { node, state: Arc::new(Mutex::new(State { anchor, was_read: false, jumped: 0 })) }
+        Self {
+            node,
+            state: Arc::new(Mutex::new(ClockState { anchor, was_read: false, jumped: 0 })),
+        }
     }
 
     /// The time by the monotonic clock, to pass to [`ServerClock::hear`].
@@ -151,7 +150,7 @@ impl ServerClock {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ClockState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -77,8 +77,6 @@ fn reason(problem: &Option<String>) -> String {
     problem.as_ref().map(|problem| format!(" ({problem})")).unwrap_or_default()
 }
 
-// === impl Dump ===
-
 impl Dump {
     /// Reads a file or a folder.
     ///

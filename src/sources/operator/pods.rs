@@ -27,11 +27,11 @@ use self::document::{PodDocument, PodListDocument};
 use self::sink::{ChosenPods, PodFilter, PodSink, SeenPods};
 use self::workload::{WorkloadName, WorkloadReader};
 use super::process::OperatorClue;
-use crate::net::Failure;
 use crate::net::percent_encode;
+use crate::net::{Backoff, Failure};
 use crate::sources::api_server::{
-    Backoff, Cluster, JSON, OperatorIdentity, OperatorName, SharedWatchState, SyncReporter,
-    WatchTarget, Watcher, is_allowed,
+    Cluster, JSON, OperatorIdentity, OperatorName, SharedWatchState, SyncReporter, WatchTarget,
+    Watcher, is_allowed,
 };
 use crate::sources::feed::{Closed, Feed};
 use crate::system::own_pod::OwnPod;
@@ -117,8 +117,6 @@ const NO_OPERATOR: &str = "this Pod runs no operator: set --operator NAMESPACE/D
 const UNNAMED: &str = "loopwatch does not know the operator: set POD_NAME and POD_NAMESPACE in its Pod as \
      deploy/components/sidecar does, or --operator NAMESPACE/DEPLOYMENT";
 
-// === impl PodsHandle ===
-
 impl PodsHandle {
     /// The Pods of the operator as they are now.
     pub(crate) fn targets(&self) -> TargetPods {
@@ -149,8 +147,6 @@ impl PodsHandle {
         });
     }
 }
-
-// === impl PodsReader ===
 
 impl PodsReader {
     /// A reader of this operator's Pods.

@@ -93,7 +93,7 @@ enum Compared {
 
 /// The comparisons under way, and when the next one of each kind may begin.
 #[derive(Default)]
-struct Schedule {
+struct ComparisonSchedule {
     running: BTreeMap<ProfileKind, String>,
     resting: HashMap<ProfileKind, Instant>,
 }
@@ -132,7 +132,7 @@ pub(crate) async fn answer_profiles(
         return;
     }
 
-    let (mut comparisons, mut schedule) = (FuturesUnordered::new(), Schedule::default());
+    let (mut comparisons, mut schedule) = (FuturesUnordered::new(), ComparisonSchedule::default());
     let mut off = None;
     loop {
         let sent = tokio::select! {
@@ -224,9 +224,7 @@ async fn report_off(feed: &Feed, reason: String) -> Result<(), Closed> {
     feed.send(Observation::SourceOff { source: SourceId::Profiles, reason }).await
 }
 
-// === impl Schedule ===
-
-impl Schedule {
+impl ComparisonSchedule {
     /// Whether to begin a comparison; false if the same one is under way, and will answer.
     fn admit(&mut self, instance: &str, kind: ProfileKind) -> Result<bool, Cause> {
         match self.running.get(&kind) {
@@ -251,8 +249,6 @@ impl Schedule {
         }
     }
 }
-
-// === impl Profiler ===
 
 impl Profiler {
     /// Compares profiles of instances in the Pod of this process.

@@ -55,12 +55,12 @@ pub(crate) struct Scraper {
     own: Option<OwnPod>,
     pods: TargetPods,
     feed: Feed,
-    hints: Hints,
+    hints: ScrapeHints,
 }
 
 /// What a scrape tells other sources: where the metrics are, and when the process started.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hints {
+pub(crate) struct ScrapeHints {
     /// For the source of profiles.
     pub(crate) addresses: MetricsAddresses,
     /// For the reader of processes.
@@ -83,9 +83,7 @@ const NOT_BESIDE: &str =
     "loopwatch does not run in the operator's Pod, and does not know its address; set --scrape URL";
 const NO_PODS: &str = "no Pod of the operator with an address is known; set --scrape URL";
 
-// === impl Hints ===
-
-impl Hints {
+impl ScrapeHints {
     /// Notes a scrape. `is_near` says whether the instance may be in loopwatch's own Pod.
     fn scraped(&self, view: &MetricsView, address: Option<SocketAddr>, is_near: bool) {
         if let Some(address) = address {
@@ -124,8 +122,6 @@ impl Hints {
     }
 }
 
-// === impl Scraper ===
-
 impl Scraper {
     /// `own` is the Pod of this process; `None` outside a cluster.
     pub(crate) fn new(
@@ -133,7 +129,7 @@ impl Scraper {
         own: Option<OwnPod>,
         pods: TargetPods,
         feed: Feed,
-        hints: Hints,
+        hints: ScrapeHints,
     ) -> Self {
         Self { options: Arc::new(options), own, pods, feed, hints }
     }

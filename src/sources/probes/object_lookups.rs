@@ -22,8 +22,8 @@ mod kinds;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::dependents::ChildKinds;
-use self::kinds::{Kinds, NotFound};
+pub(crate) use self::dependents::WatchedChildKinds;
+use self::kinds::{NotFound, ServedKinds};
 use crate::net::Failure;
 use crate::net::percent_encode;
 use crate::sources::api_server::{ApiKind, Cluster, METADATA, SecretAccess, is_name};
@@ -35,8 +35,8 @@ pub(crate) struct ObjectLookups {
     cluster: Cluster,
     hash_key: HashKey,
     secrets: SecretAccess,
-    kinds: Kinds,
-    children: ChildKinds,
+    kinds: ServedKinds,
+    children: WatchedChildKinds,
     refusals: Refusals,
 }
 
@@ -121,16 +121,14 @@ pub(crate) async fn answer_lookups(
     }
 }
 
-// === impl ObjectLookups ===
-
 impl ObjectLookups {
     pub(crate) fn new(
         cluster: Cluster,
         hash_key: HashKey,
         secrets: SecretAccess,
-        children: ChildKinds,
+        children: WatchedChildKinds,
     ) -> Self {
-        let (kinds, refusals) = (Kinds::new(cluster.clone()), Refusals::default());
+        let (kinds, refusals) = (ServedKinds::new(cluster.clone()), Refusals::default());
         Self { cluster, hash_key, secrets, kinds, children, refusals }
     }
 
@@ -226,16 +224,12 @@ impl ObjectLookups {
     }
 }
 
-// === impl RefusedScope ===
-
 impl RefusedScope {
     fn new(verb: &'static str, kind: &ApiKind, namespace: Option<&str>) -> Self {
         let (group, resource) = (kind.group.clone(), kind.resource.clone());
         Self { verb, group, resource, namespace: namespace.map(str::to_owned) }
     }
 }
-
-// === impl Refusals ===
 
 impl Refusals {
     fn contain(&self, scope: &RefusedScope) -> bool {

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
 use super::graph::{
-    MOST_OBJECTS, ObjectBudget, OwnershipGraph, Progress, collection_of, is_at, reason,
+    ListProgress, MOST_OBJECTS, ObjectBudget, OwnershipGraph, collection_of, is_at, reason,
 };
 use super::kind_names::kind_name;
 use super::listing;
@@ -24,7 +24,7 @@ use crate::sources::api_server::{
     ApiKind, ApiResources, Cluster, JSON, METADATA, SecretAccess, events_about,
 };
 use crate::sources::decoding::{self, DecodeOptions, HashKey};
-use crate::sources::probes::{ChildKinds, ObjectLookups};
+use crate::sources::probes::{ObjectLookups, WatchedChildKinds};
 
 /// What one look at an object has shown.
 pub(crate) struct CloseUp {
@@ -62,8 +62,6 @@ const ANSWERS: (usize, Duration) = (50, Duration::from_secs(10));
 const CHILDLESS: &[(&str, &str)] =
     &[("", "Namespace"), ("", "Node"), ("apiextensions.k8s.io", "CustomResourceDefinition")];
 
-// === impl CloseUp ===
-
 impl CloseUp {
     /// Reads an object, its owners and its children.
     ///
@@ -75,7 +73,7 @@ impl CloseUp {
         kind: &ApiKind,
         object: &ObjectAddress,
         hash_key: &HashKey,
-        progress: impl Fn(Progress),
+        progress: impl Fn(ListProgress),
     ) -> Result<Self, Failure> {
         let look = Look { cluster, resources, hash_key };
         let view = look.read(kind, &object.namespace, &object.name).await?;
@@ -210,8 +208,6 @@ fn outline(node: &Node, now: Timestamp) -> ObjectView {
     }
 }
 
-// === impl Look ===
-
 impl Look<'_> {
     /// Reads an object. Only the status is of interest, so those of built-in kinds without one,
     /// such as Secrets, are not read as a whole.
@@ -318,15 +314,13 @@ impl Look<'_> {
     }
 }
 
-// === impl LimitedLookups ===
-
 impl LimitedLookups {
     pub(crate) fn new(cluster: &Cluster, hash_key: HashKey) -> Self {
         let lookups = ObjectLookups::new(
             cluster.clone(),
             hash_key,
             SecretAccess::default(),
-            ChildKinds::default(),
+            WatchedChildKinds::default(),
         );
         Self { lookups, left: ANSWERS.0, until: Instant::now() + ANSWERS.1 }
     }

@@ -25,7 +25,7 @@ pub(crate) struct OwnershipGraph {
 
 /// How far the lists are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Progress {
+pub(crate) struct ListProgress {
     pub(crate) listed: usize,
     pub(crate) kinds: usize,
     pub(crate) objects: usize,
@@ -42,8 +42,6 @@ pub(super) const MOST_OBJECTS: usize = 500_000;
 /// Kinds that the garbage collector ignores.
 const IGNORED: &[(&str, &str)] = &[("", "events"), ("events.k8s.io", "events")];
 
-// === impl OwnershipGraph ===
-
 impl OwnershipGraph {
     /// Reads all objects in `scope`. In one namespace, it reads only those cluster-scoped kinds
     /// whose objects own one of the objects: dependents in other namespaces do not depend on an
@@ -53,7 +51,7 @@ impl OwnershipGraph {
         resources: &ApiResources,
         scope: &Scope,
         home: &str,
-        progress: impl Fn(Progress),
+        progress: impl Fn(ListProgress),
     ) -> Self {
         Self::read_at_most(MOST_OBJECTS, cluster, resources, scope, home, progress).await
     }
@@ -64,7 +62,7 @@ impl OwnershipGraph {
         resources: &ApiResources,
         scope: &Scope,
         home: &str,
-        progress: impl Fn(Progress),
+        progress: impl Fn(ListProgress),
     ) -> Self {
         let room = ObjectBudget::new(most);
         let mut graph = Self { silent: resources.unknown().cloned().collect(), ..Self::default() };
@@ -129,7 +127,7 @@ impl OwnershipGraph {
         kinds: &[&ApiKind],
         scope: &Scope,
         home: &str,
-        progress: &impl Fn(Progress),
+        progress: &impl Fn(ListProgress),
     ) {
         let lists = kinds.iter().map(|kind| async move {
             (*kind, listing::list(cluster, kind, scope, home, room).await)
@@ -146,7 +144,7 @@ impl OwnershipGraph {
                 self.left_out.push(LeftOut { what: kind_name(kind), why });
             }
 
-            progress(Progress { listed, kinds: kinds.len(), objects: self.nodes.len() });
+            progress(ListProgress { listed, kinds: kinds.len(), objects: self.nodes.len() });
         }
     }
 
@@ -158,8 +156,6 @@ impl OwnershipGraph {
         })
     }
 }
-
-// === impl ObjectBudget ===
 
 impl ObjectBudget {
     pub(super) fn new(objects: usize) -> Self {

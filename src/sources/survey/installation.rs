@@ -64,8 +64,6 @@ const MOST_PAGES: usize = 200;
 /// Roles of Kubernetes itself, besides those that begin with `system:`.
 const BUILT_IN_ROLES: &[&str] = &["cluster-admin", "admin", "edit", "view"];
 
-// === impl Installation ===
-
 impl Installation {
     /// Reads the installation of an operator. With `definitions`, it includes those of the
     /// operator's kinds.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::graph::{ObjectBudget, collection_of, reason};
 use crate::net::Failure;
-use crate::sources::api_server::{ApiKind, Cluster, Frame, Listing, Page, WatchTarget};
+use crate::sources::api_server::{ApiKind, Cluster, Frame, ListPage, Listing, WatchTarget};
 use crate::sources::decoding::or_default;
 
 /// The objects of one kind.
@@ -101,7 +101,7 @@ async fn pages(
     listed: &mut Listed,
 ) -> Result<(), Failure> {
     let target = WatchTarget::new(collection_of(kind, namespace), true);
-    let mut page = Page::first(Listing::Paged { expired: 0 });
+    let mut page = ListPage::first(Listing::Paged { expired: 0 });
     let mut attempts = 0;
 
     for _ in 0..MOST_PAGES {
@@ -117,7 +117,7 @@ async fn pages(
         };
 
         if failure.cause == Cause::Gone && page.is_continued() {
-            page = Page::first(page.after_expiry());
+            page = ListPage::first(page.after_expiry());
             room.give_back(listed.nodes.len());
             *listed = Listed::default();
             continue;
@@ -153,7 +153,7 @@ async fn read(
     cluster: &Cluster,
     kind: &ApiKind,
     target: &WatchTarget,
-    page: &Page,
+    page: &ListPage,
     room: &ObjectBudget,
     listed: &mut Listed,
 ) -> Result<String, Failure> {

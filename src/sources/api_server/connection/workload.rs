@@ -57,8 +57,6 @@ const VARIABLES: [&str; 3] = ["WATCH_NAMESPACE", "WATCH_NAMESPACES", "NAMESPACES
 /// Annotation of the Operator Lifecycle Manager that lists the namespaces to watch.
 const ANNOTATION: &str = "olm.targetNamespaces";
 
-// === impl PodTemplate ===
-
 impl PodTemplate {
     /// The service account of the Pods.
     pub(super) fn account(&self) -> &str {

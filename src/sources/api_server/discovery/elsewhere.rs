@@ -58,8 +58,6 @@ const PAGE: usize = 500;
 /// Wait between two rounds: the first and the longest. It doubles while nothing changes.
 const ROUND_EVERY: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(960));
 
-// === impl Elsewhere ===
-
 impl Elsewhere {
     /// Takes a round if one is due. With `once`, there is no further round, so it reviews all
     /// namespaces.

@@ -22,8 +22,6 @@ pub(crate) struct Rules {
 /// Maximum number of excess permissions to report: enough to show the problem.
 const MOST_EXCESS: usize = 50;
 
-// === impl Rules ===
-
 impl Rules {
     pub(crate) fn new(mut rules: Vec<ResourceRule>, incomplete: bool) -> Self {
         rules.retain(|rule| names(&rule.resource_names).is_empty());

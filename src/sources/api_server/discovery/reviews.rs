@@ -63,8 +63,6 @@ pub(super) async fn rules_in(
     Ok(namespaces.iter().cloned().zip(rules).collect())
 }
 
-// === impl Reviews ===
-
 impl Reviews {
     /// Requests the rules in force everywhere and those in the home namespaces.
     pub(super) async fn request(cluster: &Cluster, homes: Vec<String>) -> Result<Self, Failure> {
@@ -200,8 +198,6 @@ impl Reviews {
         self.answers.values().any(Option::is_none)
     }
 }
-
-// === impl Question ===
 
 impl Question {
     pub(super) fn new(permission: &Permission, namespace: &str) -> Self {

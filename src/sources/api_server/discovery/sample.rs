@@ -37,8 +37,6 @@ const FEW: usize = 2;
 /// Assumed number of further objects, if the API server does not tell it.
 const UNKNOWN_REST: u64 = 100_000;
 
-// === impl Sample ===
-
 impl Sample {
     /// Requests up to `limit` objects of a collection, from the token on.
     pub(super) async fn request(

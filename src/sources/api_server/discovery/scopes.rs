@@ -4,12 +4,10 @@ use loopwatch_model::observation::{Permission, Role, Scope, WatchedKind, Why};
 
 use super::permissions::Rules;
 use super::reviews::Question;
-use super::select::Candidate;
+use super::select::KindCandidate;
 use super::{Discovery, list_and_watch, watched};
 use crate::net::Failure;
 use crate::sources::api_server::api_resources::ApiKind;
-
-// === impl Discovery ===
 
 impl Discovery {
     /// The home namespaces: the configured ones, or else our own and those that the operator
@@ -45,9 +43,9 @@ impl Discovery {
     /// round trip.
     pub(super) async fn scopes(
         &mut self,
-        candidates: &[Candidate],
+        candidates: &[KindCandidate],
     ) -> Result<Vec<WatchedKind>, Failure> {
-        let ask = |candidate: &Candidate, namespace: &str| {
+        let ask = |candidate: &KindCandidate, namespace: &str| {
             let ApiKind { group, resource, .. } = &candidate.kind;
             list_and_watch(group, resource).map(|permission| Question::new(&permission, namespace))
         };
@@ -57,7 +55,7 @@ impl Discovery {
 
         self.reviews.ask(&self.cluster, &questions).await?;
 
-        let hidden: Vec<&Candidate> =
+        let hidden: Vec<&KindCandidate> =
             candidates.iter().filter(|candidate| !self.is_seen_everywhere(candidate)).collect();
         let mut questions = Vec::new();
         for candidate in hidden.iter().filter(|candidate| candidate.kind.namespaced) {
@@ -78,7 +76,7 @@ impl Discovery {
     }
 
     /// The scopes of one kind, once all questions are answered.
-    fn scopes_of(&self, candidate: &Candidate) -> Vec<WatchedKind> {
+    fn scopes_of(&self, candidate: &KindCandidate) -> Vec<WatchedKind> {
         let ApiKind { group, resource, namespaced, .. } = &candidate.kind;
         let everywhere = if *namespaced { Scope::AllNamespaces } else { Scope::Cluster };
         if self.is_seen_everywhere(candidate) {
@@ -111,7 +109,7 @@ impl Discovery {
     /// The scopes in which the account should see a kind that it cannot see.
     fn invisible_scopes(
         &self,
-        candidate: &Candidate,
+        candidate: &KindCandidate,
         everywhere: Scope,
         expected: Vec<WatchedKind>,
     ) -> Vec<WatchedKind> {
@@ -134,18 +132,18 @@ impl Discovery {
     }
 
     /// Whether the user restricts the kind to namespaces.
-    fn is_bound(&self, candidate: &Candidate) -> bool {
+    fn is_bound(&self, candidate: &KindCandidate) -> bool {
         candidate.kind.namespaced && !self.options.namespaces.is_empty()
     }
 
-    fn is_seen_everywhere(&self, candidate: &Candidate) -> bool {
+    fn is_seen_everywhere(&self, candidate: &KindCandidate) -> bool {
         let ApiKind { group, resource, .. } = &candidate.kind;
         !self.is_bound(candidate) && self.missing(group, resource, "").is_empty()
     }
 
     /// Whether the account may write an invisible kind in all namespaces, so that it should see it
     /// there.
-    fn writes_everywhere(&self, candidate: &Candidate) -> bool {
+    fn writes_everywhere(&self, candidate: &KindCandidate) -> bool {
         write_permissions(candidate).iter().any(|permission| !self.reviews.deny(permission, ""))
     }
 
@@ -159,14 +157,14 @@ impl Discovery {
 
 /// Whether the account may see a kind in a namespace: if a rule lists it, or, at home, if an
 /// unlisted rule might.
-fn may_see(candidate: &Candidate, rules: &Rules, is_home: bool) -> bool {
+fn may_see(candidate: &KindCandidate, rules: &Rules, is_home: bool) -> bool {
     let ApiKind { group, resource, .. } = &candidate.kind;
     rules.allow("list", group, resource)
         || (rules.incomplete && (is_home || writes(candidate, rules)))
 }
 
 /// The permissions that made this a primary kind.
-fn write_permissions(candidate: &Candidate) -> Vec<Permission> {
+fn write_permissions(candidate: &KindCandidate) -> Vec<Permission> {
     let ApiKind { group, resource, .. } = &candidate.kind;
     let subresource = match candidate.why {
         Why::StatusPermission => "status",
@@ -182,7 +180,7 @@ fn write_permissions(candidate: &Candidate) -> Vec<Permission> {
     vec![permission("update"), permission("patch")]
 }
 
-fn writes(candidate: &Candidate, rules: &Rules) -> bool {
+fn writes(candidate: &KindCandidate, rules: &Rules) -> bool {
     write_permissions(candidate)
         .iter()
         .any(|permission| rules.allow(&permission.verb, &permission.group, &permission.resource))

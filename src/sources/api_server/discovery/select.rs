@@ -24,7 +24,7 @@ pub(crate) struct SelectionInput<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SelectedKinds {
     /// Primary kinds, then child kinds, each in the order of group and resource.
-    pub(crate) kinds: Vec<Candidate>,
+    pub(crate) kinds: Vec<KindCandidate>,
     /// Permissions that no operator needs.
     pub(crate) excess: Vec<Permission>,
     /// Whether the primary kinds are all custom resources, because wildcards do not show which ones
@@ -36,7 +36,7 @@ pub(crate) struct SelectedKinds {
 
 /// A kind to watch, before its scopes are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Candidate {
+pub(crate) struct KindCandidate {
     pub(crate) kind: ApiKind,
     pub(crate) role: Role,
     pub(crate) why: Why,
@@ -54,8 +54,6 @@ const NEVER_CHILDREN: &[(&str, &str)] = &[
     ("", "componentstatuses"),
 ];
 
-// === impl SelectedKinds ===
-
 impl SelectedKinds {
     /// Whether there are primary kinds.
     pub(crate) fn has_primary(&self) -> bool {
@@ -66,7 +64,7 @@ impl SelectedKinds {
     /// operator's groups, or all of them if the rules show no primary kind.
     pub(crate) fn unlisted<'a>(&self, input: &'a SelectionInput<'_>) -> Vec<&'a ApiKind> {
         let is_owned =
-            |c: &&Candidate| matches!(c.why, Why::StatusPermission | Why::FinalizerPermission);
+            |c: &&KindCandidate| matches!(c.why, Why::StatusPermission | Why::FinalizerPermission);
         let owned: Vec<&ApiKind> =
             self.kinds.iter().filter(is_owned).map(|candidate| &candidate.kind).collect();
         let is_open = |kind: &&ApiKind| {
@@ -83,7 +81,7 @@ pub(crate) fn select_kinds(input: &SelectionInput<'_>) -> SelectedKinds {
     let mut selected = SelectedKinds::default();
     let mut children = Vec::new();
     for kind in input.api_resources.kinds().filter(|kind| kind.watchable) {
-        let candidate = |role, why| Candidate {
+        let candidate = |role, why| KindCandidate {
             kind: kind.clone(),
             role,
             why,
@@ -165,7 +163,7 @@ fn why_primary(input: &SelectionInput<'_>, kind: &ApiKind) -> Option<Why> {
 }
 
 /// The primary kinds of a read-only account: the custom resources that its rules name.
-fn observed(input: &SelectionInput<'_>) -> Vec<Candidate> {
+fn observed(input: &SelectionInput<'_>) -> Vec<KindCandidate> {
     let may = |verb: &str, kind: &ApiKind| {
         input.rules.iter().any(|rules| rules.allow_by_name(verb, &kind.group, &kind.resource))
     };
@@ -176,7 +174,7 @@ fn observed(input: &SelectionInput<'_>) -> Vec<Candidate> {
 
 /// The primary kinds of an account whose rules have wildcards: all custom resources that it may
 /// write, or all that it may read if it writes nothing.
-fn all_custom(input: &SelectionInput<'_>) -> Vec<Candidate> {
+fn all_custom(input: &SelectionInput<'_>) -> Vec<KindCandidate> {
     let may = |verb: &str, kind: &ApiKind, resource: &str| {
         input.rules.iter().any(|rules| rules.allow(verb, &kind.group, resource))
     };
@@ -200,7 +198,7 @@ fn all_custom(input: &SelectionInput<'_>) -> Vec<Candidate> {
 }
 
 /// Custom resources, unless the user named kinds.
-fn custom(input: &SelectionInput<'_>, is_wanted: impl Fn(&ApiKind) -> bool) -> Vec<Candidate> {
+fn custom(input: &SelectionInput<'_>, is_wanted: impl Fn(&ApiKind) -> bool) -> Vec<KindCandidate> {
     if !input.watch.is_empty() || input.select != Selection::OperatorPermissions {
         return Vec::new();
     }
@@ -209,7 +207,7 @@ fn custom(input: &SelectionInput<'_>, is_wanted: impl Fn(&ApiKind) -> bool) -> V
         .api_resources
         .kinds()
         .filter(|kind| kind.watchable && !kind.is_built_in() && is_wanted(kind));
-    let candidate = |kind: &ApiKind| Candidate {
+    let candidate = |kind: &ApiKind| KindCandidate {
         status: status_of(input, kind),
         kind: kind.clone(),
         role: Role::Primary,

@@ -122,8 +122,6 @@ const MOST_LEASES: usize = 100;
 /// Objects to read of each kind.
 const OBJECTS: usize = 5;
 
-// === impl Serving ===
-
 impl Serving {
     /// Looks for traces in kinds that have shown none so far. A kind that cannot be read shows
     /// none.
@@ -158,8 +156,6 @@ impl Serving {
 fn name(kind: &ApiKind) -> (String, String) {
     (kind.group.clone(), kind.resource.clone())
 }
-
-// === impl Traces ===
 
 impl Traces {
     /// The traces to look for: the name of the account and of the workload, and the leases in its

@@ -19,7 +19,7 @@ mod tests;
 
 use super::objects::ObjectSink;
 use crate::net::Failure;
-use crate::sources::api_server::watch::Sink;
+use crate::sources::api_server::watch::WatchSink;
 use crate::sources::decoding::{Evidence, PrimaryKinds, is_candidate, names_owner};
 use crate::sources::feed::ServerClock;
 
@@ -29,7 +29,7 @@ pub(crate) struct ChildSink {
     owners: Arc<PrimaryKinds>,
     kept: Kept,
     /// The objects that the model knows, as of the last list and the changes since then.
-    seen: Seen,
+    seen: PassedOn,
     /// The list in progress.
     list: Option<ChildList>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Kept {
 
 /// The objects that were passed on.
 #[derive(Default)]
-struct Seen {
+struct PassedOn {
     /// Fingerprints of their names.
     names: HashSet<u64>,
     /// What the owned ones have in common.
@@ -55,7 +55,7 @@ struct Seen {
 /// A list in progress.
 #[derive(Default)]
 struct ChildList {
-    seen: Seen,
+    seen: PassedOn,
     /// Objects that look like the operator's own if later objects of the list resemble them.
     undecided: BTreeMap<ObjectKey, Box<ObjectView>>,
     /// The number of such objects for which there was no room.
@@ -87,11 +87,9 @@ const MOST_UNDECIDED: usize = 1_000;
 /// Limit on announced namespaces.
 const MOST_ANNOUNCED: usize = 100;
 
-// === impl ChildSink ===
-
 impl ChildSink {
     pub(crate) fn new(inner: ObjectSink, owners: Arc<PrimaryKinds>, kept: Kept) -> Self {
-        Self { inner, owners, kept, seen: Seen::default(), list: None }
+        Self { inner, owners, kept, seen: PassedOn::default(), list: None }
     }
 
     /// Removes the last observation unless the model may see its object.
@@ -171,7 +169,7 @@ impl ChildSink {
     }
 }
 
-impl Sink for ChildSink {
+impl WatchSink for ChildSink {
     fn source(&self) -> SourceId {
         self.inner.source()
     }
@@ -230,8 +228,6 @@ impl Sink for ChildSink {
     }
 }
 
-// === impl Kept ===
-
 impl Kept {
     /// The fingerprint of a name.
     fn name(&self, key: &ObjectKey) -> u64 {
@@ -262,8 +258,6 @@ impl Kept {
     }
 }
 
-// === impl ChildList ===
-
 impl ChildList {
     /// Keeps an object until the end of the list.
     fn postpone(&mut self, object: Box<ObjectView>) {
@@ -277,15 +271,13 @@ impl ChildList {
     }
 }
 
-// === impl PrimarySink ===
-
 impl PrimarySink {
     pub(crate) fn new(inner: ObjectSink, new: NewPrimaries, clock: ServerClock) -> Self {
         Self { inner, new, clock }
     }
 }
 
-impl Sink for PrimarySink {
+impl WatchSink for PrimarySink {
     fn source(&self) -> SourceId {
         self.inner.source()
     }
@@ -322,8 +314,6 @@ impl Sink for PrimarySink {
         self.inner.progressed(version, out);
     }
 }
-
-// === impl NewPrimaries ===
 
 impl NewPrimaries {
     fn announce(&self, namespace: &str) {

@@ -9,7 +9,7 @@ use loopwatch_model::observation::{
 use tokio::sync::Notify;
 
 use crate::net::Failure;
-use crate::sources::api_server::watch::{Sink, WatchTarget};
+use crate::sources::api_server::watch::{WatchSink, WatchTarget};
 use crate::sources::decoding::definition;
 
 /// The current definitions, shared between their watch and discovery.
@@ -37,8 +37,6 @@ pub(crate) struct DefinitionSink {
 
 const GROUP: &str = "apiextensions.k8s.io";
 const RESOURCE: &str = "customresourcedefinitions";
-
-// === impl Definitions ===
 
 impl Definitions {
     /// The address of the watch.
@@ -77,8 +75,6 @@ impl Definitions {
     }
 }
 
-// === impl DefinitionSink ===
-
 impl DefinitionSink {
     pub(crate) fn new(definitions: Definitions) -> Self {
         Self { definitions, listed: BTreeSet::new(), is_incomplete: false }
@@ -99,7 +95,7 @@ impl DefinitionSink {
     }
 }
 
-impl Sink for DefinitionSink {
+impl WatchSink for DefinitionSink {
     fn source(&self) -> SourceId {
         SourceId::Watch(Definitions::watch())
     }

@@ -24,12 +24,12 @@ use self::document::EventDocument;
 pub(crate) use self::once::events_about;
 use crate::net::Failure;
 use crate::sources::api_server::collections::collection;
-use crate::sources::api_server::watch::{Sink, WatchTarget};
+use crate::sources::api_server::watch::{WatchSink, WatchTarget};
 use crate::sources::feed::ServerClock;
 
 /// How often each Event has happened, and what the watches of Events have in common. Outlives them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally(Arc<Mutex<Tallied>>);
+pub(crate) struct EventTally(Arc<Mutex<Tallied>>);
 
 #[derive(Debug, Default)]
 struct Tallied {
@@ -69,15 +69,13 @@ pub(crate) struct EventSink {
     watch: WatchId,
     group: String,
     kind: String,
-    tally: Tally,
+    tally: EventTally,
     clock: ServerClock,
     /// Whether the list in progress had to skip an Event.
     is_incomplete: bool,
 }
 
-// === impl Tally ===
-
-impl Tally {
+impl EventTally {
     fn lock(&self) -> MutexGuard<'_, Tallied> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -106,8 +104,6 @@ impl Tally {
         changed.then(|| tallied.health()).flatten()
     }
 }
-
-// === impl Tallied ===
 
 impl Tallied {
     /// What to say about the source unless it fails.
@@ -155,8 +151,6 @@ impl Tallied {
     }
 }
 
-// === impl Noted ===
-
 impl Noted {
     fn count(self) -> u64 {
         match self {
@@ -165,8 +159,6 @@ impl Noted {
         }
     }
 }
-
-// === impl EventSink ===
 
 impl EventSink {
     /// Both API groups have the same Events. An account needs the permission in only one of them; the
@@ -202,7 +194,7 @@ impl EventSink {
         }
     }
 
-    pub(crate) fn new(kind: &WatchedKind, tally: Tally, clock: ServerClock) -> Self {
+    pub(crate) fn new(kind: &WatchedKind, tally: EventTally, clock: ServerClock) -> Self {
         let WatchedKind { watch, group, kind, .. } = kind.clone();
         Self { watch, group, kind, tally, clock, is_incomplete: false }
     }
@@ -247,7 +239,7 @@ impl EventSink {
     }
 }
 
-impl Sink for EventSink {
+impl WatchSink for EventSink {
     fn source(&self) -> SourceId {
         SourceId::Events
     }

@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 
 use crate::net::Failure;
 use crate::sources::api_server::collections::collection;
-use crate::sources::api_server::watch::{Sink, WatchTarget};
+use crate::sources::api_server::watch::{WatchSink, WatchTarget};
 use crate::sources::decoding::{ObjectMetadata, or_default};
 
 /// Turns the leases of one namespace into observations.
@@ -72,8 +72,6 @@ struct ManagedFieldsOfSpec {
     renew_time: Option<IgnoredAny>,
 }
 
-// === impl LeaseSink ===
-
 impl LeaseSink {
     pub(crate) const GROUP: &str = "coordination.k8s.io";
     pub(crate) const RESOURCE: &str = "leases";
@@ -89,7 +87,7 @@ impl LeaseSink {
     }
 }
 
-impl Sink for LeaseSink {
+impl WatchSink for LeaseSink {
     fn source(&self) -> SourceId {
         SourceId::Lease
     }
@@ -156,8 +154,6 @@ fn decode(object: &[u8]) -> Result<(LeaseView, String), Failure> {
 
     Ok((lease, object.resource_version))
 }
-
-// === impl ManagedFields ===
 
 impl ManagedFields {
     fn has_renew_time(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use loopwatch_model::observation::{Cause, ObjectView, Observation, SourceId, WatchId};
 
-use crate::sources::api_server::watch::Sink;
+use crate::sources::api_server::watch::WatchSink;
 use std::sync::Arc;
 
 use crate::net::Failure;
@@ -15,8 +15,6 @@ pub(crate) struct ObjectSink {
     /// Further annotations to keep.
     pub(crate) annotations: Arc<[String]>,
 }
-
-// === impl ObjectSink ===
 
 impl ObjectSink {
     /// Returns which further parts of the objects of this watch the model needs.
@@ -41,7 +39,7 @@ impl ObjectSink {
     }
 }
 
-impl Sink for ObjectSink {
+impl WatchSink for ObjectSink {
     fn source(&self) -> SourceId {
         SourceId::Watch(self.watch.clone())
     }

@@ -57,8 +57,6 @@ const ENVELOPE_LIMIT: usize = 64 << 10;
 /// Capacity in bytes above which an empty buffer is freed.
 const KEEP_CAPACITY: usize = 64 << 10;
 
-// === impl LineSplitter ===
-
 impl LineSplitter {
     pub(crate) fn new(limit: usize) -> Self {
         Self { buffer: BytesMut::new(), scanned: 0, limit, skips: false }
@@ -107,8 +105,6 @@ impl LineSplitter {
         self.skips || !self.buffer.trim_ascii().is_empty()
     }
 }
-
-// === impl ItemSplitter ===
 
 impl ItemSplitter {
     pub(crate) fn new(limit: usize) -> Self {

@@ -22,8 +22,6 @@ struct Outage {
     recovered: bool,
 }
 
-// === impl Outages ===
-
 impl Outages {
     /// Whether a failure of this cause means that the API server is out of reach.
     pub(crate) const fn includes(cause: Cause) -> bool {

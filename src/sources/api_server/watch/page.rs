@@ -15,7 +15,7 @@ use crate::sources::decoding::ListMetadata;
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Page {
+pub(crate) struct ListPage {
     listing: Listing,
     token: String,
 }
@@ -31,9 +31,7 @@ const PAGE_SIZE: u32 = 100;
 /// Time without data after which a page fails.
 const PAGE_IDLE: Duration = Duration::from_secs(30);
 
-// === impl Page ===
-
-impl Page {
+impl ListPage {
     pub(crate) fn first(listing: Listing) -> Self {
         Self { listing, token: String::new() }
     }
@@ -73,8 +71,6 @@ impl Page {
         Ok(PageBody { body, items: ItemSplitter::new(MAX_OBJECT_BYTES) })
     }
 }
-
-// === impl PageBody ===
 
 impl PageBody {
     /// The next object; `None` at the end of the page.

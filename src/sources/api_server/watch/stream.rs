@@ -12,15 +12,15 @@ use super::frames::{Frame, LineSplitter};
 use super::{SILENT_FOR, STREAM_GRACE, WatchTarget};
 use crate::net::Failure;
 use crate::net::percent_encode;
-use crate::sources::api_server::connection::{Chunk, Cluster, GatherTime, JSON, METADATA, chunk};
+use crate::sources::api_server::connection::{BatchTime, Chunk, Cluster, JSON, METADATA, chunk};
 
 /// An open watch stream, read line by line.
 pub(crate) struct WatchStream {
     body: Body,
-    /// The gather time of the connection. Set only when it changes, because others may use the
+    /// The batch time of the connection. Set only when it changes, because others may use the
     /// connection by the end.
-    gather: Duration,
-    gather_time: GatherTime,
+    waits: Duration,
+    batch_time: BatchTime,
     lines: LineSplitter,
     opened: Instant,
     /// Time of the last line.
@@ -43,8 +43,6 @@ pub(crate) enum StreamItem {
     End,
 }
 
-// === impl WatchStream ===
-
 impl WatchStream {
     /// Opens a stream from a version, or one that begins with a list.
     pub(crate) async fn open(
@@ -63,15 +61,15 @@ impl WatchStream {
             "watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{begin}"
         ));
 
-        let (body, gather_time) = cluster
+        let (body, batch_time) = cluster
             .open_stream(&request, if target.metadata_only { METADATA } else { JSON })
             .await?;
         let opened = Instant::now();
 
         Ok(Self {
             body,
-            gather: Duration::ZERO,
-            gather_time,
+            waits: Duration::ZERO,
+            batch_time,
             lines: LineSplitter::new(MAX_OBJECT_BYTES),
             opened,
             last_line_at: opened,
@@ -80,17 +78,17 @@ impl WatchStream {
         })
     }
 
-    /// Reads the next line, or reports silence at `silent_at`. The connection waits for `gather`
+    /// Reads the next line, or reports silence at `silent_at`. The connection waits for `waits`
     /// before it reads, to read several lines at once: waking up costs several times as much as
     /// reading a line.
     pub(crate) async fn next(
         &mut self,
         silent_at: Instant,
-        gather: Duration,
+        waits: Duration,
     ) -> Result<StreamItem, Failure> {
-        if self.gather != gather {
-            self.gather = gather;
-            self.gather_time.set(gather);
+        if self.waits != waits {
+            self.waits = waits;
+            self.batch_time.set(waits);
         }
         loop {
             if let Some(frame) = self.lines.next() {

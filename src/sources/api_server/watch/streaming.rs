@@ -28,8 +28,6 @@ pub(crate) const RETRY_STREAMS_AFTER: Duration = Duration::from_secs(600);
 /// which has its own server.
 const REFUTED_BY: u32 = 3;
 
-// === impl StreamingSupport ===
-
 impl StreamingSupport {
     /// Whether a watch should try a streamed list. If an attempt is due again, only the first
     /// caller makes it.

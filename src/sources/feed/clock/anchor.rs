@@ -71,8 +71,6 @@ const JUMP_AFTER: Duration = Duration::from_secs(30);
 /// The number of responses that must contradict the reading before it jumps.
 const JUMP_RESPONSES: u32 = 3;
 
-// === impl Anchor ===
-
 impl Anchor {
     /// An estimate before the first response.
     pub(super) fn new(wall: Timestamp, steady: Duration) -> Self {
@@ -137,8 +135,6 @@ impl Anchor {
         self.offset + (self.target - self.offset).clamp(-most, most)
     }
 }
-
-// === impl Interval ===
 
 impl Interval {
     fn nearest(self, offset: i64) -> i64 {

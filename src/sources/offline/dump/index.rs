@@ -30,8 +30,6 @@ pub(super) struct DumpedKind {
 /// Namespaces of every cluster, which a list of all namespaces contains.
 const ALWAYS_THERE: [&str; 2] = ["default", "kube-system"];
 
-// === impl DumpIndex ===
-
 impl DumpIndex {
     /// Answers a question.
     pub(crate) fn answer(&self, probe: &Probe) -> Answer {
@@ -131,8 +129,6 @@ impl DumpIndex {
         Answer::Dependents { found, complete: false }
     }
 }
-
-// === impl DumpedKind ===
 
 impl DumpedKind {
     /// Adds what answers need of an object.

@@ -20,8 +20,6 @@ pub(super) enum Item<'a> {
     Yaml(&'a Value),
 }
 
-// === impl Item ===
-
 impl Item<'_> {
     /// Decodes the object.
     pub(super) fn decode(

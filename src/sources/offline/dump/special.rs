@@ -34,8 +34,6 @@ struct LeaseDocumentSpec {
 /// follow any clock.
 const CLOCKS: [&str; 2] = ["kube-node-lease", "kube-system"];
 
-// === impl Special ===
-
 impl Special {
     /// Notes an object, if it is one of these kinds.
     pub(super) fn add(

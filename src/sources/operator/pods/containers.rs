@@ -145,8 +145,6 @@ fn main(pod: &PodMetadata, containers: &[PodContainer<'_>]) -> Option<usize> {
         .or((!containers.is_empty()).then_some(0))
 }
 
-// === impl PodContainer ===
-
 impl PodContainer<'_> {
     pub(super) fn image(&self) -> &str {
         &self.spec.image

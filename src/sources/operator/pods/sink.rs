@@ -11,7 +11,7 @@ use super::document::{PodDocument, PodMetadata};
 use super::workload::{WorkloadName, template_hash};
 use super::{TargetPod, containers};
 use crate::net::Failure;
-use crate::sources::api_server::Sink;
+use crate::sources::api_server::WatchSink;
 
 /// The label with the version of the operator.
 const VERSION: &str = "app.kubernetes.io/version";
@@ -72,8 +72,6 @@ pub(super) struct PodSink {
     is_incomplete: bool,
 }
 
-// === impl SeenPods ===
-
 impl SeenPods {
     /// One Pod that was read on its own.
     pub(super) fn of(pod: Option<SeenPod>) -> Self {
@@ -105,8 +103,6 @@ impl SeenPods {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-// === impl PodFilter ===
 
 impl PodFilter {
     /// Returns a Pod if it is the operator's.
@@ -169,15 +165,13 @@ fn may_be_of_pod(ip: &IpAddr) -> bool {
     !(is_link_local || ip.is_unspecified() || ip.is_multicast())
 }
 
-// === impl PodSink ===
-
 impl PodSink {
     pub(super) fn new(filter: PodFilter, seen: SeenPods, changed: Arc<Notify>) -> Self {
         Self { filter, seen, changed, listed: BTreeMap::new(), is_incomplete: false }
     }
 }
 
-impl Sink for PodSink {
+impl WatchSink for PodSink {
     fn source(&self) -> SourceId {
         SourceId::Pods
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::workload::Workload;
 use super::*;
-use crate::sources::api_server::Sink as _;
+use crate::sources::api_server::WatchSink as _;
 
 mod reader; // what a reader observes, by its permissions
 

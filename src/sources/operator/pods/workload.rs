@@ -56,8 +56,6 @@ pub(super) fn template_hash(pod: &PodMetadata) -> &str {
         .map_or("", String::as_str)
 }
 
-// === impl WorkloadReader ===
-
 impl WorkloadReader {
     pub(super) fn new(cluster: Cluster) -> Self {
         Self { cluster, name: None, workload: None, due: Instant::now() }
@@ -159,8 +157,6 @@ impl WorkloadReader {
     }
 }
 
-// === impl WorkloadName ===
-
 impl WorkloadName {
     /// The workload of a Pod: that of its ReplicaSet, another controller, or the Pod itself. The
     /// name of a Deployment's ReplicaSet is its own and the hash of the template, so that loopwatch
@@ -190,8 +186,6 @@ impl WorkloadName {
         self.name == of_pod.name && (self.kind.is_empty() || self.kind == of_pod.kind)
     }
 }
-
-// === impl Workload ===
 
 impl Workload {
     pub(super) fn new(kind: &str, document: &WorkloadDocument) -> Self {

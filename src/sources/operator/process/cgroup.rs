@@ -45,7 +45,7 @@ enum Version {
 
 /// A cgroup in a file system.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct Cgroup {
     version: Version,
     /// The directory of the cgroup.
     leaf: PathBuf,
@@ -62,14 +62,15 @@ pub(super) fn memory(proc: &Proc, pid: u32, own: &str) -> Result<Memory, NoMemor
     }
 
     let mounts = proc.text(pid, "mountinfo").map_err(NoMemory::Unread)?;
-    let place = Place::of(&cgroup, &mounts, &proc.path(pid, "root")).ok_or(NoMemory::NotMounted)?;
+    let place =
+        Cgroup::of(&cgroup, &mounts, &proc.path(pid, "root")).ok_or(NoMemory::NotMounted)?;
     match place.version {
         Version::Two => version_two(&place),
         Version::One => version_one(&place),
     }
 }
 
-fn version_two(place: &Place) -> Result<Memory, NoMemory> {
+fn version_two(place: &Cgroup) -> Result<Memory, NoMemory> {
     let current = place.number("memory.current")?;
     let inactive = place.text("memory.stat").and_then(|stat| value(&stat, "inactive_file"));
     let pressure = place.text("memory.pressure").and_then(|text| some_avg60(&text));
@@ -84,7 +85,7 @@ fn version_two(place: &Place) -> Result<Memory, NoMemory> {
     })
 }
 
-fn version_one(place: &Place) -> Result<Memory, NoMemory> {
+fn version_one(place: &Cgroup) -> Result<Memory, NoMemory> {
     let usage = place.number("memory.usage_in_bytes")?;
     let inactive = place.text("memory.stat").and_then(|stat| value(&stat, "total_inactive_file"));
     Ok(Memory {
@@ -98,9 +99,7 @@ fn version_one(place: &Place) -> Result<Memory, NoMemory> {
     })
 }
 
-// === impl Place ===
-
-impl Place {
+impl Cgroup {
     /// The place of the cgroup that counts memory, in the file system at `root`.
     fn of(cgroup: &str, mounts: &str, root: &Path) -> Option<Self> {
         let (version, path) = memory_cgroup(cgroup)?;

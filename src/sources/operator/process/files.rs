@@ -39,8 +39,6 @@ pub(super) const MAX_PROCESSES: usize = 10_000;
 /// Limit on descriptors that are counted one by one.
 const MAX_DESCRIPTORS: usize = 1_000_000;
 
-// === impl Proc ===
-
 impl Proc {
     /// The file system at `root`, in which loopwatch is the process `own`.
     pub(super) fn new(root: impl Into<PathBuf>, own: u32) -> Self {
@@ -103,8 +101,6 @@ impl Proc {
         Ok(entries.take(MAX_DESCRIPTORS).count() as u64)
     }
 }
-
-// === impl Unread ===
 
 impl Unread {
     pub(super) fn of(error: &io::Error) -> Self {

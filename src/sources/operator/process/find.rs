@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 
 use super::OperatorClue;
 use super::files::Proc;
-use super::sample::Identity;
+use super::sample::ProcessIdentity;
 use crate::system::procfs::{self, Stat};
 
 /// The result of a search.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum ProcessSearch {
     /// The operator's process.
-    Process(Identity),
+    Process(ProcessIdentity),
     /// Only processes of loopwatch's own container are visible.
     NotShared,
     /// No process of the operator runs.
@@ -27,13 +27,13 @@ pub(super) enum Found {
 
 /// A process of another container.
 #[derive(Debug)]
-struct Candidate {
+struct ForeignProcess {
     pid: u32,
     stat: Stat,
 }
 
 /// The processes of each other container, by the text of `cgroup`.
-type Containers = BTreeMap<String, Vec<Candidate>>;
+type Containers = BTreeMap<String, Vec<ForeignProcess>>;
 
 /// Commands of the container that keeps the namespaces of a Pod.
 const PAUSE: [&str; 2] = ["pause", "pod"];
@@ -78,7 +78,7 @@ const NAMED: usize = 5;
 
 /// Finds the operator's process in loopwatch's own Pod. `own` is the text of loopwatch's own
 /// `cgroup`.
-pub(super) fn find(proc: &Proc, own: &str, clue: &OperatorClue) -> Found {
+pub(super) fn find(proc: &Proc, own: &str, clue: &OperatorClue) -> ProcessSearch {
     let (pids, too_many) = proc.pids();
     let mut containers = Containers::new();
     let (mut is_shared, mut is_node) = (false, too_many);
@@ -92,22 +92,22 @@ pub(super) fn find(proc: &Proc, own: &str, clue: &OperatorClue) -> Found {
 
         is_shared = true;
         if pid != 1 || !PAUSE.contains(&stat.command.as_str()) {
-            containers.entry(cgroup).or_default().push(Candidate { pid, stat });
+            containers.entry(cgroup).or_default().push(ForeignProcess { pid, stat });
         }
     }
 
     if !is_shared {
-        return Found::NotShared;
+        return ProcessSearch::NotShared;
     }
 
     if let Some(process) =
         by_container(proc, &containers, clue).or_else(|| by_start(proc, &containers, clue))
     {
-        return Found::Process(process);
+        return ProcessSearch::Process(process);
     }
 
     if is_node {
-        return Found::Ambiguous(
+        return ProcessSearch::Ambiguous(
             "loopwatch sees the processes of the whole node (hostPID)".to_owned(),
         );
     }
@@ -116,8 +116,12 @@ pub(super) fn find(proc: &Proc, own: &str, clue: &OperatorClue) -> Found {
 }
 
 /// The main process of the first container that the Pod's status names as the operator's.
-fn by_container(proc: &Proc, containers: &Containers, clue: &OperatorClue) -> Option<Identity> {
-    let runs_in = |id: &str, cgroup: &str, processes: &[Candidate]| {
+fn by_container(
+    proc: &Proc,
+    containers: &Containers,
+    clue: &OperatorClue,
+) -> Option<ProcessIdentity> {
+    let runs_in = |id: &str, cgroup: &str, processes: &[ForeignProcess]| {
         cgroup.contains(id)
             || processes.first().is_some_and(|first| {
                 proc.text(first.pid, "mountinfo").is_ok_and(|m| m.contains(id))
@@ -129,22 +133,24 @@ fn by_container(proc: &Proc, containers: &Containers, clue: &OperatorClue) -> Op
         containers.iter().filter(move |(cgroup, processes)| runs_in(id, cgroup, processes))
     })
     .find_map(|(_, processes)| main_process(proc, processes))
-    .map(Candidate::identity)
+    .map(ForeignProcess::identity)
 }
 
 /// The only process that started when the metrics of the operator say.
-fn by_start(proc: &Proc, containers: &Containers, clue: &OperatorClue) -> Option<Identity> {
+fn by_start(proc: &Proc, containers: &Containers, clue: &OperatorClue) -> Option<ProcessIdentity> {
     let started = clue.started_seconds?;
     let booted = procfs::booted(&proc.global("stat").ok()?)?;
-    let late =
-        |candidate: &Candidate| started - (booted + procfs::seconds(candidate.stat.start_ticks));
+    let late = |candidate: &ForeignProcess| {
+        started - (booted + procfs::seconds(candidate.stat.start_ticks))
+    };
     let all = || containers.values().flatten();
-    let exact: Vec<&Candidate> =
+    let exact: Vec<&ForeignProcess> =
         all().filter(|candidate| late(candidate).abs() <= SAME_START).collect();
 
     // A process that the operator has just started is not the operator.
-    let is_child = |of: &Candidate| exact.iter().any(|other| other.pid == of.stat.parent);
-    let exact: Vec<&&Candidate> = exact.iter().filter(|candidate| !is_child(candidate)).collect();
+    let is_child = |of: &ForeignProcess| exact.iter().any(|other| other.pid == of.stat.parent);
+    let exact: Vec<&&ForeignProcess> =
+        exact.iter().filter(|candidate| !is_child(candidate)).collect();
     if let [only] = exact[..] {
         return Some(only.identity());
     }
@@ -159,22 +165,22 @@ fn by_start(proc: &Proc, containers: &Containers, clue: &OperatorClue) -> Option
 }
 
 /// The main process of the only other container.
-fn by_exclusion(proc: &Proc, containers: &Containers) -> Found {
+fn by_exclusion(proc: &Proc, containers: &Containers) -> ProcessSearch {
     let uptime = proc.uptime();
-    let lasts = |main: &&Candidate| {
+    let lasts = |main: &&ForeignProcess| {
         uptime.is_none_or(|uptime| uptime - procfs::seconds(main.stat.start_ticks) >= MIN_AGE)
     };
-    let is_proxy = |main: &&Candidate| PROXIES.contains(&main.stat.command.as_str());
+    let is_proxy = |main: &&ForeignProcess| PROXIES.contains(&main.stat.command.as_str());
     let main = containers.values().filter_map(|processes| main_process(proc, processes));
-    let main: Vec<&Candidate> = main.filter(|main| !is_proxy(main)).filter(lasts).collect();
+    let main: Vec<&ForeignProcess> = main.filter(|main| !is_proxy(main)).filter(lasts).collect();
 
     match main[..] {
-        [] => Found::Nothing,
-        [only] => Found::Process(only.identity()),
+        [] => ProcessSearch::Nothing,
+        [only] => ProcessSearch::Process(only.identity()),
         _ => {
-            let name = |main: &&Candidate| format!("{} ({})", main.stat.command, main.pid);
+            let name = |main: &&ForeignProcess| format!("{} ({})", main.stat.command, main.pid);
             let names: Vec<String> = main.iter().take(NAMED).map(name).collect();
-            Found::Ambiguous(format!(
+            ProcessSearch::Ambiguous(format!(
                 "{} containers may be the operator's: {}",
                 main.len(),
                 names.join(", ")
@@ -185,7 +191,7 @@ fn by_exclusion(proc: &Proc, containers: &Containers) -> Found {
 
 /// The process for which a container exists: its oldest one, or the largest one that a wrapper has
 /// started.
-fn main_process<'a>(proc: &Proc, processes: &'a [Candidate]) -> Option<&'a Candidate> {
+fn main_process<'a>(proc: &Proc, processes: &'a [ForeignProcess]) -> Option<&'a ForeignProcess> {
     let mut main =
         processes.iter().min_by_key(|candidate| (candidate.stat.start_ticks, candidate.pid))?;
 
@@ -196,7 +202,7 @@ fn main_process<'a>(proc: &Proc, processes: &'a [Candidate]) -> Option<&'a Candi
             return Some(main);
         }
 
-        let size = |child: &&Candidate| {
+        let size = |child: &&ForeignProcess| {
             procfs::kilobytes(&proc.text(child.pid, "status").unwrap_or_default(), "VmRSS:")
                 .unwrap_or(0)
         };
@@ -211,10 +217,8 @@ fn is_wrapper(command: &str) -> bool {
     WRAPPERS.contains(&command) || command.ends_with(".sh")
 }
 
-// === impl Candidate ===
-
-impl Candidate {
-    fn identity(&self) -> Identity {
-        Identity { pid: self.pid, start_ticks: self.stat.start_ticks }
+impl ForeignProcess {
+    fn identity(&self) -> ProcessIdentity {
+        ProcessIdentity { pid: self.pid, start_ticks: self.stat.start_ticks }
     }
 }

@@ -50,8 +50,6 @@ pub(super) fn beside(metrics: SocketAddr) -> Endpoint {
     Endpoint::new(metrics, metrics.to_string(), PATH)
 }
 
-// === impl PprofUrl ===
-
 impl PprofUrl {
     /// The addresses of the URL.
     pub(super) fn endpoints(&self) -> Vec<Endpoint> {
@@ -113,8 +111,6 @@ impl fmt::Display for PprofUrl {
         write!(f, "http://{}{}", self.authority, self.path)
     }
 }
-
-// === impl Endpoint ===
 
 impl Endpoint {
     fn new(address: SocketAddr, host: String, path: &str) -> Self {

@@ -91,8 +91,6 @@ pub(super) fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }
 
-// === impl Profile ===
-
 impl Profile {
     /// Decodes a profile.
     pub(super) fn decode(compressed: &[u8], kind: ProfileKind) -> Result<Self, Malformed> {
@@ -189,8 +187,6 @@ impl Profile {
         stack.flat_map(|location| self.tables.functions_at(u64::from(*location))).take(MAX_FRAMES)
     }
 }
-
-// === impl Tables ===
 
 impl Tables {
     fn read(input: impl BufRead) -> Result<Self, Malformed> {

@@ -44,8 +44,6 @@ const SUFFIX: &str = ".pb.gz";
 /// The suffix of a file that is not complete.
 const NEW: &str = ".new";
 
-// === impl ProfileStore ===
-
 impl ProfileStore {
     /// The directory that the user has chosen, or the usual one.
     pub(crate) fn new(dir: Option<&Path>) -> Self {

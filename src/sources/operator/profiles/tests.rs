@@ -65,8 +65,6 @@ struct Run {
     _task: JoinHandle<()>,
 }
 
-// === impl Server ===
-
 impl Server {
     async fn start(replies: &'static [Says]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -134,8 +132,6 @@ async fn serve(mut stream: TcpStream, says: Says, noted: Requests) {
         Says::Profile(_) | Says::Status(..) => _ = stream.read(&mut [0]).await,
     }
 }
-
-// === impl Run ===
 
 impl Run {
     fn start(options: ProfileOptions, own: Option<OwnPod>, metrics: &MetricsAddresses) -> Self {
@@ -368,7 +364,7 @@ async fn comparisons_of_a_kind_are_rare() {
 
 #[tokio::test]
 async fn a_failure_may_be_repeated_earlier() {
-    let mut schedule = Schedule::default();
+    let mut schedule = ComparisonSchedule::default();
     tokio::time::pause();
 
     assert_eq!(schedule.admit("a", ProfileKind::Heap), Ok(true));

@@ -49,8 +49,6 @@ pub(super) enum Malformed {
     TooLarge(&'static str),
 }
 
-// === impl Wire ===
-
 impl<R: BufRead> Wire<R> {
     /// Reads at most `limit` bytes.
     pub(super) fn new(input: R, limit: u64) -> Self {
@@ -181,8 +179,6 @@ impl<R: BufRead> Wire<R> {
         }
     }
 }
-
-// === impl Malformed ===
 
 impl Malformed {
     pub(super) fn cause(self) -> Cause {

@@ -122,8 +122,6 @@ fn undecodable(detail: impl Into<String>) -> Failure {
     Failure::new(Cause::Undecodable, detail)
 }
 
-// === impl Meter ===
-
 impl Meter {
     pub(super) fn new(limit: u64) -> Self {
         Self { limit, wire: 0, bytes: 0, work: Duration::ZERO, unbroken: Duration::ZERO }
@@ -166,8 +164,6 @@ impl Meter {
         }
     }
 }
-
-// === impl Inflater ===
 
 impl Inflater {
     fn new() -> Self {
@@ -212,8 +208,6 @@ impl Inflater {
         self.give(Bytes::new(), sink, meter).await.map(drop)
     }
 }
-
-// === impl Arrived ===
 
 impl Read for Arrived {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {

@@ -35,8 +35,6 @@ const COMMON: [u16; 6] = [8080, 8443, 8383, 8686, 9090, 8081];
 /// The beginning of the ports that the kernel assigns.
 const ASSIGNED: u16 = 32_768;
 
-// === impl PortCandidate ===
-
 impl PortCandidate {
     fn new(addresses: Vec<IpAddr>, port: u16, name: &str) -> Self {
         Self { addresses, port, tls_first: name.contains("https") || port % 1000 == 443 }

@@ -51,8 +51,6 @@ const READ: usize = 256;
 /// Bytes after which nothing new is expected.
 const ENOUGH: usize = 12 << 20;
 
-// === impl Sniffer ===
-
 impl Sniffer {
     pub(super) fn content(&self) -> Content {
         self.content
@@ -112,8 +110,6 @@ fn keep(line: &mut Vec<u8>, more: &[u8]) {
     let room = READ.saturating_sub(line.len());
     line.extend_from_slice(&more[..more.len().min(room)]);
 }
-
-// === impl Content ===
 
 impl Content {
     fn of(name: &str) -> Self {

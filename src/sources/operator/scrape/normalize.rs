@@ -35,9 +35,9 @@ use loopwatch_model::time::Timestamp;
 
 use self::controllers::Controllers;
 use self::rules::{Index, Rule, Signal, Table};
-use self::seen::Seen;
+use self::seen::SeenSeries;
 use self::sheet::Sheet;
-use super::text::{Problem, Sample, Sink};
+use super::text::{Problem, Sample, SampleSink};
 use crate::system::own_pod::{IN_CLUSTER_HOST, IN_CLUSTER_PORT};
 
 /// The state of one scrape.
@@ -59,7 +59,7 @@ pub(super) struct Normalizer {
     present: [bool; TABLES.len()],
     /// The series that have matched a rule. An endpoint that repeats a family must not double its
     /// counters.
-    seen: Seen,
+    seen: SeenSeries,
 }
 
 /// All tables. Those of frameworks come in the order in which the first one that is present decides
@@ -89,8 +89,6 @@ static HOME: LazyLock<Option<String>> = LazyLock::new(|| {
     Some(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
 });
 
-// === impl Normalizer ===
-
 impl Normalizer {
     pub(super) fn new() -> Self {
         Self {
@@ -103,7 +101,7 @@ impl Normalizer {
             at_home: BTreeMap::new(),
             home: HOME.as_deref(),
             present: [false; TABLES.len()],
-            seen: Seen::default(),
+            seen: SeenSeries::default(),
         }
     }
 
@@ -200,7 +198,7 @@ impl Normalizer {
     }
 }
 
-impl Sink for Normalizer {
+impl SampleSink for Normalizer {
     fn wants(&mut self, name: &str) -> bool {
         self.rules.clear();
         Index::get().find(name, &mut self.rules);

@@ -55,8 +55,6 @@ pub(super) const MAX_INSTANCES: usize = loopwatch_model::observation::MAX_PODS;
 const DEFAULT_PATH: &str = "/metrics";
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-// === impl ScrapeOptions ===
-
 impl Default for ScrapeOptions {
     fn default() -> Self {
         let target = ScrapeTarget::default();
@@ -69,8 +67,6 @@ impl Default for ScrapeOptions {
         }
     }
 }
-
-// === impl ScrapeTarget ===
 
 impl ScrapeTarget {
     /// The meaning of all values of the flag. `off` among them wins.
@@ -108,8 +104,6 @@ impl ScrapeTarget {
         }
     }
 }
-
-// === impl ScrapeFlag ===
 
 impl FromStr for ScrapeFlag {
     type Err = String;

@@ -24,7 +24,7 @@ use crate::sources::decoding;
 use crate::sources::decoding::{ListMetadata, or_default};
 
 /// The watched child kinds, as group and kind.
-pub(crate) type ChildKinds = Arc<RwLock<BTreeSet<(String, String)>>>;
+pub(crate) type WatchedChildKinds = Arc<RwLock<BTreeSet<(String, String)>>>;
 
 /// One page of a list.
 #[derive(Deserialize)]
@@ -37,7 +37,7 @@ struct DependentsPage {
 }
 
 /// The dependents that were found.
-struct Found {
+struct FoundDependents {
     dependents: Vec<Dependent>,
     is_complete: bool,
 }
@@ -66,8 +66,6 @@ fn created_for(group: &str, kind: &str) -> &'static [(&'static str, &'static str
     }
 }
 
-// === impl ObjectLookups ===
-
 impl ObjectLookups {
     pub(super) async fn dependents(
         &mut self,
@@ -84,7 +82,7 @@ impl ObjectLookups {
         let created = created_for(&owner.group, &owner.kind).iter();
         let created = created.map(|(group, kind)| ((*group).to_owned(), (*kind).to_owned()));
         let candidates: BTreeSet<(String, String)> = watched.into_iter().chain(created).collect();
-        let mut found = Found { dependents: Vec::new(), is_complete: true };
+        let mut found = FoundDependents { dependents: Vec::new(), is_complete: true };
         let search = async {
             for (group, kind) in candidates {
                 match self.kinds.find(&group, &kind, asked).await {
@@ -107,7 +105,7 @@ impl ObjectLookups {
         kind: &ApiKind,
         owner: &ObjectAddress,
         uid: &str,
-        found: &mut Found,
+        found: &mut FoundDependents,
     ) {
         if !owner.namespace.is_empty() && !kind.namespaced {
             return; // a namespaced object cannot own one without a namespace
@@ -167,7 +165,7 @@ impl ObjectLookups {
         kind: &ApiKind,
         items: &[Box<RawValue>],
         uid: &str,
-        found: &mut Found,
+        found: &mut FoundDependents,
     ) {
         for item in items {
             let Ok(object) = decoding::object(item.get().as_bytes(), &self.hash_key) else {

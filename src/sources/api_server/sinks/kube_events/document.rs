@@ -69,8 +69,6 @@ const MAX_WORD: usize = 128;
 /// The maximum length of the name of an object, in bytes.
 const MAX_NAME: usize = 253;
 
-// === impl EventDocument ===
-
 impl EventDocument {
     pub(super) fn parse(object: &[u8]) -> Result<Self, Failure> {
         serde_json::from_slice(object).map_err(|error| Failure::undecodable(&error))

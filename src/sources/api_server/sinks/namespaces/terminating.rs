@@ -65,8 +65,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Largest namespace, in bytes.
 const LARGEST: usize = 1 << 20;
 
-// === impl Terminating ===
-
 impl Terminating {
     /// Notes a namespace that is being deleted. Returns the conditions that are known.
     pub(super) fn note(&self, view: &NamespaceView, version: &str) -> Vec<Condition> {

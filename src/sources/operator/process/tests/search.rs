@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn search(fake: &FakeProc, clue: &OperatorClue) -> Found {
+fn search(fake: &FakeProc, clue: &OperatorClue) -> ProcessSearch {
     find(&fake.proc(), OWN, clue)
 }
 
-fn process(pid: u32, start_ticks: u64) -> Found {
-    Found::Process(Identity { pid, start_ticks })
+fn process(pid: u32, start_ticks: u64) -> ProcessSearch {
+    ProcessSearch::Process(ProcessIdentity { pid, start_ticks })
 }
 
 fn started(seconds_after_boot: f64) -> OperatorClue {
@@ -31,7 +31,7 @@ fn a_process_that_has_just_started_may_belong_to_a_container_that_prepares_the_o
     let young = ((UPTIME - 29.0) * procfs::TICKS_PER_SECOND) as u64;
     fake.process(7, "migrate", 0, young, OTHER);
 
-    assert_eq!(search(&fake, &OperatorClue::default()), Found::Nothing);
+    assert_eq!(search(&fake, &OperatorClue::default()), ProcessSearch::Nothing);
     assert_eq!(
         search(&fake, &started(UPTIME - 29.0)),
         process(7, young),
@@ -44,7 +44,7 @@ fn wrappers_are_not_the_operator_but_the_largest_program_that_they_run() {
     let fake = FakeProc::pod();
     fake.process(7, "tini", 0, 20_000, OPERATOR);
 
-    assert_eq!(search(&fake, &OperatorClue::default()), Found::Nothing);
+    assert_eq!(search(&fake, &OperatorClue::default()), ProcessSearch::Nothing);
 
     fake.process(8, "run.sh", 7, 20_010, OPERATOR);
     fake.process(9, "tee", 8, 20_020, OPERATOR);
@@ -60,7 +60,7 @@ fn several_containers_are_told_apart_by_the_start_in_the_metrics() {
     fake.process(7, "manager", 0, 20_000, OPERATOR);
     fake.process(8, "helper", 0, 20_050, OTHER);
 
-    let Found::Ambiguous(why) = search(&fake, &OperatorClue::default()) else {
+    let ProcessSearch::Ambiguous(why) = search(&fake, &OperatorClue::default()) else {
         panic!("not clear")
     };
 
@@ -73,13 +73,13 @@ fn several_containers_are_told_apart_by_the_start_in_the_metrics() {
     assert_eq!(search(&fake, &started(200.0)), process(7, 20_000));
 
     // A Java virtual machine notes its start late. Both containers may then be meant.
-    assert!(matches!(search(&fake, &started(201.4)), Found::Ambiguous(_)));
+    assert!(matches!(search(&fake, &started(201.4)), ProcessSearch::Ambiguous(_)));
 
     fake.process(8, "helper", 0, 30_000, OTHER);
     assert_eq!(search(&fake, &started(201.4)), process(7, 20_000));
 
     // A clue that leads nowhere, for example after the clock was set, decides nothing.
-    assert!(matches!(search(&fake, &started(5_000.0)), Found::Ambiguous(_)));
+    assert!(matches!(search(&fake, &started(5_000.0)), ProcessSearch::Ambiguous(_)));
 }
 
 #[test]
@@ -99,7 +99,10 @@ fn several_containers_are_told_apart_by_the_ids_in_the_status_of_the_pod() {
         "the first one runs it"
     );
     assert_eq!(search(&fake, &clue(&["bbbbbbbbbbbb"])), process(7, 20_000));
-    assert!(matches!(search(&fake, &clue(&["dddddddddddd", "b", ""])), Found::Ambiguous(_)));
+    assert!(matches!(
+        search(&fake, &clue(&["dddddddddddd", "b", ""])),
+        ProcessSearch::Ambiguous(_)
+    ));
 
     // A container runtime that hides the ID in the cgroup shows it in the mounts.
     fake.process(8, "helper", 0, 20_000, "0::/../x\n");
@@ -116,7 +119,7 @@ fn known_proxies_are_not_the_operator() {
     let fake = FakeProc::pod();
     fake.process(6, "kube-rbac-proxy", 0, 19_000, OTHER);
 
-    assert_eq!(search(&fake, &OperatorClue::default()), Found::Nothing);
+    assert_eq!(search(&fake, &OperatorClue::default()), ProcessSearch::Nothing);
 
     fake.process(7, "manager", 0, 20_000, OPERATOR);
     assert_eq!(search(&fake, &OperatorClue::default()), process(7, 20_000));
@@ -129,7 +132,8 @@ fn on_a_node_only_certain_clues_count() {
     fake.process(2, "kthreadd", 0, 1, "0::/\n");
     fake.process(7, "manager", 0, 20_000, OPERATOR);
 
-    let Found::Ambiguous(why) = find(&fake.proc(), "0::/kubepods/own\n", &OperatorClue::default())
+    let ProcessSearch::Ambiguous(why) =
+        find(&fake.proc(), "0::/kubepods/own\n", &OperatorClue::default())
     else {
         panic!("a guess")
     };

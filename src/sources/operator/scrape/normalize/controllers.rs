@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use loopwatch_model::observation::{ControllerView, MAX_CONTROLLERS};
 
 use super::controller_view;
-use super::seen::Seen;
+use super::seen::SeenSeries;
 use super::sheet::Sheet;
 
 /// The sheets of all controllers. Keeps those whose names come first, so that the choice does not
@@ -14,13 +14,11 @@ use super::sheet::Sheet;
 pub(super) struct Controllers {
     sheets: BTreeMap<String, Origins>,
     /// The names beyond the limit.
-    left_out: Seen,
+    left_out: SeenSeries,
 }
 
 /// The sheets of one controller, by table and place of the name.
 type Origins = BTreeMap<(usize, usize), Box<Sheet>>;
-
-// === impl Controllers ===
 
 impl Controllers {
     /// Returns the sheet of a controller; none if there are too many.

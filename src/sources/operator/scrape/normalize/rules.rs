@@ -122,8 +122,6 @@ pub(super) struct Index {
     others: Vec<(usize, &'static Rule)>,
 }
 
-// === impl Table ===
-
 impl Table {
     /// Returns the name of the controller, and the number of the place that names it.
     pub(super) fn controller<'a>(
@@ -160,8 +158,6 @@ impl Table {
         })
     }
 }
-
-// === impl Rule ===
 
 impl Rule {
     pub(super) const fn sum(metric: &'static str, signal: Signal) -> Self {
@@ -214,8 +210,6 @@ impl Rule {
     }
 }
 
-// === impl Signal ===
-
 impl Signal {
     /// The signals with a number.
     pub(super) const NUMBERS: usize = Self::MaxFds.index() + 1;
@@ -260,8 +254,6 @@ impl Signal {
         self.index() <= Self::LongestRunning.index()
     }
 }
-
-// === impl Index ===
 
 impl Index {
     pub(super) fn get() -> &'static Self {

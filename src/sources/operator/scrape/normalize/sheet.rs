@@ -16,8 +16,6 @@ enum Slot {
     Wrong(u8),
 }
 
-// === impl Sheet ===
-
 impl Sheet {
     /// Adds a sample to the signal of a rule.
     pub(super) fn add(&mut self, rule: &Rule, value: f64) {

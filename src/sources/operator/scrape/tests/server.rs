@@ -48,8 +48,6 @@ const TLS_HANDSHAKE: u8 = 22;
 pub(super) const METRICS: &str = "# TYPE controller_runtime_reconcile_total counter\n\
     controller_runtime_reconcile_total{controller=\"a\",result=\"success\"} 3\n";
 
-// === impl Answer ===
-
 impl Answer {
     pub(super) fn text(text: &str) -> Self {
         Self::Full(200, "content-type: text/plain; version=0.0.4\r\n", text.into())
@@ -59,8 +57,6 @@ impl Answer {
         Self::Full(status, "", b"text of the operator\n".to_vec())
     }
 }
-
-// === impl Server ===
 
 impl Server {
     pub(super) fn plain(answer: Answer) -> Self {

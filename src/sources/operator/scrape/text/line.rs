@@ -42,8 +42,6 @@ fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b':'
 }
 
-// === impl Parsed ===
-
 impl<'a> Parsed<'a> {
     pub(super) fn of(line: &'a [u8]) -> Result<Self, Problem> {
         let (bare, after_name) = line.split_at(name_length(line));
@@ -108,8 +106,6 @@ fn number(text: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-// === impl Labels ===
-
 impl<'a> Labels<'a> {
     /// Returns the value of a label. Bytes that are not UTF-8 become replacement characters.
     pub(in crate::sources::operator::scrape) fn get(self, name: &str) -> Option<Cow<'a, str>> {
@@ -169,8 +165,6 @@ impl<'a> Labels<'a> {
         Ok((Self(&inside[..inside.len() - rest.len()]), after))
     }
 }
-
-// === impl Part ===
 
 impl<'a> Part<'a> {
     /// Returns the next part; none at the end.

@@ -33,8 +33,6 @@ pub(in crate::sources::operator::scrape) enum Problem {
     NoEnd,
 }
 
-// === impl Problem ===
-
 impl Problem {
     /// Recognizes other formats by the first line.
     pub(super) fn of_other_format(line: &[u8]) -> Option<Self> {
