@@ -10,8 +10,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::config::{File, keys};
 use crate::sources::decoding::HashKey;
-use crate::sources::feed::Observations;
-use crate::sources::feed::ServerClock;
+use crate::sources::feed::{Observations, ServerClock};
 
 const EVERY: Duration = Duration::from_millis(20);
 

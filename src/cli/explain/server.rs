@@ -16,8 +16,7 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::export::view::ObjectQuestion;
-use crate::net::percent_encode;
-use crate::net::{Failure, is_loopback};
+use crate::net::{Failure, is_loopback, percent_encode};
 
 /// The URL of a running loopwatch.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 use loopwatch_model::observation::Reference;
 use serde::de::{MapAccess, SeqAccess};
 
-use super::MAX_NAME;
 use super::hash::{FingerprintSum, Fingerprints, Hasher};
+use super::limits::MAX_NAME;
 use super::lint::Lint;
 use super::opaque::Opaque;
 use super::shape::{AnyShape, MapKey, Scalar, Visit};

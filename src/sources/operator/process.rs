@@ -23,6 +23,7 @@ mod tests;
 use self::files::Proc;
 use self::find::{ProcessSearch, find};
 use self::sample::{OwnProcess, ProcessIdentity, sample};
+use super::hints::OperatorClue;
 use crate::net::Failure;
 use crate::sources::feed::{Closed, Feed};
 use crate::system::{coarse_timers, procfs};
@@ -35,19 +36,6 @@ pub(crate) enum ProcessSelection {
     OwnPod,
     /// The process with this number.
     Pid(u32),
-}
-
-/// What other sources know about the operator's process. Each of them fills in its part with
-/// `send_if_modified`: every change leads to a search.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct OperatorClue {
-    /// The name of the instance in its metrics; empty if it is not known.
-    pub(crate) instance: String,
-    /// `process_start_time_seconds` of the last scrape of loopwatch's own Pod.
-    pub(crate) started_seconds: Option<f64>,
-    /// The IDs of the operator's containers in loopwatch's own Pod, without the name of the
-    /// container runtime, as in the Pod's status. The first one runs the operator.
-    pub(crate) containers: Vec<String>,
 }
 
 /// Reads the operator's process.

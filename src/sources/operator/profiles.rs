@@ -10,9 +10,8 @@
 //! concerns one comparison, so it is an [`Answer::Failed`] and no failure of the source.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -40,6 +39,7 @@ use self::fetch::{Fetched, fetch};
 use self::pprof::{Profile, Summary};
 pub(crate) use self::store::{KeptProfile, ProfileStore};
 use self::wire::Malformed;
+use super::hints::MetricsAddresses;
 use crate::net::Failure;
 use crate::sources::feed::{Closed, Feed};
 use crate::system::own_pod::{OwnPod, is_own_address};
@@ -56,10 +56,6 @@ pub(crate) struct ProfileOptions {
     /// The time between the two profiles, instead of the usual ones. For tests.
     pub wait: Option<Duration>,
 }
-
-/// The addresses of the metrics by instance. The source of metrics fills it with those that it has
-/// found.
-pub(crate) type MetricsAddresses = Arc<RwLock<BTreeMap<String, SocketAddr>>>;
 
 /// Takes and compares profiles. All clones share one turn.
 #[derive(Clone)]

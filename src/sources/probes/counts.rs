@@ -9,8 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::sync::{Mutex, mpsc};
 
-use crate::net::Failure;
-use crate::net::percent_encode;
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::{Cluster, LIST_METADATA, WatchTarget};
 use crate::sources::decoding::{ListMetadata, or_default};
 use crate::sources::feed::{Closed, Feed};

@@ -24,8 +24,7 @@ mod tests;
 
 pub(crate) use self::dependents::WatchedChildKinds;
 use self::kinds::{NotFound, ServedKinds};
-use crate::net::Failure;
-use crate::net::percent_encode;
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::{ApiKind, Cluster, METADATA, SecretAccess, is_name};
 use crate::sources::decoding::{self, DecodeOptions, Extra, HashKey};
 use crate::sources::feed::{Closed, Feed};

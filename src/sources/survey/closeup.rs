@@ -13,13 +13,10 @@ use loopwatch_model::time::Timestamp;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
-use super::graph::{
-    ListProgress, MOST_OBJECTS, ObjectBudget, OwnershipGraph, collection_of, is_at, reason,
-};
+use super::graph::{ListProgress, OwnershipGraph, is_at};
 use super::kind_names::kind_name;
-use super::listing;
-use crate::net::Failure;
-use crate::net::percent_encode;
+use super::listing::{self, MOST_OBJECTS, ObjectBudget, collection_of, reason};
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::{
     ApiKind, ApiResources, Cluster, JSON, METADATA, SecretAccess, events_about,
 };

@@ -1,16 +1,13 @@
 //! Reads the ownership graph of a cluster once: the metadata of all objects that the account may
 //! list, in pages.
 
-use std::cell::Cell;
-
 use futures::StreamExt as _;
 use loopwatch_model::cascade::{KindFacts, Node};
 use loopwatch_model::observation::{Cause, LeftOut, ObjectAddress, Scope};
 
-use super::kind_names::kind_name;
-use super::listing::{self, Listed};
-use crate::net::Failure;
-use crate::net::percent_encode;
+use super::kind_names::{is_collected, kind_name};
+use super::listing::{self, Listed, MOST_OBJECTS, ObjectBudget, collection_of};
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::{ApiKind, ApiResources, Cluster, METADATA, is_name};
 
 /// Objects, kinds, and the parts of the cluster that loopwatch could not read.
@@ -31,17 +28,8 @@ pub(crate) struct ListProgress {
     pub(crate) objects: usize,
 }
 
-/// The number of objects for which there is still room, for all lists together.
-pub(super) struct ObjectBudget(Cell<usize>);
-
 /// Lists that loopwatch requests at the same time.
 const AT_ONCE: usize = 6;
-/// Most objects that loopwatch reads, so that a huge cluster does not exhaust the memory.
-pub(super) const MOST_OBJECTS: usize = 500_000;
-
-/// Kinds that the garbage collector ignores.
-const IGNORED: &[(&str, &str)] = &[("", "events"), ("events.k8s.io", "events")];
-
 impl OwnershipGraph {
     /// Reads all objects in `scope`. In one namespace, it reads only those cluster-scoped kinds
     /// whose objects own one of the objects: dependents in other namespaces do not depend on an
@@ -157,23 +145,6 @@ impl OwnershipGraph {
     }
 }
 
-impl ObjectBudget {
-    pub(super) fn new(objects: usize) -> Self {
-        Self(Cell::new(objects))
-    }
-
-    /// Takes the room for one object. Returns false if there is none.
-    pub(super) fn take(&self) -> bool {
-        let left = self.0.get().checked_sub(1);
-        self.0.set(left.unwrap_or_default());
-        left.is_some()
-    }
-
-    pub(super) fn give_back(&self, objects: usize) {
-        self.0.set(self.0.get() + objects);
-    }
-}
-
 /// Whether a node is the object at an address.
 pub(super) fn is_at(node: &Node, address: &ObjectAddress) -> bool {
     node.name == address.name
@@ -201,17 +172,6 @@ pub(crate) async fn find_object(
     Ok(listing::node(kind, document))
 }
 
-/// The path of a collection; an empty namespace means the cluster or all namespaces.
-pub(super) fn collection_of(kind: &ApiKind, namespace: &str) -> String {
-    kind.collection(Some(namespace).filter(|namespace| !namespace.is_empty()))
-}
-
-pub(super) fn is_collected(kind: &ApiKind) -> bool {
-    kind.watchable
-        && kind.deletable
-        && !IGNORED.contains(&(kind.group.as_str(), kind.resource.as_str()))
-}
-
 fn facts(kind: &ApiKind, complete: bool) -> KindFacts {
     KindFacts {
         group: kind.group.clone(),
@@ -221,13 +181,5 @@ fn facts(kind: &ApiKind, complete: bool) -> KindFacts {
         namespaced: kind.namespaced,
         complete,
         collected: is_collected(kind),
-    }
-}
-
-/// Why loopwatch could not read something, in a few words.
-pub(super) fn reason(failure: &Failure) -> String {
-    match failure.cause {
-        Cause::Forbidden => "no permission to list".to_owned(),
-        _ => failure.detail.clone(),
     }
 }

@@ -1,15 +1,18 @@
 //! Lists one kind, reduced to metadata, in pages.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use loopwatch_model::cascade::Node;
 use loopwatch_model::observation::{Cause, OwnerReference, Scope};
 use serde::Deserialize;
 
-use super::graph::{ObjectBudget, collection_of, reason};
 use crate::net::Failure;
 use crate::sources::api_server::{ApiKind, Cluster, Frame, ListPage, Listing, WatchTarget};
 use crate::sources::decoding::or_default;
+
+/// The number of objects for which there is still room, for all lists together.
+pub(super) struct ObjectBudget(Cell<usize>);
 
 /// The objects of one kind.
 #[derive(Debug, Default)]
@@ -59,6 +62,26 @@ const WAIT: (Duration, Duration) = (Duration::from_millis(500), Duration::from_s
 const MOST_PAGES: usize = 10_000;
 /// Why loopwatch stops before the end of a list.
 const TOO_MANY: &str = "there are too many objects to read them all";
+
+/// Most objects that loopwatch reads, so that a huge cluster does not exhaust the memory.
+pub(super) const MOST_OBJECTS: usize = 500_000;
+
+impl ObjectBudget {
+    pub(super) fn new(objects: usize) -> Self {
+        Self(Cell::new(objects))
+    }
+
+    /// Takes the room for one object. Returns false if there is none.
+    pub(super) fn take(&self) -> bool {
+        let left = self.0.get().checked_sub(1);
+        self.0.set(left.unwrap_or_default());
+        left.is_some()
+    }
+
+    pub(super) fn give_back(&self, objects: usize) {
+        self.0.set(self.0.get() + objects);
+    }
+}
 
 /// Lists a kind in a scope, or in the namespace `home` if the account may not list all namespaces.
 pub(super) async fn list(
@@ -210,5 +233,18 @@ pub(super) fn node(kind: &ApiKind, document: MetadataDocument) -> Node {
         owners: owner_references.into_iter().map(owner).collect(),
         finalizers,
         deleting: deletion_timestamp.is_some(),
+    }
+}
+
+/// The path of a collection; an empty namespace means the cluster or all namespaces.
+pub(super) fn collection_of(kind: &ApiKind, namespace: &str) -> String {
+    kind.collection(Some(namespace).filter(|namespace| !namespace.is_empty()))
+}
+
+/// Why loopwatch could not read something, in a few words.
+pub(super) fn reason(failure: &Failure) -> String {
+    match failure.cause {
+        Cause::Forbidden => "no permission to list".to_owned(),
+        _ => failure.detail.clone(),
     }
 }

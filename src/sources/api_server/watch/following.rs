@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::event::WatchEvent;
-use super::stream::{StreamItem, WatchStream};
-use super::{Listing, SILENT_FOR, STREAM_FOR, WatchSink, WatchState, Watcher};
+use super::stream::{SILENT_FOR, StreamItem, WatchStream};
+use super::{Listing, STREAM_FOR, WatchSink, WatchState, Watcher};
 use crate::net::Failure;
 use crate::sources::feed::Closed;
 

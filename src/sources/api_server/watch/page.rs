@@ -8,8 +8,7 @@ use loopwatch_model::observation::{Cause, MAX_OBJECT_BYTES};
 use super::event::ListEnvelope;
 use super::frames::{Frame, ItemSplitter};
 use super::{Listing, WatchTarget};
-use crate::net::Failure;
-use crate::net::percent_encode;
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::connection::{Cluster, JSON, LIST_METADATA, next_chunk};
 use crate::sources::decoding::ListMetadata;
 

@@ -9,9 +9,8 @@ use loopwatch_model::observation::{Cause, MAX_OBJECT_BYTES};
 use tokio::time::{Instant, Sleep};
 
 use super::frames::{Frame, LineSplitter};
-use super::{SILENT_FOR, STREAM_GRACE, WatchTarget};
-use crate::net::Failure;
-use crate::net::percent_encode;
+use super::target::WatchTarget;
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::connection::{BatchTime, Chunk, Cluster, JSON, METADATA, chunk};
 
 /// An open watch stream, read line by line.
@@ -42,6 +41,13 @@ pub(crate) enum StreamItem {
     /// The API server ended the stream.
     End,
 }
+
+/// Time after the requested duration at which a stream that is still open counts as dead: its
+/// connection is half-open.
+const STREAM_GRACE: Duration = Duration::from_secs(10);
+/// Silence after which a stream counts as dead if the API server sends bookmarks. It sends one
+/// about every minute (`bookmarkFrequency` in its cacher).
+pub(super) const SILENT_FOR: Duration = Duration::from_secs(110);
 
 impl WatchStream {
     /// Opens a stream from a version, or one that begins with a list.

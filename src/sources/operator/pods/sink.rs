@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use loopwatch_model::observation::{MAX_PODS, Observation, PodView, Revision, SourceId};
 use tokio::sync::Notify;
 
+use super::containers;
 use super::document::{PodDocument, PodMetadata};
 use super::workload::{WorkloadName, template_hash};
-use super::{TargetPod, containers};
 use crate::net::Failure;
 use crate::sources::api_server::WatchSink;
+use crate::sources::operator::hints::TargetPod;
 
 /// The label with the version of the operator.
 const VERSION: &str = "app.kubernetes.io/version";

@@ -1,3 +1,5 @@
+use std::net::IpAddr;
+
 use loopwatch_model::observation::{ContainerEnd, ContainerView, Revision};
 use loopwatch_model::time::Timestamp;
 use serde_json::{Value, json};

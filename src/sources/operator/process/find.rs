@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use super::OperatorClue;
 use super::files::Proc;
 use super::sample::ProcessIdentity;
+use crate::sources::operator::hints::OperatorClue;
 use crate::system::procfs::{self, Stat};
 
 /// The result of a search.

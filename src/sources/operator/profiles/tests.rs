@@ -10,8 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::sources::feed::Observations;
-use crate::sources::feed::ServerClock;
+use crate::sources::feed::{Observations, ServerClock};
 
 const HEAP: [&[u8]; 2] = [
     include_bytes!("../../../../tests/profiles/heap-1.pb.gz"),

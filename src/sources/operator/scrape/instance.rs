@@ -22,7 +22,7 @@ use super::search::{SearchResult, search};
 use super::sockets;
 use crate::net::{Failure, HttpUrl};
 use crate::sources::feed::Closed;
-use crate::sources::operator::pods::{TargetPod, TargetPods};
+use crate::sources::operator::hints::{TargetPod, TargetPods};
 use crate::system::coarse_timers;
 use crate::system::own_pod::{OwnPod, is_own_address};
 
@@ -365,8 +365,7 @@ mod tests {
 
     use super::*;
     use crate::sources::feed::Feed;
-    use crate::sources::operator::pods::TargetPort;
-    use crate::sources::operator::scrape::ScrapeHints;
+    use crate::sources::operator::hints::{ScrapeHints, TargetPort};
     use crate::sources::testing::VirtualClock;
 
     /// An instance in a Pod that the API server describes like this.

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use loopwatch_model::observation::{MetricsView, Observation, SourceId};
 
-use super::ScrapeHints;
 use crate::net::Failure;
 use crate::sources::feed::{Closed, Feed};
+use crate::sources::operator::hints::ScrapeHints;
 
 /// Reports for all instances. All clones share it.
 #[derive(Clone)]

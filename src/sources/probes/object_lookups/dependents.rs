@@ -17,8 +17,7 @@ use tokio::time::{Instant, timeout};
 
 use super::ObjectLookups;
 use super::kinds::NotFound;
-use crate::net::Failure;
-use crate::net::percent_encode;
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::{ApiKind, LIST_METADATA, is_name};
 use crate::sources::decoding;
 use crate::sources::decoding::{ListMetadata, or_default};

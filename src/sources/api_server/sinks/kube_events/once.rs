@@ -8,8 +8,7 @@ use serde_json::value::RawValue;
 
 use super::EventSink;
 use super::document::EventDocument;
-use crate::net::Failure;
-use crate::net::percent_encode;
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::collections::collection;
 use crate::sources::api_server::connection::{Cluster, JSON};
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use loopwatch_model::observation::{ControllerView, MAX_CONTROLLERS};
 
-use super::controller_view;
 use super::seen::SeenSeries;
 use super::sheet::Sheet;
+use super::views::controller_view;
 
 /// The sheets of all controllers. Keeps those whose names come first, so that the choice does not
 /// depend on the order of the series.

@@ -7,8 +7,7 @@ use flate2::write::GzEncoder;
 use loopwatch_model::observation::Cause;
 
 use super::server::{Answer, METRICS, Server};
-use crate::net::Failure;
-use crate::net::HttpUrl;
+use crate::net::{Failure, HttpUrl};
 use crate::sources::operator::scrape::body::{BodySink, Flow};
 use crate::sources::operator::scrape::fetch::{MetricsClient, Reach, RequestLimits};
 

@@ -10,9 +10,9 @@ use tokio::time::{advance, pause, resume, timeout};
 
 use super::server::{Answer, METRICS, Server};
 use crate::sources::feed::{Feed, Observations};
-use crate::sources::operator::pods::{TargetPod, TargetPort};
+use crate::sources::operator::hints::{ScrapeHints, TargetPod, TargetPort};
+use crate::sources::operator::scrape::Scraper;
 use crate::sources::operator::scrape::options::{ScrapeFlag, ScrapeOptions, ScrapeTarget};
-use crate::sources::operator::scrape::{ScrapeHints, Scraper};
 use crate::sources::testing::VirtualClock;
 use crate::system::own_pod::OwnPod;
 
