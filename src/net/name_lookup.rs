@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use std::vec;
@@ -16,6 +16,8 @@ use std::vec;
 use hyper_util::client::legacy::connect::dns::Name;
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+use crate::lock::lock;
 
 /// The resolver. All clones share the lookups that run: there is at most one per name.
 #[derive(Clone)]
@@ -108,7 +110,7 @@ impl NameLookups {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Lookup>> {
-        self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.running)
     }
 }
 

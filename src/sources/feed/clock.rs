@@ -6,7 +6,7 @@
 //! clock counts, and the `Date` header of each response corrects it; see [`Anchor`] for the
 //! algorithm. Setting the node's clock does not change it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, StatusCode, header};
@@ -18,6 +18,8 @@ use tracing::info;
 mod anchor;
 
 use self::anchor::Anchor;
+
+use crate::lock::lock;
 
 /// The clocks of a node.
 pub(crate) trait Clock: Send + Sync {
@@ -151,7 +153,7 @@ impl ServerClock {
     }
 
     fn state(&self) -> MutexGuard<'_, ClockState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

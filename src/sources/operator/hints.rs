@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use loopwatch_model::observation::MetricsView;
 use tokio::sync::watch;
+
+use crate::lock::write_lock;
 
 /// A Pod whose metrics and processes are the operator's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +72,7 @@ impl ScrapeHints {
     /// Notes a scrape. `is_near` says whether the instance may be in loopwatch's own Pod.
     pub(super) fn scraped(&self, view: &MetricsView, address: Option<SocketAddr>, is_near: bool) {
         if let Some(address) = address {
-            let mut addresses = self.addresses.write().unwrap_or_else(PoisonError::into_inner);
+            let mut addresses = write_lock(&self.addresses);
             addresses.insert(view.instance.clone(), address);
         }
 
@@ -93,7 +95,7 @@ impl ScrapeHints {
 
     /// Forgets an instance.
     pub(super) fn gone(&self, instance: &str) {
-        self.addresses.write().unwrap_or_else(PoisonError::into_inner).remove(instance);
+        write_lock(&self.addresses).remove(instance);
         self.clues.send_if_modified(|clue| {
             let changed = clue.instance == instance;
             if changed {

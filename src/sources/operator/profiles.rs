@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -40,6 +40,7 @@ use self::pprof::{Profile, Summary};
 pub(crate) use self::store::{KeptProfile, ProfileStore};
 use self::wire::Malformed;
 use super::hints::MetricsAddresses;
+use crate::lock::read_lock;
 use crate::net::Failure;
 use crate::sources::feed::{Closed, Feed};
 use crate::system::own_pod::{OwnPod, is_own_address};
@@ -380,8 +381,7 @@ impl Profiler {
             };
         }
 
-        let found =
-            self.metrics.read().unwrap_or_else(PoisonError::into_inner).get(instance).copied();
+        let found = read_lock(&self.metrics).get(instance).copied();
 
         // An instance whose Pod is not known has the address of its metrics for a name.
         let metrics = found.or_else(|| instance.parse().ok());

@@ -1,7 +1,7 @@
 //! The watches of objects: starts and stops them according to the result of discovery.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use loopwatch_model::observation::{
     Cause, Observation, PermissionsView, Role, Scope, SourceId, WatchId, WatchedKind,
@@ -9,6 +9,7 @@ use loopwatch_model::observation::{
 
 use super::jobs::Job;
 use super::launcher::Launcher;
+use crate::lock::{read_lock, write_lock};
 use crate::net::Failure;
 use crate::sources::api_server::{
     ChildSink, InitialSync, Kept, NewPrimaries, ObjectSink, PrimarySink, WatchTarget, collection,
@@ -189,17 +190,17 @@ impl WatchedKinds {
     }
 
     fn target_of(&self, watch: &WatchId) -> Option<WatchTarget> {
-        self.targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned()
+        read_lock(&self.targets).get(watch).cloned()
     }
 
     fn set_targets(&self, run: &ToRun, launcher: &Launcher) {
         let targets =
             run.iter().map(|(watch, kind)| (watch.clone(), target(kind, launcher))).collect();
-        *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets;
+        *write_lock(&self.targets) = targets;
 
         let children = run.values().filter(|kind| kind.role == Role::Child);
         let children = children.map(|kind| (kind.group.clone(), kind.kind.clone())).collect();
-        *self.children.write().unwrap_or_else(PoisonError::into_inner) = children;
+        *write_lock(&self.children) = children;
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use loopwatch_model::observation::{ObjectKey, ObjectView, Observation, SourceId};
 use loopwatch_model::time::Span;
@@ -18,6 +18,7 @@ use tracing::warn;
 mod tests;
 
 use super::objects::ObjectSink;
+use crate::lock::lock;
 use crate::net::Failure;
 use crate::sources::api_server::watch::WatchSink;
 use crate::sources::decoding::{Evidence, PrimaryKinds, is_candidate, names_owner};
@@ -254,7 +255,7 @@ impl Kept {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.names)
     }
 }
 
@@ -317,7 +318,7 @@ impl WatchSink for PrimarySink {
 
 impl NewPrimaries {
     fn announce(&self, namespace: &str) {
-        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut namespaces = lock(&self.namespaces);
         if namespaces.len() < MOST_ANNOUNCED && !namespaces.contains(namespace) {
             namespaces.insert(namespace.to_owned());
         }
@@ -327,6 +328,6 @@ impl NewPrimaries {
 
     /// Takes all announced namespaces.
     pub(crate) fn take(&self) -> BTreeSet<String> {
-        std::mem::take(&mut *self.namespaces.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.namespaces))
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use loopwatch_model::observation::{
@@ -22,6 +22,7 @@ mod tests;
 
 use self::document::EventDocument;
 pub(crate) use self::once::events_about;
+use crate::lock::lock;
 use crate::net::Failure;
 use crate::sources::api_server::collections::collection;
 use crate::sources::api_server::watch::{WatchSink, WatchTarget};
@@ -77,7 +78,7 @@ pub(crate) struct EventSink {
 
 impl EventTally {
     fn lock(&self) -> MutexGuard<'_, Tallied> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Forgets the Events about kinds that are no longer watched.

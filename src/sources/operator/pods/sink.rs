@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use loopwatch_model::observation::{MAX_PODS, Observation, PodView, Revision, SourceId};
 use tokio::sync::Notify;
@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use super::containers;
 use super::document::{PodDocument, PodMetadata};
 use super::workload::{WorkloadName, template_hash};
+use crate::lock::lock;
 use crate::net::Failure;
 use crate::sources::api_server::WatchSink;
 use crate::sources::operator::hints::TargetPod;
@@ -101,7 +102,7 @@ impl SeenPods {
     }
 
     fn lock(&self) -> MutexGuard<'_, Pods> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use loopwatch_model::observation::{MetricsView, Observation, SourceId};
 
+use crate::lock::lock;
 use crate::net::Failure;
 use crate::sources::feed::{Closed, Feed};
 use crate::sources::operator::hints::ScrapeHints;
@@ -118,7 +119,7 @@ impl Reporter {
     }
 
     fn states(&self) -> MutexGuard<'_, ScrapeStates> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.states)
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout};
 
 use super::ObjectLookups;
 use super::kinds::NotFound;
+use crate::lock::read_lock;
 use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::{ApiKind, LIST_METADATA, is_name};
 use crate::sources::decoding;
@@ -76,8 +77,7 @@ impl ObjectLookups {
         }
 
         let asked = Instant::now();
-        let watched =
-            self.children.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let watched = read_lock(&self.children).clone();
         let created = created_for(&owner.group, &owner.kind).iter();
         let created = created.map(|(group, kind)| ((*group).to_owned(), (*kind).to_owned()));
         let candidates: BTreeSet<(String, String)> = watched.into_iter().chain(created).collect();
