@@ -16,7 +16,7 @@ use crate::config::{one_of, operator_name};
 use crate::export::presentation::report::{Forecast, OutputFormat, Style};
 use crate::sources::api_server::{Access, ApiResources, Cluster, OperatorName};
 use crate::sources::survey::{
-    Installation, OwnershipGraph, Progress, find_object, kind_name, kind_named,
+    Installation, ListProgress, OwnershipGraph, find_object, kind_name, kind_named,
 };
 
 /// Flags of `what-if`.
@@ -239,9 +239,9 @@ fn predicted(
 }
 
 /// Shows the progress on a terminal.
-pub(super) fn show(progress: Progress) {
+pub(super) fn show(progress: ListProgress) {
     if std::io::stderr().is_terminal() {
-        let Progress { listed, kinds, objects } = progress;
+        let ListProgress { listed, kinds, objects } = progress;
         super::progress_line(&format!("{listed} of {kinds} kinds listed, {objects} objects"));
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use std::vec;
@@ -16,6 +16,8 @@ use std::vec;
 use hyper_util::client::legacy::connect::dns::Name;
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+use crate::lock::lock;
 
 /// The resolver. All clones share the lookups that run: there is at most one per name.
 #[derive(Clone)]
@@ -30,12 +32,12 @@ struct Shared {
 /// A lookup that runs, or that has ended after everybody stopped waiting.
 struct Lookup {
     began: Instant,
-    answer: Receiver,
+    answer: AnswerReceiver,
 }
 
 /// The addresses, with port 0, or the problem.
-type Answer = Result<Vec<SocketAddr>, String>;
-type Receiver = watch::Receiver<Option<Answer>>;
+type LookupAnswer = Result<Vec<SocketAddr>, String>;
+type AnswerReceiver = watch::Receiver<Option<LookupAnswer>>;
 
 /// The lookups of this process.
 static OF_SYSTEM: LazyLock<NameLookups> =
@@ -85,7 +87,7 @@ impl NameLookups {
     }
 
     /// Joins the lookup of a host, or begins one.
-    fn join(&self, host: &str) -> io::Result<Receiver> {
+    fn join(&self, host: &str) -> io::Result<AnswerReceiver> {
         let mut running = self.lock();
         running.retain(|_, lookup| lookup.is_running() || lookup.has_addresses());
         if let Some(lookup) = running.get(host) {
@@ -108,7 +110,7 @@ impl NameLookups {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Lookup>> {
-        self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.running)
     }
 }
 

@@ -20,5 +20,6 @@ pub(crate) use self::discovery::{
 };
 pub(crate) use self::initial_sync::{InitialSync, SyncReporter};
 pub(crate) use self::sinks::*;
-pub(crate) use self::watch::{Frame, Listing, Page, SharedWatchState, Sink, WatchTarget, Watcher};
-pub(crate) use crate::net::Backoff;
+pub(crate) use self::watch::{
+    Frame, ListPage, Listing, SharedWatchState, WatchSink, WatchTarget, Watcher,
+};

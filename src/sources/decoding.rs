@@ -20,6 +20,7 @@ mod definitions;
 mod documents;
 mod fields;
 mod hash;
+mod limits;
 mod lint;
 mod managers;
 mod marks;
@@ -43,7 +44,9 @@ pub(crate) use self::definitions::definition;
 pub(crate) use self::documents::{
     ConditionDocument, ListMetadata, ObjectMetadata, conditions, or_default,
 };
+pub use self::hash::HashKey;
 use self::hash::{FingerprintSum, Hasher};
+use self::limits::MAX_NAME;
 use self::lint::Lints;
 pub(crate) use self::marks::{OWNERSHIP, same_words};
 use self::metadata::MetadataBody;
@@ -51,22 +54,6 @@ use self::opaque::Opaque;
 use self::shape::{AnyShape, FieldValue, MapKey, Scalar, TextField, Visit};
 use self::switches::Switches;
 use self::walk::Walk;
-
-/// Maximum number each of conditions, facts, managers, finalizers, owners, annotations and labels
-/// of one object.
-const MAX_ITEMS: usize = 64;
-/// Longest name, identifier or condition type, in bytes. The API server allows 253 for most.
-const MAX_NAME: usize = 256;
-/// Longest reason or severity of a condition, in bytes.
-const MAX_REASON: usize = 128;
-/// Longest message of a condition, in bytes.
-const MAX_MESSAGE: usize = 256;
-/// Longest value of an annotation, in bytes.
-const MAX_MARK: usize = 256;
-/// Longest text of a fact, in bytes.
-const MAX_FACT: usize = 128;
-/// Depth from which the decoder skips values: half of the JSON parser's own limit.
-const MAX_DEPTH: u8 = 64;
 
 /// How to decode objects.
 #[derive(Clone, Copy, Debug)]
@@ -90,10 +77,6 @@ pub enum Extra {
     /// A fingerprint of the metadata of a ConfigMap or a Secret.
     Marks,
 }
-
-/// The secret key of the fingerprints. Only fingerprints made with the same key can be compared.
-#[derive(Clone, Copy)]
-pub struct HashKey(pub [u8; 16]);
 
 /// The reason why an object cannot be decoded.
 #[derive(Debug, thiserror::Error)]

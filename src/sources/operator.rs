@@ -1,17 +1,18 @@
 //! The operator itself: its Pods, its metrics, its processes and its profiles.
 
+mod hints;
 mod pods;
 mod process;
 mod profiles;
 mod scrape;
 
+pub(crate) use self::hints::{MetricsAddresses, ScrapeHints};
 pub(crate) use self::pods::{PodsHandle, PodsReader};
 pub(crate) use self::process::{ProcessReader, ProcessSelection, follow_process};
 pub(crate) use self::profiles::{
-    KeptProfile, MetricsAddresses, PprofUrl, ProfileOptions, ProfileStore, Profiler,
-    answer_profiles,
+    KeptProfile, PprofUrl, ProfileOptions, ProfileStore, Profiler, answer_profiles,
 };
 pub use self::scrape::intake;
 pub(crate) use self::scrape::{
-    DEFAULT_INTERVAL, Hints, MIN_INTERVAL, ScrapeFlag, ScrapeOptions, ScrapeTarget, Scraper,
+    DEFAULT_INTERVAL, MIN_INTERVAL, ScrapeFlag, ScrapeOptions, ScrapeTarget, Scraper,
 };

@@ -4,4 +4,4 @@ mod counts;
 mod object_lookups;
 
 pub(crate) use self::counts::{WatchTargets, answer_counts};
-pub(crate) use self::object_lookups::{ChildKinds, ObjectLookups, answer_lookups};
+pub(crate) use self::object_lookups::{ObjectLookups, WatchedChildKinds, answer_lookups};

@@ -10,6 +10,6 @@ mod kind_names;
 mod tests;
 
 pub(crate) use self::closeup::{CloseUp, LimitedLookups, object_names};
-pub(crate) use self::graph::{OwnershipGraph, Progress, find_object};
+pub(crate) use self::graph::{ListProgress, OwnershipGraph, find_object};
 pub(crate) use self::installation::Installation;
 pub(crate) use self::kind_names::{kind_name, kind_named};

@@ -19,7 +19,7 @@ mod workload;
 use self::workload::{PodTemplate, Workload};
 
 pub(crate) use self::access::{Access, ConnectError, OperatorName};
-pub(crate) use self::batched_reads::GatherTime;
+pub(crate) use self::batched_reads::BatchTime;
 pub(crate) use self::requests::{Chunk, JSON, LIST_METADATA, METADATA, chunk, next_chunk};
 
 /// One API server and the account to use with it.

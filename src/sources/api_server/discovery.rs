@@ -23,7 +23,7 @@ mod scopes;
 mod select;
 mod serving;
 
-use self::child_kinds::ChildKinds;
+use self::child_kinds::SampledKinds;
 use self::elsewhere::Elsewhere;
 pub(crate) use self::options::{
     ChildSelection, DEFAULT_MAX_WATCHES, DiscoveryOptions, KindSelector, SecretAccess, Selection,
@@ -51,13 +51,13 @@ pub(crate) struct Discovery {
     reviews: Reviews,
     elsewhere: Elsewhere,
     serving: Serving,
-    child_kinds: ChildKinds,
-    found: PollResult,
+    child_kinds: SampledKinds,
+    found: FoundKinds,
 }
 
 /// The result of one poll, before samples decide which child kinds to watch.
 #[derive(Clone, Debug, Default)]
-struct PollResult {
+struct FoundKinds {
     primaries: Vec<WatchedKind>,
     /// Child kinds in all scopes that the account can see.
     children: Vec<WatchedKind>,
@@ -97,8 +97,8 @@ impl Discovery {
             reviews: Reviews::default(),
             elsewhere: Elsewhere::default(),
             serving: Serving::default(),
-            child_kinds: ChildKinds::default(),
-            found: PollResult::default(),
+            child_kinds: SampledKinds::default(),
+            found: FoundKinds::default(),
         }
     }
 
@@ -185,13 +185,13 @@ impl Discovery {
         );
 
         let (primaries, children) = kinds.into_iter().partition(|kind| kind.role == Role::Primary);
-        self.found = PollResult { primaries, children, excess: selected.excess, left_out, problem };
+        self.found = FoundKinds { primaries, children, excess: selected.excess, left_out, problem };
         Ok(self.discovered())
     }
 
     /// The result of the last poll, with the child kinds that are worth a watch.
     pub(crate) fn discovered(&self) -> Discovered {
-        let PollResult { primaries, children, excess, left_out, problem } = &self.found;
+        let FoundKinds { primaries, children, excess, left_out, problem } = &self.found;
         let mut kinds = primaries.clone();
         for child in children {
             // A scope with missing verbs is one that was visible before.

@@ -16,7 +16,7 @@ pub(crate) struct InitialSync {
 
 /// Progress of the first lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub(crate) struct SyncProgress {
     /// Number of lists.
     pub watches: usize,
     /// Complete lists.
@@ -56,10 +56,10 @@ impl InitialSync {
 
     /// The current progress.
     #[must_use]
-    pub(crate) fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> SyncProgress {
         let table = self.table.borrow();
         let count = |stage| table.watches.values().filter(|is| **is == stage).count();
-        Progress {
+        SyncProgress {
             watches: table.watches.len(),
             listed: count(ListStage::Listed),
             failed: count(ListStage::Failed),
@@ -68,7 +68,7 @@ impl InitialSync {
     }
 
     /// Waits until each first list is complete or has failed.
-    pub(crate) async fn done(&self) -> Progress {
+    pub(crate) async fn done(&self) -> SyncProgress {
         let settled = |table: &ListStages| {
             table.discovered
                 && table

@@ -9,7 +9,7 @@ mod namespaces;
 
 pub(crate) use self::children::{ChildSink, Kept, NewPrimaries, PrimarySink};
 pub(crate) use self::definitions::{DefinitionSink, Definitions};
-pub(crate) use self::kube_events::{EventSink, Tally, events_about};
+pub(crate) use self::kube_events::{EventSink, EventTally, events_about};
 pub(crate) use self::leases::LeaseSink;
 pub(crate) use self::namespaces::{NamespaceSink, Terminating};
 pub(crate) use self::objects::ObjectSink;

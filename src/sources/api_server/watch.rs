@@ -28,7 +28,6 @@ use tracing::{debug, info, warn};
 use super::connection::Cluster;
 use super::initial_sync::SyncReporter;
 use crate::net::Failure;
-use crate::net::percent_encode;
 use crate::sources::feed::{Closed, Feed};
 
 mod event;
@@ -40,6 +39,7 @@ mod outages;
 mod page;
 mod stream;
 mod streaming;
+mod target;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -48,9 +48,10 @@ mod wire_tests;
 use self::backoffs::Backoffs;
 pub(crate) use self::frames::Frame;
 use self::outages::Outages;
-pub(crate) use self::page::Page;
+pub(crate) use self::page::ListPage;
 use self::stream::WatchStream;
 use self::streaming::StreamingSupport;
+pub(crate) use self::target::WatchTarget;
 
 /// The state of a watch.
 pub(crate) enum WatchState {
@@ -66,7 +67,7 @@ pub(crate) enum WatchState {
         permit: OwnedSemaphorePermit,
     },
     /// A paged list is under way. `permit` is `None` while the watch rests after a failure.
-    Paging { page: Page, epoch: u64, permit: Option<OwnedSemaphorePermit> },
+    Paging { page: ListPage, epoch: u64, permit: Option<OwnedSemaphorePermit> },
     /// The watch knows everything up to `version`, and has no open stream.
     Disconnected {
         /// Empty right after a list without a version.
@@ -101,27 +102,8 @@ pub(crate) enum Listing {
     Whole,
 }
 
-/// The address of a watch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WatchTarget {
-    /// For example `/apis/example.io/v1/namespaces/team-a/widgets`.
-    pub(crate) path: String,
-    /// Whether to request only the metadata of the objects.
-    pub(crate) metadata_only: bool,
-    /// Namespaces whose objects the API server leaves out. Empty unless the path covers all
-    /// namespaces.
-    pub(crate) without: Vec<String>,
-    /// The label selector of the objects; empty for all.
-    pub(crate) labels: String,
-    /// A further field selector of the objects; empty for all.
-    pub(crate) fields: String,
-    /// Whether the API server has a cache of the objects. Without one, not every version streams
-    /// lists, and bookmarks are rare.
-    pub(crate) cached: bool,
-}
-
 /// Turns the events of a watch into observations. Receives objects as JSON.
-pub(crate) trait Sink: Send + Sync {
+pub(crate) trait WatchSink: Send + Sync {
     /// The source that fails if this watch fails.
     fn source(&self) -> SourceId;
     /// Handles a failure of the watch.
@@ -164,7 +146,7 @@ pub(crate) struct SharedWatchState {
 }
 
 /// One watch: everything that a step from one state to the next needs.
-pub(crate) struct Watcher<S: Sink> {
+pub(crate) struct Watcher<S: WatchSink> {
     cluster: Cluster,
     target: WatchTarget,
     sink: S,
@@ -198,53 +180,8 @@ pub(crate) struct Watcher<S: Sink> {
 const LISTS_AT_ONCE: usize = 8;
 /// Requested duration of a stream. Some load balancers drop idle connections after 240 s.
 const STREAM_FOR: Duration = Duration::from_secs(200);
-/// Time after the requested duration at which a stream that is still open counts as dead: its
-/// connection is half-open.
-const STREAM_GRACE: Duration = Duration::from_secs(10);
-/// Silence after which a stream counts as dead if the API server sends bookmarks. It sends one
-/// about every minute (`bookmarkFrequency` in its cacher).
-const SILENT_FOR: Duration = Duration::from_secs(110);
 /// Failures in a row after which a watch that only lists gives up.
 const ATTEMPTS_ONCE: u32 = 3;
-
-impl WatchTarget {
-    pub(crate) fn new(path: String, metadata_only: bool) -> Self {
-        Self {
-            path,
-            metadata_only,
-            without: Vec::new(),
-            labels: String::new(),
-            fields: String::new(),
-            cached: true,
-        }
-    }
-
-    /// The request for the objects, with more parameters.
-    pub(crate) fn request(&self, parameters: &str) -> String {
-        let unequal = self
-            .without
-            .iter()
-            .map(|namespace| percent_encode(&format!("metadata.namespace!={namespace}")));
-        let equal = (!self.fields.is_empty()).then(|| percent_encode(&self.fields));
-        let fields: Vec<String> = unequal.chain(equal).collect();
-        let fields = (!fields.is_empty()).then(|| format!("fieldSelector={}", fields.join(",")));
-        let labels = (!self.labels.is_empty())
-            .then(|| format!("labelSelector={}", percent_encode(&self.labels)));
-
-        let parameters = (!parameters.is_empty()).then(|| parameters.to_owned());
-        let query: Vec<String> = [fields, labels, parameters].into_iter().flatten().collect();
-        match query.is_empty() {
-            true => self.path.clone(),
-            false => format!("{}?{}", self.path, query.join("&")),
-        }
-    }
-
-    /// The path of the objects of one namespace, if the path covers all namespaces.
-    pub(crate) fn path_within(&self, namespace: &str) -> String {
-        let (api, resource) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
-        format!("{api}/namespaces/{}/{resource}", percent_encode(namespace))
-    }
-}
 
 impl Default for SharedWatchState {
     fn default() -> Self {
@@ -258,7 +195,7 @@ impl Default for SharedWatchState {
     }
 }
 
-impl<S: Sink> Watcher<S> {
+impl<S: WatchSink> Watcher<S> {
     pub(crate) fn new(
         cluster: Cluster,
         target: WatchTarget,
@@ -396,7 +333,7 @@ impl<S: Sink> Watcher<S> {
     }
 }
 
-impl<S: Sink> Drop for Watcher<S> {
+impl<S: WatchSink> Drop for Watcher<S> {
     fn drop(&mut self) {
         self.shared.outages.recovered(&self.sink.source());
     }

@@ -11,7 +11,7 @@ use super::hash::{FingerprintSum, Fingerprints};
 use super::lint::Lint;
 use super::opaque::Opaque;
 use super::pause::{self, SwitchValue};
-use super::references::{self, Slot, SpecTree};
+use super::references::{self, ReferenceKey, SpecTree};
 use super::shape::{AnyShape, MapKey, Scalar, Visit};
 use super::switches::SwitchSource;
 use super::walk::{MAX_PATH, Walk};
@@ -57,7 +57,7 @@ struct SpecValue<'a, 'w> {
     key: &'a str,
     spec_key: SpecKey,
     may_pause: bool,
-    slot: Option<Slot>,
+    slot: Option<ReferenceKey>,
 }
 
 impl<'de> AnyShape<'de> for SpecBody<'_, '_> {
@@ -80,7 +80,12 @@ impl<'de> AnyShape<'de> for SpecBody<'_, '_> {
             let seed = |text: &str| {
                 key.clear();
                 key.push_str(words::cut(text, MAX_PATH));
-                (hasher.text(text), SpecKey::of(text), pause::may_pause(text), Slot::of(text))
+                (
+                    hasher.text(text),
+                    SpecKey::of(text),
+                    pause::may_pause(text),
+                    ReferenceKey::of(text),
+                )
             };
             let Some((hash, spec_key, may_pause, slot)) = entries.next_key_seed(MapKey(seed))?
             else {

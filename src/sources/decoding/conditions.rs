@@ -5,12 +5,12 @@ use loopwatch_model::time::Timestamp;
 use serde::de::{MapAccess, SeqAccess};
 
 use super::hash::{FingerprintSum, Fingerprints, Hasher};
+use super::limits::{MAX_ITEMS, MAX_MESSAGE, MAX_NAME, MAX_REASON};
 use super::lint::{Lint, Lints};
 use super::opaque::Opaque;
 use super::shape::{AnyShape, MapKey, Scalar, Visit};
 use super::walk::Walk;
 use super::words::{self, cut};
-use super::{MAX_ITEMS, MAX_MESSAGE, MAX_NAME, MAX_REASON};
 
 /// Maximum number of conditions below the top level, so that they leave room for those at the top.
 const MAX_NESTED: usize = 48;

@@ -4,7 +4,7 @@
 use loopwatch_model::time::Timestamp;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 
-use super::MAX_NAME;
+use super::limits::MAX_NAME;
 use super::lint::{Lint, Lints};
 use super::shape::{BoolField, FieldValue, IntegerField, TextField, Visit};
 use super::words::cut;

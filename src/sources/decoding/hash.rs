@@ -6,7 +6,9 @@
 
 use siphasher::sip::SipHasher13;
 
-use super::HashKey;
+/// The secret key of the fingerprints. Only fingerprints made with the same key can be compared.
+#[derive(Clone, Copy)]
+pub struct HashKey(pub [u8; 16]);
 
 /// Hashes scalars under one key.
 #[derive(Clone, Copy)]

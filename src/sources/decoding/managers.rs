@@ -4,10 +4,10 @@ use loopwatch_model::observation::{Manager, ManagerOperation, ObjectView, Owned}
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 
 use super::fields::{skip_rest, text, time};
+use super::limits::{MAX_ITEMS, MAX_NAME};
 use super::lint::{Lint, Lints};
 use super::shape::{AnyShape, FieldValue, MapKey, Scalar, TextField, Visit};
 use super::words::cut;
-use super::{MAX_ITEMS, MAX_NAME};
 
 /// `.metadata.managedFields`.
 pub(super) struct ManagedFields<'w> {

@@ -9,6 +9,7 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 
 use super::fields::{flag, name_text, skip_rest, text, time, whole};
 use super::hash::{FingerprintSum, Fingerprints, Hasher};
+use super::limits::{MAX_ITEMS, MAX_MARK, MAX_NAME};
 use super::lint::{Lint, Lints};
 use super::managers::ManagedFields;
 use super::marks::Marks;
@@ -16,7 +17,6 @@ use super::pause;
 use super::shape::{AnyShape, FieldValue, MapKey, Scalar, TextField, Visit};
 use super::switches::Switches;
 use super::words::cut;
-use super::{MAX_ITEMS, MAX_MARK, MAX_NAME};
 
 /// `.metadata`.
 pub(super) struct MetadataBody<'w> {

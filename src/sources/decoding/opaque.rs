@@ -2,8 +2,8 @@
 
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 
-use super::MAX_DEPTH;
 use super::hash::{FingerprintSum, Fingerprints, Hasher};
+use super::limits::MAX_DEPTH;
 use super::shape::{AnyShape, MapKey, Scalar, Visit};
 use super::words::{is_timestamp, is_volatile};
 

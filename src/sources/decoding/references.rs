@@ -6,8 +6,8 @@
 use loopwatch_model::observation::Reference;
 use serde::de::{MapAccess, SeqAccess};
 
-use super::MAX_NAME;
 use super::hash::{FingerprintSum, Fingerprints, Hasher};
+use super::limits::MAX_NAME;
 use super::lint::Lint;
 use super::opaque::Opaque;
 use super::shape::{AnyShape, MapKey, Scalar, Visit};
@@ -22,8 +22,8 @@ const MAX_REFERENCE_DEPTH: u8 = 16;
 
 /// A key that may hold a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot {
-    target: ReferenceTarget,
+pub(super) struct ReferenceKey {
+    target: ImpliedKind,
     /// Whether a text under the key is a name. A map with a `name` always is a reference.
     takes_name: bool,
     /// What shows that the value holds the name of an object, so that the view may keep the name
@@ -45,7 +45,7 @@ enum Proof {
 
 /// The kind that the name of a key implies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReferenceTarget {
+enum ImpliedKind {
     Any,
     ConfigMap,
     PersistentVolumeClaim,
@@ -60,7 +60,7 @@ pub(super) struct SpecTree<'a, 'w> {
     pub(super) walk: &'a mut Walk<'w>,
     pub(super) depth: u8,
     /// The key of the value, if it may hold a reference.
-    pub(super) slot: Option<Slot>,
+    pub(super) slot: Option<ReferenceKey>,
 }
 
 /// The fields of a reference.
@@ -84,7 +84,7 @@ struct FieldOfReference<'a> {
 }
 
 /// Keeps a reference by the name under a key.
-pub(super) fn keep_name(walk: &mut Walk<'_>, slot: Slot, name: &str) {
+pub(super) fn keep_name(walk: &mut Walk<'_>, slot: ReferenceKey, name: &str) {
     if slot.takes_name && is_name(name) {
         let name_hash = walk.hasher.text(name);
         let name = if slot.proof == Proof::Key { name.to_owned() } else { String::new() };
@@ -92,7 +92,7 @@ pub(super) fn keep_name(walk: &mut Walk<'_>, slot: Slot, name: &str) {
     }
 }
 
-fn keep(walk: &mut Walk<'_>, slot: Slot, mut reference: Reference) {
+fn keep(walk: &mut Walk<'_>, slot: ReferenceKey, mut reference: Reference) {
     if walk.path.len() > MAX_PATH {
         return;
     }
@@ -127,7 +127,7 @@ fn is_name(text: &str) -> bool {
         })
 }
 
-impl Slot {
+impl ReferenceKey {
     /// The slot under a key. Most keys fail the test of the last byte.
     pub(super) fn of(key: &str) -> Option<Self> {
         let slot = |target, takes_name, proof| Some(Self { target, takes_name, proof });
@@ -137,12 +137,12 @@ impl Slot {
         }
 
         let names = [
-            ("ecretName", ReferenceTarget::Secret),
-            ("onfigMapName", ReferenceTarget::ConfigMap),
-            ("onfigmapName", ReferenceTarget::ConfigMap),
-            ("erviceAccountName", ReferenceTarget::ServiceAccount),
-            ("laimName", ReferenceTarget::PersistentVolumeClaim),
-            ("ClassName", ReferenceTarget::Class),
+            ("ecretName", ImpliedKind::Secret),
+            ("onfigMapName", ImpliedKind::ConfigMap),
+            ("onfigmapName", ImpliedKind::ConfigMap),
+            ("erviceAccountName", ImpliedKind::ServiceAccount),
+            ("laimName", ImpliedKind::PersistentVolumeClaim),
+            ("ClassName", ImpliedKind::Class),
         ];
 
         if let Some((_, target)) = names.iter().find(|(end, _)| key.ends_with(end)) {
@@ -151,19 +151,19 @@ impl Slot {
 
         let singular = key.strip_suffix('s').unwrap_or(key);
         if let Some(stem) = ["Ref", "Reference"].iter().find_map(|end| singular.strip_suffix(end)) {
-            let target = ReferenceTarget::of_stem(stem);
-            return slot(target, target != ReferenceTarget::Any, Proof::Map);
+            let target = ImpliedKind::of_stem(stem);
+            return slot(target, target != ImpliedKind::Any, Proof::Map);
         }
 
-        match ReferenceTarget::of_stem(singular) {
-            ReferenceTarget::Any => None,
+        match ImpliedKind::of_stem(singular) {
+            ImpliedKind::Any => None,
             // A list of names; a single text may be the secret itself.
             target => slot(target, singular.len() < key.len(), Proof::PlainMap),
         }
     }
 }
 
-impl ReferenceTarget {
+impl ImpliedKind {
     /// The kind that the words before `Ref` name: `passwordSecret`, `secretKey`,
     /// `writeConnectionSecretTo`.
     fn of_stem(stem: &str) -> Self {
@@ -239,7 +239,12 @@ impl<'de> AnyShape<'de> for SpecTree<'_, '_> {
             let seed = |key: &str| {
                 walk.push_key(key);
                 let field = slot.and_then(|_| ReferenceField::of(key));
-                (hasher.text(key), Slot::of(key), field, field.is_some() || of_reference(key))
+                (
+                    hasher.text(key),
+                    ReferenceKey::of(key),
+                    field,
+                    field.is_some() || of_reference(key),
+                )
             };
             let Some((hash, below, field, expected)) = entries.next_key_seed(MapKey(seed))? else {
                 break;
@@ -339,7 +344,8 @@ mod tests {
     #[test]
     fn keys_of_references_are_known_by_their_ends() {
         let kind = |key: &str| {
-            Slot::of(key).map(|slot| (slot.target.kind(&format!("spec.{key}")), slot.takes_name))
+            ReferenceKey::of(key)
+                .map(|slot| (slot.target.kind(&format!("spec.{key}")), slot.takes_name))
         };
         for (key, expected, takes_name) in [
             ("issuerRef", "", false),

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use loopwatch_model::observation::StartupRead;
 use serde::Deserialize;
 
-use super::{MAX_ITEMS, MAX_NAME};
+use super::limits::{MAX_ITEMS, MAX_NAME};
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

@@ -4,6 +4,7 @@ use loopwatch_model::observation::{ConditionStatus, FactValue, ManagerOperation,
 use loopwatch_model::time::{Span, Timestamp};
 use serde_json::{Value, json};
 
+use super::limits::MAX_MARK;
 use super::*;
 
 mod hostile;

@@ -3,11 +3,11 @@
 use loopwatch_model::observation::{Fact, FactValue, ObjectView};
 
 use super::hash::Hasher;
+use super::limits::{MAX_FACT, MAX_ITEMS};
 use super::lint::{Lint, Lints};
 use super::shape::Scalar;
 use super::switches::Switches;
 use super::words;
-use super::{MAX_FACT, MAX_ITEMS};
 
 /// Maximum number of facts below the fields of the status, so that they leave room for those
 /// fields.

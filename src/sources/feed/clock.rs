@@ -6,7 +6,7 @@
 //! clock counts, and the `Date` header of each response corrects it; see [`Anchor`] for the
 //! algorithm. Setting the node's clock does not change it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderMap, StatusCode, header};
@@ -18,6 +18,8 @@ use tracing::info;
 mod anchor;
 
 use self::anchor::Anchor;
+
+use crate::lock::lock;
 
 /// The clocks of a node.
 pub(crate) trait Clock: Send + Sync {
@@ -38,10 +40,10 @@ pub(crate) struct SystemClock {
 #[derive(Clone)]
 pub(crate) struct ServerClock {
     node: Arc<dyn Clock>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ClockState>>,
 }
 
-struct State {
+struct ClockState {
     anchor: Anchor,
     /// Whether a source has read the clock, so that it has to announce a jump.
     was_read: bool,
@@ -89,7 +91,10 @@ impl ServerClock {
     #[must_use]
     pub(crate) fn of(node: Arc<dyn Clock>) -> Self {
         let anchor = Anchor::new(node.wall(), node.steady());
-        Self { node, state: Arc::new(Mutex::new(State { anchor, was_read: false, jumped: 0 })) }
+        Self {
+            node,
+            state: Arc::new(Mutex::new(ClockState { anchor, was_read: false, jumped: 0 })),
+        }
     }
 
     /// The time by the monotonic clock, to pass to [`ServerClock::hear`].
@@ -147,8 +152,8 @@ impl ServerClock {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, ClockState> {
+        lock(&self.state)
     }
 }
 

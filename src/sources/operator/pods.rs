@@ -5,7 +5,6 @@
 //! watch Pods in its namespace, its own Pod by reads if the account may only get it, and otherwise
 //! what its environment says.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,48 +24,15 @@ mod workload;
 
 use self::document::{PodDocument, PodListDocument};
 use self::sink::{ChosenPods, PodFilter, PodSink, SeenPods};
-use self::workload::{WorkloadName, WorkloadReader};
-use super::process::OperatorClue;
-use crate::net::Failure;
-use crate::net::percent_encode;
+use self::workload::{REFUSED_FOR, WorkloadName, WorkloadReader};
+use super::hints::{OperatorClue, TargetPod, TargetPods};
+use crate::net::{Backoff, Failure, percent_encode};
 use crate::sources::api_server::{
-    Backoff, Cluster, JSON, OperatorIdentity, OperatorName, SharedWatchState, SyncReporter,
-    WatchTarget, Watcher, is_allowed,
+    Cluster, JSON, OperatorIdentity, OperatorName, SharedWatchState, SyncReporter, WatchTarget,
+    Watcher, is_allowed,
 };
 use crate::sources::feed::{Closed, Feed};
 use crate::system::own_pod::OwnPod;
-
-/// A Pod whose metrics and processes are the operator's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TargetPod {
-    /// `namespace/pod`.
-    pub(crate) instance: String,
-    /// Whether loopwatch runs in this Pod.
-    pub(crate) own: bool,
-    /// Its address; absent before it has one, or if it is not known.
-    pub(crate) ip: Option<IpAddr>,
-    /// Whether it uses the network of its node, or may do so.
-    pub(crate) host_network: bool,
-    /// The TCP ports of its containers, without those of loopwatch and of a service mesh.
-    pub(crate) ports: Vec<TargetPort>,
-    /// The IDs of the operator's containers, without the name of the container runtime; the first
-    /// runs the operator.
-    pub(crate) container_ids: Vec<String>,
-}
-
-/// A port of a container.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TargetPort {
-    /// The name of the container.
-    pub(crate) container: String,
-    /// The name of the port; may be empty.
-    pub(crate) name: String,
-    /// The number of the port.
-    pub(crate) number: u16,
-}
-
-/// The Pods of the operator as they are now.
-pub(crate) type TargetPods = watch::Receiver<Vec<TargetPod>>;
 
 /// What the source shares with the supervisor. Outlives a task that panics.
 #[derive(Clone, Debug, Default)]
@@ -99,16 +65,6 @@ pub(crate) struct PodsReader {
 
 /// Interval of reads of the own Pod.
 const POLL_EVERY: Duration = Duration::from_secs(10);
-/// Interval of reads of the workload. Changes of Pods reveal most of its changes.
-const WORKLOAD_EVERY: Duration = Duration::from_secs(60);
-/// Interval of these reads during a rollout.
-const WORKLOAD_OFTEN: Duration = Duration::from_secs(5);
-/// Time from the change of a Pod to a read of the workload, whose status follows.
-const WORKLOAD_AFTER_CHANGE: Duration = Duration::from_secs(1);
-/// Interval of reads that the API server refuses: each is an entry in the audit log. A review of
-/// the permissions may come earlier.
-const REFUSED_FOR: Duration = Duration::from_secs(600);
-
 /// The reason why the source is off if the Pod runs no operator.
 const NO_OPERATOR: &str = "this Pod runs no operator: set --operator NAMESPACE/DEPLOYMENT";
 

@@ -22,7 +22,8 @@ mod tests;
 
 use self::files::Proc;
 use self::find::{ProcessSearch, find};
-use self::sample::{Identity, Own, sample};
+use self::sample::{OwnProcess, ProcessIdentity, sample};
+use super::hints::OperatorClue;
 use crate::net::Failure;
 use crate::sources::feed::{Closed, Feed};
 use crate::system::{coarse_timers, procfs};
@@ -37,19 +38,6 @@ pub(crate) enum ProcessSelection {
     Pid(u32),
 }
 
-/// What other sources know about the operator's process. Each of them fills in its part with
-/// `send_if_modified`: every change leads to a search.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct OperatorClue {
-    /// The name of the instance in its metrics; empty if it is not known.
-    pub(crate) instance: String,
-    /// `process_start_time_seconds` of the last scrape of loopwatch's own Pod.
-    pub(crate) started_seconds: Option<f64>,
-    /// The IDs of the operator's containers in loopwatch's own Pod, without the name of the
-    /// container runtime, as in the Pod's status. The first one runs the operator.
-    pub(crate) containers: Vec<String>,
-}
-
 /// Reads the operator's process.
 pub(crate) struct ProcessReader {
     proc: Proc,
@@ -57,16 +45,16 @@ pub(crate) struct ProcessReader {
     /// The instance, unless the clue names it.
     instance: String,
     clues: watch::Receiver<OperatorClue>,
-    own: Option<Own>,
-    current: Option<Current>,
+    own: Option<OwnProcess>,
+    current: Option<CurrentProcess>,
     /// Interval of readings.
     every: Duration,
 }
 
 /// The process that was read last.
 #[derive(Debug)]
-struct Current {
-    process: Identity,
+struct CurrentProcess {
+    process: ProcessIdentity,
     instance: String,
     started: Timestamp,
 }
@@ -74,7 +62,7 @@ struct Current {
 /// The result of one reading.
 #[derive(Debug, PartialEq)]
 struct Reading {
-    status: Status,
+    status: ReaderStatus,
     /// The instance whose process has ended.
     gone: Option<String>,
     seen: Option<Box<ProcessView>>,
@@ -82,7 +70,7 @@ struct Reading {
 
 /// The state of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Status {
+enum ReaderStatus {
     Works,
     /// The source works, but cannot read everything.
     Restricted(String),
@@ -119,7 +107,7 @@ const NOTHING: &str = "no process of the operator runs, or it has just started";
 pub(crate) async fn follow_process(reader: Option<ProcessReader>, feed: Feed) {
     let ended = match reader {
         Some(reader) => read_regularly(reader, &feed).await,
-        None => Status::Off(NO_POD.to_owned()).send(&feed).await,
+        None => ReaderStatus::Off(NO_POD.to_owned()).send(&feed).await,
     };
 
     // The supervisor notices that the receiver is gone.
@@ -129,7 +117,7 @@ pub(crate) async fn follow_process(reader: Option<ProcessReader>, feed: Feed) {
 async fn read_regularly(mut reader: ProcessReader, feed: &Feed) -> Result<(), Closed> {
     if reader.is_alone() {
         // This holds as long as the Pod exists.
-        return Status::Off(NOT_SHARED.to_owned()).send(feed).await;
+        return ReaderStatus::Off(NOT_SHARED.to_owned()).send(feed).await;
     }
 
     let mut said = None;
@@ -164,13 +152,13 @@ async fn read_regularly(mut reader: ProcessReader, feed: &Feed) -> Result<(), Cl
 /// Waits for a reading. Reports one that takes long, and does not start another one meanwhile.
 async fn within<T>(
     mut reading: JoinHandle<T>,
-    said: &mut Option<Status>,
+    said: &mut Option<ReaderStatus>,
     feed: &Feed,
 ) -> Result<T, Closed> {
     let result = match timeout(WITHIN, &mut reading).await {
         Ok(result) => result,
         Err(_) => {
-            let status = Status::Failed(
+            let status = ReaderStatus::Failed(
                 Cause::Timeout,
                 format!("/proc: no answer within {} s", WITHIN.as_secs()),
             );
@@ -233,7 +221,7 @@ impl ProcessReader {
     /// Reads the operator's process, after a search if it is not known or has ended.
     fn read(&mut self, now: Timestamp) -> Reading {
         let proc = self.proc.clone();
-        let own = self.own.get_or_insert_with(|| Own::read(&proc)).clone();
+        let own = self.own.get_or_insert_with(|| OwnProcess::read(&proc)).clone();
         let has_changed = self.clues.has_changed().unwrap_or(false);
         let clue = self.clues.borrow_and_update().clone();
         let instance =
@@ -246,7 +234,7 @@ impl ProcessReader {
             sampled = sample(&proc, &own, process).map(|sample| (process, sample));
         }
 
-        let mut status = Status::Works;
+        let mut status = ReaderStatus::Works;
         if sampled.is_none() {
             match self.search(&own, &clue) {
                 Ok(process) => {
@@ -266,8 +254,8 @@ impl ProcessReader {
 
         let Some((process, (mut view, reasons))) = sampled else {
             // It may have ended between the search and the sample.
-            let status = if status == Status::Works {
-                Status::Restricted(NOTHING.to_owned())
+            let status = if status == ReaderStatus::Works {
+                ReaderStatus::Restricted(NOTHING.to_owned())
             } else {
                 status
             };
@@ -282,17 +270,25 @@ impl ProcessReader {
         let started = self.started(now, process, before.as_ref());
 
         (view.instance, view.started) = (instance.clone(), Some(started));
-        self.current = Some(Current { process, instance, started });
+        self.current = Some(CurrentProcess { process, instance, started });
 
-        let status = if reasons.is_empty() { Status::Works } else { Status::Restricted(reasons) };
+        let status = if reasons.is_empty() {
+            ReaderStatus::Works
+        } else {
+            ReaderStatus::Restricted(reasons)
+        };
         Reading { status, gone, seen: Some(Box::new(view)) }
     }
 
-    fn search(&self, own: &Own, clue: &OperatorClue) -> Result<Identity, Status> {
+    fn search(
+        &self,
+        own: &OwnProcess,
+        clue: &OperatorClue,
+    ) -> Result<ProcessIdentity, ReaderStatus> {
         if let Some(pid) = self.pid {
             return match self.proc.stat(pid) {
-                Some(stat) => Ok(Identity { pid, start_ticks: stat.start_ticks }),
-                None => Err(Status::Failed(
+                Some(stat) => Ok(ProcessIdentity { pid, start_ticks: stat.start_ticks }),
+                None => Err(ReaderStatus::Failed(
                     Cause::NotFound,
                     format!("no process has the PID {pid} (--pid)"),
                 )),
@@ -301,9 +297,9 @@ impl ProcessReader {
 
         match find(&self.proc, &own.cgroup, clue) {
             ProcessSearch::Process(process) => Ok(process),
-            ProcessSearch::NotShared => Err(Status::Off(NOT_SHARED.to_owned())),
-            ProcessSearch::Nothing => Err(Status::Restricted(NOTHING.to_owned())),
-            ProcessSearch::Ambiguous(why) => Err(Status::Off(format!(
+            ProcessSearch::NotShared => Err(ReaderStatus::Off(NOT_SHARED.to_owned())),
+            ProcessSearch::Nothing => Err(ReaderStatus::Restricted(NOTHING.to_owned())),
+            ProcessSearch::Ambiguous(why) => Err(ReaderStatus::Off(format!(
                 "cannot tell which process is the operator's: {why}; the start time in its metrics, the permission to \
                  read the own Pod, or --pid would show it"
             ))),
@@ -312,7 +308,12 @@ impl ProcessReader {
 
     /// When a process started, by the clock of the observations. It stays the same until that clock
     /// is set.
-    fn started(&self, now: Timestamp, process: Identity, before: Option<&Current>) -> Timestamp {
+    fn started(
+        &self,
+        now: Timestamp,
+        process: ProcessIdentity,
+        before: Option<&CurrentProcess>,
+    ) -> Timestamp {
         let start = procfs::seconds(process.start_ticks);
         let by_age = self
             .proc
@@ -340,7 +341,7 @@ fn millis(seconds: f64) -> i64 {
     (seconds * 1000.0) as i64
 }
 
-impl Status {
+impl ReaderStatus {
     async fn send(&self, feed: &Feed) -> Result<(), Closed> {
         let source = SourceId::Process;
         match self.clone() {

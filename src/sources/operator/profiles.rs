@@ -10,9 +10,8 @@
 //! concerns one comparison, so it is an [`Answer::Failed`] and no failure of the source.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -40,6 +39,8 @@ use self::fetch::{Fetched, fetch};
 use self::pprof::{Profile, Summary};
 pub(crate) use self::store::{KeptProfile, ProfileStore};
 use self::wire::Malformed;
+use super::hints::MetricsAddresses;
+use crate::lock::read_lock;
 use crate::net::Failure;
 use crate::sources::feed::{Closed, Feed};
 use crate::system::own_pod::{OwnPod, is_own_address};
@@ -56,10 +57,6 @@ pub(crate) struct ProfileOptions {
     /// The time between the two profiles, instead of the usual ones. For tests.
     pub wait: Option<Duration>,
 }
-
-/// The addresses of the metrics by instance. The source of metrics fills it with those that it has
-/// found.
-pub(crate) type MetricsAddresses = Arc<RwLock<BTreeMap<String, SocketAddr>>>;
 
 /// Takes and compares profiles. All clones share one turn.
 #[derive(Clone)]
@@ -93,7 +90,7 @@ enum Compared {
 
 /// The comparisons under way, and when the next one of each kind may begin.
 #[derive(Default)]
-struct Schedule {
+struct ComparisonSchedule {
     running: BTreeMap<ProfileKind, String>,
     resting: HashMap<ProfileKind, Instant>,
 }
@@ -132,7 +129,7 @@ pub(crate) async fn answer_profiles(
         return;
     }
 
-    let (mut comparisons, mut schedule) = (FuturesUnordered::new(), Schedule::default());
+    let (mut comparisons, mut schedule) = (FuturesUnordered::new(), ComparisonSchedule::default());
     let mut off = None;
     loop {
         let sent = tokio::select! {
@@ -224,7 +221,7 @@ async fn report_off(feed: &Feed, reason: String) -> Result<(), Closed> {
     feed.send(Observation::SourceOff { source: SourceId::Profiles, reason }).await
 }
 
-impl Schedule {
+impl ComparisonSchedule {
     /// Whether to begin a comparison; false if the same one is under way, and will answer.
     fn admit(&mut self, instance: &str, kind: ProfileKind) -> Result<bool, Cause> {
         match self.running.get(&kind) {
@@ -384,8 +381,7 @@ impl Profiler {
             };
         }
 
-        let found =
-            self.metrics.read().unwrap_or_else(PoisonError::into_inner).get(instance).copied();
+        let found = read_lock(&self.metrics).get(instance).copied();
 
         // An instance whose Pod is not known has the address of its metrics for a name.
         let metrics = found.or_else(|| instance.parse().ok());

@@ -10,12 +10,9 @@
 //! that operator. `docs/scrape.md` describes the rules for users.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch_model::observation::MetricsView;
-use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -41,9 +38,7 @@ pub(crate) use self::options::{
     DEFAULT_INTERVAL, MIN_INTERVAL, ScrapeFlag, ScrapeOptions, ScrapeTarget,
 };
 use self::report::Reporter;
-use super::pods::{TargetPod, TargetPods};
-use super::process::OperatorClue;
-use super::profiles::MetricsAddresses;
+use super::hints::{ScrapeHints, TargetPod, TargetPods};
 use crate::net::HttpUrl;
 use crate::sources::feed::{Closed, Feed};
 use crate::system::own_pod::OwnPod;
@@ -55,16 +50,7 @@ pub(crate) struct Scraper {
     own: Option<OwnPod>,
     pods: TargetPods,
     feed: Feed,
-    hints: Hints,
-}
-
-/// What a scrape tells other sources: where the metrics are, and when the process started.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Hints {
-    /// For the source of profiles.
-    pub(crate) addresses: MetricsAddresses,
-    /// For the reader of processes.
-    pub(crate) clues: watch::Sender<OperatorClue>,
+    hints: ScrapeHints,
 }
 
 /// A running instance.
@@ -83,45 +69,6 @@ const NOT_BESIDE: &str =
     "loopwatch does not run in the operator's Pod, and does not know its address; set --scrape URL";
 const NO_PODS: &str = "no Pod of the operator with an address is known; set --scrape URL";
 
-impl Hints {
-    /// Notes a scrape. `is_near` says whether the instance may be in loopwatch's own Pod.
-    fn scraped(&self, view: &MetricsView, address: Option<SocketAddr>, is_near: bool) {
-        if let Some(address) = address {
-            let mut addresses = self.addresses.write().unwrap_or_else(PoisonError::into_inner);
-            addresses.insert(view.instance.clone(), address);
-        }
-
-        let started = view.process.started.map(|at| at.0 as f64 / 1_000.0);
-        self.clues.send_if_modified(|clue| {
-            // One process may have several addresses. The first one names it.
-            let is_new = clue.instance.is_empty();
-            let changed =
-                is_new || clue.instance == view.instance && clue.started_seconds != started;
-            let changed = is_near && changed;
-
-            if changed {
-                clue.instance.clone_from(&view.instance);
-                clue.started_seconds = started;
-            }
-
-            changed
-        });
-    }
-
-    /// Forgets an instance.
-    fn gone(&self, instance: &str) {
-        self.addresses.write().unwrap_or_else(PoisonError::into_inner).remove(instance);
-        self.clues.send_if_modified(|clue| {
-            let changed = clue.instance == instance;
-            if changed {
-                (clue.instance, clue.started_seconds) = (String::new(), None);
-            }
-
-            changed
-        });
-    }
-}
-
 impl Scraper {
     /// `own` is the Pod of this process; `None` outside a cluster.
     pub(crate) fn new(
@@ -129,7 +76,7 @@ impl Scraper {
         own: Option<OwnPod>,
         pods: TargetPods,
         feed: Feed,
-        hints: Hints,
+        hints: ScrapeHints,
     ) -> Self {
         Self { options: Arc::new(options), own, pods, feed, hints }
     }

@@ -1,7 +1,7 @@
 //! Counts objects when the model asks for it, with small reads, one at a time.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use loopwatch_model::observation::{Answer, Cause, Observation, Probe, SourceId, WatchId};
@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::sync::{Mutex, mpsc};
 
-use crate::net::Failure;
-use crate::net::percent_encode;
+use crate::lock::read_lock;
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::{Cluster, LIST_METADATA, WatchTarget};
 use crate::sources::decoding::{ListMetadata, or_default};
 use crate::sources::feed::{Closed, Feed};
@@ -58,7 +58,7 @@ pub(crate) async fn answer_counts(
 }
 
 async fn answer(cluster: &Cluster, targets: &WatchTargets, watch: &WatchId) -> Answer {
-    let target = targets.read().unwrap_or_else(PoisonError::into_inner).get(watch).cloned();
+    let target = read_lock(targets).get(watch).cloned();
     let Some(target) = target else {
         // The watch has ended in the meantime.
         return Answer::Failed(Cause::NotFound);

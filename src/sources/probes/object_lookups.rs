@@ -22,10 +22,9 @@ mod kinds;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::dependents::ChildKinds;
-use self::kinds::{Kinds, NotFound};
-use crate::net::Failure;
-use crate::net::percent_encode;
+pub(crate) use self::dependents::WatchedChildKinds;
+use self::kinds::{NotFound, ServedKinds};
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::{ApiKind, Cluster, METADATA, SecretAccess, is_name};
 use crate::sources::decoding::{self, DecodeOptions, Extra, HashKey};
 use crate::sources::feed::{Closed, Feed};
@@ -35,8 +34,8 @@ pub(crate) struct ObjectLookups {
     cluster: Cluster,
     hash_key: HashKey,
     secrets: SecretAccess,
-    kinds: Kinds,
-    children: ChildKinds,
+    kinds: ServedKinds,
+    children: WatchedChildKinds,
     refusals: Refusals,
 }
 
@@ -126,9 +125,9 @@ impl ObjectLookups {
         cluster: Cluster,
         hash_key: HashKey,
         secrets: SecretAccess,
-        children: ChildKinds,
+        children: WatchedChildKinds,
     ) -> Self {
-        let (kinds, refusals) = (Kinds::new(cluster.clone()), Refusals::default());
+        let (kinds, refusals) = (ServedKinds::new(cluster.clone()), Refusals::default());
         Self { cluster, hash_key, secrets, kinds, children, refusals }
     }
 

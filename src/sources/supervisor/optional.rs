@@ -1,107 +1,95 @@
-//! Sources that need optional permissions. Each poll starts those that the account may read now,
-//! and stops the others.
+//! Watches that need optional permissions: definitions, leases and namespaces. Each poll starts
+//! those that the account may read now, and stops the others.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use loopwatch_model::observation::{Observation, SourceId};
+use tokio::sync::Notify;
 
+use super::jobs::Job;
+use super::launcher::Launcher;
 use super::options::LeaseSelection;
-use super::{Job, Running};
 use crate::net::Failure;
 use crate::sources::api_server::{
-    Definitions, Discovered, LeaseSink, NamespaceSink, OperatorIdentity, Selection,
+    DefinitionSink, Definitions, Discovery, LeaseSink, NamespaceSink, Selection, Terminating,
 };
 use crate::sources::feed::Closed;
+
+/// What these watches share with others.
+pub(super) struct OptionalWatches {
+    definitions: Definitions,
+    /// Notified when the list of namespaces is complete.
+    namespaces_listed: Arc<Notify>,
+    /// The namespaces that are being deleted.
+    terminating: Terminating,
+    /// Whether the account may watch namespaces, as last reported.
+    may_watch_namespaces: Option<bool>,
+    /// What to report of sources that have just stopped because the account lost their permissions.
+    stopped: Vec<Observation>,
+}
 
 /// Time to wait for definitions, which show the kinds with a status.
 const DEFINITIONS_WITHIN: Duration = Duration::from_secs(15);
 /// Time to wait for the annotations of namespaces.
 const NAMESPACES_WITHIN: Duration = Duration::from_secs(5);
-/// Time to wait for the operator's Pods, if they are read only once.
-const PODS_WITHIN: Duration = Duration::from_secs(5);
 
-impl Running {
-    /// Polls discovery, after the sources that it needs.
-    pub(super) async fn find(&mut self) -> Result<Result<Discovered, Failure>, Closed> {
-        let reviewed = self.review_optional().await;
+impl OptionalWatches {
+    pub(super) fn new(definitions: Definitions) -> Self {
+        Self {
+            definitions,
+            namespaces_listed: Arc::default(),
+            terminating: Terminating::default(),
+            may_watch_namespaces: None,
+            stopped: Vec::new(),
+        }
+    }
+
+    /// Starts and stops watches by the permissions of the account, and reports what has stopped.
+    pub(super) async fn review(
+        &mut self,
+        discovery: &mut Discovery,
+        launcher: &mut Launcher,
+    ) -> Result<Result<(), Failure>, Closed> {
+        let reviewed = self.review_all(discovery, launcher).await;
         for observation in std::mem::take(&mut self.stopped) {
-            self.feed.send(observation).await?;
+            launcher.feed.send(observation).await?;
         }
 
         match reviewed {
-            Ok(may_watch_namespaces) => self.follow_namespaces(may_watch_namespaces).await?,
-            Err(failure) => return Ok(Err(failure)),
-        }
-
-        self.follow_pods().await;
-        Ok(self.discovery.poll().await)
-    }
-
-    /// Starts and stops the tasks that need optional permissions. Returns whether the account may
-    /// watch namespaces.
-    async fn review_optional(&mut self) -> Result<bool, Failure> {
-        self.discovery.review().await?;
-        self.review_definitions().await?;
-        self.review_lease().await?;
-        self.discovery.may_watch(NamespaceSink::GROUP, NamespaceSink::RESOURCE, "").await
-    }
-
-    /// Watches the annotations of namespaces if the account may, and reports the source as off if
-    /// it may not.
-    async fn follow_namespaces(&mut self, may: bool) -> Result<(), Closed> {
-        if !may {
-            self.tasks.stop(&Job::Namespaces).await;
-            self.tasks.stop(&Job::Terminating).await;
-            if self.namespaces != Some(false) {
-                let (source, reason) = (SourceId::Namespaces, NamespaceSink::OFF.to_owned());
-                self.feed.send(Observation::NamespacesListed(Vec::new())).await?;
-                self.feed.send(Observation::SourceOff { source, reason }).await?;
+            Ok(may_watch_namespaces) => {
+                self.follow_namespaces(may_watch_namespaces, launcher).await.map(Ok)
             }
-        } else if !self.tasks.has(&Job::Namespaces) {
-            self.start(&Job::Namespaces);
-            self.start(&Job::Terminating);
-
-            // Findings that a namespace ignores must not open at the start.
-            let _ =
-                tokio::time::timeout(NAMESPACES_WITHIN, self.namespaces_listed.notified()).await;
-        }
-
-        self.namespaces = Some(may);
-        Ok(())
-    }
-
-    /// Starts to follow the operator's Pods. The task itself finds out which of them the account
-    /// may read, and does so again after each review of the permissions.
-    async fn follow_pods(&mut self) {
-        let is_known = match self.cluster.operator() {
-            // An administrator who watches every kind has no operator, even in a Pod.
-            Some(OperatorIdentity::Beside(_)) => {
-                self.options.discovery.select == Selection::OperatorPermissions
-            }
-            Some(OperatorIdentity::Named(_)) => true,
-            None => false,
-        };
-        if self.tasks.has(&Job::Pods) {
-            self.pods.review.notify_one();
-        } else if is_known {
-            self.start(&Job::Pods);
-            if self.options.discovery.once {
-                let _ = tokio::time::timeout(PODS_WITHIN, self.pods.done.notified()).await;
-            }
+            Err(failure) => Ok(Err(failure)),
         }
     }
 
-    /// Watches definitions if the account may, and stops if it no longer may.
-    async fn review_definitions(&mut self) -> Result<(), Failure> {
+    /// Reviews definitions and leases. Returns whether the account may watch namespaces.
+    async fn review_all(
+        &mut self,
+        discovery: &mut Discovery,
+        launcher: &mut Launcher,
+    ) -> Result<bool, Failure> {
+        discovery.review().await?;
+        self.review_definitions(discovery, launcher).await?;
+        self.review_leases(discovery, launcher).await?;
+        discovery.may_watch(NamespaceSink::GROUP, NamespaceSink::RESOURCE, "").await
+    }
+
+    async fn review_definitions(
+        &mut self,
+        discovery: &mut Discovery,
+        launcher: &mut Launcher,
+    ) -> Result<(), Failure> {
         let (group, resource) = Definitions::resource();
-        let may = self.discovery.may_watch(group, resource, "").await?;
-        if !may && self.tasks.has(&Job::Definitions) {
-            self.tasks.stop(&Job::Definitions).await;
+        let may = discovery.may_watch(group, resource, "").await?;
+        if !may && launcher.tasks.has(&Job::Definitions) {
+            launcher.tasks.stop(&Job::Definitions).await;
             self.definitions.forget();
             self.stopped.push(Observation::DefinitionsListed(Vec::new()));
             self.stopped.push(off(&Job::Definitions, "custom resource definitions"));
-        } else if may && !self.tasks.has(&Job::Definitions) {
-            self.start(&Job::Definitions);
+        } else if may && !launcher.tasks.has(&Job::Definitions) {
+            self.start_definitions(launcher);
             let known = async {
                 while !self.definitions.are_known() {
                     self.definitions.changed.notified().await;
@@ -116,36 +104,91 @@ impl Running {
         Ok(())
     }
 
-    /// Watches the operator's leases if the account may, and stops if it no longer may.
-    async fn review_lease(&mut self) -> Result<(), Failure> {
-        let Some(namespace) = self.lease_namespace() else { return Ok(()) };
-        let may =
-            self.discovery.may_watch(LeaseSink::GROUP, LeaseSink::RESOURCE, &namespace).await?;
-        if !may && self.tasks.has(&Job::Lease) {
-            self.tasks.stop(&Job::Lease).await;
+    async fn review_leases(
+        &mut self,
+        discovery: &mut Discovery,
+        launcher: &mut Launcher,
+    ) -> Result<(), Failure> {
+        let Some(namespace) = lease_namespace(launcher) else { return Ok(()) };
+        let may = discovery.may_watch(LeaseSink::GROUP, LeaseSink::RESOURCE, &namespace).await?;
+        if !may && launcher.tasks.has(&Job::Lease) {
+            launcher.tasks.stop(&Job::Lease).await;
 
             // A lease that nobody watches would grow old.
             self.stopped.push(Observation::LeasesListed { namespace, names: Vec::new() });
             self.stopped.push(off(&Job::Lease, "leases"));
-        } else if may && !self.tasks.has(&Job::Lease) {
-            self.start(&Job::Lease);
+        } else if may && !launcher.tasks.has(&Job::Lease) {
+            self.start_leases(launcher);
         }
 
         Ok(())
     }
 
-    /// The namespace of the leases to follow.
-    pub(super) fn lease_namespace(&self) -> Option<String> {
-        match &self.options.lease {
-            LeaseSelection::Off => None,
-            // An administrator who watches every kind has no operator namespace.
-            LeaseSelection::OwnNamespace
-                if self.options.discovery.select == Selection::EveryKindWithStatus =>
-            {
-                None
+    /// Watches the annotations of namespaces if the account may, and reports the source as off if
+    /// it may not.
+    async fn follow_namespaces(
+        &mut self,
+        may: bool,
+        launcher: &mut Launcher,
+    ) -> Result<(), Closed> {
+        if !may {
+            launcher.tasks.stop(&Job::Namespaces).await;
+            launcher.tasks.stop(&Job::Terminating).await;
+            if self.may_watch_namespaces != Some(false) {
+                let (source, reason) = (SourceId::Namespaces, NamespaceSink::OFF.to_owned());
+                launcher.feed.send(Observation::NamespacesListed(Vec::new())).await?;
+                launcher.feed.send(Observation::SourceOff { source, reason }).await?;
             }
-            LeaseSelection::OwnNamespace => Some(self.cluster.namespace().to_owned()),
+        } else if !launcher.tasks.has(&Job::Namespaces) {
+            self.start_namespaces(launcher);
+            self.start_terminating(launcher);
+
+            // Findings that a namespace ignores must not open at the start.
+            let _ =
+                tokio::time::timeout(NAMESPACES_WITHIN, self.namespaces_listed.notified()).await;
         }
+
+        self.may_watch_namespaces = Some(may);
+        Ok(())
+    }
+
+    pub(super) fn start_definitions(&self, launcher: &mut Launcher) {
+        let sink = DefinitionSink::new(self.definitions.clone());
+        launcher.watch(&Job::Definitions, Definitions::target(), sink);
+    }
+
+    pub(super) fn start_leases(&self, launcher: &mut Launcher) {
+        if let Some(namespace) = lease_namespace(launcher) {
+            let target = LeaseSink::target(&namespace);
+            launcher.watch(&Job::Lease, target, LeaseSink::new(namespace));
+        }
+    }
+
+    pub(super) fn start_namespaces(&self, launcher: &mut Launcher) {
+        let (listed, team_label) =
+            (Arc::clone(&self.namespaces_listed), launcher.options.team_label.clone());
+        let sink = NamespaceSink::new(listed, self.terminating.clone(), team_label);
+        launcher.watch(&Job::Namespaces, NamespaceSink::target(), sink);
+    }
+
+    pub(super) fn start_terminating(&self, launcher: &mut Launcher) {
+        let (cluster, feed) = (launcher.cluster.clone(), launcher.feed.clone());
+        let failed = launcher.tasks.has_panicked(&Job::Terminating);
+        launcher.spawn(&Job::Terminating, self.terminating.clone().follow(cluster, feed, failed));
+    }
+}
+
+/// The namespace of the leases to follow.
+fn lease_namespace(launcher: &Launcher) -> Option<String> {
+    match &launcher.options.lease {
+        LeaseSelection::Off => None,
+        // An administrator who watches every kind has no operator namespace.
+        LeaseSelection::OwnNamespace
+            if launcher.options.discovery.select == Selection::EveryKindWithStatus =>
+        {
+            None
+        }
+        LeaseSelection::OwnNamespace => Some(launcher.cluster.namespace().to_owned()),
     }
 }
 

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use tokio::task::{AbortHandle, Id, JoinSet};
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::{Job, panic_message};
+use super::jobs::Job;
 use crate::net::Backoff;
 
 /// The running tasks.
 #[derive(Default)]
-pub(crate) struct Tasks {
+pub(super) struct Tasks {
     set: JoinSet<()>,
     running: BTreeMap<Job, AbortHandle>,
     names: BTreeMap<Id, Job>,
@@ -20,7 +20,7 @@ pub(crate) struct Tasks {
 }
 
 /// An event among the tasks.
-pub(crate) enum TaskEvent {
+pub(super) enum TaskEvent {
     /// A task panicked with this message. Its job will be due again.
     Panicked(Job, String),
     /// A job is due for its restart.
@@ -28,28 +28,28 @@ pub(crate) enum TaskEvent {
 }
 
 impl Tasks {
-    pub(crate) fn spawn(&mut self, job: Job, task: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn(&mut self, job: Job, task: impl Future<Output = ()> + Send + 'static) {
         let handle = self.set.spawn(task);
         self.names.insert(handle.id(), job.clone());
         self.running.insert(job, handle);
     }
 
     /// Whether the job was started. It may have ended by itself, or wait for its restart.
-    pub(crate) fn has(&self, job: &Job) -> bool {
+    pub(super) fn has(&self, job: &Job) -> bool {
         self.running.contains_key(job) || self.restarts.contains_key(job)
     }
 
     /// Whether the job is about to start again after a panic.
-    pub(crate) fn has_panicked(&self, job: &Job) -> bool {
+    pub(super) fn has_panicked(&self, job: &Job) -> bool {
         self.backoffs.contains_key(job)
     }
 
-    pub(crate) fn jobs(&self) -> impl Iterator<Item = &Job> {
+    pub(super) fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.running.keys().chain(self.restarts.keys())
     }
 
     /// Stops a job and waits for its end, so that it sends nothing afterwards.
-    pub(crate) async fn stop(&mut self, job: &Job) {
+    pub(super) async fn stop(&mut self, job: &Job) {
         self.restarts.remove(job);
         let Some(handle) = self.running.remove(job) else { return };
         handle.abort();
@@ -63,7 +63,7 @@ impl Tasks {
         }
     }
 
-    pub(crate) async fn stop_all(&mut self) {
+    pub(super) async fn stop_all(&mut self) {
         self.restarts.clear();
         self.running.clear();
         self.names.clear();
@@ -71,7 +71,7 @@ impl Tasks {
     }
 
     /// The next event among the tasks.
-    pub(crate) async fn next(&mut self) -> TaskEvent {
+    pub(super) async fn next(&mut self) -> TaskEvent {
         let next =
             self.restarts.iter().min_by_key(|(_, due)| **due).map(|(job, due)| (job.clone(), *due));
         loop {
@@ -101,7 +101,7 @@ impl Tasks {
         }
     }
 
-    fn ended(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) -> Option<(Job, String)> {
+    fn ended(&mut self, ended: Result<(Id, ()), JoinError>) -> Option<(Job, String)> {
         let (id, message) = match ended {
             Ok((id, ())) => (id, None),
             Err(error) => (error.id(), error.is_panic().then(|| panic_message(error))),
@@ -118,4 +118,11 @@ impl Tasks {
 
         Some((job, message))
     }
+}
+
+/// The message of a panic.
+pub(crate) fn panic_message(error: JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else { return "it was aborted".to_owned() };
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref().cloned()).unwrap_or_default()
 }

@@ -13,18 +13,15 @@ use loopwatch_model::time::Timestamp;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
-use super::graph::{
-    MOST_OBJECTS, ObjectBudget, OwnershipGraph, Progress, collection_of, is_at, reason,
-};
+use super::graph::{ListProgress, OwnershipGraph, is_at};
 use super::kind_names::kind_name;
-use super::listing;
-use crate::net::Failure;
-use crate::net::percent_encode;
+use super::listing::{self, MOST_OBJECTS, ObjectBudget, collection_of, reason};
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::{
     ApiKind, ApiResources, Cluster, JSON, METADATA, SecretAccess, events_about,
 };
 use crate::sources::decoding::{self, DecodeOptions, HashKey};
-use crate::sources::probes::{ChildKinds, ObjectLookups};
+use crate::sources::probes::{ObjectLookups, WatchedChildKinds};
 
 /// What one look at an object has shown.
 pub(crate) struct CloseUp {
@@ -73,7 +70,7 @@ impl CloseUp {
         kind: &ApiKind,
         object: &ObjectAddress,
         hash_key: &HashKey,
-        progress: impl Fn(Progress),
+        progress: impl Fn(ListProgress),
     ) -> Result<Self, Failure> {
         let look = Look { cluster, resources, hash_key };
         let view = look.read(kind, &object.namespace, &object.name).await?;
@@ -320,7 +317,7 @@ impl LimitedLookups {
             cluster.clone(),
             hash_key,
             SecretAccess::default(),
-            ChildKinds::default(),
+            WatchedChildKinds::default(),
         );
         Self { lookups, left: ANSWERS.0, until: Instant::now() + ANSWERS.1 }
     }

@@ -1,16 +1,13 @@
 //! Reads the ownership graph of a cluster once: the metadata of all objects that the account may
 //! list, in pages.
 
-use std::cell::Cell;
-
 use futures::StreamExt as _;
 use loopwatch_model::cascade::{KindFacts, Node};
 use loopwatch_model::observation::{Cause, LeftOut, ObjectAddress, Scope};
 
-use super::kind_names::kind_name;
-use super::listing::{self, Listed};
-use crate::net::Failure;
-use crate::net::percent_encode;
+use super::kind_names::{is_collected, kind_name};
+use super::listing::{self, Listed, MOST_OBJECTS, ObjectBudget, collection_of};
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::{ApiKind, ApiResources, Cluster, METADATA, is_name};
 
 /// Objects, kinds, and the parts of the cluster that loopwatch could not read.
@@ -25,23 +22,14 @@ pub(crate) struct OwnershipGraph {
 
 /// How far the lists are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Progress {
+pub(crate) struct ListProgress {
     pub(crate) listed: usize,
     pub(crate) kinds: usize,
     pub(crate) objects: usize,
 }
 
-/// The number of objects for which there is still room, for all lists together.
-pub(super) struct ObjectBudget(Cell<usize>);
-
 /// Lists that loopwatch requests at the same time.
 const AT_ONCE: usize = 6;
-/// Most objects that loopwatch reads, so that a huge cluster does not exhaust the memory.
-pub(super) const MOST_OBJECTS: usize = 500_000;
-
-/// Kinds that the garbage collector ignores.
-const IGNORED: &[(&str, &str)] = &[("", "events"), ("events.k8s.io", "events")];
-
 impl OwnershipGraph {
     /// Reads all objects in `scope`. In one namespace, it reads only those cluster-scoped kinds
     /// whose objects own one of the objects: dependents in other namespaces do not depend on an
@@ -51,7 +39,7 @@ impl OwnershipGraph {
         resources: &ApiResources,
         scope: &Scope,
         home: &str,
-        progress: impl Fn(Progress),
+        progress: impl Fn(ListProgress),
     ) -> Self {
         Self::read_at_most(MOST_OBJECTS, cluster, resources, scope, home, progress).await
     }
@@ -62,7 +50,7 @@ impl OwnershipGraph {
         resources: &ApiResources,
         scope: &Scope,
         home: &str,
-        progress: impl Fn(Progress),
+        progress: impl Fn(ListProgress),
     ) -> Self {
         let room = ObjectBudget::new(most);
         let mut graph = Self { silent: resources.unknown().cloned().collect(), ..Self::default() };
@@ -127,7 +115,7 @@ impl OwnershipGraph {
         kinds: &[&ApiKind],
         scope: &Scope,
         home: &str,
-        progress: &impl Fn(Progress),
+        progress: &impl Fn(ListProgress),
     ) {
         let lists = kinds.iter().map(|kind| async move {
             (*kind, listing::list(cluster, kind, scope, home, room).await)
@@ -144,7 +132,7 @@ impl OwnershipGraph {
                 self.left_out.push(LeftOut { what: kind_name(kind), why });
             }
 
-            progress(Progress { listed, kinds: kinds.len(), objects: self.nodes.len() });
+            progress(ListProgress { listed, kinds: kinds.len(), objects: self.nodes.len() });
         }
     }
 
@@ -154,23 +142,6 @@ impl OwnershipGraph {
             let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
             group == kind.group && owner.kind == kind.kind
         })
-    }
-}
-
-impl ObjectBudget {
-    pub(super) fn new(objects: usize) -> Self {
-        Self(Cell::new(objects))
-    }
-
-    /// Takes the room for one object. Returns false if there is none.
-    pub(super) fn take(&self) -> bool {
-        let left = self.0.get().checked_sub(1);
-        self.0.set(left.unwrap_or_default());
-        left.is_some()
-    }
-
-    pub(super) fn give_back(&self, objects: usize) {
-        self.0.set(self.0.get() + objects);
     }
 }
 
@@ -201,17 +172,6 @@ pub(crate) async fn find_object(
     Ok(listing::node(kind, document))
 }
 
-/// The path of a collection; an empty namespace means the cluster or all namespaces.
-pub(super) fn collection_of(kind: &ApiKind, namespace: &str) -> String {
-    kind.collection(Some(namespace).filter(|namespace| !namespace.is_empty()))
-}
-
-pub(super) fn is_collected(kind: &ApiKind) -> bool {
-    kind.watchable
-        && kind.deletable
-        && !IGNORED.contains(&(kind.group.as_str(), kind.resource.as_str()))
-}
-
 fn facts(kind: &ApiKind, complete: bool) -> KindFacts {
     KindFacts {
         group: kind.group.clone(),
@@ -221,13 +181,5 @@ fn facts(kind: &ApiKind, complete: bool) -> KindFacts {
         namespaced: kind.namespaced,
         complete,
         collected: is_collected(kind),
-    }
-}
-
-/// Why loopwatch could not read something, in a few words.
-pub(super) fn reason(failure: &Failure) -> String {
-    match failure.cause {
-        Cause::Forbidden => "no permission to list".to_owned(),
-        _ => failure.detail.clone(),
     }
 }

@@ -7,9 +7,8 @@ use loopwatch_model::observation::{Cause, LeftOut, ObjectAddress};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::graph::reason;
-use crate::net::Failure;
-use crate::net::percent_encode;
+use super::listing::reason;
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::{ApiResources, Cluster, JSON, OperatorName, Rules};
 use crate::sources::decoding::{ListMetadata, ObjectMetadata, or_default};
 

@@ -1,7 +1,6 @@
 //! The names of kinds that `kubectl` accepts: plural, singular, short name and kind, alone or with
 //! the group.
 
-use super::graph::is_collected;
 use crate::sources::api_server::{ApiKind, ApiResources};
 
 /// The problem of a name that does not select one kind.
@@ -31,6 +30,9 @@ pub(crate) enum KindNameError {
 const SIMILAR: f64 = 0.8;
 /// Most candidates in a message.
 const CANDIDATES: usize = 8;
+
+/// Kinds that the garbage collector ignores.
+const IGNORED: &[(&str, &str)] = &[("", "events"), ("events.k8s.io", "events")];
 
 /// The name of a kind with its group: `Widget.example.io`, `Pod`.
 pub(crate) fn kind_name(kind: &ApiKind) -> String {
@@ -133,4 +135,11 @@ fn hint(nearest: &Option<String>, silent: &[String]) -> String {
     });
 
     [nearest, silent].into_iter().flatten().collect()
+}
+
+/// Whether the garbage collector follows the owner references of a kind.
+pub(super) fn is_collected(kind: &ApiKind) -> bool {
+    kind.watchable
+        && kind.deletable
+        && !IGNORED.contains(&(kind.group.as_str(), kind.resource.as_str()))
 }

@@ -1,15 +1,18 @@
 //! Lists one kind, reduced to metadata, in pages.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use loopwatch_model::cascade::Node;
 use loopwatch_model::observation::{Cause, OwnerReference, Scope};
 use serde::Deserialize;
 
-use super::graph::{ObjectBudget, collection_of, reason};
 use crate::net::Failure;
-use crate::sources::api_server::{ApiKind, Cluster, Frame, Listing, Page, WatchTarget};
+use crate::sources::api_server::{ApiKind, Cluster, Frame, ListPage, Listing, WatchTarget};
 use crate::sources::decoding::or_default;
+
+/// The number of objects for which there is still room, for all lists together.
+pub(super) struct ObjectBudget(Cell<usize>);
 
 /// The objects of one kind.
 #[derive(Debug, Default)]
@@ -60,6 +63,26 @@ const MOST_PAGES: usize = 10_000;
 /// Why loopwatch stops before the end of a list.
 const TOO_MANY: &str = "there are too many objects to read them all";
 
+/// Most objects that loopwatch reads, so that a huge cluster does not exhaust the memory.
+pub(super) const MOST_OBJECTS: usize = 500_000;
+
+impl ObjectBudget {
+    pub(super) fn new(objects: usize) -> Self {
+        Self(Cell::new(objects))
+    }
+
+    /// Takes the room for one object. Returns false if there is none.
+    pub(super) fn take(&self) -> bool {
+        let left = self.0.get().checked_sub(1);
+        self.0.set(left.unwrap_or_default());
+        left.is_some()
+    }
+
+    pub(super) fn give_back(&self, objects: usize) {
+        self.0.set(self.0.get() + objects);
+    }
+}
+
 /// Lists a kind in a scope, or in the namespace `home` if the account may not list all namespaces.
 pub(super) async fn list(
     cluster: &Cluster,
@@ -101,7 +124,7 @@ async fn pages(
     listed: &mut Listed,
 ) -> Result<(), Failure> {
     let target = WatchTarget::new(collection_of(kind, namespace), true);
-    let mut page = Page::first(Listing::Paged { expired: 0 });
+    let mut page = ListPage::first(Listing::Paged { expired: 0 });
     let mut attempts = 0;
 
     for _ in 0..MOST_PAGES {
@@ -117,7 +140,7 @@ async fn pages(
         };
 
         if failure.cause == Cause::Gone && page.is_continued() {
-            page = Page::first(page.after_expiry());
+            page = ListPage::first(page.after_expiry());
             room.give_back(listed.nodes.len());
             *listed = Listed::default();
             continue;
@@ -153,7 +176,7 @@ async fn read(
     cluster: &Cluster,
     kind: &ApiKind,
     target: &WatchTarget,
-    page: &Page,
+    page: &ListPage,
     room: &ObjectBudget,
     listed: &mut Listed,
 ) -> Result<String, Failure> {
@@ -210,5 +233,18 @@ pub(super) fn node(kind: &ApiKind, document: MetadataDocument) -> Node {
         owners: owner_references.into_iter().map(owner).collect(),
         finalizers,
         deleting: deletion_timestamp.is_some(),
+    }
+}
+
+/// The path of a collection; an empty namespace means the cluster or all namespaces.
+pub(super) fn collection_of(kind: &ApiKind, namespace: &str) -> String {
+    kind.collection(Some(namespace).filter(|namespace| !namespace.is_empty()))
+}
+
+/// Why loopwatch could not read something, in a few words.
+pub(super) fn reason(failure: &Failure) -> String {
+    match failure.cause {
+        Cause::Forbidden => "no permission to list".to_owned(),
+        _ => failure.detail.clone(),
     }
 }

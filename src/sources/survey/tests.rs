@@ -8,7 +8,7 @@ use loopwatch_model::observation::{Cause, ObjectAddress, Scope};
 use super::graph::*;
 use super::installation::Installation;
 use super::kind_names::{KindNameError, kind_name, kind_named};
-use super::listing;
+use super::listing::{self, ObjectBudget};
 use crate::sources::api_server::{ApiKind, ApiResources, OperatorName};
 use crate::sources::decoding::HashKey;
 use crate::sources::testing::InProcess as _;

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!                    two reads in a moment
-//!  Registered ─────────────────────────────────────▶ Gathering ──┐ data: waits again
+//!  Registered ─────────────────────────────────────▶ Batch ──────┐ data: waits again
 //!      ▲                                              │     ▲────┘
 //!      └───────── nothing to read, or a write ────────┘
 //! ```
@@ -30,23 +30,23 @@ use tower::util::MapResponse;
 use crate::net::NameLookups;
 use crate::system::coarse_timers;
 
-/// Opens connections that can gather.
-pub(super) type GatheringConnector =
-    MapResponse<HttpConnector<NameLookups>, fn(TokioIo<TcpStream>) -> TokioIo<GatheringStream>>;
+/// Opens connections that can read in batches.
+pub(super) type BatchedConnector =
+    MapResponse<HttpConnector<NameLookups>, fn(TokioIo<TcpStream>) -> TokioIo<BatchedStream>>;
 
-/// How long a connection gathers data before each read. The reader of a response sets it; the next
+/// How long a connection waits for data before each read. The reader of a response sets it; the next
 /// request on the same connection resets it to zero. A response brings it along as an extension.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct GatherTime(Arc<AtomicU32>);
+pub(crate) struct BatchTime(Arc<AtomicU32>);
 
-/// A TCP connection that can gather.
+/// A TCP connection that can read in batches.
 #[derive(Debug)]
-pub(super) struct GatheringStream {
-    /// The socket, while the runtime waits for its packets. If neither this nor `gathering` is set,
+pub(super) struct BatchedStream {
+    /// The socket, while the runtime waits for its packets. If neither this nor `batch` is set,
     /// the connection has failed.
     registered: Option<TcpStream>,
-    gathering: Option<Gathering>,
-    gather_time: GatherTime,
+    batch: Option<Batch>,
+    batch_time: BatchTime,
     /// The last read that left the socket empty.
     emptied_at: Option<Instant>,
     /// The bytes that were read since then.
@@ -55,7 +55,7 @@ pub(super) struct GatheringStream {
 
 /// A socket that is not registered with the runtime.
 #[derive(Debug)]
-struct Gathering {
+struct Batch {
     socket: std::net::TcpStream,
     /// Fires when it is time to read.
     timer: Pin<Box<Sleep>>,
@@ -65,22 +65,22 @@ struct Gathering {
     is_closed: bool,
 }
 
-/// Longest time between two reads after which a connection begins to gather.
+/// Longest time between two reads after which a connection begins a batch.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// Bytes that may arrive while a connection gathers: three quarters of the window with which Linux
+/// Bytes that may arrive during one batch: three quarters of the window with which Linux
 /// opens a connection. A full window makes the API server wait, so that the stream no longer shows
 /// how fast it could be, and the API server closes the streams of slow clients.
-const GATHERED_BYTES: usize = 48 << 10;
+const BATCH_BYTES: usize = 48 << 10;
 
 /// The connector of a cluster.
-pub(super) fn connector() -> GatheringConnector {
+pub(super) fn connector() -> BatchedConnector {
     let mut http = HttpConnector::new_with_resolver(NameLookups::of_system());
     http.enforce_http(false); // TLS is the next layer
-    http.map_response(|connected| TokioIo::new(GatheringStream::new(connected.into_inner())))
+    http.map_response(|connected| TokioIo::new(BatchedStream::new(connected.into_inner())))
 }
 
-impl GatherTime {
+impl BatchTime {
     /// Sets the time, in whole milliseconds. Zero means that the connection reads each packet at
     /// once.
     pub(crate) fn set(&self, time: Duration) {
@@ -92,54 +92,54 @@ impl GatherTime {
     }
 }
 
-impl GatheringStream {
+impl BatchedStream {
     fn new(socket: TcpStream) -> Self {
         Self {
             registered: Some(socket),
-            gathering: None,
-            gather_time: GatherTime::default(),
+            batch: None,
+            batch_time: BatchTime::default(),
             emptied_at: None,
             bytes: 0,
         }
     }
 
-    /// Notes that the socket is empty. Returns how long to gather before the next read.
+    /// Notes that the socket is empty. Returns how long to wait before the next read.
     fn emptied(&mut self) -> Duration {
         let (now, bytes) = (Instant::now(), std::mem::take(&mut self.bytes));
         let before = self.emptied_at.replace(now);
 
         // A single change causes no additional wake-up.
         let within = before.map_or(Duration::MAX, |before| now - before);
-        if self.gathering.is_none() && within > MOMENT {
+        if self.batch.is_none() && within > MOMENT {
             Duration::ZERO
         } else {
-            gathers_for(self.gather_time.get(), bytes, within)
+            batch_time_for(self.batch_time.get(), bytes, within)
         }
     }
 
-    fn begin_to_gather(&mut self, wait: Duration) {
+    fn begin_batch(&mut self, wait: Duration) {
         // Deregistering fails only if the runtime's registry is broken. The next call then reports
         // a lost connection.
         let socket = self.registered.take().and_then(|socket| socket.into_std().ok());
-        self.gathering = socket.map(|socket| {
+        self.batch = socket.map(|socket| {
             let timer = Box::pin(tokio::time::sleep_until(coarse_timers::after(wait)));
             let is_closed = is_closed(&socket);
-            Gathering { socket, timer, reader: None, is_closed }
+            Batch { socket, timer, reader: None, is_closed }
         });
     }
 
-    /// Stops gathering.
+    /// Ends the batch.
     fn register(&mut self) -> io::Result<Pin<&mut TcpStream>> {
-        if let Some(Gathering { socket, .. }) = self.gathering.take() {
+        if let Some(Batch { socket, .. }) = self.batch.take() {
             self.registered = Some(TcpStream::from_std(socket)?);
         }
         self.registered.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    /// Stops gathering for a request.
+    /// Ends the batch for a request.
     fn register_to_write(&mut self) -> io::Result<Pin<&mut TcpStream>> {
-        self.gather_time.set(Duration::ZERO);
-        if let Some(Gathering { reader: Some(reader), .. }) = &self.gathering {
+        self.batch_time.set(Duration::ZERO);
+        if let Some(Batch { reader: Some(reader), .. }) = &self.batch {
             reader.wake_by_ref(); // the timer will not fire
         }
 
@@ -147,7 +147,7 @@ impl GatheringStream {
     }
 }
 
-impl Gathering {
+impl Batch {
     fn wait(&mut self, wait: Duration) {
         self.timer.as_mut().reset(coarse_timers::after(wait));
     }
@@ -164,22 +164,21 @@ fn is_closed(socket: &std::net::TcpStream) -> bool {
     }
 }
 
-/// The time to gather, given the bytes that arrived within the time before. A fast stream gathers
-/// for a shorter time.
-fn gathers_for(gather: Duration, bytes: usize, within: Duration) -> Duration {
+/// The time until the next read, given the bytes that arrived within the time before. A fast stream
+/// has shorter batches.
+fn batch_time_for(longest: Duration, bytes: usize, within: Duration) -> Duration {
     let within = within.clamp(Duration::from_millis(1), Duration::from_secs(1));
-    gather.min(within.mul_f64(GATHERED_BYTES as f64 / bytes.max(1) as f64))
+    longest.min(within.mul_f64(BATCH_BYTES as f64 / bytes.max(1) as f64))
 }
 
-impl AsyncRead for GatheringStream {
+impl AsyncRead for BatchedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        while let Some(Gathering { socket, timer, reader, is_closed: closed }) = &mut this.gathering
-        {
+        while let Some(Batch { socket, timer, reader, is_closed: closed }) = &mut this.batch {
             if !*closed && timer.as_mut().poll(context).is_pending() {
                 *reader = Some(context.waker().clone());
                 return Poll::Pending;
@@ -195,7 +194,7 @@ impl AsyncRead for GatheringStream {
 
                     if emptied {
                         let wait = this.emptied();
-                        this.gathering.iter_mut().for_each(|gathering| gathering.wait(wait));
+                        this.batch.iter_mut().for_each(|batch| batch.wait(wait));
                     }
 
                     return Poll::Ready(Ok(()));
@@ -214,7 +213,7 @@ impl AsyncRead for GatheringStream {
         if 0 < read && buffer.remaining() > 0 {
             let wait = this.emptied();
             if !wait.is_zero() {
-                this.begin_to_gather(wait);
+                this.begin_batch(wait);
             }
         }
 
@@ -222,7 +221,7 @@ impl AsyncRead for GatheringStream {
     }
 }
 
-impl AsyncWrite for GatheringStream {
+impl AsyncWrite for BatchedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -252,9 +251,9 @@ impl AsyncWrite for GatheringStream {
     }
 }
 
-impl Connection for GatheringStream {
+impl Connection for BatchedStream {
     fn connected(&self) -> Connected {
-        Connected::new().extra(self.gather_time.clone())
+        Connected::new().extra(self.batch_time.clone())
     }
 }
 

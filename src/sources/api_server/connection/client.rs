@@ -9,7 +9,7 @@ use tower::{BoxError, ServiceBuilder};
 
 use super::batched_reads;
 
-/// Builds the client. It differs from kube's own in its connections, which can gather, and in
+/// Builds the client. It differs from kube's own in its connections, which can read in batches, and in
 /// logging nothing. Through a proxy, it is kube's own.
 pub(super) fn build(config: Config) -> kube::Result<Client> {
     if config.proxy_url.is_some() {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::{Cluster, GatherTime, ServiceAccount};
+use super::{BatchTime, Cluster, ServiceAccount};
 use crate::net::Failure;
 
 /// Whole objects.
@@ -45,10 +45,10 @@ impl Cluster {
         &self,
         path: &str,
         accept: &'static str,
-    ) -> Result<(Body, GatherTime), Failure> {
+    ) -> Result<(Body, BatchTime), Failure> {
         let mut answer = self.send(Method::GET, path, accept, Body::empty(), None).await?;
-        let gather_time = answer.extensions_mut().remove().unwrap_or_default();
-        Ok((answer.into_body(), gather_time))
+        let batch_time = answer.extensions_mut().remove().unwrap_or_default();
+        Ok((answer.into_body(), batch_time))
     }
 
     /// Reads one document.

@@ -24,7 +24,7 @@ use crate::sources::decoding::{HashKey, PrimaryKinds};
 
 /// The results of all rounds.
 #[derive(Debug, Default)]
-pub(super) struct ChildKinds {
+pub(super) struct SampledKinds {
     kinds: BTreeMap<(String, String), ChildKind>,
     /// The namespaces of sampled primary objects, in the order in which rounds visit them.
     namespaces: Vec<String>,
@@ -77,7 +77,7 @@ const ROUND_EVERY: (Duration, Duration) = (Duration::from_secs(30), Duration::fr
 /// Time from the first new primary object to a round, so that its children exist.
 const AFTER_NEW_PRIMARY: Duration = Duration::from_secs(5);
 
-impl ChildKinds {
+impl SampledKinds {
     /// When the next round is due. A new primary object brings it forward, but not by much after
     /// many rounds in vain: an operator may create primary objects all the time.
     pub(super) fn due(&self, new_primary: Option<Instant>) -> Option<Instant> {

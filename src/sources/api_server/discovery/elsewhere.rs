@@ -12,8 +12,7 @@ use tokio::time::Instant;
 
 use super::permissions::Rules;
 use super::reviews::{AT_ONCE, Question, Reviews, rules_in};
-use crate::net::Failure;
-use crate::net::percent_encode;
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::connection::{Cluster, LIST_METADATA};
 use crate::sources::decoding::{ListMetadata, ObjectMetadata, or_default};
 

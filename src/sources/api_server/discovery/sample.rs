@@ -5,8 +5,7 @@ use loopwatch_model::observation::{Cause, ObjectView};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::net::Failure;
-use crate::net::percent_encode;
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::connection::{Cluster, LIST_METADATA};
 use crate::sources::decoding::{self, HashKey, ListMetadata, or_default};
 

@@ -10,8 +10,7 @@ use serde::Deserialize;
 
 use super::reviews::concurrently;
 use super::sample::Sample;
-use crate::net::Failure;
-use crate::net::percent_encode;
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::api_resources::ApiKind;
 use crate::sources::api_server::connection::{Cluster, JSON};
 use crate::sources::decoding::{HashKey, or_default};

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use loopwatch_model::observation::{ObjectKey, ObjectView, Observation, SourceId};
 use loopwatch_model::time::Span;
@@ -18,8 +18,9 @@ use tracing::warn;
 mod tests;
 
 use super::objects::ObjectSink;
+use crate::lock::lock;
 use crate::net::Failure;
-use crate::sources::api_server::watch::Sink;
+use crate::sources::api_server::watch::WatchSink;
 use crate::sources::decoding::{Evidence, PrimaryKinds, is_candidate, names_owner};
 use crate::sources::feed::ServerClock;
 
@@ -29,7 +30,7 @@ pub(crate) struct ChildSink {
     owners: Arc<PrimaryKinds>,
     kept: Kept,
     /// The objects that the model knows, as of the last list and the changes since then.
-    seen: Seen,
+    seen: PassedOn,
     /// The list in progress.
     list: Option<ChildList>,
 }
@@ -45,7 +46,7 @@ pub(crate) struct Kept {
 
 /// The objects that were passed on.
 #[derive(Default)]
-struct Seen {
+struct PassedOn {
     /// Fingerprints of their names.
     names: HashSet<u64>,
     /// What the owned ones have in common.
@@ -55,7 +56,7 @@ struct Seen {
 /// A list in progress.
 #[derive(Default)]
 struct ChildList {
-    seen: Seen,
+    seen: PassedOn,
     /// Objects that look like the operator's own if later objects of the list resemble them.
     undecided: BTreeMap<ObjectKey, Box<ObjectView>>,
     /// The number of such objects for which there was no room.
@@ -89,7 +90,7 @@ const MOST_ANNOUNCED: usize = 100;
 
 impl ChildSink {
     pub(crate) fn new(inner: ObjectSink, owners: Arc<PrimaryKinds>, kept: Kept) -> Self {
-        Self { inner, owners, kept, seen: Seen::default(), list: None }
+        Self { inner, owners, kept, seen: PassedOn::default(), list: None }
     }
 
     /// Removes the last observation unless the model may see its object.
@@ -169,7 +170,7 @@ impl ChildSink {
     }
 }
 
-impl Sink for ChildSink {
+impl WatchSink for ChildSink {
     fn source(&self) -> SourceId {
         self.inner.source()
     }
@@ -254,7 +255,7 @@ impl Kept {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.names)
     }
 }
 
@@ -277,7 +278,7 @@ impl PrimarySink {
     }
 }
 
-impl Sink for PrimarySink {
+impl WatchSink for PrimarySink {
     fn source(&self) -> SourceId {
         self.inner.source()
     }
@@ -317,7 +318,7 @@ impl Sink for PrimarySink {
 
 impl NewPrimaries {
     fn announce(&self, namespace: &str) {
-        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut namespaces = lock(&self.namespaces);
         if namespaces.len() < MOST_ANNOUNCED && !namespaces.contains(namespace) {
             namespaces.insert(namespace.to_owned());
         }
@@ -327,6 +328,6 @@ impl NewPrimaries {
 
     /// Takes all announced namespaces.
     pub(crate) fn take(&self) -> BTreeSet<String> {
-        std::mem::take(&mut *self.namespaces.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.namespaces))
     }
 }

@@ -1,15 +1,16 @@
 //! Custom resource definitions: their served and stored versions, and how they declare a status.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use loopwatch_model::observation::{
     ConditionStatus, DefinitionView, Observation, SourceId, StatusSchema, WatchId,
 };
 use tokio::sync::Notify;
 
+use crate::lock::{read_lock, write_lock};
 use crate::net::Failure;
-use crate::sources::api_server::watch::{Sink, WatchTarget};
+use crate::sources::api_server::watch::{WatchSink, WatchTarget};
 use crate::sources::decoding::definition;
 
 /// The current definitions, shared between their watch and discovery.
@@ -56,13 +57,13 @@ impl Definitions {
 
     /// The definition of a kind, if the account may read definitions and there is one.
     pub(crate) fn get(&self, group: &str, resource: &str) -> Option<DefinitionView> {
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let table = read_lock(&self.table);
         table.by_name.get(&format!("{resource}.{group}")).cloned()
     }
 
     /// Whether the list of definitions is complete.
     pub(crate) fn are_known(&self) -> bool {
-        self.table.read().unwrap_or_else(PoisonError::into_inner).known
+        read_lock(&self.table).known
     }
 
     /// Forgets all definitions, because the account may no longer read them.
@@ -71,7 +72,7 @@ impl Definitions {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut DefinitionTable) -> T) -> T {
-        change(&mut self.table.write().unwrap_or_else(PoisonError::into_inner))
+        change(&mut write_lock(&self.table))
     }
 }
 
@@ -95,7 +96,7 @@ impl DefinitionSink {
     }
 }
 
-impl Sink for DefinitionSink {
+impl WatchSink for DefinitionSink {
     fn source(&self) -> SourceId {
         SourceId::Watch(Definitions::watch())
     }

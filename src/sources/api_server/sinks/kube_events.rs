@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use loopwatch_model::observation::{
@@ -22,14 +22,15 @@ mod tests;
 
 use self::document::EventDocument;
 pub(crate) use self::once::events_about;
+use crate::lock::lock;
 use crate::net::Failure;
 use crate::sources::api_server::collections::collection;
-use crate::sources::api_server::watch::{Sink, WatchTarget};
+use crate::sources::api_server::watch::{WatchSink, WatchTarget};
 use crate::sources::feed::ServerClock;
 
 /// How often each Event has happened, and what the watches of Events have in common. Outlives them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally(Arc<Mutex<Tallied>>);
+pub(crate) struct EventTally(Arc<Mutex<Tallied>>);
 
 #[derive(Debug, Default)]
 struct Tallied {
@@ -69,15 +70,15 @@ pub(crate) struct EventSink {
     watch: WatchId,
     group: String,
     kind: String,
-    tally: Tally,
+    tally: EventTally,
     clock: ServerClock,
     /// Whether the list in progress had to skip an Event.
     is_incomplete: bool,
 }
 
-impl Tally {
+impl EventTally {
     fn lock(&self) -> MutexGuard<'_, Tallied> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Forgets the Events about kinds that are no longer watched.
@@ -194,7 +195,7 @@ impl EventSink {
         }
     }
 
-    pub(crate) fn new(kind: &WatchedKind, tally: Tally, clock: ServerClock) -> Self {
+    pub(crate) fn new(kind: &WatchedKind, tally: EventTally, clock: ServerClock) -> Self {
         let WatchedKind { watch, group, kind, .. } = kind.clone();
         Self { watch, group, kind, tally, clock, is_incomplete: false }
     }
@@ -239,7 +240,7 @@ impl EventSink {
     }
 }
 
-impl Sink for EventSink {
+impl WatchSink for EventSink {
     fn source(&self) -> SourceId {
         SourceId::Events
     }

@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 
 use crate::net::Failure;
 use crate::sources::api_server::collections::collection;
-use crate::sources::api_server::watch::{Sink, WatchTarget};
+use crate::sources::api_server::watch::{WatchSink, WatchTarget};
 use crate::sources::decoding::{ObjectMetadata, or_default};
 
 /// Turns the leases of one namespace into observations.
@@ -87,7 +87,7 @@ impl LeaseSink {
     }
 }
 
-impl Sink for LeaseSink {
+impl WatchSink for LeaseSink {
     fn source(&self) -> SourceId {
         SourceId::Lease
     }

@@ -18,7 +18,7 @@ mod tests;
 pub(crate) use self::terminating::Terminating;
 use crate::net::Failure;
 use crate::sources::api_server::collections::collection;
-use crate::sources::api_server::watch::{Sink, WatchTarget};
+use crate::sources::api_server::watch::{WatchSink, WatchTarget};
 use crate::sources::decoding::or_default;
 
 /// Limit on reported namespaces. The model has a lower one, and counts what exceeds it.
@@ -115,7 +115,7 @@ impl NamespaceSink {
     }
 }
 
-impl Sink for NamespaceSink {
+impl WatchSink for NamespaceSink {
     fn source(&self) -> SourceId {
         SourceId::Namespaces
     }

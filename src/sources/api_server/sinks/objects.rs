@@ -2,7 +2,7 @@
 
 use loopwatch_model::observation::{Cause, ObjectView, Observation, SourceId, WatchId};
 
-use crate::sources::api_server::watch::Sink;
+use crate::sources::api_server::watch::WatchSink;
 use std::sync::Arc;
 
 use crate::net::Failure;
@@ -39,7 +39,7 @@ impl ObjectSink {
     }
 }
 
-impl Sink for ObjectSink {
+impl WatchSink for ObjectSink {
     fn source(&self) -> SourceId {
         SourceId::Watch(self.watch.clone())
     }

@@ -12,7 +12,7 @@ use loopwatch_model::observation::Cause;
 
 /// One line of a watch stream. The sink decodes the object.
 #[derive(Debug)]
-pub(crate) enum Event<'a> {
+pub(crate) enum WatchEvent<'a> {
     /// `ADDED`.
     Added(&'a [u8]),
     /// `MODIFIED`.
@@ -65,7 +65,7 @@ struct BookmarkMetadata {
 /// The annotation of the bookmark that ends a streamed list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-impl<'a> Event<'a> {
+impl<'a> WatchEvent<'a> {
     /// Parses one line.
     pub(crate) fn parse(line: &'a [u8]) -> Result<Self, Failure> {
         let (kind, object) = split(line)?;
@@ -137,8 +137,8 @@ mod tests {
             r#"{"type":"ADDED","object":{"a":{"type":"x"}}}"#,
             r#"{ "object" : {"a":{"type":"x"}}, "type":"ADDED" }"#,
         ] {
-            match Event::parse(line.as_bytes()) {
-                Ok(Event::Added(object)) => assert_eq!(object, br#"{"a":{"type":"x"}}"#),
+            match WatchEvent::parse(line.as_bytes()) {
+                Ok(WatchEvent::Added(object)) => assert_eq!(object, br#"{"a":{"type":"x"}}"#),
                 other => panic!("{line} was read as {other:?}"),
             }
         }
@@ -148,25 +148,27 @@ mod tests {
     fn bookmarks_say_whether_they_end_the_list() {
         let end = br#"{"type":"BOOKMARK","object":{"kind":"W","metadata":{"resourceVersion":"7","creationTimestamp":null,"annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
         assert!(
-            matches!(Event::parse(end), Ok(Event::Bookmark { version, ends_list: true }) if version == "7")
+            matches!(WatchEvent::parse(end), Ok(WatchEvent::Bookmark { version, ends_list: true }) if version == "7")
         );
 
         let idle = br#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"8"}}}"#;
         assert!(
-            matches!(Event::parse(idle), Ok(Event::Bookmark { version, ends_list: false }) if version == "8")
+            matches!(WatchEvent::parse(idle), Ok(WatchEvent::Bookmark { version, ends_list: false }) if version == "8")
         );
     }
 
     #[test]
     fn errors_inside_the_stream_have_a_cause() {
         let gone = br#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","message":"too old resource version: 1 (2)","reason":"Expired","code":410}}"#;
-        assert!(matches!(Event::parse(gone), Ok(Event::Error(f)) if f.cause == Cause::Gone));
+        assert!(
+            matches!(WatchEvent::parse(gone), Ok(WatchEvent::Error(f)) if f.cause == Cause::Gone)
+        );
 
         for broken in
             [&br#"{"type":"ADDED","obj"#[..], b"", b"null", br#"{"type":"NEW","object":{}}"#]
         {
             assert!(
-                matches!(Event::parse(broken), Err(f) if f.cause == Cause::Undecodable),
+                matches!(WatchEvent::parse(broken), Err(f) if f.cause == Cause::Undecodable),
                 "{broken:?}"
             );
         }

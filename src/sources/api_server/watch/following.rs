@@ -6,18 +6,18 @@ use loopwatch_model::observation::Cause;
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::event::Event;
-use super::stream::{StreamItem, WatchStream};
-use super::{Listing, SILENT_FOR, STREAM_FOR, Sink, WatchState, Watcher};
+use super::event::WatchEvent;
+use super::stream::{SILENT_FOR, StreamItem, WatchStream};
+use super::{Listing, STREAM_FOR, WatchSink, WatchState, Watcher};
 use crate::net::Failure;
 use crate::sources::feed::Closed;
 
 /// Silence after which a new stream counts as working: the API server sends refusals immediately,
 /// even in a stream.
 const PROVEN_AFTER: Duration = Duration::from_secs(2);
-/// Time during which a stream gathers changes: with the wait for the next common wake-up, up to 128
+/// Time between two reads of a stream: with the wait for the next common wake-up, up to 128
 /// ms, a quarter of the half second within which they must reach the model.
-const GATHER: Duration = Duration::from_millis(64);
+const BATCH_TIME: Duration = Duration::from_millis(64);
 /// Age at which a stream counts as good, so that its end resets the backoffs.
 const GOOD_STREAM: Duration = Duration::from_secs(60);
 /// Rejections of a version after which the watch lists again. Behind a load balancer, an API server
@@ -25,7 +25,7 @@ const GOOD_STREAM: Duration = Duration::from_secs(60);
 /// it.
 const REJECTIONS: u32 = 3;
 
-impl<S: Sink> Watcher<S> {
+impl<S: WatchSink> Watcher<S> {
     /// Opens a stream from a version.
     pub(super) async fn open(
         &mut self,
@@ -51,7 +51,7 @@ impl<S: Sink> Watcher<S> {
     ) -> Result<WatchState, Closed> {
         let quiet_since = stream.quiet_since();
         let silent_at = proven_at.unwrap_or_else(|| stream.overdue(self.bookmarks == Some(true)));
-        match stream.next(silent_at, GATHER).await {
+        match stream.next(silent_at, BATCH_TIME).await {
             Ok(StreamItem::Line(line)) => {
                 match self.handle(&line, &version, quiet_since, &stream) {
                     Ok(reached) => self.go_on(stream, reached.unwrap_or(version), proven_at).await,
@@ -92,12 +92,12 @@ impl<S: Sink> Watcher<S> {
         quiet_since: Instant,
         stream: &WatchStream,
     ) -> Result<Option<String>, Failure> {
-        let handled = match Event::parse(line) {
-            Ok(Event::Added(object) | Event::Modified(object)) => {
+        let handled = match WatchEvent::parse(line) {
+            Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
                 self.sink.applied(object, &mut self.out)
             }
-            Ok(Event::Deleted(object)) => self.sink.deleted(object, &mut self.out),
-            Ok(Event::Bookmark { version, .. }) => {
+            Ok(WatchEvent::Deleted(object)) => self.sink.deleted(object, &mut self.out),
+            Ok(WatchEvent::Bookmark { version, .. }) => {
                 // A bookmark only at the end of a stream does not show that more would have come.
                 if quiet_since.elapsed() < SILENT_FOR {
                     self.bookmarks = Some(true);
@@ -106,7 +106,7 @@ impl<S: Sink> Watcher<S> {
                 self.sink.progressed(&version, &mut self.out);
                 Ok(version)
             }
-            Ok(Event::Error(failure)) => {
+            Ok(WatchEvent::Error(failure)) => {
                 self.reset_backoffs_after(stream);
                 return Err(failure);
             }

@@ -8,12 +8,12 @@ use loopwatch_model::observation::{Cause, MAX_OBJECT_BYTES};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::event::Event;
+use super::event::WatchEvent;
 use super::frames::Frame;
-use super::page::Page;
+use super::page::ListPage;
 use super::stream::{StreamItem, WatchStream};
 use super::streaming::RETRY_STREAMS_AFTER;
-use super::{Listing, STREAM_FOR, Sink, WatchState, Watcher};
+use super::{Listing, STREAM_FOR, WatchSink, WatchState, Watcher};
 use crate::net::Failure;
 use crate::sources::feed::Closed;
 
@@ -25,12 +25,12 @@ const LIST_IDLE: Duration = Duration::from_secs(10);
 const PROGRESS_PER_OBJECT: Duration = Duration::from_millis(20);
 /// Progress of a list with each MiB, so that a slow connection may carry large objects.
 const PROGRESS_PER_MIB: Duration = Duration::from_secs(4);
-/// Time during which a list gathers objects: a few dozen, which the connection can buffer.
-const GATHER: Duration = Duration::from_millis(5);
+/// Time between two reads of a list: a few dozen, which the connection can buffer.
+const BATCH_TIME: Duration = Duration::from_millis(5);
 /// Failures in a row, other than of the connection, after which a watch lists in pages.
 const STREAM_FAILURES: u32 = 2;
 
-impl<S: Sink> Watcher<S> {
+impl<S: WatchSink> Watcher<S> {
     /// Begins a list, in the best way that is known to work.
     pub(super) async fn begin(&mut self, listing: Listing) -> Result<WatchState, Closed> {
         let permit = Arc::clone(&self.shared.lists).acquire_owned().await.map_err(|_| Closed)?;
@@ -78,7 +78,7 @@ impl<S: Sink> Watcher<S> {
         mut give_up: Instant,
         permit: OwnedSemaphorePermit,
     ) -> Result<WatchState, Closed> {
-        let line = match stream.next(give_up, GATHER).await {
+        let line = match stream.next(give_up, BATCH_TIME).await {
             // Events of a plain watch may keep coming.
             Ok(_) if Instant::now() >= give_up => return Ok(self.streams_refused()),
             Ok(StreamItem::Silence) => return Ok(self.streams_refused()),
@@ -94,27 +94,29 @@ impl<S: Sink> Watcher<S> {
             Err(failure) => return self.stream_failed(&failure).await,
         };
 
-        let handled = match Event::parse(&line) {
-            Ok(Event::Added(object)) => {
+        let handled = match WatchEvent::parse(&line) {
+            Ok(WatchEvent::Added(object)) => {
                 give_up = after_progress(give_up, object.len());
                 self.reporter.object();
                 self.sink.listed(object, &mut self.out)
             }
             // Objects keep changing while the list is under way.
-            Ok(Event::Modified(object)) => self.sink.listed(object, &mut self.out),
-            Ok(Event::Deleted(object)) => self.sink.deleted(object, &mut self.out).map(drop),
-            Ok(Event::Bookmark { ends_list: false, .. }) => Ok(()),
-            Ok(Event::Bookmark { version, ends_list: true }) => {
+            Ok(WatchEvent::Modified(object)) => self.sink.listed(object, &mut self.out),
+            Ok(WatchEvent::Deleted(object)) => self.sink.deleted(object, &mut self.out).map(drop),
+            Ok(WatchEvent::Bookmark { ends_list: false, .. }) => Ok(()),
+            Ok(WatchEvent::Bookmark { version, ends_list: true }) => {
                 drop(permit);
                 self.bookmarks.get_or_insert(true);
                 self.stream_failures = 0;
                 self.shared.streaming.worked();
                 return self.end_list(epoch, version, Some(stream)).await;
             }
-            Ok(Event::Error(failure)) if refuses_streamed_lists(&failure) => {
+            Ok(WatchEvent::Error(failure)) if refuses_streamed_lists(&failure) => {
                 return Ok(self.streams_refused());
             }
-            Ok(Event::Error(failure)) | Err(failure) => return self.stream_failed(&failure).await,
+            Ok(WatchEvent::Error(failure)) | Err(failure) => {
+                return self.stream_failed(&failure).await;
+            }
         };
 
         if let Err(failure) = handled {
@@ -145,13 +147,13 @@ impl<S: Sink> Watcher<S> {
         permit: OwnedSemaphorePermit,
     ) -> Result<WatchState, Closed> {
         let epoch = self.begin_list().await?;
-        Ok(WatchState::Paging { page: Page::first(listing), epoch, permit: Some(permit) })
+        Ok(WatchState::Paging { page: ListPage::first(listing), epoch, permit: Some(permit) })
     }
 
     /// Reads one page of a list.
     pub(super) async fn read_page(
         &mut self,
-        page: Page,
+        page: ListPage,
         epoch: u64,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Result<WatchState, Closed> {
@@ -200,7 +202,7 @@ impl<S: Sink> Watcher<S> {
 
     async fn page_failed(
         &mut self,
-        page: Page,
+        page: ListPage,
         epoch: u64,
         failure: &Failure,
     ) -> Result<WatchState, Closed> {

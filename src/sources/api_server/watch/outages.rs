@@ -2,11 +2,13 @@
 //! watch and attempt.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use loopwatch_model::observation::{Cause, SourceId};
 use tokio::time::Instant;
+
+use crate::lock::lock;
 
 /// The current outage, shared by all watches of one cluster.
 #[derive(Debug, Default)]
@@ -52,7 +54,7 @@ impl Outages {
     }
 
     fn lock(&self) -> MutexGuard<'_, Outage> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

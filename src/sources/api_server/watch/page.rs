@@ -8,14 +8,13 @@ use loopwatch_model::observation::{Cause, MAX_OBJECT_BYTES};
 use super::event::ListEnvelope;
 use super::frames::{Frame, ItemSplitter};
 use super::{Listing, WatchTarget};
-use crate::net::Failure;
-use crate::net::percent_encode;
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::connection::{Cluster, JSON, LIST_METADATA, next_chunk};
 use crate::sources::decoding::ListMetadata;
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Page {
+pub(crate) struct ListPage {
     listing: Listing,
     token: String,
 }
@@ -31,7 +30,7 @@ const PAGE_SIZE: u32 = 100;
 /// Time without data after which a page fails.
 const PAGE_IDLE: Duration = Duration::from_secs(30);
 
-impl Page {
+impl ListPage {
     pub(crate) fn first(listing: Listing) -> Self {
         Self { listing, token: String::new() }
     }

@@ -9,18 +9,17 @@ use loopwatch_model::observation::{Cause, MAX_OBJECT_BYTES};
 use tokio::time::{Instant, Sleep};
 
 use super::frames::{Frame, LineSplitter};
-use super::{SILENT_FOR, STREAM_GRACE, WatchTarget};
-use crate::net::Failure;
-use crate::net::percent_encode;
-use crate::sources::api_server::connection::{Chunk, Cluster, GatherTime, JSON, METADATA, chunk};
+use super::target::WatchTarget;
+use crate::net::{Failure, percent_encode};
+use crate::sources::api_server::connection::{BatchTime, Chunk, Cluster, JSON, METADATA, chunk};
 
 /// An open watch stream, read line by line.
 pub(crate) struct WatchStream {
     body: Body,
-    /// The gather time of the connection. Set only when it changes, because others may use the
+    /// The batch time of the connection. Set only when it changes, because others may use the
     /// connection by the end.
-    gather: Duration,
-    gather_time: GatherTime,
+    waits: Duration,
+    batch_time: BatchTime,
     lines: LineSplitter,
     opened: Instant,
     /// Time of the last line.
@@ -43,6 +42,13 @@ pub(crate) enum StreamItem {
     End,
 }
 
+/// Time after the requested duration at which a stream that is still open counts as dead: its
+/// connection is half-open.
+const STREAM_GRACE: Duration = Duration::from_secs(10);
+/// Silence after which a stream counts as dead if the API server sends bookmarks. It sends one
+/// about every minute (`bookmarkFrequency` in its cacher).
+pub(super) const SILENT_FOR: Duration = Duration::from_secs(110);
+
 impl WatchStream {
     /// Opens a stream from a version, or one that begins with a list.
     pub(crate) async fn open(
@@ -61,15 +67,15 @@ impl WatchStream {
             "watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{begin}"
         ));
 
-        let (body, gather_time) = cluster
+        let (body, batch_time) = cluster
             .open_stream(&request, if target.metadata_only { METADATA } else { JSON })
             .await?;
         let opened = Instant::now();
 
         Ok(Self {
             body,
-            gather: Duration::ZERO,
-            gather_time,
+            waits: Duration::ZERO,
+            batch_time,
             lines: LineSplitter::new(MAX_OBJECT_BYTES),
             opened,
             last_line_at: opened,
@@ -78,17 +84,17 @@ impl WatchStream {
         })
     }
 
-    /// Reads the next line, or reports silence at `silent_at`. The connection waits for `gather`
+    /// Reads the next line, or reports silence at `silent_at`. The connection waits for `waits`
     /// before it reads, to read several lines at once: waking up costs several times as much as
     /// reading a line.
     pub(crate) async fn next(
         &mut self,
         silent_at: Instant,
-        gather: Duration,
+        waits: Duration,
     ) -> Result<StreamItem, Failure> {
-        if self.gather != gather {
-            self.gather = gather;
-            self.gather_time.set(gather);
+        if self.waits != waits {
+            self.waits = waits;
+            self.batch_time.set(waits);
         }
         loop {
             if let Some(frame) = self.lines.next() {

@@ -1,10 +1,12 @@
 //! Whether an API server streams lists, as the watches of one cluster have learnt it from each
 //! other.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+use crate::lock::lock;
 
 /// The shared knowledge. No conclusion lasts: API servers are upgraded, and proxies are
 /// reconfigured.
@@ -58,7 +60,7 @@ impl StreamingSupport {
     }
 
     fn lock(&self) -> MutexGuard<'_, Learnt> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -6,7 +6,7 @@ use loopwatch_model::time::Timestamp;
 use loopwatch_testbed::standin::{Piece, Reply, Script};
 
 use super::{SharedWatchState, WatchTarget, Watcher};
-use crate::sources::api_server::initial_sync::{InitialSync, Progress};
+use crate::sources::api_server::initial_sync::{InitialSync, SyncProgress};
 use crate::sources::api_server::sinks::ObjectSink;
 use crate::sources::decoding::HashKey;
 use crate::sources::feed::Feed;
@@ -18,7 +18,7 @@ mod lists;
 struct WatchRun {
     seen: Vec<(Timestamp, Observation)>,
     script: Script,
-    progress: Progress,
+    progress: SyncProgress,
 }
 
 impl WatchRun {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use loopwatch_model::observation::{Cause, Observation, WatchId};
 use proptest::prelude::*;
 
-use super::Sink;
-use super::event::{Event, ListEnvelope};
+use super::WatchSink;
+use super::event::{ListEnvelope, WatchEvent};
 use super::frames::{Frame, ItemSplitter, LineSplitter};
 use crate::net::Failure;
 use crate::sources::api_server::sinks::ObjectSink;
@@ -31,12 +31,16 @@ fn read_stream(bytes: &[u8], out: &mut Vec<Observation>) -> Vec<LineOutcome> {
     let (mut lines, mut sink, mut outcomes) = (LineSplitter::new(LIMIT), sink(), Vec::new());
     lines.push(bytes);
     while let Some(Frame::Document(line)) = lines.next() {
-        let outcome = Event::parse(&line).and_then(|event| match event {
-            Event::Added(object) | Event::Modified(object) => sink.applied(object, out),
-            Event::Deleted(object) => sink.deleted(object, out),
-            Event::Bookmark { version, ends_list: true } => Ok(format!("end of list at {version}")),
-            Event::Bookmark { version, ends_list: false } => Ok(format!("bookmark at {version}")),
-            Event::Error(failure) => Err(failure),
+        let outcome = WatchEvent::parse(&line).and_then(|event| match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => sink.applied(object, out),
+            WatchEvent::Deleted(object) => sink.deleted(object, out),
+            WatchEvent::Bookmark { version, ends_list: true } => {
+                Ok(format!("end of list at {version}"))
+            }
+            WatchEvent::Bookmark { version, ends_list: false } => {
+                Ok(format!("bookmark at {version}"))
+            }
+            WatchEvent::Error(failure) => Err(failure),
         });
         outcomes.push(outcome);
     }
@@ -52,7 +56,7 @@ fn read_line(line: &str) -> (LineOutcome, Vec<Observation>) {
     assert!(outcomes.len() <= 1, "{line} is one line");
 
     // A stream skips empty lines, so parse them directly.
-    (outcomes.pop().unwrap_or_else(|| Event::parse(b"").map(|_| String::new())), out)
+    (outcomes.pop().unwrap_or_else(|| WatchEvent::parse(b"").map(|_| String::new())), out)
 }
 
 /// Reads a page: the outcome of each item, and of the page itself.
@@ -143,7 +147,7 @@ proptest! {
     #[test]
     fn arbitrary_bytes_do_not_crash_the_parsers(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut out = Vec::new();
-        let _ = Event::parse(&bytes);
+        let _ = WatchEvent::parse(&bytes);
         let _ = read_stream(&bytes, &mut out);
         let _ = read_stream(&[&bytes, &b"\n"[..]].concat(), &mut out);
         let _ = read_page(&bytes, &mut out);

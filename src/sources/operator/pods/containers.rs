@@ -4,11 +4,11 @@ use loopwatch_model::observation::{ContainerEnd, ContainerView};
 use loopwatch_model::time::Timestamp;
 use serde_json::Value;
 
-use super::TargetPort;
 use super::document::{
     ContainerDocument, ContainerStatus, PodDocument, PodMetadata, TerminatedState,
 };
 use super::quantity;
+use crate::sources::operator::hints::TargetPort;
 
 /// A container and its status, if it has one yet.
 #[derive(Clone, Copy, Debug)]

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use loopwatch_model::observation::{MAX_PODS, Observation, PodView, Revision, SourceId};
 use tokio::sync::Notify;
 
+use super::containers;
 use super::document::{PodDocument, PodMetadata};
 use super::workload::{WorkloadName, template_hash};
-use super::{TargetPod, containers};
+use crate::lock::lock;
 use crate::net::Failure;
-use crate::sources::api_server::Sink;
+use crate::sources::api_server::WatchSink;
+use crate::sources::operator::hints::TargetPod;
 
 /// The label with the version of the operator.
 const VERSION: &str = "app.kubernetes.io/version";
@@ -100,7 +102,7 @@ impl SeenPods {
     }
 
     fn lock(&self) -> MutexGuard<'_, Pods> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
@@ -171,7 +173,7 @@ impl PodSink {
     }
 }
 
-impl Sink for PodSink {
+impl WatchSink for PodSink {
     fn source(&self) -> SourceId {
         SourceId::Pods
     }

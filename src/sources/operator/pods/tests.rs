@@ -1,10 +1,12 @@
+use std::net::IpAddr;
+
 use loopwatch_model::observation::{ContainerEnd, ContainerView, Revision};
 use loopwatch_model::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::workload::Workload;
 use super::*;
-use crate::sources::api_server::Sink as _;
+use crate::sources::api_server::WatchSink as _;
 
 mod reader; // what a reader observes, by its permissions
 

@@ -1,12 +1,12 @@
 //! The operator's workload: a Deployment, StatefulSet or DaemonSet.
 
+use std::time::Duration;
+
 use loopwatch_model::observation::{MAX_OBJECT_BYTES, OperatorWorkload};
 use tokio::time::Instant;
 
 use super::document::{ExpressionDocument, PodMetadata, SelectorDocument, WorkloadDocument};
-use super::{REFUSED_FOR, WORKLOAD_AFTER_CHANGE, WORKLOAD_EVERY, WORKLOAD_OFTEN};
-use crate::net::Failure;
-use crate::net::percent_encode;
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::{Cluster, JSON};
 
 /// Reads the operator's workload as far as the account may.
@@ -55,6 +55,16 @@ pub(super) fn template_hash(pod: &PodMetadata) -> &str {
         .find(|hash| !hash.is_empty())
         .map_or("", String::as_str)
 }
+
+/// Interval of reads of the workload. Changes of Pods reveal most of its changes.
+const WORKLOAD_EVERY: Duration = Duration::from_secs(60);
+/// Interval of these reads during a rollout.
+const WORKLOAD_OFTEN: Duration = Duration::from_secs(5);
+/// Time from the change of a Pod to a read of the workload, whose status follows.
+const WORKLOAD_AFTER_CHANGE: Duration = Duration::from_secs(1);
+/// Interval of reads that the API server refuses: each is an entry in the audit log. A review of
+/// the permissions may come earlier.
+pub(super) const REFUSED_FOR: Duration = Duration::from_secs(600);
 
 impl WorkloadReader {
     pub(super) fn new(cluster: Cluster) -> Self {

@@ -56,14 +56,13 @@ struct Cgroup {
 /// Reads the memory of the container of a process. `own` is the text of loopwatch's own
 /// `/proc/self/cgroup`.
 pub(super) fn memory(proc: &Proc, pid: u32, own: &str) -> Result<Memory, NoMemory> {
-    let cgroup = proc.text(pid, "cgroup").map_err(NoMemory::Unread)?;
-    if cgroup == own {
+    let text = proc.text(pid, "cgroup").map_err(NoMemory::Unread)?;
+    if text == own {
         return Err(NoMemory::Own);
     }
 
     let mounts = proc.text(pid, "mountinfo").map_err(NoMemory::Unread)?;
-    let cgroup =
-        Cgroup::of(&cgroup, &mounts, &proc.path(pid, "root")).ok_or(NoMemory::NotMounted)?;
+    let cgroup = Cgroup::of(&text, &mounts, &proc.path(pid, "root")).ok_or(NoMemory::NotMounted)?;
     match cgroup.version {
         Version::Two => version_two(&cgroup),
         Version::One => version_one(&cgroup),
@@ -101,8 +100,8 @@ fn version_one(cgroup: &Cgroup) -> Result<Memory, NoMemory> {
 
 impl Cgroup {
     /// The cgroup that counts memory, in the file system at `root`.
-    fn of(cgroup: &str, mounts: &str, root: &Path) -> Option<Self> {
-        let (version, path) = memory_cgroup(cgroup)?;
+    fn of(text: &str, mounts: &str, root: &Path) -> Option<Self> {
+        let (version, path) = memory_cgroup(text)?;
         let (mounted, at) = mounts.lines().find_map(|line| mount(line, version))?;
         let below = below(path, mounted)?;
         let top = root.join(unescaped(at).trim_start_matches('/'));

@@ -7,16 +7,16 @@
 
 use std::collections::BTreeMap;
 
-use super::OperatorClue;
 use super::files::Proc;
-use super::sample::Identity;
+use super::sample::ProcessIdentity;
+use crate::sources::operator::hints::OperatorClue;
 use crate::system::procfs::{self, Stat};
 
 /// The result of a search.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ProcessSearch {
     /// The operator's process.
-    Process(Identity),
+    Process(ProcessIdentity),
     /// Only processes of loopwatch's own container are visible.
     NotShared,
     /// No process of the operator runs.
@@ -27,13 +27,13 @@ pub(super) enum ProcessSearch {
 
 /// A process of another container.
 #[derive(Debug)]
-struct ProcessCandidate {
+struct ForeignProcess {
     pid: u32,
     stat: Stat,
 }
 
 /// The processes of each other container, by the text of `cgroup`.
-type Containers = BTreeMap<String, Vec<ProcessCandidate>>;
+type Containers = BTreeMap<String, Vec<ForeignProcess>>;
 
 /// Commands of the container that keeps the namespaces of a Pod.
 const PAUSE: [&str; 2] = ["pause", "pod"];
@@ -92,7 +92,7 @@ pub(super) fn find(proc: &Proc, own: &str, clue: &OperatorClue) -> ProcessSearch
 
         is_shared = true;
         if pid != 1 || !PAUSE.contains(&stat.command.as_str()) {
-            containers.entry(cgroup).or_default().push(ProcessCandidate { pid, stat });
+            containers.entry(cgroup).or_default().push(ForeignProcess { pid, stat });
         }
     }
 
@@ -116,8 +116,12 @@ pub(super) fn find(proc: &Proc, own: &str, clue: &OperatorClue) -> ProcessSearch
 }
 
 /// The main process of the first container that the Pod's status names as the operator's.
-fn by_container(proc: &Proc, containers: &Containers, clue: &OperatorClue) -> Option<Identity> {
-    let runs_in = |id: &str, cgroup: &str, processes: &[ProcessCandidate]| {
+fn by_container(
+    proc: &Proc,
+    containers: &Containers,
+    clue: &OperatorClue,
+) -> Option<ProcessIdentity> {
+    let runs_in = |id: &str, cgroup: &str, processes: &[ForeignProcess]| {
         cgroup.contains(id)
             || processes.first().is_some_and(|first| {
                 proc.text(first.pid, "mountinfo").is_ok_and(|m| m.contains(id))
@@ -129,23 +133,23 @@ fn by_container(proc: &Proc, containers: &Containers, clue: &OperatorClue) -> Op
         containers.iter().filter(move |(cgroup, processes)| runs_in(id, cgroup, processes))
     })
     .find_map(|(_, processes)| main_process(proc, processes))
-    .map(ProcessCandidate::identity)
+    .map(ForeignProcess::identity)
 }
 
 /// The only process that started when the metrics of the operator say.
-fn by_start(proc: &Proc, containers: &Containers, clue: &OperatorClue) -> Option<Identity> {
+fn by_start(proc: &Proc, containers: &Containers, clue: &OperatorClue) -> Option<ProcessIdentity> {
     let started = clue.started_seconds?;
     let booted = procfs::booted(&proc.global("stat").ok()?)?;
-    let late = |candidate: &ProcessCandidate| {
+    let late = |candidate: &ForeignProcess| {
         started - (booted + procfs::seconds(candidate.stat.start_ticks))
     };
     let all = || containers.values().flatten();
-    let exact: Vec<&ProcessCandidate> =
+    let exact: Vec<&ForeignProcess> =
         all().filter(|candidate| late(candidate).abs() <= SAME_START).collect();
 
     // A process that the operator has just started is not the operator.
-    let is_child = |of: &ProcessCandidate| exact.iter().any(|other| other.pid == of.stat.parent);
-    let exact: Vec<&&ProcessCandidate> =
+    let is_child = |of: &ForeignProcess| exact.iter().any(|other| other.pid == of.stat.parent);
+    let exact: Vec<&&ForeignProcess> =
         exact.iter().filter(|candidate| !is_child(candidate)).collect();
     if let [only] = exact[..] {
         return Some(only.identity());
@@ -163,18 +167,18 @@ fn by_start(proc: &Proc, containers: &Containers, clue: &OperatorClue) -> Option
 /// The main process of the only other container.
 fn by_exclusion(proc: &Proc, containers: &Containers) -> ProcessSearch {
     let uptime = proc.uptime();
-    let lasts = |main: &&ProcessCandidate| {
+    let lasts = |main: &&ForeignProcess| {
         uptime.is_none_or(|uptime| uptime - procfs::seconds(main.stat.start_ticks) >= MIN_AGE)
     };
-    let is_proxy = |main: &&ProcessCandidate| PROXIES.contains(&main.stat.command.as_str());
+    let is_proxy = |main: &&ForeignProcess| PROXIES.contains(&main.stat.command.as_str());
     let main = containers.values().filter_map(|processes| main_process(proc, processes));
-    let main: Vec<&ProcessCandidate> = main.filter(|main| !is_proxy(main)).filter(lasts).collect();
+    let main: Vec<&ForeignProcess> = main.filter(|main| !is_proxy(main)).filter(lasts).collect();
 
     match main[..] {
         [] => ProcessSearch::Nothing,
         [only] => ProcessSearch::Process(only.identity()),
         _ => {
-            let name = |main: &&ProcessCandidate| format!("{} ({})", main.stat.command, main.pid);
+            let name = |main: &&ForeignProcess| format!("{} ({})", main.stat.command, main.pid);
             let names: Vec<String> = main.iter().take(NAMED).map(name).collect();
             ProcessSearch::Ambiguous(format!(
                 "{} containers may be the operator's: {}",
@@ -187,10 +191,7 @@ fn by_exclusion(proc: &Proc, containers: &Containers) -> ProcessSearch {
 
 /// The process for which a container exists: its oldest one, or the largest one that a wrapper has
 /// started.
-fn main_process<'a>(
-    proc: &Proc,
-    processes: &'a [ProcessCandidate],
-) -> Option<&'a ProcessCandidate> {
+fn main_process<'a>(proc: &Proc, processes: &'a [ForeignProcess]) -> Option<&'a ForeignProcess> {
     let mut main =
         processes.iter().min_by_key(|candidate| (candidate.stat.start_ticks, candidate.pid))?;
 
@@ -201,7 +202,7 @@ fn main_process<'a>(
             return Some(main);
         }
 
-        let size = |child: &&ProcessCandidate| {
+        let size = |child: &&ForeignProcess| {
             procfs::kilobytes(&proc.text(child.pid, "status").unwrap_or_default(), "VmRSS:")
                 .unwrap_or(0)
         };
@@ -216,8 +217,8 @@ fn is_wrapper(command: &str) -> bool {
     WRAPPERS.contains(&command) || command.ends_with(".sh")
 }
 
-impl ProcessCandidate {
-    fn identity(&self) -> Identity {
-        Identity { pid: self.pid, start_ticks: self.stat.start_ticks }
+impl ForeignProcess {
+    fn identity(&self) -> ProcessIdentity {
+        ProcessIdentity { pid: self.pid, start_ticks: self.stat.start_ticks }
     }
 }

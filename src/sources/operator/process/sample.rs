@@ -12,7 +12,7 @@ use crate::system::procfs;
 
 /// One process. Its number is used again after its end, but not with the same start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct ProcessIdentity {
     pub(super) pid: u32,
     /// The start since the machine booted, in ticks. No clock step changes it.
     pub(super) start_ticks: u64,
@@ -20,7 +20,7 @@ pub(super) struct Identity {
 
 /// The process of loopwatch, with which the kernel compares the operator's.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Own {
+pub(super) struct OwnProcess {
     credentials: Option<Credentials>,
     /// The text of `cgroup`.
     pub(super) cgroup: String,
@@ -45,8 +45,12 @@ const NOTES_WITHIN: usize = 4096;
 
 /// Reads a process; `None` if it has ended. The reasons are those for absent signals, empty if
 /// there are none.
-pub(super) fn sample(proc: &Proc, own: &Own, process: Identity) -> Option<(ProcessView, String)> {
-    let Identity { pid, start_ticks } = process;
+pub(super) fn sample(
+    proc: &Proc,
+    own: &OwnProcess,
+    process: ProcessIdentity,
+) -> Option<(ProcessView, String)> {
+    let ProcessIdentity { pid, start_ticks } = process;
     let mut reasons = Reasons::default();
     let status = proc.text(pid, "status").unwrap_or_default();
     let mut view = ProcessView {
@@ -91,7 +95,7 @@ pub(super) fn sample(proc: &Proc, own: &Own, process: Identity) -> Option<(Proce
     Some((view, reasons.in_words()))
 }
 
-fn descriptors(proc: &Proc, own: &Own, pid: u32) -> Result<u64, Unread> {
+fn descriptors(proc: &Proc, own: &OwnProcess, pid: u32) -> Result<u64, Unread> {
     match proc.size_of_descriptors(pid)? {
         0 if !own.counts_descriptors => proc.count_descriptors(pid),
         size => Ok(size),
@@ -132,7 +136,7 @@ fn has_go_note(page: &[u8]) -> bool {
     page.starts_with(b"\x7fELF") && memchr::memmem::find(page, &HEADER).is_some()
 }
 
-impl Own {
+impl OwnProcess {
     pub(super) fn read(proc: &Proc) -> Self {
         let pid = proc.own();
         Self {
@@ -230,8 +234,10 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_differs() {
-        let own =
-            Own { credentials: Credentials::of(&status(65532, 65532, "0")), ..Own::default() };
+        let own = OwnProcess {
+            credentials: Credentials::of(&status(65532, 65532, "0")),
+            ..OwnProcess::default()
+        };
         for (operator, expected) in [
             (
                 status(1000, 1000, "0"),

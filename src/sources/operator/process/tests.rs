@@ -85,10 +85,10 @@ impl FakeProc {
 /// What a reading says, for comparisons.
 fn say(reading: &Reading) -> String {
     let status = match &reading.status {
-        Status::Works => "works".to_owned(),
-        Status::Restricted(_) => "restricted".to_owned(),
-        Status::Off(_) => "off".to_owned(),
-        Status::Failed(cause, _) => cause.to_string(),
+        ReaderStatus::Works => "works".to_owned(),
+        ReaderStatus::Restricted(_) => "restricted".to_owned(),
+        ReaderStatus::Off(_) => "off".to_owned(),
+        ReaderStatus::Failed(cause, _) => cause.to_string(),
     };
 
     let gone =
@@ -108,7 +108,7 @@ fn without_other_containers_the_source_is_off_and_names_the_component() {
     fake.process(1, "sh", 0, 9_000, OWN);
 
     let reading = fake.reader(&watch::Sender::default()).read(NOW);
-    let Status::Off(reason) = &reading.status else { panic!("{reading:?}") };
+    let ReaderStatus::Off(reason) = &reading.status else { panic!("{reading:?}") };
 
     assert!(
         reason.contains("deploy/components/process") && reason.contains("comes from its metrics"),
@@ -152,7 +152,7 @@ fn a_process_is_read_from_any_user() {
         "by the clock of the observations, not of the node"
     );
 
-    let Status::Restricted(reason) = reading.status else { panic!("{reading:?}") };
+    let ReaderStatus::Restricted(reason) = reading.status else { panic!("{reading:?}") };
     assert_eq!(
         reason,
         "cgroup of the operator: the operator's file system does not show its memory"
@@ -247,7 +247,7 @@ fn the_number_of_a_process_wins_also_outside_of_a_pod() {
 
     assert_eq!(
         reading.status,
-        Status::Failed(Cause::NotFound, "no process has the PID 7 (--pid)".to_owned())
+        ReaderStatus::Failed(Cause::NotFound, "no process has the PID 7 (--pid)".to_owned())
     );
     assert_eq!(say(&reading), "not_found, 127.0.0.1:8080 is gone");
     assert_eq!(say(&reader.read(NOW)), "not_found");
@@ -288,11 +288,12 @@ async fn each_sample_is_sent_and_a_status_only_when_it_changes() {
 #[tokio::test(start_paused = true)]
 async fn a_reading_that_takes_long_is_a_failure_until_it_ends() {
     let (feed, mut observations) = Feed::new(100, crate::sources::testing::VirtualClock::server());
-    let (mut said, late) = (Some(Status::Works), tokio::spawn(tokio::time::sleep(WITHIN * 2)));
+    let (mut said, late) =
+        (Some(ReaderStatus::Works), tokio::spawn(tokio::time::sleep(WITHIN * 2)));
 
     assert_eq!(within(late, &mut said, &feed).await, Ok(()));
     assert!(
-        matches!(said, Some(Status::Failed(Cause::Timeout, _))),
+        matches!(said, Some(ReaderStatus::Failed(Cause::Timeout, _))),
         "so that the next status is sent"
     );
 

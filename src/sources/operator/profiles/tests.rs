@@ -10,8 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::sources::feed::Observations;
-use crate::sources::feed::ServerClock;
+use crate::sources::feed::{Observations, ServerClock};
 
 const HEAP: [&[u8]; 2] = [
     include_bytes!("../../../../tests/profiles/heap-1.pb.gz"),
@@ -364,7 +363,7 @@ async fn comparisons_of_a_kind_are_rare() {
 
 #[tokio::test]
 async fn a_failure_may_be_repeated_earlier() {
-    let mut schedule = Schedule::default();
+    let mut schedule = ComparisonSchedule::default();
     tokio::time::pause();
 
     assert_eq!(schedule.admit("a", ProfileKind::Heap), Ok(true));

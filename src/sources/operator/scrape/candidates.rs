@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::sockets::{Listening, Sockets};
-use crate::sources::operator::pods::TargetPort;
+use crate::sources::operator::hints::TargetPort;
 
 /// A port that may serve metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use crate::telemetry::VERSION;
 
 /// Limits of one request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct RequestLimits {
     /// For the TCP connection.
     pub(super) connect: Duration,
     /// For the head of the response. Most operators collect all metrics before they begin to
@@ -114,7 +114,7 @@ impl MetricsClient {
     /// Asks for the metrics. `sink` gets the content type, and takes the body.
     pub(super) async fn get<S: BodySink>(
         &mut self,
-        limits: Limits,
+        limits: RequestLimits,
         sink: impl FnOnce(Option<&str>) -> S,
     ) -> Attempt<S> {
         let (began, shown) = (Instant::now(), self.shown());
@@ -146,7 +146,7 @@ impl MetricsClient {
 
     async fn try_get<S: BodySink>(
         &mut self,
-        limits: Limits,
+        limits: RequestLimits,
         sink: impl FnOnce(Option<&str>) -> S,
         meter: &mut Meter,
     ) -> Result<S, Failure> {
@@ -177,7 +177,7 @@ impl MetricsClient {
     }
 
     /// Sends the request, and waits for the head of the response.
-    async fn send(&mut self, limits: Limits) -> Result<Response<Incoming>, Failure> {
+    async fn send(&mut self, limits: RequestLimits) -> Result<Response<Incoming>, Failure> {
         let request = self.request().await?;
         self.client.connecting_within(limits.connect).send(request, limits.head).await
     }

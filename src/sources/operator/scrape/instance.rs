@@ -13,16 +13,16 @@ use tracing::info;
 use super::body::{BodySink, Flow};
 use super::candidates::{self, OwnPorts, PortCandidate};
 use super::content::Content;
-use super::fetch::{Attempt, Limits, MetricsClient, Reach};
+use super::fetch::{Attempt, MetricsClient, Reach, RequestLimits};
 use super::intake::Intake;
 use super::options::ScrapeOptions;
 use super::report::Reporter;
-use super::schedule::{SHARE, Schedule};
+use super::schedule::{SHARE, ScrapeSchedule};
 use super::search::{SearchResult, search};
 use super::sockets;
 use crate::net::{Failure, HttpUrl};
 use crate::sources::feed::Closed;
-use crate::sources::operator::pods::{TargetPod, TargetPods};
+use crate::sources::operator::hints::{TargetPod, TargetPods};
 use crate::system::coarse_timers;
 use crate::system::own_pod::{OwnPod, is_own_address};
 
@@ -53,7 +53,7 @@ pub(super) struct Instance {
     pods: TargetPods,
     reporter: Reporter,
     endpoint: Option<Endpoint>,
-    schedule: Schedule,
+    schedule: ScrapeSchedule,
     failing_since: Option<Instant>,
     searches: Searches,
     /// Whether the sockets are those of a node; unknown before the first round.
@@ -83,7 +83,7 @@ struct Searches {
 struct Parsing(Intake);
 
 /// Limits of a scrape. One known operator needs 15 s to collect 810,000 series, which are 120 MiB.
-const LIMITS: Limits = Limits {
+const LIMITS: RequestLimits = RequestLimits {
     connect: Duration::from_secs(2),
     head: Duration::from_secs(30),
     whole: Duration::from_secs(60),
@@ -105,7 +105,7 @@ impl Instance {
         pods: TargetPods,
         reporter: Reporter,
     ) -> Self {
-        let schedule = Schedule::new(options.interval);
+        let schedule = ScrapeSchedule::new(options.interval);
         let (endpoint, failing_since, searches, on_node) = (None, None, Searches::default(), None);
         Self {
             target,
@@ -252,7 +252,7 @@ impl Instance {
 
     fn adopt(&mut self, client: MetricsClient, content: Content, reach: Reach) {
         info!(instance = %self.target.name, endpoint = %client.shown(), "found the operator's metrics");
-        self.schedule = Schedule::new(self.options.interval);
+        self.schedule = ScrapeSchedule::new(self.options.interval);
         self.failing_since = None;
 
         // The search has withheld the token, which the endpoint may ask for later.
@@ -365,8 +365,7 @@ mod tests {
 
     use super::*;
     use crate::sources::feed::Feed;
-    use crate::sources::operator::pods::TargetPort;
-    use crate::sources::operator::scrape::Hints;
+    use crate::sources::operator::hints::{ScrapeHints, TargetPort};
     use crate::sources::testing::VirtualClock;
 
     /// An instance in a Pod that the API server describes like this.
@@ -395,7 +394,7 @@ mod tests {
             options,
             Some(own),
             watch::channel(vec![pod]).1,
-            Reporter::new(feed, Hints::default()),
+            Reporter::new(feed, ScrapeHints::default()),
         )
     }
 

@@ -4,13 +4,13 @@ use loopwatch_model::observation::{Cause, MetricsView};
 use loopwatch_model::time::Span;
 
 use super::normalize::Normalizer;
-use super::text::{LIMITS, Text, is_protobuf};
+use super::text::{LIMITS, TextParser, is_protobuf};
 use crate::net::Failure;
 
 /// Turns the bytes of one scrape into a view.
 pub(crate) struct Intake {
     instance: String,
-    text: Text,
+    text: TextParser,
     normalizer: Normalizer,
     /// Why the scrape is of no use. Further bytes do not change that.
     failed: Option<Failure>,
@@ -23,7 +23,8 @@ impl Intake {
         let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
         let protobuf = "the response is protobuf, although loopwatch asked for text";
         let failed = is_protobuf(&content_type).then(|| Failure::new(Cause::Undecodable, protobuf));
-        let text = Text::new(LIMITS, content_type.starts_with("application/openmetrics-text"));
+        let text =
+            TextParser::new(LIMITS, content_type.starts_with("application/openmetrics-text"));
 
         Self { instance, text, normalizer: Normalizer::new(), failed }
     }

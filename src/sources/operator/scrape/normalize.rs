@@ -8,36 +8,25 @@
 //!
 //! The rules are tables, one file per framework; `docs/operator-metrics.md` is generated from them.
 
-mod ansible;
-mod client_go;
-mod controller_runtime;
 mod controllers;
-#[cfg(test)]
-mod docs;
-mod go;
-mod java_operator_sdk;
-mod jvm;
-mod knative;
-mod process;
-mod python;
 mod rules;
 mod seen;
 mod sheet;
-mod strimzi;
+mod tables;
+mod views;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use loopwatch_model::observation::{
-    ControllerView, Durations, MAX_CODES, MetricsView, ProcessView, Runtime,
-};
-use loopwatch_model::time::Timestamp;
+use loopwatch_model::observation::{MAX_CODES, MetricsView, Runtime};
 
 use self::controllers::Controllers;
-use self::rules::{Index, Rule, Signal, Table};
-use self::seen::Seen;
+use self::rules::{Rule, Signal};
+use self::seen::SeenSeries;
 use self::sheet::Sheet;
-use super::text::{Problem, Sample, Sink};
+use self::tables::{Index, TABLES, sources_of};
+use self::views::{process_view, whole};
+use super::text::{Problem, Sample, SampleSink};
 use crate::system::own_pod::{IN_CLUSTER_HOST, IN_CLUSTER_PORT};
 
 /// The state of one scrape.
@@ -59,26 +48,8 @@ pub(super) struct Normalizer {
     present: [bool; TABLES.len()],
     /// The series that have matched a rule. An endpoint that repeats a family must not double its
     /// counters.
-    seen: Seen,
+    seen: SeenSeries,
 }
-
-/// All tables. Those of frameworks come in the order in which the first one that is present decides
-/// about the framework.
-static TABLES: [&Table; 13] = [
-    &ansible::TABLE,
-    &controller_runtime::TABLE,
-    &knative::TABLE,
-    &knative::OPEN_TELEMETRY,
-    &java_operator_sdk::TABLE,
-    &strimzi::TABLE,
-    &client_go::TABLE,
-    &client_go::CLIENT,
-    &go::TABLE,
-    &jvm::TABLE,
-    &python::TABLE,
-    &process::TABLE,
-    &process::RUST,
-];
 
 /// The longest name of an object in Kubernetes. Names of controllers are not longer.
 const MAX_NAME: usize = 253;
@@ -101,7 +72,7 @@ impl Normalizer {
             at_home: BTreeMap::new(),
             home: HOME.as_deref(),
             present: [false; TABLES.len()],
-            seen: Seen::default(),
+            seen: SeenSeries::default(),
         }
     }
 
@@ -120,7 +91,8 @@ impl Normalizer {
         };
 
         if let Some(table) = table {
-            (view.controllers, view.controllers_left_out) = self.controllers.views(table.sources());
+            (view.controllers, view.controllers_left_out) =
+                self.controllers.views(sources_of(table));
         }
 
         let requests = if self.at_home.is_empty() { &self.requests } else { &self.at_home };
@@ -198,7 +170,7 @@ impl Normalizer {
     }
 }
 
-impl Sink for Normalizer {
+impl SampleSink for Normalizer {
     fn wants(&mut self, name: &str) -> bool {
         self.rules.clear();
         Index::get().find(name, &mut self.rules);
@@ -223,69 +195,6 @@ impl Sink for Normalizer {
         self.rules = rules;
         result
     }
-}
-
-/// Converts a sample to a number of things; absent if it is none. The text has only floating-point
-/// numbers.
-fn whole(value: f64) -> Option<u64> {
-    /// 2^63: runtimes report the largest integer where there is no limit.
-    const NO_LIMIT: f64 = 9_223_372_036_854_775_808.0;
-
-    (0.0..NO_LIMIT).contains(&value).then(|| value.round() as u64)
-}
-
-fn seconds(value: f64) -> Option<f64> {
-    (value.is_finite() && value >= 0.0).then_some(value)
-}
-
-fn controller_view(name: String, sheet: &Sheet) -> ControllerView {
-    let count = |signal| sheet.get(signal).and_then(whole);
-    let durations = |number, sum| {
-        Some(Durations { count: count(number)?, sum: sheet.get(sum).and_then(seconds)? })
-    };
-
-    ControllerView {
-        name,
-        succeeded: count(Signal::Succeeded),
-        failed: count(Signal::Failed),
-        requeued: count(Signal::Requeued),
-        panicked: count(Signal::Panicked),
-        reconcile_seconds: durations(Signal::Reconciles, Signal::ReconcileSeconds),
-        workers_busy: count(Signal::WorkersBusy),
-        workers_max: count(Signal::WorkersMax),
-        queue_depth: count(Signal::QueueDepth),
-        queue_adds: count(Signal::QueueAdds),
-        queue_seconds: durations(Signal::QueueWaits, Signal::QueueSeconds),
-        unfinished_seconds: sheet.get(Signal::Unfinished).and_then(seconds),
-        longest_running_seconds: sheet.get(Signal::LongestRunning).and_then(seconds),
-    }
-}
-
-fn process_view(sheet: &Sheet, runtime: Runtime) -> ProcessView {
-    let count = |signal| sheet.get(signal).and_then(whole);
-    let positive = |signal| count(signal).filter(|number| *number > 0);
-    ProcessView {
-        runtime,
-        started: sheet.get(Signal::Started).and_then(|at| whole(at * 1000.0)).and_then(instant),
-        cpu_seconds: sheet.get(Signal::CpuSeconds).and_then(seconds),
-        resident: positive(Signal::Resident),
-        // Runtimes report 0 before the first garbage collection.
-        live_heap: positive(Signal::LiveHeap),
-        heap_goal: positive(Signal::HeapGoal),
-        runtime_limit: positive(Signal::RuntimeLimit),
-        gc_percent: count(Signal::GcPercent),
-        gc_cycles: count(Signal::GcCycles),
-        gc_limited_cycle: count(Signal::GcLimitedCycle),
-        goroutines: count(Signal::Goroutines),
-        threads: positive(Signal::Threads),
-        open_fds: count(Signal::OpenFds),
-        max_fds: positive(Signal::MaxFds),
-        ..ProcessView::default()
-    }
-}
-
-fn instant(ms: u64) -> Option<Timestamp> {
-    i64::try_from(ms).ok().filter(|ms| *ms > 0).map(Timestamp)
 }
 
 #[cfg(test)]

@@ -3,32 +3,33 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use loopwatch_model::observation::{MetricsView, Observation, SourceId};
 
-use super::Hints;
+use crate::lock::lock;
 use crate::net::Failure;
 use crate::sources::feed::{Closed, Feed};
+use crate::sources::operator::hints::ScrapeHints;
 
 /// Reports for all instances. All clones share it.
 #[derive(Clone)]
 pub(super) struct Reporter {
     feed: Feed,
-    hints: Hints,
-    states: Arc<Mutex<States>>,
+    hints: ScrapeHints,
+    states: Arc<Mutex<ScrapeStates>>,
 }
 
 #[derive(Default)]
-struct States {
-    instances: BTreeMap<String, State>,
+struct ScrapeStates {
+    instances: BTreeMap<String, ScrapeState>,
     /// The last reported state of the source.
-    reported: Option<State>,
+    reported: Option<ScrapeState>,
 }
 
 /// The state of an instance, or of the source. The worst is last.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum State {
+enum ScrapeState {
     Up,
     /// It works, but some lines are unreadable. The text has no numbers, which may change with each
     /// scrape.
@@ -41,7 +42,7 @@ enum State {
 const SOURCE: SourceId = SourceId::Metrics;
 
 impl Reporter {
-    pub(super) fn new(feed: Feed, hints: Hints) -> Self {
+    pub(super) fn new(feed: Feed, hints: ScrapeHints) -> Self {
         Self { feed, hints, states: Arc::default() }
     }
 
@@ -55,11 +56,11 @@ impl Reporter {
     ) -> Result<(), Closed> {
         self.hints.scraped(&view, address, is_near);
         let state = match view.problem.split_once(": ") {
-            Some((_, problem)) => State::Restricted(format!(
+            Some((_, problem)) => ScrapeState::Restricted(format!(
                 "{}: loopwatch skips a part of the metrics: {problem}",
                 view.instance
             )),
-            None => State::Up,
+            None => ScrapeState::Up,
         };
 
         let changed = self.states().set(&view.instance, state);
@@ -70,7 +71,10 @@ impl Reporter {
     pub(super) async fn failed(&self, instance: &str, failure: Failure) -> Result<(), Closed> {
         let (changed, of_source) = {
             let mut states = self.states();
-            (states.set(instance, State::Failing), states.reported == Some(State::Failing))
+            (
+                states.set(instance, ScrapeState::Failing),
+                states.reported == Some(ScrapeState::Failing),
+            )
         };
 
         self.feed.scrape_failed(instance, &failure).await?;
@@ -83,22 +87,22 @@ impl Reporter {
 
     /// There is nothing to scrape in an instance.
     pub(super) async fn missing(&self, instance: &str, reason: String) -> Result<(), Closed> {
-        let changed = self.states().set(instance, State::Off(reason));
+        let changed = self.states().set(instance, ScrapeState::Off(reason));
         self.changed(changed).await
     }
 
     /// Reports the state of the source, if it has changed.
-    async fn changed(&self, state: Option<State>) -> Result<(), Closed> {
+    async fn changed(&self, state: Option<ScrapeState>) -> Result<(), Closed> {
         match state {
-            Some(State::Up) => self.feed.recovered(SOURCE).await,
-            Some(State::Restricted(reason)) => {
+            Some(ScrapeState::Up) => self.feed.recovered(SOURCE).await,
+            Some(ScrapeState::Restricted(reason)) => {
                 self.feed.send(Observation::SourceRestricted { source: SOURCE, reason }).await
             }
-            Some(State::Off(reason)) => {
+            Some(ScrapeState::Off(reason)) => {
                 self.feed.send(Observation::SourceOff { source: SOURCE, reason }).await
             }
             // A failure is reported with its details, and each time.
-            Some(State::Failing) | None => Ok(()),
+            Some(ScrapeState::Failing) | None => Ok(()),
         }
     }
 
@@ -114,17 +118,17 @@ impl Reporter {
         self.states().instances.remove(instance);
     }
 
-    fn states(&self) -> MutexGuard<'_, States> {
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    fn states(&self) -> MutexGuard<'_, ScrapeStates> {
+        lock(&self.states)
     }
 }
 
-impl States {
+impl ScrapeStates {
     /// Sets the state of an instance. Returns the state of the source if it changes.
-    fn set(&mut self, instance: &str, state: State) -> Option<State> {
+    fn set(&mut self, instance: &str, state: ScrapeState) -> Option<ScrapeState> {
         self.instances.insert(instance.to_owned(), state);
         let states = self.instances.values();
-        let restricted = states.clone().find(|state| matches!(state, State::Restricted(_)));
+        let restricted = states.clone().find(|state| matches!(state, ScrapeState::Restricted(_)));
         let now = restricted.or_else(|| states.min()).cloned();
 
         if self.reported == now {

@@ -7,7 +7,7 @@ use loopwatch_model::observation::Cause;
 
 /// The schedule of one endpoint.
 #[derive(Debug)]
-pub(super) struct Schedule {
+pub(super) struct ScrapeSchedule {
     interval: Duration,
     /// What the last successful scrapes cost, the newest last.
     costs: Vec<Duration>,
@@ -29,7 +29,7 @@ const BUDGET: f64 = 10.0;
 /// Longest wait after failures, unless they are slow.
 const LONGEST: Duration = Duration::from_secs(120);
 
-impl Schedule {
+impl ScrapeSchedule {
     pub(super) fn new(interval: Duration) -> Self {
         Self { interval, costs: Vec::new(), failures: 0, budget: BUDGET, waited: Duration::ZERO }
     }
@@ -87,17 +87,17 @@ mod tests {
 
     #[test]
     fn scrapes_cost_at_most_one_percent() {
-        let mut schedule = Schedule::new(INTERVAL);
+        let mut schedule = ScrapeSchedule::new(INTERVAL);
         assert_eq!(schedule.succeeded(ms(100)), INTERVAL);
 
-        let mut slow = Schedule::new(INTERVAL);
+        let mut slow = ScrapeSchedule::new(INTERVAL);
         assert_eq!(slow.succeeded(ms(15_000)), Duration::from_secs(1500), "800,000 series");
         assert_eq!(slow.succeeded(ms(15_000)), Duration::from_secs(1500));
     }
 
     #[test]
     fn an_operator_that_never_ends_its_work_in_time_is_left_alone() {
-        let mut schedule = Schedule::new(INTERVAL);
+        let mut schedule = ScrapeSchedule::new(INTERVAL);
         let waits: Vec<u64> =
             (0..11).map(|_| schedule.failed(Cause::Timeout, ms(30_000), false).as_secs()).collect();
 
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn expensive_answers_between_cheap_ones_count_in_the_long_run() {
-        let mut schedule = Schedule::new(INTERVAL);
+        let mut schedule = ScrapeSchedule::new(INTERVAL);
         let (mut spent, mut passed) = (Duration::ZERO, Duration::ZERO);
         for cost in [5, 20_000, 20_000].repeat(20) {
             // For example, metrics that the operator keeps for a while.
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn one_slow_answer_of_a_fast_operator_does_not_count() {
-        let mut schedule = Schedule::new(INTERVAL);
+        let mut schedule = ScrapeSchedule::new(INTERVAL);
         schedule.succeeded(ms(5));
 
         assert_eq!(schedule.succeeded(ms(5_000)), INTERVAL, "a busy node");
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn failures_are_repeated_less_and_less_often_unless_nothing_listens() {
-        let mut schedule = Schedule::new(INTERVAL);
+        let mut schedule = ScrapeSchedule::new(INTERVAL);
         let waits: Vec<u64> =
             (0..8).map(|_| schedule.failed(Cause::Forbidden, ms(2), false).as_secs()).collect();
 
@@ -150,7 +150,7 @@ mod tests {
         schedule.succeeded(ms(1));
         assert_eq!(schedule.failed(Cause::Timeout, ms(30_000), false), INTERVAL);
 
-        let mut seldom = Schedule::new(Duration::from_secs(3600));
+        let mut seldom = ScrapeSchedule::new(Duration::from_secs(3600));
         assert_eq!(seldom.failed(Cause::Timeout, ms(30_000), false), Duration::from_secs(3600));
     }
 }

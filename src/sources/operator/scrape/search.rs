@@ -11,7 +11,7 @@ use tracing::warn;
 
 use super::candidates::PortCandidate;
 use super::content::{Content, Sniffer};
-use super::fetch::{Limits, MetricsClient, Reach};
+use super::fetch::{MetricsClient, Reach, RequestLimits};
 use crate::net::{Failure, HttpUrl};
 
 /// The result of a search.
@@ -33,7 +33,7 @@ struct Probed {
 
 /// What to try after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum NextAttempt {
     Path,
     Address,
     Scheme,
@@ -43,7 +43,7 @@ enum Next {
 /// The usual path, and those of Spring Boot and Quarkus.
 const PATHS: [&str; 3] = ["/metrics", "/actuator/prometheus", "/q/metrics"];
 /// Limits of a request that only finds out what an endpoint serves.
-const LIMITS: Limits = Limits {
+const LIMITS: RequestLimits = RequestLimits {
     connect: Duration::from_secs(1),
     head: Duration::from_secs(20),
     whole: Duration::from_secs(30),
@@ -126,22 +126,22 @@ async fn probe(order: usize, candidate: PortCandidate, reach: Reach) -> Option<P
             let address = SocketAddr::new(*address, candidate.port);
             let probed = probe_address(order, &scheme, address, &reach).await;
             let (next, is_lost) = match &probed.result {
-                Ok(_) => (Next::Candidate, false),
+                Ok(_) => (NextAttempt::Candidate, false),
                 Err(failure) => (next(failure), failure.cause == Cause::Connection),
             };
             match next {
-                Next::Candidate | Next::Path => return Some(probed),
-                Next::Address | Next::Scheme => {
+                NextAttempt::Candidate | NextAttempt::Path => return Some(probed),
+                NextAttempt::Address | NextAttempt::Scheme => {
                     // The first failure says most: the second scheme is only a guess.
                     last.get_or_insert(probed);
                 }
             }
 
-            speaks_otherwise |= next == Next::Scheme;
+            speaks_otherwise |= next == NextAttempt::Scheme;
 
             // A lost connection may also mean that this host lacks the address, such as ::1 without
             // IPv6.
-            if next == Next::Scheme && !is_lost {
+            if next == NextAttempt::Scheme && !is_lost {
                 break;
             }
         }
@@ -198,14 +198,16 @@ async fn ask_with_token(probed: &mut Probed, reach: &Reach) {
     probed.client = client;
 }
 
-fn next(failure: &Failure) -> Next {
+fn next(failure: &Failure) -> NextAttempt {
     match (failure.status, failure.cause) {
-        (Some(404 | 405), _) | (None, Cause::Undecodable) => Next::Path,
+        (Some(404 | 405), _) | (None, Cause::Undecodable) => NextAttempt::Path,
         // A server with TLS answers 400 to a plain request, or closes the connection. One without
         // TLS may wait for the rest of a handshake.
-        (Some(400), _) | (None, Cause::Tls | Cause::Connection | Cause::Timeout) => Next::Scheme,
-        (None, Cause::Refused) => Next::Address,
-        _ => Next::Candidate,
+        (Some(400), _) | (None, Cause::Tls | Cause::Connection | Cause::Timeout) => {
+            NextAttempt::Scheme
+        }
+        (None, Cause::Refused) => NextAttempt::Address,
+        _ => NextAttempt::Candidate,
     }
 }
 
@@ -219,7 +221,7 @@ impl Probed {
     fn has_other_paths(&self) -> bool {
         match &self.result {
             Ok(content) => *content == Content::NotMetrics,
-            Err(failure) => next(failure) == Next::Path,
+            Err(failure) => next(failure) == NextAttempt::Path,
         }
     }
 

@@ -26,19 +26,19 @@ pub(super) struct Sample<'a> {
 }
 
 /// The receiver of samples.
-pub(super) trait Sink {
+pub(super) trait SampleSink {
     /// Whether series of this metric matter. The parser asks at the first series of each run of
     /// series with one name.
     fn wants(&mut self, name: &str) -> bool;
 
-    /// Takes a series of the metric for which [`Sink::wants`] was called last. Returns why it is
+    /// Takes a series of the metric for which [`SampleSink::wants`] was called last. Returns why it is
     /// not usable.
     fn sample(&mut self, sample: &Sample<'_>) -> Result<(), Problem>;
 }
 
 /// What the parser accepts from one scrape.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct TextLimits {
     /// Bytes.
     pub(super) bytes: u64,
     /// Lines.
@@ -65,8 +65,8 @@ pub(super) struct Report {
 }
 
 /// The parser.
-pub(super) struct Text {
-    limits: Limits,
+pub(super) struct TextParser {
+    limits: TextLimits,
     /// Whether the endpoint says that it sends OpenMetrics, which has an end marker.
     openmetrics: bool,
     /// The beginning of a line that has not ended.
@@ -88,14 +88,14 @@ pub(super) struct Text {
 }
 
 /// One operator is known that sends 810,000 series, which are about 130 MiB.
-pub(super) const LIMITS: Limits =
-    Limits { bytes: 256 << 20, lines: 5_000_000, line: 64 << 10, vain: 1 << 20 };
+pub(super) const LIMITS: TextLimits =
+    TextLimits { bytes: 256 << 20, lines: 5_000_000, line: 64 << 10, vain: 1 << 20 };
 
 /// The end marker of OpenMetrics.
 const END: &[u8] = b"# EOF";
 
-impl Text {
-    pub(super) fn new(limits: Limits, openmetrics: bool) -> Self {
+impl TextParser {
+    pub(super) fn new(limits: TextLimits, openmetrics: bool) -> Self {
         let (unfinished, wanted, unwanted, report) =
             (Vec::new(), Vec::new(), Default::default(), Report::default());
         let (too_long, latest, offset, ended) = (false, 0, 0, false);
@@ -114,7 +114,7 @@ impl Text {
     }
 
     /// Reads a chunk. An error is final: the parser does not expect further chunks after it.
-    pub(super) fn push(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<(), Failure> {
+    pub(super) fn push(&mut self, bytes: &[u8], sink: &mut impl SampleSink) -> Result<(), Failure> {
         let room = usize::try_from(self.limits.bytes.saturating_sub(self.report.bytes))
             .unwrap_or(usize::MAX);
         let (bytes, excess) = bytes.split_at(bytes.len().min(room));
@@ -144,7 +144,7 @@ impl Text {
     }
 
     /// Reads the last line, which may lack its end.
-    pub(super) fn finish(mut self, sink: &mut impl Sink) -> Result<Report, Failure> {
+    pub(super) fn finish(mut self, sink: &mut impl SampleSink) -> Result<Report, Failure> {
         if !self.unfinished.is_empty() || self.too_long {
             self.end_line(sink)?;
         }
@@ -177,7 +177,7 @@ impl Text {
         Ok(())
     }
 
-    fn end_line(&mut self, sink: &mut impl Sink) -> Result<(), Failure> {
+    fn end_line(&mut self, sink: &mut impl SampleSink) -> Result<(), Failure> {
         let mut line = std::mem::take(&mut self.unfinished);
         let result = if self.too_long { self.long_line() } else { self.line(&line, sink) };
         self.too_long = false;
@@ -216,7 +216,7 @@ impl Text {
         Ok(())
     }
 
-    fn line(&mut self, line: &[u8], sink: &mut impl Sink) -> Result<(), Failure> {
+    fn line(&mut self, line: &[u8], sink: &mut impl SampleSink) -> Result<(), Failure> {
         if line.len() > self.limits.line {
             if self.report.lines == 0 {
                 return Err(not_metrics(1, Problem::LongLine));
@@ -263,7 +263,7 @@ impl Text {
 
     /// Reads the first series of a name. It is checked even if nobody wants it, so that loopwatch
     /// notices text that is not metrics at all.
-    fn new_name(&mut self, line: &[u8], sink: &mut impl Sink) -> Result<(), Failure> {
+    fn new_name(&mut self, line: &[u8], sink: &mut impl SampleSink) -> Result<(), Failure> {
         if self.report.series == 0
             && self.report.skipped == 0
             && let Some(problem) = Problem::of_other_format(line)
@@ -293,7 +293,7 @@ impl Text {
     }
 
     /// Reads a further series of the last name.
-    fn series(&mut self, line: &[u8], sink: &mut impl Sink) -> Result<(), Failure> {
+    fn series(&mut self, line: &[u8], sink: &mut impl SampleSink) -> Result<(), Failure> {
         let result = Parsed::of(line.trim_ascii()).and_then(|parsed| {
             let name = parsed.name().ok_or(Problem::Name)?;
             sink.sample(&Sample { name: &name, labels: parsed.labels, value: parsed.value })

@@ -17,14 +17,14 @@ use tokio::time::{Instant, timeout};
 
 use super::ObjectLookups;
 use super::kinds::NotFound;
-use crate::net::Failure;
-use crate::net::percent_encode;
+use crate::lock::read_lock;
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::{ApiKind, LIST_METADATA, is_name};
 use crate::sources::decoding;
 use crate::sources::decoding::{ListMetadata, or_default};
 
 /// The watched child kinds, as group and kind.
-pub(crate) type ChildKinds = Arc<RwLock<BTreeSet<(String, String)>>>;
+pub(crate) type WatchedChildKinds = Arc<RwLock<BTreeSet<(String, String)>>>;
 
 /// One page of a list.
 #[derive(Deserialize)]
@@ -77,8 +77,7 @@ impl ObjectLookups {
         }
 
         let asked = Instant::now();
-        let watched =
-            self.children.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let watched = read_lock(&self.children).clone();
         let created = created_for(&owner.group, &owner.kind).iter();
         let created = created.map(|(group, kind)| ((*group).to_owned(), (*kind).to_owned()));
         let candidates: BTreeSet<(String, String)> = watched.into_iter().chain(created).collect();

@@ -10,7 +10,7 @@ use crate::net::Failure;
 use crate::sources::api_server::{ApiKind, ApiResources, Cluster};
 
 /// The list of kinds, which may be old.
-pub(super) struct Kinds {
+pub(super) struct ServedKinds {
     cluster: Cluster,
     listed: ApiResources,
     /// When the list was read.
@@ -40,7 +40,7 @@ const WITHIN: Duration = Duration::from_secs(15);
 /// Time for which a failure to read the list counts for all kinds that may be new.
 const FAILED_FOR: Duration = Duration::from_secs(10);
 
-impl Kinds {
+impl ServedKinds {
     pub(super) fn new(cluster: Cluster) -> Self {
         Self { cluster, listed: ApiResources::default(), at: None, current_at: None, failed: None }
     }
@@ -66,7 +66,7 @@ impl Kinds {
     /// Finds a kind in a list that was current after `asked`.
     ///
     /// # Errors
-    /// As for [`Kinds::find`].
+    /// As for [`ServedKinds::find`].
     pub(super) async fn find_again(
         &mut self,
         group: &str,

@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, sleep};
 
 use super::kinds::NotFound;
-use super::{ChildKinds, ObjectLookups, REFUSED_FOR, answer_lookups};
+use super::{ObjectLookups, REFUSED_FOR, WatchedChildKinds, answer_lookups};
 use crate::sources::api_server::SecretAccess;
 use crate::sources::decoding::HashKey;
 use crate::sources::feed::Feed;
@@ -51,7 +51,7 @@ fn reader(world: &World) -> ObjectLookups {
         world.cluster(),
         HashKey([0; 16]),
         SecretAccess::default(),
-        ChildKinds::default(),
+        WatchedChildKinds::default(),
     )
 }
 
@@ -177,7 +177,7 @@ async fn secrets_are_left_alone_if_the_user_says_so() {
         world.cluster(),
         HashKey([0; 16]),
         SecretAccess::Off,
-        ChildKinds::default(),
+        WatchedChildKinds::default(),
     );
 
     assert_eq!(read(&mut reader, secret()).await, "failed: forbidden");
@@ -211,7 +211,7 @@ async fn read_scripted(
         script.cluster(),
         HashKey([0; 16]),
         SecretAccess::default(),
-        ChildKinds::default(),
+        WatchedChildKinds::default(),
     );
     let mut answers = Vec::new();
 
@@ -309,7 +309,7 @@ async fn dependents(
 }
 
 /// A cluster with child kinds ConfigMap and Secret, and ReplicaSets with Pods.
-fn family() -> (World, ChildKinds) {
+fn family() -> (World, WatchedChildKinds) {
     let world = World::new(&[WIDGET, CONFIG_MAP, SECRET, POD, REPLICA_SET]);
     world.change(|state| {
         let config_maps = vec![
@@ -324,7 +324,7 @@ fn family() -> (World, ChildKinds) {
         state.objects.insert("replicasets", Vec::new());
     });
 
-    let children = ChildKinds::default();
+    let children = WatchedChildKinds::default();
     let kinds = ["ConfigMap", "Secret"].map(|kind| (String::new(), kind.to_owned()));
     children.write().expect("not poisoned").extend(kinds);
     (world.allow("", &["list"], "", &["configmaps", "secrets", "pods"]), children)
@@ -455,7 +455,7 @@ async fn an_object_of_a_kind_that_has_just_gone_is_not_read_over_and_over() {
         cluster,
         HashKey([0; 16]),
         SecretAccess::default(),
-        ChildKinds::default(),
+        WatchedChildKinds::default(),
     );
     let ((probes, receiver), (feed, mut observations)) =
         (mpsc::channel(10), Feed::new(10, VirtualClock::server()));
@@ -498,7 +498,7 @@ async fn a_list_of_kinds_that_fails_or_hangs_does_not_delay_every_read_and_is_no
             cluster,
             HashKey([0; 16]),
             SecretAccess::default(),
-            ChildKinds::default(),
+            WatchedChildKinds::default(),
         );
         let began = Instant::now();
 
@@ -515,7 +515,7 @@ async fn a_list_of_kinds_that_fails_or_hangs_does_not_delay_every_read_and_is_no
 
 #[tokio::test(start_paused = true)]
 async fn dependents_of_a_slow_cluster_are_given_up() {
-    let children = ChildKinds::default();
+    let children = WatchedChildKinds::default();
     children
         .write()
         .expect("not poisoned")

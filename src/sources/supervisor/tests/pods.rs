@@ -5,8 +5,7 @@ use loopwatch_testbed::standin::{POD, World};
 use serde_json::json;
 
 use super::{Run, widget_operator};
-use crate::sources::api_server::Selection;
-use crate::sources::api_server::{OperatorIdentity, OperatorName};
+use crate::sources::api_server::{OperatorIdentity, OperatorName, Selection};
 use crate::sources::decoding::HashKey;
 use crate::sources::feed::Feed;
 use crate::sources::supervisor::Supervisor;

@@ -10,34 +10,34 @@ use crate::sources::api_server::Cluster;
 use crate::sources::api_server::connection::{JSON, chunk};
 
 /// Long enough to tell a delayed read from one that is not.
-const GATHER: Duration = Duration::from_millis(400);
+const BATCH_TIME: Duration = Duration::from_millis(400);
 
 /// A connection, and the socket of its server.
-async fn connect() -> (GatheringStream, TcpStream) {
+async fn connect() -> (BatchedStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let client =
         TcpStream::connect(listener.local_addr().expect("an address")).await.expect("connected");
     let (server, _) = listener.accept().await.expect("accepted");
 
     server.set_nodelay(true).expect("an option");
-    (GatheringStream::new(client), server)
+    (BatchedStream::new(client), server)
 }
 
 /// A connection that has just begun to gather.
-async fn gathering() -> (GatheringStream, TcpStream) {
+async fn batch() -> (BatchedStream, TcpStream) {
     let (mut client, mut server) = connect().await;
-    client.gather_time.set(GATHER);
+    client.batch_time.set(BATCH_TIME);
     for _ in 0..2 {
         server.write_all(b"x").await.expect("written");
         assert_eq!(read(&mut client).await.expect("read"), b"x");
     }
 
-    assert!(client.gathering.is_some());
+    assert!(client.batch.is_some());
 
     (client, server)
 }
 
-async fn read(client: &mut GatheringStream) -> io::Result<Vec<u8>> {
+async fn read(client: &mut BatchedStream) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 4096];
     let read = timeout(Duration::from_secs(5), client.read(&mut bytes)).await.expect("in time")?;
     bytes.truncate(read);
@@ -47,7 +47,7 @@ async fn read(client: &mut GatheringStream) -> io::Result<Vec<u8>> {
 #[tokio::test]
 async fn many_small_writes_arrive_complete_and_in_order_with_few_wake_ups() {
     let (mut client, mut server) = connect().await;
-    client.gather_time.set(Duration::from_millis(64));
+    client.batch_time.set(Duration::from_millis(64));
 
     let sent: Vec<u8> =
         (0..300_u32).flat_map(|number| format!("{number:>50}\n").into_bytes()).collect();
@@ -83,14 +83,14 @@ async fn many_small_writes_arrive_complete_and_in_order_with_few_wake_ups() {
 #[tokio::test]
 async fn a_single_change_is_read_at_once_and_starts_no_timer() {
     let (mut client, mut server) = connect().await;
-    client.gather_time.set(GATHER);
+    client.batch_time.set(BATCH_TIME);
     for _ in 0..2 {
         sleep(MOMENT).await;
         let began = Instant::now();
         server.write_all(b"x").await.expect("written");
 
         assert_eq!(read(&mut client).await.expect("read"), b"x");
-        assert!(began.elapsed() < GATHER / 2 && client.gathering.is_none());
+        assert!(began.elapsed() < BATCH_TIME / 2 && client.batch.is_none());
 
         sleep(MOMENT).await;
     }
@@ -102,13 +102,13 @@ async fn a_connection_does_not_gather_unless_its_reader_asks_for_it() {
     for _ in 0..10 {
         server.write_all(b"x").await.expect("written");
         assert_eq!(read(&mut client).await.expect("read"), b"x");
-        assert!(client.gathering.is_none());
+        assert!(client.batch.is_none());
     }
 }
 
 #[tokio::test]
 async fn a_request_ends_the_gathering_and_its_response_is_not_delayed() {
-    let (mut client, mut server) = gathering().await;
+    let (mut client, mut server) = batch().await;
     server.write_all(b"left over,").await.expect("written");
 
     let answering = tokio::spawn(async move {
@@ -139,15 +139,15 @@ async fn a_request_ends_the_gathering_and_its_response_is_not_delayed() {
     }
 
     assert_eq!(received, [&b"left over,"[..], &b"ping".repeat(10)].concat());
-    assert!(began.elapsed() < GATHER, "{:?}", began.elapsed());
-    assert!(client.gathering.is_none() && client.gather_time.get().is_zero());
+    assert!(began.elapsed() < BATCH_TIME, "{:?}", began.elapsed());
+    assert!(client.batch.is_none() && client.batch_time.get().is_zero());
 
     drop(answering.await.expect("no panic"));
 }
 
 #[tokio::test]
 async fn a_request_wakes_a_reader_that_waits_for_the_timer() {
-    let (client, mut server) = gathering().await;
+    let (client, mut server) = batch().await;
     let (mut reader, mut writer) = tokio::io::split(client);
     let reading = tokio::spawn(async move {
         let mut bytes = [0; 4];
@@ -161,12 +161,12 @@ async fn a_request_wakes_a_reader_that_waits_for_the_timer() {
 
     let (bytes, read_at) = reading.await.expect("no panic").expect("read");
     assert_eq!(&bytes, b"pong");
-    assert!(read_at - began < GATHER / 2, "{:?}", read_at - began);
+    assert!(read_at - began < BATCH_TIME / 2, "{:?}", read_at - began);
 }
 
 #[tokio::test]
 async fn the_end_of_the_stream_is_read_after_the_data() {
-    let (mut client, mut server) = gathering().await;
+    let (mut client, mut server) = batch().await;
     server.write_all(b"last").await.expect("written");
     drop(server);
 
@@ -179,7 +179,7 @@ async fn the_end_of_the_stream_is_read_after_the_data() {
 
 #[tokio::test]
 async fn a_reset_is_an_error() {
-    let (mut client, server) = gathering().await;
+    let (mut client, server) = batch().await;
     socket2::SockRef::from(&server).set_linger(Some(Duration::ZERO)).expect("an option");
     drop(server);
 
@@ -191,7 +191,7 @@ async fn a_reset_is_an_error() {
 
 #[tokio::test]
 async fn an_idle_connection_sets_no_timer() {
-    let (mut client, mut server) = gathering().await;
+    let (mut client, mut server) = batch().await;
     let mut polls = 0;
     let mut buffer = [0; 100];
     let mut buffer = ReadBuf::new(&mut buffer);
@@ -200,15 +200,15 @@ async fn an_idle_connection_sets_no_timer() {
         Pin::new(&mut client).poll_read(context, &mut buffer)
     });
 
-    assert!(timeout(GATHER * 4, reading).await.is_err(), "there is nothing to read");
-    assert!(client.gathering.is_none());
+    assert!(timeout(BATCH_TIME * 4, reading).await.is_err(), "there is nothing to read");
+    assert!(client.batch.is_none());
     assert!(polls <= 4, "{polls} wake-ups");
 
     let began = Instant::now();
     server.write_all(b"x").await.expect("written");
 
     assert_eq!(read(&mut client).await.expect("read"), b"x");
-    assert!(began.elapsed() < GATHER / 2);
+    assert!(began.elapsed() < BATCH_TIME / 2);
 }
 
 /// Answers each request on a connection with two chunks.
@@ -237,9 +237,9 @@ async fn the_reader_of_a_response_controls_its_connection_until_the_next_request
     ))
     .expect("a client");
     let cluster = Cluster::from_client(client, url);
-    let (mut body, gather_time) = cluster.open_stream("/watch", JSON).await.expect("a response");
+    let (mut body, batch_time) = cluster.open_stream("/watch", JSON).await.expect("a response");
 
-    gather_time.set(GATHER);
+    batch_time.set(BATCH_TIME);
     let began = Instant::now();
     let mut text = Vec::new();
 
@@ -248,13 +248,13 @@ async fn the_reader_of_a_response_controls_its_connection_until_the_next_request
     }
 
     assert_eq!(text, b"{}\n{}\n");
-    assert!(began.elapsed() >= GATHER, "it gathered");
+    assert!(began.elapsed() >= BATCH_TIME, "it gathered");
 
     let began = Instant::now();
     let (_, same_connection) = cluster.open_stream("/version", JSON).await.expect("a response");
 
-    assert!(Arc::ptr_eq(&gather_time.0, &same_connection.0));
-    assert!(gather_time.get().is_zero() && began.elapsed() < GATHER / 2);
+    assert!(Arc::ptr_eq(&batch_time.0, &same_connection.0));
+    assert!(batch_time.get().is_zero() && began.elapsed() < BATCH_TIME / 2);
 
     serving.abort();
 }
@@ -289,10 +289,9 @@ async fn a_request_after_the_server_has_closed_a_gathering_connection_uses_a_new
     .expect("a client");
     let cluster = Cluster::from_client(client, url);
 
-    for gather in [Duration::ZERO, GATHER, GATHER] {
-        let (mut body, gather_time) =
-            cluster.open_stream("/watch", JSON).await.expect("a response");
-        gather_time.set(gather);
+    for gather in [Duration::ZERO, BATCH_TIME, BATCH_TIME] {
+        let (mut body, batch_time) = cluster.open_stream("/watch", JSON).await.expect("a response");
+        batch_time.set(gather);
 
         let mut text = Vec::new();
         while let Some(chunk) = chunk(&mut body).await.expect("a chunk") {
@@ -308,14 +307,14 @@ async fn a_request_after_the_server_has_closed_a_gathering_connection_uses_a_new
 #[test]
 fn a_fast_stream_gathers_for_a_shorter_time() {
     let (gather, second) = (Duration::from_millis(64), Duration::from_secs(1));
-    assert_eq!(gathers_for(gather, 0, second), gather);
-    assert_eq!(gathers_for(gather, 430_000, second), gather, "100 changes of 4.3 KB per second");
+    assert_eq!(batch_time_for(gather, 0, second), gather);
+    assert_eq!(batch_time_for(gather, 430_000, second), gather, "100 changes of 4.3 KB per second");
 
-    let fast = gathers_for(gather, 60_000_000, second);
+    let fast = batch_time_for(gather, 60_000_000, second);
     assert!(fast < Duration::from_millis(1), "60 MB per second: {fast:?}");
-    assert!(gathers_for(gather, 6_000_000, Duration::ZERO) < Duration::from_millis(1));
+    assert!(batch_time_for(gather, 6_000_000, Duration::ZERO) < Duration::from_millis(1));
 
     // A stream that fills the window in each wait may be faster than that.
-    assert!(gathers_for(gather, 64 << 10, Duration::from_millis(5)) < Duration::from_millis(4));
-    assert_eq!(gathers_for(gather, 1, Duration::MAX), gather);
+    assert!(batch_time_for(gather, 64 << 10, Duration::from_millis(5)) < Duration::from_millis(4));
+    assert_eq!(batch_time_for(gather, 1, Duration::MAX), gather);
 }

@@ -8,15 +8,14 @@ use serde_json::value::RawValue;
 
 use super::EventSink;
 use super::document::EventDocument;
-use crate::net::Failure;
-use crate::net::percent_encode;
+use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::collections::collection;
 use crate::sources::api_server::connection::{Cluster, JSON};
 
 /// A page of Events.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Page {
+struct EventPage {
     items: Vec<Box<RawValue>>,
 }
 
@@ -55,7 +54,7 @@ async fn list(
     let field = if group.is_empty() { "involvedObject" } else { "regarding" };
     let fields = percent_encode(&format!("{field}.kind={kind},{field}.name={name}"));
     let path = collection(group, "v1", EventSink::RESOURCE, Some(within));
-    let page: Page = cluster
+    let page: EventPage = cluster
         .get_json(&format!("{path}?fieldSelector={fields}&limit={MAX_EVENTS}"), JSON)
         .await?;
 

@@ -41,7 +41,7 @@ fn widgets() -> WatchedKind {
     }
 }
 
-fn sink(tally: &Tally) -> EventSink {
+fn sink(tally: &EventTally) -> EventSink {
     EventSink::new(&widgets(), tally.clone(), ServerClock::of(Arc::new(Node::default())))
 }
 
@@ -101,7 +101,7 @@ fn apply(sink: &mut EventSink, event: &[u8]) -> u64 {
 
 #[test]
 fn only_what_happens_after_the_beginning_counts_and_only_once() {
-    let tally = Tally::default();
+    let tally = EventTally::default();
     let mut sink_now = sink(&tally);
     let old = event("old", BEFORE, json!(40));
 
@@ -159,7 +159,7 @@ fn only_what_happens_after_the_beginning_counts_and_only_once() {
 
 #[test]
 fn a_series_counts_its_growth_and_a_smaller_count_begins_again() {
-    let mut sink = sink(&Tally::default());
+    let mut sink = sink(&EventTally::default());
     assert!(list(&mut sink, 1, &[]).is_empty());
     assert_eq!(apply(&mut sink, &series("a", AFTER, json!(null))), 1);
     assert_eq!(
@@ -183,7 +183,7 @@ fn a_series_counts_its_growth_and_a_smaller_count_begins_again() {
 
 #[test]
 fn a_deleted_event_is_forgotten_and_a_list_that_skips_one_forgets_none() {
-    let tally = Tally::default();
+    let tally = EventTally::default();
     let (mut sink, mut out) = (sink(&tally), Vec::new());
 
     assert_eq!(
@@ -211,7 +211,7 @@ fn a_deleted_event_is_forgotten_and_a_list_that_skips_one_forgets_none() {
 
 #[test]
 fn events_beyond_the_limit_are_reported_and_count_nothing() {
-    let tally = Tally::default();
+    let tally = EventTally::default();
     let (mut sink, mut out) = (sink(&tally), Vec::new());
     sink.began(1, &mut out);
 
@@ -258,7 +258,7 @@ fn both_forms_are_read() {
 
 #[test]
 fn hostile_events_are_bounded_or_skipped() {
-    let tally = Tally::default();
+    let tally = EventTally::default();
     let mut sink = sink(&tally);
     let text = "ü\u{1b}[31m\n".repeat(100_000);
     let huge = json!({
@@ -318,7 +318,7 @@ fn the_api_server_selects_the_kind() {
 
 #[test]
 fn the_source_works_only_if_all_of_its_watches_do() {
-    let tally = Tally::default();
+    let tally = EventTally::default();
     let other = WatchedKind { watch: WatchId("gadgets.example.io".into()), ..widgets() };
     let clock = ServerClock::of(Arc::new(Node::default()));
     let (mut one, mut two) = (sink(&tally), EventSink::new(&other, tally.clone(), clock));
@@ -347,7 +347,7 @@ fn the_source_works_only_if_all_of_its_watches_do() {
 /// The API server limits neither the name nor the number of the objects that Events are about.
 #[test]
 fn an_event_about_a_name_that_no_object_can_have_is_not_kept() {
-    let tally = Tally::default();
+    let tally = EventTally::default();
     let mut sink = sink(&tally);
     list(&mut sink, 1, &[]);
 

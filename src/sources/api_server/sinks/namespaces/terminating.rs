@@ -5,7 +5,7 @@
 
 use super::NamespaceSink;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use loopwatch_model::observation::{Cause, Condition, NamespaceView, Observation, SourceId};
@@ -13,6 +13,7 @@ use serde::Deserialize;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::lock::lock;
 use crate::net::percent_encode;
 use crate::sources::api_server::connection::{Cluster, JSON};
 use crate::sources::decoding::{ConditionDocument, conditions, or_default};
@@ -184,6 +185,6 @@ impl Terminating {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, TerminatingNamespace>> {
-        self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.by_name)
     }
 }

@@ -56,10 +56,10 @@ fn helper() {
                 let proc = Proc::new("/proc", std::process::id());
 
                 // As if it ran in another container: there the cgroups differ.
-                let mut own = Own::read(&proc);
+                let mut own = OwnProcess::read(&proc);
                 own.cgroup = "another".to_owned();
 
-                let process = Identity {
+                let process = ProcessIdentity {
                     pid: number,
                     start_ticks: proc.stat(number).expect("a process").start_ticks,
                 };

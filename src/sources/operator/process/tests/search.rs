@@ -7,7 +7,7 @@ fn search(fake: &FakeProc, clue: &OperatorClue) -> ProcessSearch {
 }
 
 fn process(pid: u32, start_ticks: u64) -> ProcessSearch {
-    ProcessSearch::Process(Identity { pid, start_ticks })
+    ProcessSearch::Process(ProcessIdentity { pid, start_ticks })
 }
 
 fn started(seconds_after_boot: f64) -> OperatorClue {

@@ -52,7 +52,7 @@ fn the_content_type_decides_about_the_end_marker() {
     let problem = |content_type, text: &str| {
         scrape(content_type, &[text.as_bytes()]).expect("metrics").problem
     };
-    let openmetrics = Some("Application/OpenMetrics-Text; version=1.0.0; charset=utf-8");
+    let openmetrics = Some("Application/OpenMetrics-TextParser; version=1.0.0; charset=utf-8");
     let missing = "line 1: the end marker `# EOF` is missing, so the metrics may be incomplete";
 
     assert_eq!(problem(openmetrics, "up 1\n"), missing);

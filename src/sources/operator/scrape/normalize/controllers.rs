@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use loopwatch_model::observation::{ControllerView, MAX_CONTROLLERS};
 
-use super::controller_view;
-use super::seen::Seen;
+use super::seen::SeenSeries;
 use super::sheet::Sheet;
+use super::views::controller_view;
 
 /// The sheets of all controllers. Keeps those whose names come first, so that the choice does not
 /// depend on the order of the series.
@@ -14,7 +14,7 @@ use super::sheet::Sheet;
 pub(super) struct Controllers {
     sheets: BTreeMap<String, Origins>,
     /// The names beyond the limit.
-    left_out: Seen,
+    left_out: SeenSeries,
 }
 
 /// The sheets of one controller, by table and place of the name.

@@ -1,12 +1,9 @@
 //! The form of the tables.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::LazyLock;
 
 use loopwatch_model::observation::{Framework, Runtime};
 
-use super::TABLES;
 use crate::sources::operator::scrape::text::Labels;
 
 /// The metrics of one framework, or of one language runtime.
@@ -116,12 +113,6 @@ pub(super) enum Signal {
     Runtime(Runtime),
 }
 
-/// The rules by the name of the metric.
-pub(super) struct Index {
-    exact: HashMap<&'static str, Vec<(usize, &'static Rule)>>,
-    others: Vec<(usize, &'static Rule)>,
-}
-
 impl Table {
     /// Returns the name of the controller, and the number of the place that names it.
     pub(super) fn controller<'a>(
@@ -147,15 +138,6 @@ impl Table {
             Some((lane, name?))
         });
         named.filter(|(_, name)| !name.is_empty())
-    }
-
-    /// The numbers of the tables that describe the controllers of this framework, the most
-    /// important one first.
-    pub(super) fn sources(&self) -> impl Iterator<Item = usize> + Clone {
-        let own = self.framework.into_iter().chain(self.also.iter().copied());
-        own.flat_map(|framework| {
-            (0..TABLES.len()).filter(move |table| TABLES[*table].framework == Some(framework))
-        })
     }
 }
 
@@ -252,43 +234,5 @@ impl Signal {
     /// Whether a controller has it.
     pub(super) const fn is_of_controller(self) -> bool {
         self.index() <= Self::LongestRunning.index()
-    }
-}
-
-impl Index {
-    pub(super) fn get() -> &'static Self {
-        static INDEX: LazyLock<Index> = LazyLock::new(Index::new);
-
-        &INDEX
-    }
-
-    fn new() -> Self {
-        let (mut exact, mut others): (HashMap<_, Vec<_>>, _) = (HashMap::new(), Vec::new());
-        for (number, table) in TABLES.iter().enumerate() {
-            for rule in table.rules {
-                match rule.metric {
-                    Metric::Is(name) => exact.entry(name).or_default().push((number, rule)),
-                    Metric::Begins(_) | Metric::Ends(_) => others.push((number, rule)),
-                }
-            }
-        }
-
-        Self { exact, others }
-    }
-
-    /// Adds the rules of this metric.
-    pub(super) fn find(&self, name: &str, rules: &mut Vec<(usize, &'static Rule)>) {
-        if let Some(found) = self.exact.get(name) {
-            rules.extend_from_slice(found);
-            return;
-        }
-
-        let fits = |rule: &Rule| match rule.metric {
-            Metric::Is(_) => false,
-            Metric::Begins(beginning) => name.starts_with(beginning),
-            Metric::Ends(ending) => name.ends_with(ending),
-        };
-
-        rules.extend(self.others.iter().filter(|(_, rule)| fits(rule)));
     }
 }

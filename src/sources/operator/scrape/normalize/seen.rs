@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 /// Hashes of the things, at most [`LIMIT`].
 #[derive(Default)]
-pub(super) struct Seen(HashSet<u64, BuildHasherDefault<Hashed>>);
+pub(super) struct SeenSeries(HashSet<u64, BuildHasherDefault<Hashed>>);
 
 /// The hasher of a hash: the hash itself.
 #[derive(Default)]
@@ -14,7 +14,7 @@ pub(super) struct Hashed(u64);
 /// The maximum number of things. The set takes 0.6 MiB with them.
 const LIMIT: usize = 57_344;
 
-impl Seen {
+impl SeenSeries {
     /// Adds a thing. Returns whether it is new, or whether there is no room for it.
     pub(super) fn insert<T: Hash>(&mut self, thing: &T) -> bool {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(thing);

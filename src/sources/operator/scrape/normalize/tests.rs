@@ -8,10 +8,10 @@ use loopwatch_model::observation::{
 use loopwatch_model::time::Timestamp;
 
 use super::Normalizer;
-use crate::sources::operator::scrape::text::{LIMITS, Text};
+use crate::sources::operator::scrape::text::{LIMITS, TextParser};
 
 fn view(text: &str) -> MetricsView {
-    let (mut parser, mut normalizer) = (Text::new(LIMITS, false), Normalizer::new());
+    let (mut parser, mut normalizer) = (TextParser::new(LIMITS, false), Normalizer::new());
     parser.push(text.as_bytes(), &mut normalizer).expect("metrics");
     parser.finish(&mut normalizer).expect("metrics");
     normalizer.view()
@@ -22,7 +22,7 @@ fn scraped(name: &str) -> MetricsView {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scrapes").join(name);
     let text = fs::read_to_string(path).expect("a scrape");
     let (mut parser, mut normalizer) =
-        (Text::new(LIMITS, name.ends_with(".om")), Normalizer::new());
+        (TextParser::new(LIMITS, name.ends_with(".om")), Normalizer::new());
 
     parser.push(text.as_bytes(), &mut normalizer).expect("metrics");
     let report = parser.finish(&mut normalizer).expect("metrics");
@@ -421,7 +421,7 @@ fn requests_to_other_clusters_do_not_count() {
          rest_client_requests_total{code=\"<error>\",host=\"far.example.com:6443\",method=\"GET\"} 9\n";
     let requests = |home| {
         let (mut parser, mut normalizer) =
-            (Text::new(LIMITS, false), Normalizer { home, ..Normalizer::new() });
+            (TextParser::new(LIMITS, false), Normalizer { home, ..Normalizer::new() });
         parser.push(text.as_bytes(), &mut normalizer).expect("metrics");
         parser.finish(&mut normalizer).expect("metrics");
 

@@ -7,10 +7,9 @@ use flate2::write::GzEncoder;
 use loopwatch_model::observation::Cause;
 
 use super::server::{METRICS, Reply, Server};
-use crate::net::Failure;
-use crate::net::HttpUrl;
+use crate::net::{Failure, HttpUrl};
 use crate::sources::operator::scrape::body::{BodySink, Flow};
-use crate::sources::operator::scrape::fetch::{Limits, MetricsClient, Reach};
+use crate::sources::operator::scrape::fetch::{MetricsClient, Reach, RequestLimits};
 
 /// Keeps the whole body.
 #[derive(Debug, Default)]
@@ -25,7 +24,7 @@ impl BodySink for Kept {
     }
 }
 
-const LIMITS: Limits = Limits {
+const LIMITS: RequestLimits = RequestLimits {
     connect: Duration::from_secs(2),
     head: Duration::from_millis(500),
     whole: Duration::from_secs(2),

@@ -10,9 +10,9 @@ use tokio::time::{advance, pause, resume, timeout};
 
 use super::server::{METRICS, Reply, Server};
 use crate::sources::feed::{Feed, Observations};
-use crate::sources::operator::pods::{TargetPod, TargetPort};
+use crate::sources::operator::hints::{ScrapeHints, TargetPod, TargetPort};
+use crate::sources::operator::scrape::Scraper;
 use crate::sources::operator::scrape::options::{ScrapeFlag, ScrapeOptions, ScrapeTarget};
-use crate::sources::operator::scrape::{Hints, Scraper};
 use crate::sources::testing::VirtualClock;
 use crate::system::own_pod::OwnPod;
 
@@ -70,7 +70,7 @@ impl Run {
                 own,
                 pods: watch::channel(Vec::new()).1,
                 feed,
-                hints: Hints::default(),
+                hints: ScrapeHints::default(),
             },
             observations,
         )
@@ -318,7 +318,7 @@ async fn the_token_stays_in_the_network_of_the_pod() {
 
 #[test]
 fn two_addresses_of_one_operator_do_not_move_its_process() {
-    let (hints, view) = (Hints::default(), |instance: &str| MetricsView {
+    let (hints, view) = (ScrapeHints::default(), |instance: &str| MetricsView {
         instance: instance.to_owned(),
         process: ProcessView { started: Some(Timestamp(5_000)), ..ProcessView::default() },
         ..MetricsView::default()

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Limits that a test can reach.
-const SMALL: Limits = Limits { bytes: 4096, lines: 40, line: 256, vain: 1024 };
+const SMALL: TextLimits = TextLimits { bytes: 4096, lines: 40, line: 256, vain: 1024 };
 
 type Read = (String, Vec<(String, String)>, String);
 
@@ -20,7 +20,7 @@ struct Collected {
     asked: usize,
 }
 
-impl Sink for Collected {
+impl SampleSink for Collected {
     fn wants(&mut self, name: &str) -> bool {
         self.asked += 1;
         !self.ignored.contains(name)
@@ -35,10 +35,10 @@ impl Sink for Collected {
 
 fn read_in(
     chunks: &[&[u8]],
-    limits: Limits,
+    limits: TextLimits,
     openmetrics: bool,
 ) -> (Collected, Result<Report, Failure>) {
-    let (mut text, mut sink) = (Text::new(limits, openmetrics), Collected::default());
+    let (mut text, mut sink) = (TextParser::new(limits, openmetrics), Collected::default());
     for chunk in chunks {
         let result = text.push(chunk, &mut sink);
         assert!(
@@ -228,7 +228,7 @@ fn limits_hold() {
 fn series_of_one_name_ask_once() {
     let text = "a{x=\"1\"} 1\na{x=\"2\"} 2\na_b 3\nb 4\nb{bad 5\nb 6\na 7\n";
     let mut sink = Collected { ignored: ["b"].into(), ..Collected::default() };
-    let mut parser = Text::new(LIMITS, false);
+    let mut parser = TextParser::new(LIMITS, false);
     parser.push(text.as_bytes(), &mut sink).expect("text");
 
     assert_eq!(

@@ -1,6 +1,6 @@
 //! The process, as Prometheus' clients describe it in every language.
 
-use super::rules::{Rule, Signal, Table};
+use crate::sources::operator::scrape::normalize::rules::{Rule, Signal, Table};
 
 pub(super) static TABLE: Table = Table {
     framework: None,

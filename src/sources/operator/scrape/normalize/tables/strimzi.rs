@@ -2,7 +2,7 @@
 
 use loopwatch_model::observation::Framework;
 
-use super::rules::{Rule, Signal, Table, Who};
+use crate::sources::operator::scrape::normalize::rules::{Rule, Signal, Table, Who};
 
 pub(super) static TABLE: Table = Table {
     framework: Some(Framework::Strimzi),

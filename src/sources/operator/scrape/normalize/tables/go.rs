@@ -2,7 +2,7 @@
 
 use loopwatch_model::observation::Runtime;
 
-use super::rules::{Rule, Signal, Table};
+use crate::sources::operator::scrape::normalize::rules::{Rule, Signal, Table};
 
 pub(super) static TABLE: Table = Table {
     framework: None,

@@ -3,7 +3,7 @@
 
 use loopwatch_model::observation::Framework;
 
-use super::rules::{Rule, Signal, Table};
+use crate::sources::operator::scrape::normalize::rules::{Rule, Signal, Table};
 
 pub(super) static TABLE: Table = Table {
     framework: Some(Framework::Ansible),

@@ -6,17 +6,18 @@ use crate::sources::api_server::Definitions;
 
 /// The job of one task.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Job {
+pub(super) enum Job {
+    /// Watches the objects of a kind.
     Watch(WatchId),
     Definitions,
     Lease,
     Namespaces,
-    /// Kubernetes Events about the objects of this watch.
-    Events(WatchId),
-    /// The operator's workload and Pods.
-    Pods,
     /// Reads the conditions of namespaces that are being deleted.
     Terminating,
+    /// Watches Kubernetes Events about the objects of this watch.
+    Events(WatchId),
+    /// Follows the operator's workload and Pods.
+    Pods,
     Audit,
     Reads,
     Metrics,
@@ -28,7 +29,7 @@ pub(crate) enum Job {
 
 impl Job {
     /// The source that fails if this job fails.
-    pub(crate) fn source(&self) -> SourceId {
+    pub(super) fn source(&self) -> SourceId {
         match self {
             Self::Watch(watch) => SourceId::Watch(watch.clone()),
             Self::Definitions => SourceId::Watch(Definitions::watch()),
@@ -42,5 +43,14 @@ impl Job {
             Self::Profiles => SourceId::Profiles,
             Self::Process => SourceId::Process,
         }
+    }
+
+    /// Whether it holds a connection that counts towards `--max-watches`. The watches of Events get
+    /// only what the others leave.
+    pub(super) fn counts_as_watch(&self) -> bool {
+        matches!(
+            self,
+            Self::Watch(_) | Self::Definitions | Self::Lease | Self::Namespaces | Self::Pods
+        )
     }
 }

@@ -2,7 +2,7 @@
 
 use loopwatch_model::observation::Framework;
 
-use super::rules::{Rule, Signal, Table, Who};
+use crate::sources::operator::scrape::normalize::rules::{Rule, Signal, Table, Who};
 
 /// The work queues. Newer versions of controller-runtime add the label `controller`, and `priority`
 /// to the depth.

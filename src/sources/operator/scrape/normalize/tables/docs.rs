@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::rules::{Metric, Rule, Signal, Table, Take};
 use super::{
     TABLES, ansible, client_go, controller_runtime, go, java_operator_sdk, jvm, knative, process,
     python, strimzi,
 };
+use crate::sources::operator::scrape::normalize::rules::{Metric, Rule, Signal, Table, Take};
 
 /// A section: its title, its tables, whether it is about controllers, and remarks.
 type Section = (&'static str, &'static [&'static Table], bool, &'static str);

@@ -4,7 +4,7 @@
 
 use loopwatch_model::observation::{Framework, Runtime};
 
-use super::rules::{Rule, Signal, Table, Take, Who};
+use crate::sources::operator::scrape::normalize::rules::{Rule, Signal, Table, Take, Who};
 
 /// OpenCensus. It exports the seconds of unfinished work as a histogram, from which nobody can read
 /// the current value.

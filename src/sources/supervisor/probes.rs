@@ -1,0 +1,84 @@
+//! The sources that answer the model's questions.
+
+use std::sync::Arc;
+
+use loopwatch_model::observation::{Probe, WatchId};
+use tokio::sync::{Mutex, mpsc};
+
+use super::jobs::Job;
+use super::launcher::Launcher;
+use crate::sources::probes::{
+    ObjectLookups, WatchTargets, WatchedChildKinds, answer_counts, answer_lookups,
+};
+
+/// Where questions go.
+#[derive(Clone, Debug)]
+pub(super) struct ProbeSenders {
+    counts: mpsc::Sender<WatchId>,
+    lookups: mpsc::Sender<Probe>,
+    profiles: mpsc::Sender<Probe>,
+}
+
+/// Where questions come from. Each queue outlives a task that panics.
+pub(super) struct ProbeReceivers {
+    /// The watches whose objects to count.
+    counts: ProbeQueue<WatchId>,
+    lookups: ProbeQueue<Probe>,
+    /// The questions about profiles, which take minutes.
+    pub(super) profiles: ProbeQueue<Probe>,
+}
+
+pub(super) type ProbeQueue<T> = Arc<Mutex<mpsc::Receiver<T>>>;
+
+/// Limit on waiting probes of each kind. The model repeats dropped ones.
+const PROBES: usize = 64;
+
+/// Creates the queues.
+pub(super) fn queues() -> (ProbeSenders, ProbeReceivers) {
+    let ((counts, to_count), (lookups, to_look_up)) =
+        (mpsc::channel(PROBES), mpsc::channel(PROBES));
+    let (profiles, to_profile) = mpsc::channel(PROBES);
+    let shared = |receiver| Arc::new(Mutex::new(receiver));
+
+    (
+        ProbeSenders { counts, lookups, profiles },
+        ProbeReceivers {
+            counts: Arc::new(Mutex::new(to_count)),
+            lookups: shared(to_look_up),
+            profiles: shared(to_profile),
+        },
+    )
+}
+
+impl ProbeSenders {
+    /// Sends a probe of the model to the source that answers it. Returns false if too many probes
+    /// wait.
+    pub(super) fn send(&self, probe: Probe) -> bool {
+        match probe {
+            Probe::Count(watch) => self.counts.try_send(watch).is_ok(),
+            Probe::Read(_) | Probe::Dependents { .. } => self.lookups.try_send(probe).is_ok(),
+            Probe::Profile { .. } => self.profiles.try_send(probe).is_ok(),
+        }
+    }
+}
+
+impl ProbeReceivers {
+    pub(super) fn start_counts(&self, targets: &WatchTargets, launcher: &mut Launcher) {
+        let (cluster, targets, feed) =
+            (launcher.cluster.clone(), Arc::clone(targets), launcher.feed.clone());
+        let failed = launcher.tasks.has_panicked(&Job::Audit);
+        let counting = answer_counts(cluster, targets, feed, Arc::clone(&self.counts), failed);
+
+        launcher.spawn(&Job::Audit, counting);
+    }
+
+    pub(super) fn start_lookups(&self, children: &WatchedChildKinds, launcher: &mut Launcher) {
+        let discovery = &launcher.options.discovery;
+        let (cluster, children) = (launcher.cluster.clone(), children.clone());
+        let lookups = ObjectLookups::new(cluster, discovery.hash_key, discovery.secrets, children);
+        let failed = launcher.tasks.has_panicked(&Job::Reads);
+        let (feed, probes) = (launcher.feed.clone(), Arc::clone(&self.lookups));
+
+        launcher.spawn(&Job::Reads, answer_lookups(lookups, feed, probes, failed));
+    }
+}
