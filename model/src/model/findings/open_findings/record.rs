@@ -3,7 +3,7 @@
 use crate::finding::{Area, Confidence, Finding, FindingCode, FindingId, HOLD, Severity, Subject};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::earlier_starts::EarlierStart;
-use crate::model::findings::open_findings::report::Report;
+use crate::model::findings::open_findings::report::{Causes, Report};
 use crate::time::{Span, Timestamp};
 
 /// A finding that is open or waits for room.
@@ -20,17 +20,6 @@ pub(super) struct Record {
     deferred: Option<Deferred>,
     /// The last step of the clock has moved the start of this open finding, perhaps wrongly.
     is_rebased: bool,
-}
-
-/// What may explain a finding, according to its last report.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Causes {
-    /// The object of which a finding may explain this one.
-    pub(super) blocker: Option<Box<Subject>>,
-    /// Since when the object had waited for the operator when the problem began.
-    pub(super) waited_since: Option<Timestamp>,
-    /// A finding about the operator may explain this one.
-    pub(super) of_operator: bool,
 }
 
 /// The alert of a finding that another one explained while it waited for the operator to catch up.

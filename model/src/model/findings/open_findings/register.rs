@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Finding, FindingCode, FindingId, Severity, Subject};
-use crate::model::findings::open_findings::record::{Causes, Record};
+use crate::model::findings::open_findings::record::Record;
+use crate::model::findings::open_findings::report::Causes;
 use crate::time::Timestamp;
 
 /// The open findings.

@@ -2,7 +2,7 @@
 
 use crate::finding::{FindingId, Severity, Subject};
 use crate::model::findings::detection::Detection;
-use crate::model::findings::open_findings::record::Causes;
+use crate::time::Timestamp;
 
 /// A detection about a subject, with the severity that the settings give it.
 #[derive(Clone, Debug)]
@@ -14,6 +14,17 @@ pub(crate) struct Report {
     pub(crate) is_fixed: bool,
     /// The operator should solve the problem, so a finding about the operator may explain it.
     pub(crate) of_operator: bool,
+}
+
+/// What may explain a finding, according to its last report.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Causes {
+    /// The object of which a finding may explain this one.
+    pub(super) blocker: Option<Box<Subject>>,
+    /// Since when the object had waited for the operator when the problem began.
+    pub(super) waited_since: Option<Timestamp>,
+    /// A finding about the operator may explain this one.
+    pub(super) of_operator: bool,
 }
 
 /// What became of a report.
