@@ -33,11 +33,11 @@ const LARGEST: usize = 256 << 10;
 /// Number of objects to request after a sample that was too large.
 const FEW: usize = 2;
 
-/// Assumed number of further objects, if the API server does not tell it.
+/// Assumed number of further objects, if the API server does not report it.
 const UNKNOWN_REST: u64 = 100_000;
 
 impl Sample {
-    /// Requests up to `limit` objects of a collection, from the token on.
+    /// Requests up to `limit` objects of a collection, starting at the token.
     pub(super) async fn request(
         cluster: &Cluster,
         key: &HashKey,
