@@ -29,7 +29,7 @@ struct Shared {
     running: Mutex<BTreeMap<String, Lookup>>,
 }
 
-/// A lookup that is running, or that ended after nobody waited for it any more.
+/// A lookup that is running, or that ended when nothing waited for it any more.
 struct Lookup {
     began: Instant,
     answer: AnswerReceiver,

@@ -77,7 +77,6 @@ impl Exemplars {
         known.insert(counted, exemplar);
     }
 
-    /// Returns the exemplar, if there is one.
     #[must_use]
     pub fn get(&self, counted: &Counted) -> Option<Exemplar> {
         self.locked().get(counted).cloned()

@@ -77,7 +77,7 @@ impl<'a> Samples<'a> {
         self.put_with(labels, value, None);
     }
 
-    /// Writes one sample with an exemplar, if there is one.
+    /// Writes one sample, with the exemplar if any.
     pub(crate) fn put_with(
         &mut self,
         labels: &[&str],

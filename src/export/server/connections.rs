@@ -69,7 +69,7 @@ impl Connections {
         }
 
         if self.open.len() >= self.limit {
-            // Closes a connection of the peers with most connections: the one that has been idle
+            // Closes a connection of a peer with the most connections: the one that has been idle
             // longest, or else the oldest. If many peers have one connection each, this spares new
             // ones, whose request has yet to arrive.
             let most = self.open.iter().map(|open| self.count(open.peer)).max().unwrap_or(0);

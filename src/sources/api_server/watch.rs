@@ -57,7 +57,7 @@ pub(crate) use self::target::WatchTarget;
 pub(crate) enum WatchState {
     /// Nothing is known, or it is too old: the watch has to list.
     Unlisted(Listing),
-    /// A streamed list is under way.
+    /// A streamed list is in progress.
     StreamingList {
         stream: Box<WatchStream>,
         epoch: u64,
@@ -65,7 +65,7 @@ pub(crate) enum WatchState {
         give_up: Instant,
         permit: OwnedSemaphorePermit,
     },
-    /// A paged list is under way. `permit` is `None` while the watch rests after a failure.
+    /// A paged list is in progress. `permit` is `None` while the watch rests after a failure.
     Paging { page: ListPage, epoch: u64, permit: Option<OwnedSemaphorePermit> },
     /// The watch has received everything up to `version`, and has no open stream.
     Disconnected {

@@ -43,7 +43,7 @@ pub(crate) struct AlertKey {
     pub(crate) namespace: String,
     /// The team of the namespace; empty if loopwatch knows none.
     team: String,
-    /// Another replica leads, and only its loopwatch may see the cause.
+    /// Whether only the loopwatch of another replica, which leads, may see the cause.
     is_cause_unknown: bool,
 }
 

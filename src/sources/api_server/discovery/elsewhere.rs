@@ -138,7 +138,7 @@ impl Elsewhere {
         (repeats, cursor)
     }
 
-    /// The namespaces that grant permissions of their own.
+    /// The namespaces that grant more than the whole cluster does.
     pub(super) fn granted(&self) -> impl Iterator<Item = (String, Rules)> {
         self.reviewed.iter().filter_map(|(name, rules)| Some((name.clone(), rules.clone()?)))
     }

@@ -39,8 +39,8 @@ pub(super) const AT_ONCE: usize = 8;
 const MOST_REVIEWS: usize = 1_000;
 /// Number of open questions that justify one wider question.
 const WORTH_WIDENING: usize = 3;
-/// A namespace in which no account has permissions of its own, so that the rules in it are those in
-/// force everywhere. The API server does not require that the namespace of a review exists.
+/// A namespace without role bindings, in which only the rules in force everywhere apply. The API
+/// server does not require that the namespace of a review exists.
 const NOWHERE: &str = "loopwatch-review-of-the-cluster";
 
 /// Awaits requests, several at a time, and returns the results in order, or the first failure.

@@ -27,8 +27,8 @@ struct SampleDocument {
     items: Vec<Box<RawValue>>,
 }
 
-/// Largest sample, in bytes. The metadata of an object has about 2 KB, but annotations can make it
-/// much larger.
+/// Largest sample, in bytes. The metadata of an object has approximately 2 KB, but annotations can
+/// make it much larger.
 const LARGEST: usize = 256 << 10;
 /// Number of objects to request after a sample that was too large.
 const FEW: usize = 2;

@@ -100,7 +100,7 @@ impl<S: WatchSink> Watcher<S> {
                 self.reporter.object();
                 self.sink.listed(object, &mut self.out)
             }
-            // Objects keep changing while the list is under way.
+            // Objects keep changing while the list is in progress.
             Ok(WatchEvent::Modified(object)) => self.sink.listed(object, &mut self.out),
             Ok(WatchEvent::Deleted(object)) => self.sink.deleted(object, &mut self.out).map(drop),
             Ok(WatchEvent::Bookmark { ends_list: false, .. }) => Ok(()),

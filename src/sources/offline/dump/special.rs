@@ -93,7 +93,7 @@ impl Special {
     }
 }
 
-/// Whether loopwatch judges objects of this kind by observations of their own, as in a cluster.
+/// Whether objects of this kind have their own observations, as in a cluster.
 pub(super) fn is_special(group: &str, kind: &str) -> bool {
     [("", "Namespace"), ("apiextensions.k8s.io", "CustomResourceDefinition")]
         .contains(&(group, kind))

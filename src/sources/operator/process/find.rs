@@ -114,7 +114,7 @@ pub(super) fn find(proc: &Proc, own: &str, clue: &OperatorClue) -> ProcessSearch
     by_exclusion(proc, &containers)
 }
 
-/// The main process of the first container that the Pod's status says is the operator's.
+/// The main process of the operator's first container, according to the Pod's status.
 fn by_container(
     proc: &Proc,
     containers: &Containers,

@@ -26,7 +26,7 @@ pub(super) struct Listening {
     pub(super) address: Option<IpAddr>,
 }
 
-/// Two of these ports, those of the kubelet and kube-proxy, are open on every node, and never in a
+/// Ports of the kubelet and kube-proxy. At least two of them are open on every node, and never in a
 /// Pod with its own network.
 const PORTS_OF_NODES: [u16; 4] = [10_248, 10_249, 10_250, 10_256];
 /// The state of a listening socket.
