@@ -13,7 +13,7 @@ const SEES_WITHIN: Span = Span::mins(10);
 /// Base URL of the runbooks, to which alerts also link.
 const RUNBOOKS: &str = "https://github.com/loopwatch/loopwatch/blob/main/docs/runbooks";
 
-/// Whether another finding explains a finding, which then raises no alert.
+/// Whether a finding raises no alert, because another one explains it or its alert can still wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum IsExplained {
     No,
