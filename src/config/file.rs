@@ -144,7 +144,7 @@ impl File {
         let (mut all, mut problems) = (defaults, Vec::new());
         overlay(&mut all, "", entries, &mut problems);
         if let Ok(settings) = serde_json::from_value(all) {
-            let findings = std::mem::take(&mut self.settings.findings); // they have their own key in the file
+            let findings = std::mem::take(&mut self.settings.findings); // from another key
             self.settings = Settings { findings, ..settings };
         }
 

@@ -302,7 +302,7 @@ impl Dump {
         }
     }
 
-    /// Reports a part that may hold objects.
+    /// Reports an unreadable part that may hold objects.
     fn add_problem(&mut self, problem: String) {
         self.is_broken = true;
         self.problems.push(problem);

@@ -1,4 +1,4 @@
-//! Splits the text of a dump into documents and finds its files.
+//! Finds the files of a dump and the documents in their text, and decodes single objects.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
