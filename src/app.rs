@@ -1,4 +1,4 @@
-//! The wiring: sources → channel → model → exporters, and the order in which they stop.
+//! Connects sources, channel, model and exporters, and stops them in order.
 
 use std::borrow::BorrowMut;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -42,19 +42,19 @@ use self::senders::Senders;
 use crate::lock::lock;
 
 /// Capacity of the channel between sources and model, in observations: enough for a burst from a
-/// list. If it is full, the sources wait, and so does the API server.
+/// list. If the channel is full, the sources wait, and so does the API server.
 const CHANNEL: usize = 1024;
 
-/// Observations that the pump applies under one lock, which takes well below a millisecond.
+/// Observations that the pump applies under one lock, well within a millisecond.
 const BATCH: usize = 128;
 
-/// Longest time between two ticks of the model, in milliseconds. With the wait for the next common
-/// wake-up, ages at a scrape are accurate to a second.
+/// Longest time between two ticks of the model, in milliseconds. With the wait for the next coarse
+/// timer, ages at a scrape are accurate to a second.
 const MAX_TICK_INTERVAL: u64 = 1000 - 64;
 
-/// Shortest time between two ticks, in milliseconds. Many changes set many timers, and waking up
-/// for each of them costs more than firing it. No client needs more than five updates a second.
-/// Longer than a watch gathers changes, because the changes themselves fire timers, too.
+/// Shortest time between two ticks, in milliseconds. Many changes set many timers, and a wake-up
+/// for each would cost more than firing it. No client needs more than five updates a second. This
+/// is longer than a watch gathers changes, because the changes themselves also fire timers.
 const MIN_TICK_INTERVAL: u64 = 128;
 
 /// Time for open requests to finish after a stop signal: enough for a scrape in progress.
@@ -80,8 +80,8 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .build()?)
 }
 
-/// Runs a task to its end. The lookup of a name may hang for minutes on a thread of its own, and
-/// nobody waits for it any more.
+/// Runs a task to its end. A name lookup may still hang on its own thread for minutes, but nothing
+/// waits for it any more.
 ///
 /// # Errors
 /// If the system refuses to create threads.
@@ -93,7 +93,7 @@ pub(crate) fn block_on(task: impl Future<Output = ()>) -> anyhow::Result<()> {
 }
 
 /// Watches, judges and exports until a stop signal arrives, and returns for no other reason. With
-/// `reload`, it follows changes of the configuration file.
+/// `reload`, follows changes of the configuration file.
 pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let configuration = configuration.limited();
     let Flags { cluster, serve: serve_flags, state_dir, profiles, .. } =
@@ -148,7 +148,7 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
         state::save_last(dir, &model, saving).await;
     }
 
-    // After the state is safe: a receiver that hangs takes seconds, and a second signal or the
+    // Only after the state is safe: a hanging receiver takes seconds, and a second signal or the
     // kubelet may end the process.
     senders.close().await;
     let _ = tokio::time::timeout(DRAIN, serving).await;
@@ -164,10 +164,10 @@ pub(crate) enum Ended {
     Unwritable(std::io::Error),
 }
 
-/// Applies observations to the model until all senders are gone, fires timers when they are due,
-/// and passes the model's probes to `ask` and its reference events and traces to `outlets`.
-/// `waiting` is set to the number of observations in the channel. Returns the recording, unless
-/// there is none or it could not be written, and the reason why the pump stopped.
+/// Applies observations to the model until all senders are gone, and fires timers when they are
+/// due. Passes the model's probes to `ask`, and its reference events and traces to `outlets`. Sets
+/// `waiting` to the number of observations in the channel. Returns the recording, if there is one
+/// and it could be written, and why the pump stopped.
 pub(crate) async fn pump(
     mut observations: impl BorrowMut<Observations>,
     model: SharedModel,
@@ -223,7 +223,7 @@ struct Reports {
     events: Vec<FindingEvent>,
     references: Vec<ReferenceEvent>,
     traces: Vec<Trace>,
-    /// Only if it matters now which replica leads.
+    /// `Some` only if it matters now which replica leads.
     election: Option<LeaderElection>,
 }
 
@@ -249,7 +249,7 @@ fn apply(
 /// Connects to a cluster and checks that it responds, without retrying.
 ///
 /// # Errors
-/// If the cluster cannot be reached. The error says what to do.
+/// If the cluster cannot be reached. The error contains advice.
 pub(crate) async fn connect(
     access: &crate::sources::api_server::Access,
 ) -> Result<Cluster, ConnectError> {
@@ -264,8 +264,8 @@ pub(crate) fn channel(cluster: &Cluster) -> (Feed, Observations) {
     Feed::new(CHANNEL, cluster.clock().clone())
 }
 
-/// Serves until a stop signal arrives. If another process uses the port, it retries: exiting would
-/// not free the port.
+/// Serves until a stop signal arrives. Retries if another process uses the port: exiting would not
+/// free the port.
 pub(crate) async fn serve(listen: SocketAddr, exporter: Arc<Exporter>, stop: CancellationToken) {
     let mut wait = RETRY.0;
     loop {
@@ -296,15 +296,15 @@ pub(crate) fn exporter(model: SharedModel, flags: &ServeFlags) -> Arc<Exporter> 
     Arc::new(Exporter::new(model, Arc::new(metrics), options))
 }
 
-/// Creates a key for fingerprints. It is new for each run, so that nobody can guess values from
-/// fingerprints.
+/// Creates a new key for fingerprints. Each run has another one, so that nobody can guess values
+/// from fingerprints.
 #[must_use]
 pub(crate) fn hash_key() -> HashKey {
     HashKey(random_key())
 }
 
-/// Creates 128 bits that differ from run to run, from the random seed of the standard library's
-/// hash maps.
+/// Creates 128 bits that differ in each run, from the random seed of the standard library's hash
+/// maps.
 #[must_use]
 pub(crate) fn random_key() -> [u8; 16] {
     use std::hash::{BuildHasher, RandomState};
@@ -314,7 +314,7 @@ pub(crate) fn random_key() -> [u8; 16] {
 }
 
 /// Creates a token that SIGTERM or SIGINT cancels. A second signal ends the process at once, with
-/// the exit code that a shell gives a process which a signal has ended.
+/// the exit code that shells use for a process that a signal has ended.
 #[must_use]
 pub(crate) fn stop_signal() -> CancellationToken {
     let stop = CancellationToken::new();
@@ -384,7 +384,7 @@ mod injected {
     use std::cell::Cell;
 
     thread_local! {
-        /// The panics that a test still wants. A test and its tasks share one thread.
+        /// The panics that a test still requests. A test and its tasks share one thread.
         pub(super) static PANICS: Cell<u32> = const { Cell::new(0) };
     }
 

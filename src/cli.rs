@@ -34,8 +34,8 @@ const FAILURE: u8 = 2;
 /// Exit code: the command line is invalid (`EX_USAGE` of sysexits.h).
 const USAGE: u8 = 64;
 
-/// The log filter of commands that print a report. The report of an error is enough, so the client
-/// does not log it, too.
+/// The log filter of commands that print a report. The report shows the error, so the client need
+/// not log it as well.
 const REPORT_FILTER: &str = "error,kube_client::client=off";
 
 /// Times every custom resource of a Kubernetes operator from spec change to Ready and alerts when
@@ -191,7 +191,7 @@ fn print_error(message: &str) {
     eprintln!("loopwatch: {message}");
 }
 
-/// Replaces the line of progress on standard error.
+/// Replaces the progress line on standard error.
 #[expect(clippy::print_stderr, reason = "progress is not a result")]
 fn progress_line(text: &str) {
     eprint!("\r\x1b[K{text}");
@@ -201,7 +201,7 @@ fn progress_line(text: &str) {
 fn print(text: &str) {
     use std::io::Write;
 
-    // A reader may close the pipe early (`| head`). That is not an error.
+    // A reader that closes the pipe early (`| head`) is not an error.
     let _ = write!(std::io::stdout().lock(), "{text}");
 }
 

@@ -1,9 +1,9 @@
-//! The configuration. Each flag here is also an environment variable (`LOOPWATCH_…`) and, except
-//! `--config`, a key of the configuration file.
+//! The configuration. Each flag here has an environment variable (`LOOPWATCH_…`) and, except
+//! `--config`, a key in the configuration file.
 //!
 //! A flag overrides its variable, a variable overrides the file, and the file overrides the
 //! default. clap parses and checks all of them: [`with_variables`] names the variables, and
-//! [`with_file`] makes the values of the file the flags' defaults. To add a flag, add a field to
+//! [`with_file`] makes the values in the file the flags' defaults. To add a flag, add a field to
 //! one of these structs.
 
 mod file;
@@ -51,7 +51,7 @@ use crate::sources::supervisor::SourceOptions;
 /// Prometheus wiki's list uses it.
 pub(crate) const DEFAULT_PORT: u16 = 9917;
 
-/// The configuration file of `run` if the user names none. It need not exist.
+/// The configuration file of `run` unless the user names one. It need not exist.
 pub(crate) const DEFAULT_FILE: &str = "/etc/loopwatch/config.yaml";
 
 /// All flags that have a variable and a key of the file. `run` takes all of them, other commands
@@ -225,21 +225,20 @@ pub(crate) struct AlertFlags {
     pub alert_label: Vec<AlertLabel>,
 }
 
-/// A deadline for one kind, or for all kinds that have none of their own.
+/// A deadline for one kind, or for all kinds without their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deadline {
     kind: Option<KindSelector>,
     span: Span,
 }
 
-/// Returns a command that has only the flags that are also keys of the file.
+/// Returns a command with only the flags that are also keys of the file.
 #[must_use]
 pub(crate) fn keys() -> Command {
     Flags::augment_args(Command::new("keys").no_binary_name(true).disable_help_flag(true))
 }
 
-/// Gives each flag of `command` that is also one of `named` its variable, except the `ignored`
-/// flags.
+/// Gives each flag of `command` that `named` also has its variable, except the `ignored` flags.
 #[must_use]
 pub(crate) fn with_variables(command: Command, named: &Command, ignored: &[String]) -> Command {
     let names: Vec<&str> = named.get_arguments().filter_map(Arg::get_long).collect();
@@ -280,14 +279,13 @@ impl Flags {
 }
 
 impl ClusterFlags {
-    /// How to reach the cluster.
     #[must_use]
     pub(crate) fn access(&self) -> Access {
         let Self { kubeconfig, context, operator, .. } = self.clone();
         Access { kubeconfig, context, operator }
     }
 
-    /// The part of these flags that loopwatch leaves out, if there is one.
+    /// The part of these flags that loopwatch leaves out, if any.
     #[must_use]
     pub(crate) fn problem(&self) -> Option<String> {
         ScrapeTarget::of(&self.scrape).problem()
@@ -321,7 +319,7 @@ impl ClusterFlags {
 }
 
 impl JudgeFlags {
-    /// Applies these flags to `settings`, which may contain them already.
+    /// Applies these flags to `settings`, which may already contain them.
     pub(crate) fn apply(&self, settings: &mut Settings) {
         self.orphan_allow.iter().for_each(|allow| allow.apply(settings));
         for Deadline { kind, span } in &self.deadline {
@@ -341,7 +339,7 @@ impl ServeFlags {
         }
     }
 
-    /// Where alerts link to.
+    /// Where alerts link.
     #[must_use]
     pub(crate) fn links(&self) -> Links {
         Links { page: self.external_url.clone(), grafana: self.grafana_url.clone() }
@@ -349,7 +347,6 @@ impl ServeFlags {
 }
 
 impl NotifyFlags {
-    /// The webhook, if there is one.
     #[must_use]
     pub(crate) fn webhook(&self) -> Option<Webhook> {
         let Self { notify, notify_token_file: token_file, notify_ca_file: ca_file } = self.clone();
@@ -358,7 +355,7 @@ impl NotifyFlags {
 }
 
 impl AlertFlags {
-    /// Where to post alerts, if anywhere.
+    /// Where to post alerts, if the user wants any.
     #[must_use]
     pub(crate) fn options(&self, links: Links) -> Option<AlertmanagerOptions> {
         let Self { alertmanager, alertmanager_token_file, alertmanager_ca_file, alert_label } =
@@ -379,7 +376,7 @@ impl FromStr for Deadline {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.rsplit_once('=') {
             None => Ok(Self { kind: None, span: Span::parse(text)? }),
-            // `--watch` accepts the plural of kubectl, but here no API server knows its kind.
+            // `--watch` accepts kubectl's plural, but here no API server can resolve it to a kind.
             Some((kind, _)) if kind.contains('.') && !kind.contains('/') => {
                 Err(format!("expected GROUP/KIND, for example example.io/Widget=30m, not {kind:?}"))
             }

@@ -1,5 +1,5 @@
-//! HTTP below both the sources and the export: URLs, clients, lookups of names, failures, and waits
-//! after them. The client of the API server is `sources::api_server`'s own.
+//! HTTP for the sources and the export: URLs, clients, name lookups, failures and backoffs.
+//! `sources::api_server` has its own client.
 
 mod backoff;
 mod failure;

@@ -1,14 +1,14 @@
 //! Recordings: observations in a file, written by [`Writer`] and read by [`Recording`].
 //!
-//! A recording is JSON lines, plain or gzip. The first line is a [`RecordingHeader`]; every further
-//! line is a [`RecordedObservation`]. A complete recording begins with `Restored`, so that a replay
-//! starts from what the model had learned, followed by a full list of every watch. A checkpoint is
-//! a recording with `Restored` only.
+//! A recording is JSON lines, plain or gzipped. The first line is a [`RecordingHeader`]; every
+//! further line is a [`RecordedObservation`]. A complete recording begins with `Restored`, so that
+//! a replay starts from what the model had learned, followed by a full list of every watch. A
+//! checkpoint is a recording with `Restored` only.
 //!
 //! Version 1 of the format is permanent: later versions only add fields, variants and settings. The
-//! reader skips lines and ignores fields and settings that it does not know, and counts all of them
-//! in [`Unread`]. It refuses only a file that does not begin with a header, or whose version is
-//! newer.
+//! reader skips unknown lines, ignores unknown fields and settings, and counts all of them in
+//! [`Unread`]. It refuses a file only if the file does not begin with a header, or has a newer
+//! version.
 
 use loopwatch_model::observation::Observation;
 use loopwatch_model::settings::Settings;
@@ -36,17 +36,16 @@ pub struct RecordingHeader {
     /// The program that wrote the recording, with its version.
     #[serde(default)]
     pub recorded_by: String,
-    /// The settings in force, so that a replay judges as the recorder did.
+    /// The settings in force, so that a replay uses the recorder's settings.
     #[serde(default)]
     pub settings: Settings,
 }
 
-/// Every further line: one observation and its time.
+/// Every further line: one observation with its time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordedObservation {
-    /// When the observation entered the model, by the API server's clock (by the recorder's in
-    /// recordings of older versions).
+    /// When the observation entered the model, by the API server's clock (in older versions, by the
+    /// recorder's).
     pub at: Timestamp,
-    /// The observation.
     pub saw: Observation,
 }

@@ -10,14 +10,14 @@
 //!  /proc ──────┴─ process ─────────────────────────────────┘
 //! ```
 //!
-//! Each room stands on those before it in this list:
+//! Each module builds only on those before it in this list:
 
 pub(crate) mod feed; // the channel to the model, and the clock that stamps observations
-pub mod decoding; // JSON of objects becomes slim views
+pub mod decoding; // reduces the JSON of objects to views
 pub(crate) mod api_server; // the connection, the watches and discovery
-pub mod operator; // the operator's own Pods, metrics, processes and profiles
+pub mod operator; // the operator's Pods, metrics, processes and profiles
 pub(crate) mod probes; // answers to the model's questions
-pub(crate) mod survey; // one reading of a cluster, for a command
+pub(crate) mod survey; // reads a cluster once, for a command
 pub(crate) mod offline; // dumps
 pub(crate) mod supervisor; // starts, restarts and stops the tasks
 

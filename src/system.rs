@@ -2,5 +2,5 @@
 
 pub(crate) mod coarse_timers; // common instants, so that the process wakes up less often
 pub(crate) mod files; // files that others may replace
-pub(crate) mod own_pod; // the Pod of this process, as its environment says
-pub(crate) mod procfs; // the texts of /proc
+pub(crate) mod own_pod; // the Pod of this process, according to its environment
+pub(crate) mod procfs; // parsers for /proc

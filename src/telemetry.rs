@@ -1,4 +1,4 @@
-//! Logs and metrics of loopwatch itself.
+//! The logs and metrics of loopwatch itself.
 
 #[cfg(test)]
 pub(crate) mod captured;
@@ -32,8 +32,8 @@ pub const REVISION: &str = match option_env!("LOOPWATCH_REVISION") {
     None => "",
 };
 
-/// The default log filter. At warning level, kube-client logs every body that it cannot decode in
-/// full, which would cost memory and could reveal secrets.
+/// The default log filter. At warning level, kube-client logs the whole of every body that it
+/// cannot decode, which would cost memory and could reveal secrets.
 pub const DEFAULT_FILTER: &str = "info,kube_client::client=error";
 
 /// The format of log lines.
@@ -82,17 +82,17 @@ pub fn init_logs(filter: &str, format: LogFormat) -> Result<(), LogError> {
     result.map_err(|_| LogError::AlreadySet)
 }
 
-/// Metrics of loopwatch itself that are counted as events happen. Metrics of the cluster come from
-/// the model.
+/// Metrics of loopwatch itself, counted as events happen. Metrics of the cluster come from the
+/// model.
 #[derive(Debug)]
 pub struct SelfMetrics {
-    /// Answered HTTP requests.
+    /// HTTP requests with a response.
     pub requests: Family<RequestLabels, Counter>,
     /// Durations of scrapes.
     pub render_seconds: Histogram,
     /// Observations in the channel to the model.
     pub channel_depth: Gauge,
-    /// How reading the configuration went.
+    /// Results of reading the configuration.
     pub config: ConfigReads,
     /// Parts of the replayed recording without effect.
     pub recording_unread: Family<UnreadLabels, Gauge>,
@@ -106,20 +106,20 @@ pub struct SelfMetrics {
     pub spans: Family<ResultLabels, Counter>,
     /// Requests to the collector.
     pub trace_requests: Family<ResultLabels, Counter>,
-    /// Traces that the collector has accepted, for the metrics that counted what they show.
+    /// Exemplars from traces that the collector has accepted.
     pub exemplars: Exemplars,
-    /// The URLs to which alerts link: of the web page and of Grafana, empty if there is none.
+    /// The URLs to which alerts link: of the web page and of Grafana; empty if unset.
     pub links: [String; 2],
 }
 
-/// The metrics of the alerts that loopwatch posts itself.
+/// The metrics of the alerts that loopwatch posts.
 #[derive(Clone, Debug, Default)]
 pub struct AlertingMetrics {
     /// Requests to Alertmanagers.
     pub requests: Family<AlertmanagerLabels, Counter>,
-    /// Alerts that fire.
+    /// Firing alerts.
     pub firing: Gauge,
-    /// Alerts without room.
+    /// Alerts dropped for lack of room.
     pub dropped: Counter,
     /// Addresses of Alertmanagers beyond the limit, counted at each posting.
     pub addresses_dropped: Counter,

@@ -1,5 +1,5 @@
-//! Limits derived from the container's memory limit: a sidecar that is OOM-killed takes the
-//! operator's Pod down.
+//! Limits derived from the container's memory limit: if the kernel kills a sidecar for its memory,
+//! the operator's Pod suffers.
 
 use loopwatch_model::settings::{Limits, Settings};
 use tracing::info;
@@ -9,15 +9,15 @@ use crate::system::procfs;
 /// Memory of the program without objects, in bytes.
 const BASE_BYTES: u64 = 24 * 1024 * 1024;
 
-/// Memory of one object and its history while many objects change, in bytes: three times that of an
-/// idle object (measured).
+/// Memory of one object with its history while many objects change, in bytes: three times that of
+/// an idle object (measured).
 const OBJECT_BYTES: u64 = 900;
 
 /// Share of the memory limit that loopwatch uses, in percent.
 const SHARE: u64 = 85;
 
-/// Lowers the limit on objects so that they fit the container's memory limit, unless the user chose
-/// another limit.
+/// Lowers the limit on objects to fit the container's memory limit, unless the user has set another
+/// limit.
 pub(super) fn limited(mut settings: Settings) -> Settings {
     if settings.limits.objects == Limits::default().objects
         && let Some(limit) = limit()
@@ -38,7 +38,7 @@ fn objects(limit: u64) -> usize {
     usize::try_from(usable / OBJECT_BYTES).unwrap_or(usize::MAX).max(1_000)
 }
 
-/// The memory limit of the cgroup (version 2, else 1).
+/// The memory limit of the cgroup (version 2, or else 1).
 fn limit() -> Option<u64> {
     let files = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
     let text = files.iter().find_map(|file| std::fs::read_to_string(file).ok())?;

@@ -1,10 +1,10 @@
-//! Keeps the model and the sources running: it rebuilds a part that panics or ends without a
-//! restart of the container, which would make the operator's Pod unready.
+//! Keeps the model and the sources running: rebuilds a part that panics or ends. A restart of the
+//! container instead would make the operator's Pod unready.
 //!
 //! A rebuilt model restores the last checkpoint, and the sources list everything again. Until
 //! discovery has finished, its source counts as failing.
 
-mod attempts; // how long to wait before the next build
+mod attempts; // the wait before the next build
 mod connection; // the task that runs the sources
 #[cfg(test)]
 mod tests;
@@ -63,7 +63,7 @@ struct Build {
 /// Failed rebuilds after which `/livez` fails, so that the kubelet restarts the container.
 const FATAL_AFTER: u32 = 3;
 /// Interval between checkpoints for a rebuild, which loses the start times of findings that opened
-/// after the last one.
+/// after the last checkpoint.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 /// Limit on waiting probes. The model repeats dropped ones.
 const PROBES: usize = 64;
@@ -78,7 +78,7 @@ pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
     loop {
         let lasting = attempts.lasts_at();
         let (part, reason) = tokio::select! {
-            biased; // `stop` also ends the sources, which is not a failure of theirs
+            biased; // `stop` also ends the sources, which is no failure
             () = stop.cancelled() => break,
             ended = &mut build.pump => (RebuiltPart::Model, reason(ended.map(|()| "it ended".to_owned()))),
             ended = &mut build.sources => (RebuiltPart::Sources, reason(ended)),
@@ -106,7 +106,7 @@ pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
 
         let pump = core.rebuild(part, &reason, build, attempts.failed).await;
 
-        // The model works again. Only the sources wait, which may have caused its panic.
+        // The model works again. Only the sources wait, because they may have caused its panic.
         let _ = stop.run_until_cancelled(sleep(wait)).await;
         build = core.start(pump, &stop);
     }
@@ -144,7 +144,7 @@ impl Core {
         }
     }
 
-    /// Sends events and traces.
+    /// Sets where events and traces go.
     pub(super) fn with_outlets(self, outlets: Outlets) -> Self {
         Self { outlets, ..self }
     }
@@ -154,8 +154,8 @@ impl Core {
         &self.feed
     }
 
-    /// Takes over changed flags of the sources. The key of fingerprints stays, because another one
-    /// would make every spec look changed.
+    /// Applies changed flags of the sources. The key of fingerprints stays, because a new key would
+    /// make every spec look changed.
     fn reconnect(&mut self) {
         let hash_key = self.connection.options.discovery.hash_key;
         self.connection = Connection::new(&self.effective.borrow_and_update(), hash_key);
@@ -166,7 +166,7 @@ impl Core {
         let _ = reload::report(&problems, &self.feed, &self.exporter).await;
     }
 
-    /// Starts the sources beside a pump.
+    /// Starts the sources of a build, next to the pump.
     fn start(&self, pump: JoinHandle<()>, stop: &CancellationToken) -> Build {
         let (stop, synced) = (stop.child_token(), CancellationToken::new());
         Build { pump, sources: self.start_sources(&stop, &synced), stop, synced }
@@ -177,7 +177,7 @@ impl Core {
         let (observations, ask, outlets) =
             (self.observations.clone(), self.ask.clone(), self.outlets.clone());
         tokio::spawn(async move {
-            // The channel outlives a pump that panics, so that all senders stay valid.
+            // The channel outlives a panicking pump, so that all senders stay valid.
             let mut observations = observations.lock_owned().await;
             let ask = move |probe| ask.try_send(probe).is_ok();
             pump(&mut *observations, model, None, waiting, ask, outlets).await;
@@ -199,10 +199,10 @@ impl Core {
         ))
     }
 
-    /// Takes a checkpoint, unless the lists are incomplete: it would miss what the lists restore.
+    /// Takes a checkpoint, unless the lists are incomplete: it would lack what the lists restore.
     fn remember(&mut self, build: &Build) {
         if build.synced.is_cancelled() {
-            // A panic here must not end this task, which is the one that rebuilds the others.
+            // A panic here must not end this task, which rebuilds the others.
             let taken = catch_unwind(AssertUnwindSafe(|| lock(&self.model).checkpoint()));
             self.checkpoint = taken.ok().or(self.checkpoint.take());
         }
@@ -223,7 +223,7 @@ impl Core {
         self.exporter.set_alive(failed < FATAL_AFTER);
     }
 
-    /// Rebuilds everything but the sources, and returns the pump.
+    /// Rebuilds everything except the sources, and returns the pump.
     async fn rebuild(
         &self,
         part: RebuiltPart,
@@ -235,7 +235,7 @@ impl Core {
             RebuiltPart::Model => {
                 end_sources(old.sources, &old.stop).await;
 
-                // The checkpoint itself may cause the panic, so the last attempt does without it.
+                // The checkpoint itself may cause the panic, so the last attempt omits it.
                 self.renew_model(failed + 1 < FATAL_AFTER).await;
                 let pump = self.start_pump();
                 self.report_problems().await;
@@ -253,8 +253,8 @@ impl Core {
         pump
     }
 
-    /// Reports the watches as failing until they have listed again: the API server may be out of
-    /// reach, and no other source shows that nobody follows their objects.
+    /// Reports the watches as failing until they have listed again: the API server may be
+    /// unreachable, and no other source shows that nothing follows their objects.
     async fn blind_watches(&self) {
         let detail = "loopwatch starts its sources again, because their configuration has changed";
         let snapshot = catch_unwind(AssertUnwindSafe(|| lock(&self.model).snapshot()));
@@ -300,14 +300,14 @@ impl Core {
             }
         };
 
-        // If the pump has ended as well, nobody empties the channel.
+        // If the pump has ended as well, nothing empties the channel.
         if timeout(DRAIN, reporting).await.is_err() {
             warn!("cannot report that the sources have stopped");
         }
     }
 
-    /// Replaces the model by an empty one with the settings in effect, and drops what the channel
-    /// still holds for the old one: the sources list everything again.
+    /// Replaces the model with an empty one that has the settings in effect, and drops the
+    /// observations for the old model in the channel: the sources list everything again.
     async fn renew_model(&self, restore: bool) {
         let mut new = Model::new(self.effective.borrow().settings.clone());
         if self.outlets.traces.is_some() {
@@ -327,10 +327,10 @@ impl Core {
 
         let old = std::mem::replace(&mut *lock(&self.model), new);
         self.model.clear_poison();
-        drop(old); // without the lock
+        drop(old); // after releasing the lock
     }
 
-    /// Stops the sources first, so that nothing new arrives. Then the pump empties the channel.
+    /// Stops the sources first, so that no observation follows. Then the pump empties the channel.
     async fn stop(self, build: Build) {
         end_sources(build.sources, &build.stop).await;
         drop(self.feed);
@@ -346,7 +346,7 @@ impl Core {
     }
 }
 
-/// The reason why a task ended.
+/// Why a task ended.
 fn reason(ended: Result<String, JoinError>) -> String {
     ended.unwrap_or_else(crate::sources::supervisor::panic_message)
 }

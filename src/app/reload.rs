@@ -1,10 +1,10 @@
-//! Reads the configuration file again when it changes, so that a new threshold does not restart the
-//! operator's Pod.
+//! Reads the configuration file again when it changes, so that a new threshold does not require a
+//! restart of the operator's Pod.
 //!
 //! loopwatch polls the file, which costs one `stat` every three seconds. The kubelet itself takes
-//! up to a minute to update a ConfigMap. Notifications of the kernel (inotify) would be faster, but
-//! they follow files and not paths: each swap of the ConfigMap's symbolic link would need new ones
-//! for the folders on the path, and network file systems send none.
+//! up to a minute to update a ConfigMap. Notifications from the kernel (inotify) would be faster,
+//! but they follow files and not paths: each swap of the ConfigMap's symbolic link would need new
+//! ones for the folders on the path, and network file systems send none.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -29,11 +29,11 @@ const POLL_EVERY: Duration = Duration::from_secs(3);
 /// The configuration of `run`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Configuration {
-    /// The flags, with the values of variables and file.
+    /// The flags, with the values from variables and the file.
     pub(crate) flags: Flags,
-    /// The thresholds, with the deadlines and limits of the flags.
+    /// The thresholds, with the deadlines and limits from the flags.
     pub(crate) settings: Settings,
-    /// The parts that loopwatch left out because they are invalid.
+    /// The invalid parts, which loopwatch left out.
     pub(crate) problems: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Reloader {
     pub(super) current: Configuration,
     pub(super) feed: Feed,
     pub(super) exporter: Arc<Exporter>,
-    /// The sources start again when their flags change, or the annotations that they keep.
+    /// The sources restart when their flags, or the annotations that they keep, change.
     pub(super) effective: watch::Sender<Effective>,
 }
 
@@ -61,13 +61,13 @@ pub(super) struct Effective {
     /// The flags of the sources.
     pub(super) cluster: ClusterFlags,
     pub(super) profiles: ProfileFlags,
-    /// The thresholds. The model has them already, unless it panicked before it took them over.
+    /// The thresholds. The model already has them, unless it panicked before it adopted them.
     pub(super) settings: Settings,
     /// The invalid parts of the configuration, or of a changed file that is not in effect.
     pub(super) problems: Vec<String>,
 }
 
-/// Identifies one version of a file: every write changes at least the time of the change.
+/// Identifies one version of a file: every write changes at least the change time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -89,7 +89,7 @@ impl Reloader {
         let _ = stop.run_until_cancelled(self.follow(reload, POLL_EVERY)).await;
     }
 
-    /// Follows the file, which it polls at this interval.
+    /// Follows the file, and polls it at this interval.
     async fn follow(mut self, reload: Reload, every: Duration) -> Result<(), Closed> {
         let reload = Arc::new(reload);
         let (mut applied, mut last) = (None, None);
@@ -97,14 +97,14 @@ impl Reloader {
             tokio::time::sleep(every).await;
             let now = Stamp::of(&reload.path).await;
 
-            // A file that has just changed may still be incomplete, so it must stay the same for
-            // one interval.
+            // A file that has just changed may be incomplete, so it must stay the same for one
+            // interval.
             let settled = last.replace(now) == Some(now);
             if applied == Some(now) || !settled {
                 continue;
             }
 
-            // The file may have changed between the start, which read it, and the first stamp.
+            // The file may have changed after the start, which read it, but before the first stamp.
             let first = applied.replace(now).is_none();
             let reload = Arc::clone(&reload);
 
@@ -124,7 +124,7 @@ impl Reloader {
         }
     }
 
-    /// Keeps the old configuration.
+    /// Reports the problem and keeps the old configuration.
     async fn refuse(&self, problem: &str) -> Result<(), Closed> {
         warn!(problem, "the changed configuration file is invalid; keeping the old configuration");
         self.exporter.metrics().config.note(SystemClock::new().wall(), false);
@@ -149,7 +149,7 @@ impl Reloader {
         self.exporter.set_options(export_options(&new));
         self.exporter.set_profiles(ProfileStore::new(new.flags.profiles.profile_dir.as_deref()));
 
-        // First, because a model that panics and is rebuilt loses what is in the channel.
+        // Goes first, because a model that panics and is rebuilt loses the content of the channel.
         self.effective.send_if_modified(|effective| {
             let annotations = effective.settings.annotations();
             let changed = effective.cluster != new.flags.cluster
@@ -201,7 +201,7 @@ pub(super) fn export_options(configuration: &Configuration) -> ExportOptions {
     }
 }
 
-/// The flags that have changed and that only a restart changes.
+/// The changed flags that need a restart.
 fn needs_restart(old: &Flags, new: &Flags) -> impl Iterator<Item = &'static str> {
     let changed = [
         ("listen", old.serve.listen != new.serve.listen),
@@ -216,7 +216,7 @@ fn needs_restart(old: &Flags, new: &Flags) -> impl Iterator<Item = &'static str>
 }
 
 impl Stamp {
-    /// The stamp of the file at the end of all links; `None` if it cannot be read.
+    /// The stamp of the file after following all links; `None` if it cannot be read.
     async fn of(path: &Path) -> Option<Self> {
         let metadata = tokio::fs::metadata(path).await.ok()?;
         let changed = (metadata.ctime(), metadata.ctime_nsec());

@@ -1,5 +1,4 @@
-//! What loopwatch sends by itself: reference events to a webhook, alerts to Alertmanager and traces
-//! to a collector.
+//! Sends reference events to a webhook, alerts to Alertmanager and traces to a collector.
 
 use std::sync::Arc;
 
@@ -18,14 +17,14 @@ use crate::export::server::Exporter;
 use crate::system::own_pod::OwnPod;
 use crate::telemetry::SelfMetrics;
 
-/// The senders that the flags ask for, with their tasks.
+/// The senders that the flags turn on, with their tasks.
 pub(super) struct Senders {
     notifying: Option<(Notifier, JoinHandle<()>)>,
     alerting: Option<Alerting>,
     tracing: Option<(TraceExporter, JoinHandle<()>)>,
 }
 
-/// Where the pump sends what the model reports, besides the log.
+/// Where the pump sends the model's reports, in addition to the log.
 #[derive(Clone, Default)]
 pub(crate) struct Outlets {
     pub(crate) notifier: Option<Notifier>,
@@ -39,7 +38,7 @@ impl Outlets {
         !references.is_empty() || !traces.is_empty() || waits
     }
 
-    /// Passes on what the model reports.
+    /// Passes on the model's reports.
     pub(super) fn push(
         &self,
         references: Vec<ReferenceEvent>,
@@ -70,7 +69,7 @@ impl Senders {
             .options(flags.serve.links())
             .map(|options| Alerting::start(&options, model.clone(), metrics));
 
-        // The problems are among those of the configuration.
+        // The problems of the configuration already include these.
         let (collector, _) = flags.traces.collector();
         let tracing = collector.and_then(|collector| start_tracing(&collector, metrics, host));
 
@@ -82,7 +81,6 @@ impl Senders {
         Self { notifying, alerting, tracing }
     }
 
-    /// Returns where the pump sends what the model reports.
     pub(super) fn outlets(&self) -> Outlets {
         Outlets {
             notifier: self.notifying.as_ref().map(|(notifier, _)| notifier.clone()),
@@ -90,7 +88,7 @@ impl Senders {
         }
     }
 
-    /// Sends what is still in the queues, all at the same time.
+    /// Sends the rest of all queues concurrently.
     pub(super) async fn close(self) {
         let notified = async {
             if let Some((notifier, delivering)) = self.notifying {
@@ -113,7 +111,7 @@ impl Senders {
     }
 }
 
-/// Starts to send traces, unless a variable of OpenTelemetry prevents it.
+/// Starts the task that sends traces, unless an environment variable of OpenTelemetry prevents it.
 fn start_tracing(
     collector: &Collector,
     metrics: &Arc<SelfMetrics>,

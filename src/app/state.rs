@@ -1,5 +1,5 @@
-//! The checkpoint in the state directory, which survives restarts: a recording with one
-//! observation.
+//! Saves and restores the checkpoint in the state directory, which survives restarts. It is a
+//! recording with one observation.
 
 use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
@@ -21,14 +21,14 @@ use crate::sources::feed::{Clock, SystemClock};
 /// The file in the state directory.
 const FILE: &str = "checkpoint.jsonl";
 
-/// Interval of checkpoints: the most that a killed process forgets.
+/// Interval between checkpoints: the longest time that a killed process forgets.
 const SAVE_EVERY: Duration = Duration::from_secs(60);
 
-/// Time for the last checkpoint.
+/// Time limit for the last checkpoint.
 const LAST_WITHIN: Duration = Duration::from_secs(5);
 
 /// Applies the checkpoint of an earlier run to the model. If the file is unreadable, the model
-/// starts empty and the file stays as it is.
+/// starts empty and the file stays unchanged.
 pub(super) fn restore(dir: &Path, model: &mut Model) {
     let path = dir.join(FILE);
 
@@ -42,8 +42,8 @@ pub(super) fn restore(dir: &Path, model: &mut Model) {
             let (mut lines, now) = (0, SystemClock::new().wall());
             for line in recording {
                 if matches!(line.saw, Observation::Restored(_)) {
-                    // The model's time never goes back, so a checkpoint of a clock that was ahead
-                    // must not set it.
+                    // The model's time never goes back. If the clock was ahead at the checkpoint,
+                    // the checkpoint must not set the time.
                     model.apply(line.at.min(now), line.saw);
                     lines += 1;
                 }
@@ -57,8 +57,8 @@ pub(super) fn restore(dir: &Path, model: &mut Model) {
     }
 }
 
-/// Saves the checkpoint whenever it has changed, at intervals, until `stop`. A process that is
-/// killed thus loses little.
+/// Saves the checkpoint at intervals whenever it has changed, until `stop`, so that a killed
+/// process loses little.
 pub(super) async fn save_regularly(dir: PathBuf, model: SharedModel, stop: CancellationToken) {
     let (mut saved, mut failing) = (None, false);
     while stop.run_until_cancelled(tokio::time::sleep(SAVE_EVERY)).await.is_some() {
@@ -73,13 +73,13 @@ pub(super) async fn save_regularly(dir: PathBuf, model: SharedModel, stop: Cance
                 report(&dir, &error);
                 failing = true;
             }
-            Err(_) => {} // reported already
+            Err(_) => {} // already reported
         }
     }
 }
 
-/// Saves the checkpoint once more when the task of [`save_regularly`] has ended. A disk that hangs
-/// does not hold up the end of the process: the receivers of alerts and traces wait for theirs.
+/// Saves the checkpoint once more after the task of [`save_regularly`] has ended. A hanging disk
+/// must not delay the end of the process: the receivers of alerts and traces still wait for theirs.
 pub(super) async fn save_last(dir: &Path, model: &SharedModel, saving: JoinHandle<()>) {
     let saved = timeout(LAST_WITHIN, async {
         log_panic(saving.await);
@@ -98,7 +98,7 @@ fn take(model: &SharedModel) -> (Settings, Checkpoint) {
     (model.settings().clone(), model.checkpoint())
 }
 
-/// Writes on another thread: the disk may be slow, and no task may block this one.
+/// Writes on another thread, because a slow disk must not block this one.
 async fn write_elsewhere(
     dir: &Path,
     settings: Settings,
@@ -114,7 +114,7 @@ fn report(dir: &Path, error: &std::io::Error) {
 }
 
 /// Writes the checkpoint to a new file and renames it, so that a crash leaves the old one intact.
-/// Another process that writes at the same moment, such as the Pod that an update replaces, would
+/// Another process that wrote at the same time, such as the Pod that an update replaces, would
 /// rename an incomplete file.
 fn write(dir: &Path, settings: &Settings, checkpoint: Checkpoint) -> std::io::Result<()> {
     std::fs::create_dir_all(dir)?;
@@ -204,7 +204,8 @@ mod tests {
         Ok(())
     }
 
-    /// Otherwise the last alerts and traces would wait for it, until the kubelet ends the process.
+    /// Otherwise, the last alerts and traces would wait for the disk until the kubelet ends the
+    /// process.
     #[tokio::test(start_paused = true)]
     async fn a_disk_that_hangs_does_not_hold_up_the_end_of_the_process() -> std::io::Result<()> {
         let directory = tempfile::tempdir()?;

@@ -28,9 +28,9 @@ use crate::sources::feed::{Clock, Feed, SystemClock};
 use crate::sources::offline::Dump;
 use crate::sources::supervisor::{Handle, LeaseSelection, Supervisor};
 
-/// Limit on rounds of questions about a dump: an answer may lead to the next question.
+/// Limit on rounds of questions about a dump: an answer may lead to another question.
 const ANSWER_ROUNDS: i64 = 100;
-/// Time to wait for reads of objects in doubt.
+/// Time to wait for urgent lookups.
 const READS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Flags of `check`.
@@ -114,8 +114,7 @@ fn judge_dump(
     )?;
     let now = SystemClock::new().wall();
 
-    // People often check a dump long after they took it. That time must not count towards
-    // deadlines.
+    // Users often check a dump long after taking it. That time must not count towards deadlines.
     let at = at.or(dump.newest()).unwrap_or(now).min(now);
     dump.problems.iter().for_each(|problem| super::print_error(problem));
 
@@ -141,10 +140,10 @@ fn judge_dump(
     Ok((model, input))
 }
 
-/// Answers what the model asks, until it asks nothing more.
+/// Answers the model's questions until it has no more.
 fn answer_probes(model: &mut Model, at: Timestamp, answer: impl Fn(&Probe) -> Answer) {
     for round in 1..=ANSWER_ROUNDS {
-        model.apply(at.after(Span(round)), Observation::Tick); // decides what waits for answers
+        model.apply(at.after(Span(round)), Observation::Tick); // handles what waits for answers
         model.look_up_all_references();
 
         let probes = model.all_probes();
@@ -165,7 +164,7 @@ fn described(dump: &Dump) -> DumpInput {
     DumpInput { objects, without_managed_fields, problems: dump.problems.clone() }
 }
 
-/// Judges the end of a recording, or the instant that `--at` names.
+/// Judges the end of a recording, or the time that `--at` gives.
 fn judge_recording(
     path: &Path,
     recording: Recording,
@@ -191,8 +190,8 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
     let access = args.cluster.access();
     let cluster = app::connect(&access).await?;
 
-    // The permissions of an operator's account show which kinds it owns. An administrator wants to
-    // see all of them.
+    // The permissions of an operator's account show which kinds the operator owns. Administrators
+    // want to see all kinds.
     let select = if access.operator.is_some() {
         Selection::OperatorPermissions
     } else {
@@ -208,7 +207,7 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
     let clock = cluster.clock().clone();
     let mut handle = Supervisor::start(cluster, options, feed.clone());
 
-    // The lists are too short-lived for audits.
+    // The run is too short for audits.
     let pump = tokio::spawn(app::pump(
         observations,
         model.clone(),
@@ -242,7 +241,7 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
     Ok(model.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
-/// Waits for the first list of all watches. On a terminal, it shows the progress.
+/// Waits for the first lists of all watches. Shows the progress on a terminal.
 async fn first_lists(handle: &mut Handle) {
     let sync = handle.initial_sync().clone();
     let terminal = std::io::stderr().is_terminal();
@@ -271,12 +270,12 @@ async fn first_lists(handle: &mut Handle) {
     }
 }
 
-/// Waits until no read of an object in doubt is left. On a terminal, it shows the progress.
+/// Waits until no urgent lookup is left. Shows the progress on a terminal.
 async fn urgent_reads(model: &SharedModel, feed: &Feed) {
     let terminal = std::io::stderr().is_terminal();
     loop {
-        // The pump applies what it takes from the channel at once, so an empty channel means that
-        // the model knows all.
+        // The pump applies at once what it takes from the channel. If the channel is empty, the
+        // model knows everything.
         let left = lock(model).urgent_reads();
         if feed.is_empty() && left == 0 {
             break;

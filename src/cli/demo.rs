@@ -1,4 +1,4 @@
-//! `loopwatch demo`: a recorded incident, without a cluster.
+//! `loopwatch demo`: plays a recorded incident, without a cluster.
 
 use std::io::Cursor;
 
@@ -11,12 +11,11 @@ use crate::config::ServeFlags;
 use crate::export::presentation::report::OutputFormat;
 use crate::recording::Recording;
 
-/// A real incident: an operator of the zoo on a real cluster, one of the scenarios that the tests
+/// A real incident: the zoo operator on a real cluster. It is one of the scenarios that the tests
 /// replay.
 const INCIDENT: &[u8] = include_bytes!("../../tests/scenarios/incident.jsonl");
 
-/// The default speed. At ten times its original speed, most of the incident fits into half a
-/// minute.
+/// The default speed, at which most of the incident fits into half a minute.
 const SPEED: f64 = 10.0;
 
 /// Flags of `demo`.

@@ -1,4 +1,4 @@
-//! `loopwatch explain`: one object on one screen.
+//! `loopwatch explain`: shows one object on one screen.
 
 mod cluster; // one look at a cluster
 mod file; // a recording or a dump
@@ -109,7 +109,7 @@ fn json_of(explanation: &Explanation, not_visible: &[BlindSpot]) -> anyhow::Resu
 }
 
 impl ExplainArgs {
-    /// The object; `None` without a name.
+    /// The object that the user asks about; `None` without a name.
     fn question(&self) -> Option<ObjectQuestion> {
         let (kind, name) = self.object.kind_and_name()?;
         let namespace = self.namespace.clone();

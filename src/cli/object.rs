@@ -30,7 +30,7 @@ impl ObjectArgs {
     }
 }
 
-/// Reports that a command needs the name of the object, and returns the exit code.
+/// Reports that a command needs an object name, and returns the exit code.
 pub(super) fn refuse_without_name(command: &str) -> u8 {
     super::print_error(&format!(
         "{command} needs the name of the object: KIND NAME, or KIND/NAME; see `loopwatch {command} --help`"

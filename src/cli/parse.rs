@@ -15,11 +15,11 @@ use crate::config::{self, ClusterFlags, File};
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) cli: Cli,
-    /// The thresholds of the configuration file, or the default ones.
+    /// The thresholds from the configuration file, or the defaults.
     pub(super) settings: Settings,
-    /// The parts of the configuration that loopwatch left out because they are invalid.
+    /// The parts of the configuration that are invalid, and thus left out.
     pub(super) problems: Vec<String>,
-    /// The configuration file that `run` reads, which may not exist.
+    /// The configuration file of `run`, which may not exist.
     pub(super) file: Option<PathBuf>,
     /// Whether the whole file is valid.
     pub(super) file_is_valid: bool,
@@ -27,7 +27,7 @@ pub(super) struct Parsed {
 
 /// Parses the arguments. `run` must start with any configuration, because an exit would take the
 /// operator's Pod down. For `run`, this function therefore leaves out invalid arguments and
-/// variables one by one. For every command, it leaves out invalid parts of the file; the caller
+/// variables one by one. For every command, it leaves out invalid parts of the file, and the caller
 /// decides whether to continue without them.
 pub(super) fn parse(arguments: &[OsString]) -> Result<Parsed, clap::Error> {
     parse_with(arguments, Path::new(config::DEFAULT_FILE))
@@ -86,15 +86,14 @@ fn parse_with(arguments: &[OsString], default: &Path) -> Result<Parsed, clap::Er
     }
 }
 
-/// The position and the name of the unknown flag that an error is about.
+/// The position and the name of the unknown flag in an error.
 fn unknown_flag(arguments: &[OsString], error: &clap::Error) -> Option<(usize, String)> {
     let named = named(error)
         .filter(|named| error.kind() == ErrorKind::UnknownArgument && named.starts_with('-'))?;
     Some((position(arguments, named)?, flag(named).to_owned()))
 }
 
-/// The problem of an argument that may be the value of the unknown flag that was before it. It may
-/// be secret.
+/// The problem of an argument after an unknown flag. It may be the value of that flag, and secret.
 fn value_of(
     unknown: &Option<(usize, String)>,
     arguments: &[OsString],
@@ -107,8 +106,8 @@ fn value_of(
         .then(|| format!("unexpected argument after '{flag}', not shown as it may be secret"))
 }
 
-/// The flags whose variables do not apply: a dump replaces the cluster, so the variables of a
-/// cluster do not conflict with it.
+/// The flags whose variables do not apply. A dump replaces the cluster, so variables about a
+/// cluster must not conflict with it.
 fn unused_variables(arguments: &[OsString]) -> Vec<String> {
     let is_dump = |argument: &OsString| {
         matches!(argument.to_string_lossy().split('=').next(), Some("--from" | "--snapshot"))
@@ -135,7 +134,7 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
     match named(error)
         .filter(|named| named.starts_with('-') && position(arguments, named).is_none())
     {
-        // The user gave no such argument, so the value comes from the environment.
+        // The arguments do not contain it, so the value comes from the environment.
         Some(named) if error.get(ContextKind::InvalidValue).is_some() => {
             format!("{}: {line}", config::variable(flag(named).trim_start_matches('-')))
         }
@@ -157,7 +156,8 @@ pub(super) fn command_of(arguments: &[OsString]) -> String {
 }
 
 /// The text of an error. It does not quote the value of an unknown flag, which may be a misspelt
-/// flag for a token, and of a flag for a URL: any part of a URL that is not valid may be secret.
+/// flag for a token. Nor does it quote the value of a flag for a URL: any part of an invalid URL
+/// may be secret.
 fn without_value(error: &clap::Error) -> String {
     let text = error.to_string();
     if error.kind() == ErrorKind::UnknownArgument
@@ -178,8 +178,8 @@ fn without_value(error: &clap::Error) -> String {
     }
 }
 
-/// Replaces the user, the password, the path and the query of each URL in a text, which may be
-/// secret.
+/// Replaces the user, the password, the path and the query of each URL in a text, because they may
+/// be secret.
 fn without_credentials(text: &str) -> String {
     let mut parts = text.split("://");
     let mut shown = parts.next().unwrap_or_default().to_owned();
@@ -197,7 +197,7 @@ fn without_credentials(text: &str) -> String {
     shown
 }
 
-/// The problem of arguments or variables that are not UTF-8.
+/// The problem with arguments or variables that are not UTF-8.
 fn not_utf8(arguments: &[OsString]) -> String {
     match arguments.iter().find(|argument| argument.to_str().is_none()) {
         Some(argument) => format!("the argument '{}' is not UTF-8", argument.to_string_lossy()),
@@ -218,7 +218,7 @@ fn flags_with_variables() -> clap::Command {
     LogFlags::augment_args(config::keys())
 }
 
-/// The flags whose variables are not UTF-8. The variable of a path need not be.
+/// The flags whose variables are not UTF-8. A variable with a path may be any text.
 fn flags_not_utf8() -> impl Iterator<Item = String> {
     let path = clap::value_parser!(PathBuf).type_id();
     let command = flags_with_variables();
@@ -252,7 +252,7 @@ fn named_command(matches: &clap::ArgMatches, command: &str) -> bool {
     matches.subcommand_name() == Some(command)
 }
 
-/// The argument that an error names: as the user wrote it, or as `--deadline <DURATION>`.
+/// The argument in an error: as the user wrote it, or as `--deadline <DURATION>`.
 fn named(error: &clap::Error) -> Option<&str> {
     match error.get(ContextKind::InvalidArg)? {
         ContextValue::String(named) => Some(named),
@@ -274,7 +274,7 @@ fn flag(named: &str) -> &str {
     named.split([' ', '=']).next().unwrap_or(named)
 }
 
-/// The position of the argument that an error names, also by the short name of the flag.
+/// The position of the argument in an error, which may have the short name of the flag.
 fn position(arguments: &[OsString], named: &str) -> Option<usize> {
     let (run, flag) = (config::keys(), flag(named));
     let short = match flag.strip_prefix("--") {
@@ -299,18 +299,18 @@ fn position(arguments: &[OsString], named: &str) -> Option<usize> {
         by_short || text == flag || text.split_once('=').is_some_and(|(name, _)| name == flag)
     };
 
-    // A space may be part of an argument: `args: ["run", "--watch example.io/Widget"]`.
+    // An argument may contain a space: `args: ["run", "--watch example.io/Widget"]`.
     find(arguments, first, |argument| argument.to_string_lossy() == named)
         .or_else(|| find(arguments, first, |argument| is_named(&argument.to_string_lossy())))
 }
 
-/// The position of the first argument from `first` on that is `wanted`.
+/// The position of the first `wanted` argument, starting at `first`.
 fn find(arguments: &[OsString], first: usize, wanted: impl Fn(&OsString) -> bool) -> Option<usize> {
     arguments.iter().skip(first).position(wanted).map(|position| position + first)
 }
 
-/// Removes the argument that an error names, or ignores its environment variable. Returns false if
-/// there is neither.
+/// Removes the argument in an error, or ignores its environment variable. Returns false if there is
+/// neither.
 fn leave_out(
     arguments: &mut Vec<OsString>,
     ignored: &mut Vec<String>,
@@ -346,7 +346,7 @@ fn leave_out(
         arguments.remove(position);
     }
 
-    // clap takes the value of a flag before the command for a command.
+    // If a flag before the command has a value, clap takes that for a command.
     let is_value = |arguments: &[OsString]| !arguments[position].to_string_lossy().starts_with('-');
     while command_position(arguments).is_some_and(|command| position < command)
         && is_value(arguments)

@@ -1,5 +1,4 @@
-//! Applies a recording to a model, for `replay`, `demo`, and `check` of a recording, and prints
-//! reports.
+//! Applies a recording to a model, for `replay`, `demo` and `check`, and prints reports.
 
 pub(super) mod paced; // at a limited speed
 
@@ -17,7 +16,7 @@ use crate::export::presentation::report::{CheckReport, OutputFormat, Style};
 use crate::export::view::{Input, RecordingInput};
 use crate::recording::Recording;
 
-/// A recording that was played to its end or to an instant.
+/// A recording after its replay, to the end or to a given time.
 pub(super) struct Played {
     pub(super) model: Model,
     /// The recording, with the parts of it that had no effect.
@@ -38,9 +37,9 @@ pub(super) struct Shown<'a> {
     pub(super) offers_all: bool,
 }
 
-/// The settings for a replay: those of the recorder, or of the configuration file that the user
-/// names. `--deadline` changes only deadlines, for example to find out whether another deadline
-/// would have raised an alert.
+/// The settings for a replay: those of the recorder, or those of the user's configuration file.
+/// `--deadline` changes only deadlines, for example to test whether another deadline would have
+/// raised an alert.
 pub(super) fn settings(
     recording: &Recording,
     judge: &JudgeFlags,
@@ -52,7 +51,7 @@ pub(super) fn settings(
     settings
 }
 
-/// Lets the user's choice prevail over a change of the settings in the recording.
+/// Keeps the user's settings when the recording changes the settings.
 pub(super) fn override_settings(
     observation: &mut Observation,
     judge: &JudgeFlags,
@@ -66,7 +65,7 @@ pub(super) fn override_settings(
     }
 }
 
-/// Applies the recording to a new model, up to `until` or to its end. `file` is for messages.
+/// Applies the recording to a new model, up to `until` or to the end. `file` is for messages.
 ///
 /// # Errors
 /// If `until` is not within the recording.
@@ -97,7 +96,7 @@ pub(super) fn play(
         model.apply(line.at, line.saw);
         model.probes(); // the recording contains the answers
         timeline.extend(model.finding_events());
-        model.reference_events(); // they went to the webhook of their time
+        model.reference_events(); // the webhook received them at the time
     }
 
     if let Some(until) = until {

@@ -150,7 +150,7 @@ async fn observe(
     handle.shutdown().await;
     let ended = match ended {
         Some(ended) => ended,
-        None => pump.await, // the pump first writes the observations left in the channel
+        None => pump.await, // the pump first writes the rest of the channel
     };
 
     Ok(ended?)

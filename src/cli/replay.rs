@@ -1,5 +1,5 @@
-//! `loopwatch replay`: the findings of a recording over time, and the state at its end or at any
-//! instant.
+//! `loopwatch replay`: shows the findings of a recording over time, and the state at its end or at
+//! any time.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -104,7 +104,7 @@ fn print_metrics(played: Played, flags: &ServeFlags) -> u8 {
     code
 }
 
-/// Reports the parts of the recording without effect, for the formats that programs read.
+/// Reports the parts of the recording without effect, for machine-readable formats.
 fn report_blind_spots(input: &Input) {
     for BlindSpot { what, why } in input.blind_spots() {
         super::print_error(&format!("{what}: {why}"));
@@ -117,7 +117,7 @@ fn exporter(played: Played, flags: &ServeFlags) -> Arc<Exporter> {
     exporter
 }
 
-/// Serves the model unchanged until interrupted.
+/// Serves the final model until interrupted.
 pub(super) fn serve_end(played: Played, flags: &ServeFlags) -> anyhow::Result<u8> {
     app::runtime()?.block_on(async {
         timeline::serve(flags.listen, exporter(played, flags), app::stop_signal()).await

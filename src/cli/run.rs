@@ -1,4 +1,4 @@
-//! `loopwatch run`: the sidecar. It starts with any configuration, and ends only on a signal.
+//! `loopwatch run`: runs the sidecar. It starts with any configuration, and ends only on a signal.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ pub(super) struct RunArgs {
     pub(super) flags: Flags,
 }
 
-/// Runs. `file` is the configuration file, and `arguments` are those of the command line, with
-/// which loopwatch reads the file again when it changes.
+/// Runs. `file` is the configuration file. `arguments` is the command line, with which loopwatch
+/// reads the file again when it changes.
 pub(super) fn run(
     args: RunArgs,
     settings: Settings,
@@ -36,7 +36,7 @@ pub(super) fn run(
     Ok(SUCCESS)
 }
 
-/// Reads the configuration again.
+/// Reads the configuration once more.
 ///
 /// # Errors
 /// The problems of the file, if a part of it is invalid.

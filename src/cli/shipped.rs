@@ -1,4 +1,4 @@
-//! `loopwatch rules` and `loopwatch dashboards`: print the files that the binary contains.
+//! `loopwatch rules` and `loopwatch dashboards`: print files from the binary.
 
 use super::SUCCESS;
 
@@ -28,7 +28,7 @@ pub(super) fn dashboards() -> anyhow::Result<u8> {
     Ok(SUCCESS)
 }
 
-/// Merges the groups of all files into one document, which may contain `groups:` only once.
+/// Merges the groups of all files into one document, in which `groups:` may occur only once.
 fn merged(files: &[&str]) -> String {
     let mut text = String::new();
     for (index, file) in files.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The timeline of a recording: when findings opened and closed.
+//! Prints the timeline of a recording: when findings opened and closed.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -11,7 +11,7 @@ use crate::config::DEFAULT_PORT;
 use crate::export::server::{self, Exporter};
 
 /// Maximum number of events in the text. A recording of several weeks has too many to read; the
-/// JSON has all of them.
+/// JSON contains all of them.
 const MAX_LINES: usize = 200;
 
 /// The finding events of a recording as text: one line per event, with the time since the first.
@@ -48,8 +48,8 @@ pub(super) fn line(event: &FindingEvent, first: Timestamp) -> String {
     format!("  {since:>8}  {change}  {code} on {subject}\n")
 }
 
-/// Serves until interrupted, and prints the address. Without `listen`, it serves only this machine:
-/// on the default port, or on any free port if another process uses that one.
+/// Serves until interrupted, and prints the address. Without `listen`, serves only this machine: on
+/// the default port, or on any free port if another process uses that one.
 pub(super) async fn serve(
     listen: Option<SocketAddr>,
     exporter: std::sync::Arc<Exporter>,

@@ -1,4 +1,4 @@
-//! `loopwatch what-if`: what a deletion would take with it, and what would stop it.
+//! `loopwatch what-if`: predicts what a deletion would take with it, and what would stop it.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -246,7 +246,7 @@ pub(super) fn show(progress: ListProgress) {
     }
 }
 
-/// Removes the line of progress.
+/// Removes the progress line.
 pub(super) fn show_nothing() {
     if std::io::stderr().is_terminal() {
         super::progress_line("");

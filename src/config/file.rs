@@ -1,4 +1,5 @@
-//! The configuration file: YAML whose keys are the names of the flags, `settings` and `findings`.
+//! Reads the configuration file: YAML whose keys are the names of the flags, `settings` and
+//! `findings`.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -16,15 +17,15 @@ use super::{Flags, keys};
 use crate::net::first_line;
 use crate::system::files::{is_irregular, open_regular};
 
-/// Size of the largest file that loopwatch reads. Parsing a list needs a few hundred bytes for each
+/// Size of the largest file that loopwatch reads. Parsing a list needs a few hundred bytes per
 /// item, and the sidecar has 128 MiB.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// Limit of nodes in the file, aliases included. It is far beyond the nodes that fit without
-/// aliases.
+/// Limit on nodes in the file, including aliases. Without aliases, a file of the largest size has
+/// far fewer.
 const MAX_NODES: usize = 64 * 1024;
 
-/// Problems that loopwatch reports; the rest only counts.
+/// Maximum number of problems to report. The rest is only counted.
 const MAX_PROBLEMS: usize = 20;
 
 /// The key of the thresholds. It is not a flag.
@@ -38,13 +39,13 @@ const CONFIG: &str = "config";
 pub(crate) struct File {
     /// The values of flags, by the long name of the flag.
     pub(super) values: BTreeMap<String, Vec<String>>,
-    /// The thresholds and the rules about findings, with the deadlines and limits of
+    /// The thresholds and the rules about findings, with the deadlines and limits from
     /// [`File::values`].
     pub settings: Settings,
 }
 
 impl File {
-    /// Reads the file at `path`. Returns what is valid, and a problem for each part that is not.
+    /// Reads the file at `path`. Returns the valid parts, and a problem for each invalid part.
     #[must_use]
     pub(crate) fn read(path: &Path) -> (Self, Vec<String>) {
         let (file, mut problems) = match contents(path) {
@@ -63,7 +64,7 @@ impl File {
         (file, problems)
     }
 
-    /// Reads the text of a file, as [`File::read`] does.
+    /// Parses the text of a file; otherwise like [`File::read`].
     #[must_use]
     pub(crate) fn parse(text: &str) -> (Self, Vec<String>) {
         let entries = match entries(text) {
@@ -95,7 +96,7 @@ impl File {
         (file, problems)
     }
 
-    /// Takes the value of one key, if the flag of that name accepts it.
+    /// Adopts the value of a key, if the flag of that name accepts it.
     fn take(
         &mut self,
         command: &Command,
@@ -116,8 +117,8 @@ impl File {
 
         let values = texts(arg, value).map_err(|problem| format!("{key}: {problem}"))?;
         flags(command, arguments(command, name, &values)).map_err(|error| {
-            // Prefers the message of the value's own parser: clap adds the name of the flag and its
-            // usage.
+            // Prefers the message of the value's own parser, because clap adds the name of the flag
+            // and its usage.
             let reason = error.source().map_or_else(|| first_line(&error), ToString::to_string);
             format!("{key}: {}", reason.trim_start_matches("error: "))
         })?;
@@ -128,7 +129,7 @@ impl File {
         Ok(())
     }
 
-    /// Takes the thresholds, one by one, and returns the problems.
+    /// Adopts the thresholds one by one, and returns the problems.
     fn take_settings(&mut self, value: Value) -> Vec<String> {
         let (entries, defaults) = match (value, serde_json::to_value(Settings::default())) {
             (Value::Object(entries), Ok(defaults)) => (entries, defaults),
@@ -143,7 +144,7 @@ impl File {
         let (mut all, mut problems) = (defaults, Vec::new());
         overlay(&mut all, "", entries, &mut problems);
         if let Ok(settings) = serde_json::from_value(all) {
-            let findings = std::mem::take(&mut self.settings.findings); // another key of the file
+            let findings = std::mem::take(&mut self.settings.findings); // from another key
             self.settings = Settings { findings, ..settings };
         }
 
@@ -163,7 +164,7 @@ fn contents(path: &Path) -> Result<String, String> {
         return Err(format!("the file has {} bytes; the maximum is {MAX_BYTES}", metadata.len()));
     }
 
-    // The file may have grown since.
+    // The file may have grown since its size was checked.
     let mut text = String::new();
     file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
     if text.len() as u64 > MAX_BYTES {
@@ -235,8 +236,8 @@ fn flags(command: &Command, arguments: Vec<String>) -> Result<Flags, clap::Error
     Flags::from_arg_matches(&command.clone().try_get_matches_from(arguments)?)
 }
 
-/// Replaces the values at `pointer` in `settings` by `entries`, one by one. A value that
-/// [`Settings`] refuses is a problem, and the old value stays.
+/// Replaces the values at `pointer` in `settings` with `entries`, one by one. If [`Settings`]
+/// refuses a value, reports a problem and keeps the old value.
 fn overlay(
     settings: &mut Value,
     pointer: &str,

@@ -1,4 +1,4 @@
-//! The key `findings` of the configuration file: rules that disable findings or change their
+//! Reads the key `findings` of the configuration file: rules that disable findings or change their
 //! severity, for all subjects or for some kinds and namespaces.
 //!
 //! ```yaml
@@ -28,7 +28,8 @@ pub(super) const FINDINGS_KEY: &str = "findings";
 pub(crate) struct OrphanAllow(FindingRule);
 
 impl OrphanAllow {
-    /// Adds the rule before those of the file, so that it prevails, unless it is there already.
+    /// Adds the rule before those of the file, so that it takes precedence, unless it is already
+    /// there.
     pub(super) fn apply(&self, settings: &mut Settings) {
         let rules = settings.findings.entry(FindingCode::Orphan.name().to_owned()).or_default();
         if !rules.contains(&self.0) {
@@ -47,8 +48,7 @@ impl FromStr for OrphanAllow {
             ));
         };
 
-        // Objects without a namespace are in none, so that only a rule for all namespaces applies
-        // to them.
+        // Objects without a namespace match only rules for all namespaces.
         let select = |text: &str, name: fn(&str) -> Result<String, String>| match text {
             "*" => Ok(Selector::default()),
             _ => name(text).map(|name| Selector { include: vec![name], ..Selector::default() }),
@@ -59,7 +59,7 @@ impl FromStr for OrphanAllow {
     }
 }
 
-/// Reads the rules. Returns the valid ones, and a problem for each that is not.
+/// Reads the rules. Returns the valid ones, and a problem for each invalid one.
 pub(super) fn read(value: Value) -> (BTreeMap<String, Vec<FindingRule>>, Vec<String>) {
     let (mut findings, mut problems) = (BTreeMap::new(), Vec::new());
     let entries = match value {
@@ -88,7 +88,7 @@ pub(super) fn read(value: Value) -> (BTreeMap<String, Vec<FindingRule>>, Vec<Str
     (findings, problems)
 }
 
-/// The valid rules of one finding, which are one rule or a list.
+/// The valid rules of one finding. The value is one rule or a list.
 fn rules(name: &str, value: Value, problems: &mut Vec<String>) -> Vec<FindingRule> {
     let listed = value.is_array();
     let values = match value {
@@ -113,7 +113,7 @@ fn rules(name: &str, value: Value, problems: &mut Vec<String>) -> Vec<FindingRul
     rules
 }
 
-/// Reads one rule. A problem begins with `: `, or with the key that it concerns.
+/// Reads one rule. A problem begins with `: `, or with the key that it is about.
 fn rule(value: Value) -> Result<FindingRule, String> {
     let Value::Object(entries) = value else {
         return Err(
@@ -185,7 +185,7 @@ fn read_parts(
     Ok(())
 }
 
-/// Reads a list of strings, or one string with commas.
+/// Reads a list of strings, or a string with commas.
 fn names(value: Value, name: fn(&str) -> Result<String, String>) -> Result<Vec<String>, String> {
     match value {
         Value::String(text) => text.split(',').map(|part| name(part.trim())).collect(),
@@ -203,7 +203,7 @@ fn names(value: Value, name: fn(&str) -> Result<String, String>) -> Result<Vec<S
     }
 }
 
-/// Checks a kind in the notation of `--watch`, in which `*` stands for any text.
+/// Checks a kind in the notation of `--watch`. `*` stands for any text.
 fn kind(text: &str) -> Result<String, String> {
     if !text.contains('*') {
         return text
@@ -222,7 +222,7 @@ fn kind(text: &str) -> Result<String, String> {
     ))
 }
 
-/// Checks the name of a namespace, in which `*` stands for any text.
+/// Checks the name of a namespace. `*` stands for any text.
 fn namespace(text: &str) -> Result<String, String> {
     let is_pattern = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '*';
     if !text.is_empty() && text.chars().all(is_pattern) {

@@ -31,7 +31,7 @@ pub(crate) struct ProfileFlags {
 /// Which profiles to take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ProfileSelection {
-    /// Those that the model asks for.
+    /// Those that the model requests.
     #[default]
     Auto,
     Off,

@@ -1,9 +1,9 @@
-//! Misspelt keys of the configuration file.
+//! Finds misspelt keys in the configuration file.
 
 /// Lowest Jaro-Winkler similarity at which loopwatch suggests a known name for an unknown one.
 const SIMILAR: f64 = 0.8;
 
-/// The problem of a key that is not among the known ones.
+/// The problem with a key that is not among the known ones.
 pub(super) fn unknown(name: &str, known: impl Iterator<Item = String>) -> String {
     let known: Vec<String> = known.collect();
     let similarity = |candidate: &String| strsim::jaro_winkler(name, candidate);

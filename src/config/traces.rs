@@ -1,4 +1,4 @@
-//! The flags about traces, and the variables of OpenTelemetry that mean the same.
+//! The flags about traces, and the equivalent environment variables of OpenTelemetry.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -44,22 +44,22 @@ const RESOURCE: &str = "OTEL_RESOURCE_ATTRIBUTES";
 const COMPRESSION: [&str; 2] =
     ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"];
 
-/// The default of the specification.
+/// The default in the OpenTelemetry specification.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest time for a request, in milliseconds. A collector that never answers holds up all
+/// The longest time for a request, in milliseconds. A collector that never responds delays all
 /// later spans for as long.
 const MAX_TIMEOUT: u64 = 600_000;
 
-/// Parts of the names of headers whose values are usually secret.
+/// Parts of the names of headers with usually secret values.
 const SECRET: [&str; 5] = ["auth", "token", "key", "secret", "cookie"];
 
-/// The variables of OpenTelemetry that are set.
+/// The environment variables of OpenTelemetry that are set.
 type Variables = BTreeMap<&'static str, String>;
 
 impl TraceFlags {
-    /// Returns the collector, if traces are wanted, and the problems of these flags and of the
-    /// variables of OpenTelemetry.
+    /// Returns the collector, if the user wants traces, and the problems of these flags and of
+    /// OpenTelemetry's environment variables.
     #[must_use]
     pub(crate) fn collector(&self) -> (Option<Collector>, Vec<String>) {
         let names = [DISABLED, EXPORTER, SAMPLER, SAMPLER_ARG, RESOURCE]
@@ -139,8 +139,8 @@ impl TraceFlags {
         Some(Collector { url, token_file, ca_file, within, sampling, warnings })
     }
 
-    /// Says where secrets may go by mistake. That is no reason to send no traces: the variables are
-    /// valid.
+    /// Warns where secrets may leak by mistake. loopwatch still sends traces, because the variables
+    /// are valid.
     fn warnings(&self, url: &HttpUrl, variables: &Variables) -> Vec<String> {
         let file =
             self.otlp_token_file.as_ref().and_then(|_| url.in_the_clear("--otlp-token-file"));
@@ -155,8 +155,8 @@ impl TraceFlags {
             .find(|key| is_secret(key));
         let clear = secret.and_then(|key| url.in_the_clear(&format!("{name}, header {key}")));
 
-        // The specification says that the headers apply to the exporter, whatever names its
-        // endpoint.
+        // The specification says that the headers apply to the exporter, regardless of the source
+        // of its endpoint.
         let named = self.otlp.as_ref().and_then(|_| endpoint(variables, &mut Vec::new()));
         let elsewhere = named.filter(|other| other.authority() != url.authority()).map(|other| {
             format!(
@@ -169,8 +169,8 @@ impl TraceFlags {
     }
 }
 
-/// The endpoint that the variables name. Below that for all signals, traces have a path of their
-/// own. A problem does not quote the URL, which may hold a secret.
+/// The endpoint from the variables. Below the endpoint for all signals, traces have their own path.
+/// A problem does not quote the URL, which may contain a secret.
 fn endpoint(variables: &Variables, problems: &mut Vec<String>) -> Option<HttpUrl> {
     let (name, text) = first(variables, ENDPOINT)?;
     let url = if name == ENDPOINT[0] { collector_url(text) } else { collector_url_of_base(text) };

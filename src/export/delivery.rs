@@ -1,13 +1,13 @@
-//! What loopwatch sends by itself. Each receiver may be slow, broken or gone, so each has a queue and
-//! a task of its own.
+//! Sends alerts, events and traces. Each receiver may be slow, broken or gone, so each has its own
+//! queue and task.
 
 mod post; // requests to receivers
-mod problems; // each problem of a receiver once in the log
+mod problems; // logs each problem of a receiver once
 mod attempts; // repeats what a receiver has not accepted
-mod leadership; // the replica that sends what all replicas see
+mod leadership; // the one replica that sends what all replicas see
 pub(crate) mod alertmanager; // alerts for Alertmanager
 pub(crate) mod notify; // events for a webhook
 pub mod traces; // spans for a collector
 
 #[cfg(test)]
-pub(crate) mod fake_receiver; // a receiver that answers as a test says
+pub(crate) mod fake_receiver; // a receiver that responds as a test sets

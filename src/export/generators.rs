@@ -1,5 +1,5 @@
-//! Documents and alert rules that are generated from tables. `UPDATE=1` rewrites the files; without
-//! it, the tests fail if a file is out of date.
+//! Documents and alert rules generated from tables. `UPDATE=1` rewrites the files; without it, the
+//! tests fail if a file is out of date.
 
 mod alert_noise; // docs/alert-noise.md: the alerts of each incident
 mod alert_times; // docs/alertmanager.md: the time from a fault to its page

@@ -1,4 +1,4 @@
-//! A snapshot as people and scripts read it.
+//! Presents a snapshot to people and scripts.
 
 pub(crate) mod json; // the stable JSON shapes
 pub(crate) mod page; // the web page

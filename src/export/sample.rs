@@ -33,7 +33,7 @@ pub(crate) struct Sample {
 /// The API group of the sample's primary kinds.
 const GROUP: &str = "db.example.io";
 
-/// The instant of the sample.
+/// The time of the sample.
 pub(crate) fn now() -> Timestamp {
     Timestamp::parse("2026-03-14T09:26:53Z").expect("a valid time")
 }
@@ -94,7 +94,7 @@ pub(crate) fn sample() -> Sample {
     Sample { snapshot, rows }
 }
 
-/// The operator leaks 4 MiB per hour; its tasks are steady.
+/// The operator leaks 4 MiB per hour, while the number of its tasks is steady.
 fn trends() -> Vec<TrendSummary> {
     let row = |signal, verdict| TrendSummary {
         instance: "db-system/db-operator-7c9d5f6b8d-x2x4v".to_owned(),
@@ -327,9 +327,9 @@ fn borrowed(row: &ObjectRow) -> ObjectRef<'_> {
 /// A view without objects.
 #[derive(Debug)]
 pub(super) struct NoObjects {
-    /// What it waits for.
+    /// The watches that it waits for.
     pub(super) pending: Vec<String>,
-    /// Whether a snapshot is expected; otherwise, the first one panics. A snapshot of a million
+    /// Whether a test expects snapshots. Otherwise, taking one panics: a snapshot of a million
     /// objects takes time.
     pub(super) snapshots: AtomicBool,
 }

@@ -1,8 +1,8 @@
 //! The HTTP server: one port for scrapers, probes and people.
 //!
-//! `/metrics`, `/livez` and `/readyz` are open to all clients. The other paths show the names of
+//! `/metrics`, `/livez` and `/readyz` are open to all clients. The other paths show names of
 //! tenants' objects, so without `--expose-ui` the server limits them to clients on its own host,
-//! which includes `kubectl port-forward`. Profiles show the inside of the operator's program, so
+//! which includes `kubectl port-forward`. Profiles show the internals of the operator's program, so
 //! they are never open to other hosts.
 
 mod exporter; // what all handlers share

@@ -1,13 +1,13 @@
-//! How the other rooms of `export` read the model, and the words in which all of them describe what
-//! it says.
+//! How the other modules of `export` read the model, and the words that all of them use for its
+//! conclusions.
 //!
-//! Page, API, reports and alerts show the same snapshot. Whatever two of them have in common stands
-//! here, so that they cannot disagree.
+//! Page, API, reports and alerts show the same snapshot. Whatever two of them share is here, so
+//! that they cannot disagree.
 
 mod access; // snapshots, and batches of objects
 mod filter; // criteria for objects
 mod order; // sorted lists of objects, in pages
-mod lookup; // finds the object that somebody asks about
+mod lookup; // finds the object that a user asks about
 mod object_name; // how people and links name an object
 mod health; // the overall health, and the states of the objects
 mod findings; // open findings, and those that they explain

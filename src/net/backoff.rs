@@ -1,4 +1,4 @@
-//! Waits after failures: longer each time, and different for each watch.
+//! Waits after failures: longer each time, and different for each instance.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
@@ -16,19 +16,19 @@ const LONGEST: Duration = Duration::from_secs(30);
 impl Backoff {
     /// A backoff with its own jitter.
     pub(crate) fn new() -> Self {
-        // The noise is no secret, but must differ between watches and between processes.
+        // The noise need not be secret, but must differ between instances and between processes.
         Self { failures: 0, noise: RandomState::new().hash_one(0_u8) | 1 }
     }
 
-    /// Returns the next wait. It is not shorter than `at_least`, the time that the API server asks
-    /// for.
+    /// Returns the next wait. It is not shorter than `at_least`, the wait that the API server
+    /// requests.
     pub(crate) fn wait(&mut self, at_least: Option<Duration>) -> Duration {
         let base = FIRST.saturating_mul(1 << self.failures.min(6)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         self.jitter(base).max(at_least.map_or(Duration::ZERO, |asked| self.above(asked)))
     }
 
-    /// Returns to short waits.
+    /// Returns to the first, short wait.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }

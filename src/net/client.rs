@@ -23,11 +23,11 @@ use super::credentials::certificates;
 use super::failure::{Failure, layers};
 use super::name_lookup::NameLookups;
 
-/// Talks to one server.
+/// A client of one server.
 pub(crate) struct Client {
     trust: Trust,
     connect_within: Option<Duration>,
-    /// The name in the certificate if the URLs of the requests have an address instead.
+    /// The name in the certificate, if the URLs of the requests contain an address instead.
     server_name: Option<String>,
     /// `None` before the first request and after a failure.
     service: Option<HttpService>,
@@ -36,18 +36,18 @@ pub(crate) struct Client {
 /// Which servers a client trusts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// It uses no TLS.
+    /// The client uses no TLS.
     Plain,
-    /// Those with a certificate of the authorities of the system.
+    /// Servers with a certificate from an authority of the system.
     System,
-    /// Those with a certificate of these authorities.
+    /// Servers with a certificate from one of these authorities.
     Authorities {
         /// The file with the authorities.
         file: PathBuf,
         /// Its content.
         pem: Vec<u8>,
     },
-    /// All: the certificate does not matter.
+    /// All servers, with any certificate.
     Anyone,
 }
 
@@ -69,19 +69,19 @@ impl Client {
         self
     }
 
-    /// Sets the name in the certificate if the URLs of the requests have an address instead.
+    /// Sets the name in the certificate, if the URLs of the requests contain an address instead.
     pub(crate) fn named(self, server_name: Option<String>) -> Self {
         Self { server_name, ..self }
     }
 
-    /// Changes which servers it trusts. That closes the connection.
+    /// Changes which servers the client trusts. A change closes the connection.
     pub(super) fn trust(&mut self, trust: Trust) {
         if self.trust != trust {
             (self.trust, self.service) = (trust, None);
         }
     }
 
-    /// Sends a request, and waits for the head of the response.
+    /// Sends a request, and waits a limited time for the head of the response.
     pub(crate) async fn send(
         &mut self,
         request: Request<Full<Bytes>>,
@@ -94,7 +94,7 @@ impl Client {
         })
     }
 
-    /// Sends a request, and waits for the head of the response for as long as it takes.
+    /// Sends a request, and waits without limit for the head of the response.
     pub(super) async fn call(
         &mut self,
         request: Request<Full<Bytes>>,
@@ -104,7 +104,7 @@ impl Client {
         sending.await.map_err(|error| Failure::peer(&*error))
     }
 
-    /// Forgets the connection, which may be half open.
+    /// Closes the connection, which may be half-open.
     pub(crate) fn disconnect(&mut self) {
         self.service = None;
     }
@@ -123,14 +123,14 @@ impl Client {
     }
 }
 
-/// The failure of a server that does not answer in time.
+/// The failure of a server that does not respond in time.
 pub(super) fn no_response(within: Duration) -> Failure {
     Failure::new(Cause::Timeout, format!("no response within {} s", within.as_secs_f32()))
 }
 
 impl Trust {
-    /// Builds the service of a client. Loading the certificates of the system takes some
-    /// milliseconds, so another thread does it.
+    /// Builds the service of a client. Another thread loads the certificates of the system, which
+    /// takes some milliseconds.
     ///
     /// # Errors
     /// Names the file of the authorities if it cannot be used.

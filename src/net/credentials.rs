@@ -1,5 +1,5 @@
-//! Files with tokens and certificate authorities. They are read for each use, because the kubelet
-//! and others replace them.
+//! Reads files with tokens and certificate authorities, anew for each use: the kubelet and others
+//! replace them.
 
 use std::path::{Path, PathBuf};
 
@@ -13,12 +13,12 @@ use crate::system::files::open_regular;
 /// The largest token or certificate file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// The header with the token of a file. The errors do not quote the token.
+/// The header with the token in a file. The errors do not quote the token.
 pub(crate) async fn authorization(file: &Path) -> Result<HeaderValue, String> {
     let invalid = || format!("{} contains no valid token", file.display());
     let token = read(file).await.map_err(|problem| match file.to_string_lossy() {
         path if path.contains('/') => problem,
-        // Somebody may have set the token itself instead of the name of its file.
+        // The user may have set the token itself instead of the name of its file.
         token => problem.replacen(
             &*token,
             "the token file (not shown, because its name has no / and may be the token)",

@@ -1,4 +1,4 @@
-//! Failures of requests, mostly to the API server. The only place that maps errors to causes.
+//! Failures of requests, mostly to the API server. Only this file maps errors to causes.
 
 use std::error::Error;
 use std::time::Duration;
@@ -18,17 +18,17 @@ pub(crate) struct Failure {
     pub detail: String,
     /// The HTTP status, or the code of a `Status` inside a stream.
     pub status: Option<u16>,
-    /// The wait that the API server asks for.
+    /// The wait that the API server requests.
     pub retry_after: Option<Duration>,
     /// Whether the API server has not reached the requested resource version, and may never do so.
     pub version_too_large: bool,
-    /// The name of the object that does not exist, as the API server says; empty if it says
-    /// something else, for example because it does not know the path. A proxy may name another
-    /// object than the requested one.
+    /// The name of the object that does not exist, according to the API server; otherwise empty,
+    /// for example because the API server does not know the path. A proxy may name another object
+    /// than the requested one.
     pub absent_object: String,
 }
 
-/// `metav1.Status`, as far as loopwatch reads it.
+/// The fields of `metav1.Status` that loopwatch reads.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ApiStatus {
@@ -43,7 +43,7 @@ pub(crate) struct ApiStatus {
 struct ApiStatusDetails {
     name: String,
     retry_after_seconds: u64,
-    /// Go writes a list without entries as `null`.
+    /// Go writes an empty list as `null`.
     causes: Option<Vec<ApiStatusCause>>,
 }
 
@@ -53,15 +53,15 @@ struct ApiStatusCause {
     reason: String,
 }
 
-/// The cause in a `Status` for a resource version that lies in the future.
+/// The cause in a `Status` for a resource version in the future.
 const VERSION_TOO_LARGE: &str = "ResourceVersionTooLarge";
-/// The message with it, which is all that API servers before 1.19 send.
+/// The message for it, which is all that API servers before 1.19 send.
 const VERSION_TOO_LARGE_MESSAGE: &str = "Too large resource version";
-/// The message of etcd for a version that it no longer has. Not every API server translates it into
-/// a 410.
+/// etcd's message for a version that it no longer has. Not every API server translates it into a
+/// 410.
 const COMPACTED_MESSAGE: &str = "required revision has been compacted";
 
-/// Longest wait that an API server can ask for.
+/// Longest wait that an API server can request.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(120);
 
 impl Failure {
@@ -146,7 +146,7 @@ impl Failure {
         )
     }
 
-    /// From an error at the connection to a peer other than the API server.
+    /// From a connection error of a server other than the API server.
     pub(crate) fn peer(error: &(dyn Error + 'static)) -> Self {
         let cause = if is_refused(error) { Cause::Refused } else { transport(error) };
         Self::new(cause, layers(error))
@@ -171,7 +171,7 @@ impl Failure {
     }
 }
 
-/// Searches the layers of an error for the cause at the connection.
+/// Searches the layers of an error for the cause of the lost connection.
 fn transport(error: &(dyn Error + 'static)) -> Cause {
     if error.is::<rustls::Error>() {
         return Cause::Tls;
@@ -223,8 +223,8 @@ pub(crate) fn layers(error: &(dyn Error + 'static)) -> String {
     said.split(": https://docs.rs/").next().unwrap_or_default().to_owned()
 }
 
-/// The text of an error that would quote credentials: the output of a login plugin, its
-/// environment, the password of a proxy.
+/// The replacement for the text of an error that would quote credentials: a login plugin's output
+/// or environment, or a proxy's password.
 fn without_secrets(error: &(dyn Error + 'static)) -> Option<String> {
     match error.downcast_ref::<AuthError>() {
         Some(AuthError::AuthExecRun { out, .. }) => {
@@ -253,8 +253,7 @@ fn without_secrets(error: &(dyn Error + 'static)) -> Option<String> {
     }
 }
 
-/// The first line of an error. Further lines may quote the file that was read, and a kubeconfig
-/// holds tokens.
+/// The first line of an error. Further lines may quote the file, and a kubeconfig contains tokens.
 pub(crate) fn first_line(error: &dyn std::fmt::Display) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }

@@ -1,8 +1,8 @@
-//! Looks up the addresses of names, each on a thread of its own.
+//! Looks up the addresses of names, each lookup on its own thread.
 //!
-//! The resolver of the system may take minutes, and nobody can end a lookup. The runtime has few
-//! threads for work that may block. If lookups that hang used them, then files, logins and
-//! checkpoints, and the end of the process, would wait for them.
+//! The system's resolver may take minutes, and nothing can cancel a lookup. The runtime has few
+//! threads for blocking work. If hanging lookups used them, then files, logins, checkpoints and the
+//! end of the process would wait for them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,17 +19,17 @@ use tokio::time::Instant;
 
 use crate::lock::lock;
 
-/// The resolver. All clones share the lookups that run: there is at most one per name.
+/// The resolver. All clones share the running lookups: at most one per name.
 #[derive(Clone)]
 pub(crate) struct NameLookups(Arc<Shared>);
 
 struct Shared {
-    /// Asks the system. May take as long as it likes.
+    /// Asks the system. May take any time.
     resolve: fn(&str) -> io::Result<Vec<SocketAddr>>,
     running: Mutex<BTreeMap<String, Lookup>>,
 }
 
-/// A lookup that runs, or that has ended after everybody stopped waiting.
+/// A lookup that is running, or that ended when nothing waited for it any more.
 struct Lookup {
     began: Instant,
     answer: AnswerReceiver,
@@ -43,12 +43,12 @@ type AnswerReceiver = watch::Receiver<Option<LookupAnswer>>;
 static OF_SYSTEM: LazyLock<NameLookups> =
     LazyLock::new(|| NameLookups::new(|host| (host, 0).to_socket_addrs().map(Iterator::collect)));
 
-/// The time from the beginning of a lookup for which its answer is used although nobody waits for
-/// it any more: with a resolver that is slower than the patience of its users, they would never get
-/// one. A late failure does not count.
+/// How long after its beginning a lookup's answer can still be used although nobody waits for it.
+/// Without this, callers of a resolver that is slower than their time limits would never get an
+/// answer. A late failure does not count.
 const USABLE: Duration = Duration::from_secs(120);
 
-/// The maximum number of lookups that run. The names are those of the configuration.
+/// The maximum number of running lookups. The names come from the configuration.
 const MAX_RUNNING: usize = 64;
 
 impl NameLookups {
@@ -61,8 +61,8 @@ impl NameLookups {
         Self(Arc::new(Shared { resolve, running: Mutex::default() }))
     }
 
-    /// Returns the addresses of a host, with port 0. Joins the lookup of this host that runs
-    /// already. Has no limit in time: the caller stops waiting when it likes.
+    /// Returns the addresses of a host, with port 0. Joins a running lookup of this host. Has no
+    /// time limit: the caller may stop waiting at any time.
     ///
     /// # Errors
     /// If the host has no address, or the resolver fails.
@@ -78,7 +78,7 @@ impl NameLookups {
         }
     }
 
-    /// Forgets a lookup whose answer somebody has taken. Another one may run by now.
+    /// Forgets a lookup whose answer a caller has taken. Another one may be running by now.
     fn forget(&self, host: &str) {
         let mut running = self.lock();
         if running.get(host).is_some_and(|lookup| !lookup.is_running()) {
@@ -135,7 +135,7 @@ impl Lookup {
         self.answer.borrow().is_none() && self.answer.has_changed().is_ok()
     }
 
-    /// Whether it has found addresses that are not too old.
+    /// Whether the lookup has found addresses that are recent enough.
     fn has_addresses(&self) -> bool {
         self.answer.borrow().as_ref().is_some_and(Result::is_ok) && self.began.elapsed() < USABLE
     }

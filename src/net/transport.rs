@@ -1,5 +1,5 @@
-//! Requests to a receiver, with a token and its own certificate authorities, over one connection
-//! that stays open for a while.
+//! Sends requests to a receiver, with a token and its own certificate authorities, over a
+//! connection that stays open for a while.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,13 +19,13 @@ use super::url::HttpUrl;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Destination {
     pub(crate) url: HttpUrl,
-    /// The address to connect to, if the name of the host stands for several.
+    /// The address to connect to, if the name of the host has several.
     pub(crate) address: Option<SocketAddr>,
     /// A file with the bearer token.
     pub(crate) token_file: Option<PathBuf>,
     /// A file with the certificate authorities to trust instead of those of the system.
     pub(crate) ca_file: Option<PathBuf>,
-    /// Time for a request, with the connection and the head of the response.
+    /// Time for a request, including the connection and the head of the response.
     pub(crate) within: Duration,
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct Transport {
 
 /// Time to read the body of a response.
 const BODY_WITHIN: Duration = Duration::from_secs(1);
-/// The largest body that is read, in bytes.
+/// The largest body to read, in bytes.
 const MAX_BODY: usize = 64 << 10;
-/// The longest wait that a receiver can ask for.
+/// The longest wait that a receiver can request.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 impl Transport {
@@ -49,11 +49,10 @@ impl Transport {
         Self { destination, client }
     }
 
-    /// Sends a request, whose URL is that of the receiver, and reads the response.
+    /// Sends a request, whose URL is the receiver's, and reads the response.
     ///
-    /// # Errors
-    /// Without the head of a response. A body that is too long, or that does not end in time, is
-    /// empty: the status says what became of the request.
+    /// If no head of a response arrives. A body that is too long or does not end in time becomes
+    /// empty: the status shows the outcome of the request.
     pub(crate) async fn send(
         &mut self,
         mut request: Request<Bytes>,
@@ -77,7 +76,7 @@ impl Transport {
         let body = match timeout(BODY_WITHIN, Limited::new(body, MAX_BODY).collect()).await {
             Ok(Ok(body)) => body.to_bytes(),
             _ => {
-                // Only a connection without a rest of the body can serve the next request.
+                // The unread rest of the body makes the connection useless for another request.
                 self.client.disconnect();
                 Bytes::new()
             }
@@ -104,7 +103,7 @@ impl Transport {
     }
 }
 
-/// The wait that a response asks for, at most a minute.
+/// The wait that a response requests, at most a minute.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds =
         headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());

@@ -11,16 +11,16 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpUrl(Uri);
 
-/// The problem of a text that is no such URL. It does not quote the text, which may hold a secret.
+/// Why a text is not such a URL. The error does not quote the text, which may contain a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidUrl {
-    /// It is not a URL of HTTP with a host.
+    /// The text is not an HTTP URL with a host.
     #[error("expected http:// or https:// with a host, for example http://127.0.0.1:8080")]
     NotHttp,
-    /// It contains a user or a password.
+    /// The text contains a user or a password.
     #[error("a URL must not contain a user or a password")]
     Credentials,
-    /// The text behind the host is not a port.
+    /// The text after the host is not a port.
     #[error("the port must be a number from 1 to 65535")]
     Port,
 }
@@ -29,7 +29,7 @@ pub(crate) enum InvalidUrl {
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 impl HttpUrl {
-    /// Reads a URL. One without a path gets `default_path`.
+    /// Parses a URL. One without a path gets `default_path`.
     pub(crate) fn parse(text: &str, default_path: &str) -> Result<Self, InvalidUrl> {
         let uri: Uri = text.parse().map_err(|_| InvalidUrl::NotHttp)?;
         let mut parts = uri.into_parts();
@@ -45,7 +45,7 @@ impl HttpUrl {
             return Err(InvalidUrl::Credentials);
         }
 
-        // The text behind the host is a port, and only a valid one is a number.
+        // The text after the host is a port, and only a valid one is a number.
         let has_port = authority.as_str() != authority.host();
         if has_port && authority.port_u16().is_none_or(|port| port == 0) {
             return Err(InvalidUrl::Port);
@@ -61,7 +61,7 @@ impl HttpUrl {
         Uri::from_parts(parts).map(Self).map_err(|_| InvalidUrl::NotHttp)
     }
 
-    /// The URL of a path at an address.
+    /// The URL of a path at a numeric address.
     pub(crate) fn at(scheme: &Scheme, address: SocketAddr, path: &'static str) -> Self {
         let mut parts = http::uri::Parts::default();
         parts.scheme = Some(scheme.clone());
@@ -116,12 +116,12 @@ impl HttpUrl {
         self.0.query()
     }
 
-    /// The IP address of the host, if the URL has one.
+    /// The IP address of the host, if it is not a name.
     pub(crate) fn ip(&self) -> Option<IpAddr> {
         self.host().parse().ok()
     }
 
-    /// Where to connect to, if no name needs to be looked up.
+    /// Where to connect, unless a name must be looked up.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         let ip = match self.host() {
             "localhost" => Ipv4Addr::LOCALHOST.into(),
@@ -131,13 +131,13 @@ impl HttpUrl {
         Some(SocketAddr::new(ip, self.port()))
     }
 
-    /// The host and the port, also if the URL leaves the port out.
+    /// The host and the port, even if the URL omits the port.
     pub(crate) fn host_and_port(&self) -> String {
         format!("{}:{}", self.0.host().unwrap_or_default(), self.port())
     }
 
-    /// The warning that a secret would cross a network in the clear, if requests with it go to this
-    /// URL. `from` says where the secret comes from.
+    /// A warning if requests to this URL would send a secret unencrypted over a network. `from`
+    /// says where the secret comes from.
     pub(crate) fn in_the_clear(&self, from: &str) -> Option<String> {
         let authority = self.authority();
         (!self.is_https() && !is_loopback(self.host())).then(|| {
@@ -159,7 +159,7 @@ impl fmt::Debug for HttpUrl {
 }
 
 impl InvalidUrl {
-    /// The problem in words. `file_flag` is the flag for a file with credentials.
+    /// Describes the problem. `file_flag` is the flag for a file with credentials.
     pub(crate) fn with_flag(self, file_flag: &str) -> String {
         match self {
             Self::Credentials => format!("{self}; use {file_flag}"),
@@ -168,7 +168,6 @@ impl InvalidUrl {
     }
 }
 
-/// Whether the host of a URL is this one.
 pub(crate) fn is_loopback(host: &str) -> bool {
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.eq_ignore_ascii_case("localhost")

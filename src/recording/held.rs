@@ -1,8 +1,8 @@
-//! The observations that a replay needs to begin with: the latest of each source, and the objects
-//! of each watch.
+//! Keeps the observations with which a replay has to begin: the latest of each source, and the
+//! objects of each watch.
 //!
-//! A recording that spans several files keeps them in memory, so that a new file can begin without
-//! listing again.
+//! A recording in several files keeps them in memory, so that a new file can begin without new
+//! lists.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -22,8 +22,8 @@ pub(super) struct Held {
     sources: BTreeMap<SourceId, Observation>,
 }
 
-/// The subject of observations that replace each other. The order is that of the beginning of a
-/// file.
+/// The subject of observations that replace each other, in the order in which a file begins with
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Topic {
     Kinds,
@@ -47,24 +47,24 @@ enum Topic {
 struct HeldWatch {
     /// The epoch of the latest complete list.
     complete: Option<u64>,
-    /// The epoch of a list that is under way.
+    /// The epoch of a list in progress.
     listing: Option<u64>,
     /// The latest version.
     version: String,
-    /// The objects that could not be read since the latest list began.
+    /// The causes of objects skipped since the latest list began.
     skipped: Vec<Cause>,
     objects: HashMap<ObjectKey, HeldObject>,
 }
 
 #[derive(Debug)]
 struct HeldObject {
-    /// The epoch of the list under way when the object was last seen, if there was one.
+    /// The epoch of the list in progress when the object was last seen; `None` without one.
     epoch: Option<u64>,
     /// The object as JSON, which takes a fraction of the memory of an [`ObjectView`].
     view: Box<[u8]>,
 }
 
-/// The maximum number of skipped objects of a watch that are remembered.
+/// The maximum number of skipped objects to remember per watch.
 const MAX_SKIPPED: usize = 1_000;
 
 impl Held {
@@ -73,7 +73,7 @@ impl Held {
         self.at
     }
 
-    /// Takes an observation into account.
+    /// Updates the state with an observation.
     ///
     /// # Errors
     /// If an object cannot be serialised.
@@ -141,13 +141,13 @@ impl Held {
                     watch.skipped.push(*cause);
                 }
             }
-            _ => {} // all that matters about it is its topic, if it has one
+            _ => {} // only its topic matters, if it has one
         }
 
         Ok(())
     }
 
-    /// Forgets the watches that have ended, and prepares for new ones.
+    /// Forgets the watches that have ended, and adds new ones.
     fn kinds_discovered(&mut self, kinds: &[WatchedKind]) {
         let stays = |watch: &WatchId| {
             kinds.iter().any(|kind| kind.watch == *watch && kind.missing.is_empty())
@@ -192,7 +192,7 @@ impl Held {
 }
 
 impl Topic {
-    /// The topic of which an observation is the latest one.
+    /// The topic whose latest state this observation sets.
     fn of(observation: &Observation) -> Option<Self> {
         Some(match observation {
             Observation::KindsDiscovered(_) => Self::Kinds,
@@ -206,7 +206,7 @@ impl Topic {
             Observation::MetricsScraped(view) => Self::Metrics(view.instance.clone()),
             Observation::ScrapeFailed { instance, .. } => Self::Metrics(instance.clone()),
             Observation::ProcessSeen(view) => Self::Process(view.instance.clone()),
-            // They do not replace each other, or `note` keeps them elsewhere.
+            // These do not replace each other, or `note` keeps them elsewhere.
             Observation::DefinitionGone(_)
             | Observation::DefinitionsListed(_)
             | Observation::LeaseGone { .. }
@@ -225,7 +225,7 @@ impl Topic {
             | Observation::SourceRecovered { .. }
             | Observation::SourceRestricted { .. }
             | Observation::SourceOff { .. } => return None,
-            // The checkpoint of the model replaces `Restored`, and its settings, in the header,
+            // The model's checkpoint replaces `Restored`, and the settings in the header replace
             // `SettingsChanged`. The others describe an instant, not a state.
             Observation::Restored(_)
             | Observation::SettingsChanged(_)
@@ -273,7 +273,7 @@ impl HeldWatch {
         let is_listed = |object: &HeldObject| object.epoch == Some(epoch);
         let missing = self.objects.values().filter(|object| !is_listed(object)).count();
 
-        // As in the model: as many objects as were skipped may still exist.
+        // As in the model: each skipped object may be one of those missing.
         if missing > self.skipped.len() {
             self.objects.retain(|_, object| is_listed(object));
         }
@@ -287,8 +287,8 @@ impl HeldWatch {
         Ok(())
     }
 
-    /// A list under way follows the complete one before it: until it ends, objects that it has not
-    /// listed yet exist.
+    /// Writes the last complete list before a list in progress: until the latter ends, objects that
+    /// it does not list yet still exist.
     fn replay(
         &self,
         id: &WatchId,

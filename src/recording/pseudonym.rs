@@ -1,18 +1,18 @@
-//! Replaces names, UIDs and texts with pseudonyms.
+//! Anonymizes recordings: replaces names, UIDs and texts with pseudonyms.
 //!
-//! Kinds, finalizers, field managers and the usual words of a status stay, because they belong to
+//! Kinds, finalizers, field managers and the common words of a status stay, because they belong to
 //! the operator or to nobody, and the model needs them. Within a recording, equal names get equal
-//! pseudonyms, so that references still match. The key is in no file, so that nobody can test
+//! pseudonyms, so that references still match. No file contains the key, so nobody can test
 //! guesses.
 //!
-//! The structs are taken apart field by field, so that a new field does not compile without a
-//! decision here.
+//! The code takes structs apart field by field: a new field does not compile without a decision
+//! here.
 
 mod objects;
 mod surroundings; // of objects
 mod operator;
 mod checkpoint;
-mod text; // words inside of texts
+mod text; // words within texts
 
 use std::collections::BTreeSet;
 use std::hash::Hasher;
@@ -27,7 +27,7 @@ pub(super) struct Pseudonyms {
     vocabulary: BTreeSet<&'static str>,
 }
 
-/// The alphabet of pseudonyms: consonants, which form no words and no endings.
+/// The alphabet of pseudonyms: consonants, which form neither words nor endings.
 const LETTERS: &[u8; 16] = b"bcdfghjkmnpqrstv";
 
 impl Pseudonyms {
@@ -140,8 +140,8 @@ impl Pseudonyms {
         format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
     }
 
-    /// Sixteen letters, 64 bits: among a million names, two share a pseudonym with a chance of one
-    /// in thirty million.
+    /// Sixteen letters, 64 bits. The chance that any two of a million names share a pseudonym is
+    /// one in thirty million.
     fn letters(&self, what: &str, text: &str) -> String {
         let hash = self.hash(what, text);
         (0..16).map(|at| char::from(LETTERS[(hash >> (4 * at)) as usize & 15])).collect()

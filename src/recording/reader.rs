@@ -1,4 +1,4 @@
-//! Reads a recording, plain or gzip, and counts the parts of it that have no effect.
+//! Reads a recording, plain or gzipped, and counts its parts without effect.
 
 mod fields; // unknown fields
 mod header; // the first line
@@ -17,14 +17,14 @@ use super::{RECORDING_VERSION, RecordedObservation, RecordingHeader};
 /// Longest line, in bytes. The view of an object is far smaller.
 const MAX_LINE: usize = 4 * 1024 * 1024;
 
-/// Number of unreadable lines to keep with their reasons. Further ones are only counted.
+/// Number of unreadable lines to keep with their reasons. Beyond it, lines are only counted.
 const MAX_KEPT_REASONS: usize = 5;
 
-/// Number of undiscovered watches to keep by name. Lines of further ones are counted under an empty
+/// Number of undiscovered watches to keep by name. Beyond it, lines are counted under an empty
 /// name.
 const MAX_KEPT_WATCHES: usize = 100;
 
-/// A recording that is being read: an iterator over its observations.
+/// An open recording: an iterator over its observations.
 pub struct Recording {
     lines: Box<dyn BufRead + Send>,
     header: RecordingHeader,
@@ -35,53 +35,38 @@ pub struct Recording {
     unread: Unread,
 }
 
-/// The parts of a recording, so far, that have no effect on the replay.
+/// The parts of a recording that have had no effect on the replay so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unread {
-    /// The number of lines that cannot be read. They are skipped.
+    /// The number of unreadable lines, which the reader skips.
     pub lines: u64,
     /// The first of these lines: line number and reason.
     pub first_lines: Vec<(u64, String)>,
-    /// The number of lines about watches that the latest list of kinds does not contain, by watch.
-    /// The model ignores them.
+    /// The number of lines about watches that are not in the latest list of kinds, by watch. The
+    /// model ignores them.
     pub undiscovered: BTreeMap<WatchId, u64>,
     /// The number of unknown fields, by path: `saw.applied.object.colour`.
     pub fields: BTreeMap<String, u64>,
-    /// Fields and settings of the header that are unknown or cannot be read.
+    /// Fields and settings of the header that are unknown or unreadable.
     pub header: Vec<String>,
 }
 
-/// The reason why a recording cannot be read at all.
+/// Why a recording cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// The file cannot be opened or read.
     #[error("cannot read {path}: {error}")]
-    Io {
-        /// The file.
-        path: String,
-        /// The system's reason.
-        error: io::Error,
-    },
+    Io { path: String, error: io::Error },
     /// The first line is not a header.
     #[error(
         "{path} is not a loopwatch recording: line 1 is not a recording header ({reason}); create one with `loopwatch record -o FILE`"
     )]
-    NotARecording {
-        /// The file.
-        path: String,
-        /// The problem with the first line.
-        reason: String,
-    },
+    NotARecording { path: String, reason: String },
     /// A newer program wrote it.
     #[error(
         "{path} is a recording of format version {found}, but this loopwatch reads versions up to {RECORDING_VERSION}; use a newer loopwatch"
     )]
-    TooNew {
-        /// The file.
-        path: String,
-        /// Its version.
-        found: u32,
-    },
+    TooNew { path: String, found: u32 },
 }
 
 impl Recording {
@@ -142,7 +127,7 @@ impl Recording {
         &self.header
     }
 
-    /// The parts, so far, that have no effect.
+    /// The parts that have had no effect so far.
     #[must_use]
     pub fn unread(&self) -> Unread {
         Unread { fields: self.fields.counts().clone(), ..self.unread.clone() }
@@ -176,8 +161,7 @@ impl Recording {
         }
     }
 
-    /// Counts the observation if the model ignores it, because it is about a watch that is not
-    /// discovered.
+    /// Counts the observation if it is about an undiscovered watch, because the model ignores it.
     fn review_watch(&mut self, observation: &Observation) {
         match observation {
             Observation::KindsDiscovered(kinds) => {
@@ -234,7 +218,7 @@ impl Iterator for Recording {
                 },
                 Ok(Some(Err(reason))) => self.skip(reason),
                 Err(error) => {
-                    // A truncated gzip stream, a failing disk.
+                    // A truncated gzip stream, or a failing disk.
                     self.skip(format!("the file ends here: {error}"));
                     return None;
                 }
@@ -355,7 +339,7 @@ mod tests {
 
         assert!(Recording::read(io::Cursor::new(whole[..12].to_vec()), "test".to_owned()).is_err());
 
-        // Much smaller than what it unpacks to.
+        // Much smaller than its unpacked content.
         let huge = packed(
             &[HEADER.as_bytes(), &vec![b' '; 64 * MAX_LINE], b"\n", line.as_bytes()].concat(),
         );

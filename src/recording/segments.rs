@@ -1,7 +1,7 @@
-//! A recording in several files, each of which replays alone.
+//! Writes a recording in several files, each of which can be replayed alone.
 //!
 //! A file begins with a checkpoint and the state of all sources. loopwatch keeps this state in
-//! memory, so that a new file costs the API server nothing.
+//! memory, so that a new file needs no requests to the API server.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,13 @@ pub struct Segments {
     max_bytes: u64,
     anonymize: Option<[u8; 16]>,
     writer: Writer,
-    /// The size of the beginning of the current file: checkpoint and state.
+    /// The size of the initial checkpoint and state in the current file.
     beginning: u64,
     held: Held,
 }
 
 impl Segments {
-    /// Creates the first file, which must not exist; nor must the previous file. See
-    /// [`Writer::create`].
+    /// Creates the first file. Neither it nor the previous file may exist (see [`Writer::create`]).
     ///
     /// # Errors
     /// If the file cannot be created or written.
@@ -38,7 +37,7 @@ impl Segments {
         model: &Model,
         at: Timestamp,
     ) -> io::Result<Self> {
-        // Else the first rotation would replace a file that is not of this recording.
+        // Otherwise, the first rotation would replace a file of another recording.
         let previous = previous(output);
         if previous.symlink_metadata().is_ok() {
             let problem = format!(
@@ -67,9 +66,9 @@ impl Segments {
     }
 
     /// Begins a new file if the current one is full, and keeps the current one as the previous
-    /// file. A file is full at its maximum size, but not before it has as much content of its own
-    /// as it has beginning: otherwise a small size would lead to files that contain only
-    /// beginnings. `model` has applied everything that was written.
+    /// file. A file is full at its maximum size, but not before its content is as large as its
+    /// beginning: otherwise, a small maximum would lead to files with nothing but beginnings.
+    /// `model` must have applied everything that was written.
     ///
     /// # Errors
     /// If a file cannot be written or renamed.
@@ -112,8 +111,8 @@ fn end(mut writer: Writer, at: Timestamp) -> io::Result<()> {
     writer.finish()
 }
 
-/// The name of the previous file: `incident.1.jsonl.gz` for `incident.jsonl.gz`, because the
-/// extension marks gzip.
+/// The name of the previous file, `incident.1.jsonl.gz` for `incident.jsonl.gz`: the extension
+/// marks gzip.
 fn previous(output: &Path) -> PathBuf {
     let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
     output.with_file_name(match name.split_once('.') {
@@ -136,8 +135,8 @@ mod tests {
     use super::*;
     use crate::recording::{Recording, Unread};
 
-    /// The states of all objects and the open findings, except those that depend on the time
-    /// before: as after a restart, nobody remembers that the spec was the same once.
+    /// The states of all objects and the open findings, except those that depend on earlier times:
+    /// as after a restart, the model does not remember that a spec was once the same.
     fn conclusions(snapshot: &Snapshot) -> (Vec<String>, BTreeSet<String>) {
         let kinds = snapshot
             .kinds
@@ -155,7 +154,7 @@ mod tests {
         )
     }
 
-    /// Replays a file alone.
+    /// Replays one file alone.
     fn replay(file: &Path) -> io::Result<(Model, usize)> {
         let mut recording = Recording::open(file).map_err(io::Error::other)?;
         let mut model = Model::new(recording.header().settings.clone());
@@ -326,7 +325,8 @@ mod tests {
         Ok(())
     }
 
-    /// A skipped object has no name, so the model keeps as many objects as the list had to skip.
+    /// A skipped object has no name, so the model keeps as many missing objects as the list
+    /// skipped.
     #[test]
     fn objects_that_a_list_had_to_skip_are_in_the_next_file() -> io::Result<()> {
         let folder = tempfile::tempdir()?;

@@ -1,4 +1,4 @@
-//! Writes a recording.
+//! Writes a recording to one file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -16,7 +16,7 @@ use loopwatch_model::time::Timestamp;
 use super::pseudonym::Pseudonyms;
 use super::{RECORDING_VERSION, RecordedObservation, RecordingHeader};
 
-/// A recording that is being written. Gzip if the file name ends in `.gz`.
+/// An open recording to write. Gzipped if the file name ends in `.gz`.
 pub struct Writer {
     out: RecordingFile,
     bytes: u64,
@@ -31,8 +31,8 @@ enum RecordingFile {
 
 impl Writer {
     /// Creates `path`, which must not exist, and writes the header. Only the user can read the
-    /// file, because it shows the names of all objects. With `anonymize`, replaces names and texts
-    /// with pseudonyms under this key.
+    /// file, because it contains the names of all objects. With `anonymize`, replaces names and
+    /// texts with pseudonyms under this key.
     ///
     /// # Errors
     /// If the file cannot be created or written.
@@ -107,8 +107,8 @@ impl Writer {
         self.line(&RecordedObservation { at, saw })
     }
 
-    /// Writes a final tick at `at`, so that deadlines that passed after the last observation also
-    /// pass in the replay.
+    /// Writes a final tick at `at`, so that deadlines after the last observation also pass in the
+    /// replay.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -128,7 +128,7 @@ impl Writer {
         self.lines
     }
 
-    /// Flushes the file to the disk.
+    /// Flushes the file to disk.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -1,4 +1,4 @@
-//! Decodes one object into its slim view, in one pass, whatever its shape.
+//! Decodes an object into its slim view, in one pass, whatever its shape.
 //!
 //! ```text
 //!  JSON or YAML ─▶ object ─┬─ metadata ─▶ identity, owners, finalizers, managers, marks
@@ -7,7 +7,7 @@
 //!                          └─ the rest ─▶ fingerprint
 //! ```
 //!
-//! Of some kinds, the model needs more (see [`Extra`]).
+//! The model needs more of some kinds (see [`Extra`]).
 //!
 //! The decoder builds no tree and keeps only the parts of the body that the model judges. A field
 //! of an unexpected type counts as absent and adds a lint. Decoding fails only if the text is not
@@ -60,13 +60,13 @@ use self::walk::Walk;
 pub struct DecodeOptions<'a> {
     /// The key of the fingerprints.
     pub key: &'a HashKey,
-    /// Further annotations that the view keeps, with their prefixes.
+    /// Further annotations, with their prefixes, that the view keeps.
     pub annotations: &'a [String],
-    /// What the model needs besides.
+    /// What else the model needs.
     pub extra: Extra,
 }
 
-/// What the model needs besides of the objects of a kind.
+/// What else the model needs from the objects of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extra {
     /// Nothing.
@@ -89,8 +89,8 @@ pub enum DecodeError {
     Nameless,
 }
 
-/// Decodes an object from any deserializer. `ObjectView::bytes` stays 0, because only the caller
-/// knows the text.
+/// Decodes an object from any deserializer. `ObjectView::bytes` stays 0: only the caller knows the
+/// length of the text.
 pub struct ObjectSeed<'a> {
     options: DecodeOptions<'a>,
     /// Receives `apiVersion` and `kind`. A watch knows both, so it leaves them out.
@@ -126,7 +126,7 @@ pub fn object<'a>(
     if view.key.name.is_empty() { Err(DecodeError::Nameless) } else { Ok(view) }
 }
 
-/// Decodes one object of any kind, which may have no name.
+/// Decodes one object of any kind, possibly without a name.
 ///
 /// # Errors
 /// If the text is not JSON.
@@ -173,7 +173,6 @@ impl<'a> From<&'a HashKey> for DecodeOptions<'a> {
 }
 
 impl Extra {
-    /// What the model needs of the objects of a kind.
     pub fn of(group: &str, resource: &str) -> Self {
         match (group, resource) {
             ("apps", "deployments" | "statefulsets" | "daemonsets") => Self::Startup,

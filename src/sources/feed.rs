@@ -24,7 +24,7 @@ pub(crate) struct Observations {
     clock: ServerClock,
 }
 
-/// The receiver is gone: the program is ending.
+/// The receiver is gone, because the program is ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the receiver of observations is gone")]
 pub(crate) struct Closed;
@@ -50,8 +50,8 @@ impl Feed {
         self.send_latest(|| Some(observation)).await
     }
 
-    /// Sends the observation that `latest` returns when there is room for it, if any: what was true
-    /// before the wait may no longer be true.
+    /// Waits for room, then sends what `latest` returns, if anything: what was true before the wait
+    /// may no longer be true.
     ///
     /// # Errors
     /// [`Closed`] if the receiver is gone.
@@ -125,7 +125,7 @@ impl Feed {
 }
 
 impl Observations {
-    /// Waits for observations, appends up to `limit` of them, and returns their number: 0 if all
+    /// Waits for observations, appends up to `limit` of them, and returns their number: 0 once all
     /// senders are gone.
     pub(crate) async fn recv_many(
         &mut self,
@@ -135,29 +135,26 @@ impl Observations {
         self.receiver.recv_many(buffer, limit).await
     }
 
-    /// The next observation, if there is one.
     pub(crate) fn try_recv(&mut self) -> Option<(Timestamp, Observation)> {
         self.receiver.try_recv().ok()
     }
 
-    /// The number of waiting observations.
     pub(crate) fn len(&self) -> usize {
         self.receiver.len()
     }
 
-    /// The time now.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// A tick, after the announcement of a jump of the clock if there was one. Only if no
+    /// A tick, after the announcement of a jump of the clock if there was one. Call this only if no
     /// observation waits: a tick must not overtake one.
     pub(crate) fn ticks(&self) -> impl Iterator<Item = (Timestamp, Observation)> + use<> {
         self.clock.ticks()
     }
 }
 
-/// Cuts the detail to its limit, between characters.
+/// Cuts the detail at its limit, between characters.
 fn cut(detail: &str) -> String {
     detail[..detail.floor_char_boundary(MAX_DETAIL)].to_owned()
 }
@@ -173,7 +170,7 @@ mod tests {
     use super::clock::Clock;
     use super::*;
 
-    /// A node at the beginning of 1970, whose steady clock a test sets.
+    /// A node at the beginning of 1970, with a monotonic clock that the test sets.
     #[derive(Default)]
     struct Node(AtomicI64);
 

@@ -1,4 +1,4 @@
-//! Dumps of a cluster.
+//! Sources without a cluster: dumps.
 
 mod dump;
 

@@ -1,12 +1,12 @@
-//! Common instants for timers.
+//! Timers that fire at common instants, so that the process wakes up less often.
 //!
 //! Waking an idle process costs more CPU time than most of its work: the kernel has to schedule it,
-//! and the caches hold the data of other processes. Timers that need no exact instant therefore
+//! and the caches hold the data of other processes. Timers that need no precise instant therefore
 //! fire together.
 //!
-//! The instants are those at which a slot of Tokio's timer wheel begins, counted from the start of
-//! the runtime. A timer for any other instant needs two wake-ups: at the beginning of its slot,
-//! Tokio only sorts it into a finer wheel.
+//! The common instants are those at which a slot of Tokio's timer wheel begins, counted from the
+//! start of the runtime. A timer for any other instant needs two wake-ups, because at the beginning
+//! of its slot Tokio only sorts it into a finer wheel.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 /// Time between two common instants.
 const INTERVAL: Duration = Duration::from_millis(64);
 
-/// The start of the runtime, by the clock of the system even if a test has paused that of Tokio.
+/// The start of the runtime on the system's clock, even if a test has paused Tokio's.
 static STARTED: OnceLock<std::time::Instant> = OnceLock::new();
 
 /// Notes that the runtime starts now.

@@ -1,8 +1,8 @@
 //! Opens files that another process may replace at any time.
 //!
-//! To look at a file before opening it is not enough: somebody may put a named pipe in its place
-//! meanwhile, and opening a pipe waits for a writer. So the file is opened without waiting, and
-//! then looked at.
+//! Checking a file before opening it is not enough: another process may meanwhile replace it with a
+//! named pipe, and opening a pipe waits for a writer. So these functions open the file without
+//! waiting, and then check it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,22 +12,22 @@ use std::path::Path;
 /// Opens a regular file for reading.
 ///
 /// # Errors
-/// If it is no regular file, or cannot be opened.
+/// If it is not a regular file, or cannot be opened.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     open(path, libc::O_NONBLOCK)
 }
 
-/// Does the same, unless the path itself is a symbolic link.
+/// Opens a regular file for reading, unless the path itself is a symbolic link.
 ///
 /// # Errors
-/// If it is no regular file, or cannot be opened. [`is_irregular`] tells the two apart.
+/// If it is not a regular file, or cannot be opened. [`is_irregular`] distinguishes the two.
 pub(crate) fn open_regular_without_link(path: &Path) -> io::Result<File> {
     open(path, libc::O_NONBLOCK | libc::O_NOFOLLOW)
 }
 
-/// Whether the error of these functions means that there is something else than a regular file.
+/// Whether an error of these functions means that the path is not a regular file.
 pub(crate) fn is_irregular(error: &io::Error) -> bool {
-    // A symbolic link where none is allowed; a socket.
+    // A symbolic link that is not allowed, or a socket.
     let codes = [libc::ELOOP, libc::ENXIO];
     error.kind() == io::ErrorKind::InvalidInput
         || error.raw_os_error().is_some_and(|code| codes.contains(&code))

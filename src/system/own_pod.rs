@@ -1,4 +1,4 @@
-//! The Pod of this process, as its environment describes it: no permission is needed for that.
+//! The Pod of this process, according to its environment, which it can read without permissions.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
@@ -7,34 +7,31 @@ use loopwatch_model::observation::Revision;
 /// The Pod of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OwnPod {
-    /// Its namespace.
     pub(crate) namespace: String,
-    /// Its name.
     pub(crate) name: String,
-    /// The name of its host: that of the Pod, cut to 63 characters, or that of the node. Operators
+    /// The host name: the name of the Pod, cut to 63 characters, or that of the node. Operators
     /// sign leases with it.
     pub(crate) host: String,
-    /// Whether the manifest says so. Otherwise, the name is that of the host, and the Pod may run
-    /// no operator.
+    /// Whether the manifest sets the name. Otherwise, it is the host name, and the Pod may run no
+    /// operator.
     pub(crate) is_told: bool,
-    /// Whether this process runs in a cluster, and so really shares the network of the Pod that it
-    /// names.
+    /// Whether this process runs in a cluster, and thus really shares the network of the Pod.
     pub(crate) in_cluster: bool,
-    /// Its UID; empty if it is not known.
+    /// The UID; empty if unknown.
     pub(crate) uid: String,
-    /// Its address; absent if it is not known.
+    /// The address; `None` if unknown.
     pub(crate) ip: Option<IpAddr>,
-    /// Whether it uses the network of its node, or may do so.
+    /// Whether the Pod uses the network of its node, or may do so.
     pub(crate) host_network: bool,
     /// The revision of the operator, without the image.
     pub(crate) revision: Revision,
-    /// The name of the container of this process, if the manifest says it.
+    /// The name of the container of this process, if the manifest sets it.
     pub(crate) container: Option<String>,
 }
 
 /// The kubelet sets this variable in every container of a Pod.
 pub(crate) const IN_CLUSTER_HOST: &str = "KUBERNETES_SERVICE_HOST";
-/// The port of the API server, beside that.
+/// The kubelet sets this one, too: the port of the API server.
 pub(crate) const IN_CLUSTER_PORT: &str = "KUBERNETES_SERVICE_PORT";
 
 /// The variables that `deploy/components/sidecar` sets.
@@ -54,15 +51,15 @@ const HOSTNAME: &str = "HOSTNAME";
 /// The longest host name of a Pod, in bytes.
 const MAX_HOST: usize = 63;
 
-/// Whether a Pod of this name with a network of its own may have this host name: the kubelet cuts
-/// the name, and adds a domain if the Pod asks for it. The name of a node may also begin the name
-/// of a Pod.
+/// Whether a Pod of this name with its own network may have this host name: the kubelet cuts the
+/// name, and adds a domain if the Pod requests it. The name of a node may also be a prefix of the
+/// name of a Pod.
 fn is_host_of(pod: &str, host: &str) -> bool {
     let cut = pod.get(..MAX_HOST).map_or(pod, |cut| cut.trim_end_matches(['-', '.']));
     host.strip_prefix(cut).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Whether an address is one of this Pod: the kernel would use it as the source of packets to
+/// Whether an address belongs to this Pod: the kernel would use it as the source of packets to
 /// itself. Sends nothing.
 pub(crate) fn is_own_address(address: IpAddr) -> bool {
     if address.to_canonical().is_loopback() {
@@ -96,13 +93,13 @@ pub(crate) fn workload_of_pod(pod: &str) -> Option<String> {
 }
 
 impl OwnPod {
-    /// Reads the environment of this process. `namespace` is the one of its service account.
+    /// Reads the environment of this process. `namespace` is that of its service account.
     pub(crate) fn of_environment(namespace: &str) -> Option<Self> {
         Self::of(|name| std::env::var(name).ok(), namespace)
     }
 
     fn of(variable: impl Fn(&str) -> Option<String>, namespace: &str) -> Option<Self> {
-        // A label that the Pod does not have is an empty variable.
+        // The variable is empty if the Pod lacks the label.
         let variable = |name: &str| {
             variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
         };
@@ -134,13 +131,13 @@ impl OwnPod {
         })
     }
 
-    /// The name of its instance, in all sources.
+    /// The name of the instance in all sources.
     pub(crate) fn instance(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// The name of the operator's workload, without a permission to read it: the name of the Pod
-    /// without the parts that controllers generate.
+    /// The name of the operator's workload, found without a permission to read it: the name of the
+    /// Pod without the parts that controllers generate.
     pub(crate) fn workload(&self) -> Option<String> {
         let hash = &self.revision.hash;
         let replica_set = self.name.rsplit_once('-').map(|(replica_set, _)| replica_set);
@@ -259,7 +256,7 @@ mod tests {
         };
         for (name, hash, workload) in [
             ("op-v2-7c9d5b8f6-x2x4z", "7c9d5b8f6", Some("op-v2")),
-            // The name of a long ReplicaSet is cut, and the hash with it.
+            // Kubernetes cuts the name of a long ReplicaSet, and the hash with it.
             ("op-with-a-long-name-7c9dx2x4z", "7c9d5b8f6", None),
             ("op-0", "op-5d7f9c", Some("op")),
             ("bare", "", None),

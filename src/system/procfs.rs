@@ -1,4 +1,4 @@
-//! The texts of `/proc`, as proc(5) describes them. Each function returns `None` for a text that
+//! Parses the files of `/proc`, as proc(5) describes them. Each function returns `None` if the text
 //! lacks the value.
 
 /// Linux reports times in hundredths of a second on every architecture that runs Kubernetes.
@@ -11,16 +11,17 @@ pub(crate) struct Stat {
     pub(crate) command: String,
     /// The state, for example `S` or `Z`.
     pub(crate) state: char,
-    /// The parent; 0 if it is outside of the process namespace.
+    /// The parent's PID; 0 if the parent is outside of the PID namespace.
     pub(crate) parent: u32,
     /// CPU time in user and system mode, in ticks.
     pub(crate) cpu_ticks: u64,
-    /// The start since the machine booted, in ticks.
+    /// The start in ticks since the machine booted.
     pub(crate) start_ticks: u64,
 }
 
 impl Stat {
-    /// Parses the text. Field 2 is the command in brackets, which may contain spaces and brackets.
+    /// Parses the text. Field 2 is the command in parentheses, which may itself contain spaces and
+    /// parentheses.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (before, after) = text.rsplit_once(')')?;
         let (_, command) = before.split_once('(')?;
@@ -47,7 +48,7 @@ impl Stat {
         seconds(self.cpu_ticks)
     }
 
-    /// Whether the process has ended, although nobody has waited for it.
+    /// Whether the process has ended, even if its parent has not yet waited for it.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
@@ -91,8 +92,8 @@ pub(crate) fn max_fds(limits: &str) -> Option<u64> {
     soft.split_whitespace().next()?.parse().ok() // "unlimited" is not a number
 }
 
-/// The time at which the machine booted, in seconds since 1970, from `/proc/stat`. It changes when
-/// the clock is set.
+/// When the machine booted, in seconds since 1970, from `/proc/stat`. It changes when the clock is
+/// set.
 pub(crate) fn booted(stat: &str) -> Option<f64> {
     stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }

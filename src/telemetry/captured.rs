@@ -1,11 +1,11 @@
-//! The log of a test.
+//! Captures the log of a test.
 
 use std::io;
 use std::sync::{Arc, Mutex};
 
 use tracing::subscriber::DefaultGuard;
 
-/// The lines that the thread of a test logs.
+/// The lines that a test's thread logs.
 pub(crate) struct Captured {
     text: Arc<Mutex<Vec<u8>>>,
     _guard: DefaultGuard,

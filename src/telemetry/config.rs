@@ -1,4 +1,4 @@
-//! How reading the configuration went.
+//! Remembers whether reading the configuration succeeded.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ struct Results {
 }
 
 impl ConfigReads {
-    /// Notes that loopwatch read the configuration at this time, and whether all of it was valid.
+    /// Notes when loopwatch read the configuration, and whether all of it was valid.
     pub fn note(&self, at: Timestamp, successful: bool) {
         let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         results.successful = Some(successful);

@@ -1,7 +1,6 @@
-//! Exemplars: for a bucket of a histogram, or for a counter, one trace that shows what was counted
-//! there.
+//! Exemplars: for a bucket of a histogram or a counter, one trace that shows what it counted.
 //!
-//! Only traces that the collector has accepted are here, so that a link never leads nowhere.
+//! Contains only traces that the collector has accepted, so that every link works.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,49 +12,49 @@ use loopwatch_model::time::{Span, Timestamp};
 #[derive(Debug, Default)]
 pub struct Exemplars(Mutex<BTreeMap<Counted, Exemplar>>);
 
-/// What has an exemplar.
+/// A bucket or a counter with an exemplar.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counted {
     /// A bucket of `loopwatch_acknowledge_seconds`.
     Acknowledge {
-        /// Group, kind and revision of the operator.
+        /// The group, the kind and the operator's revision.
         labels: [String; 3],
-        /// The position of the bucket.
+        /// The index of the bucket.
         bucket: usize,
     },
     /// A bucket of `loopwatch_convergence_seconds`.
     Convergence {
-        /// Group, kind and revision of the operator.
+        /// The group, the kind and the operator's revision.
         labels: [String; 3],
-        /// The position of the bucket.
+        /// The index of the bucket.
         bucket: usize,
     },
     /// `loopwatch_obligations_total{outcome="late"}`.
     Late {
-        /// Group, kind, namespace and revision of the operator.
+        /// The group, the kind, the namespace and the operator's revision.
         labels: [String; 4],
     },
 }
 
-/// A span that shows what was counted.
+/// A span that shows what a metric counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exemplar {
-    /// In hexadecimal.
+    /// The ID in hexadecimal.
     pub trace_id: String,
-    /// In hexadecimal.
+    /// The ID in hexadecimal.
     pub span_id: String,
-    /// What was counted: a duration in seconds, or 1.
+    /// The counted value: a duration in seconds, or 1.
     pub value: f64,
     /// When it was counted.
     pub at: Timestamp,
 }
 
-/// The maximum number of exemplars, of which the oldest make room: twenty kinds with every bucket
-/// in use need 600.
+/// The maximum number of exemplars, beyond which the oldest are dropped: twenty kinds with every
+/// bucket in use need 600.
 const MAX_EXEMPLARS: usize = 2_000;
 
-/// By how much an exemplar may be newer than one that arrives later. Beyond it, the clock was
-/// ahead.
+/// By how much an exemplar may be newer than one that arrives later. If it is newer than that, the
+/// clock was ahead.
 const AHEAD: Span = Span::hours(1);
 
 impl Exemplars {
@@ -78,7 +77,6 @@ impl Exemplars {
         known.insert(counted, exemplar);
     }
 
-    /// Returns the exemplar, if there is one.
     #[must_use]
     pub fn get(&self, counted: &Counted) -> Option<Exemplar> {
         self.locked().get(counted).cloned()

@@ -29,17 +29,17 @@ macro_rules! label_values {
 }
 
 label_values! {
-    /// What became of something that loopwatch sends, or of a request with it.
+    /// The outcome of sending something, or of a request for it.
     SendResult {
         /// The receiver has accepted it.
         Ok = "ok",
         /// The receiver has refused it for good.
         Rejected = "rejected",
-        /// The request failed, and loopwatch perhaps repeats it.
+        /// The request failed, and loopwatch may retry it.
         Failed = "failed",
         /// loopwatch has given up, or there was no room in the queue.
         Dropped = "dropped",
-        /// The sampling of traces has left it out.
+        /// Sampling has left it out.
         SampledOut = "sampled_out",
         /// Another replica leads, and sends it.
         NotLeader = "not_leader",
@@ -67,11 +67,11 @@ label_values! {
 }
 
 impl SendResult {
-    /// Those of requests.
+    /// The results of requests.
     pub const OF_REQUESTS: [Self; 3] = [Self::Ok, Self::Rejected, Self::Failed];
 }
 
-/// Labels of the counts of what loopwatch sends.
+/// Labels of the counts of sent items.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ResultLabels {
     pub result: SendResult,
@@ -93,7 +93,7 @@ pub struct UnreadLabels {
     pub part: UnreadPart,
 }
 
-/// Labels of the requests that the server has answered.
+/// Labels of the requests to which the server has responded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct RequestLabels {
     /// A path that loopwatch serves, or `other`.

@@ -1,4 +1,4 @@
-//! The process of loopwatch, as `/proc` shows it.
+//! The process of loopwatch, from `/proc`.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ impl ProcessReadings {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (stat, status) = (Stat::parse(&text("/proc/self/stat")), text("/proc/self/status"));
 
-        // The directory itself is open during the count.
+        // The directory of descriptors is itself open during the count.
         let open_fds =
             fs::read_dir("/proc/self/fd").ok().map(|fds| (fds.count() as u64).saturating_sub(1));
         Self {

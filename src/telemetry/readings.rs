@@ -1,8 +1,8 @@
-//! Metrics that are read at each scrape: process, allocator, runtime.
+//! Reads metrics at each scrape: process, allocator, runtime.
 
 use super::process::ProcessReadings;
 
-/// Metrics of loopwatch itself that are read at each scrape. A value that cannot be read is absent.
+/// Metrics of loopwatch itself, read at each scrape. Values that cannot be read are absent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Readings {
     pub process: ProcessReadings,
@@ -13,7 +13,7 @@ pub struct Readings {
 /// Statistics of the memory allocator, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AllocatorReadings {
-    /// Allocated and not freed.
+    /// Allocated and not yet freed.
     pub allocated: Option<u64>,
     /// In pages with at least one allocation.
     pub active: Option<u64>,
@@ -30,7 +30,7 @@ pub struct RuntimeReadings {
     pub tasks: Option<u64>,
     /// Tasks that wait for a worker.
     pub queue: Option<u64>,
-    /// Time that workers were busy, in seconds, summed over workers.
+    /// Time that workers were busy, in seconds, summed over all workers.
     pub busy_seconds: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! How long to wait before the next build.
+//! Decides how long to wait before the next build.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::app::RETRY;
 
-/// The current build, and the number of rebuilds in a row that did not last.
+/// The current build, and the number of failed rebuilds in a row.
 pub(super) struct Attempts {
     began: Instant,
     is_rebuild: bool,
@@ -22,13 +22,13 @@ impl Attempts {
         Self { began: Instant::now(), is_rebuild: false, failed: 0 }
     }
 
-    /// The time at which the current build counts as successful.
+    /// When the current build counts as successful.
     pub(super) fn lasts_at(&self) -> Instant {
         self.began + LASTING
     }
 
-    /// The current build has ended. Returns the time until the next one begins: none after a build
-    /// that lasted.
+    /// Notes that the current build has ended. Returns the wait until the next one; none after a
+    /// build that lasted.
     pub(super) fn next(&mut self) -> Duration {
         let failed = self.is_rebuild && self.began.elapsed() < LASTING;
         self.failed = if failed { self.failed + 1 } else { 0 };

@@ -18,7 +18,7 @@ use crate::sources::decoding::HashKey;
 use crate::sources::feed::{Feed, ServerClock};
 use crate::sources::supervisor::{Handle, SourceOptions, Supervisor};
 
-/// Creates a connection to the cluster, which sets the clock.
+/// Connects to the cluster, whose responses set the clock.
 pub(in crate::app) type Connect =
     Arc<dyn Fn(ServerClock) -> BoxFuture<'static, Result<Cluster, ConnectError>> + Send + Sync>;
 
@@ -47,7 +47,7 @@ impl Connection {
 }
 
 /// Retries until it is connected, and then watches until `stop` is cancelled or the supervisor
-/// ends. Returns the reason.
+/// ends. Returns why it ended.
 pub(super) async fn watch_cluster(
     connection: Connection,
     feed: Feed,
@@ -101,7 +101,7 @@ async fn start_sources(connection: Connection, feed: Feed) -> Option<Handle> {
     }
 }
 
-/// Stops sources that may have ended already.
+/// Stops the sources, which may already have ended.
 pub(super) async fn end_sources(mut sources: JoinHandle<String>, stop: &CancellationToken) {
     stop.cancel();
     if !sources.is_finished() && timeout(DRAIN, &mut sources).await.is_err() {

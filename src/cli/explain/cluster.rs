@@ -1,4 +1,4 @@
-//! Explains an object of a cluster, by one look at it.
+//! Explains an object of a cluster after reading the object and its family once.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::net::Failure;
 use crate::sources::api_server::{Access, ApiKind, ApiResources, Cluster};
 use crate::sources::survey::{CloseUp, LimitedLookups, kind_name, kind_named, object_names};
 
-/// Limit on rounds of questions: an answer may lead to the next question.
+/// Limit on rounds of questions: an answer may lead to another question.
 const ROUNDS: i64 = 20;
 
 /// Reads the object and its family, and judges them.
@@ -55,7 +55,7 @@ pub(super) async fn look(
     Ok((explanation, left_out.into_iter().map(blind_spot).collect()))
 }
 
-/// Judges the objects as of now, and reads what the model asks for.
+/// Judges the objects at the current time, and looks up what the model asks for.
 async fn judge(
     cluster: &Cluster,
     settings: Settings,
@@ -71,7 +71,7 @@ async fn judge(
     let mut answers = LimitedLookups::new(cluster, app::hash_key());
     for round in 1..=ROUNDS {
         let at = now.after(Span(round));
-        model.apply(at, Observation::Tick); // decides what waits for answers
+        model.apply(at, Observation::Tick); // handles what waits for answers
         model.look_up_all_references();
 
         let probes = model.all_probes();
@@ -93,8 +93,8 @@ async fn judge(
     model
 }
 
-/// The settings for one look, in which time does not pass: a reference that dangles has done so for
-/// long enough, unless somebody wrote the object a moment ago, and the target may follow.
+/// The settings for one look, during which no time passes. A reference that dangles counts at once,
+/// unless somebody has just written the object: then the target may follow.
 fn settled(settings: Settings, view: &ObjectView, now: Timestamp) -> Settings {
     let Settings { dangling_after, owner_missing_after, orphan_after, .. } = settings;
     let longest = dangling_after.max(owner_missing_after).max(orphan_after);

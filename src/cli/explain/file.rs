@@ -17,7 +17,7 @@ use crate::recording::Recording;
 use crate::sources::decoding::{DecodeOptions, Extra};
 use crate::sources::offline::Dump;
 
-/// The last version of one object among observations.
+/// The last version of one object in the observations.
 struct LastView {
     object: ObjectAddress,
     /// The watches of its kind.
@@ -25,7 +25,7 @@ struct LastView {
     view: Option<ObjectView>,
 }
 
-/// Explains from the instant `at`, or from the end.
+/// Explains the object at the time `at`, or at the end.
 pub(super) fn read(
     path: &Path,
     at: Option<Timestamp>,
@@ -39,7 +39,7 @@ pub(super) fn read(
     let object = app::runtime()?.block_on(find_object(&model, question))?;
     let mut explanation = model.explain(&object).context("the object has disappeared")?;
 
-    // The model keeps neither reasons and messages nor managers.
+    // The model keeps neither managers nor reasons and messages.
     if let Some(view) = last_view(path, at, object) {
         explanation.add_view(&view);
     }

@@ -22,19 +22,19 @@ use crate::net::{Failure, is_loopback, percent_encode};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ServerUrl(Uri);
 
-/// The error of a server that does not know the object.
+/// The error response of a server that does not know the object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ErrorDocument {
     error: String,
 }
 
-/// Time for the connection, and for the whole answer.
+/// Time for the connection, and for the whole response.
 const WITHIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(15));
-/// The largest answer, in bytes: 400 objects with long names.
+/// The largest response, in bytes: 400 objects with long names.
 const LARGEST: usize = 8 << 20;
 
-/// The part of an error that is shown, in characters.
+/// The longest part of an error to show, in characters.
 const LONGEST_ERROR: usize = 1_000;
 
 /// Returns the JSON about the object.

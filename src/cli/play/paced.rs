@@ -1,4 +1,4 @@
-//! Plays a recording at N times the speed at which it happened, while the page shows it.
+//! Plays a recording at N times its original speed, while the page shows it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,19 +24,19 @@ use crate::recording::Recording;
 pub(in crate::cli) struct Paced<'a> {
     pub(in crate::cli) recording: Recording,
     pub(in crate::cli) settings: Settings,
-    /// How the user wants it to be judged.
+    /// How the user wants loopwatch to judge it.
     pub(in crate::cli) judge: Option<JudgeFlags>,
-    /// How many times as fast as it happened.
+    /// The speed, relative to the original speed.
     pub(in crate::cli) speed: f64,
-    /// The instant at which to stop, instead of the end.
+    /// The time in the recording at which to stop, instead of the end.
     pub(in crate::cli) until: Option<Timestamp>,
     pub(in crate::cli) serve: &'a ServeFlags,
 }
 
-/// Reads a speed.
+/// Parses a speed.
 ///
 /// # Errors
-/// If it is no positive number: nothing would ever happen at the speed `NaN`.
+/// If it is not a positive number: at the speed `NaN`, nothing would ever happen.
 pub(in crate::cli) fn speed(text: &str) -> Result<f64, String> {
     let speed = text.parse().ok().filter(|speed: &f64| *speed > 0.0);
     speed.ok_or_else(|| "expected a positive number".to_owned())
@@ -52,7 +52,7 @@ const SPEEDS: (f64, f64) = (0.01, 1e6);
 const STEP: Duration = Duration::from_millis(100);
 
 impl Paced<'_> {
-    /// Plays the recording and serves it, also after its end, until interrupted.
+    /// Plays the recording and serves it until interrupted, even after its end.
     pub(in crate::cli) fn serve(self, on_event: OnEvent) -> anyhow::Result<()> {
         app::runtime()?.block_on(async {
             let model = Arc::new(Mutex::new(Model::new(self.settings)));
@@ -70,7 +70,7 @@ impl Paced<'_> {
     }
 }
 
-/// A recording that plays.
+/// The state of a playing recording.
 struct Played {
     model: SharedModel,
     exporter: Arc<Exporter>,
@@ -79,11 +79,11 @@ struct Played {
     on_event: OnEvent,
 }
 
-/// The time of the recording that has come.
+/// The current time in the recording.
 struct Pace {
     /// When the recording began to play.
     start: Instant,
-    /// Its first instant.
+    /// The first time in the recording.
     first: Timestamp,
     speed: f64,
 }
@@ -93,7 +93,7 @@ impl Pace {
         self.first.after(Span((self.start.elapsed().as_secs_f64() * 1000.0 * self.speed) as i64))
     }
 
-    /// How long it takes until an instant of the recording has come; `None` if it has.
+    /// How long it takes until the given time in the recording; `None` if it has passed.
     fn wait_for(&self, at: Timestamp) -> Option<Duration> {
         let due = Duration::try_from_secs_f64(at.since(self.first).seconds() / self.speed)
             .unwrap_or(Duration::MAX);
@@ -102,7 +102,7 @@ impl Pace {
 }
 
 impl Played {
-    /// Applies the recording up to `until` or to its end. Time advances also between observations,
+    /// Applies the recording up to `until` or to its end. Time also advances between observations,
     /// so that the ages on the page grow.
     async fn play(mut self, mut recording: Recording, until: Option<Timestamp>) {
         let mut input = RecordingInput::new(&recording.header().recorded_by);
@@ -148,7 +148,7 @@ impl Played {
         let mut model = lock(&self.model);
         model.apply(at, observation);
         model.probes(); // the recording contains the answers
-        model.reference_events(); // they went to the webhook of their time
+        model.reference_events(); // the webhook received them at the time
 
         let events = model.finding_events();
         drop(model);

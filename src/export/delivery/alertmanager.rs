@@ -1,4 +1,4 @@
-//! Alerts: loopwatch posts its findings to Alertmanager itself, for clusters without Prometheus.
+//! Posts alerts for loopwatch's findings to Alertmanager, for clusters without Prometheus.
 //!
 //! ```text
 //!  View::snapshot ─▶ ActiveAlerts ─▶ Posting ─▶ one task per URL ─▶ POST /api/v2/alerts, to each address of its host
@@ -6,10 +6,10 @@
 //!                    fires
 //! ```
 //!
-//! A posting holds everything that fires or has cleared lately, so a receiver that was away needs
-//! only the newest one: no queue grows while it is away. Every replica posts the same alerts, and
-//! Alertmanager merges those with equal labels. When the process stops, alerts stay as they are:
-//! they expire if no other process repeats them. `docs/alertmanager.md` describes this for users.
+//! A posting contains everything that fires or has recently cleared, so a receiver that was away
+//! needs only the newest one: no queue grows in the meantime. Every replica posts the same alerts,
+//! and Alertmanager merges those with equal labels. When the process stops, its alerts stay: they
+//! expire unless another process repeats them. `docs/alertmanager.md` describes this for users.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -50,10 +50,10 @@ pub(crate) struct Alerting {
     posting: Vec<JoinHandle<()>>,
 }
 
-/// How often loopwatch looks at the findings.
+/// How often loopwatch reads the findings.
 pub(crate) const EVALUATE_EVERY: Duration = Duration::from_secs(5);
 
-/// How long a last posting may take when the process stops.
+/// How long the last posting may take when the process stops.
 const STOP: Duration = Duration::from_secs(5);
 
 impl Alerting {
@@ -87,7 +87,7 @@ impl Alerting {
         Self { stop, evaluating, posting }
     }
 
-    /// Posts what has changed last, and stops.
+    /// Posts the last changes, and stops.
     pub(crate) async fn close(self) {
         self.stop.cancel();
         let mut tasks: Vec<JoinHandle<()>> = self.posting;
@@ -108,7 +108,7 @@ impl Alerting {
     }
 }
 
-/// Looks at the findings regularly, and publishes what the Alertmanagers should know. Dropping the
+/// Reads the findings regularly, and publishes what the Alertmanagers should know. Dropping the
 /// sender ends their tasks.
 async fn evaluate(
     mut alerts: ActiveAlerts,
@@ -124,7 +124,7 @@ async fn evaluate(
     loop {
         let stopping = stop.run_until_cancelled(ticks.tick()).await.is_none();
 
-        // A model that has panicked may panic here, too, before it is rebuilt. That must not end
+        // A model that has panicked may panic here again before it is rebuilt. That must not end
         // the alerts.
         let seen = catch_unwind(AssertUnwindSafe(|| {
             // Until the first lists are complete, loopwatch does not know which alerts of an

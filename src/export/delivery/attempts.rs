@@ -1,4 +1,4 @@
-//! Repeats what a receiver has not accepted, until the process stops.
+//! Repeats a delivery until the receiver accepts it or the process stops.
 
 use std::time::Duration;
 
@@ -9,32 +9,32 @@ use tracing::warn;
 
 use crate::net::Backoff;
 
-/// The attempts to deliver one thing.
+/// The attempts to deliver one item.
 pub(super) struct Attempts<'a> {
     closing: &'a CancellationToken,
     since: Instant,
     patience: Duration,
     backoff: Backoff,
-    /// The next attempt is the last one, because the process stops.
+    /// Whether the next attempt is the last one, because the process stops.
     is_last: bool,
 }
 
-/// The receiver may accept the same later.
+/// The receiver may accept the same request later.
 #[derive(Debug)]
 pub(super) struct TryLater {
-    /// The wait that the receiver asks for.
+    /// The wait that the receiver requests.
     pub(super) retry_after: Option<Duration>,
 }
 
 impl<'a> Attempts<'a> {
-    /// Before the first attempt. `patience` is for all attempts since `since`.
+    /// The state before the first attempt. `patience` limits all attempts since `since`.
     pub(super) fn new(closing: &'a CancellationToken, since: Instant, patience: Duration) -> Self {
         let is_last = closing.is_cancelled();
         Self { closing, since, patience, backoff: Backoff::new(), is_last }
     }
 
-    /// Waits for the next attempt. Returns `false` if there should be none. A stop signal ends the
-    /// wait, and leaves one attempt.
+    /// Waits for the next attempt. Returns `false` if there is none. A stop signal ends the wait,
+    /// and leaves one attempt.
     pub(super) async fn wait(&mut self, TryLater { retry_after }: TryLater) -> bool {
         let wait = self.backoff.wait(retry_after);
         if self.is_last || self.since.elapsed() + wait > self.patience {

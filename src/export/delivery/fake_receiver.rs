@@ -1,4 +1,4 @@
-//! A receiver for tests: a server on a local port that behaves as a script says.
+//! A receiver for tests: a server on a local port that follows a script.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -26,11 +26,10 @@ pub(crate) enum Reply {
     TrickleHead,
 }
 
-/// The requests so far, each with head and body.
+/// The requests so far, each with its head and body.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests(Arc<Mutex<Vec<Request>>>);
 
-/// Head and body.
 type Request = (String, Vec<u8>);
 
 pub(crate) struct FakeReceiver {
@@ -60,7 +59,7 @@ impl Requests {
 }
 
 impl FakeReceiver {
-    /// Starts a receiver that gives these replies, and then 200.
+    /// Starts a receiver that gives these replies, and then responds 200.
     pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("its address"));
@@ -90,20 +89,20 @@ impl Drop for FakeReceiver {
     }
 }
 
-/// Waits until something is so, as [`standing_still`] does.
+/// Waits until a condition holds, as [`standing_still`] does.
 pub(crate) async fn eventually(is_so: impl Fn() -> bool) {
     let done = poll_fn(|_| if is_so() { Poll::Ready(()) } else { Poll::Pending });
     standing_still(done).await;
 }
 
-/// Waits for a future. If the clock of the test is paused, it stands still meanwhile: tokio moves
-/// it only when there is nothing else to do. Then no timer can be the reason why something happens,
-/// however slow the machine is. Fails after a minute.
+/// Waits for a future. If the test's clock is paused, it stands still meanwhile: tokio advances it
+/// only when there is nothing else to do. So no timer can be the cause of an event, however slow
+/// the machine is. Fails after a minute.
 pub(crate) async fn standing_still<T>(future: impl Future<Output = T>) -> T {
     let began = std::time::Instant::now();
     let busy = async {
         loop {
-            std::thread::park_timeout(Duration::from_millis(1)); // leaves the processor to others
+            std::thread::park_timeout(Duration::from_millis(1)); // yields the processor to others
             assert!(began.elapsed() < Duration::from_secs(60), "nothing happens any more");
 
             tokio::task::yield_now().await;
@@ -153,7 +152,7 @@ async fn trickle(stream: &mut TcpStream, head: &str) -> std::io::Result<()> {
     }
 }
 
-/// Reads one request: its head, and the body that `content-length` announces.
+/// Reads one request: its head, and the body whose length `content-length` announces.
 async fn read(stream: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     loop {
@@ -164,7 +163,7 @@ async fn read(stream: &mut TcpStream) -> Option<Request> {
         }
 
         if !bytes[0].is_ascii_alphabetic() {
-            return None; // the handshake of TLS
+            return None; // a TLS handshake
         }
 
         let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { continue };

@@ -1,11 +1,11 @@
-//! The replica that sends: each replica of an operator has a loopwatch, and all see the same events
-//! and traces.
+//! Decides which replica sends: each replica of an operator has a loopwatch, and all see the same
+//! events and traces.
 //!
-//! A replica leads if its Pod holds a lease, or if no Pod of its workload has held one lately.
-//! Leases of other workloads say nothing. If loopwatch cannot read leases, every replica therefore
-//! sends, and the receiver can ignore repetitions by the ID of the event or the span. Between two
-//! leaders, nobody sends. Events follow the leader of the moment; traces wait for its next renewal
-//! (`traces/trace_sender.rs`).
+//! A replica leads if its Pod holds a lease, or if no Pod of its workload has recently held one.
+//! Leases of other workloads do not matter. If loopwatch cannot read leases, every replica
+//! therefore sends, and the receiver can ignore repetitions by the ID of the event or the span.
+//! Between two leaders, nobody sends. For an event, the current leader sends; a trace waits for the
+//! leader's next renewal (`traces/trace_sender.rs`).
 
 use std::time::Duration;
 
@@ -22,23 +22,23 @@ pub(super) struct Leadership {
     pod: Option<String>,
     /// The Deployment or StatefulSet of this Pod.
     workload: Option<String>,
-    /// When a Pod of the workload was last seen to hold a lease: a workload that elects leaders.
+    /// When a Pod of the workload last held a lease, which shows that the workload elects leaders.
     elected: Option<Instant>,
 }
 
-/// What the leases say at one instant.
+/// What the leases show at one instant.
 #[derive(Debug)]
 pub(super) struct Standing<'a> {
-    /// This replica leads.
+    /// Whether this replica leads.
     pub(super) leads: bool,
-    /// The workload elects leaders, as far as it is known.
+    /// Whether the workload is known to elect leaders.
     pub(super) elects: bool,
     /// The leases that Pods of the workload hold.
     pub(super) held: Vec<&'a LeaseView>,
 }
 
-/// The longest time between two leaders. After it, the workload no longer elects any: a lease
-/// survives an update of the operator that switches leader election off.
+/// The longest time between two leaders. After it, the workload counts as one without leader
+/// election: a lease remains if an update of the operator turns leader election off.
 const BETWEEN_LEADERS: Duration = Duration::from_secs(300);
 
 impl Leadership {
@@ -52,7 +52,7 @@ impl Leadership {
         self.pod.is_some()
     }
 
-    /// Takes the current leases.
+    /// Evaluates the current leases.
     pub(super) fn standing<'a>(&mut self, election: &'a LeaderElection) -> Standing<'a> {
         let is_held = |lease: &&LeaseView| self.is_of_workload(pod_of_holder(&lease.holder));
         let held: Vec<&LeaseView> = election.leases.iter().filter(is_held).collect();

@@ -5,9 +5,8 @@
 //!                                       only the leader           retries, in order
 //! ```
 //!
-//! The receiver may be slow, broken or gone, so nothing here waits for it except the one task.
-//! Events that do not fit into the queue are dropped and counted. `docs/notify.md` describes the
-//! requests for receivers.
+//! The receiver may be slow, broken or gone, so only the one task waits for it. If the queue is
+//! full, loopwatch drops and counts events. `docs/notify.md` describes the requests for receivers.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -56,9 +55,9 @@ pub(crate) struct Notifier(Arc<Shared>);
 
 struct Shared {
     queue: Mutex<EventQueue>,
-    /// Something was added to the queue.
+    /// Notified when the queue has a new entry.
     added: Notify,
-    /// No more events arrive: the process stops.
+    /// Cancelled when the process stops and no more events arrive.
     closing: CancellationToken,
     patience: Patience,
     leadership: Mutex<Leadership>,
@@ -68,11 +67,10 @@ struct Shared {
 #[derive(Default)]
 struct EventQueue {
     waiting: VecDeque<WaitingEvent>,
-    /// The task has taken an event out of the queue and has not finished with it.
+    /// Whether the task has taken an event out of the queue and has not finished with it.
     delivering: bool,
 }
 
-/// An event that waits for its delivery.
 struct WaitingEvent {
     since: Instant,
     event: ReferenceEvent,
@@ -81,7 +79,7 @@ struct WaitingEvent {
 /// `loopwatch_notify_requests_total`.
 type NotifyRequests = Family<ResultLabels, Counter>;
 
-/// All results: accepted by the receiver; refused by it for good; failed, and perhaps repeated;
+/// All results: accepted by the receiver; refused by it for good; failed, and perhaps retried;
 /// given up, or without room in the queue; not sent, because another replica leads.
 const RESULTS: [SendResult; 5] = [
     SendResult::Ok,
@@ -94,16 +92,16 @@ const RESULTS: [SendResult; 5] = [
 /// How long loopwatch waits for a receiver.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
-    /// For one request, with the connection and the head of the response.
+    /// For one request, including the connection and the head of the response.
     request: Duration,
-    /// For an event, with all attempts. An event that a receiver never accepts must not hold up all
+    /// For all attempts for an event. An event that a receiver never accepts must not delay all
     /// later ones.
     event: Duration,
-    /// For what is in the queue after a stop signal.
+    /// For the queue after a stop signal.
     stop: Duration,
 }
 
-/// The maximum number of events that wait. Beyond it, the oldest are dropped.
+/// The maximum number of waiting events. Beyond it, the oldest are dropped.
 const QUEUE: usize = 1_000;
 
 impl Webhook {
@@ -125,7 +123,7 @@ impl Default for Patience {
 
 impl Notifier {
     /// Starts the task that delivers notifications. `requests` counts them. `pod` is the name of
-    /// this Pod, if there is one.
+    /// this Pod, if any.
     pub(crate) fn start(
         webhook: Webhook,
         requests: NotifyRequests,
@@ -178,7 +176,7 @@ impl Notifier {
         }
     }
 
-    /// Gives the queue a few seconds, and then stops.
+    /// Delivers the queue for a few seconds at most, and then stops.
     pub(crate) async fn close(self, mut delivering: JoinHandle<()>) {
         self.0.closing.cancel();
         end_within(self.0.patience.stop, &mut delivering).await;
@@ -213,7 +211,7 @@ impl Shared {
         self.added.notify_one();
     }
 
-    /// Returns the next event, or `None` if none will come.
+    /// Returns the next event, or `None` if no more will come.
     async fn next(&self) -> Option<WaitingEvent> {
         loop {
             {
@@ -230,7 +228,7 @@ impl Shared {
         }
     }
 
-    /// Counts and reports what became of an event.
+    /// Counts and reports the outcome of a delivery.
     fn settle(&self, delivery: Delivery, problems: &mut Problems) -> Result<(), TryLater> {
         match delivery {
             Delivery::Accepted(()) => {

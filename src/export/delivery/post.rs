@@ -1,4 +1,4 @@
-//! One request that sends something to a receiver: the webhook of `--notify`, or an Alertmanager.
+//! Sends one request to a receiver: the webhook of `--notify`, or an Alertmanager.
 
 use std::time::Duration;
 
@@ -12,27 +12,27 @@ use crate::telemetry::VERSION;
 pub(super) struct Poster {
     url: HttpUrl,
     transport: Transport,
-    /// Whether a success with a web page is none: another server than this receiver has answered,
-    /// such as a proxy that asks for a password.
+    /// Whether a web page does not count as success: a server other than this receiver has
+    /// responded, such as a proxy that asks for a password.
     refuses_pages: bool,
 }
 
-/// What became of a request. An acceptance may say more.
+/// The outcome of a request. An acceptance may contain details.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Delivery<T = ()> {
     /// The receiver accepted it.
     Accepted(T),
-    /// The receiver will not accept it later either.
+    /// The receiver will not accept it later, either.
     Refused(String),
     /// The receiver may accept it later.
     Failed {
         problem: String,
-        /// The wait that the receiver asks for.
+        /// The wait that the receiver requests.
         retry_after: Option<Duration>,
     },
 }
 
-/// The problem of a success with a web page.
+/// The problem of a successful response with a web page.
 const A_PAGE: &str = "the response is a web page: the URL may be wrong";
 
 impl Poster {
@@ -41,7 +41,7 @@ impl Poster {
         Self { url, transport, refuses_pages }
     }
 
-    /// Sends a body in JSON and waits for the answer.
+    /// Sends a JSON body and waits for the response.
     pub(super) async fn post(&mut self, body: &[u8]) -> Delivery {
         let request = Request::post(self.url.uri())
             .header(header::HOST, self.url.authority())
@@ -69,7 +69,8 @@ impl Poster {
 }
 
 impl Delivery {
-    /// What a success means. Another server than the receiver may respond with a web page.
+    /// The outcome of a successful response. A server other than the receiver may respond with a
+    /// web page.
     pub(super) fn unless_page(headers: &HeaderMap) -> Self {
         let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         match kind.is_some_and(|kind| kind.to_ascii_lowercase().starts_with("text/html")) {
@@ -80,8 +81,8 @@ impl Delivery {
 }
 
 impl<T> Delivery<T> {
-    /// What a response other than a success means. `is_passing` says whether a later request may
-    /// have success. A redirect never has: the token must not go elsewhere.
+    /// The outcome of an unsuccessful response. `is_passing` says whether a later request may
+    /// succeed. After a redirect none does: the token must not go elsewhere.
     pub(super) fn of_refusal(status: StatusCode, headers: &HeaderMap, is_passing: bool) -> Self {
         let problem = format!("HTTP {}", status.as_u16());
         match is_passing {
@@ -90,7 +91,7 @@ impl<T> Delivery<T> {
         }
     }
 
-    /// The same with more about an acceptance.
+    /// The same outcome, with details of an acceptance.
     pub(super) fn map<U>(self, more: impl FnOnce(T) -> U) -> Delivery<U> {
         match self {
             Self::Accepted(said) => Delivery::Accepted(more(said)),

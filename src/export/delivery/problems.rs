@@ -1,4 +1,4 @@
-//! The last problem of a receiver. A receiver that stays broken makes one line in the log, not one
+//! The last problem of a receiver. A receiver that stays broken causes one line in the log, not one
 //! per request.
 
 /// The last problem, until it is solved.
@@ -6,7 +6,7 @@
 pub(super) struct Problems(Option<String>);
 
 impl Problems {
-    /// Notes a problem. Returns whether the log should have it: it is another one than before.
+    /// Notes a problem. Returns whether to log it, because it differs from the last one.
     pub(super) fn is_new(&mut self, problem: &str) -> bool {
         let is_new = self.0.as_deref() != Some(problem);
         if is_new {

@@ -1,4 +1,4 @@
-//! Traces: spans that loopwatch sends to an OpenTelemetry collector, with OTLP over HTTP.
+//! Sends traces to an OpenTelemetry collector, as spans, with OTLP over HTTP.
 //!
 //! ```text
 //!  Model::traces ─▶ pump ─▶ TraceExporter::push ─▶ queue ─▶ one task ─▶ POST ─▶ collector
@@ -7,9 +7,9 @@
 //!                                                                      exemplars
 //! ```
 //!
-//! The collector may be slow, broken or gone, so nothing here waits for it except the one task.
-//! Traces that do not fit into the queue are dropped, and their spans counted. `docs/traces.md`
-//! describes traces for those who read them.
+//! The collector may be slow, broken or gone, so only the one task waits for it. If the queue is
+//! full, loopwatch drops traces and counts their spans. `docs/traces.md` describes traces for their
+//! readers.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ mod sampling; // which traces to send
 mod spans; // turns a trace into spans
 #[cfg(test)]
 mod tests;
-mod transport; // carries the requests of the exporter
+mod transport; // sends the requests of the exporter
 mod trace_sender; // which replica sends a trace
 mod url; // the URL of a collector
 
@@ -57,9 +57,9 @@ pub struct TraceExporter(Arc<Shared>);
 
 struct Shared {
     queue: Mutex<TraceQueue>,
-    /// Something was added to the queue.
+    /// Notified when the queue has a new entry.
     added: Notify,
-    /// No more traces arrive: the process stops.
+    /// Cancelled when the process stops and no more traces arrive.
     closing: CancellationToken,
     patience: Patience,
     sender: Mutex<TraceSender>,
@@ -71,28 +71,29 @@ struct Shared {
 #[derive(Default)]
 struct TraceQueue {
     waiting: VecDeque<Trace>,
-    /// The number of their spans.
+    /// The number of spans in the queue.
     spans: usize,
-    /// The number of spans that the task has taken out of the queue and has not finished with.
+    /// The number of spans that the task has taken out of the queue and not finished with.
     delivering: usize,
-    /// The newest traces waited for a renewal of the lease, and more come only with the next one.
+    /// Whether the newest traces waited for a renewal of the lease, so that more come only with the
+    /// next renewal.
     is_complete: bool,
 }
 
 /// How long loopwatch waits.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
-    /// For more traces, before it sends those that there are.
+    /// For more traces, before loopwatch sends those in the queue.
     gather: Duration,
-    /// For a batch, with all attempts. A batch that the collector never accepts must not hold up
-    /// all later ones.
+    /// For all attempts for a batch. A batch that the collector never accepts must not delay all
+    /// later ones.
     batch: Duration,
-    /// For what is in the queue after a stop signal.
+    /// For the queue after a stop signal.
     stop: Duration,
 }
 
 /// All results of spans: accepted by the collector; refused by it; given up, or without room in the
-/// queue; left out by the sampling; not sent, because another replica leads.
+/// queue; left out by sampling; not sent, because another replica leads.
 const RESULTS: [SendResult; 5] = [
     SendResult::Ok,
     SendResult::Rejected,
@@ -100,14 +101,14 @@ const RESULTS: [SendResult; 5] = [
     SendResult::SampledOut,
     SendResult::NotLeader,
 ];
-/// The problem of a response that refuses some spans.
+/// The problem of a response that refuses some of the spans.
 const SOME_REFUSED: &str = "it refuses some spans";
 
-/// The maximum number of spans that wait, which need about two megabytes. Beyond it, the oldest
-/// traces are dropped.
+/// The maximum number of waiting spans, which need approximately two megabytes. Beyond it, the
+/// oldest traces are dropped.
 const QUEUE: usize = 8_192;
 
-/// The number of spans from which on a batch is full. Encoding them takes less than a millisecond.
+/// The number of spans that fill a batch. Encoding them takes less than a millisecond.
 const BATCH: usize = 256;
 
 impl Default for Patience {
@@ -121,10 +122,10 @@ impl Default for Patience {
 }
 
 impl TraceExporter {
-    /// Starts the task that sends traces. `pod` is the name of this Pod, if there is one.
+    /// Starts the task that sends traces. `pod` is the name of this Pod, if any.
     ///
     /// # Errors
-    /// If a variable of OpenTelemetry makes the exporter impossible.
+    /// If an environment variable of OpenTelemetry makes the exporter impossible.
     pub fn start(
         collector: &Collector,
         metrics: Arc<SelfMetrics>,
@@ -153,7 +154,7 @@ impl TraceExporter {
             .with_http_client(client.clone())
             .with_endpoint(collector.url.uri().to_string())
             .with_timeout(collector.within)
-            // The task here repeats requests, for longer.
+            // This task retries requests itself, for longer.
             .with_retry_policy(RetryPolicy::disabled())
             .build();
 
@@ -178,7 +179,7 @@ impl TraceExporter {
         Ok((started, sending))
     }
 
-    /// Queues traces once it is decided that this replica sends them.
+    /// Queues traces once it is certain that this replica sends them.
     pub fn push(&self, traces: Vec<Trace>, election: &LeaderElection) {
         let decided = lock(&self.0.sender).decide(traces, election);
         self.0.take(decided);
@@ -194,7 +195,7 @@ impl TraceExporter {
         self.0.spans.ids_of(key).trace.to_string()
     }
 
-    /// Gives the queue a few seconds, and then stops.
+    /// Sends the queue for a few seconds at most, and then stops.
     pub async fn close(self, mut sending: JoinHandle<()>) {
         let decided = lock(&self.0.sender).close();
         self.0.take(decided);
@@ -213,7 +214,7 @@ impl TraceExporter {
 }
 
 impl Shared {
-    /// Queues the traces that this replica sends, except those that the sampling leaves out.
+    /// Queues the traces that this replica sends, except those that sampling leaves out.
     fn take(&self, decided: Decided) {
         self.count(SendResult::NotLeader, decided.others);
         let keeps = |trace: &Trace| self.sampling.keeps(trace, self.spans.ids(trace).trace);
@@ -229,7 +230,7 @@ impl Shared {
         self.added.notify_one();
     }
 
-    /// Returns the next batch, or `None` if none will come.
+    /// Returns the next batch, or `None` if no more will come.
     async fn next(&self) -> Option<Vec<Trace>> {
         loop {
             if lock(&self.queue).waiting.is_empty() {
@@ -257,7 +258,7 @@ impl Shared {
         self.metrics.trace_requests.get_or_create_owned(&ResultLabels { result }).inc();
     }
 
-    /// Counts and reports what became of a batch.
+    /// Counts and reports the outcome of a batch.
     fn settle(
         &self,
         batch: &[Trace],
@@ -276,7 +277,8 @@ impl Shared {
                     batch.iter().for_each(|trace| self.note_exemplars(trace));
                     report_solution(problems);
                 } else if problems.is_new(SOME_REFUSED) {
-                    // The collector may put a time or a number into each message.
+                    // The messages may differ by a time or a number, so they do not count as new
+                    // problems.
                     warn!(problem = message, "the collector refuses some spans");
                 }
 
@@ -296,7 +298,7 @@ impl Shared {
         }
     }
 
-    /// Remembers a trace that the collector has accepted as an example of what the totals counted.
+    /// Remembers an accepted trace as the exemplar of what the totals counted.
     fn note_exemplars(&self, trace: &Trace) {
         let ids = self.spans.ids(trace);
         let exemplar = |value: f64| {
@@ -327,7 +329,7 @@ impl Shared {
 }
 
 impl TraceQueue {
-    /// Adds traces, and returns the number of spans that the queue drops for them.
+    /// Adds traces, and returns the number of spans that the queue drops to make room.
     fn add(&mut self, traces: Vec<Trace>, is_complete: bool) -> usize {
         self.is_complete = is_complete;
         self.spans += traces.iter().map(spans_in).sum::<usize>();
@@ -343,7 +345,7 @@ impl TraceQueue {
         dropped
     }
 
-    /// Whether waiting for more traces would not save a request.
+    /// Whether a batch is ready, because waiting for more traces would not save a request.
     fn has_batch(&self) -> bool {
         self.spans >= BATCH || self.is_complete && self.spans > 0
     }
@@ -373,7 +375,7 @@ async fn send(shared: Arc<Shared>, exporter: SpanExporter, client: OtlpClient) {
             let data = batch.iter().flat_map(|trace| shared.spans.of(trace)).collect();
             let sent = exporter.export(data).await.map_err(|error| error.to_string());
 
-            // Without an answer, the exporter has not sent a request, and would not send it later
+            // Without a response, the exporter has not sent a request, and would not send it later,
             // either.
             let delivery = client
                 .delivery()

@@ -1,5 +1,5 @@
-//! The number of alerts per incident, over its whole life, through the rules and through what
-//! loopwatch posts itself. `docs/alert-noise.md` is the result.
+//! Counts the alerts per incident over its whole life, through the rules and through loopwatch's
+//! own postings. `docs/alert-noise.md` is the result.
 
 mod incidents;
 #[path = "../../../model/tests/model"]
@@ -50,7 +50,7 @@ const EVALUATED_EVERY: Span = Span::secs(15);
 /// The interval between snapshots.
 const STEP: Span = Span::secs(5);
 
-/// The alerts of an incident that began, in this order.
+/// The alerts of an incident, in the order in which they began.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Noise {
     pages: Vec<String>,
@@ -63,7 +63,7 @@ struct Rules {
     /// By the finding and its severity: `for` and `keep_firing_for`.
     times: BTreeMap<(String, String), (Span, Span)>,
     evaluated: Option<Timestamp>,
-    /// Since when each is true, and when it was last true.
+    /// For each alert, since when it has been true, and when it was last true.
     active: BTreeMap<AlertKey, (Timestamp, Timestamp)>,
     firing: BTreeSet<AlertKey>,
 }
@@ -106,7 +106,7 @@ impl Rules {
         Self { times, ..Self::default() }
     }
 
-    /// Evaluates the rules if it is time. Returns the alerts that begin.
+    /// Evaluates the rules if an evaluation is due. Returns the alerts that begin.
     fn update(&mut self, snapshot: &Snapshot) -> Vec<AlertKey> {
         let now = snapshot.at;
         if self.evaluated.is_some_and(|at| now.since(at) < EVALUATED_EVERY) {
@@ -147,7 +147,7 @@ fn values(selector: &str, label: &str) -> Vec<String> {
     values.split('|').map(str::to_owned).collect()
 }
 
-/// Plays observations, and returns the alerts of the rules and the alerts that are posted.
+/// Plays observations, and returns the alerts of the rules and the posted alerts.
 fn play(settings: Settings, log: Vec<(Timestamp, Observation)>) -> (Noise, Noise) {
     let (mut by_rules, mut posted) = (Noise::default(), Noise::default());
     let (mut model, mut alerts, mut rules) =
@@ -197,7 +197,7 @@ fn list(names: &[String]) -> String {
     if text.is_empty() { "none".to_owned() } else { text }
 }
 
-/// A cell with the alerts of the rules and, if they differ, with those that are posted.
+/// A cell with the alerts of the rules and, if they differ, with the posted alerts.
 fn cell(by_rules: &[String], posted: &[String]) -> String {
     if by_rules == posted {
         list(posted)
@@ -248,7 +248,7 @@ incident.
 |---|---|---|---|---|
 ";
 
-/// The part about the recordings.
+/// The section about the recordings.
 fn scenarios(wrong: &mut Vec<String>) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
     let entries = std::fs::read_dir(folder).expect("the scenarios");
@@ -297,7 +297,7 @@ fn scenarios(wrong: &mut Vec<String>) -> String {
     table
 }
 
-/// Returns the alerts of each subject in a recording, as if each began at once.
+/// Returns the alerts of each subject in a recording, as if each alert began at once.
 fn recorded(file: &Path) -> BTreeMap<String, Noise> {
     let recording = Recording::open(file).expect("a recording");
     let mut model = Model::new(recording.header().settings.clone());
@@ -322,7 +322,7 @@ fn recorded(file: &Path) -> BTreeMap<String, Noise> {
         }
     }
 
-    // A finding that became confirmed later had no event then.
+    // The events lack findings that became confirmed only later.
     let snapshot = model.snapshot();
     for (key, finding) in alert_groups(&snapshot)
         .into_iter()

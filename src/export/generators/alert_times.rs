@@ -1,6 +1,6 @@
-//! How long it takes at most from a fault to its notification, on both ways, with default settings
-//! and the examples in `deploy/`: `docs/alertmanager.md` has the results in a table, which this
-//! test checks.
+//! Computes the longest time from a fault to its notification, for both ways of alerting, with
+//! default settings and the examples in `deploy/`. `docs/alertmanager.md` has the results in a
+//! table, which this test checks.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::export::delivery::alertmanager::EVALUATE_EVERY;
 use crate::sources::operator::DEFAULT_INTERVAL;
 
-/// The time within which faults that need no patience must page: the best time that another tool
-/// quotes, 2.4 minutes.
+/// The time within which prompt faults must page: the best time that another tool quotes, 2.4
+/// minutes.
 const QUOTED: Span = Span::secs(144);
 
 /// A row of the table.
@@ -23,7 +23,7 @@ struct Row {
     severity: &'static str,
     /// From the fault to the finding.
     opens_after: Span,
-    /// Whether the fault needs no patience.
+    /// Whether the fault must page within [`QUOTED`].
     prompt: bool,
 }
 
@@ -188,8 +188,8 @@ impl Waits {
         Span(row.opens_after.0 + self.scrape.0 + self.evaluation.0 + pending.0 + self.group.0)
     }
 
-    /// Returns the longest time without Prometheus. Alertmanager does not wait for an alert that
-    /// began long enough ago.
+    /// Returns the longest time without Prometheus. Alertmanager does not delay an alert that began
+    /// long enough ago.
     fn directly(&self, row: &Row) -> Span {
         let looks = HOLD.0 + i64::try_from(EVALUATE_EVERY.as_millis()).expect("a short time");
         let began_long_ago = row.opens_after.0 + HOLD.0 > self.group.0;

@@ -1,5 +1,4 @@
-//! Documentation that is generated from the table of findings: `docs/findings.md` and drafts of
-//! runbooks.
+//! Generates documentation from the table of findings: `docs/findings.md` and drafts of runbooks.
 
 use std::fmt::Write as _;
 
@@ -9,7 +8,7 @@ use loopwatch_model::finding::{Explainer, FINDINGS, FindingInfo};
 /// The headings that every runbook has, in this order.
 pub(super) const RUNBOOK_HEADINGS: [&str; 4] = ["Meaning", "Impact", "Diagnosis", "Mitigation"];
 
-// `write!` into a string does not fail, so its result is dropped throughout.
+// `write!` to a string cannot fail, so this file drops its result.
 
 /// `docs/findings.md`.
 #[must_use]
@@ -85,7 +84,7 @@ fn explained(info: &FindingInfo) -> String {
     if names.is_empty() { String::new() } else { format!("- Explained by: {}\n", names.join(", ")) }
 }
 
-/// The draft of a runbook, for people to complete.
+/// The draft of a runbook for somebody to complete.
 #[must_use]
 pub(super) fn runbook(info: &FindingInfo) -> String {
     let evidence: Vec<_> = info.evidence.iter().map(|key| format!("`{key}`")).collect();

@@ -1,10 +1,9 @@
-//! `docs/metrics.md`, generated from the catalog.
+//! Generates `docs/metrics.md` from the catalog.
 
 use std::fmt::Write as _;
 
 use crate::export::metrics::CATALOG;
 
-/// `docs/metrics.md`.
 #[must_use]
 fn markdown() -> String {
     let mut page = String::from(HEAD);

@@ -1,6 +1,6 @@
-//! `alerts/findings.rules.yaml`, which is generated from the table of findings: one alert for each
-//! finding that pages, and one alert for all others. The label `severity` decides whether a finding
-//! alerts, because settings may change it.
+//! Generates `alerts/findings.rules.yaml` from the table of findings: one alert for each finding
+//! that pages, and one alert for all others. The label `severity` decides whether a finding alerts,
+//! because settings may change it.
 
 use crate::export::view::{TICKET, alert_name, dashboard};
 use loopwatch_model::finding::{Alert, Area, FINDINGS, FindingCode, FindingInfo, Severity};
@@ -114,20 +114,20 @@ const PROMPT: &[FindingCode] = &[
     FindingCode::ReconcilePanicking,
 ];
 
-/// How long a finding of [`PROMPT`], and any other one, must last until its alert fires.
+/// How long a finding of [`PROMPT`], and any other finding, must last before its alert fires.
 const WAITS: [&str; 2] = ["0s", "2m"];
 
 /// The indentation of an annotation's text.
 const INDENT: &str = "\n            ";
 
-/// Adds how often the kubelet has restarted the operator.
+/// Adds to an alert how often the kubelet has restarted the operator.
 const RESTARTS: &str = r#"{{- range query (printf `topk(3, max by (operator_pod)
 (loopwatch_operator_restarts_total{cluster=%q,job=%q,namespace=%q}) > 0)`
 $labels.cluster $labels.job $labels.namespace) }}
 Restarts of {{ .Labels.operator_pod }}: {{ .Value }}.
 {{- end }}"#;
 
-/// Adds why loopwatch concludes that the operator is gone.
+/// Adds to an alert why loopwatch concludes that the operator is gone.
 const SIGNS: &str = r#"{{- with query (printf `max by (sign) (loopwatch_operator_down_info{cluster=%q,job=%q,namespace=%q})`
 $labels.cluster $labels.job $labels.namespace) }}
 Signs:
@@ -229,7 +229,7 @@ pub(super) fn findings() -> String {
     let (prompt, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_prompt);
     let (severity, runbook) = ("'{{ $labels.severity }}'", "{{ $labels.finding }}");
 
-    // promtool takes rules with the same name and the same labels for duplicates.
+    // promtool reports rules with the same name and labels as duplicates.
     for severity in [Severity::Critical, Severity::Warning] {
         let selectors = selector(&prompt, &[severity]);
         rules.push(rule((TICKET, WAITS[0]), &prompt, &selectors, severity.as_str(), runbook));
@@ -245,7 +245,7 @@ pub(super) fn findings() -> String {
     format!("{HEAD}{}", rules.join("\n"))
 }
 
-/// Selects the findings of these codes and severities that alert.
+/// A selector for the findings of these codes and severities that alert.
 fn selector(findings: &[&FindingInfo], severities: &[Severity]) -> String {
     let matcher = |names: Vec<&str>| match names[..] {
         [one] => format!("=\"{one}\""),
@@ -285,8 +285,8 @@ fn rule(
     parts.iter().fold(RULE.to_owned(), |rule, (part, text)| rule.replace(part, text))
 }
 
-/// Merges the texts of several findings: the text itself if all are equal, else a chain of
-/// conditions on the label `finding`. Empty texts get no branch.
+/// Merges the texts of several findings: one text if all are equal, otherwise a chain of conditions
+/// on the label `finding`. Empty texts get no branch.
 fn by_finding(findings: &[&FindingInfo], text: impl Fn(&FindingInfo) -> String) -> String {
     let mut branches: Vec<(String, Vec<String>)> = Vec::new();
     for info in findings {

@@ -1,5 +1,5 @@
 //! The catalog: every metric of loopwatch, in the order of the output, each with the function that
-//! writes its samples. `docs/metrics.md` is generated from it.
+//! writes its samples. `docs/metrics.md` is generated from the catalog.
 
 use super::metric::Metric;
 use super::metric::MetricType::{Counter, Gauge, Histogram, Info};

@@ -1,5 +1,5 @@
-//! Headings and samples as text. Names, types, units and labels come from the metric's row in the
-//! catalog.
+//! Writes headings and samples as text. Names, types, units and labels come from the metric's row
+//! in the catalog.
 
 use std::fmt::Write as _;
 
@@ -72,12 +72,12 @@ impl<'a> Samples<'a> {
         }
     }
 
-    /// Writes one sample; `labels` are values in the order of the catalog.
+    /// Writes one sample; `labels` holds the values in the order of the catalog.
     pub(crate) fn put(&mut self, labels: &[&str], value: impl Into<SampleValue>) {
         self.put_with(labels, value, None);
     }
 
-    /// Writes one sample with an exemplar, if there is one.
+    /// Writes one sample, with the exemplar if any.
     pub(crate) fn put_with(
         &mut self,
         labels: &[&str],
@@ -88,7 +88,7 @@ impl<'a> Samples<'a> {
         self.sample("", labels, None, value.into(), exemplar);
     }
 
-    /// Writes one sample if there is a value.
+    /// Writes one sample unless there is no value.
     pub(crate) fn put_some(&mut self, labels: &[&str], value: Option<impl Into<SampleValue>>) {
         if let Some(value) = value {
             self.put(labels, value);
@@ -188,11 +188,11 @@ impl<'a> Samples<'a> {
     }
 }
 
-/// Writes the lines that introduce a metric.
+/// Writes the heading of a metric.
 ///
 /// In OpenMetrics, the name omits `_total` for counters and `_info` for info metrics. In text
-/// 0.0.4, it is the name of the samples. Prometheus rejects the whole scrape if the format does not
-/// have the type.
+/// 0.0.4, it is the name of the samples. Prometheus rejects the whole scrape if the format lacks
+/// the type.
 fn heading_into(out: &mut String, metric: &Metric, format: TextFormat) {
     let (name, kind) = match (format, metric.kind) {
         (TextFormat::OpenMetrics, kind) => (metric.family_name(), kind),
@@ -211,7 +211,7 @@ fn heading_into(out: &mut String, metric: &Metric, format: TextFormat) {
 /// Writes a label value: escapes backslash, quote and line feed, and copies the rest.
 fn escape_into(out: &mut String, value: &str) {
     // Hardly any value contains one of these characters. Without an early exit, the compiler
-    // vectorises the loop.
+    // vectorizes the loop.
     let escape = value.bytes().fold(false, |any, byte| any | matches!(byte, b'\\' | b'"' | b'\n'));
     if !escape {
         out.push_str(value);
@@ -228,7 +228,7 @@ fn escape_into(out: &mut String, value: &str) {
     }
 }
 
-/// Writes a help text: quotes are escaped in OpenMetrics only.
+/// Writes a help text. Only OpenMetrics escapes quotes.
 fn escape_help_into(out: &mut String, help: &str, format: TextFormat) {
     for character in help.chars() {
         match (character, format) {
@@ -240,7 +240,7 @@ fn escape_help_into(out: &mut String, help: &str, format: TextFormat) {
     }
 }
 
-/// Writes the bound of a bucket the same way in both formats (`1.0`, never `1`): otherwise every
+/// Writes the bound of a bucket identically in both formats (`1.0`, never `1`): otherwise, every
 /// bucket would become a new series when a scraper switches formats.
 fn bound_into(out: &mut String, bound: f64) {
     if bound == f64::INFINITY {
@@ -278,8 +278,8 @@ impl SampleValue {
     }
 }
 
-/// Writes a number with at least `least` digits. The formatting of the standard library costs more
-/// than the rest of a sample.
+/// Writes a number with at least `least` digits. The standard library's formatting costs more than
+/// the rest of a sample.
 fn digits_into(out: &mut String, mut number: u64, least: usize) {
     const MOST: usize = 20; // digits of the largest u64
 
@@ -291,7 +291,7 @@ fn digits_into(out: &mut String, mut number: u64, least: usize) {
         number /= 10;
     }
 
-    out.push_str(std::str::from_utf8(&digits[start..]).unwrap_or_default()); // they are ASCII
+    out.push_str(std::str::from_utf8(&digits[start..]).unwrap_or_default()); // always ASCII
 }
 
 impl From<u64> for SampleValue {

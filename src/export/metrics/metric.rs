@@ -1,17 +1,17 @@
 //! The static description of a metric.
 
-/// A metric, as described in the documentation and in the heading of its samples.
+/// A metric, as in the documentation and in the heading of its samples.
 #[derive(Debug)]
 pub struct Metric {
     /// The name in a scrape; counters end in `_total`, info metrics in `_info`.
     pub name: &'static str,
     pub kind: MetricType,
-    /// Names of its labels, in the order of the output.
+    /// Names of the labels, in the order of the output.
     pub labels: &'static [&'static str],
     /// One sentence: the meaning of the value.
     pub help: &'static str,
     pub stability: Stability,
-    /// Its section in the documentation.
+    /// The section in the documentation.
     pub section: &'static str,
 }
 
@@ -24,7 +24,7 @@ pub enum MetricType {
     Gauge,
     /// Cumulative buckets, sum and count.
     Histogram,
-    /// Labels with the value 1: `info` in OpenMetrics, and a gauge in text 0.0.4, which has no such
+    /// Labels with the value 1: `info` in OpenMetrics, and a gauge in text 0.0.4, which lacks this
     /// type.
     Info,
 }
@@ -51,7 +51,7 @@ impl Metric {
         self.name.strip_suffix(suffix).unwrap_or(self.name)
     }
 
-    /// The base unit: the last word of the family's name.
+    /// The base unit: the last word of the family name.
     #[must_use]
     pub fn unit(&self) -> Option<&'static str> {
         ["seconds", "bytes", "ratio"].into_iter().find(|unit| {

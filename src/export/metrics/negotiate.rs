@@ -1,8 +1,8 @@
-//! The format and encoding that a scraper asks for in its request headers.
+//! The format and encoding that a scraper requests in its headers.
 
 use super::encode::TextFormat;
 
-/// The format for this `Accept` header. The fallback is text 0.0.4, which every scraper reads.
+/// The format for this `Accept` header. The default is text 0.0.4, which every scraper reads.
 #[must_use]
 pub(crate) fn wanted_format(accept: Option<&str>) -> TextFormat {
     let mut best = (0, TextFormat::Text004);
@@ -19,7 +19,7 @@ pub(crate) fn wanted_format(accept: Option<&str>) -> TextFormat {
                 Some((name, value)) if name.trim().eq_ignore_ascii_case("version") => {
                     version = Some(value.trim().trim_matches('"'));
                 }
-                _ => {} // charset, escaping: the output suits all values
+                _ => {} // charset and escaping: the output suits all values
             }
         }
 
@@ -36,7 +36,7 @@ pub(crate) fn wanted_format(accept: Option<&str>) -> TextFormat {
     best.1
 }
 
-/// Whether `Accept-Encoding` asks for gzip. A wildcard does not.
+/// Whether `Accept-Encoding` requests gzip. A wildcard does not.
 #[must_use]
 pub(crate) fn wants_gzip(accept_encoding: Option<&str>) -> bool {
     accept_encoding.unwrap_or_default().split(',').any(|coding| {

@@ -1,7 +1,7 @@
-//! Metrics of loopwatch itself: `prometheus-client` counts them and writes their samples, the
-//! catalog their headings.
+//! Metrics of loopwatch itself: `prometheus-client` counts them and writes their samples; the
+//! catalog has their headings.
 //!
-//! The library writes OpenMetrics only. Except for exemplars, its samples are valid in both
+//! The library writes only OpenMetrics. Except for exemplars, its samples are valid in both
 //! formats.
 
 use prometheus_client::encoding::text::encode_registry;
@@ -38,8 +38,8 @@ fn openmetrics<M: registry::Metric + Clone>(name: &str, counted: &M) -> String {
 
     let mut text = String::new();
 
-    // Writing to a string does not fail. If the metric fails to encode itself, the text before it
-    // is still valid.
+    // Writing to a string cannot fail. If the metric fails to encode itself, the text before it is
+    // still valid.
     let _ = encode_registry(&mut text, &registry);
     text
 }

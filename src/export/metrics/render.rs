@@ -1,5 +1,5 @@
-//! The whole exposition, in chunks: its memory depends on the size of a chunk, not on the number of
-//! objects.
+//! Renders the whole exposition in chunks, so that its memory depends on the size of a chunk and
+//! not on the number of objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,10 +16,10 @@ use crate::telemetry::{Readings, SelfMetrics};
 /// enough for a socket buffer and a processor cache.
 pub(crate) const CHUNK: usize = 64 * 1024;
 
-/// Objects written under one lock: about one chunk, in well under a millisecond.
+/// Objects written under one lock: approximately one chunk, in well under a millisecond.
 const PAGE: usize = 256;
 
-/// Which objects get series of their own.
+/// Which objects have their own series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ObjectSeries {
     /// Unhealthy objects, up to the limit per family.
@@ -28,7 +28,7 @@ pub enum ObjectSeries {
     All,
 }
 
-/// An exposition that is under way.
+/// An exposition in progress.
 pub struct Render {
     view: Arc<dyn View>,
     shown: Exposition,
@@ -48,7 +48,7 @@ struct Position {
 }
 
 impl Render {
-    /// Starts an exposition of the state of `view`. Series beyond `limit` per family are added to
+    /// Starts an exposition of the state of `view`. Adds the series beyond `limit` per family to
     /// `series_dropped`.
     #[must_use]
     pub fn new(
@@ -79,7 +79,7 @@ impl Render {
         Self { view, shown, format, objects, position: Position::default() }
     }
 
-    /// Returns the next chunk, about [`CHUNK`] bytes; `None` after the last one.
+    /// Returns the next chunk, approximately [`CHUNK`] bytes; `None` after the last one.
     pub fn next_chunk(&mut self) -> Option<String> {
         let mut out = String::with_capacity(CHUNK + CHUNK / 4);
         while out.len() < CHUNK && !self.position.ended {

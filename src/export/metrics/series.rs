@@ -25,21 +25,20 @@ pub(crate) enum WriteSamples {
     Whole(fn(&Exposition, &mut Samples<'_>)),
     /// Called for each kind of the snapshot.
     Kind(fn(&Exposition, &KindSummary, &mut Samples<'_>)),
-    /// Called for each object of the model, if every object gets series of its own.
+    /// Called for each object of the model, if every object has its own series.
     Object(fn(&ObjectRef<'_>, &mut Samples<'_>)),
 }
 
 /// The content of one exposition.
 #[derive(Debug)]
 pub(crate) struct Exposition {
-    /// The snapshot.
     pub(crate) snapshot: Snapshot,
     /// Limit on per-object series in a family.
     pub(crate) object_series: usize,
     /// Series dropped so far because of that limit, including those of this exposition.
     pub(crate) series_dropped: u64,
-    /// Metrics of loopwatch itself that are counted as events happen.
+    /// Counters of loopwatch itself, updated as events happen.
     pub(crate) metrics: Arc<SelfMetrics>,
-    /// Metrics of loopwatch itself that are read at each scrape.
+    /// Values about loopwatch itself, read at each scrape.
     pub(crate) readings: Readings,
 }

@@ -1,15 +1,15 @@
-//! The JSON for scripts. Version 1 is permanent: fields are only ever added.
+//! The JSON for scripts. Version 1 is permanent: later releases only add fields.
 //!
 //! The API and `check -o json` write the same shapes. Keys of kinds are `group/Kind`; the core
-//! group is empty, so that a Pod's key is `/Pod`. Times are RFC 3339 in UTC, spans are seconds. An
-//! object is a serialised [`ObjectRow`].
+//! group is empty, so that a Pod's key is `/Pod`. Times are RFC 3339 in UTC, and durations are in
+//! seconds. An object is a serialized [`ObjectRow`].
 
 mod explain; // one object
 mod findings; // findings, and their openings and closings
 mod operator; // the operator itself
 mod status; // kinds, sources, and blind spots
 mod timeline; // the last hours
-mod version; // of all shapes
+mod version; // the version of all shapes
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ use crate::export::view::Input;
 pub(crate) struct FindingsResponse<'a> {
     version: u32,
     findings: Vec<FindingView<'a>>,
-    /// The number of all open findings.
+    /// The number of all open findings, on all pages.
     total: usize,
     /// The start of the next page; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ pub(crate) struct ItemView<'a> {
     signal: &'a str,
 }
 
-/// `/api/v1/findings`: those of one page, of `total`, and `next`, the start of the next page.
+/// `/api/v1/findings`: one page of `total` findings; `next` is the start of the next page.
 #[must_use]
 pub(crate) fn findings(
     snapshot: &Snapshot,
@@ -94,7 +94,7 @@ pub(crate) fn findings(
     }
 }
 
-/// `/api/v1/objects`: `rows`, and `next`, the start of the next page.
+/// `/api/v1/objects`: `next` is the start of the next page.
 #[must_use]
 pub(crate) fn objects(rows: &[ObjectRow], next: Option<String>) -> ObjectsResponse<'_> {
     ObjectsResponse { version: VERSION, objects: rows, r#continue: next }
@@ -106,7 +106,7 @@ pub(crate) fn status<'a>(snapshot: &'a Snapshot, input: &'a Input) -> StatusResp
     StatusResponse { version: VERSION, status: StatusView::of(snapshot, input) }
 }
 
-/// `check -o json` and `replay -o json`; `rows` holds all objects if the user gave `--all`, and
+/// `check -o json` and `replay -o json`. `rows` holds all objects if the user sets `--all`, and
 /// `timeline` the finding events of a replay.
 #[must_use]
 pub(crate) fn check<'a>(

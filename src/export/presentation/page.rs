@@ -1,12 +1,12 @@
-//! The web page, for people who reach loopwatch over `kubectl port-forward`.
+//! The web page, for people who open loopwatch through `kubectl port-forward`.
 //!
 //! The server renders the whole page, so that it is complete without JavaScript and only this
 //! module turns a snapshot into markup. The script fetches the page every few seconds and applies
-//! the differences. Names and messages come from tenants: the templates of `maud` escape every
-//! value ([ADR 17](../../../docs/adr/0017-templates-escape-by-type.md)), and the content security
-//! policy stops the browser from running anything except this server's own script file.
+//! the differences. Names and messages come from tenants: `maud`'s templates escape every value
+//! ([ADR 17](../../../docs/adr/0017-templates-escape-by-type.md)), and the content security policy
+//! prevents the browser from running anything but this server's own script file.
 
-mod frame; // what all pages have around their content
+mod frame; // the frame around the content of all pages
 mod markup; // parts of pages: sections, tables, times
 mod chart; // small charts of the recent past
 mod link; // links to objects
@@ -26,7 +26,7 @@ use maud::{Markup, display, html};
 pub(crate) use self::objects::ObjectTable;
 use crate::export::view::{Input, OverallHealth, RecordingInput};
 
-/// Allows the browser to load our two files and forbids everything inline.
+/// Allows the browser to load loopwatch's two files and forbids everything inline.
 pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
      img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
@@ -34,7 +34,7 @@ pub(crate) const CSS: &str = include_str!("page/page.css");
 
 pub(crate) const JS: &str = include_str!("page/page.js");
 
-/// Renders the overview. `words` fill in the filter.
+/// Renders the overview. `words` pre-fills the filter.
 #[must_use]
 pub(crate) fn render(snapshot: &Snapshot, past: &RecentPast, input: &Input, words: &str) -> String {
     let health = OverallHealth::of(snapshot);
@@ -74,7 +74,7 @@ pub(crate) fn render_object(
     frame::page(&format!("{state} · {kind} {name}"), &frame::filter(""), &main)
 }
 
-/// Renders a page that says why there is no other one.
+/// Renders a page that says why the requested one does not exist.
 #[must_use]
 pub(crate) fn render_problem(title: &str, problem: &str) -> String {
     frame::page(title, &Markup::default(), &object::problem(title, problem))
@@ -91,8 +91,8 @@ pub(crate) fn render_objects(
     frame::page("Objects", &Markup::default(), &main)
 }
 
-/// Says that the page shows a recording, and whether it still plays. While it does, the script
-/// looks every second.
+/// Says that the page shows a recording, and whether it is still playing. While it is, the script
+/// refreshes the page every second.
 fn recording(input: &Input) -> Markup {
     let Some(RecordingInput { begins: Some(begins), shows: Some(shows), speed, .. }) =
         &input.recording

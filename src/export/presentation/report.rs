@@ -1,11 +1,11 @@
 //! The reports for people: of `check` and `replay`, of `explain`, and of `what-if`. Each builds a
 //! document of blocks, which one of two writers turns into text.
 
-mod style; // which writer, in which width, and whether in colours
+mod style; // which writer, how wide, and whether in colours
 mod document; // headlines, lists, trees, tables, commands
 mod terminal; // writes a document for people at a terminal
 mod markdown; // writes a document for tickets and pull requests
-mod writer; // one of both
+mod writer; // chooses between the two
 mod layout; // columns, wrapped lines, colours
 mod tree; // lines of a tree
 mod check; // the findings, on one screen, with the next command to run

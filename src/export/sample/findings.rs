@@ -1,4 +1,4 @@
-//! The findings of the sample, and the deletions that some of them are about.
+//! The findings of the sample, and the deletions that some of them concern.
 
 use loopwatch_model::finding::{
     Confidence, Evidence, Finding, FindingCode, FindingId, Subject, Value,

@@ -141,7 +141,7 @@ fn process(instance: &str) -> ProcessView {
     }
 }
 
-/// An hour in which the memory grows and the queue has one peak. One scrape failed.
+/// An hour in which the memory grows, the queue has one peak, and one scrape fails.
 fn recent() -> Vec<RecentPoint> {
     let point = |number: usize| {
         let minutes = u32::try_from(number).unwrap_or(0);

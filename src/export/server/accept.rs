@@ -92,8 +92,8 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
                 return (stream, SocketAddr::new(peer.ip().to_canonical(), peer.port()));
             }
             Err(error) => {
-                // Most likely the process is out of file descriptors, which is temporary. Pauses to
-                // avoid a busy loop.
+                // Most likely, the process has no free file descriptor, which is temporary. A pause
+                // avoids a busy loop.
                 warn!(%error, "failed to accept a connection");
                 sleep(Duration::from_millis(100)).await;
             }
@@ -109,7 +109,7 @@ async fn connection(
     limits: ServerLimits,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let _ = stream.set_nodelay(true); // only affects latency
+    let _ = stream.set_nodelay(true); // affects only latency
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(ClientAddress(peer));
         let busy = activity.busy();

@@ -1,4 +1,4 @@
-//! The JSON API.
+//! Handles requests to the JSON API.
 
 use std::sync::Arc;
 
@@ -27,11 +27,11 @@ const MAX_LIMIT: usize = 1000;
 const BATCH: usize = 1024;
 
 /// Maximum number of objects visited for one response, so that a filter without matches does not
-/// visit a million objects. A response that reaches it has fewer objects than `limit`, and a
-/// continue token.
+/// visit a million objects. A response that reaches the maximum has fewer objects than `limit`, and
+/// a continue token.
 const MAX_VISITED: usize = 100 * BATCH;
 
-/// Longest search. loopwatch compares each of its words with many names.
+/// Longest search text. loopwatch compares each of its words with many names.
 const LONGEST_SEARCH: usize = 256;
 
 pub(super) async fn status(State(exporter): State<Arc<Exporter>>) -> Response {
@@ -42,9 +42,9 @@ pub(super) async fn status(State(exporter): State<Arc<Exporter>>) -> Response {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct FindingQuery {
-    /// Without it, the answer contains all findings.
+    /// Without a limit, the response contains all findings.
     limit: Option<usize>,
-    /// What the answer for the page before it said.
+    /// The continue token of the previous page.
     r#continue: String,
 }
 
@@ -66,7 +66,7 @@ pub(super) async fn findings(
             return error(StatusCode::BAD_REQUEST, &invalid_token(&token));
         };
 
-        // The newest come last, so that findings that open meanwhile come on a later page.
+        // The newest come last, so that findings that open in the meantime are on a later page.
         snapshot
             .findings
             .retain(|finding| (finding.since.0, finding.id.to_string().as_str()) > (since, id));
@@ -94,8 +94,8 @@ pub(super) async fn timeline(State(exporter): State<Arc<Exporter>>) -> Response 
     Json(json::timeline(&exporter.view.recent_past())).into_response()
 }
 
-/// Query parameters of `/api/v1/objects`. An empty parameter does not filter; `core` stands for the
-/// empty group name, and `kind` may be `group/Kind`, too.
+/// Query parameters of `/api/v1/objects`. An empty parameter does not filter. `core` stands for the
+/// empty group name, and `kind` may also be `group/Kind`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ObjectQuery {
@@ -104,15 +104,15 @@ pub(super) struct ObjectQuery {
     namespace: String,
     name: String,
     state: String,
-    /// Words of which each must be part of the group, the kind, the namespace or the name.
+    /// Words that must each be part of the group, the kind, the namespace or the name.
     search: String,
-    /// `state`, `age` or `name`, with `-` before it for the reversed order. Without it, the order
-    /// does not mean anything, and the answer needs fewer visits.
+    /// `state`, `age` or `name`, with `-` before it to reverse the order. Without it, the order has
+    /// no meaning, and the response needs fewer visits.
     sort: String,
     limit: Option<usize>,
-    /// What the answer for the page before it said.
+    /// The continue token of the previous page.
     r#continue: String,
-    /// The same for the page before; only with `sort`.
+    /// The token for the page before a place; only with `sort`.
     before: String,
 }
 
@@ -126,7 +126,7 @@ pub(super) async fn objects(
     }
 }
 
-/// Lists the objects that the query selects, and says where the next page begins.
+/// Lists the objects that the query selects, with the start of the next page.
 async fn listed(
     exporter: &Exporter,
     query: Result<Query<ObjectQuery>, QueryRejection>,
@@ -155,7 +155,7 @@ pub(super) struct SortedList {
     pub(super) page: SortedPage,
 }
 
-/// Lists the objects that the query selects, the worst first unless it says otherwise.
+/// Lists the objects that the query selects, the worst first by default.
 ///
 /// # Errors
 /// If the query is not valid.
@@ -197,7 +197,7 @@ pub(super) async fn explain(
     Json(json::explain(&explanation, exporter.trace_id(&explanation), &not_visible)).into_response()
 }
 
-/// Answers the question about one object, or says why that is not possible.
+/// Explains one object, or says why that is impossible.
 pub(super) async fn explained(
     exporter: &Exporter,
     query: Result<Query<ExplainQuery>, QueryRejection>,
@@ -253,15 +253,15 @@ async fn gather(
     (rows, next)
 }
 
-/// Counts and a checksum, to compare instances: instances with the same observations return the
-/// same values.
+/// Counts and a checksum, with which to compare instances: instances with the same observations
+/// return the same values.
 pub(super) async fn debug(State(exporter): State<Arc<Exporter>>) -> Response {
     let snapshot = exporter.view.snapshot();
     let (mut objects, mut checksum, mut next) = (0_u64, 0_u64, Some(Cursor::default()));
     while let Some(cursor) = next {
         next = exporter.view.visit(cursor, BATCH, &mut |object| {
             objects += 1;
-            // A sum does not depend on the order of the objects.
+            // The order of the objects does not affect a sum.
             checksum = checksum.wrapping_add(fingerprint(&[
                 object.group,
                 object.kind,

@@ -1,6 +1,5 @@
-//! The open connections. They are limited in number, in all and per peer, and a new one takes the
-//! place of the one that has been idle longest: neither idle nor slow clients keep a probe of the
-//! kubelet out.
+//! Limits the number of open connections, in total and per peer. A new connection replaces the one
+//! that has been idle longest: neither idle nor slow clients keep out a probe of the kubelet.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -30,13 +29,13 @@ struct Connection {
     task: AbortHandle,
 }
 
-/// What a connection is doing. Clones share it.
+/// The activity of a connection. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Activity(Arc<Mutex<ConnectionState>>);
 
 #[derive(Clone, Copy, Debug)]
 enum ConnectionState {
-    /// No request is complete since this instant. A client that sends a request slowly is idle.
+    /// No complete request since this time. A client that sends a request slowly counts as idle.
     Idle(Instant),
     /// A response is in progress.
     Busy,
@@ -46,7 +45,7 @@ enum ConnectionState {
 #[derive(Debug)]
 pub(super) struct Busy(Activity);
 
-/// A response body, during which its connection is busy.
+/// A response body. Its connection is busy while the body exists.
 struct BusyBody {
     body: Body,
     _busy: Busy,
@@ -70,9 +69,9 @@ impl Connections {
         }
 
         if self.open.len() >= self.limit {
-            // Takes from the peers with most connections: the one that is idle longest, or else the
-            // oldest. If many peers have one each, this spares new connections, whose request has
-            // yet to arrive.
+            // Closes a connection of a peer with the most connections: the one that has been idle
+            // longest, or else the oldest. If many peers have one connection each, this spares new
+            // ones, whose request has yet to arrive.
             let most = self.open.iter().map(|open| self.count(open.peer)).max().unwrap_or(0);
             let is_greedy = |open: &Connection| self.count(open.peer) == most;
             let victim =
@@ -111,7 +110,7 @@ impl Connections {
         self.open.iter().filter(|open| open.peer == peer).count()
     }
 
-    /// The position of the connection that has been idle longest, among those that `may` close.
+    /// The position of the connection that has been idle longest, among those that `may` accepts.
     fn longest_idle(&self, may: impl Fn(&Connection) -> bool) -> Option<usize> {
         let open = self.open.iter().enumerate().filter(|(_, open)| may(open));
         let idle =
@@ -150,7 +149,7 @@ impl Activity {
 }
 
 impl Busy {
-    /// Returns a body during which the connection stays busy.
+    /// Returns a body that keeps the connection busy while it exists.
     pub(super) fn during(self, body: Body) -> Body {
         Body::new(BusyBody { body, _busy: self })
     }

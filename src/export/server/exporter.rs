@@ -1,5 +1,5 @@
-//! State that all HTTP handlers share: the view of the model, the export options, and loopwatch's
-//! own metrics.
+//! The shared state of all HTTP handlers: the view of the model, the export options, and
+//! loopwatch's own metrics.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -15,19 +15,19 @@ use crate::lock::lock;
 use crate::sources::operator::ProfileStore;
 use crate::telemetry::{SelfMetrics, UnreadLabels};
 
-/// Maximum number of scrapes rendered concurrently: two, so that a pair of Prometheus replicas need
+/// Maximum number of scrapes rendered concurrently: two, so that two replicas of Prometheus need
 /// not wait for each other. A higher limit would raise the peak use of memory and CPU.
 pub(super) const CONCURRENT_RENDERS: usize = 2;
 
 /// Options for the amount and the visibility of exported data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExportOptions {
-    /// Selects the objects that have their own series.
+    /// Which objects have their own series.
     pub object_series: ObjectSeries,
     /// Limit on per-object series in a metric family. The families that [`ObjectSeries::All`] adds
     /// are exempt.
     pub max_object_series: usize,
-    /// Whether page and API are available to other hosts.
+    /// Whether the page and the API are available to other hosts.
     pub expose_ui: bool,
 }
 
@@ -39,11 +39,11 @@ pub(crate) struct Exporter {
     pub(super) renders: Arc<Semaphore>,
     series_dropped: AtomicU64,
     input: Mutex<Input>,
-    /// The profiles to download; none without a cluster.
+    /// The profiles to download; `None` without a cluster.
     profiles: Mutex<Option<ProfileStore>>,
-    /// Sends the traces, if somebody wants them.
+    /// Sends the traces, if the user wants any.
     traces: OnceLock<TraceExporter>,
-    /// Whether loopwatch can still do its work, perhaps after a rebuild.
+    /// Whether loopwatch still works, perhaps after a rebuild.
     alive: AtomicBool,
 }
 
@@ -81,7 +81,7 @@ impl Exporter {
         }
     }
 
-    /// Sets the recording or dump behind the model.
+    /// Sets the recording or dump that the model's state comes from.
     pub(crate) fn set_input(&self, input: Input) {
         for (part, count) in input.recording.iter().flat_map(RecordingInput::unread) {
             let gauge = self.metrics.recording_unread.get_or_create_owned(&UnreadLabels { part });
@@ -102,12 +102,11 @@ impl Exporter {
         lock(&self.profiles).clone()
     }
 
-    /// Sets what sends the traces.
     pub(crate) fn set_traces(&self, traces: TraceExporter) {
         let _ = self.traces.set(traces);
     }
 
-    /// The ID of the trace of an object; empty if nobody wants traces.
+    /// The ID of the trace of an object; empty without traces.
     pub(super) fn trace_id(&self, explanation: &Explanation) -> String {
         let sent = self.traces.get().zip(explanation.trace.as_ref());
         sent.map(|(traces, key)| traces.trace_id(key)).unwrap_or_default()

@@ -1,10 +1,10 @@
-//! Access control.
+//! Controls access to paths.
 //!
 //! A sidecar shares the network of its Pod, so a loopback peer is a container of the same Pod or a
-//! user with permission to port-forward to it. The proxy of a service mesh is such a container,
-//! too, but forwards requests of other hosts: it connects from another address of the loopback
-//! network, such as 127.0.0.6, or adds headers. Any web page can make a browser on that host send
-//! requests here (DNS rebinding), so the `Host` header must name a loopback address too.
+//! user who may port-forward to it. The proxy of a service mesh is also such a container, but
+//! forwards requests of other hosts: it connects from another address of the loopback network, such
+//! as 127.0.0.6, or adds headers. Any web page can make a browser on that host send requests here
+//! (DNS rebinding), so the `Host` header must also name a loopback address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(super) async fn local_only(
     .await
 }
 
-/// Does the same regardless of `--expose-ui`.
+/// Does the same, regardless of `--expose-ui`.
 pub(super) async fn loopback_only(request: Request, next: Next) -> Response {
     on_loopback(
         request,
@@ -89,7 +89,7 @@ fn refuse(why: &'static str) -> Response {
     (StatusCode::FORBIDDEN, why).into_response()
 }
 
-/// Whether the address is exactly 127.0.0.1 or ::1, or 127.0.0.1 as an IPv6 address.
+/// Whether the address is exactly 127.0.0.1 (perhaps mapped to IPv6) or ::1.
 fn is_loopback(address: IpAddr) -> bool {
     [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)]
         .contains(&address.to_canonical())

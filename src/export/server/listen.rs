@@ -1,4 +1,4 @@
-//! The port.
+//! Opens the port.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 
-/// Connections that wait in the kernel until loopwatch accepts them. It accepts at once, so this
-/// covers bursts.
+/// Connections that the kernel queues until loopwatch accepts them. It accepts at once, so the
+/// queue only covers bursts.
 const BACKLOG: i32 = 1024;
 
 /// Listens on an address. `[::]` includes IPv4, whatever the system's default
@@ -40,7 +40,7 @@ fn open(address: SocketAddr) -> io::Result<Socket> {
         socket.set_only_v6(!address.ip().is_unspecified())?;
     }
 
-    // A restart must not wait for the connections of the previous process.
+    // After a restart, the connections of the previous process must not block the port.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
@@ -51,7 +51,7 @@ fn open(address: SocketAddr) -> io::Result<Socket> {
 
 /// Whether the error means that the host has no IPv6.
 fn lacks_ipv6(error: &io::Error) -> bool {
-    // EAFNOSUPPORT: the kernel has no IPv6. Rust has no kind for it.
+    // EAFNOSUPPORT: the kernel lacks IPv6. Rust has no `ErrorKind` for it.
     const NO_FAMILY: &[i32] = if cfg!(target_os = "linux") { &[97] } else { &[47] };
 
     error.kind() == io::ErrorKind::AddrNotAvailable

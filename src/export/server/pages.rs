@@ -1,4 +1,4 @@
-//! The web pages.
+//! Handles requests for the web pages.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::api::{self, ExplainQuery, ObjectQuery, SortedList};
 use super::exporter::Exporter;
 use crate::export::presentation::page;
 
-/// Query parameters of the overview. Others have no effect, because other programs may add some to
-/// a link.
+/// Query parameters of the overview. Unknown ones have no effect, because other programs may add
+/// some to a link.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct OverviewQuery {

@@ -1,4 +1,4 @@
-//! The profiles of the operator, for download.
+//! Serves the operator's profiles for download.
 
 use std::io;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) async fn download(
             .await;
     match content {
         Ok(Some(content)) => {
-            // The name of a profile has no character with a meaning in a header.
+            // No character in the name of a profile has a meaning in a header.
             let disposition = format!("attachment; filename=\"{name}\"");
             let headers = [
                 (header::CONTENT_TYPE, "application/octet-stream"),
@@ -69,7 +69,7 @@ fn unreadable(error: &io::Error) -> Response {
     (StatusCode::INTERNAL_SERVER_ERROR, Json(json!({ "error": error }))).into_response()
 }
 
-/// Does the work on another thread: a disk may be slow.
+/// Runs the work on another thread, because a disk may be slow.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

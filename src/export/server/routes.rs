@@ -79,7 +79,7 @@ pub(super) fn router(exporter: Arc<Exporter>) -> Router {
 }
 
 /// Succeeds even if sources fail: a restart of loopwatch would fix neither its configuration nor
-/// its sources. Fails only if loopwatch cannot rebuild a part that panicked.
+/// its sources. Fails only if loopwatch cannot rebuild a part that has panicked.
 async fn livez(State(exporter): State<Arc<Exporter>>) -> Response {
     match exporter.is_alive() {
         true => "ok\n".into_response(),
@@ -129,8 +129,8 @@ async fn security_headers(request: Request, next: Next) -> Response {
     response
 }
 
-/// Counts requests by path and status. Undocumented paths share one label value, so that clients
-/// cannot create series.
+/// Counts requests by path and status. All undocumented paths share one label value, so that
+/// clients cannot create series.
 async fn count_requests(
     State(exporter): State<Arc<Exporter>>,
     request: Request,

@@ -1,5 +1,5 @@
-//! `/metrics`, streamed: memory is proportional to a chunk, and a client that stops reading does
-//! not block the others.
+//! Streams `/metrics`: its memory is proportional to a chunk, and a client that stops reading does
+//! not block others.
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::exporter::Exporter;
 use crate::export::metrics::{Render, TextFormat, wanted_format, wants_gzip};
 
-/// Time that a scrape waits for its turn. Prometheus times out after ten seconds by default.
+/// How long a scrape waits for its turn. Prometheus times out after ten seconds by default.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Time for a client to read one chunk.
@@ -56,7 +56,7 @@ pub(super) async fn metrics(State(exporter): State<Arc<Exporter>>, headers: Head
     response
 }
 
-/// Renders the whole exposition, or stops when the client no longer reads.
+/// Renders the whole exposition. Stops early if the client no longer reads.
 async fn produce(
     exporter: Arc<Exporter>,
     _turn: OwnedSemaphorePermit,
@@ -109,7 +109,7 @@ enum Encoder {
 
 impl Encoder {
     fn new(gzip: bool) -> Self {
-        // Level 1 is eight times as fast as the default level 6, and compresses by a factor of 15
+        // Level 1 is eight times faster than the default level 6, and compresses by a factor of 15
         // instead of 24.
         if gzip { Self::Gzip(GzEncoder::new(Vec::new(), Compression::fast())) } else { Self::Plain }
     }
@@ -120,7 +120,7 @@ impl Encoder {
         match (self, chunk) {
             (Self::Plain, Some(chunk)) => (chunk.into(), false),
             (Self::Gzip(gzip), Some(chunk)) => {
-                let _ = gzip.write_all(chunk.as_bytes()); // writing to memory does not fail
+                let _ = gzip.write_all(chunk.as_bytes()); // writing to memory cannot fail
                 (std::mem::take(gzip.get_mut()).into(), false)
             }
             (encoder, None) => match std::mem::replace(encoder, Self::Done) {

@@ -12,11 +12,11 @@ use crate::lock::lock;
 pub trait View: Send + Sync {
     fn snapshot(&self) -> Snapshot;
 
-    /// Returns the watches that have neither completed their first list nor failed; `discovery`
-    /// until it has run once.
+    /// Returns the watches whose first list has neither completed nor failed; `discovery` until it
+    /// has run once.
     fn pending(&self) -> Vec<String>;
 
-    /// Calls `show` for at most `limit` objects from `cursor` on. Returns the next cursor, or
+    /// Calls `show` for at most `limit` objects, starting at `cursor`. Returns the next cursor, or
     /// `None` at the end.
     fn visit(
         &self,
@@ -25,8 +25,8 @@ pub trait View: Send + Sync {
         show: &mut dyn FnMut(ObjectRef<'_>),
     ) -> Option<Cursor>;
 
-    /// Visits at most `visits` objects from `cursor` on, until `room` of them are wanted. Returns
-    /// these in full, and the next cursor.
+    /// Visits at most `visits` objects, starting at `cursor`, until `room` of them match. Returns
+    /// the matching objects in full, and the next cursor.
     fn select(
         &self,
         cursor: Cursor,
@@ -35,10 +35,9 @@ pub trait View: Send + Sync {
         is_wanted: &dyn Fn(&ObjectRef<'_>) -> bool,
     ) -> (Vec<ObjectRow>, Option<Cursor>);
 
-    /// Returns everything about one object; `None` if the model does not see it.
+    /// Returns everything about one object; `None` if the model does not know it.
     fn explain(&self, object: &ObjectAddress) -> Option<Explanation>;
 
-    /// Returns the last hours.
     fn recent_past(&self) -> RecentPast;
 }
 

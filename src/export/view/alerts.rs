@@ -4,22 +4,21 @@ use loopwatch_model::finding::{Alert, Explainer, Finding, FindingInfo, Severity}
 use loopwatch_model::snapshot::Snapshot;
 use loopwatch_model::time::Span;
 
-/// The alert that covers all tickets, and critical findings without an alert of their own.
+/// The alert that covers all tickets, and critical findings without their own alert.
 pub(crate) const TICKET: &str = "LoopwatchFinding";
 
-/// How long a replica that takes over needs until it sees the causes that the leader before it saw.
+/// How long a new leader needs until it sees the causes that the previous leader saw.
 const SEES_WITHIN: Span = Span::mins(10);
 
-/// Base URL of the runbooks. Alerts link there, too.
+/// Base URL of the runbooks, to which alerts also link.
 const RUNBOOKS: &str = "https://github.com/loopwatch/loopwatch/blob/main/docs/runbooks";
 
-/// Whether another finding explains one, or it has time for another reason, so that it raises no
-/// alert.
+/// Whether a finding raises no alert, because another one explains it or its alert can still wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum IsExplained {
     No,
     Yes,
-    /// Only the loopwatch beside another replica may see the cause.
+    /// Only the loopwatch of another replica may see the cause.
     Unknown,
 }
 
@@ -42,8 +41,8 @@ impl IsExplained {
     }
 }
 
-/// Returns whether only the loopwatch beside another replica may see the cause of a finding,
-/// because that one has led lately.
+/// Returns whether only the loopwatch of another replica may see the cause of a finding, because
+/// that replica has recently led.
 #[must_use]
 pub(crate) fn is_cause_elsewhere(finding: &Finding, snapshot: &Snapshot, lately: Span) -> bool {
     let by_operator = |explainer: &Explainer| {
@@ -61,8 +60,8 @@ pub(crate) fn is_cause_elsewhere(finding: &Finding, snapshot: &Snapshot, lately:
     is_led_elsewhere && finding.info().explained_by.iter().any(by_operator)
 }
 
-/// The name of the alert that covers a finding of a severity, in the rules of `alerts/` and in what
-/// loopwatch posts itself; `None` if it does not alert.
+/// The name of the alert that covers a finding with a severity, both in the rules of `alerts/` and
+/// in loopwatch's own postings; `None` if the finding does not alert.
 #[must_use]
 pub(crate) fn alert_name(info: &FindingInfo, severity: Severity) -> Option<String> {
     match (info.alert, severity) {

@@ -1,4 +1,4 @@
-//! The parts of the cluster that loopwatch cannot see.
+//! Lists the parts of the cluster that loopwatch cannot see.
 
 use loopwatch_model::observation::{Permission, Scope, SourceId, WatchId};
 use loopwatch_model::snapshot::{KindSummary, Snapshot, SourceSummary, WatchSummary};
@@ -7,12 +7,10 @@ use serde::{Deserialize, Serialize};
 /// A part of the cluster that loopwatch cannot see. The absence of findings about it means nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BlindSpot {
-    /// The description of the part.
     pub what: String,
     pub why: String,
 }
 
-/// Everything that loopwatch cannot see in the cluster.
 #[must_use]
 pub(crate) fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
     let mut spots = Vec::new();
@@ -54,7 +52,7 @@ pub(crate) fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
     spots
 }
 
-/// The permissions that the account lacks, except those that are said of a watch.
+/// The permissions that the account lacks, except those that the entry of a watch already names.
 fn missing_permissions(snapshot: &Snapshot) -> impl Iterator<Item = BlindSpot> {
     let is_said = |namespace: &str, permission: &Permission| {
         watches(snapshot).any(|(kind, watch)| {

@@ -1,4 +1,4 @@
-//! Criteria for objects, as the API and the page take them.
+//! Criteria for objects, which the API and the page use.
 
 use loopwatch_model::snapshot::{ObjectRef, ObjectState};
 
@@ -12,7 +12,7 @@ pub struct Filter {
     pub namespace: Option<String>,
     pub name: Option<String>,
     pub state: Option<ObjectState>,
-    /// Words that must all be part of the object's group, kind, namespace or name.
+    /// Words that must each be part of the object's group, kind, namespace or name.
     pub words: Vec<Word>,
 }
 
@@ -31,7 +31,7 @@ impl Filter {
         self.matches(object.group, object.kind, object.namespace, object.name, object.state)
     }
 
-    /// Whether an object with these properties matches.
+    /// Whether an object with these properties matches the filter.
     #[must_use]
     pub fn matches(
         &self,
@@ -54,7 +54,7 @@ impl Filter {
 }
 
 impl Word {
-    /// A word; letters match in upper and lower case.
+    /// A word. Its case does not matter.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let parts =
@@ -64,7 +64,7 @@ impl Word {
 
     fn is_in(&self, group: &str, kind: &str, namespace: &str, name: &str) -> bool {
         match &self.parts {
-            // As people write objects: `team-a/web` is also found by `a/w`.
+            // As users write objects: `a/w` also finds `team-a/web`.
             Some((end, start)) => ends_with(namespace, end) && starts_with(name, start),
             None => {
                 [name, namespace, kind, group].into_iter().any(|text| contains(text, &self.text))

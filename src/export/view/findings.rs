@@ -1,4 +1,5 @@
-//! The open findings in the order of the table of findings, each with those that it explains.
+//! The open findings in the order of the table of findings, each root with the findings that it
+//! explains.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +23,8 @@ pub(crate) struct FindingGroup<'a> {
     pub findings: Vec<&'a Finding>,
 }
 
-/// The time from which on a duration is shown. A shorter one says only that loopwatch has just
-/// looked, as in a dump.
+/// The shortest duration to show. A shorter one says only that loopwatch has just looked, as in a
+/// dump.
 const SHORTEST: Span = Span::secs(1);
 
 impl<'a> Findings<'a> {
@@ -114,7 +115,8 @@ fn root<'a>(by_id: &BTreeMap<FindingId, &'a Finding>, finding: &Finding) -> Opti
 }
 
 /// How long a finding has been true. `None` if its start is unknown: it was already true when
-/// loopwatch first saw its subject, a definition without a creation time or an object in a dump.
+/// loopwatch first saw its subject, which is a definition without a creation time or an object in a
+/// dump.
 #[must_use]
 pub(crate) fn finding_age(snapshot: &Snapshot, finding: &Finding) -> Option<Span> {
     let began_unseen =
@@ -122,13 +124,13 @@ pub(crate) fn finding_age(snapshot: &Snapshot, finding: &Finding) -> Option<Span
     (!began_unseen).then(|| snapshot.at.since(finding.since)).filter(|age| *age >= SHORTEST)
 }
 
-/// Evidence as text, in the order of the table of findings: the most important key first. Leaves
-/// out how long something has been so if it has just been seen.
+/// Evidence as text, in the order of the table of findings: the most important key first. Omits
+/// durations of problems that loopwatch has only just seen.
 pub(crate) fn evidence(finding: &Finding) -> impl Iterator<Item = (String, String)> + '_ {
     evidence_values(finding).map(|(key, value)| (key, value.to_string()))
 }
 
-/// The same with its values.
+/// The same, as values.
 pub(crate) fn evidence_values(finding: &Finding) -> impl Iterator<Item = (String, &Value)> + '_ {
     let listed = finding.info().evidence;
     let just_seen = |(key, value): &(&&str, &Value)| {

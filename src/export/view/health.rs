@@ -1,4 +1,5 @@
-//! The overall health, the number of objects in each state, and why an object is in its state.
+//! Computes the overall health, the number of objects in each state, and why an object is in its
+//! state.
 
 use std::fmt::Write as _;
 
@@ -14,7 +15,7 @@ use super::text::Number;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OverallHealth {
     Known(Health),
-    /// loopwatch sees nothing, which is not healthy.
+    /// loopwatch sees nothing, so it cannot report health.
     Unknown,
 }
 
@@ -84,8 +85,8 @@ pub(crate) fn objects_in_words(snapshot: &Snapshot) -> Option<String> {
     (total > 0).then_some(text)
 }
 
-/// Why an object is in its state: the part of its status that decided it or, if that is not known,
-/// the rule in words. All that people read takes it from here; the API has the label value, too.
+/// Why an object is in its state: the part of its status that decided it or, if that is unknown,
+/// the rule in words. All texts for people use this; the API also has the label value.
 #[must_use]
 pub(crate) fn reason_in_words<'a>(signal: &'a str, reason: &'a str) -> &'a str {
     if signal.is_empty() { Reason::words(reason).unwrap_or(reason) } else { signal }

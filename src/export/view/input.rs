@@ -1,4 +1,4 @@
-//! The recording or dump behind a report, with the parts of it that loopwatch could not use. Every
+//! The recording or dump behind a report, and the parts of it that loopwatch could not use. Every
 //! output names them.
 
 use std::collections::BTreeMap;
@@ -14,22 +14,21 @@ use super::text::Number;
 use crate::recording::Unread;
 use crate::telemetry::UnreadPart;
 
-/// The input of a report. Both fields are absent for a cluster.
+/// The input of a report. Both fields are `None` for a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Input {
     pub recording: Option<RecordingInput>,
     pub dump: Option<DumpInput>,
 }
 
-/// A recording, as far as it was replayed.
+/// A recording, as far as the replay has read it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct RecordingInput {
     recorded_by: String,
-    /// The time of the first observation.
     pub begins: Option<Timestamp>,
-    /// The instant that the report shows.
+    /// The time that the report shows.
     pub shows: Option<Timestamp>,
-    /// How many times as fast as it happened the recording plays; absent once it has ended.
+    /// The speed of the replay, relative to real time; `None` once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed: Option<f64>,
     skipped_lines: u64,
@@ -49,32 +48,33 @@ struct SkippedLine {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct DumpInput {
     pub objects: u64,
-    /// The number of objects without `managedFields`. Nothing shows when their specs were written.
+    /// The number of objects without `managedFields`. For these, nothing shows when their specs
+    /// were written.
     pub without_managed_fields: u64,
     /// Parts that could not be read: place and reason.
     pub problems: Vec<String>,
 }
 
-/// Names that a list gives before it counts the others.
+/// Maximum number of names in a list, before the number of the others.
 const SHOWN: usize = 5;
-/// Kinds in a sentence.
+/// Maximum number of kinds in a sentence.
 const KINDS: usize = 12;
 
 impl Input {
-    /// The parts that loopwatch could not use, as entries of the list of blind spots.
+    /// The parts that loopwatch could not use, as blind spots.
     pub(crate) fn blind_spots(&self) -> Vec<BlindSpot> {
         let recording = self.recording.iter().flat_map(RecordingInput::blind_spots);
         recording.chain(self.dump.iter().filter_map(DumpInput::blind_spot)).collect()
     }
 
-    /// Everything that loopwatch cannot use of the input, or cannot see in the cluster.
+    /// Everything that loopwatch cannot use from the input, or cannot see in the cluster.
     #[must_use]
     pub(crate) fn all_blind_spots(&self, snapshot: &Snapshot) -> Vec<BlindSpot> {
         self.blind_spots().into_iter().chain(blind_spots(snapshot)).collect()
     }
 
-    /// The parts of the cluster that an explanation from watched kinds, or from a dump, cannot show:
-    /// those of this input, and the owners and children of other kinds.
+    /// The parts of the cluster that an explanation from watched kinds or a dump cannot show: the
+    /// blind spots of this input, and owners and children of other kinds.
     pub(crate) fn blind_spots_of_one_object(&self, snapshot: &Snapshot) -> Vec<BlindSpot> {
         let kinds: Vec<String> =
             snapshot.kinds.iter().map(|kind| kind_name(&kind.group, &kind.kind)).collect();
@@ -93,12 +93,12 @@ impl Input {
 }
 
 impl RecordingInput {
-    /// A recording of the program `recorded_by`, before its first observation.
+    /// A recording by the program `recorded_by`, before its first observation.
     pub(crate) fn new(recorded_by: &str) -> Self {
         Self { recorded_by: recorded_by.to_owned(), ..Self::default() }
     }
 
-    /// Replaces the counts of the parts without effect.
+    /// Updates the counts of the parts without effect.
     pub(crate) fn set_unread(&mut self, unread: &Unread) {
         let skipped =
             |(line, reason): &(u64, String)| SkippedLine { line: *line, reason: reason.clone() };

@@ -1,4 +1,4 @@
-//! Links in alerts: to the web page of the affected object, or to the list of findings, and to a
+//! Links in alerts: to the web page of the affected object or to the list of findings, and to a
 //! dashboard.
 
 use std::fmt;
@@ -10,16 +10,16 @@ use loopwatch_model::finding::{Area, Finding, FindingInfo, Subject};
 use super::object_name::ObjectName;
 use crate::net::HttpUrl;
 
-/// The URL under which people reach a web server from outside the cluster. It ends with `/`.
+/// The URL of a web server, as people outside the cluster reach it. It ends with `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExternalUrl(String);
 
-/// The servers to which alerts can link.
+/// The servers to which alerts may link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Links {
-    /// The web page of loopwatch.
+    /// loopwatch's web page.
     pub(crate) page: Option<ExternalUrl>,
-    /// Grafana, with the dashboards of loopwatch.
+    /// Grafana, with loopwatch's dashboards.
     pub(crate) grafana: Option<ExternalUrl>,
 }
 
@@ -38,16 +38,16 @@ pub(crate) fn dashboard(info: &FindingInfo) -> &'static str {
 }
 
 impl Links {
-    /// The values of the labels of `loopwatch_links_info`: the URLs, empty if there is none.
+    /// The label values of `loopwatch_links_info`: the URLs, empty without one.
     #[must_use]
     pub(crate) fn labels(&self) -> [String; 2] {
         [&self.page, &self.grafana]
             .map(|url| url.as_ref().map(ToString::to_string).unwrap_or_default())
     }
 
-    /// The page of the object that these findings of one alert are about; the list of findings if
-    /// there are several, or if they are not about objects. The alert rules build the same links
-    /// (`rules.rs`).
+    /// The link of an alert with these findings: the page of their only object, or the list of
+    /// findings if there are several or if they are not about objects. The alert rules build the
+    /// same links (`rules.rs`).
     #[must_use]
     pub(crate) fn page(&self, findings: &[&Finding]) -> Option<String> {
         let (ExternalUrl(page), first) = (self.page.as_ref()?, findings.first()?);
@@ -63,7 +63,7 @@ impl Links {
         })
     }
 
-    /// The dashboard for these findings of one alert.
+    /// The dashboard for an alert with these findings.
     #[must_use]
     pub(crate) fn dashboard(&self, findings: &[&Finding]) -> Option<String> {
         let (ExternalUrl(grafana), first) = (self.grafana.as_ref()?, findings.first()?);
@@ -87,7 +87,7 @@ impl Links {
 impl FromStr for ExternalUrl {
     type Err = String;
 
-    /// The error does not quote the URL, which may hold a secret.
+    /// The error does not quote the URL, which may contain a secret.
     fn from_str(text: &str) -> Result<Self, String> {
         let is_usual = |c: char| c.is_ascii_alphanumeric() || "-._~:/[]@!$&'()*+,;=%?#".contains(c);
         if !text.chars().all(is_usual) {

@@ -1,4 +1,4 @@
-//! Finds the object that somebody asks about, by the kind and the name as `kubectl` takes them.
+//! Finds the object that a user asks about, by its kind and name in the notation of `kubectl`.
 
 use loopwatch_model::observation::ObjectAddress;
 use loopwatch_model::snapshot::{Cursor, Explanation, KindSummary};
@@ -6,7 +6,7 @@ use loopwatch_model::snapshot::{Cursor, Explanation, KindSummary};
 use super::access::View;
 use super::object_name::kind_name;
 
-/// The object that somebody asks about.
+/// A user's question about one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ObjectQuestion {
     /// The group, unless `kind` names it; empty for any.
@@ -24,7 +24,7 @@ pub(crate) enum LookupError {
     /// No watched kind has this name.
     #[error("loopwatch watches no kind {name:?}{}", hint(.nearest))]
     NoKind { name: String, nearest: Vec<String> },
-    /// Several kinds have it.
+    /// Several kinds have this name.
     #[error("{name:?} names several kinds; use one of {}", .candidates.join(", "))]
     SeveralKinds {
         name: String,
@@ -43,15 +43,15 @@ pub(crate) enum LookupError {
     },
 }
 
-/// Lowest Jaro-Winkler similarity of a suggestion.
+/// Lowest Jaro-Winkler similarity at which loopwatch suggests a name.
 const SIMILAR: f64 = 0.75;
 /// Most suggestions in a message.
 pub(crate) const CANDIDATES: usize = 5;
-/// Objects that are visited under one lock of the model.
+/// Objects to visit under one lock of the model.
 const BATCH: usize = 1024;
 
-/// Explains the object. One that the question names in full is found at once; otherwise the search
-/// visits all objects.
+/// Explains the object. Finds one with a complete address at once; otherwise the search visits all
+/// objects.
 ///
 /// # Errors
 /// If there is no such object, or more than one.
@@ -172,7 +172,7 @@ fn find_kind<'a>(
     }
 }
 
-/// Whether a word names a kind. A dump does not contain the plural, so the usual ones count, too.
+/// Whether a word names a kind. A dump lacks the plural, so the usual plurals count as well.
 fn is_named(kind: &KindSummary, word: &str) -> bool {
     let (word, singular) = (word.to_ascii_lowercase(), kind.kind.to_ascii_lowercase());
     let ies = singular.strip_suffix('y').map(|stem| format!("{stem}ies"));
@@ -192,8 +192,8 @@ fn hint(nearest: &[String]) -> String {
 }
 
 impl ObjectQuestion {
-    /// The address that it gives; `None` if it leaves the group open. `core` stands for the group
-    /// without a name.
+    /// The address in the question; `None` if the question leaves the group open. `core` stands for
+    /// the empty group name.
     fn address(&self) -> Option<ObjectAddress> {
         let group = match self.group.as_str() {
             "" => return None,
@@ -219,7 +219,7 @@ impl Nearest {
         Self { word: word.to_ascii_lowercase(), best: Vec::new() }
     }
 
-    /// Considers a name; `shown` is how to show it.
+    /// Considers a name; `shown` is its displayed form.
     pub(crate) fn offer(&mut self, name: &str, shown: impl FnOnce() -> String) {
         let similarity = strsim::jaro_winkler(&self.word, &name.to_ascii_lowercase());
         let place =

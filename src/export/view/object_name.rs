@@ -5,7 +5,7 @@ use form_urlencoded::byte_serialize;
 use loopwatch_model::cascade::Node;
 use loopwatch_model::snapshot::{DeletionRow, ExplainedObject, ObjectRow};
 
-/// The name of an object, which identifies it for people.
+/// The name of an object, as people identify it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ObjectName<'a> {
     pub(crate) group: &'a str,
@@ -15,12 +15,12 @@ pub(crate) struct ObjectName<'a> {
     pub(crate) name: &'a str,
 }
 
-/// A group as a parameter: `core` stands for the group without a name.
+/// A group as a parameter: `core` stands for the empty group name.
 pub(crate) fn group_parameter(group: &str) -> &str {
     if group.is_empty() { "core" } else { group }
 }
 
-/// Percent-encodes a parameter. The result is safe in markup, too.
+/// Percent-encodes a parameter. The result is also safe in markup.
 pub(crate) fn encoded(text: &str) -> String {
     byte_serialize(text.as_bytes()).collect()
 }

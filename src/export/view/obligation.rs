@@ -5,7 +5,6 @@ use loopwatch_model::time::Timestamp;
 
 use super::text::age;
 
-/// What the operator is expected to do, in sentences.
 pub(crate) fn obligation_in_words(at: Timestamp, obligation: &ExplainedObligation) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(since) = obligation.regressed_since {

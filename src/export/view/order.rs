@@ -1,5 +1,6 @@
-//! The order of a list of objects, and its pages. A page begins beside an object, which may be gone
-//! by then, so that no page skips or repeats objects because others came or went.
+//! Sorts a list of objects, and divides it into pages. A page starts at the place of an object,
+//! even one that has been deleted, so that no page skips or repeats objects when others appear or
+//! disappear.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -10,7 +11,7 @@ use loopwatch_model::snapshot::{Cursor, ObjectRef, ObjectRow, ObjectState};
 use super::access::View;
 use super::filter::Filter;
 
-/// What decides the order.
+/// The criterion of the order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum SortKey {
     /// The worst state first, and within a state the object that has been in it longest.
@@ -29,7 +30,7 @@ pub(crate) struct SortOrder {
     pub(crate) reversed: bool,
 }
 
-/// The place of an object in an order, also for the next request.
+/// The place of an object in an order, which a later request can name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListPosition {
     state: ObjectState,
@@ -44,9 +45,9 @@ pub(crate) enum Beside {
     /// At the first object.
     #[default]
     Start,
-    /// Behind this place.
+    /// After this place.
     After(ListPosition),
-    /// It ends before this place.
+    /// The page ends before this place.
     Before(ListPosition),
 }
 
@@ -54,14 +55,15 @@ pub(crate) enum Beside {
 #[derive(Debug, Default)]
 pub(crate) struct SortedPage {
     pub(crate) rows: Vec<ObjectRow>,
-    /// Whether there are objects before and behind these.
+    /// Whether there are objects before and after these.
     pub(crate) has_previous: bool,
     pub(crate) has_next: bool,
-    /// The number of objects that match.
+    /// The number of matching objects.
     pub(crate) matching: u64,
 }
 
-/// States, the worst first. The state of an object without a status is unknown, so these come last.
+/// States, the worst first. Unknown comes last, because it is the state of every object without a
+/// status.
 const BY_URGENCY: [ObjectState; 8] = [
     ObjectState::Failed,
     ObjectState::Overdue,
@@ -76,10 +78,10 @@ const BY_URGENCY: [ObjectState; 8] = [
 /// Objects visited under one lock of the model.
 const BATCH: usize = 1024;
 
-/// The values that an order compares. Those that it ignores are equal for all objects.
+/// The values that an order compares. A value that does not count is equal for all objects.
 type Values<'a> = (usize, i64, [&'a str; 4]);
 
-/// Collects one page. It visits all objects in batches, and keeps only the rows of one page and one
+/// Collects one page. Visits all objects in batches, and keeps only the rows of one page and one
 /// batch.
 pub(crate) async fn sorted_page(
     view: &dyn View,
@@ -104,7 +106,8 @@ pub(crate) async fn sorted_page(
     SortedPage { rows, has_previous, has_next, matching }
 }
 
-/// Returns the objects nearest to a place, the nearest first, and the number of all that match.
+/// Returns the objects nearest to a place, the nearest first, and the number of all matching
+/// objects.
 async fn nearest(
     view: &dyn View,
     filter: &Filter,
@@ -155,7 +158,7 @@ async fn nearest(
 }
 
 impl SortOrder {
-    /// Parses `state`, `age` or `name`, with `-` before it for the reversed order.
+    /// Parses `state`, `age` or `name`, with `-` before it to reverse the order.
     ///
     /// # Errors
     /// If the text is none of these.
@@ -223,9 +226,9 @@ impl ListPosition {
         }
     }
 
-    /// Parses what [`Display`](fmt::Display) writes.
+    /// Parses the output of [`Display`](fmt::Display).
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        // None of the names can contain a slash.
+        // No name can contain a slash.
         let mut parts = text.split('/');
         let state = parts.next()?;
         let state = ObjectState::ALL.iter().copied().find(|known| known.as_str() == state)?;

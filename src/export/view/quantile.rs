@@ -1,10 +1,10 @@
-//! Quantiles of histograms.
+//! Estimates quantiles of histograms.
 
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::time::Span;
 
-/// The quantile `q`, as Prometheus estimates it: linear within its bucket. `None` without values,
-/// or if it lies beyond the last bucket.
+/// The quantile `q`, estimated as in Prometheus: linearly within its bucket. `None` without values,
+/// or if the quantile is beyond the last bucket.
 #[must_use]
 pub(crate) fn quantile(histogram: &Histogram, q: f64) -> Option<Span> {
     let total = histogram.count();

@@ -1,4 +1,4 @@
-//! Numbers and words as people read them.
+//! Formats numbers and words for people.
 
 use std::fmt::{self, Write as _};
 
@@ -30,15 +30,15 @@ pub(crate) fn capitalised(word: &str) -> String {
         .unwrap_or_default()
 }
 
-/// Whether a character controls the display instead of being visible, such as an escape or a
-/// text-direction mark.
+/// Whether a character is invisible and controls the display, such as an escape or a text-direction
+/// mark.
 #[must_use]
 pub(crate) fn controls_display(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// `3d4h`: the time since an instant, or until it.
+/// `3d4h`: the time since or until an instant.
 pub(crate) fn age(at: Timestamp, since: Timestamp) -> Span {
     Span(at.since(since).0.abs())
 }

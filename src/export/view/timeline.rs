@@ -1,4 +1,4 @@
-//! The timeline of one object: what changed, what loopwatch found, and what cleared.
+//! The timeline of one object: changes, and findings that opened and cleared.
 
 use std::fmt;
 
@@ -12,7 +12,6 @@ use super::text::capitalised;
 pub(crate) struct TimelineEntry {
     /// When it happened, or when loopwatch saw it.
     pub(crate) at: Timestamp,
-    /// What sort of entry it is.
     pub(crate) sort: EntrySort,
     pub(crate) text: String,
 }
@@ -56,7 +55,7 @@ pub(crate) fn timeline_entries(explanation: &Explanation) -> Vec<TimelineEntry> 
     entries
 }
 
-/// The instants that the object itself tells, and those of the obligation.
+/// The instants that the object itself records, and those of the obligation.
 fn milestones(explanation: &Explanation) -> [(Option<Timestamp>, String); 6] {
     let Explanation { object, obligation, .. } = explanation;
     let obligation = obligation.as_ref();
@@ -72,7 +71,7 @@ fn milestones(explanation: &Explanation) -> [(Option<Timestamp>, String); 6] {
             "stopped being converged".to_owned(),
         ),
         (object.terminating_since, "the deletion began".to_owned()),
-        // The beginning of a deletion has an entry of its own.
+        // The beginning of a deletion has its own entry.
         (
             object.since.filter(|_| !["unknown", "terminating"].contains(&&*object.state)),
             format!("became {}", object.state),

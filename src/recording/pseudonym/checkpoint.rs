@@ -1,4 +1,4 @@
-//! Checkpoints, and the findings that one refers to.
+//! Anonymizes checkpoints, and the findings to which one refers.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ impl Pseudonyms {
             .collect()
     }
 
-    /// The findings that do not alert, of a checkpoint, under the same IDs.
+    /// The findings of a checkpoint that do not alert, under the same IDs.
     pub(in crate::recording) fn silent(
         &self,
         findings: &[Finding],
@@ -50,7 +50,7 @@ impl Pseudonyms {
         findings.iter().filter_map(|f| Some((id(f), until(f)?))).collect()
     }
 
-    /// Returns the fields that name what the operator creates, as `group/Kind path`.
+    /// Returns the fields that name the operator's outputs, as `group/Kind path`.
     pub(in crate::recording) fn outputs(&self, outputs: &[String]) -> Vec<String> {
         let output = |(kind, path)| format!("{kind} {}", self.slot(path));
         outputs.iter().filter_map(|text| text.split_once(' ')).map(output).collect()

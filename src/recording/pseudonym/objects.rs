@@ -1,4 +1,5 @@
-//! Objects. Most texts of a status and of annotations may be names, unless they are usual words.
+//! Anonymizes objects. Texts in a status or an annotation may be names, unless they are common
+//! words.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +59,7 @@ impl Pseudonyms {
             observed_generation,
             conditions: conditions.into_iter().map(|condition| self.condition(condition)).collect(),
             facts: facts.into_iter().map(|fact| self.fact(fact)).collect(),
-            name_hash, // its key is in no file
+            name_hash, // no file contains its key
             references: references.into_iter().map(|reference| self.reference(reference)).collect(),
             startup: startup
                 .into_iter()
@@ -123,8 +124,8 @@ impl Pseudonyms {
         }
     }
 
-    /// Returns the annotations with pseudonyms. Those for loopwatch stay if they are valid; invalid
-    /// ones may contain any text.
+    /// Returns the annotations with pseudonyms. Valid annotations for loopwatch stay; invalid ones
+    /// may contain any text.
     pub(super) fn annotations(
         &self,
         mut annotations: BTreeMap<String, String>,
@@ -144,8 +145,8 @@ impl Pseudonyms {
         marks.into_iter().map(mark).collect()
     }
 
-    /// Returns the value of an annotation or a label. All values are names, unless their key and
-    /// their form say otherwise.
+    /// Returns the value of an annotation or a label. A value counts as a name, unless its key and
+    /// its form show something else.
     pub(super) fn mark(&self, key: &str, value: &str) -> String {
         let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
         let name = name.to_ascii_lowercase().replace('_', "-");
@@ -179,8 +180,8 @@ impl Pseudonyms {
         Reference { slot, group, kind, namespace, name_hash, name, optional }
     }
 
-    /// Returns the path of a reference. Keys between the first and the last may be names that the
-    /// user chose.
+    /// Returns the path of a reference. Keys between the first and the last may be names chosen by
+    /// the user.
     pub(super) fn slot(&self, slot: &str) -> String {
         let last = slot.split('.').count().saturating_sub(1);
         let part = |(position, part): (usize, &str)| match part.trim_end_matches("[]") {
@@ -193,8 +194,8 @@ impl Pseudonyms {
         slot.split('.').enumerate().map(part).collect::<Vec<_>>().join(".")
     }
 
-    /// Returns the kind in a reference. A spec may hold any text there, so only what has the form
-    /// of a kind stays.
+    /// Returns the kind in a reference. A spec may contain any text there, so only a text in the
+    /// form of a kind stays.
     pub(super) fn kind_name(&self, kind: String) -> String {
         let is_kind = kind.starts_with(|first: char| first.is_ascii_uppercase())
             && kind.chars().all(|character| character.is_ascii_alphanumeric());
@@ -211,8 +212,8 @@ fn is_switch(value: &str) -> bool {
     )
 }
 
-/// Whether the value of an annotation or label of this name is a time, a hash, a number, a trace or
-/// a kind, as the name says. Anybody can write any text under any name.
+/// Whether a value is a time, a hash, a number, a trace or a kind, as the name of its annotation or
+/// label says. Anybody can write any text under any name.
 fn is_nobody(name: &str, value: &str) -> bool {
     let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
     let is = |accepts: fn(char) -> bool| !value.is_empty() && value.chars().all(accepts);
@@ -220,8 +221,8 @@ fn is_nobody(name: &str, value: &str) -> bool {
         // Operators also write seconds since 1970.
         Timestamp::parse(value).is_some() || (value.len() == 10 && is(|c| c.is_ascii_digit()))
     } else if ends(&["hash"]) {
-        // So Kubernetes encodes hashes. A StatefulSet puts its name before one, and a word has
-        // vowels.
+        // Kubernetes encodes hashes like this. A StatefulSet puts its name before one, and a word
+        // has vowels.
         is(|c| "bcdfghjklmnpqrstvwxz0123456789".contains(c))
             && value.contains(|c: char| c.is_ascii_digit())
     } else if ends(&["traceparent", "spancontext"]) {

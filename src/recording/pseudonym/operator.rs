@@ -1,5 +1,5 @@
-//! The operator itself. Names of controllers, functions and reasons belong to its program; those of
-//! its Pods, its namespace and its images to the user.
+//! Anonymizes the operator itself. Names of controllers, functions and reasons are part of its
+//! program; those of its Pods, its namespace and its images are the user's.
 
 use loopwatch_model::observation::{
     ContainerView, InstanceName, MetricsView, OperatorView, PodView, ProcessView, ProfileView,
@@ -45,7 +45,7 @@ impl Pseudonyms {
     }
 
     pub(super) fn profile(&self, profile: ProfileView) -> ProfileView {
-        // The names of the files contain that of the Pod.
+        // The names of the files contain the name of the Pod.
         let (file, first_file) = (String::new(), String::new());
         ProfileView { instance: self.instance(&profile.instance), file, first_file, ..profile }
     }

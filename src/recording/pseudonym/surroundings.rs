@@ -1,5 +1,5 @@
-//! What surrounds objects: their kinds and watches, namespaces, leases, Events, permissions, and
-//! reads of single objects.
+//! Anonymizes what surrounds objects: their kinds and watches, namespaces, leases, Events,
+//! permissions, and lookups of single objects.
 
 use loopwatch_model::observation::{
     Answer, DefinitionView, Dependent, EventView, LeaseView, NamespaceView, ObjectAddress,

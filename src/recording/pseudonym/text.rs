@@ -1,9 +1,9 @@
-//! Pseudonyms inside of texts: reasons, phases, paths, messages.
+//! Puts pseudonyms into texts: reasons, phases, paths, messages.
 //!
-//! The model reads the words of a status, so a text cannot be replaced as a whole. The common words
-//! of a status stay (`vocabulary.txt`), because they name nobody; everything between them is
-//! replaced. The endings `-ing` and `-ed` stay, too, because the model also reads them from words
-//! that it does not know.
+//! The model reads the words of a status, so no pseudonym can replace a whole text. The common
+//! words of a status stay (`vocabulary.txt`), because they name nobody; pseudonyms replace
+//! everything between them. The endings `-ing` and `-ed` stay as well, because the model reads them
+//! even from words that it does not know.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use super::Pseudonyms;
 /// The words that stay, in lower case.
 const VOCABULARY: &str = include_str!("vocabulary.txt");
 
-/// The part of a message that the model reads, in bytes.
+/// The length of the part of a message that the model reads, in bytes.
 const MESSAGE: usize = 128;
 
-/// Longest number that stays: numbers of this length count or are status codes.
+/// Longest number that stays: numbers of up to this length are counts or status codes.
 const DIGITS: usize = 4;
 
 /// A part of a text.
@@ -63,7 +63,7 @@ impl Pseudonyms {
         shown
     }
 
-    /// Replaces the unknown words of a message by `x`: nothing refers to them.
+    /// Replaces the unknown words of a message with `x`, because nothing refers to them.
     pub(super) fn prose(&self, text: &str) -> String {
         let read = &text[..text.floor_char_boundary(MESSAGE)];
         let shown = |part: &Part<'_>| match part {
@@ -98,7 +98,7 @@ impl Pseudonyms {
         .collect()
     }
 
-    /// The type of a condition. In the usual form it is a constant of the operator; any other form
+    /// The type of a condition. In the usual form, it is a constant of the operator; any other form
     /// may be the key of a map.
     pub(super) fn condition_type(&self, text: &str) -> String {
         let constant = text.starts_with(|first: char| first.is_ascii_uppercase())
@@ -158,7 +158,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The number of parts at the beginning that share one pseudonym: from an unknown word, or a number
+/// The number of parts at the beginning that share a pseudonym: from an unknown word, or a number
 /// before one, to the last unknown word or number before a known one.
 fn run(parts: &[Part<'_>]) -> usize {
     let ends = |part: &Part<'_>| matches!(part, Part::Known(_));
@@ -179,7 +179,7 @@ fn is_version(text: &str) -> bool {
     !stripped.is_empty() && stripped.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
-/// The ending of a word that the model reads: a participle.
+/// The ending of a participle, which the model reads.
 fn ending(word: &str) -> &'static str {
     let lower = word.to_ascii_lowercase();
     ["ing", "ed"]
@@ -192,7 +192,7 @@ fn is_part_of_word(character: char) -> bool {
     character.is_ascii_alphanumeric() || !character.is_ascii() || character == '\''
 }
 
-/// The end of the word at the beginning of a text, where the model, too, splits words: `pod|Ready`,
+/// The end of the first word of a text, where the model also splits words: `pod|Ready`,
 /// `API|Server`.
 fn end_of_word(text: &str) -> usize {
     let bytes = text.as_bytes();

@@ -1,8 +1,8 @@
 //! Finds the fields of a recording that this program does not know.
 //!
-//! serde ignores unknown fields. The keys that a re-serialised line lacks would not show them
-//! either, because fields with their default value are left out. So this module tests each path
-//! once per recording: a field is unknown if the reader accepts a value of any type for it.
+//! serde ignores unknown fields. Serializing a line again would not show them either, because serde
+//! omits fields with their default value. So this module tests each path once per recording: a
+//! field is unknown if the reader accepts a value of any type for it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -10,12 +10,12 @@ use std::hash::{BuildHasherDefault, Hasher};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Number of distinct paths to test. Lists of labels make new paths, and each test costs several
-/// parses of a line.
+/// Number of distinct paths to test. Maps of labels make new paths, and each test parses a line
+/// several times.
 const MAX_PATHS: usize = 10_000;
 
-/// Bytes to parse for all tests. An ordinary recording needs a few MB; a line with thousands of
-/// unknown fields would need hours.
+/// Bytes to parse in all tests. An ordinary recording needs a few MB; without a limit, a line with
+/// thousands of unknown fields would take hours.
 const MAX_PARSED: usize = 64 << 20;
 
 /// Values of all types, for tests.
@@ -27,7 +27,7 @@ const ANYTHING: [fn() -> Value; 5] = [
     || serde_json::json!({"?": []}),
 ];
 
-/// Number of unknown fields to keep by name. Further ones share [`OTHERS`].
+/// Number of unknown fields to keep by name. Those beyond it share [`OTHERS`].
 const MAX_NAMES: usize = 100;
 
 /// The name of all further unknown fields.
@@ -38,7 +38,7 @@ const OTHERS: &str = "(others)";
 pub(super) struct UnknownFields {
     /// Whether the field at a path, given by its hash, is unknown.
     tested: HashMap<u64, bool, BuildHasherDefault<AsItIs>>,
-    /// Whether the object at a path, given by its hash, is a map. Any key of it is known.
+    /// Whether the object at a path, given by its hash, is a map. All keys of a map are known.
     maps: HashMap<u64, bool, BuildHasherDefault<AsItIs>>,
     /// The bytes that tests have parsed so far.
     parsed: usize,
@@ -52,7 +52,7 @@ struct Level<'a> {
     path: u64,
     /// The hash of the path to the current position: all items of a list have that of the list.
     here: u64,
-    /// Whether it is an object, so that a string may be a key.
+    /// Whether the level is an object, so that a string may be a key.
     is_object: bool,
     /// The current key of an object.
     key: &'a [u8],
@@ -154,8 +154,8 @@ impl UnknownFields {
         unknown
     }
 
-    /// Whether the current object is a map: the reader checks the type of a value under a key that
-    /// no struct has. One test then answers for all keys, of which there may be thousands.
+    /// Whether the current object is a map: then the reader checks the type of a value even under a
+    /// key that no struct has. One test thus answers for all keys, of which there may be thousands.
     fn is_in_map<T: DeserializeOwned>(&mut self, line: &[u8], levels: &[Level<'_>]) -> bool {
         let path = levels.last().map_or(START, |level| level.path);
         if let Some(is_map) = self.maps.get(&path) {
@@ -167,7 +167,7 @@ impl UnknownFields {
         is_map
     }
 
-    /// Whether a test of this line is within the limit.
+    /// Whether the limit allows a test of this line.
     fn may_parse(&mut self, line: &[u8]) -> bool {
         let parsed = self.parsed.saturating_add(line.len().saturating_mul(ANYTHING.len()));
         let may = parsed <= MAX_PARSED;
@@ -202,8 +202,7 @@ fn key_of(levels: &[Level<'_>]) -> String {
     levels.last().map_or_else(String::new, |level| key_text(level.key))
 }
 
-/// The path of the current position, without positions in lists:
-/// `saw.applied.object.owners.colour`.
+/// The path of the current position without list indices: `saw.applied.object.owners.colour`.
 fn name_of(levels: &[Level<'_>]) -> String {
     let keys: Vec<String> =
         levels.iter().filter(|level| level.is_object).map(|level| key_text(level.key)).collect();
@@ -222,7 +221,7 @@ fn below(path: u64, key: &[u8]) -> u64 {
     key.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The position after the string that begins at `at`.
+/// The position after the string that starts at `at`.
 fn end_of_string(line: &[u8], at: usize) -> usize {
     let mut end = at + 1;
     while let Some(found) = memchr::memchr2(b'"', b'\\', line.get(end..).unwrap_or_default()) {

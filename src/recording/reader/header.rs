@@ -1,5 +1,5 @@
-//! Reads the header of a recording. A setting that this program does not know, or whose value it
-//! cannot read, is left out and named: a recording of a newer or older version must stay readable.
+//! Reads the header of a recording. Leaves out and reports any setting that is unknown or whose
+//! value is unreadable: recordings of newer and older versions must stay readable.
 
 use loopwatch_model::settings::Settings;
 use serde_json::{Map, Value};
@@ -31,15 +31,15 @@ fn settings(recorded: Value, unread: &mut Vec<String>) -> Settings {
     serde_json::from_value(all).unwrap_or_default()
 }
 
-/// Replaces the value at `pointer` by the recorded one: as a whole if possible, otherwise field by
-/// field.
+/// Replaces the value at `pointer` with the recorded one: as a whole if possible, otherwise field
+/// by field.
 fn overlay(all: &mut Value, pointer: &str, recorded: Value, unread: &mut Vec<String>) {
     let mut changed = all.clone();
     let replaced = changed.pointer_mut(pointer).map(|place| *place = recorded.clone());
     if let (Some(()), Ok(settings)) =
         (replaced, serde_json::from_value::<Settings>(changed.clone()))
     {
-        // serde accepts fields that it does not know; they are missing from the settings.
+        // serde accepts unknown fields, and drops them.
         let kept = serde_json::to_value(settings).unwrap_or_default();
         missing(&recorded, kept.pointer(pointer), &name_of(pointer), unread);
         *all = changed;
@@ -56,7 +56,7 @@ fn overlay(all: &mut Value, pointer: &str, recorded: Value, unread: &mut Vec<Str
     for (field, value) in fields {
         let below = format!("{pointer}/{}", field.replace('~', "~0").replace('/', "~1"));
 
-        // A map, such as the deadlines, has no entries by default.
+        // By default, a map such as the deadlines has no entries.
         if missing.contains(&field)
             && let Some(Value::Object(entries)) = all.pointer_mut(pointer)
         {

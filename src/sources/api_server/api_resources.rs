@@ -1,5 +1,5 @@
-//! The kinds that the API server serves, from aggregated discovery, or from requests per group on
-//! older servers.
+//! The kinds that the API server serves, from aggregated discovery or, on older servers, from one
+//! request per group and version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,6 @@ pub(crate) struct ApiResources {
     tag: Option<HeaderValue>,
 }
 
-/// One kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ApiKind {
     pub(crate) group: String,
@@ -31,7 +30,7 @@ pub(crate) struct ApiKind {
     pub(crate) kind: String,
     /// The plural resource name.
     pub(crate) resource: String,
-    /// The singular resource name; empty if the API server does not tell it.
+    /// The singular resource name; empty if the API server omits it.
     pub(crate) singular: String,
     pub(crate) short_names: Vec<String>,
     pub(crate) namespaced: bool,
@@ -232,7 +231,7 @@ impl ApiResources {
         self.unknown.iter()
     }
 
-    /// Whether the API server says when the kinds change.
+    /// Whether the API server sends an ETag, which shows when the kinds change.
     pub(crate) fn has_tag(&self) -> bool {
         self.tag.is_some()
     }
@@ -250,7 +249,7 @@ impl ApiResources {
         in_group.filter(|known| known.kind == kind).max_by_key(|known| known.watchable)
     }
 
-    /// Whether any API server did not respond.
+    /// Whether the API server of any group did not respond.
     pub(crate) fn has_unknown_groups(&self) -> bool {
         !self.unknown.is_empty()
     }
@@ -374,7 +373,6 @@ impl ApiKind {
         BUILT_IN.contains(&self.group.as_str())
     }
 
-    /// Whether the objects are Secrets.
     pub(crate) fn is_secret(&self) -> bool {
         self.group.is_empty() && self.resource == "secrets"
     }

@@ -1,4 +1,4 @@
-//! The address of a kind's collection at the API server.
+//! The URL path of a kind's collection at the API server.
 
 use crate::net::percent_encode;
 
@@ -20,8 +20,8 @@ pub(crate) fn collection(
     }
 }
 
-/// Whether an object may have this name. Other texts would change the meaning of the path, for
-/// example to a subresource.
+/// Whether an object may have this name. Any other text could make the path address something else,
+/// such as a subresource.
 pub(crate) fn is_name(text: &str) -> bool {
     !matches!(text, "" | "." | "..") && !text.contains(['/', '%'])
 }

@@ -43,9 +43,9 @@ pub(crate) struct Cluster {
 /// The operator that loopwatch observes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OperatorIdentity {
-    /// The one in whose Pod loopwatch runs.
+    /// loopwatch runs in a Pod of this operator.
     Beside(OwnPod),
-    /// The one that the user names.
+    /// The user names the operator.
     Named(OperatorName),
 }
 
@@ -60,7 +60,6 @@ struct ServiceAccount {
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 impl OperatorIdentity {
-    /// The namespace of the operator.
     pub(crate) fn namespace(&self) -> &str {
         match self {
             Self::Beside(pod) => &pod.namespace,
@@ -70,9 +69,9 @@ impl OperatorIdentity {
 }
 
 impl Cluster {
-    /// Builds the connection. Sends no request, except to find the operator to impersonate, because
-    /// a sidecar may start before the API server. See [`Cluster::reach`]. The responses will
-    /// correct `clock`.
+    /// Builds the connection. A sidecar may start before the API server, so this sends no request,
+    /// except to find the operator to impersonate; [`Cluster::reach`] does. Later responses correct
+    /// `clock`.
     ///
     /// # Errors
     /// Names the problem, its place, and the solution.
@@ -122,7 +121,7 @@ impl Cluster {
         }
     }
 
-    /// Says which operator to observe.
+    /// Sets the operator to observe.
     #[cfg(test)]
     pub(crate) fn beside(self, operator: OperatorIdentity) -> Self {
         Self { operator: Some(operator), ..self }
@@ -138,8 +137,8 @@ impl Cluster {
         let namespace = config.default_namespace.trim().to_owned();
 
         // A login plugin may take long, so the client is built on another thread. Without a plugin,
-        // it is built on this thread, because every thread costs memory. The task contains the
-        // panic of kube for a token that is not a valid header.
+        // it is built on this thread, because every thread costs memory. kube panics if a token is
+        // not a valid header; the task contains the panic.
         let plugin = config.auth_info.exec.is_some() || config.auth_info.auth_provider.is_some();
         let connect = || client::build(config);
         let connecting = if plugin {
@@ -193,13 +192,11 @@ impl Cluster {
         self.get_json::<Version>("/version", JSON).await.map(|version| version.git_version)
     }
 
-    /// The clock of the API server.
     #[must_use]
     pub(crate) fn clock(&self) -> &ServerClock {
         &self.clock
     }
 
-    /// The URL of the API server.
     #[must_use]
     pub(crate) fn url(&self) -> &str {
         &self.url
@@ -216,17 +213,14 @@ impl Cluster {
         &self.watched_namespaces
     }
 
-    /// The name of the operator's Deployment or StatefulSet, if it is known.
     pub(crate) fn workload(&self) -> Option<&str> {
         self.workload.as_deref()
     }
 
-    /// The Pod of this process; `None` outside a cluster.
     pub(crate) fn own_pod(&self) -> Option<&OwnPod> {
         self.own.as_ref()
     }
 
-    /// The operator to observe, if it is known.
     pub(crate) fn operator(&self) -> Option<&OperatorIdentity> {
         self.operator.as_ref()
     }
@@ -302,7 +296,7 @@ impl std::fmt::Debug for Cluster {
     }
 }
 
-/// The URL of an API server for people: without the user and password that it may contain.
+/// The URL for display, without the user and password that it may contain.
 fn without_credentials(url: &http::Uri) -> String {
     let text = url.to_string();
     let shown = match url.authority().and_then(|authority| authority.as_str().rsplit_once('@')) {
@@ -320,7 +314,7 @@ mod tests {
     use super::*;
     use crate::sources::testing::InProcess as _;
 
-    /// Connects with a kubeconfig that holds these fields of the user.
+    /// Connects with a kubeconfig whose user has these fields.
     async fn connect(user: &str) -> Result<Cluster, ConnectError> {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("config");
@@ -367,7 +361,7 @@ mod tests {
         }
     }
 
-    /// Answers requests with the Deployment of an operator, and returns the heads of the requests.
+    /// Serves the Deployment of an operator, and returns the heads of the requests.
     async fn serve(listener: tokio::net::TcpListener) -> Vec<String> {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 

@@ -42,12 +42,12 @@ pub(crate) struct Discovery {
     cluster: Cluster,
     options: DiscoveryOptions,
     definitions: Definitions,
-    /// The last accepted result. Because of it, a scope stays known after the account loses the
-    /// permission to see it.
+    /// The last accepted result. It keeps a scope known after the account loses the permission to
+    /// see it.
     last: Vec<WatchedKind>,
     /// The kinds that the API server served at the last poll.
     api_resources: ApiResources,
-    /// The account's permissions, as of the current poll.
+    /// The account's permissions in the current poll.
     reviews: Reviews,
     elsewhere: Elsewhere,
     serving: Serving,
@@ -66,7 +66,7 @@ struct FoundKinds {
     problem: Option<String>,
 }
 
-/// The result of a poll and of the samples so far.
+/// The result of a poll and of all samples so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Discovered {
     /// Kinds and scopes, primary ones first.
@@ -105,7 +105,8 @@ impl Discovery {
     /// The source that failures of discovery belong to.
     pub(crate) const SOURCE: SourceId = SourceId::Discovery;
 
-    /// Begins a poll: reviews the account's permissions everywhere and at home.
+    /// Begins a poll: reviews the account's permissions in the whole cluster and in its home
+    /// namespaces.
     pub(crate) async fn review(&mut self) -> Result<(), Failure> {
         self.reviews = Reviews::request(&self.cluster, self.homes()).await?;
         Ok(())
@@ -136,8 +137,8 @@ impl Discovery {
         self.api_resources.is_outdated(&self.cluster).await
     }
 
-    /// Whether the next poll will review namespaces for the first time, so that it should not be
-    /// far.
+    /// Whether namespaces still wait for their first review, so that the next poll should come
+    /// soon.
     pub(crate) fn is_behind(&self) -> bool {
         self.elsewhere.is_behind()
     }
@@ -160,7 +161,7 @@ impl Discovery {
         if rules.iter().any(|rules| rules.incomplete) {
             rules.push(self.confirm_ownership(&rules, &selected).await?);
 
-            // Kinds that rules have shown before remain, even if incomplete rules no longer mention
+            // Keep the kinds that earlier rules showed: incomplete rules may no longer mention
             // them.
             let is_owned = |kind: &WatchedKind| {
                 matches!(kind.why, Why::StatusPermission | Why::FinalizerPermission)
@@ -168,7 +169,7 @@ impl Discovery {
             selected = self.select(&rules, !self.last.iter().any(is_owned));
         }
 
-        // Namespaces that wait for their review may grant what is missing so far.
+        // Namespaces that wait for their review may still grant what is missing.
         let is_final = !self.elsewhere.is_behind() || !selected.not_served.is_empty();
         let problem = problem(&self.input(&rules, true), &selected).filter(|_| is_final);
         let mut left_out = self.elsewhere.left_out();
@@ -194,7 +195,7 @@ impl Discovery {
         let FoundKinds { primaries, children, excess, left_out, problem } = &self.found;
         let mut kinds = primaries.clone();
         for child in children {
-            // A scope with missing verbs is one that was visible before.
+            // A scope with missing verbs was visible before.
             match child.missing.is_empty() {
                 true => kinds.extend(self.child_kinds.watched(child)),
                 false => kinds.push(child.clone()),
@@ -225,7 +226,7 @@ impl Discovery {
     pub(crate) async fn sample_children(&mut self, new: BTreeSet<String>) -> bool {
         let visible = |kind: &&WatchedKind| kind.missing.is_empty();
 
-        // Kinds that may be served by another operator have no children of this one.
+        // Another operator may serve a suspected kind, whose children are then not this operator's.
         let primaries: Vec<_> =
             self.found.primaries.iter().filter(visible).filter(|kind| !kind.suspected).collect();
         let children: Vec<_> = self.found.children.iter().filter(visible).collect();
@@ -289,9 +290,8 @@ impl Discovery {
         Ok(())
     }
 
-    /// Asks for the permissions that make a kind a primary one, where incomplete rules may not list
-    /// them: an authorizer that lists no rules, such as the webhook of a managed cluster, may grant
-    /// them.
+    /// Asks for the permissions that make a kind a primary one, where the rules are incomplete: an
+    /// authorizer that lists no rules, such as the webhook of a managed cluster, may grant them.
     async fn confirm_ownership(
         &mut self,
         rules: &[Rules],
@@ -327,8 +327,8 @@ impl Discovery {
     }
 
     /// Ranks the custom resources of an account with wildcards: those that this operator serves
-    /// first, then those with a status. Keeps as many as there may be watches, and returns what is
-    /// left out.
+    /// first, then those with a status. Keeps as many as may be watched, and returns what is left
+    /// out.
     async fn limit_to_served(
         &mut self,
         selected: &mut SelectedKinds,
@@ -371,8 +371,8 @@ impl Discovery {
         }))
     }
 
-    /// Kinds of the last result that incomplete rules no longer mention. The permissions of each
-    /// need their own review.
+    /// Kinds of the last result that incomplete rules no longer mention. Each needs a review of its
+    /// permissions.
     fn unmentioned(&self, rules: &[Rules], selected: &SelectedKinds) -> Vec<KindCandidate> {
         if !rules.iter().any(|rules| rules.incomplete) {
             return Vec::new();
@@ -440,7 +440,7 @@ fn permissions(
     views.into_values().collect()
 }
 
-/// Whether a kind is missing only because its API server does not respond.
+/// Whether a kind is absent only because its API server does not respond.
 fn is_unanswered(kind: &WatchedKind, api_resources: &ApiResources) -> bool {
     api_resources.is_unknown(&kind.group)
         && api_resources.get(&kind.group, &kind.resource).is_none()
@@ -452,7 +452,7 @@ fn watched(candidate: &KindCandidate, scope: Scope, missing: Vec<String>) -> Wat
     let watch = WatchId::new(&group, &resource, &scope);
     let filtered = role == Role::Child;
 
-    // Of most children, owners and finalizers are enough. The status of a workload shows what its
+    // For most children, owners and finalizers suffice. The status of a workload shows what its
     // owner waits for.
     let metadata_only = filtered && !is_workload(&group, &kind);
     WatchedKind {

@@ -97,7 +97,7 @@ impl InitialSync {
         });
     }
 
-    /// The watch will not list.
+    /// The watch will never list.
     pub(crate) fn gave_up(&self, watch: &WatchId) {
         self.set(watch, ListStage::Failed);
     }

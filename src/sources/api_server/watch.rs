@@ -57,18 +57,17 @@ pub(crate) use self::target::WatchTarget;
 pub(crate) enum WatchState {
     /// Nothing is known, or it is too old: the watch has to list.
     Unlisted(Listing),
-    /// A streamed list is under way.
+    /// A streamed list is in progress.
     StreamingList {
         stream: Box<WatchStream>,
         epoch: u64,
-        /// The instant at which the watch concludes that the API server, or a proxy, ignored the
-        /// request to list.
+        /// When the watch concludes that the API server, or a proxy, ignored the request to list.
         give_up: Instant,
         permit: OwnedSemaphorePermit,
     },
-    /// A paged list is under way. `permit` is `None` while the watch rests after a failure.
+    /// A paged list is in progress. `permit` is `None` while the watch rests after a failure.
     Paging { page: ListPage, epoch: u64, permit: Option<OwnedSemaphorePermit> },
-    /// The watch knows everything up to `version`, and has no open stream.
+    /// The watch has received everything up to `version`, and has no open stream.
     Disconnected {
         /// Empty right after a list without a version.
         version: String,
@@ -78,11 +77,10 @@ pub(crate) enum WatchState {
     /// A stream delivers events.
     Following {
         stream: Box<WatchStream>,
-        /// Empty after a list without a version: the versions of objects do not say where to
-        /// continue.
+        /// Empty after a list without a version, because the versions of objects do not show where
+        /// to continue.
         version: String,
-        /// The instant from which silence shows that the stream works; `None` once it is known to
-        /// work.
+        /// When silence starts to prove that the stream works; `None` once it is known to work.
         proven_at: Option<Instant>,
     },
     /// A step failed; `next` follows after the backoff.
@@ -108,7 +106,7 @@ pub(crate) trait WatchSink: Send + Sync {
     fn source(&self) -> SourceId;
     /// Handles a failure of the watch.
     fn failed(&mut self) {}
-    /// Returns what to say when the watch works again; nothing if others of the same source still
+    /// Returns the observation that the source works again; `None` if other watches of it still
     /// fail.
     fn recovered(&mut self) -> Option<Observation> {
         Some(Observation::SourceRecovered { source: self.source() })
@@ -117,8 +115,8 @@ pub(crate) trait WatchSink: Send + Sync {
     fn began(&mut self, epoch: u64, out: &mut Vec<Observation>);
     /// Handles an object of the list.
     fn listed(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<(), Failure>;
-    /// Handles an object that could not be read, which has no name: a list with such an object does
-    /// not show which objects are gone.
+    /// Handles an object that could not be read. Its name is unknown, so a list with such an object
+    /// does not show which objects are gone.
     fn skipped(&mut self) {}
     /// Handles the end of a list.
     fn ended(&mut self, epoch: u64, version: &str, out: &mut Vec<Observation>);
@@ -130,7 +128,7 @@ pub(crate) trait WatchSink: Send + Sync {
     fn progressed(&mut self, version: &str, out: &mut Vec<Observation>);
 }
 
-/// State that all watches of one cluster share.
+/// State shared by all watches of a cluster.
 #[derive(Debug)]
 pub(crate) struct SharedWatchState {
     /// The epoch of the latest list.
@@ -145,7 +143,7 @@ pub(crate) struct SharedWatchState {
     pub(crate) review_requested: Notify,
 }
 
-/// One watch: everything that a step from one state to the next needs.
+/// One watch, with everything that its steps need.
 pub(crate) struct Watcher<S: WatchSink> {
     cluster: Cluster,
     target: WatchTarget,
@@ -155,10 +153,10 @@ pub(crate) struct Watcher<S: WatchSink> {
     reporter: SyncReporter,
     /// Whether to stop after the first list.
     once: bool,
-    /// The time until which to list in pages, after streamed lists of this kind have not worked.
+    /// Until when to list in pages, after streamed lists of this kind have failed.
     pages_until: Option<Instant>,
     /// Whether the API server sends bookmarks in time, so that long silence means a dead
-    /// connection. `None` until there was one.
+    /// connection. `None` until the first bookmark.
     bookmarks: Option<bool>,
     /// Streamed lists that failed in a row although the API server was reachable.
     stream_failures: u32,

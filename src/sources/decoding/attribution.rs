@@ -1,4 +1,4 @@
-//! Which objects without a primary owner look like the operator's own.
+//! Decides which objects without a primary owner look like the operator's own.
 //!
 //! An operator that forgets an owner reference, or loses one, leaves an object behind that nobody
 //! deletes. Such an object resembles its siblings that do have an owner: the same field manager
@@ -21,28 +21,28 @@ pub(crate) struct PrimaryKinds(BTreeSet<(String, String)>);
 pub(crate) struct Evidence {
     /// The number of owned objects.
     owned: u32,
-    /// How many of them have a spec that this field manager wrote.
+    /// By field manager, the number of owned objects whose spec it wrote.
     writers: BTreeMap<String, u32>,
-    /// How many of them have these ownership labels, by fingerprint.
+    /// By fingerprint of the ownership labels, the number of owned objects with these labels.
     labels: HashMap<u64, u32>,
 }
 
-/// Those [`OWNERSHIP`] labels whose value is the same for all objects of an operator.
+/// The [`OWNERSHIP`] labels that have the same value on all objects of an operator.
 const MANAGERS: [&str; 4] = ["managed-by", "created-by", "owned-by", "part-of"];
 
 /// Annotations and labels that name the kind of an owner.
 const OWNER_KINDS: [&str; 4] =
     ["owner-kind", "owner-gvk", "primary-resource-type", "olm.owner.kind"];
 
-/// How further field managers and values of labels begin that belong to people, to tools that
-/// deploy manifests, and to Kubernetes itself.
+/// Further prefixes of field managers and label values that belong to people, to tools that deploy
+/// manifests, and to Kubernetes itself.
 const OTHERS: [&str; 10] =
     ["ansible", "argo", "k9s", "kapp", "kube-", "kubelet", "mozilla", "olm", "rancher", "skaffold"];
 
-/// A further name of field managers that many operators share.
+/// Another field manager name that many operators share.
 const OPENAPI_GENERATOR: &str = "openapi-generator";
 
-/// Marks of tools that deploy manifests. An object with one of them is no child.
+/// Marks of tools that deploy manifests. An object with one of them is not a child.
 const DEPLOYED: [&str; 5] = [
     "meta.helm.sh/release-name",
     "argocd.argoproj.io/tracking-id",
@@ -51,7 +51,7 @@ const DEPLOYED: [&str; 5] = [
     "helm.toolkit.fluxcd.io/name",
 ];
 
-/// Owned objects with the same ownership labels from which on these labels mark the operator's
+/// Number of owned objects that must share ownership labels before these labels mark the operator's
 /// objects.
 const SIBLINGS: u32 = 20;
 /// Limit on field managers and on sets of labels.
@@ -107,7 +107,7 @@ impl Evidence {
         }
     }
 
-    /// Whether an object that belongs to no primary object looks like one of the operator.
+    /// Whether an object that belongs to no primary object looks like one of the operator's.
     pub(crate) fn matches(&self, object: &ObjectView, hasher: &RandomState) -> bool {
         let siblings = ownership_labels(object, hasher).and_then(|labels| self.labels.get(&labels));
         if object.owners.is_empty() && siblings >= Some(&SIBLINGS) {
@@ -123,7 +123,7 @@ impl Evidence {
     }
 }
 
-/// Whether an object without a primary owner may be one of the operator, depending on what its
+/// Whether an object without a primary owner may be one of the operator's, depending on what its
 /// siblings have in common.
 pub(crate) fn is_candidate(object: &ObjectView) -> bool {
     let has_marks = || object.labels.keys().any(|key| is_one_of(key, &MANAGERS));
@@ -146,7 +146,7 @@ pub(crate) fn names_owner(
     })
 }
 
-/// The field managers that wrote the spec, without those that do not belong to an operator.
+/// The field managers that wrote the spec, except those that belong to no operator.
 fn writers(object: &ObjectView) -> impl Iterator<Item = &str> {
     let wrote = object
         .managers
@@ -190,7 +190,7 @@ fn is_other(name: &str) -> bool {
     CLIENT_MANAGERS.iter().chain(&OTHERS).any(begins)
 }
 
-/// Whether many operators share the name of a field manager.
+/// Whether many operators use this field manager name.
 fn is_generic(name: &str) -> bool {
     GENERIC_MANAGERS
         .iter()

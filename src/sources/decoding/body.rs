@@ -129,7 +129,7 @@ impl<'de> AnyShape<'de> for SpecValue<'_, '_> {
         let kept = match scalar {
             Scalar::Whole(_) => spec_key.names_count,
             Scalar::Flag(_) => spec_key.names_wanted_state || may_pause,
-            // Keeps only single words, such as a desired state: other text of the spec may be
+            // Keeps only single words, such as a desired state: other texts in the spec may be
             // secret.
             Scalar::Text(text) => {
                 (spec_key.names_wanted_state
@@ -218,7 +218,7 @@ impl<'de> AnyShape<'de> for StatusBody<'_, '_> {
         let value =
             StatusValue { walk: &mut *walk, depth: 0, key: StatusKey::default() }.map(entries)?;
 
-        // A zero may be a fact: no replica is wanted, a flag is not set.
+        // A zero may be a fact: no replica is wanted, or a flag is not set.
         let is_fact = || walk.view.facts.iter().any(|fact| fact.path.starts_with("status"));
         if !walk.nonzero
             && walk.view.conditions.is_empty()
@@ -275,8 +275,8 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
                 walk.lints.add(Lint::ObservedGeneration);
             }
 
-            // Zero or less means that the operator never set the field. Of two fields, the usual
-            // name wins.
+            // Zero or less means that the operator never set the field. Of two fields, the one with
+            // the usual name wins.
             if walk.view.observed_generation.is_none() || walk.path == "status.observedGeneration" {
                 walk.view.observed_generation = number.filter(|number| *number > 0);
             }

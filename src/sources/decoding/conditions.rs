@@ -12,7 +12,7 @@ use super::shape::{AnyShape, MapKey, Scalar, Visit};
 use super::walk::Walk;
 use super::words::{self, cut};
 
-/// Maximum number of conditions below the top level, so that they leave room for those at the top.
+/// Maximum number of conditions below the top level, so that there is room for those at the top.
 const MAX_NESTED: usize = 48;
 
 /// The value under a key that ends in `conditions`. The walk's path ends with that key.
@@ -27,8 +27,8 @@ struct ConditionEntry<'h> {
     hasher: &'h Hasher,
     lints: &'h mut Lints,
     /// Whether the entry is in `.status.conditions`, where anything but a condition is malformed.
-    /// Elsewhere, the key may mean something else, so only an entry with a type and a status is
-    /// judged.
+    /// Elsewhere, the key may mean something else, so only an entry with a type and a status
+    /// counts.
     own: bool,
     /// The type, if it is the key of a map.
     keyed: Option<String>,

@@ -1,4 +1,4 @@
-//! Metadata and conditions, for documents from which loopwatch reads little else.
+//! Decodes metadata and conditions, for documents from which loopwatch reads little else.
 
 use loopwatch_model::observation::{Condition, ConditionStatus};
 use loopwatch_model::time::Timestamp;
@@ -25,7 +25,7 @@ pub(crate) struct ObjectMetadata {
     pub(crate) deletion_timestamp: Option<String>,
 }
 
-/// `metav1.Condition`, and its relatives in definitions and namespaces.
+/// `metav1.Condition`, and the similar conditions of definitions and namespaces.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct ConditionDocument {
@@ -39,14 +39,14 @@ pub(crate) struct ConditionDocument {
 /// Limit on the conditions of one object.
 const MOST: usize = 32;
 
-/// Reads `null` as the default: Go writes a list without entries as `null`.
+/// Reads `null` as the default: Go writes an empty list as `null`.
 pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// The conditions of an object, with cut texts.
+/// The conditions of an object, with truncated texts.
 pub(crate) fn conditions(documents: Vec<ConditionDocument>) -> Vec<Condition> {
     documents.into_iter().take(MOST).map(condition).collect()
 }

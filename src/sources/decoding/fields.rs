@@ -9,7 +9,7 @@ use super::lint::{Lint, Lints};
 use super::shape::{BoolField, FieldValue, IntegerField, TextField, Visit};
 use super::words::cut;
 
-/// Cuts a name to its limit, and adds a lint if it was longer.
+/// Cuts a name at its limit, and adds a lint if it was longer.
 pub(super) fn name_text(text: &str, lints: &mut Lints) -> String {
     let kept = cut(text, MAX_NAME);
     if kept.len() < text.len() {

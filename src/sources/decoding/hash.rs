@@ -1,4 +1,4 @@
-//! Fingerprints of trees that the decoder never builds.
+//! Fingerprints of object trees, computed without building the trees.
 //!
 //! SipHash-1-3 hashes every text under the secret key, so nobody without the key can confirm a
 //! guessed value. A keyed multiply-fold combines the results: in order for a list, and as a sum
@@ -18,7 +18,7 @@ pub(super) struct Hasher {
     right: u64,
 }
 
-/// The two fingerprints of a value: of all its content, and of its settled content.
+/// Two fingerprints of a value: of all its content, and of its settled content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fingerprints {
     /// Of all content.

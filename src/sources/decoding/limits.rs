@@ -1,7 +1,7 @@
-//! Limits of what a view keeps.
+//! Limits on what a view keeps.
 
-/// Maximum number each of conditions, facts, managers, finalizers, owners, annotations and labels
-/// of one object.
+/// Maximum number of entries of one object in each of its lists: conditions, facts, managers,
+/// finalizers, owners, annotations and labels.
 pub(super) const MAX_ITEMS: usize = 64;
 /// Longest name, identifier or condition type, in bytes. The API server allows 253 for most.
 pub(super) const MAX_NAME: usize = 256;

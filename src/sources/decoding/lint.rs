@@ -1,4 +1,4 @@
-//! The closed list of malformations of an object.
+//! The closed list of lints: the malformations that the decoder finds in an object.
 
 use super::shape::Scalar;
 

@@ -1,4 +1,4 @@
-//! `.metadata.managedFields`: the managers, and the outline of the fields that each owns.
+//! Decodes `.metadata.managedFields`: the managers, and an outline of the fields of each.
 
 use loopwatch_model::observation::{Manager, ManagerOperation, ObjectView, Owned};
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};

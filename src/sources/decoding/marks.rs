@@ -1,7 +1,7 @@
 //! The annotations and labels that the view keeps.
 //!
-//! Most are known by the last part of their name, because every operator has a prefix of its own.
-//! Values of all others may be large or secret.
+//! The view knows most of them by the last part of their name, because every operator has its own
+//! prefix. It drops all other values, which may be large or secret.
 
 use super::lint::Lint;
 use super::switches::SwitchSource;
@@ -13,8 +13,8 @@ pub(super) enum Marks {
     Labels,
 }
 
-/// Names of annotations that the view keeps with any prefix. Words are separated by `-`, and also
-/// match `_` and CamelCase.
+/// Names of annotations that the view keeps with any prefix. The words are separated by `-` here,
+/// and also match `_` and CamelCase.
 const ANNOTATIONS: [&str; 11] = [
     // owners outside of owner references
     "owner",
@@ -33,8 +33,8 @@ const ANNOTATIONS: [&str; 11] = [
     "restarted-at",
 ];
 
-/// Names of labels that name what an object belongs to, outside of owner references. The view keeps
-/// them with any prefix.
+/// Labels that name an object's owner outside of owner references. The view keeps them with any
+/// prefix.
 pub(crate) const OWNERSHIP: [&str; 17] = [
     "owner",
     "owner-kind",
@@ -104,7 +104,7 @@ impl Marks {
         }
     }
 
-    /// The place of a switch among these marks.
+    /// Where a switch among these marks was found.
     pub(super) const fn switch_source(self) -> SwitchSource {
         match self {
             Self::Annotations => SwitchSource::Annotation,
@@ -113,8 +113,8 @@ impl Marks {
     }
 }
 
-/// Whether a name has the words of `known`, which are in lower case and separated by `-`. Without
-/// an allocation.
+/// Whether a name consists of the words of `known`, which are in lower case and separated by `-`.
+/// Does not allocate.
 pub(crate) fn same_words(name: &str, known: &str) -> bool {
     let (mut rest, mut last_lower) = (name.bytes().peekable(), false);
     for expected in known.bytes() {

@@ -1,5 +1,5 @@
-//! `.metadata`: identity, times, owners, finalizers, managers, pause switches, and some annotations
-//! and labels.
+//! Decodes `.metadata`: identity, times, owners, finalizers, managers, pause switches, and some
+//! annotations and labels.
 
 use std::collections::BTreeMap;
 
@@ -32,8 +32,7 @@ pub(super) struct MetadataBody<'w> {
 /// The fingerprints of annotations and labels.
 type MarkSum<'w> = (&'w Hasher, &'w mut FingerprintSum);
 
-/// The annotation in which `kubectl apply` keeps a copy of the object, so that it changes with the
-/// data.
+/// The annotation in which `kubectl apply` keeps a copy of the object, which changes with the data.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The fields of `.metadata`.
@@ -158,11 +157,11 @@ impl MetadataBody<'_> {
 struct MarkMap<'w> {
     marks: Marks,
     kept: &'w mut BTreeMap<String, String>,
-    /// Further ones that the view keeps.
+    /// Further keys that the view keeps.
     more: &'w [String],
     lints: &'w mut Lints,
     switches: &'w mut Switches,
-    /// Receives the fingerprints of all of them.
+    /// Receives the fingerprints of all entries.
     sum: Option<MarkSum<'w>>,
 }
 
@@ -187,7 +186,8 @@ impl<'de> AnyShape<'de> for MarkMap<'_> {
         };
 
         while let Some((key, hash)) = entries.next_key_seed(MapKey(seed))? {
-            // Skips all other values unread: the last applied configuration can be large.
+            // Skips other values unread, unless they are fingerprinted: the last applied
+            // configuration can be large.
             let Some((key, keeps, may_pause)) = key else {
                 if let (Some(key), Some((hasher, sum))) = (hash, &mut sum) {
                     let read = TextField::new(|value: &str| hasher.text(value));
@@ -235,7 +235,7 @@ impl<'de> AnyShape<'de> for MarkMap<'_> {
     }
 }
 
-/// Adds the fingerprints of the rest of the metadata that a writer can change.
+/// Adds the fingerprints of the owners and finalizers, which a writer can change, too.
 pub(super) fn add_owners_and_finalizers(
     view: &ObjectView,
     hasher: &Hasher,

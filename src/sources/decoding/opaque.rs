@@ -1,4 +1,4 @@
-//! Values from which the decoder needs only the fingerprint, and in some cases the scalar itself.
+//! Fingerprints values of which the decoder needs nothing else, except in some cases the scalar.
 
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 

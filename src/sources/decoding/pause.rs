@@ -75,8 +75,8 @@ pub(super) fn field_pauses(parent: Option<&str>, key: &str, value: SwitchValue<'
     }
 }
 
-/// Whether a map in the spec holds switches for the whole object: `clusterOperation`,
-/// `updateStrategy`, `job`.
+/// Whether a map in the spec, such as `clusterOperation`, `updateStrategy` or `job`, holds switches
+/// for the whole object.
 pub(super) fn holds_switches(parent: &str) -> bool {
     words::has_word(parent, |word| {
         matches!(
@@ -152,8 +152,8 @@ pub(super) fn mark_pauses(name: &str, value: &str) -> bool {
     }
 }
 
-/// Whether a name may be a switch. A cheap test before splitting names into words: almost no
-/// annotation is a switch.
+/// Whether a name may be a switch. This cheap test comes before splitting names into words, because
+/// almost no annotation is a switch.
 pub(super) fn may_pause(name: &str) -> bool {
     let bytes = name.as_bytes();
     (0..bytes.len()).any(|i| {

@@ -1,4 +1,4 @@
-//! References to other objects in the spec, found by the names of their fields.
+//! Finds the references to other objects in the spec, by the names of their fields.
 //!
 //! Kubernetes has no convention for references, but nearly all take one of two forms: a map with a
 //! `name` under a key such as `issuerRef`, or a name under a key such as `secretName`.
@@ -16,30 +16,29 @@ use super::words::cut;
 
 /// Maximum number of references of one object.
 const MAX_REFERENCES: usize = 32;
-/// Depth from which the decoder looks for no references: below the environment of a container in a
-/// nested template.
+/// Depth at which the decoder stops looking for references: below the environment of a container in
+/// a nested template.
 const MAX_REFERENCE_DEPTH: u8 = 16;
 
 /// A key that may hold a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReferenceKey {
     target: ImpliedKind,
-    /// Whether a text under the key is a name. A map with a `name` always is a reference.
+    /// Whether a text under the key is a name. A map with a `name` is always a reference.
     takes_name: bool,
-    /// What shows that the value holds the name of an object, so that the view may keep the name
-    /// itself.
+    /// What proves that the value holds the name of an object, so that the view may keep the name.
     proof: Proof,
 }
 
-/// What shows that a value holds the name of an object, and not a text that may be secret.
+/// What proves that a value holds the name of an object, and not a text that may be secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Proof {
     /// The key of a text: `secretName`.
     Key,
     /// The key of a map with a `name`: `secretRef`.
     Map,
-    /// A map that has no other fields than a reference: it would describe an object to create, and
-    /// no reference, with `data` or `create`, for example.
+    /// A map with only the fields of a reference. Other fields, such as `data` or `create`, would
+    /// describe an object to create instead.
     PlainMap,
 }
 
@@ -83,7 +82,7 @@ struct FieldOfReference<'a> {
     field: ReferenceField,
 }
 
-/// Keeps a reference by the name under a key.
+/// Keeps the reference that a name under a key makes.
 pub(super) fn keep_name(walk: &mut Walk<'_>, slot: ReferenceKey, name: &str) {
     if slot.takes_name && is_name(name) {
         let name_hash = walk.hasher.text(name);
@@ -114,7 +113,7 @@ fn keep(walk: &mut Walk<'_>, slot: ReferenceKey, mut reference: Reference) {
     walk.view.references.push(reference);
 }
 
-/// Whether a reference may have a field of this name, besides those of [`ReferenceField`].
+/// Whether a reference may have this field, in addition to those of [`ReferenceField`].
 fn of_reference(key: &str) -> bool {
     matches!(key, "key" | "items" | "defaultMode")
 }
@@ -128,7 +127,7 @@ fn is_name(text: &str) -> bool {
 }
 
 impl ReferenceKey {
-    /// The slot under a key. Most keys fail the test of the last byte.
+    /// The meaning of a key. Most keys fail the test of the last byte.
     pub(super) fn of(key: &str) -> Option<Self> {
         let slot = |target, takes_name, proof| Some(Self { target, takes_name, proof });
         match key.as_bytes().last()? {
@@ -157,14 +156,15 @@ impl ReferenceKey {
 
         match ImpliedKind::of_stem(singular) {
             ImpliedKind::Any => None,
-            // A list of names; a single text may be the secret itself.
+            // A list of names. A single text may be the secret itself, so it does not count as a
+            // name.
             target => slot(target, singular.len() < key.len(), Proof::PlainMap),
         }
     }
 }
 
 impl ImpliedKind {
-    /// The kind that the words before `Ref` name: `passwordSecret`, `secretKey`,
+    /// The kind that a word names, as in `passwordSecret`, `secretKey` or
     /// `writeConnectionSecretTo`.
     fn of_stem(stem: &str) -> Self {
         let stem =
@@ -180,7 +180,7 @@ impl ImpliedKind {
         kinds.iter().find(|(end, _)| stem.ends_with(end)).map_or(Self::Any, |(_, target)| *target)
     }
 
-    /// The kind, which a class takes from the last key of its path.
+    /// The kind. That of a class comes from the last key of the path.
     fn kind(self, path: &str) -> String {
         let class = || {
             let key = path.rsplit_once('.').map_or(path, |(_, key)| key).trim_end_matches("[]");

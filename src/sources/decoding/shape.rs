@@ -1,8 +1,8 @@
 //! Visitors that accept a value of any shape.
 //!
-//! A serde visitor refuses unexpected values, and one refusal would lose the whole object. An
-//! [`AnyShape`] accepts every value: it reads the lists and maps that it has methods for, and
-//! passes all other values to [`AnyShape::scalar`].
+//! An ordinary serde visitor refuses unexpected values, and one refusal would lose the whole
+//! object. An [`AnyShape`] accepts every value: it reads the lists and maps that it has methods
+//! for, and passes all other values to [`AnyShape::scalar`].
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -23,10 +23,9 @@ pub(super) enum Scalar<'a> {
 
 /// A visitor that accepts a value of any shape.
 pub(super) trait AnyShape<'de>: Sized {
-    /// The result.
     type Out;
 
-    /// Visits a scalar, and any list or map for which the implementation has no method of its own.
+    /// Visits a scalar, and any list or map that the implementation has no method for.
     fn scalar(self, scalar: Scalar<'_>) -> Self::Out;
 
     /// Visits a list.

@@ -2,7 +2,7 @@
 
 use loopwatch_model::observation::Pause;
 
-/// The place of a switch, the most specific first.
+/// The kinds of places with a switch, the most specific first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SwitchSource {
     /// A field of the spec, by its path.

@@ -1,8 +1,8 @@
-//! The Pod template of a workload: the ConfigMaps and Secrets that its Pods read only when they
-//! start.
+//! Finds the ConfigMaps and Secrets that the Pods of a workload read only when they start, from its
+//! Pod template.
 //!
-//! This is a pass of its own, because it relates volumes to the mounts in the containers, and
-//! because only workloads need it. The API server has checked their form.
+//! This is a separate pass, because it relates volumes to the mounts in the containers, and because
+//! only workloads need it. The API server has checked the form of the template.
 
 use std::collections::BTreeSet;
 
@@ -111,7 +111,8 @@ struct Named {
 #[derive(Default)]
 struct Reads(Vec<StartupRead>);
 
-/// Reads what the Pods of a workload read only when they start. Nothing if the text is no workload.
+/// Finds what the Pods of a workload read only when they start. Empty if the text is not a
+/// workload.
 pub(super) fn startup_reads(json: &[u8]) -> Vec<StartupRead> {
     let workload: Workload = serde_json::from_slice(json).unwrap_or_default();
     let pod = workload

@@ -1,4 +1,4 @@
-//! The state of a walk through spec and status.
+//! The state of a walk through the spec and the status.
 
 use loopwatch_model::observation::{Fact, FactValue, ObjectView};
 
@@ -9,8 +9,8 @@ use super::shape::Scalar;
 use super::switches::Switches;
 use super::words;
 
-/// Maximum number of facts below the fields of the status, so that they leave room for those
-/// fields.
+/// Maximum number of facts below the fields of the status, so that there is room for the fields
+/// themselves.
 const MAX_NESTED_FACTS: usize = 40;
 
 /// Longest path of a fact, in bytes.

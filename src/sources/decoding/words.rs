@@ -2,22 +2,20 @@
 //!
 //! Keys are CamelCase, snake_case or kebab-case, but use the same words.
 
-/// A word in lower case, without an allocation. Words that do not fit are cut, because no table
-/// contains them.
+/// A word in lower case, on the stack. It cuts words that do not fit, which no table contains.
 struct LowercaseWord {
     bytes: [u8; 24],
     length: usize,
 }
 
-/// Whether a scalar of the status under this key reports progress: a phase, a count, a verdict, an
-/// error.
+/// Whether a scalar of the status under this key reports progress, as a phase, a count, a verdict
+/// or an error does.
 pub(super) fn reports_state(key: &str) -> bool {
     last_word_reports_state(LowercaseWord::new(last_word(key)).as_str())
         || first_word_reports_state(LowercaseWord::new(first_word(key)).as_str())
 }
 
-/// Whether a field of the status itself under this key names the revision of its replicas, as in a
-/// StatefulSet.
+/// Whether this key of the status itself holds the revision of its replicas, as in a StatefulSet.
 pub(super) fn is_revision(key: &str) -> bool {
     matches!(key, "currentRevision" | "updateRevision")
 }
@@ -61,7 +59,7 @@ pub(super) struct SpecKey {
     pub(super) names_wanted_state: bool,
 }
 
-/// Whether any word of the key satisfies `meant`; without an allocation.
+/// Whether any word of the key satisfies `meant`. Does not allocate.
 pub(super) fn has_word(key: &str, meant: impl Fn(&str) -> bool) -> bool {
     let mut rest = key;
     while !rest.is_empty() {
@@ -90,7 +88,8 @@ pub(super) fn is_observed_generation(key: &str) -> bool {
             .is_some_and(|seen| SEEN.iter().any(|word| seen.eq_ignore_ascii_case(word)))
 }
 
-/// Whether the value under this key changes without a change of state: a time, a heartbeat.
+/// Whether the value under this key changes without a change of state, as a time or a heartbeat
+/// does.
 pub(super) fn is_volatile(key: &str) -> bool {
     let last = LowercaseWord::new(last_word(key));
     match last.as_str() {

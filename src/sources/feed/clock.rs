@@ -1,10 +1,11 @@
-//! The one clock of loopwatch: the API server's, between whose responses a steady clock counts.
+//! The clock of the API server, the only one that loopwatch uses. A monotonic clock counts between
+//! responses.
 //!
 //! Objects carry times that the API server wrote. An age is right only if the other time comes from
-//! the same clock, and the clock of the node may be wrong, or be set at any moment. [`ServerClock`]
-//! therefore reads the node's wall clock only once, when it is created. From then on a monotonic
-//! clock counts, and the `Date` header of each response corrects it; see [`Anchor`] for the
-//! algorithm. Setting the node's clock does not change it.
+//! the same clock, and the node's clock may be wrong or be set at any moment. [`ServerClock`]
+//! therefore reads the node's wall clock only once, when it is created. From then on, it counts
+//! with a monotonic clock, which the `Date` header of each response corrects (see [`Anchor`]).
+//! Setting the node's clock has no effect.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -25,7 +26,7 @@ use crate::lock::lock;
 pub(crate) trait Clock: Send + Sync {
     /// The wall clock time.
     fn wall(&self) -> Timestamp;
-    /// Time since a fixed instant, by a monotonic clock.
+    /// Time since a fixed instant, from a monotonic clock.
     fn steady(&self) -> Duration;
 }
 
@@ -35,8 +36,8 @@ pub(crate) struct SystemClock {
     started: Instant,
 }
 
-/// The clock of the API server. All observations, and the ticks between them, get their timestamps
-/// from it.
+/// The clock of the API server. Observations and the ticks between them get their timestamps from
+/// it.
 #[derive(Clone)]
 pub(crate) struct ServerClock {
     node: Arc<dyn Clock>,
@@ -45,14 +46,14 @@ pub(crate) struct ServerClock {
 
 struct ClockState {
     anchor: Anchor,
-    /// Whether a source has read the clock, so that it has to announce a jump.
+    /// Whether a source has read the clock, so that it has to announce jumps.
     was_read: bool,
     /// Jumps that no reading has announced yet, in microseconds.
     jumped: i64,
 }
 
 impl SystemClock {
-    /// Creates a clock whose steady time starts now.
+    /// Creates a clock whose monotonic time starts now.
     #[must_use]
     pub(crate) fn new() -> Self {
         Self { started: Instant::now() }
@@ -68,13 +69,13 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the only place that reads the clock")]
     fn wall(&self) -> Timestamp {
-        // A clock before 1970 reads as 1970. No measurement makes sense then.
+        // A clock before 1970 reads as 1970, when no measurement makes sense anyway.
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX))
     }
 
-    // On Linux, this clock stops while the machine is suspended. That is right, because loopwatch
-    // sees nothing then: the next responses set the clock forward, and the jump is announced.
+    // On Linux, this clock stops while the machine is suspended. That is right: loopwatch sees
+    // nothing then, and the next responses make the clock jump forward.
     fn steady(&self) -> Duration {
         self.started.elapsed()
     }
@@ -97,12 +98,11 @@ impl ServerClock {
         }
     }
 
-    /// The time by the monotonic clock, to pass to [`ServerClock::hear`].
+    /// The monotonic time, to pass to [`ServerClock::hear`].
     pub(crate) fn steady(&self) -> Duration {
         self.node.steady()
     }
 
-    /// The time now.
     pub(crate) fn now(&self) -> Timestamp {
         let state = self.state();
         Timestamp(state.anchor.micros(self.node.steady()).div_euclid(1000))
@@ -127,11 +127,11 @@ impl ServerClock {
         step.into_iter().chain([Observation::Tick]).map(move |observation| (now, observation))
     }
 
-    /// Reads the `Date` of a response that has just begun, to a request that was sent at `sent` by
-    /// the monotonic clock.
+    /// Reads the `Date` of a response that has just begun. `sent` is the monotonic time of its
+    /// request.
     pub(crate) fn hear(&self, status: StatusCode, headers: &HeaderMap, sent: Duration) {
-        // Proxies answer with such statuses themselves, by their own clocks, and a cached response
-        // is old.
+        // Proxies send such statuses themselves, with their own clock, and a cached response is
+        // old.
         if status.is_server_error() || headers.contains_key(header::AGE) {
             return;
         }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     impl Node {
-        /// Lets time pass, by both clocks.
+        /// Lets time pass on both clocks.
         fn pass(&self, ms: u64) {
             self.steady.fetch_add(ms, Ordering::Relaxed);
             self.wall.fetch_add(i64::try_from(ms).expect("small"), Ordering::Relaxed);
@@ -275,7 +275,7 @@ mod tests {
             assert_eq!(clock.now(), Timestamp(0), "{status} {date:?}");
         }
 
-        // The API server refuses by its own clock.
+        // The API server's refusal carries the API server's time.
         clock.hear(
             StatusCode::FORBIDDEN,
             &headers("Sun, 06 Nov 1994 08:49:37 GMT"),

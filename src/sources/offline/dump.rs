@@ -30,12 +30,12 @@ use crate::sources::decoding::DecodeOptions;
 /// Depth of lists in lists.
 const MAX_LISTS: usize = 8;
 
-/// What became of a part of a dump.
+/// What a part of a dump was.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Added {
-    /// It was an object, or a problem.
+    /// An object, or a problem.
     Done,
-    /// Nothing, because it is a list.
+    /// A list, so nothing was added.
     List,
 }
 
@@ -45,28 +45,22 @@ pub(crate) struct Dump {
     objects: Objects,
     /// The groups and kinds of typed lists, which may be empty.
     listed: BTreeSet<(String, String)>,
-    /// Whether a part cannot be read that may hold objects.
+    /// Whether there is an unreadable part that may hold objects.
     is_broken: bool,
     special: Special,
     /// Parts that loopwatch could not read: place and reason.
     pub problems: Vec<String>,
 }
 
-/// The reason why there is no object to judge.
+/// Why there is no object to judge.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DumpError {
     /// The file or folder cannot be read.
     #[error("cannot read {path}: {error}")]
-    Io {
-        /// The file or folder.
-        path: String,
-        /// The system's reason.
-        error: std::io::Error,
-    },
-    /// It contains no object.
+    Io { path: String, error: std::io::Error },
+    /// The file or folder contains no object.
     #[error("no Kubernetes object in {path}{}; create a dump with `kubectl get KIND -A -o yaml`", reason(.problem))]
     Empty {
-        /// The file or folder.
         path: String,
         /// The first problem.
         problem: Option<String>,
@@ -115,7 +109,7 @@ impl Dump {
         self.objects.values().flat_map(|(_, objects)| objects)
     }
 
-    /// The index for questions about single objects.
+    /// Builds the index for questions about single objects.
     pub(crate) fn index(&self) -> DumpIndex {
         let mut index = DumpIndex::default();
         index.is_broken = self.is_broken;
@@ -130,8 +124,8 @@ impl Dump {
         index
     }
 
-    /// Returns the dump as observations, in the order in which watches would send them. `index` is
-    /// that of this dump.
+    /// Returns the dump as observations, in the order in which watches would send them. `index`
+    /// must be that of this dump.
     #[must_use]
     pub(crate) fn observations(self, index: &DumpIndex) -> Vec<Observation> {
         let mut objects = self.objects;
@@ -160,7 +154,7 @@ impl Dump {
             observations.push(Observation::ListEnded { watch, epoch: 1, version: String::new() });
         }
 
-        // The objects in a namespace that is being deleted are known by now.
+        // By now, the model knows the objects in a namespace that is being deleted.
         observations.extend(self.special.observations());
         let detail = self.problems.join("; ");
         observations.push(match self.problems.is_empty() {
@@ -216,7 +210,7 @@ impl Dump {
         Ok(())
     }
 
-    /// Adds an object or a list. `of` are the version and the kind of the list that contains it.
+    /// Adds an object or a list. `of` holds the version and the kind of the list that contains it.
     fn add_json_part(
         &mut self,
         place: &dyn Fn(&str) -> String,
@@ -240,7 +234,7 @@ impl Dump {
             return;
         }
 
-        // Only the items of a list are objects: other kinds may have a field of this name.
+        // Only a list has objects as items: other kinds may have a field of this name.
         match serde_json::from_str::<JsonDump<'_>>(text) {
             Ok(JsonDump { api_version, kind, items: Some(items) })
                 if depth < MAX_LISTS && kind.ends_with("List") =>
@@ -282,7 +276,7 @@ impl Dump {
         Ok(())
     }
 
-    /// Adds an object or a list. `of` are the version and the kind of the list that contains it.
+    /// Adds an object or a list. `of` holds the version and the kind of the list that contains it.
     fn add_yaml_part(
         &mut self,
         place: &str,
@@ -308,7 +302,7 @@ impl Dump {
         }
     }
 
-    /// Adds the problem of a part that may hold objects.
+    /// Reports an unreadable part that may hold objects.
     fn add_problem(&mut self, problem: String) {
         self.is_broken = true;
         self.problems.push(problem);

@@ -1,5 +1,5 @@
-//! What the sources about the operator tell each other: its Pods, and what may recognize its process
-//! and find its profiles.
+//! What the sources about the operator share: its Pods, and the clues by which to recognize its
+//! process and find its profiles.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -17,36 +17,33 @@ pub(crate) struct TargetPod {
     pub(crate) instance: String,
     /// Whether loopwatch runs in this Pod.
     pub(crate) own: bool,
-    /// Its address; absent before it has one, or if it is not known.
+    /// Its address; `None` if it has none yet, or if it is unknown.
     pub(crate) ip: Option<IpAddr>,
     /// Whether it uses the network of its node, or may do so.
     pub(crate) host_network: bool,
-    /// The TCP ports of its containers, without those of loopwatch and of a service mesh.
+    /// The TCP ports of its containers, except those of loopwatch and of a service mesh.
     pub(crate) ports: Vec<TargetPort>,
     /// The IDs of the operator's containers, without the name of the container runtime; the first
     /// runs the operator.
     pub(crate) container_ids: Vec<String>,
 }
 
-/// A port of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TargetPort {
-    /// The name of the container.
     pub(crate) container: String,
     /// The name of the port; may be empty.
     pub(crate) name: String,
-    /// The number of the port.
     pub(crate) number: u16,
 }
 
-/// The Pods of the operator as they are now.
+/// The operator's current Pods.
 pub(crate) type TargetPods = watch::Receiver<Vec<TargetPod>>;
 
-/// What other sources know about the operator's process. Each of them fills in its part with
-/// `send_if_modified`: every change leads to a search.
+/// What other sources know about the operator's process. Each source sets its part with
+/// `send_if_modified`, because every change leads to a search.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct OperatorClue {
-    /// The name of the instance in its metrics; empty if it is not known.
+    /// The name of the instance in its metrics; empty if unknown.
     pub(crate) instance: String,
     /// `process_start_time_seconds` of the last scrape of loopwatch's own Pod.
     pub(crate) started_seconds: Option<f64>,
@@ -55,11 +52,10 @@ pub(crate) struct OperatorClue {
     pub(crate) containers: Vec<String>,
 }
 
-/// The addresses of the metrics by instance. The source of metrics fills it with those that it has
-/// found.
+/// The addresses of the metrics by instance, as the source of metrics has found them.
 pub(crate) type MetricsAddresses = Arc<RwLock<BTreeMap<String, SocketAddr>>>;
 
-/// What a scrape tells other sources: where the metrics are, and when the process started.
+/// What scrapes show other sources: where the metrics are, and when the process started.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ScrapeHints {
     /// For the source of profiles.
@@ -78,7 +74,7 @@ impl ScrapeHints {
 
         let started = view.process.started.map(|at| at.0 as f64 / 1_000.0);
         self.clues.send_if_modified(|clue| {
-            // One process may have several addresses. The first one names it.
+            // One process may have several addresses. The first one names the instance.
             let is_new = clue.instance.is_empty();
             let changed =
                 is_new || clue.instance == view.instance && clue.started_seconds != started;

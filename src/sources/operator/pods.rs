@@ -1,9 +1,9 @@
-//! The operator's workload and Pods.
+//! Follows the operator's workload and Pods.
 //!
-//! A sidecar knows its own Pod by the downward API, and by its owner the other Pods of the
-//! workload. Permissions decide how much it sees: all Pods by a watch if the account may list and
-//! watch Pods in its namespace, its own Pod by reads if the account may only get it, and otherwise
-//! what its environment says.
+//! A sidecar knows its own Pod from the downward API, and the other Pods of the workload by the
+//! owner of its Pod. Permissions decide how much it sees. It watches all Pods if the account may
+//! list and watch Pods in its namespace. If the account may only get Pods, it reads its own Pod.
+//! Otherwise it relies on its environment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ use crate::system::own_pod::OwnPod;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodsHandle {
     targets: watch::Sender<Vec<TargetPod>>,
-    /// What the reader of processes may know.
+    /// What other sources know about the operator's process.
     clues: watch::Sender<OperatorClue>,
     /// Notified when the account's permissions may have changed.
     pub(crate) review: Arc<Notify>,
@@ -58,23 +58,23 @@ pub(crate) struct PodsReader {
     /// Whether the source works, as last reported.
     is_up: Option<bool>,
     workload: WorkloadReader,
-    /// The last view.
+    /// The last view sent.
     sent: Option<OperatorView>,
     backoff: Backoff,
 }
 
-/// Interval of reads of the own Pod.
+/// Interval between reads of loopwatch's own Pod.
 const POLL_EVERY: Duration = Duration::from_secs(10);
 /// The reason why the source is off if the Pod runs no operator.
 const NO_OPERATOR: &str = "this Pod runs no operator: set --operator NAMESPACE/DEPLOYMENT";
 
-/// The reason why the source is off if nobody says which operator to observe, and loopwatch cannot
-/// read its own Pod.
+/// The reason why the source is off if nothing names the operator, and loopwatch cannot read its
+/// own Pod.
 const UNNAMED: &str = "loopwatch does not know the operator: set POD_NAME and POD_NAMESPACE in its Pod as \
      deploy/components/sidecar does, or --operator NAMESPACE/DEPLOYMENT";
 
 impl PodsHandle {
-    /// The Pods of the operator as they are now.
+    /// The operator's current Pods.
     pub(crate) fn targets(&self) -> TargetPods {
         self.targets.subscribe()
     }
@@ -105,7 +105,6 @@ impl PodsHandle {
 }
 
 impl PodsReader {
-    /// A reader of this operator's Pods.
     pub(crate) fn new(
         cluster: Cluster,
         identity: OperatorIdentity,
@@ -161,7 +160,8 @@ impl PodsReader {
         }
     }
 
-    /// Watches all Pods of the workload until the permission is gone or the selector changes.
+    /// Watches all Pods of the workload until the account loses the permission or the selector
+    /// changes.
     async fn watch(&mut self) -> Result<Result<(), Failure>, Closed> {
         if let Some(own) = self.own().cloned() {
             match self.list_own(&own).await {
@@ -225,7 +225,7 @@ impl PodsReader {
         }
     }
 
-    /// Reads the own Pod now and then, until the account may watch Pods.
+    /// Reads loopwatch's own Pod at intervals, until the account may watch Pods.
     async fn poll(&mut self) -> Result<Result<(), Failure>, Closed> {
         let (mut due, mut pod) = (Instant::now(), None);
         let review = Arc::clone(&self.handle.review);
@@ -261,8 +261,7 @@ impl PodsReader {
         }
     }
 
-    /// Reads the own Pod; `None` if there is none that the account may read and that runs an
-    /// operator.
+    /// Reads loopwatch's own Pod; `None` if the account may not read it or it runs no operator.
     async fn read_own(&mut self) -> Result<Result<Option<SeenPods>, Failure>, Closed> {
         let Some(own) = self.own().cloned() else {
             self.off(self.missing_permission("list and watch")).await?;
@@ -292,8 +291,8 @@ impl PodsReader {
         }
     }
 
-    /// Lists only the own Pod: an account that may list and watch Pods need not have the permission
-    /// to get them.
+    /// Lists only loopwatch's own Pod: an account that may list and watch Pods may still not get
+    /// them.
     async fn list_own(&self, own: &OwnPod) -> Result<Option<PodDocument>, Failure> {
         let selector = percent_encode(&format!("metadata.name={}", own.name));
         let path = format!("{}?fieldSelector={selector}&limit=1", self.pods_path());
@@ -303,8 +302,8 @@ impl PodsReader {
         Ok(list.items.into_iter().find(|pod| pod.metadata.name == own.name))
     }
 
-    /// Whether the account may list and watch Pods. If the cluster forbids this question, it may
-    /// not.
+    /// Whether the account may list and watch Pods. If the cluster forbids the review, assumes that
+    /// it may not.
     async fn may_watch(&self) -> Result<bool, Failure> {
         for verb in ["list", "watch"] {
             let (verb, resource) = (verb.to_owned(), "pods".to_owned());
@@ -327,7 +326,7 @@ impl PodsReader {
         Ok(Ok(()))
     }
 
-    /// Names the workload as well as possible without its Pods.
+    /// Names the workload as precisely as possible without its Pods.
     fn identify_by_name(&mut self) {
         let (name, is_told) = match &self.identity {
             OperatorIdentity::Beside(own) => (own.workload(), own.is_told),
@@ -381,7 +380,7 @@ impl PodsReader {
         self.send(views, left_out, complete).await
     }
 
-    /// Reports what is known without a permission to read Pods.
+    /// Reports what is known without permission to read Pods.
     async fn send_unread(&mut self) -> Result<(), Closed> {
         self.identify_by_name();
         let own = self.own().filter(|own| own.is_told);
@@ -410,7 +409,7 @@ impl PodsReader {
         self.send(view.into_iter().collect(), 0, false).await
     }
 
-    /// Sends a view unless it is the same as the last one.
+    /// Sends a view unless it equals the last one.
     async fn send(
         &mut self,
         pods: Vec<PodView>,

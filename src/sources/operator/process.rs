@@ -1,9 +1,10 @@
-//! The operator's process, as the kernel shows it.
+//! Reads the operator's process from `/proc`.
 //!
-//! How much loopwatch may see depends on the Pod (docs/process.md). Without a shared process
-//! namespace it sees only its own processes, and the source is off. With one, it sees the memory,
-//! threads and descriptors of the operator's process; as the same user and group, also the memory
-//! of the operator's container. The status of the source says what it cannot read, and why.
+//! How much loopwatch sees depends on the Pod (docs/process.md). Without a shared process
+//! namespace, it sees only its own processes, and the source is off. With one, it sees the memory,
+//! threads and descriptors of the operator's process. If it runs as the same user and group, it
+//! also sees the memory of the operator's container. The status of the source says what it cannot
+//! read, and why.
 
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ pub(crate) enum ProcessSelection {
     /// In loopwatch's own Pod.
     #[default]
     OwnPod,
-    /// The process with this number.
+    /// The process with this PID.
     Pid(u32),
 }
 
@@ -47,11 +48,11 @@ pub(crate) struct ProcessReader {
     clues: watch::Receiver<OperatorClue>,
     own: Option<OwnProcess>,
     current: Option<CurrentProcess>,
-    /// Interval of readings.
+    /// Interval between readings.
     every: Duration,
 }
 
-/// The process that was read last.
+/// The process of the last reading.
 #[derive(Debug)]
 struct CurrentProcess {
     process: ProcessIdentity,
@@ -78,18 +79,18 @@ enum ReaderStatus {
     Failed(Cause, String),
 }
 
-/// The longest interval of readings. They cost the operator nothing, so a longer interval of
-/// scrapes does not matter.
+/// The longest interval between readings. They cost the operator nothing, so it may be shorter than
+/// that of scrapes.
 const READ_EVERY: Duration = Duration::from_secs(10);
 
 /// Time after which a reading counts as failed. The kernel usually answers within a millisecond.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// Differences between two computations of the same start, in milliseconds. Larger ones show that
-/// the clock was set.
+/// Possible difference between two computations of the same start, in milliseconds. A larger one
+/// shows that the clock was set.
 const SAME_START_MS: u64 = 2_000;
 
-/// The instance of a process that does not run in a Pod and has no metrics.
+/// The instance of a process that runs outside of a Pod and has no metrics.
 const LOCAL: &str = "localhost";
 
 /// Why the source is off outside of a Pod.
@@ -100,10 +101,10 @@ const NO_POD: &str = "loopwatch does not run in the operator's Pod, so the opera
 const NOT_SHARED: &str = "loopwatch sees only its own processes, so the operator's memory comes from its metrics; the component \
      deploy/components/process lets a sidecar see the operator's process";
 
-/// What the source says while no process runs.
+/// The status of the source while no process runs.
 const NOTHING: &str = "no process of the operator runs, or it has just started";
 
-/// Reads until the feed is closed, or it turns out that there is nothing to read.
+/// Reads until the feed is closed, or until it is certain that nothing can be read.
 pub(crate) async fn follow_process(reader: Option<ProcessReader>, feed: Feed) {
     let ended = match reader {
         Some(reader) => read_regularly(reader, &feed).await,
@@ -149,7 +150,7 @@ async fn read_regularly(mut reader: ProcessReader, feed: &Feed) -> Result<(), Cl
     }
 }
 
-/// Waits for a reading. Reports one that takes long, and does not start another one meanwhile.
+/// Waits for a reading. Reports a slow one, and starts no other in the meantime.
 async fn within<T>(
     mut reading: JoinHandle<T>,
     said: &mut Option<ReaderStatus>,
@@ -180,9 +181,9 @@ async fn within<T>(
 
 impl ProcessReader {
     /// A reader of the selected process; `None` if there is none. `pod` is the instance in
-    /// loopwatch's own Pod, `namespace/name`; `None` outside of a Pod, where metrics may name the
-    /// instance (`scraped`). `scrapes` is the interval of scrapes, so that both show the same
-    /// times.
+    /// loopwatch's own Pod, `namespace/name`. Outside of a Pod it is `None`, and metrics may name
+    /// the instance (`scraped`). `scrapes` is the interval between scrapes, so that both cover the
+    /// same times.
     pub(crate) fn new(
         selection: ProcessSelection,
         pod: Option<String>,
@@ -218,7 +219,7 @@ impl ProcessReader {
         self.pid.is_none() && self.proc.own() == 1
     }
 
-    /// Reads the operator's process, after a search if it is not known or has ended.
+    /// Reads the operator's process. Searches for it first if it is unknown or has ended.
     fn read(&mut self, now: Timestamp) -> Reading {
         let proc = self.proc.clone();
         let own = self.own.get_or_insert_with(|| OwnProcess::read(&proc)).clone();
@@ -244,7 +245,7 @@ impl ProcessReader {
             }
         }
 
-        // A clue that leads nowhere does not end a process that runs.
+        // A process that still runs counts even if the clue leads nowhere.
         if sampled.is_none()
             && let Some(process) =
                 before.as_ref().map(|before| before.process).filter(|_| has_changed)
@@ -306,8 +307,8 @@ impl ProcessReader {
         }
     }
 
-    /// When a process started, by the clock of the observations. It stays the same until that clock
-    /// is set.
+    /// When a process started, on the clock of the observations. The time stays the same until that
+    /// clock is set.
     fn started(
         &self,
         now: Timestamp,

@@ -1,13 +1,14 @@
-//! Profiles of the operator: two of the same kind, compared, whenever the model suspects growth.
+//! Profiles of the operator: when the model suspects growth, takes two or more of the same kind and
+//! compares them.
 //!
 //! ```text
 //!  Probe::Profile ─▶ GET /debug/pprof/heap ─▶ wait ─▶ GET … ─▶ compare by stack ─▶ Answer::Profiled
 //!                              └──────── ProfileStore ◀──┘
 //! ```
 //!
-//! loopwatch never takes a profile on its own, and seldom on request: a profile costs the operator
-//! some milliseconds of CPU time and some memory. It asks only programs of its own Pod. A failure
-//! concerns one comparison, so it is an [`Answer::Failed`] and no failure of the source.
+//! loopwatch takes a profile only on request, and seldom: each costs the operator some milliseconds
+//! of CPU time and some memory. It asks only programs of its own Pod. A failure concerns one
+//! comparison, so it is an [`Answer::Failed`] and not a failure of the source.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -48,17 +49,17 @@ use crate::system::own_pod::{OwnPod, is_own_address};
 /// Whether and where to take profiles. The default takes them where pprof usually is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProfileOptions {
-    /// Whether the user wants none.
+    /// Whether the user has turned profiles off.
     pub off: bool,
-    /// Where the operator serves pprof; without it, loopwatch tries the usual ports.
+    /// Where the operator serves pprof. By default, loopwatch tries the usual ports.
     pub url: Option<PprofUrl>,
-    /// Where to keep profiles; without it, in the usual directory if that exists.
+    /// Where to keep profiles. By default, the usual directory if it exists.
     pub dir: Option<PathBuf>,
-    /// The time between the two profiles, instead of the usual ones. For tests.
+    /// The time between the two profiles instead of the default. For tests.
     pub wait: Option<Duration>,
 }
 
-/// Takes and compares profiles. All clones share one turn.
+/// Takes and compares profiles. All clones share one lock.
 #[derive(Clone)]
 pub(crate) struct Profiler {
     options: ProfileOptions,
@@ -80,7 +81,7 @@ enum NoComparison {
 
 /// A later profile, compared with the first one.
 enum Compared {
-    /// The growth may be chance.
+    /// The growth may be due to chance.
     Unclear,
     Clear {
         stacks: Vec<GrowingStack>,
@@ -88,32 +89,33 @@ enum Compared {
     },
 }
 
-/// The comparisons under way, and when the next one of each kind may begin.
+/// The comparisons in progress, and when the next one of each kind may begin.
 #[derive(Default)]
 struct ComparisonSchedule {
     running: BTreeMap<ProfileKind, String>,
     resting: HashMap<ProfileKind, Instant>,
 }
 
-/// When to take the later heap profiles, after the first one. The first time exceeds the usual time
-/// between two garbage collections. Go samples one allocation in 512 KiB, so the growth of a slow
-/// leak is chance after a minute and clear after ten: only the last comparison counts in any case.
+/// When to take the later heap profiles, after the first one. The first interval exceeds the usual
+/// time between two garbage collections. Go samples one allocation in 512 KiB, so the growth of a
+/// slow leak may be chance after a minute and is clear after ten: the last comparison always
+/// counts.
 const HEAP_AFTER: &[Duration] =
     &[Duration::from_secs(60), Duration::from_secs(300), Duration::from_secs(600)];
-/// When to take the second goroutine profile. Their number is exact, but bursts of work take
-/// minutes to pass.
+/// When to take the second goroutine profile. Goroutine counts are exact, but bursts of work take
+/// minutes to end.
 const GOROUTINES_AFTER: &[Duration] = &[Duration::from_secs(300)];
-/// The growth of a heap stack that is no chance, in bytes: four samples.
+/// Growth of a heap stack that is not due to chance, in bytes: four samples.
 const CLEAR_GROWTH: u64 = 4 * 512 * 1024;
 /// The shortest time from one comparison to the next of the same kind.
 const REST: Duration = Duration::from_secs(30 * 60);
-/// The same after one that failed, for example because the operator restarted.
+/// The same time after a failed comparison, for example because the operator restarted.
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(5 * 60);
-/// The reason why the source is off if the user wants no profiles.
+/// The reason why the source is off if the user has turned profiles off.
 const OFF: &str = "profiles are off (--profiles=off)";
 
-/// Answers probes until the channel closes. If an earlier task has failed, the start of this one
-/// shows that it works.
+/// Answers probes until the channel closes. If an earlier task has failed, reports that the source
+/// works again.
 pub(crate) async fn answer_profiles(
     profiler: Profiler,
     feed: Feed,
@@ -142,7 +144,7 @@ pub(crate) async fn answer_profiles(
                     Ok(false) => Ok(()),
                     Err(cause) => answer(&feed, instance, kind, Answer::Failed(cause)).await,
                 },
-                Some(_) => Ok(()), // others answer these
+                Some(_) => Ok(()), // other tasks answer these
                 None => return,
             },
             Some((instance, kind, outcome)) = comparisons.next() => {
@@ -222,7 +224,7 @@ async fn report_off(feed: &Feed, reason: String) -> Result<(), Closed> {
 }
 
 impl ComparisonSchedule {
-    /// Whether to begin a comparison; false if the same one is under way, and will answer.
+    /// Whether to begin a comparison; false if the same one is in progress, and will answer.
     fn admit(&mut self, instance: &str, kind: ProfileKind) -> Result<bool, Cause> {
         match self.running.get(&kind) {
             Some(running) if running == instance => return Ok(false),
@@ -296,7 +298,7 @@ impl Profiler {
         Err(failed(Cause::Other, "loopwatch has taken no later profile"))
     }
 
-    /// Finds pprof, and takes the first profile. Returns the name of its file, too.
+    /// Finds pprof, and takes the first profile. Also returns the name of its file.
     async fn first(
         &self,
         instance: &str,
@@ -350,8 +352,8 @@ impl Profiler {
 
             let stacks = profile.growth_since(&first);
 
-            // Heap profiles show the last collection. Without one since the first profile, this one
-            // is the same.
+            // A heap profile shows the last garbage collection. Without one since the first
+            // profile, both are equal.
             let is_clear = stacks
                 .first()
                 .is_some_and(|most| kind != ProfileKind::Heap || most.growth >= CLEAR_GROWTH);
@@ -365,7 +367,7 @@ impl Profiler {
         comparing.await.map_err(|panic| failed(Cause::Other, &panic.to_string()))?
     }
 
-    /// The addresses at which an instance may serve pprof: all of this Pod.
+    /// The addresses in this Pod at which an instance may serve pprof.
     fn endpoints(&self, instance: &str) -> Result<Vec<Endpoint>, NoComparison> {
         if self.options.off {
             return Err(NoComparison::NoPprof(OFF.to_owned()));
@@ -383,13 +385,13 @@ impl Profiler {
 
         let found = read_lock(&self.metrics).get(instance).copied();
 
-        // An instance whose Pod is not known has the address of its metrics for a name.
+        // An instance without a known Pod is named by the address of its metrics.
         let metrics = found.or_else(|| instance.parse().ok());
         let on_node = self.own.as_ref().is_some_and(|own| own.host_network);
         let is_here = || self.own.as_ref().is_some_and(|own| own.instance() == instance);
 
         match metrics {
-            // The other ports may be of any program of the node.
+            // The other ports may belong to any program of the node.
             Some(metrics) if is_own_address(metrics.ip()) && on_node => Ok(vec![beside(metrics)]),
             Some(metrics) if is_own_address(metrics.ip()) => Ok(usual(Some(metrics))),
             None if !on_node && is_here() => Ok(usual(None)),
@@ -405,7 +407,7 @@ impl Profiler {
         }
     }
 
-    /// Takes a profile from the first endpoint that has one.
+    /// Takes a profile from the first endpoint that serves one.
     async fn find(
         &self,
         endpoints: Vec<Endpoint>,
@@ -417,9 +419,9 @@ impl Profiler {
                 Fetched::Profile(content) => return Ok((endpoint, content)),
                 Fetched::Broken(failure) => return Err(NoComparison::Failed(failure)),
                 Fetched::NoPprof(reason) => without = Some(reason),
-                // Any program may refuse an unknown path, or use such a port for something else
-                // than HTTP. But one that does not answer in time may be an operator without CPU
-                // time.
+                // Any program may refuse an unknown path, or use such a port for a protocol other
+                // than HTTP. But a program that does not answer in time may be an operator without
+                // CPU time.
                 Fetched::Silent(failure)
                     if self.options.url.is_some() || failure.cause == Cause::Timeout =>
                 {
@@ -442,7 +444,7 @@ impl Profiler {
     }
 }
 
-/// Keeps a profile, and returns the name of its file; empty if it could not.
+/// Keeps a profile, and returns the name of its file; empty on failure.
 fn keep(
     store: &ProfileStore,
     kind: ProfileKind,

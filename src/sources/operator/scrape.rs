@@ -1,4 +1,4 @@
-//! The operator's own metrics: found without configuration, and scraped regularly.
+//! Finds the operator's own metrics without configuration, and scrapes them regularly.
 //!
 //! ```text
 //!  Pod's spec, /proc/net/tcp ─▶ candidates ─▶ search ─▶ endpoint ─▶ fetch ─▶ intake ─▶ MetricsScraped
@@ -61,7 +61,7 @@ struct Followed {
 
 /// Time to wait for the Pods of a named operator before the source counts as off.
 const PODS_WITHIN: Duration = Duration::from_secs(15);
-/// Time to wait for the spec of the own Pod, which the account may not be allowed to read.
+/// Time to wait for the spec of loopwatch's own Pod, which the account may not be allowed to read.
 const OWN_POD_WITHIN: Duration = Duration::from_secs(3);
 
 const OFF: &str = "--scrape is off";
@@ -153,7 +153,7 @@ impl Scraper {
                 },
                 Some(ended) = tasks.join_next() => match ended {
                     Ok(Some(closed)) => return Err(closed),
-                    Ok(None) => {} // it was stopped
+                    Ok(None) => {} // a stopped instance
                     Err(error) => resume(error),
                 },
                 () = self.feed.closed() => return Err(Closed),
@@ -218,7 +218,6 @@ impl Scraper {
     }
 }
 
-/// The instance at an address.
 fn of_url(url: &HttpUrl, own: Option<&String>, pods: &[TargetPod]) -> ScrapedInstance {
     let ip = url.ip();
     let pod = pods.iter().find(|pod| pod.ip.is_some() && pod.ip == ip).map(|pod| &pod.instance);

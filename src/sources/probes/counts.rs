@@ -1,4 +1,4 @@
-//! Counts objects when the model asks for it, with small reads, one at a time.
+//! Counts objects on the model's request, with small reads, one at a time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
@@ -23,7 +23,7 @@ pub(crate) type WatchTargets = Arc<RwLock<BTreeMap<WatchId, WatchTarget>>>;
 struct ShortList {
     #[serde(default)]
     metadata: ListMetadata,
-    /// Required: a document without `items` is no list and must not pass for an empty one.
+    /// Required: a document without `items` is not a list and must not pass for an empty one.
     #[serde(deserialize_with = "or_default")]
     items: Vec<IgnoredAny>,
 }
@@ -31,8 +31,8 @@ struct ShortList {
 /// Pause between counts, to avoid a burst of requests.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Counts until the channel closes. If an earlier audit has failed, the first answer shows that
-/// this one works.
+/// Counts until the channel closes. After an earlier audit has failed, the first answer shows that
+/// the source works again.
 pub(crate) async fn answer_counts(
     cluster: Cluster,
     targets: WatchTargets,
@@ -70,7 +70,7 @@ async fn answer(cluster: &Cluster, targets: &WatchTargets, watch: &WatchId) -> A
 }
 
 /// Counts the objects of a kind in one scope. The API server counts only lists without a selector,
-/// so the objects of excluded namespaces are counted at the same version and subtracted.
+/// so this counts the objects of excluded namespaces at the same version and subtracts them.
 async fn count(cluster: &Cluster, target: &WatchTarget) -> Result<(u64, String), Failure> {
     let (mut objects, version) = count_at(cluster, &format!("{}?limit=1", target.path)).await?;
     for namespace in &target.without {
@@ -86,7 +86,7 @@ async fn count(cluster: &Cluster, target: &WatchTarget) -> Result<(u64, String),
     Ok((objects, version))
 }
 
-/// Requests one object; the API server says how many more there are.
+/// Requests one object; the API server reports how many more there are.
 async fn count_at(cluster: &Cluster, path: &str) -> Result<(u64, String), Failure> {
     let ShortList { metadata, items } = cluster.get_json(path, LIST_METADATA).await?;
     Ok((items.len() as u64 + metadata.remaining_item_count.unwrap_or(0), metadata.resource_version))
@@ -108,7 +108,7 @@ mod tests {
                 counted(42),
             ),
             (r#"{"metadata":{"resourceVersion":"7"},"items":[]}"#, counted(0)),
-            // So the API server writes an empty list that is reduced to metadata.
+            // The API server writes an empty list that is reduced to metadata like this.
             (r#"{"metadata":{"resourceVersion":"7"},"items":null}"#, counted(0)),
             (r#"{"kind":"Status","metadata":{},"code":200}"#, Err(Cause::Undecodable)),
             ("", Err(Cause::Undecodable)),

@@ -1,10 +1,9 @@
-//! Reads single objects that the model asks for: whether they exist, their metadata, and their
-//! dependents.
+//! Looks up single objects for the model: whether they exist, their metadata, and their dependents.
 //!
-//! Every answer that could accuse somebody is certain: [`Answer::Absent`] only if the API server
-//! says that this object does not exist, and [`Answer::KindUnknown`] only if a current and complete
-//! list of kinds lacks the kind. Everything else is [`Answer::Failed`]. The requests ask for
-//! metadata only, never for the contents of an object.
+//! Only a certain answer blames anybody: [`Answer::Absent`] only if the API server says that this
+//! object does not exist, and [`Answer::KindUnknown`] only if a current and complete list of kinds
+//! lacks the kind. Everything else is [`Answer::Failed`]. The requests ask for metadata only, never
+//! for the contents of an object.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -29,7 +28,7 @@ use crate::sources::api_server::{ApiKind, Cluster, METADATA, SecretAccess, is_na
 use crate::sources::decoding::{self, DecodeOptions, Extra, HashKey};
 use crate::sources::feed::{Closed, Feed};
 
-/// Answers reads, one at a time.
+/// Answers lookups, one at a time.
 pub(crate) struct ObjectLookups {
     cluster: Cluster,
     hash_key: HashKey,
@@ -59,20 +58,21 @@ struct RefusedScope {
     namespace: Option<String>,
 }
 
-/// Time for one answer. One slow API server must not delay the reads of other kinds for longer.
+/// Time for one answer. A slow API server must not delay the lookups of other kinds for longer.
 const WITHIN: Duration = Duration::from_secs(5);
 /// Time for which a refusal counts. Permissions change rarely, and each refused request is an entry
 /// in the audit log.
 const REFUSED_FOR: Duration = Duration::from_secs(600);
-/// Limit on probes that wait for a list of kinds. Beyond it, their answer is that nothing is known.
+/// Limit on probes that wait for a list of kinds. Those beyond it fail.
 const MAX_POSTPONED: usize = 1_000;
-/// Shortest time between two of them, once the list is there: the model spaces its probes, too.
+/// Shortest time between two postponed probes once the list is there: the model spaces its probes,
+/// too.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Limit on remembered refusals. Without room, loopwatch asks again.
+/// Limit on remembered refusals. Beyond it, loopwatch asks again.
 const MAX_REFUSALS: usize = 10_000;
 
-/// Answers probes until the channel closes. If an earlier task has failed, the first answer shows
-/// that this one works.
+/// Answers probes until the channel closes. After an earlier task has failed, the first answer
+/// shows that the source works again.
 pub(crate) async fn answer_lookups(
     mut lookups: ObjectLookups,
     feed: Feed,
@@ -145,7 +145,7 @@ impl ObjectLookups {
         match probe {
             Probe::Read(address) => self.read(address, asked).await,
             Probe::Dependents { owner, uid } => self.dependents(owner, uid).await,
-            // Others answer these.
+            // Other tasks answer these.
             Probe::Count(_) | Probe::Profile { .. } => Err(NotFound::Failed(Cause::Invalid)),
         }
     }
@@ -160,8 +160,8 @@ impl ObjectLookups {
             return Ok(Answer::KindUnknown);
         };
 
-        // An object of a namespaced kind cannot be without a namespace, and a cluster-scoped kind
-        // ignores it.
+        // Only an object of a cluster-scoped kind has no namespace; such a kind ignores a given
+        // one.
         let namespace = served.namespaced.then_some(namespace.as_str());
         if namespace == Some("") {
             return Err(NotFound::Failed(Cause::Invalid));
@@ -192,7 +192,7 @@ impl ObjectLookups {
         }
     }
 
-    /// Whether the user does not want loopwatch to read objects of a kind.
+    /// Whether the user has turned off reading objects of this kind.
     fn leaves_alone(&self, kind: &ApiKind) -> bool {
         self.secrets == SecretAccess::Off && kind.is_secret()
     }

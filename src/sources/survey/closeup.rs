@@ -23,7 +23,7 @@ use crate::sources::api_server::{
 use crate::sources::decoding::{self, DecodeOptions, HashKey};
 use crate::sources::probes::{ObjectLookups, WatchedChildKinds};
 
-/// What one look at an object has shown.
+/// The result of one look at an object.
 pub(crate) struct CloseUp {
     /// The object.
     pub(crate) object: ObjectView,
@@ -40,22 +40,22 @@ pub(crate) struct LimitedLookups {
     until: Instant,
 }
 
-/// The requests of one look.
+/// The requests for one look.
 struct Look<'a> {
     cluster: &'a Cluster,
     resources: &'a ApiResources,
     hash_key: &'a HashKey,
 }
 
-/// Objects of which loopwatch reads more than their place in the tree.
+/// Objects that loopwatch reads completely. For others, it knows only their place in the tree.
 const READ: usize = 200;
 /// Requests at the same time.
 const AT_ONCE: usize = 8;
-/// Limit on reads of other objects, such as the targets of references, and on the time for all of
+/// Limit on lookups of other objects, such as the targets of references, and on the time for all of
 /// them.
 const ANSWERS: (usize, Duration) = (50, Duration::from_secs(10));
-/// Kinds whose objects own none in practice, although everything depends on them. Looking for
-/// dependents would mean to list the whole cluster.
+/// Kinds that everything depends on, but whose objects own none in practice. To find dependents,
+/// loopwatch would have to list the whole cluster.
 const CHILDLESS: &[(&str, &str)] =
     &[("", "Namespace"), ("", "Node"), ("apiextensions.k8s.io", "CustomResourceDefinition")];
 
@@ -113,7 +113,7 @@ impl CloseUp {
     }
 }
 
-/// The names of the objects of a kind in a namespace, as far as the account may list them.
+/// The names of the objects of a kind in a namespace; fewer if the account may not list all.
 pub(crate) async fn object_names(
     cluster: &Cluster,
     kind: &ApiKind,
@@ -179,7 +179,6 @@ fn follow(
     }
 }
 
-/// The node of an object that was read.
 fn node_of(kind: &ApiKind, view: &ObjectView) -> Node {
     Node {
         group: kind.group.clone(),
@@ -206,8 +205,8 @@ fn outline(node: &Node, now: Timestamp) -> ObjectView {
 }
 
 impl Look<'_> {
-    /// Reads an object. Only the status is of interest, so those of built-in kinds without one,
-    /// such as Secrets, are not read as a whole.
+    /// Reads an object. Only the status is of interest, so this reads only the metadata of built-in
+    /// kinds without one, such as Secrets.
     async fn read(
         &self,
         kind: &ApiKind,
@@ -224,8 +223,8 @@ impl Look<'_> {
             .map_err(|error| Failure::new(Cause::Undecodable, format!("{path}: {error}")))
     }
 
-    /// Reads the members of the family, as many as there is room for. Returns the objects by kind,
-    /// and the kinds of those that cannot be read.
+    /// Reads as many members of the family as there is room for. Returns the objects by kind, and
+    /// the kinds of those that it cannot read.
     async fn members(
         &self,
         members: &[&Node],
@@ -322,7 +321,7 @@ impl LimitedLookups {
         Self { lookups, left: ANSWERS.0, until: Instant::now() + ANSWERS.1 }
     }
 
-    /// Answers a question. When the limits are reached, nothing more is known.
+    /// Answers a question. Beyond the limits, every answer is a failure.
     pub(crate) async fn answer(&mut self, probe: &Probe) -> Answer {
         if self.left == 0 {
             return Answer::Failed(Cause::Throttled);

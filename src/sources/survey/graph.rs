@@ -20,7 +20,7 @@ pub(crate) struct OwnershipGraph {
     pub(crate) left_out: Vec<LeftOut>,
 }
 
-/// How far the lists are.
+/// The progress of the lists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListProgress {
     pub(crate) listed: usize,
@@ -30,10 +30,11 @@ pub(crate) struct ListProgress {
 
 /// Lists that loopwatch requests at the same time.
 const AT_ONCE: usize = 6;
+
 impl OwnershipGraph {
-    /// Reads all objects in `scope`. In one namespace, it reads only those cluster-scoped kinds
-    /// whose objects own one of the objects: dependents in other namespaces do not depend on an
-    /// owner here. `home` is the namespace to read where the account may not list all namespaces.
+    /// Reads all objects in `scope`. For one namespace, it also reads the cluster-scoped kinds
+    /// whose objects own one of its objects, but no other namespaces: dependents there cannot have
+    /// an owner here. `home` is the namespace to read if the account may not list all namespaces.
     pub(crate) async fn read(
         cluster: &Cluster,
         resources: &ApiResources,
@@ -86,7 +87,7 @@ impl OwnershipGraph {
         graph.left_out.extend(silent);
         graph.left_out.sort();
 
-        // Lists end in any order, but the output is the same for the same cluster.
+        // Lists end in any order, but the output must be the same for the same cluster.
         let place = |node: &Node| {
             (node.group.clone(), node.kind.clone(), node.namespace.clone(), node.name.clone())
         };

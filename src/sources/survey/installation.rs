@@ -1,5 +1,5 @@
-//! What belongs to the installation of an operator: its workload, its service account, the roles of
-//! that account, and the kinds whose status these roles allow to write.
+//! The installation of an operator: its workload, its service account, the account's roles, and the
+//! kinds whose status these roles allow to write.
 
 use k8s_openapi::api::authorization::v1::ResourceRule;
 use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
@@ -20,7 +20,7 @@ pub(crate) struct Installation {
     pub(crate) objects: Vec<ObjectAddress>,
     /// Group and kind of the objects whose status the operator may write.
     pub(crate) primaries: Vec<(String, String)>,
-    /// Objects of the installation that stay because others use them, too.
+    /// Objects of the installation that stay because others use them as well.
     pub(crate) shared: Vec<LeftOut>,
     /// Parts of the installation that loopwatch could not read.
     pub(crate) left_out: Vec<LeftOut>,
@@ -58,9 +58,9 @@ struct RoleDocument {
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// Bindings per page.
 const PAGE: u32 = 500;
-/// Limit on these pages.
+/// Limit on pages of bindings.
 const MOST_PAGES: usize = 200;
-/// Roles of Kubernetes itself, besides those that begin with `system:`.
+/// Roles of Kubernetes itself, in addition to those that begin with `system:`.
 const BUILT_IN_ROLES: &[&str] = &["cluster-admin", "admin", "edit", "view"];
 
 impl Installation {
@@ -248,7 +248,6 @@ fn object(group: &str, kind: &str, namespace: &str, name: &str) -> ObjectAddress
     ObjectAddress { group, kind, namespace, name }
 }
 
-/// The role of a binding.
 fn role_of(binding: &Binding) -> ObjectAddress {
     let namespace =
         if binding.role_ref.kind == "Role" { binding.metadata.namespace.as_str() } else { "" };

@@ -1,15 +1,14 @@
-//! The names of kinds that `kubectl` accepts: plural, singular, short name and kind, alone or with
-//! the group.
+//! Resolves the names of kinds that `kubectl` accepts: plural, singular, short name and kind, alone
+//! or with the group.
 
 use crate::sources::api_server::{ApiKind, ApiResources};
 
-/// The problem of a name that does not select one kind.
+/// Why a name does not select one kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum KindNameError {
     /// The API server serves no such kind.
     #[error("the API server serves no kind {name:?}{}", hint(.nearest, .silent))]
     Unknown {
-        /// The name.
         name: String,
         /// A similar name.
         nearest: Option<String>,
@@ -19,7 +18,6 @@ pub(crate) enum KindNameError {
     /// Several kinds have this name.
     #[error("{name:?} names several kinds; use one of {}", .candidates.join(", "))]
     Ambiguous {
-        /// The name.
         name: String,
         /// The kinds, with their groups.
         candidates: Vec<String>,
@@ -56,7 +54,7 @@ pub(crate) fn kind_named<'a>(
     };
     let in_group = |kind: &&ApiKind| group.is_none_or(|group| is_in(kind, group));
 
-    // Subresources and reviews have kinds, too, which no one can delete.
+    // Subresources and reviews also have kinds, but nobody can delete them.
     let kinds = || {
         resources
             .kinds()
@@ -79,8 +77,8 @@ pub(crate) fn kind_named<'a>(
     })
 }
 
-/// The only kind, or the built-in one: `kubectl` prefers kinds of Kubernetes, and of these the core
-/// group.
+/// The only kind, or the built-in one: `kubectl` prefers kinds of Kubernetes, and among them the
+/// core group.
 fn choose<'a>(found: &[&'a ApiKind]) -> Option<&'a ApiKind> {
     let built_in: Vec<&ApiKind> = found.iter().copied().filter(|kind| kind.is_built_in()).collect();
     let core = found.iter().copied().find(|kind| kind.group.is_empty());

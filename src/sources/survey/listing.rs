@@ -11,7 +11,7 @@ use crate::net::Failure;
 use crate::sources::api_server::{ApiKind, Cluster, Frame, ListPage, Listing, WatchTarget};
 use crate::sources::decoding::or_default;
 
-/// The number of objects for which there is still room, for all lists together.
+/// The number of objects that all lists together may still read.
 pub(super) struct ObjectBudget(Cell<usize>);
 
 /// The objects of one kind.
@@ -53,17 +53,17 @@ struct OwnerDocument {
     block_owner_deletion: Option<bool>,
 }
 
-/// How often loopwatch requests a page that fails for a reason that may pass.
+/// How often loopwatch requests a page after temporary failures.
 const ATTEMPTS: u32 = 3;
-/// The wait before the first repetition, and the longest one.
+/// The wait before the first retry, and the longest one.
 const WAIT: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 
-/// Limit on pages of one kind, so that a chain of pages ends.
+/// Limit on pages of one kind, so that every list ends.
 const MOST_PAGES: usize = 10_000;
 /// Why loopwatch stops before the end of a list.
 const TOO_MANY: &str = "there are too many objects to read them all";
 
-/// Most objects that loopwatch reads, so that a huge cluster does not exhaust the memory.
+/// Limit on objects, so that a huge cluster does not exhaust the memory.
 pub(super) const MOST_OBJECTS: usize = 500_000;
 
 impl ObjectBudget {
@@ -71,7 +71,7 @@ impl ObjectBudget {
         Self(Cell::new(objects))
     }
 
-    /// Takes the room for one object. Returns false if there is none.
+    /// Takes the room for one object. Returns false if there is no room.
     pub(super) fn take(&self) -> bool {
         let left = self.0.get().checked_sub(1);
         self.0.set(left.unwrap_or_default());
@@ -204,7 +204,6 @@ async fn read(
     Ok(end.token)
 }
 
-/// The node of an object.
 pub(super) fn node(kind: &ApiKind, document: MetadataDocument) -> Node {
     let OwnershipMetadata {
         namespace,

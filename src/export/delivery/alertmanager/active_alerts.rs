@@ -1,4 +1,4 @@
-//! Which alerts fire: one per finding, severity, group, kind and target namespace, as in
+//! Decides which alerts fire: one per finding, severity, group, kind and target namespace, as in
 //! `alerts/findings.rules.yaml`, with the team of the namespace.
 
 use std::collections::BTreeMap;
@@ -11,21 +11,21 @@ use loopwatch_model::time::{Span, Timestamp};
 use super::posting::{Alert, PAGE, Pairs, Posting};
 use crate::export::view::{Links, alert_name, is_cause_elsewhere, runbook};
 
-/// What fires, and what has cleared lately.
+/// What fires, and what has recently cleared.
 #[derive(Debug)]
 pub(crate) struct ActiveAlerts {
     labels: Vec<(String, String)>,
     links: Links,
     /// The instant of the last snapshot; `None` before the first one.
     now: Option<Timestamp>,
-    /// The start of loopwatch, as the first snapshot shows it.
+    /// The start of loopwatch, according to the first snapshot.
     started: Timestamp,
-    /// The number of observations behind the last snapshot.
+    /// The number of observations in the last snapshot.
     observations: u64,
-    /// Since when a model that was rebuilt after a panic lists everything again.
+    /// Since when a model that was rebuilt after a panic has been listing everything again.
     relisting: Option<Timestamp>,
     firing: BTreeMap<AlertKey, FiringAlert>,
-    /// What does not fire yet. An earlier process may have posted it, so that its end matters, too.
+    /// What does not fire yet. An earlier process may have posted it, so its end also matters.
     waiting: BTreeMap<AlertKey, FiringAlert>,
     cleared: BTreeMap<AlertKey, ClearedAlert>,
     /// When the last posting was made, and whether anything has changed since.
@@ -33,7 +33,7 @@ pub(crate) struct ActiveAlerts {
     changed: bool,
 }
 
-/// What distinguishes alerts.
+/// What distinguishes one alert from another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AlertKey {
     pub(crate) severity: Severity,
@@ -43,7 +43,7 @@ pub(crate) struct AlertKey {
     pub(crate) namespace: String,
     /// The team of the namespace; empty if loopwatch knows none.
     team: String,
-    /// Another replica leads, and only the loopwatch beside it may see the cause.
+    /// Whether only the loopwatch of another replica, which leads, may see the cause.
     is_cause_unknown: bool,
 }
 
@@ -51,8 +51,8 @@ pub(crate) struct AlertKey {
 #[derive(Debug)]
 struct FiringAlert {
     since: Timestamp,
-    /// The number of affected objects and the names of the worst. If they change, the alert is
-    /// posted again at once.
+    /// The number of affected objects and the names of the worst. A change causes an immediate
+    /// posting.
     shown: (usize, Vec<String>),
     annotations: Pairs,
 }
@@ -65,24 +65,24 @@ struct ClearedAlert {
     annotations: Pairs,
 }
 
-/// How often the same alerts are posted again, as Prometheus does by default.
+/// How often loopwatch posts unchanged alerts again, as Prometheus does by default.
 const REPEAT: Span = Span::secs(60);
 
 /// How long an alert fires without another posting. Prometheus allows four repetitions.
 const LIFETIME: Span = Span::mins(5);
 
-/// How long a cleared alert is repeated, so that an Alertmanager that was away learns of it, as
-/// Prometheus does.
+/// How long loopwatch repeats a cleared alert, as Prometheus does, so that an Alertmanager that was
+/// away learns of it.
 const REMEMBERED: Span = Span::mins(15);
 
-/// How long after its last sign another replica still leads. One that takes over must repeat the
-/// alerts of the leader before it, with the same labels, before they end.
+/// How long another replica still counts as leading after its last sign. Its successor must repeat
+/// its alerts, with the same labels, before they end.
 const LEADS: Span = Span::mins(1);
 
-/// The maximum number of alerts that fire.
+/// The maximum number of firing alerts.
 const MAX_ALERTS: usize = 1_000;
 
-/// The part of them that only critical alerts may use.
+/// The part of this maximum that is reserved for critical alerts.
 const FOR_CRITICAL: usize = 200;
 
 /// The number of objects that an alert names.
@@ -110,12 +110,12 @@ impl ActiveAlerts {
         self.firing.keys()
     }
 
-    /// Takes the findings of a snapshot. Returns the number of new alerts for which there is no
-    /// room.
+    /// Updates the alerts with a snapshot's findings. Returns the number of new alerts for which
+    /// there is no room.
     pub(crate) fn update(&mut self, snapshot: &Snapshot) -> u64 {
         let now = snapshot.at;
         if self.is_relisting(snapshot) {
-            self.now = self.now.max(Some(now)); // nothing has set the time of a new model yet
+            self.now = self.now.max(Some(now)); // a new model has no time yet
             return 0;
         }
 
@@ -163,8 +163,8 @@ impl ActiveAlerts {
         dropped
     }
 
-    /// Returns whether a rebuilt model does not know yet which alerts still fire. A list that does
-    /// not complete while alerts live keeps none of them alive.
+    /// Returns whether a rebuilt model does not know yet which alerts still fire. A list that takes
+    /// longer than the lifetime of alerts does not keep them alive.
     fn is_relisting(&mut self, snapshot: &Snapshot) -> bool {
         let observations = snapshot.observations.values().sum();
         if observations < std::mem::replace(&mut self.observations, observations) {
@@ -177,7 +177,7 @@ impl ActiveAlerts {
         self.relisting.is_some()
     }
 
-    /// Clears the alerts without findings, and forgets what does not fire yet.
+    /// Clears the alerts without findings, and forgets those that do not fire yet.
     fn clear_others(&mut self, now: Timestamp, groups: &BTreeMap<AlertKey, AlertGroup<'_>>) {
         let (firing, waiting) =
             (std::mem::take(&mut self.firing), std::mem::take(&mut self.waiting));
@@ -191,7 +191,7 @@ impl ActiveAlerts {
             self.cleared.insert(key, ClearedAlert { since, at: now, annotations });
         }
 
-        // A clock that was ahead must not keep them until that time comes again.
+        // If the clock was ahead, they must not stay until that time comes again.
         self.cleared.values_mut().for_each(|cleared| cleared.at = cleared.at.min(now));
         self.cleared.retain(|_, cleared| now.since(cleared.at) < REMEMBERED);
         while self.cleared.len() > MAX_ALERTS {
@@ -199,7 +199,7 @@ impl ActiveAlerts {
         }
     }
 
-    /// Returns what the Alertmanagers should know, if it has changed or it is time to repeat it.
+    /// Returns what the Alertmanagers should know, if it has changed or a repetition is due.
     pub(super) fn posting(&mut self) -> Option<Posting> {
         let now = self.now?;
         let is_due = self.posted.is_none_or(|posted| now.since(posted) >= REPEAT || posted > now);
@@ -210,8 +210,8 @@ impl ActiveAlerts {
         (self.posted, self.changed) = (Some(now), false);
         let lives_until = now.after(LIFETIME);
 
-        // A clock that was set back must not make an alert begin after its end, which Alertmanager
-        // rejects.
+        // If the clock was set back, an alert must not begin after its end: Alertmanager would
+        // reject it.
         let firing = self.firing.iter().map(|(key, FiringAlert { since, annotations, .. })| {
             Alert::new(self.labels_of(key), annotations.clone(), (*since).min(now), lives_until)
         });
@@ -242,8 +242,8 @@ impl ActiveAlerts {
         self.with_user_labels(&own)
     }
 
-    /// Returns the labels of the alert that always fires, so that somebody notices if loopwatch or
-    /// the way to the Alertmanager is gone.
+    /// Returns the labels of the alert that always fires. Its absence shows that loopwatch or the
+    /// connection to Alertmanager is gone.
     fn heartbeat(&self) -> Pairs {
         self.with_user_labels(&[("alertname", "LoopwatchWatchdog"), ("severity", "none")])
     }
@@ -345,7 +345,7 @@ pub(crate) fn alert_groups(snapshot: &Snapshot) -> BTreeMap<AlertKey, AlertGroup
     groups
 }
 
-/// Returns whether the kinds are not known yet, or a first list is not complete.
+/// Returns whether the kinds are still unknown, or a first list is incomplete.
 fn is_incomplete(snapshot: &Snapshot) -> bool {
     let discovery = SourceId::Discovery.to_string();
     let knows_kinds = snapshot.sources.iter().any(|source| source.up && source.source == discovery);

@@ -17,7 +17,7 @@ pub(super) struct Alert {
     starts_at: Timestamp,
     /// In the past if the alert has cleared.
     ends_at: Timestamp,
-    /// Alertmanager and its notifications link to it as the source of the alert.
+    /// The source of the alert, to which Alertmanager and its notifications link.
     #[serde(rename = "generatorURL", skip_serializing_if = "Option::is_none")]
     generator_url: Option<String>,
 }
@@ -25,19 +25,19 @@ pub(super) struct Alert {
 /// The annotation with the link to the web page.
 pub(super) const PAGE: &str = "page_url";
 
-/// Everything that fires or has cleared lately.
+/// All alerts that fire or have recently cleared.
 #[derive(Debug, Default)]
 pub(super) struct Posting {
-    /// Each the body of one request.
+    /// Each is the body of one request.
     pub(super) bodies: Vec<Vec<u8>>,
 }
 
-/// The maximum number of alerts in one request: that of Prometheus.
+/// The maximum number of alerts in one request, as in Prometheus.
 const BATCH: usize = 64;
 
 impl Alert {
-    /// An object may say that its problem began before our era. Alertmanager cannot read such a
-    /// time, and would reject the whole request.
+    /// An object may claim that its problem began before the year 0. Alertmanager cannot read such
+    /// a time, and would reject the whole request.
     pub(super) fn new(
         labels: Pairs,
         annotations: Pairs,
@@ -53,7 +53,7 @@ impl Posting {
     pub(super) fn of(alerts: impl Iterator<Item = Alert>) -> Self {
         let alerts: Vec<Alert> = alerts.collect();
 
-        // Texts and times always serialise.
+        // Serializing texts and times cannot fail.
         let bodies =
             alerts.chunks(BATCH).map(|batch| serde_json::to_vec(batch).unwrap_or_default());
         Self { bodies: bodies.collect() }

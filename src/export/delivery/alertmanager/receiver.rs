@@ -1,5 +1,5 @@
-//! The task that posts to one URL. Its host may stand for several Alertmanagers: those of a cluster
-//! share silences, but each must learn of each alert.
+//! Posts to one URL. Its host may stand for several Alertmanagers: those of a cluster share
+//! silences, but each needs to receive each alert.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -31,29 +31,28 @@ pub(super) struct Receiver {
     /// The number of addresses of the host beyond the limit.
     left_out: usize,
     metrics: AlertingMetrics,
-    /// The URL for people and for the label of the metrics.
+    /// The URL for display and for the label of the metrics.
     shown: String,
     problems: Problems,
 }
 
 struct Alertmanager {
     poster: Poster,
-    /// It has accepted the present posting.
+    /// Whether it has accepted the current posting.
     done: bool,
 }
 
-/// Time for one request, with the connection and the head of the response.
+/// Time for one request, including the connection and the head of the response.
 const REQUEST: Duration = Duration::from_secs(10);
 
-/// Time for all requests of one posting to one Alertmanager. The others behind the same URL wait
-/// for it.
+/// Time for all requests of one posting to one Alertmanager. The others at the same URL wait for
+/// it.
 const ROUND: Duration = Duration::from_secs(30);
 
 /// Time to look up the addresses of a name.
 const LOOKUP: Duration = Duration::from_secs(5);
 
-/// The part of this time for which the known addresses wait: shorter than a stop of the process
-/// takes.
+/// How long known addresses wait for the lookup: less than the process takes to stop.
 const KNOWN_WAIT: Duration = Duration::from_secs(1);
 
 /// The maximum number of Alertmanagers behind one URL.
@@ -83,8 +82,8 @@ impl Receiver {
         receiver
     }
 
-    /// Posts the newest posting until each instance has accepted it, and waits for the next one.
-    /// Ends with the sender of the postings, after one attempt to post the last one.
+    /// Posts the newest posting until each instance has accepted it, then waits for the next one.
+    /// When the sender is dropped, tries once more to post the last one, and ends.
     pub(super) async fn run(mut self, mut postings: watch::Receiver<Arc<Posting>>) {
         while postings.changed().await.is_ok() {
             self.instances.values_mut().for_each(|instance| instance.done = false);
@@ -101,7 +100,7 @@ impl Receiver {
                 let wait = backoff.wait(retry_after);
                 tokio::select! {
                     () = sleep(wait) => {}
-                    // A newer posting replaces this one, and every instance needs that one.
+                    // A newer posting replaces this one, and every instance needs it.
                     changed = postings.changed() => {
                         if changed.is_ok() {
                             self.instances.values_mut().for_each(|instance| instance.done = false);
@@ -112,8 +111,8 @@ impl Receiver {
         }
     }
 
-    /// Posts to the instances that have not accepted the posting yet. Returns `None` if all have,
-    /// or else the wait that one of them asks for.
+    /// Posts to the instances that have not accepted the posting yet. Returns `None` if all have;
+    /// otherwise, the wait that one of them requests.
     async fn post(&mut self, posting: &Posting) -> Option<Option<Duration>> {
         let mut looking = pin!(self.look_up());
         let mut results = Vec::new();
@@ -158,7 +157,7 @@ impl Receiver {
             problems.extend(problem);
         }
 
-        // All in one line: two problems that take turns would make two lines at each posting.
+        // Joins the problems into one line: if two alternated, each posting would log both.
         match problems.is_empty() {
             true => self.report_success(),
             false => self.report(&problems.join("; ")),
@@ -167,7 +166,7 @@ impl Receiver {
         retry
     }
 
-    /// Posts to those of some instances that have not accepted the posting yet.
+    /// Posts to those of the given instances that have not accepted the posting yet.
     async fn post_to(
         &mut self,
         posting: &Posting,
@@ -205,7 +204,7 @@ impl Receiver {
         }
     }
 
-    /// Takes over the addresses of the host, up to the limit.
+    /// Adopts the addresses of the host, up to the limit.
     fn adopt(&mut self, mut found: Vec<SocketAddr>) {
         let left_out = found.len().saturating_sub(MAX_INSTANCES);
         found.truncate(MAX_INSTANCES);
@@ -254,8 +253,8 @@ impl Receiver {
     }
 }
 
-/// Returns the addresses of IPv4, or of IPv6 if there are no others: with both, each Alertmanager
-/// has one of each.
+/// Returns the IPv4 addresses, or the IPv6 addresses if there are no others: with both, each
+/// Alertmanager has one of each.
 fn of_one_family(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let (four, six): (Vec<SocketAddr>, Vec<SocketAddr>) =
         addresses.into_iter().partition(SocketAddr::is_ipv4);
@@ -267,7 +266,7 @@ fn of_one_family(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 }
 
 impl Alertmanager {
-    /// Posts all bodies, and stops at the first that should be repeated, or when `round` is over.
+    /// Posts all bodies. Stops at the first that must be repeated, or when `round` is over.
     async fn post(
         &mut self,
         address: SocketAddr,
@@ -278,8 +277,8 @@ impl Alertmanager {
         let mut answers = Vec::new();
         for (posted, body) in posting.bodies.iter().enumerate() {
             if posted > 0 && began.elapsed() >= round {
-                // No number that changes with each posting, which would be another problem for the
-                // log.
+                // Quotes no number that changes with each posting: the log would treat it as
+                // another problem.
                 let problem =
                     format!("too slow: it did not take all requests within {} s", round.as_secs());
                 answers.push(Delivery::Failed { problem, retry_after: None });

@@ -5,8 +5,8 @@ use crate::net::HttpUrl;
 /// The path of the API.
 const API: &str = "/api/v2/alerts";
 
-/// Reads the URL to which alerts are posted. An Alertmanager behind a proxy may have a prefix
-/// before its API. The error does not quote the URL, which may hold a secret.
+/// Parses the URL to which loopwatch posts alerts. An Alertmanager behind a proxy may have a prefix
+/// before its API. The error does not quote the URL, which may contain a secret.
 pub(crate) fn alertmanager_url(text: &str) -> Result<HttpUrl, String> {
     let url = HttpUrl::parse(text, "/");
     let url = url.map_err(|error| error.with_flag("--alertmanager-token-file"))?;

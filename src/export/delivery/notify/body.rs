@@ -8,14 +8,14 @@ use serde::Serialize;
 pub(super) struct Notification<'a> {
     /// The version of this shape.
     version: u8,
-    /// The same in each attempt and from each replica, so that a receiver can ignore repetitions.
+    /// The same for each attempt and each replica, so that a receiver can ignore repetitions.
     id: String,
     event: &'static str,
     source: &'a ObjectName,
     target: &'a ObjectName,
     /// The field of the source object that holds the reference.
     path: &'a str,
-    /// When loopwatch saw the change, by the clock of the API server.
+    /// When loopwatch saw the change, by the API server's clock.
     time: String,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Notification<'a> {
     }
 
     pub(super) fn to_json(&self) -> Vec<u8> {
-        // Texts and numbers always serialise.
+        // Serializing texts and numbers cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 }

@@ -5,7 +5,7 @@ use crate::net::HttpUrl;
 /// The path if the URL has none.
 const DEFAULT_PATH: &str = "/health/crossns";
 
-/// Reads the URL of the webhook. The error does not quote it, because it may hold a secret.
+/// Parses the URL of the webhook. The error does not quote it, because it may contain a secret.
 pub(crate) fn webhook_url(text: &str) -> Result<HttpUrl, String> {
     HttpUrl::parse(text, DEFAULT_PATH).map_err(|error| error.with_flag("--notify-token-file"))
 }

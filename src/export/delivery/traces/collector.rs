@@ -14,9 +14,9 @@ pub struct Collector {
     pub token_file: Option<PathBuf>,
     /// A file with the certificate authorities to trust instead of those of the system.
     pub ca_file: Option<PathBuf>,
-    /// For one request, with the connection and the response.
+    /// Time for one request, including the connection and the response.
     pub within: Duration,
     pub sampling: Sampling,
-    /// Where secrets may go by mistake, for the log.
+    /// For the log: how secrets may leak by mistake.
     pub warnings: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! The IDs of traces and spans. They follow from what a trace is about, so each replica and each
-//! run makes the same ones, and anybody can compute them.
+//! The IDs of traces and spans. They depend only on the subject of a trace, so each replica and
+//! each run makes the same ones, and anybody can compute them.
 
 use loopwatch_model::trace::TraceKey;
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
@@ -8,7 +8,7 @@ use ring::digest::{SHA256, digest};
 /// The IDs of one trace.
 #[derive(Clone, Debug)]
 pub(super) struct Ids {
-    /// The cluster and the key.
+    /// The cluster and the key of the trace.
     text: String,
     pub(super) trace: TraceId,
     pub(super) root: SpanId,
@@ -23,7 +23,7 @@ impl Ids {
         Self { text, trace, root }
     }
 
-    /// Returns the ID of a step, by its position.
+    /// Returns the ID of a step from its position.
     pub(super) fn step(&self, position: usize) -> SpanId {
         SpanId::from_bytes(first(&format!("{}|{position}", self.text)))
     }
@@ -39,13 +39,13 @@ impl Ids {
     }
 }
 
-/// Reads a `traceparent` (W3C Trace Context); returns `None` for any other text.
+/// Parses a `traceparent` (W3C Trace Context); returns `None` for any other text.
 pub(super) fn context(text: &str) -> Option<SpanContext> {
     let mut parts = text.trim().split('-');
     let [version, trace, span, flags] = [(); 4].map(|()| parts.next().unwrap_or_default());
     let lengths = (version.len(), trace.len(), span.len(), flags.len()) == (2, 32, 16, 2);
 
-    // Only later versions than the first one may have further parts.
+    // Only versions after the first one may have further parts.
     let complete = version == "00" && parts.next().is_none() || !["00", "ff"].contains(&version);
     let digits = |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     if !lengths || !complete || ![version, trace, span, flags].into_iter().all(digits) {
@@ -58,7 +58,7 @@ pub(super) fn context(text: &str) -> Option<SpanContext> {
     context.is_valid().then_some(context)
 }
 
-/// The first bytes of the SHA-256 hash.
+/// The first bytes of the SHA-256 hash of a text.
 fn first<const N: usize>(text: &str) -> [u8; N] {
     let hash = digest(&SHA256, text.as_bytes());
     let mut bytes = [0; N];

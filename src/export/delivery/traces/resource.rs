@@ -1,4 +1,4 @@
-//! Who sends the spans: the resource, in the terms of OpenTelemetry.
+//! The sender of the spans: the resource, in OpenTelemetry's terms.
 
 use opentelemetry::{Key, KeyValue};
 use opentelemetry_sdk::Resource;
@@ -9,8 +9,8 @@ use crate::telemetry::VERSION;
 /// The attribute with the UID of the namespace `kube-system`.
 const CLUSTER: &str = "k8s.cluster.uid";
 
-/// Returns the resource. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override what loopwatch
-/// knows.
+/// Returns the resource. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override loopwatch's
+/// own values.
 pub(super) fn describe(pod: Option<&str>) -> Resource {
     let own =
         [KeyValue::new("service.name", "loopwatch"), KeyValue::new("service.version", VERSION)];
@@ -24,7 +24,7 @@ pub(super) fn describe(pod: Option<&str>) -> Resource {
         .build()
 }
 
-/// Returns the UID of the cluster that the user has given, or an empty text.
+/// Returns the UID of the cluster from the user's attributes, or an empty text.
 pub(super) fn cluster(resource: &Resource) -> String {
     resource.get(&Key::from_static_str(CLUSTER)).map(|value| value.to_string()).unwrap_or_default()
 }

@@ -1,29 +1,28 @@
-//! Which traces to send: all of those that somebody looks for, and a part of the rest. Traces are
-//! kept or dropped as a whole.
+//! Which traces to send: all interesting ones, and a part of the rest. A trace is sent or dropped
+//! as a whole.
 
 use std::collections::BTreeMap;
 
 use loopwatch_model::trace::Trace;
 use opentelemetry::trace::TraceId;
 
-/// The part of the traces that nobody looks for that is sent, as the limit of the last eight bytes
-/// of their IDs.
+/// The part of the uninteresting traces to send, as a limit on the last eight bytes of their IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling(u64);
 
-/// The variables of OpenTelemetry.
+/// Environment variables of OpenTelemetry.
 pub(crate) const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
 pub(crate) const SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
 
-/// The part of the deadline from which on a trace is slow: half of it.
+/// A trace counts as slow if it takes at least the deadline divided by this.
 const SLOW: i64 = 2;
 
 impl Sampling {
     /// All traces.
     pub const ALL: Self = Self(u64::MAX);
 
-    /// Reads the variables; `None` means that no traces are wanted. Adds a problem for each invalid
-    /// one, which then has no effect.
+    /// Reads the variables; `None` means that the user wants no traces. Adds a problem for each
+    /// invalid variable, which then has no effect.
     pub(crate) fn of(
         variables: &BTreeMap<&str, String>,
         problems: &mut Vec<String>,

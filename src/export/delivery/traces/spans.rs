@@ -1,8 +1,9 @@
 //! Turns a trace of the model into spans of OpenTelemetry.
 //!
-//! Names of spans come from kinds and types, never from the names of objects, so that backends can
-//! group by them. OpenTelemetry has no attributes for custom resources: `k8s.object.*` are those of
-//! the collector's receiver for Kubernetes Events, and everything else begins with `loopwatch.`.
+//! Names of spans come from kinds and types, never from names of objects, so that backends can
+//! group by them. OpenTelemetry has no attributes for custom resources: `k8s.object.*` are the
+//! attributes that the collector's receiver for Kubernetes Events uses, and all others begin with
+//! `loopwatch.`.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
@@ -21,7 +22,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use super::ids::{self, Ids};
 use crate::telemetry::VERSION;
 
-/// Makes spans.
+/// Builds spans.
 #[derive(Debug)]
 pub(super) struct Spans {
     scope: InstrumentationScope,
@@ -47,7 +48,6 @@ impl Spans {
         self.ids_of(&trace.key)
     }
 
-    /// Returns the IDs of the trace with a key.
     pub(super) fn ids_of(&self, key: &TraceKey) -> Ids {
         Ids::of(&self.cluster, key)
     }
@@ -185,7 +185,7 @@ impl Spans {
     }
 }
 
-/// The status of the root: only a failure of the operator is an error.
+/// The status of the root span: only a failure of the operator is an error.
 fn status(trace: &Trace) -> Status {
     let what = match trace.outcome {
         Outcome::Late => "deadline exceeded",

@@ -1,10 +1,9 @@
-//! Which replica sends a trace, so that each trace arrives once, even while the leader changes.
-//!
-//! All replicas see the same traces and the same lease. A trace that has ended therefore waits in
-//! each of them until the lease is renewed the next time, and the replica whose Pod has renewed it
-//! sends the trace: if the leader dies, the next one has all traces that ended since the last
-//! renewal. If nobody takes the lease, the replica that led last sends them. Without a lease,
-//! nothing waits.
+//! Decides which replica sends a trace, so that each trace arrives once, even while the leader
+//! changes.
+//! All replicas see the same traces and the same lease. In each of them, a trace that has ended
+//! therefore waits for the next renewal of the lease, and the replica whose Pod renews it sends the
+//! trace. If the leader dies, its successor has all traces that ended since the last renewal. If
+//! nobody takes the lease, the last leader sends them. Without a lease, no trace waits.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,11 +23,11 @@ pub(super) struct TraceSender {
     leadership: Leadership,
     started: Instant,
     waiting: VecDeque<WaitingTrace>,
-    /// The number of spans that wait.
+    /// The number of waiting spans.
     spans: usize,
-    /// This replica sends: it leads, or nobody does and it was the last one that led.
+    /// Whether this replica sends: it leads, or nobody does and it was the last leader.
     leads: bool,
-    /// Another replica can take over.
+    /// Whether another replica can take over.
     stands_by: bool,
     /// How long to wait for the next renewal.
     patience: Duration,
@@ -38,7 +37,7 @@ pub(super) struct TraceSender {
 #[derive(Debug)]
 struct WaitingTrace {
     trace: Trace,
-    /// The renewals that were known when it ended.
+    /// The last renewals when the trace ended.
     renewals: Vec<Renewal>,
     since: Instant,
 }
@@ -46,23 +45,23 @@ struct WaitingTrace {
 /// The last renewal of one of the workload's leases.
 type Renewal = (String, Option<Timestamp>);
 
-/// Traces whose sender is decided.
+/// Traces whose sender is certain.
 #[derive(Debug, Default)]
 pub(super) struct Decided {
-    /// This replica sends them.
+    /// The traces that this replica sends.
     pub(super) own: Vec<Trace>,
-    /// The spans of those that another replica sends.
+    /// The number of spans that another replica sends.
     pub(super) others: usize,
-    /// They waited for a renewal, so that more come only with the next one.
+    /// Whether they waited for a renewal, so that more come only with the next one.
     pub(super) waited: bool,
 }
 
-/// The maximum number of spans that wait, which need about two megabytes. Beyond it, the oldest
-/// traces no longer wait.
+/// The maximum number of waiting spans, which need approximately two megabytes. Beyond it, the
+/// oldest traces no longer wait.
 const MAX_SPANS: usize = 8_192;
 
-/// How long a replica that has just started waits for the leases: it does not know yet whether
-/// somebody leads.
+/// How long a replica waits for the leases after its start: it does not know yet whether another
+/// one leads.
 const START: Duration = Duration::from_secs(10);
 
 /// The usual duration of a lease.
@@ -84,12 +83,11 @@ impl TraceSender {
         }
     }
 
-    /// Whether a trace waits.
     pub(super) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Takes traces that have ended, and returns those whose sender is decided.
+    /// Takes traces that have ended, and returns those whose sender is certain.
     pub(super) fn decide(&mut self, traces: Vec<Trace>, election: &LeaderElection) -> Decided {
         let standing = self.leadership.standing(election);
         let renewals: Vec<Renewal> =
@@ -101,7 +99,7 @@ impl TraceSender {
             self.patience = longest + TAKE_OVER;
         }
 
-        // A leader that nobody replaces keeps its role.
+        // A leader without a successor keeps its role.
         if is_held || !standing.elects {
             self.leads = standing.leads;
         }
@@ -132,8 +130,8 @@ impl TraceSender {
         decided
     }
 
-    /// Decides about what still waits when the process stops: the replica that takes over has it,
-    /// too, if there is one.
+    /// Decides about the waiting traces when the process stops: if there is a replica that takes
+    /// over, it has them as well.
     pub(super) fn close(&mut self) -> Decided {
         self.leads &= !self.stands_by;
         let mut decided = Decided::default();
@@ -144,7 +142,7 @@ impl TraceSender {
         decided
     }
 
-    /// Decides about the oldest trace by the current leader.
+    /// Decides about the oldest trace according to the current leader.
     fn release(&mut self, decided: &mut Decided) {
         let Some(WaitingTrace { trace, .. }) = self.waiting.pop_front() else { return };
         self.spans -= spans_in(&trace);
@@ -187,7 +185,7 @@ mod tests {
         LeaderElection { leases: vec![lease], stands_by: true }
     }
 
-    /// The generations of the traces that this replica sends, and the number of traces of others.
+    /// The generations of the traces that this replica sends, and the number of the others' traces.
     fn decide(
         sender: &mut TraceSender,
         generations: &[i64],
@@ -208,7 +206,7 @@ mod tests {
         assert_eq!(both(&[1], &lease(ONE, 10)), [nothing(), nothing()], "until the next renewal");
         assert_eq!(both(&[2], &lease(ONE, 12)), [(vec![1], 0), (vec![], 1)]);
 
-        // The leader dies. Its sidecar lives, and sees the same.
+        // The leader dies. Its sidecar lives on, and sees the same.
         assert_eq!(both(&[3], &lease(ONE, 12)), [nothing(), nothing()]);
         assert_eq!(both(&[4], &lease("", 13)), [nothing(), nothing()], "nobody leads");
         assert_eq!(both(&[5], &lease(TWO, 14)), [(vec![], 3), (vec![2, 3, 4], 0)]);
@@ -230,7 +228,7 @@ mod tests {
         advance(START).await;
         assert_eq!(decide(&mut sender, &[2], &none), (vec![1, 2], 0));
 
-        // A replica beside one that leads.
+        // A replica whose peer leads.
         let mut sender = TraceSender::new(Some(ONE.to_owned()));
         assert_eq!(decide(&mut sender, &[1], &none), (vec![], 0));
         assert_eq!(decide(&mut sender, &[], &lease(TWO, 1)), (vec![], 1));
@@ -255,8 +253,8 @@ mod tests {
         assert_eq!(decide(&mut two, &[], &lease(ONE, 1)), (vec![], 1));
     }
 
-    /// An operator that fails releases its lease, and the kubelet may wait for minutes before it
-    /// starts the operator again.
+    /// A failing operator releases its lease, and the kubelet may wait for minutes before it
+    /// restarts the operator.
     #[tokio::test(start_paused = true)]
     async fn the_last_leader_sends_what_waits_if_nobody_takes_a_released_lease() {
         let [mut one, mut two] = [ONE, TWO].map(|pod| TraceSender::new(Some(pod.to_owned())));

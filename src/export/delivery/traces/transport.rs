@@ -1,5 +1,5 @@
-//! Carries the requests of the OTLP exporter over loopwatch's own HTTP client, and keeps what
-//! became of the last one.
+//! Sends the requests of the OTLP exporter with loopwatch's own HTTP client, and keeps the outcome
+//! of the last one.
 
 use std::sync::{Arc, Mutex as SyncMutex};
 
@@ -25,7 +25,7 @@ struct Shared {
     delivery: SyncMutex<Option<Delivery<Rejected>>>,
 }
 
-/// The spans that the collector refused, although it accepted the request.
+/// Spans that the collector refused, although it accepted the request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rejected {
     pub(super) spans: u64,
@@ -33,7 +33,7 @@ pub(super) struct Rejected {
     pub(super) message: String,
 }
 
-/// The part of a message of the collector that the log shows, in characters.
+/// The maximum length of a collector's message in the log, in characters.
 const MAX_MESSAGE: usize = 200;
 
 impl OtlpClient {
@@ -48,7 +48,7 @@ impl OtlpClient {
         Self(Arc::new(Shared { transport, delivery: SyncMutex::default() }))
     }
 
-    /// Returns what became of the last request, once.
+    /// Takes the outcome of the last request.
     pub(super) fn delivery(&self) -> Option<Delivery<Rejected>> {
         lock(&self.0.delivery).take()
     }
@@ -74,7 +74,7 @@ impl HttpClient for OtlpClient {
     }
 }
 
-/// Reads a response as the specification of OTLP says.
+/// Reads a response according to the OTLP specification.
 fn delivery(response: &Response<Bytes>) -> Delivery<Rejected> {
     let (status, headers) = (response.status(), response.headers());
     if !status.is_success() {
@@ -82,7 +82,7 @@ fn delivery(response: &Response<Bytes>) -> Delivery<Rejected> {
         return Delivery::of_refusal(status, headers, is_passing);
     }
 
-    // A body that is not of OTLP says nothing.
+    // A body that is not OTLP has no effect.
     let said = ExportTraceServiceResponse::decode(response.body().clone()).unwrap_or_default();
     let partial = said.partial_success.unwrap_or_default();
     let spans = u64::try_from(partial.rejected_spans).unwrap_or(0);

@@ -5,15 +5,15 @@ use crate::net::HttpUrl;
 /// The path if the URL has none.
 const DEFAULT_PATH: &str = "/v1/traces";
 
-/// Reads the URL to which traces go.
+/// Parses the URL to which loopwatch sends traces.
 ///
 /// # Errors
-/// If it is no URL of HTTP. The error does not quote the URL, which may hold a secret.
+/// If it is not an HTTP URL. The error does not quote the URL, which may contain a secret.
 pub fn collector_url(text: &str) -> Result<HttpUrl, String> {
     HttpUrl::parse(text, DEFAULT_PATH).map_err(|error| error.with_flag("--otlp-token-file"))
 }
 
-/// Reads the URL of a collector for all signals, below which traces have a path of their own.
+/// Parses the URL of a collector for all signals. The path of traces is below it.
 ///
 /// # Errors
 /// As for [`collector_url`].

@@ -13,7 +13,7 @@ use super::lab::{Lab, Widget};
 /// An incident: the healthy time before it, the fault, and its end.
 pub(super) struct Incident {
     pub(super) name: &'static str,
-    /// Plays it, and returns the settings.
+    /// Plays the incident, and returns the settings.
     pub(super) play: fn() -> Settings,
     /// The number of pages.
     pub(super) pages: usize,
@@ -140,7 +140,7 @@ fn change(lab: &mut Lab, widgets: &mut [Widget]) {
     widgets.iter_mut().for_each(|widget| lab.apply(widget.spec(2, now)));
 }
 
-/// The operator works off the changes, one after the other.
+/// The operator processes the changes, one after the other.
 fn catch_up(lab: &mut Lab, widgets: &mut [Widget]) {
     for widget in widgets {
         lab.advance(Span::secs(5));
@@ -250,7 +250,7 @@ fn controller(count: usize, fault: Fault) -> Settings {
     end(&own.lab)
 }
 
-/// All reconciles fail, and in the middle of that so do the scrapes.
+/// All reconciles fail, and for a while so do the scrapes.
 fn unscraped() -> Settings {
     let mut own = Loop::new();
     let mut widgets = many(&mut own.lab, 20);
@@ -268,7 +268,7 @@ fn unscraped() -> Settings {
     end(&own.lab)
 }
 
-/// The controller succeeds again, with one object after the other.
+/// The controller succeeds again, one object after the other.
 fn recover(own: &mut Loop, widgets: &mut [Widget]) {
     own.run(10, works);
     for widget in widgets {

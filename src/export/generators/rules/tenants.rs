@@ -1,5 +1,5 @@
-//! `alerts/tenants/tenants.rules.yaml`: alerts for tenants. Their label `namespace` is the
-//! namespace of the objects, so that an `AlertmanagerConfig` in that namespace receives them.
+//! Generates `alerts/tenants/tenants.rules.yaml`: alerts for tenants. Their label `namespace` is
+//! the namespace of the objects, so that an `AlertmanagerConfig` in that namespace receives them.
 
 use loopwatch_model::finding::{Area, FINDINGS, FindingInfo, Severity};
 
@@ -40,7 +40,7 @@ groups:
 /// The expression of a rule with the selectors `<tenants>`.
 const PLAIN: &str = "<tenants> > 0";
 
-/// What replaces it.
+/// The replacement for [`PLAIN`].
 const EXPR: &str = r#"label_replace(
             label_replace(
               target_namespace_finding:loopwatch_findings:max
@@ -55,7 +55,6 @@ const EXPR: &str = r#"label_replace(
             "namespace", "$1", "target_namespace", "(.*)"
           ) > 0"#;
 
-/// The file.
 #[must_use]
 pub(super) fn tenants() -> String {
     let findings: Vec<&FindingInfo> =
@@ -67,7 +66,7 @@ pub(super) fn tenants() -> String {
     );
     let severity = "'{{ $labels.severity }}'\n          audience: tenant";
 
-    // The series in annotations have the namespace of the operator.
+    // The annotations refer to series with the operator's namespace.
     let text = rule((TENANT, WAITS[1]), &findings, "<tenants>", severity, "{{ $labels.finding }}")
         .replace(PLAIN, EXPR)
         .replace("$labels.namespace", "$labels.operator_namespace");

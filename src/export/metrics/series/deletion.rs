@@ -1,4 +1,4 @@
-//! Deletion and finalizers.
+//! Writes samples about deletions and finalizers.
 
 use loopwatch_model::snapshot::{DeletionVerdict, FinalizerOutcome, KindSummary, ObjectState};
 

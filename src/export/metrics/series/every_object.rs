@@ -1,4 +1,5 @@
-//! Series of every object, which `--object-series=all` adds: about nine per object.
+//! Writes samples for every object: approximately nine series each. `--object-series=all` turns
+//! them on.
 
 use loopwatch_model::snapshot::{ConditionState, ObjectRef};
 

@@ -1,4 +1,4 @@
-//! Findings.
+//! Writes samples about findings.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,8 @@ pub(crate) fn finding_info(shown: &Exposition, samples: &mut Samples<'_>) {
         let subject = &finding.subject;
         let name = |key| first_name(&finding.evidence, key);
 
-        // The alert of a finding that still alerts names its objects.
+        // The alert of a finding that still alerts must name its objects, so the finding counts as
+        // a root.
         let root = tree.root_of(finding).filter(|_| !finding.alerts_at(shown.snapshot.at));
         let (blocker_kind, blocker_name) = name("blocker").split_once(' ').unwrap_or_default();
         samples.put(
@@ -74,7 +75,7 @@ pub(crate) fn finding_info(shown: &Exposition, samples: &mut Samples<'_>) {
     }
 }
 
-/// The text, or the first of the names, under `key`; empty if there is none.
+/// The text, or the first of the names, under `key`; empty if absent.
 fn first_name<'a>(evidence: &'a Evidence, key: &str) -> &'a str {
     match evidence.0.get(key) {
         Some(Value::Text(text)) => text,

@@ -1,4 +1,4 @@
-//! Leader election leases.
+//! Writes samples about leader election leases.
 
 use loopwatch_model::snapshot::LeaseRow;
 

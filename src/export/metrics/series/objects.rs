@@ -1,4 +1,4 @@
-//! Objects and obligations.
+//! Writes samples about objects and obligations.
 
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::Role;
@@ -11,12 +11,12 @@ use super::Exposition;
 use crate::export::metrics::encode::Samples;
 use crate::telemetry::Counted;
 
-/// What a kind's totals counted under each revision of the operator.
+/// A kind's totals under each revision of the operator.
 struct Revisions<'a> {
-    /// The label of the revision in charge.
+    /// The label of the current revision.
     current: &'a str,
     earlier: Option<&'a EarlierRevisions>,
-    /// The label and the totals of the revision before.
+    /// The label and the totals of the previous revision.
     previous: Option<(&'a str, &'a RevisionTotals)>,
 }
 
@@ -44,8 +44,8 @@ pub(crate) fn object_seconds(_: &Exposition, kind: &KindSummary, samples: &mut S
     }
 }
 
-/// All outcomes of all namespaces under the revision of the operator that is in charge, also those
-/// that have not occurred yet, and what counted under the one before it.
+/// Writes all outcomes of all namespaces under the operator's current revision, including those
+/// that have not occurred yet, and the totals under the previous revision.
 pub(crate) fn obligations(shown: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
     if !has_obligations(kind) {
         return;
@@ -203,8 +203,8 @@ impl<'a> Revisions<'a> {
     }
 }
 
-/// Whether spec changes of this kind open obligations. Child kinds have none: loopwatch reads only
-/// their metadata.
+/// Whether spec changes of this kind open obligations. Those of child kinds do not: loopwatch reads
+/// only their metadata.
 fn has_obligations(kind: &KindSummary) -> bool {
     kind.role == Role::Primary
 }

@@ -1,4 +1,4 @@
-//! The operator itself: its loop and its processes.
+//! Writes samples about the operator itself: its loop and its processes.
 
 use loopwatch_model::observation::{ControllerView, InstanceName, MetricsView, ProcessView};
 use loopwatch_model::snapshot::{InstanceSummary, OperatorSummary};
@@ -22,7 +22,7 @@ fn each_scrape(shown: &Exposition, mut write: impl FnMut(&str, &MetricsView)) {
     }
 }
 
-/// Writes a number of each process, by its type.
+/// Writes numbers of each process, one per type.
 fn types<T: Into<SampleValue> + Copy>(
     shown: &Exposition,
     samples: &mut Samples<'_>,

@@ -1,4 +1,4 @@
-//! Owner references and orphans.
+//! Writes samples about owner references and orphans.
 
 use std::collections::BTreeMap;
 

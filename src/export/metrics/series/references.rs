@@ -1,4 +1,4 @@
-//! References between objects, and soft deletion.
+//! Writes samples about references between objects, and about soft deletion.
 
 use loopwatch_model::observation::Role;
 use loopwatch_model::snapshot::KindSummary;
@@ -51,7 +51,7 @@ pub(crate) fn stale_configuration(_: &Exposition, kind: &KindSummary, samples: &
     }
 }
 
-/// Returns whether loopwatch reads the spec of the kind: of many child kinds, it reads only the
+/// Returns whether loopwatch reads the spec of the kind. Of many child kinds, it reads only the
 /// metadata.
 fn shows_references(kind: &KindSummary) -> bool {
     kind.role == Role::Primary

@@ -1,4 +1,4 @@
-//! Sources, watches and limits.
+//! Writes samples about sources, watches and limits.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The trends of the operator's processes.
+//! Writes samples about the trends of the operator's processes.
 
 use loopwatch_model::observation::InstanceName;
 use loopwatch_model::snapshot::TrendSummary;
@@ -6,7 +6,7 @@ use loopwatch_model::snapshot::TrendSummary;
 use super::Exposition;
 use crate::export::metrics::encode::Samples;
 
-/// The numbers of the stacks in the label `rank`.
+/// The values of the label `rank`.
 const RANKS: [&str; 10] = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10"];
 
 pub(crate) fn slope(shown: &Exposition, samples: &mut Samples<'_>) {

@@ -1,4 +1,4 @@
-//! The JSON about one object, which `explain` also reads from another loopwatch.
+//! The JSON about one object, which `explain` also reads from a running loopwatch.
 
 use loopwatch_model::snapshot::Explanation;
 use loopwatch_model::time::Timestamp;

@@ -1,4 +1,4 @@
-//! Findings, and their openings and closings.
+//! The JSON about findings, and about their openings and closings.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The operator itself.
+//! The JSON about the operator itself.
 
 use loopwatch_model::observation::{Cause, ControllerView, Framework, OperatorView, ProcessView};
 use loopwatch_model::snapshot::{InstanceSummary, OperatorSummary, RecentPoint};
@@ -25,7 +25,7 @@ struct InstanceView<'a> {
     scrape_failing: Option<ScrapeFailure>,
     controllers: &'a [ControllerView],
     controllers_left_out: u32,
-    /// Of the last scrape.
+    /// Those of the last scrape.
     #[serde(skip_serializing_if = "is_zero")]
     lines_skipped: u64,
     /// The first problem of the last scrape.

@@ -1,4 +1,4 @@
-//! What loopwatch sees: kinds, sources, and blind spots.
+//! The JSON about what loopwatch sees: kinds, sources, and blind spots.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The last hours.
+//! The JSON about the last hours.
 
 use loopwatch_model::finding::Severity;
 use loopwatch_model::snapshot::{Happening, ObjectState, PastEvent, PastPoint, RecentPast};
@@ -13,9 +13,9 @@ use super::version::VERSION;
 pub(crate) struct TimelineResponse<'a> {
     version: u32,
     at: Timestamp,
-    /// The meaning of `findings` in each point.
+    /// The severities that the numbers of `findings` in each point stand for.
     severities: [&'static str; Severity::ALL.len()],
-    /// The meaning of `states` in each point.
+    /// The states that the numbers of `states` in each point stand for.
     states: Vec<&'static str>,
     points: &'a [PastPoint],
     events: Vec<EventView<'a>>,
@@ -27,10 +27,10 @@ pub(crate) struct TimelineResponse<'a> {
 struct EventView<'a> {
     at: Timestamp,
     change: &'static str,
-    /// Of a finding.
+    /// For the event of a finding.
     #[serde(skip_serializing_if = "Option::is_none")]
     finding: Option<FindingOfEvent<'a>>,
-    /// Of the operator.
+    /// For an event of the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     operator: Option<OperatorOfEvent<'a>>,
 }

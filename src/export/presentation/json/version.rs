@@ -1,3 +1,3 @@
-//! The version of all shapes.
+//! The version of all JSON shapes.
 
 pub(crate) const VERSION: u32 = 1;

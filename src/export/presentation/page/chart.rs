@@ -7,15 +7,15 @@ use maud::{Markup, PreEscaped, html};
 
 use crate::export::view::Number;
 
-/// The size of a chart in its own units.
+/// The size of a chart in SVG units.
 const SIZE: (f64, f64) = (240.0, 40.0);
 
 /// One chart: some lines over the same time.
 pub(super) struct Chart<'a> {
     pub(super) title: &'a str,
-    /// The time that it covers, for people: `the last hour`.
+    /// The period as text: `the last hour`.
     pub(super) period: &'a str,
-    /// The instants of the values, in order.
+    /// The times of the values, in order.
     pub(super) times: &'a [Timestamp],
     pub(super) lines: Vec<ChartLine>,
     /// How to write a value.
@@ -24,7 +24,7 @@ pub(super) struct Chart<'a> {
 
 /// One line of a chart.
 pub(super) struct ChartLine {
-    /// Its name; empty if it is the only one.
+    /// The name of the line; empty if it is the only one.
     pub(super) name: &'static str,
     /// The values, one per instant; absent ones leave a gap.
     pub(super) values: Vec<Option<f64>>,
@@ -63,10 +63,10 @@ fn last(line: &ChartLine) -> f64 {
     line.values.iter().rev().flatten().next().copied().unwrap_or_default()
 }
 
-/// The line of a chart. It starts at zero, so that small changes of a large number look small, and
-/// has a gap where the signal was absent.
+/// The SVG of a line. The scale starts at zero, so that small changes of a large number look small.
+/// Absent values leave gaps.
 fn polylines(times: &[Timestamp], line: &ChartLine, highest: f64) -> PreEscaped<String> {
-    let mut svg = String::new(); // a name of ours, and numbers
+    let mut svg = String::new(); // contains only loopwatch's own names, and numbers
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return PreEscaped(svg) };
     let span = last.since(*first).seconds().max(1.0);
     let mut open = false;
@@ -104,7 +104,7 @@ fn polylines(times: &[Timestamp], line: &ChartLine, highest: f64) -> PreEscaped<
     PreEscaped(svg)
 }
 
-/// Writes a number of things.
+/// Formats a count.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -12,27 +12,27 @@ use crate::export::view::{
 };
 
 /// Maximum number of findings shown per code. The page links to the API for the rest, because
-/// thousands of them would slow the browser down.
+/// thousands of them would slow down the browser.
 const SHOWN: usize = 100;
 
-/// What a card says about each finding.
+/// What a card shows about each finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Labels {
-    /// All of its findings are roots.
+    /// All its findings are roots.
     Short,
-    /// Names the root finding that explains it, too.
+    /// Also names the root finding that explains each finding.
     WithRoots,
 }
 
 /// Cards about findings.
 pub(super) struct Cards<'a> {
     pub(super) at: Timestamp,
-    /// All that are open.
+    /// All open findings.
     pub(super) findings: &'a Findings<'a>,
     pub(super) labels: Labels,
 }
 
-/// The findings. `sees_all` means that there are no blind spots.
+/// The section of findings. `sees_all` means that there are no blind spots.
 pub(super) fn findings(snapshot: &Snapshot, sees_all: bool) -> Markup {
     let findings = Findings::of(snapshot);
     let (info, urgent): (Vec<_>, Vec<_>) =

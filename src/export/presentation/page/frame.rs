@@ -1,4 +1,4 @@
-//! The frame of all pages.
+//! The frame around the content of all pages.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -10,7 +10,7 @@ const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'
     stroke-width='4' stroke-linecap='round'/%3E%3Cpath d='M27 4v8h-8' fill='none' \
     stroke='%232f6fde' stroke-width='4' stroke-linecap='round' stroke-linejoin='round'/%3E%3C/svg%3E";
 
-/// A whole page. `tools` stand in its header.
+/// A whole page. `tools` is part of its header.
 pub(super) fn page(title: &str, tools: &Markup, main: &Markup) -> String {
     let page = html! {
         (PreEscaped("<!doctype html>"))
@@ -67,8 +67,8 @@ fn footer() -> Markup {
     }
 }
 
-/// The filter of a page, which hides what does not match; it needs the script. A link to the page
-/// may fill it in.
+/// The filter of a page, which hides everything that does not match. It needs the script. A link to
+/// the page may pre-fill it.
 pub(super) fn filter(words: &str) -> Markup {
     html! {
         label class="filter" {
@@ -79,8 +79,8 @@ pub(super) fn filter(words: &str) -> Markup {
     }
 }
 
-/// The text of a page. Replaces control characters and text-direction marks, so that no name can
-/// look like another.
+/// The text of a page. Replaces control characters and text-direction marks, which could make one
+/// name look like another.
 pub(super) fn finished(page: Markup) -> String {
     let replaced = |character| match character {
         '\n' => ' ',

@@ -26,8 +26,8 @@ pub(super) fn kinds(snapshot: &Snapshot) -> Markup {
             }
         }
         (cards(snapshot, &used))
-        // Collapsed: an operator with many kinds would otherwise fill the screen with cards that
-        // show no objects.
+        // Collapsed, because cards without objects would otherwise fill the screen if an operator
+        // has many kinds.
         @if !unused.is_empty() {
             details data-key="unused-kinds" open[used.is_empty()] {
                 summary {
@@ -78,15 +78,15 @@ fn card(snapshot: &Snapshot, kind: &KindSummary) -> Markup {
     }
 }
 
-/// The states of at least one object.
+/// The states with at least one object.
 fn in_use(
     states: &[u64; ObjectState::ALL.len()],
 ) -> impl Iterator<Item = (ObjectState, u64)> + Clone {
     ObjectState::ALL.iter().copied().zip(states.iter().copied()).filter(|(_, count)| *count > 0)
 }
 
-/// Whether loopwatch sees the objects of a child kind, and none of them has a status that says
-/// anything, such as ConfigMaps.
+/// Whether loopwatch sees the objects of a child kind, but none has a meaningful status, as with
+/// ConfigMaps.
 fn has_no_status(snapshot: &Snapshot, kind: &KindSummary) -> bool {
     let sees = |watch: &WatchSummary| watch.synced && !is_watch_down(snapshot, &watch.watch);
     let unknown = kind.states()[ObjectState::Unknown as usize];
@@ -124,7 +124,7 @@ fn convergence(snapshot: &Snapshot, kind: &KindSummary) -> Markup {
 }
 
 /// A stacked bar of states, in thousandths of its width. Each part has a minimum width, so that one
-/// failed object among ten thousand stays visible.
+/// failed object among ten thousand remains visible.
 fn bar(states: &[u64; ObjectState::ALL.len()]) -> Markup {
     const MIN_WIDTH: u64 = 12;
 
@@ -143,7 +143,7 @@ fn bar(states: &[u64; ObjectState::ALL.len()]) -> Markup {
             format!("<rect class=\"{class}\" x=\"{x}\" width=\"{width}\" height=\"10\"/>");
 
         x += width;
-        PreEscaped(rectangle) // words of ours, and numbers
+        PreEscaped(rectangle) // loopwatch's own words, and numbers
     });
 
     html! {

@@ -47,7 +47,7 @@ pub(super) fn section(id: &str, title: &str, content: &Markup) -> Markup {
     }
 }
 
-/// A table that scrolls within the page. `id` is that of the heading above it.
+/// A table that scrolls within the page. `id` is the ID of the heading above it.
 pub(super) fn table(id: &str, columns: &[&str], rows: &Markup) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-labelledby=(id) {
@@ -62,7 +62,7 @@ pub(super) fn heading_row(columns: &[&str]) -> Markup {
     }
 }
 
-/// A state in its colour.
+/// A state with its colour.
 pub(super) fn state(class: &str, word: &str) -> Markup {
     html! { span class={ "state " (class) } { (word) } }
 }

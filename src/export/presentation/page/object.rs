@@ -14,7 +14,7 @@ use crate::export::view::{
     grouped_findings, obligation_in_words, reason_in_words, timeline_entries,
 };
 
-/// Maximum number of entries of the timeline that are shown, the newest first.
+/// Maximum number of timeline entries shown, newest first.
 const ENTRIES: usize = 200;
 
 /// The content of the page.
@@ -38,7 +38,7 @@ pub(super) fn object(
     }
 }
 
-/// The content of the page that says why there is no other one.
+/// The content of the page that says why the requested one does not exist.
 pub(super) fn problem(title: &str, problem: &str) -> Markup {
     html! {
         nav class="trail" aria-label="Breadcrumb" {
@@ -86,7 +86,7 @@ fn headline(explanation: &Explanation, trace_id: &str) -> Markup {
     }
 }
 
-/// The health by the state of the object and its own findings.
+/// The health, according to the state of the object and its own findings.
 fn health(explanation: &Explanation) -> OverallHealth {
     let object = &explanation.object;
     let own = explanation

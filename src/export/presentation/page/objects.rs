@@ -1,5 +1,6 @@
-//! The table of objects: a form with filters, one page of sorted objects, and links to the pages
-//! beside it. It needs no script; with one, the table follows the form while the user types.
+//! The table of objects: a form with filters, one page of sorted objects, and links to the previous
+//! and the next page. It needs no script; with one, the table follows the form while the user
+//! types.
 
 use form_urlencoded::Serializer;
 use loopwatch_model::observation::Role;
@@ -15,13 +16,13 @@ use crate::export::view::{
 /// One page of objects.
 pub(crate) struct ObjectTable<'a> {
     pub(crate) filter: &'a Filter,
-    /// The query of the request, which contains it.
+    /// The query of the request, which the filter comes from.
     pub(crate) query: &'a str,
     pub(crate) order: SortOrder,
     pub(crate) objects: &'a SortedPage,
 }
 
-/// The columns, each with the order that a click on its heading gives.
+/// The columns, each with the order after a click on its heading.
 const COLUMNS: [(&str, Option<SortKey>); 4] = [
     ("Object", Some(SortKey::Name)),
     ("State", Some(SortKey::State)),
@@ -161,7 +162,8 @@ fn heading(table: &ObjectTable<'_>, title: &str, key: Option<SortKey>) -> Markup
     }
 }
 
-/// What the table shows, and the links to the pages beside it, to the first one, and to the JSON.
+/// The number of objects shown, and the links to the neighbouring pages, to the first one, and to
+/// the JSON.
 fn pages(table: &ObjectTable<'_>) -> Markup {
     let SortedPage { rows, has_previous, has_next, matching } = table.objects;
     let objects = if *matching == 1 { "object" } else { "objects" };
@@ -180,7 +182,7 @@ fn pages(table: &ObjectTable<'_>) -> Markup {
     html! {
         p class="more" role="status" { (text) }
         nav class="turn" aria-label="Pages" {
-            // The objects before a place may be gone.
+            // The objects before a page may have been deleted.
             @if *has_previous || (rows.is_empty() && *matching > 0) {
                 a href=(target("objects?", table.query, &[])) { "First page" }
             }
@@ -195,7 +197,7 @@ fn pages(table: &ObjectTable<'_>) -> Markup {
     }
 }
 
-/// The same query with other parameters, for the first page if these do not name another one.
+/// The same query with other parameters. It requests the first page unless these name another one.
 fn target(path: &str, query: &str, others: &[(&str, &str)]) -> String {
     let is_kept = |key: &str| {
         !["continue", "before"].contains(&key) && others.iter().all(|(other, _)| *other != key)

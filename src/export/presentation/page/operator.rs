@@ -1,4 +1,5 @@
-//! The operator itself: its instances, their recent past as small charts, and their controllers.
+//! Shows the operator itself: its instances, their recent past as small charts, and their
+//! controllers.
 
 use loopwatch_model::finding::Value;
 use loopwatch_model::observation::{ControllerView, Framework, ProcessView};
@@ -10,7 +11,7 @@ use super::chart::{Chart, ChartLine, chart, count};
 use super::markup::{Age, beyond, heading_row, section};
 use crate::export::view::Number;
 
-/// Maximum number of instances shown, and of controllers of each.
+/// Maximum number of instances shown, and of controllers per instance.
 const SHOWN: (usize, usize) = (5, 50);
 
 /// One signal of the recent past.
@@ -159,7 +160,7 @@ fn controller_row(controller: &ControllerView) -> Markup {
     }
 }
 
-/// Writes a rate; a low one per minute, because an idle operator reconciles every few minutes.
+/// Formats a rate. A low one is per minute, because an idle operator reconciles every few minutes.
 fn rate(per_second: f64) -> String {
     match per_second {
         0.0 => "0/s".to_owned(),

@@ -1,4 +1,5 @@
-//! Deletions that wait for finalizers; owners, orphans, references and soft deletion, per kind.
+//! Shows deletions that wait for finalizers, and per kind owners, orphans, references and soft
+//! deletion.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use super::link::Link;
 use super::markup::{Age, beyond, heading_row, or_dash, section, state, table};
 use crate::export::view::{Number, group_parameter};
 
-/// Maximum number of kinds shown, and of finalizers of one object.
+/// Maximum number of kinds shown, and of finalizers per object.
 const SHOWN: usize = 100;
 
 /// The objects whose deletion waits for finalizers, oldest first.
@@ -87,8 +88,7 @@ fn deletion(snapshot: &Snapshot, row: &DeletionRow, blocker: Option<&str>) -> Ma
     }
 }
 
-/// The objects that block deletions, by group, kind, namespace and name of the objects that wait
-/// for them.
+/// The objects that block deletions, by group, kind, namespace and name of the blocked object.
 fn blockers(snapshot: &Snapshot) -> BTreeMap<(&str, &str, &str, &str), &str> {
     let blocked = snapshot
         .findings
@@ -152,7 +152,7 @@ pub(super) fn ownership_and_references(snapshot: &Snapshot) -> Markup {
     section("relations", "Ownership and references", &content)
 }
 
-/// The texts of a kind's columns; empty where there is nothing to show.
+/// The texts of a kind's columns; empty if there is nothing to show.
 fn cells(snapshot: &Snapshot, kind: &KindSummary, orphans: u64) -> [String; 4] {
     let counts = &kind.owner_references;
     let mut bad: Vec<String> = OwnerHazard::ALL

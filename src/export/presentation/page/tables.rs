@@ -1,4 +1,4 @@
-//! Unhealthy objects, blind spots, and sources.
+//! Shows unhealthy objects, blind spots, and sources.
 
 use loopwatch_model::snapshot::{Snapshot, SourceSummary};
 use maud::{Markup, html};
@@ -7,7 +7,7 @@ use super::link::Link;
 use super::markup::{Age, section, state, table};
 use crate::export::view::{BlindSpot, Number, reason_in_words};
 
-/// Maximum number of objects shown, and of blind spots. The page links to the API for more objects.
+/// Maximum number of objects and of blind spots shown. The page links to the API for more objects.
 const SHOWN: usize = 100;
 
 pub(super) fn unhealthy_objects(snapshot: &Snapshot) -> Markup {

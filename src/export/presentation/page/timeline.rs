@@ -1,4 +1,4 @@
-//! The last hours: charts of findings, objects and convergence, and what happened.
+//! Shows the last hours: charts of findings, objects and convergence, and the events.
 
 use loopwatch_model::snapshot::{Happening, ObjectState, PastEvent, PastPoint, RecentPast};
 use loopwatch_model::time::{Span, Timestamp};
@@ -9,10 +9,10 @@ use super::link::subject;
 use super::markup::{Age, UtcTime, section};
 use crate::export::view::Number;
 
-/// Maximum number of events shown, the newest first.
+/// Maximum number of events shown, newest first.
 const SHOWN: usize = 60;
 
-/// The states of the chart. Converged and finished objects would make the others invisible.
+/// The states of the chart. Converged and finished objects would hide all others.
 const STATES: [ObjectState; 5] = [
     ObjectState::Progressing,
     ObjectState::Overdue,

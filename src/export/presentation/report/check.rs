@@ -15,11 +15,11 @@ use crate::export::view::{
     kind_name, objects_in_words, reason_in_words,
 };
 
-/// What the report is about.
+/// The input of the report.
 #[derive(Clone, Copy)]
 pub(crate) struct CheckReport<'a> {
     pub(crate) snapshot: &'a Snapshot,
-    /// All objects, if the user gave `--all`.
+    /// All objects, if the user set `--all`.
     pub(crate) rows: Option<&'a [ObjectRow]>,
     pub(crate) input: &'a Input,
     /// The finding events of a replay.
@@ -147,8 +147,8 @@ impl CheckReport<'_> {
         document.blocks.extend(self.omitted_kinds().map(Block::Note));
     }
 
-    /// The number of kinds that the table leaves out because they have no objects. Kinds that
-    /// loopwatch cannot see do not count: the report lists them as not visible.
+    /// The number of kinds that the table omits because they have no objects. Invisible kinds do
+    /// not count: the report lists them separately.
     fn omitted_kinds(&self) -> Option<String> {
         if self.rows.is_some() {
             return None;

@@ -1,5 +1,5 @@
-//! What a report says, without how it looks: a headline and blocks. `terminal.rs` and `markdown.rs`
-//! write it.
+//! The content of a report, without its form: a headline and blocks. `terminal.rs` and
+//! `markdown.rs` write it.
 
 use loopwatch_model::finding::Severity;
 
@@ -14,11 +14,11 @@ pub(super) struct Document {
 pub(super) struct Headline {
     /// The command, as the user typed it: `loopwatch what-if`.
     pub(super) command: &'static str,
-    /// One word that says it all, in lower case: `degraded`.
+    /// The answer in one lower-case word: `degraded`.
     pub(super) word: String,
     pub(super) ink: Ink,
     pub(super) sentence: String,
-    /// Further lines about the same.
+    /// Further lines about the answer.
     pub(super) facts: Vec<String>,
 }
 
@@ -38,14 +38,14 @@ pub(super) enum Ink {
 
 /// A part of a report.
 pub(super) enum Block {
-    /// The title of what follows.
+    /// The title of the blocks that follow.
     Title(&'static str),
     /// The title of the findings of one code and severity.
     FindingTitle {
         severity: Severity,
         name: &'static str,
     },
-    /// Sentences of loopwatch itself, which need no escapes.
+    /// Sentences of loopwatch's own, which need no escaping.
     Paragraph(&'static str),
     Findings {
         items: Vec<FindingItem>,
@@ -67,20 +67,20 @@ pub(super) struct FindingItem {
     pub(super) lasting: String,
     pub(super) is_suspected: bool,
     pub(super) evidence: String,
-    /// The findings that it explains, each with its age.
+    /// The findings that this one explains, each with its age.
     pub(super) explains: Vec<(String, String)>,
-    /// The number of those that are not in `explains`.
+    /// The number of explained findings that are not in `explains`.
     pub(super) explains_more: usize,
 }
 
 /// A list of items of one kind.
 #[derive(Default)]
 pub(super) struct List {
-    /// The order of the items matters.
+    /// Whether the order of the items matters.
     pub(super) is_numbered: bool,
     pub(super) items: Vec<Item>,
     pub(super) more: More,
-    /// How many items fit on a screen; all if absent.
+    /// How many items fit on a screen; `None` for all.
     pub(super) screenful: Option<usize>,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Item {
     pub(super) commands: Vec<String>,
 }
 
-/// What a list or a table leaves out.
+/// The omitted rest of a list or a table.
 #[derive(Clone, Copy, Default)]
 pub(super) struct More {
     pub(super) count: usize,
@@ -123,7 +123,7 @@ pub(super) enum Content {
 /// A row of a table.
 pub(super) struct TableRow {
     pub(super) cells: Vec<Cell>,
-    /// The same as a sentence, for a terminal that is too narrow for the table; may be absent.
+    /// The row as a sentence, for a terminal that is too narrow for the table.
     pub(super) in_words: Option<String>,
 }
 
@@ -134,10 +134,11 @@ pub(super) enum Cell {
     Count(u64),
 }
 
-/// Maximum number of entries that a report lists of one sort. It gives the number of the others.
+/// Maximum number of entries of one sort that a report lists. For the rest, it gives only the
+/// number.
 pub(super) const SHOWN: usize = 8;
 
-/// Where the whole list is, if the report shows only its beginning.
+/// Where to find the whole list, if the report shows only its beginning.
 pub(super) const IN_JSON: &str = "; -o json lists them";
 
 impl Document {
@@ -159,7 +160,7 @@ impl Document {
 }
 
 impl List {
-    /// A list of texts without an order.
+    /// A list of unordered texts.
     pub(super) fn of(texts: impl IntoIterator<Item = String>) -> Self {
         Self { items: texts.into_iter().map(Item::from).collect(), ..Self::default() }
     }
@@ -172,7 +173,7 @@ impl From<String> for Item {
 }
 
 impl More {
-    /// The rest of `all` behind the first `shown`.
+    /// The rest of `all` after the first `shown`.
     pub(super) fn beyond(shown: usize, all: usize, hint: &'static str) -> Self {
         Self { count: all.saturating_sub(shown), hint }
     }

@@ -149,7 +149,7 @@ fn condition_text(at: Timestamp, condition: &ExplainedCondition) -> String {
     text
 }
 
-/// Adds the number of items that are not shown.
+/// Adds the number of items that the report omits.
 fn with_more(mut shown: Vec<String>, all: usize) -> Vec<String> {
     if all > shown.len() {
         shown.push(format!("… and {} more; -o json lists them", all - shown.len()));
@@ -228,7 +228,7 @@ fn finding(explanation: &Explanation, finding: &FindingText) -> Item {
     Item { text, commands: command.into_iter().collect() }
 }
 
-/// The latest entries of the timeline, in order.
+/// The latest entries of the timeline, oldest first.
 fn history(explanation: &Explanation) -> Vec<String> {
     let mut all = timeline_entries(explanation);
     let earlier = all.len().saturating_sub(SHOWN);

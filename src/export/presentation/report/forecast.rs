@@ -1,6 +1,6 @@
-//! The report of `what-if`: the objects that a deletion takes with it, and what stops it.
+//! The report of `what-if`: the objects that a deletion takes with it, and the blockers.
 
-mod context; // the prediction, and what it is about
+mod context; // the prediction, and its subject
 mod sections; // the parts of the report, as lists
 mod json; // the JSON
 mod deletion_tree; // the deleted objects, grouped by kind

@@ -1,5 +1,5 @@
-//! Columns, wrapped lines and colours. Names and messages come from tenants, so this file replaces
-//! all characters that control a terminal.
+//! Lays out columns, wrapped lines and colours. Names and messages come from tenants, so this file
+//! replaces all characters that control a terminal.
 
 use super::document::Ink;
 use crate::export::view::controls_display;
@@ -40,7 +40,7 @@ pub(super) fn wrap(text: &str, indent: &str, width: usize) -> String {
     wrap_item(text, indent, indent, width)
 }
 
-/// As [`wrap`], with another text before the first line.
+/// Like [`wrap`], with another text before the first line.
 pub(super) fn wrap_item(text: &str, first: &str, indent: &str, width: usize) -> String {
     let room = width.saturating_sub(indent.chars().count()).max(20);
     let (mut lines, mut line, mut length) = (String::new(), String::new(), 0);
@@ -70,7 +70,7 @@ pub(super) fn wrap_item(text: &str, first: &str, indent: &str, width: usize) -> 
 }
 
 impl Grid {
-    /// Begins with a heading. `right` says of each column whether it is right-aligned.
+    /// Begins with a heading. `right` says for each column whether it is right-aligned.
     pub(super) fn new(heading: Vec<String>, right: Vec<bool>) -> Self {
         Self { rows: vec![heading], right }
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::document::{Block, Cell, Content, Document, FindingItem, Item, List, More, Table};
 use super::layout::plain;
 
-// `write!` into a string does not fail, so its result is dropped throughout.
+// `write!` to a string cannot fail, so this file drops its result.
 
 pub(super) fn write(document: &Document) -> String {
     let headline = &document.headline;
@@ -106,7 +106,7 @@ fn write_more(out: &mut String, before: &str, more: More) {
     }
 }
 
-/// A command between fences that are longer than any run of backticks inside.
+/// A command between fences that are longer than any run of backticks in it.
 fn fenced(command: &str, indent: &str) -> String {
     let command = plain(command).replace("````", "` ` ` `");
     format!("{indent}````sh\n{indent}{command}\n{indent}````\n")

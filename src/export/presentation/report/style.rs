@@ -1,4 +1,4 @@
-//! How to write a document: with which writer, in which width, and whether in colours.
+//! How to write a document: with which writer, how wide, and whether in colours.
 
 use std::io::IsTerminal as _;
 
@@ -12,7 +12,6 @@ pub(crate) enum OutputFormat {
     Markdown,
 }
 
-/// How to write a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Style {
     /// Whether to write Markdown instead of text for a terminal.
@@ -23,7 +22,7 @@ pub(crate) struct Style {
     pub(super) width: usize,
 }
 
-/// Width in columns without a terminal: a line length that is easy to read.
+/// Width in columns without a terminal: a readable line length.
 const USUAL_WIDTH: usize = 110;
 
 impl Style {

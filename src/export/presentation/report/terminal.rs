@@ -1,4 +1,4 @@
-//! Writes a document for people at a terminal.
+//! Writes a document for a terminal.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ struct Terminal {
     style: Style,
 }
 
-// `write!` into a string does not fail, so its result is dropped throughout.
+// `write!` to a string cannot fail, so this file drops its result.
 
 pub(super) fn write(document: &Document, style: Style) -> String {
     let mut terminal = Terminal { out: String::new(), style };
@@ -140,7 +140,7 @@ impl Terminal {
         }
     }
 
-    /// A command is never wrapped, because people copy it.
+    /// Never wraps a command, because people copy it.
     fn command(&mut self, command: &str, indent: &str) {
         self.line(&format!("{indent}$ {}", plain(command)));
     }

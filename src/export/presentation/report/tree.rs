@@ -8,7 +8,7 @@ pub(super) struct TreeLine {
 }
 
 impl TreeLine {
-    /// A line below those of `last`; without them, it is at the top.
+    /// A line below those of `last`; if that is empty, the line is at the top.
     pub(super) fn new(label: String, last: Vec<bool>) -> Self {
         Self { label, last }
     }
@@ -26,7 +26,7 @@ impl TreeLine {
         }
     }
 
-    /// The branches before the further lines of a long label.
+    /// The branches before the continuation lines of a long label.
     pub(super) fn continuation(&self) -> String {
         trunks(&self.last)
     }

@@ -1,4 +1,4 @@
-//! Writes a document in a style.
+//! Chooses the writer of a document by its style.
 
 use super::document::Document;
 use super::style::Style;

@@ -28,9 +28,7 @@ pub(crate) struct Access {
 /// An operator, named by its Deployment or StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OperatorName {
-    /// Its namespace.
     pub namespace: String,
-    /// The name of the Deployment or StatefulSet.
     pub name: String,
 }
 
@@ -42,17 +40,12 @@ pub(crate) enum ConnectError {
         "cannot find a cluster: there is no kubeconfig ({looked}), and loopwatch does not run in a Pod; set --kubeconfig FILE"
     )]
     NothingFound {
-        /// The place searched for a kubeconfig.
+        /// Where loopwatch looked for a kubeconfig.
         looked: String,
     },
     /// The kubeconfig cannot be used.
     #[error("cannot use the kubeconfig {file}: {reason}")]
-    Kubeconfig {
-        /// The file or files.
-        file: String,
-        /// The problem.
-        reason: String,
-    },
+    Kubeconfig { file: String, reason: String },
     /// This is a Pod, but its service account cannot be used.
     #[error(
         "cannot use the service account of this Pod: {0}; check automountServiceAccountToken, or set --kubeconfig FILE"
@@ -60,36 +53,19 @@ pub(crate) enum ConnectError {
     InCluster(kube::config::InClusterError),
     /// The client cannot be built from the configuration.
     #[error("cannot connect to {url}: {reason}")]
-    Client {
-        /// The API server.
-        url: String,
-        /// The problem.
-        reason: String,
-    },
+    Client { url: String, reason: String },
     /// The API server does not respond, or refuses the request.
     #[error("cannot read from {url}: {failure}{}", advice(failure.cause))]
-    Unreachable {
-        /// The API server.
-        url: String,
-        /// The failure.
-        failure: Failure,
-    },
+    Unreachable { url: String, failure: Failure },
     /// The named operator does not exist, or the account may not read it.
     #[error(
         "cannot act as the operator {namespace}/{name}: {failure}; --operator expects NAMESPACE/DEPLOYMENT"
     )]
-    Operator {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// The failure.
-        failure: Failure,
-    },
+    Operator { namespace: String, name: String, failure: Failure },
 }
 
-/// Finds the configuration: the named kubeconfig, a default one, or the Pod; returns whether it is
-/// the Pod's. A broken kubeconfig is an error, even in a Pod.
+/// Finds the configuration: the named kubeconfig, a default one, or the Pod's. Also returns whether
+/// it is the Pod's. A broken kubeconfig is an error, even in a Pod.
 pub(super) async fn load(access: &Access) -> Result<(Config, bool), ConnectError> {
     let named = access.kubeconfig.clone();
     let from_env = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty());

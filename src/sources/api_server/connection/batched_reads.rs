@@ -1,9 +1,9 @@
-//! Connections that read in batches.
+//! TCP connections that read in batches, so that a busy watch wakes the process less often.
 //!
 //! The kernel wakes the process for every packet of a connection that is registered with the
-//! runtime, even while nobody wants to read from it. A wake-up costs more than reading several
-//! packets. A connection whose reader asked for it therefore leaves the runtime's registry while
-//! data keeps arriving, and reads when a timer fires:
+//! runtime, even while nothing reads from it. A wake-up costs more than reading several packets. If
+//! its reader asks for batches, a connection therefore leaves the runtime's registry while data
+//! keeps arriving, and reads when a timer fires:
 //!
 //! ```text
 //!                    two reads in a moment
@@ -34,8 +34,8 @@ use crate::system::coarse_timers;
 pub(super) type BatchedConnector =
     MapResponse<HttpConnector<NameLookups>, fn(TokioIo<TcpStream>) -> TokioIo<BatchedStream>>;
 
-/// How long a connection waits for data before each read. The reader of a response sets it; the next
-/// request on the same connection resets it to zero. A response brings it along as an extension.
+/// How long a connection waits for data before each read. The reader of a response sets it; the
+/// next request on the same connection resets it to zero. Each response carries it as an extension.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BatchTime(Arc<AtomicU32>);
 
@@ -47,7 +47,7 @@ pub(super) struct BatchedStream {
     registered: Option<TcpStream>,
     batch: Option<Batch>,
     batch_time: BatchTime,
-    /// The last read that left the socket empty.
+    /// When a read last left the socket empty.
     emptied_at: Option<Instant>,
     /// The bytes that were read since then.
     bytes: usize,
@@ -68,9 +68,9 @@ struct Batch {
 /// Longest time between two reads after which a connection begins a batch.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// Bytes that may arrive during one batch: three quarters of the window with which Linux
-/// opens a connection. A full window makes the API server wait, so that the stream no longer shows
-/// how fast it could be, and the API server closes the streams of slow clients.
+/// Bytes that may arrive during one batch: three quarters of the window with which Linux opens a
+/// connection. If the window fills up, the API server has to wait. The measured rate is then too
+/// low, and the API server may close the stream as that of a slow client.
 const BATCH_BYTES: usize = 48 << 10;
 
 /// The connector of a cluster.
@@ -153,8 +153,8 @@ impl Batch {
     }
 }
 
-/// Whether the server has closed a connection, and everything before the end is read. If the end
-/// became known only after the wait, the next request would use the dead connection.
+/// Whether the server has closed a connection that has no unread data. If this became known only
+/// after the wait, the next request would use the dead connection.
 fn is_closed(socket: &std::net::TcpStream) -> bool {
     match socket.peek(&mut [0]) {
         Ok(read) => read == 0,
@@ -164,8 +164,7 @@ fn is_closed(socket: &std::net::TcpStream) -> bool {
     }
 }
 
-/// The time until the next read, given the bytes that arrived within the time before. A fast stream
-/// has shorter batches.
+/// The time until the next read. It is shorter the more bytes arrived in the time `within`.
 fn batch_time_for(longest: Duration, bytes: usize, within: Duration) -> Duration {
     let within = within.clamp(Duration::from_millis(1), Duration::from_secs(1));
     longest.min(within.mul_f64(BATCH_BYTES as f64 / bytes.max(1) as f64))

@@ -1,4 +1,4 @@
-//! The client of a cluster.
+//! Builds the HTTP client of a cluster.
 
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
@@ -9,8 +9,8 @@ use tower::{BoxError, ServiceBuilder};
 
 use super::batched_reads;
 
-/// Builds the client. It differs from kube's own in its connections, which can read in batches, and in
-/// logging nothing. Through a proxy, it is kube's own.
+/// Builds a client like kube's own, except that its connections can read in batches and that it
+/// logs nothing. With a proxy, it is kube's own.
 pub(super) fn build(config: Config) -> kube::Result<Client> {
     if config.proxy_url.is_some() {
         return Client::try_from(config);

@@ -1,5 +1,5 @@
-//! The files of a kubeconfig. kube reads them on the thread that runs everything, so a named pipe
-//! would stop loopwatch until somebody writes to it, and a device may have no end.
+//! Finds the files of a kubeconfig and refuses irregular ones. kube reads them on the thread that
+//! runs everything, so a named pipe would block loopwatch, and a device may have no end.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(super) fn kubeconfigs(
     }
 }
 
-/// The files that a context of the kubeconfig names; without a name, those of the current context.
+/// The files that the named context, or else the current one, refers to.
 pub(super) fn named_by(kubeconfig: &Kubeconfig, context: Option<&str>) -> Vec<PathBuf> {
     let current = context.or(kubeconfig.current_context.as_deref());
     let contexts =
@@ -49,7 +49,7 @@ pub(super) fn named_by(kubeconfig: &Kubeconfig, context: Option<&str>) -> Vec<Pa
     files.into_iter().map(PathBuf::from).collect()
 }
 
-/// The reason to read none of these files: one of them is neither a regular file nor missing.
+/// Why not to read these files: one of them exists but is not a regular file.
 pub(super) fn problem(files: &[PathBuf]) -> Option<String> {
     let irregular =
         |file: &&PathBuf| std::fs::metadata(file).is_ok_and(|metadata| !metadata.is_file());

@@ -6,8 +6,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 use kube::Config;
 use kube::config::Kubeconfig;
 
-/// The proxy that the kubeconfig names for the cluster of a context; without a name, of the current
-/// one.
+/// The proxy that the kubeconfig sets for the cluster of the named context, or of the current one.
 pub(super) fn of_kubeconfig(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
     let current = context.or(kubeconfig.current_context.as_deref())?;
     let context =

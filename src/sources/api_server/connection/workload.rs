@@ -66,7 +66,7 @@ impl PodTemplate {
         }
     }
 
-    /// The namespaces that the operator watches. Empty if it watches all, or does not specify them.
+    /// The namespaces that the operator watches. Empty if it watches all, or names none.
     pub(super) fn watched_namespaces(&self) -> Vec<String> {
         let variables = self.spec.containers.iter().flat_map(|container| &container.env);
         let said = variables

@@ -1,12 +1,12 @@
-//! Which child kinds are worth a watch, and in which scopes, according to samples.
+//! Decides from samples which child kinds are worth a watch, and in which scopes.
 //!
-//! The permission to create Pods makes neither all Pods of a cluster children of the operator's
-//! objects nor a watch of all Pods cheap. A round samples a few objects of each child kind: at the
-//! start of its list, where the last round stopped, and in namespaces of primary objects. A kind
-//! earns its watch by an object that belongs to a primary object. The watch then covers the whole
-//! scope if that has few foreign objects, and otherwise only the namespaces with children. Rounds
-//! repeat, ever more rarely, until each kind is watched; a new primary object brings the next
-//! forward.
+//! The permission to create Pods does not make all Pods of a cluster children of the operator's
+//! objects, and watching all of them is expensive. A round samples a few objects of each child
+//! kind: at the start of its list, where the last round stopped, and in namespaces of primary
+//! objects. Once a sample shows an object that belongs to a primary object, loopwatch watches the
+//! kind. The watch covers the whole scope if that has few foreign objects, and otherwise only the
+//! namespaces with children. Rounds repeat, at growing intervals, until each kind is watched; a new
+//! primary object brings the next one forward.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -67,10 +67,10 @@ const MOST_NAMESPACES: usize = 500;
 const NAMESPACES_PER_ROUND: usize = 3;
 /// Limit on single namespaces in which a child kind of the whole cluster is watched.
 const MOST_SCOPES: usize = 8;
-/// Foreign objects for which a watch is too costly: their metadata is about 2 MB, transferred with
-/// every list.
+/// Foreign objects for which a watch is too costly: every list would transfer approximately 2 MB of
+/// metadata.
 const FOREIGN_OBJECTS: u64 = 1_000;
-/// Foreign objects for which a watch of whole objects is too costly: they are about 1 to 2 MB.
+/// Foreign objects for which a watch of whole objects is too costly: they take 1 to 2 MB.
 const FOREIGN_WHOLE_OBJECTS: u64 = 200;
 /// Wait between two rounds: the first and the longest. It doubles while rounds find nothing.
 const ROUND_EVERY: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(1_920));
@@ -78,8 +78,8 @@ const ROUND_EVERY: (Duration, Duration) = (Duration::from_secs(30), Duration::fr
 const AFTER_NEW_PRIMARY: Duration = Duration::from_secs(5);
 
 impl SampledKinds {
-    /// When the next round is due. A new primary object brings it forward, but not by much after
-    /// many rounds in vain: an operator may create primary objects all the time.
+    /// When the next round is due. A new primary object brings it forward, but only a little after
+    /// many fruitless rounds: an operator may create primary objects all the time.
     pub(super) fn due(&self, new_primary: Option<Instant>) -> Option<Instant> {
         let last = self.last?;
         let early = new_primary.map(|at| (at + AFTER_NEW_PRIMARY).max(last + self.wait / 8));
@@ -87,7 +87,7 @@ impl SampledKinds {
         Some(early.map_or(regular, |early| early.min(regular)))
     }
 
-    /// Takes a round. `primaries` and `candidates` are watches that the account may open; `new`
+    /// Runs a round. `primaries` and `candidates` are watches that the account may open; `new`
     /// holds namespaces with new primary objects. Returns whether the watched scopes have changed.
     pub(super) async fn round(
         &mut self,
@@ -202,13 +202,13 @@ impl SampledKinds {
         left_out
     }
 
-    /// Whether children may be in a namespace: those of a namespaced object are in its own
+    /// Whether a namespace may hold children. A namespaced object has its children in its own
     /// namespace.
     fn may_have_children(&self, namespace: &str) -> bool {
         self.anywhere || self.namespaces.iter().any(|known| known == namespace)
     }
 
-    /// Whether nothing more can be found about a scope.
+    /// Whether the scope is already known to be worth a watch.
     fn covers(&self, name: &(String, String), scope: &Scope) -> bool {
         self.kinds.get(name).is_some_and(|kind| kind.scopes.contains(scope))
     }
@@ -341,7 +341,7 @@ fn id(kind: &WatchedKind) -> (String, String) {
     (kind.group.clone(), kind.resource.clone())
 }
 
-/// Samples one scope. A kind that cannot be sampled now shows nothing now.
+/// Samples one scope. Returns `None` if the request fails.
 async fn sample(
     cluster: &Cluster,
     key: &HashKey,

@@ -16,16 +16,16 @@ use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::connection::{Cluster, LIST_METADATA};
 use crate::sources::decoding::{ListMetadata, ObjectMetadata, or_default};
 
-/// What is known about other namespaces.
+/// The reviews of other namespaces.
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere {
-    /// Reviewed namespaces, with the rules of those that grant anything of their own.
+    /// Reviewed namespaces, with the rules of those that grant more than the whole cluster does.
     reviewed: BTreeMap<String, Option<Rules>>,
     /// Namespaces that no round has reviewed yet.
     waiting: usize,
     /// Namespaces beyond the limit.
     beyond: u64,
-    /// The namespace after which the next round continues to review again.
+    /// The namespace after which the next round continues to repeat reviews.
     cursor: String,
     next: Option<Instant>,
     wait: Duration,
@@ -45,8 +45,8 @@ struct NamespaceDocument {
     metadata: ObjectMetadata,
 }
 
-/// Limit on namespaces to know. In larger clusters, operators with role bindings in others need
-/// `--namespace`.
+/// Limit on known namespaces. In a larger cluster, an operator with role bindings in the remaining
+/// ones needs `--namespace`.
 const MOST_NAMESPACES: usize = 5_000;
 /// Limit on new namespaces to review in one round.
 const REVIEWS_PER_ROUND: usize = 200;
@@ -58,7 +58,7 @@ const PAGE: usize = 500;
 const ROUND_EVERY: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(960));
 
 impl Elsewhere {
-    /// Takes a round if one is due. With `once`, there is no further round, so it reviews all
+    /// Runs a round if one is due. With `once`, no other round follows, so it reviews all
     /// namespaces.
     pub(super) async fn update(
         &mut self,
@@ -124,8 +124,7 @@ impl Elsewhere {
         Ok(())
     }
 
-    /// Namespaces that granted nothing and whose turn it is to be reviewed again, and the cursor
-    /// after them.
+    /// Namespaces that granted nothing and are due for another review, and the cursor after them.
     fn repeats(&self) -> (Vec<String>, String) {
         use std::ops::Bound::{Excluded, Unbounded};
 
@@ -139,7 +138,7 @@ impl Elsewhere {
         (repeats, cursor)
     }
 
-    /// The namespaces that grant permissions of their own.
+    /// The namespaces that grant more than the whole cluster does.
     pub(super) fn granted(&self) -> impl Iterator<Item = (String, Rules)> {
         self.reviewed.iter().filter_map(|(name, rules)| Some((name.clone(), rules.clone()?)))
     }
@@ -149,7 +148,7 @@ impl Elsewhere {
         self.waiting > 0
     }
 
-    /// Forgets everything, because nothing elsewhere can matter.
+    /// Forgets everything, because permissions in other namespaces cannot matter.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }

@@ -44,10 +44,9 @@ pub(crate) enum Selection {
 /// Which child kinds to watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ChildSelection {
-    /// Those of which samples show objects that belong to primary objects.
+    /// Kinds whose samples show objects that belong to primary objects.
     #[default]
     Auto,
-    /// None.
     None,
 }
 

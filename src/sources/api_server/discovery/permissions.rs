@@ -1,4 +1,4 @@
-//! The account's permissions, according to the API server's own reviews.
+//! The account's permissions, according to the API server's reviews.
 
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, ResourceRule, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -168,7 +168,7 @@ pub(crate) async fn is_allowed(
     }
 }
 
-/// A review without an answer says nothing about the permissions, neither yes nor no.
+/// A review without a status neither confirms nor denies a permission.
 fn no_status() -> Failure {
     Failure::new(Cause::Undecodable, "a review without status")
 }

@@ -37,10 +37,10 @@ pub(super) struct Question {
 pub(super) const AT_ONCE: usize = 8;
 /// Limit on access reviews in one poll. Beyond it, the listed rules count.
 const MOST_REVIEWS: usize = 1_000;
-/// Number of questions for which a wider question is worth a review of its own.
+/// Number of open questions that justify one wider question.
 const WORTH_WIDENING: usize = 3;
-/// A namespace in which no account has permissions of its own, so that the rules in it are those in
-/// force everywhere. The API server does not require that the namespace of a review exists.
+/// A namespace without role bindings, in which only the rules in force everywhere apply. The API
+/// server does not require that the namespace of a review exists.
 const NOWHERE: &str = "loopwatch-review-of-the-cluster";
 
 /// Awaits requests, several at a time, and returns the results in order, or the first failure.
@@ -77,7 +77,6 @@ impl Reviews {
         self.namespaces.extend(others);
     }
 
-    /// All rules.
     pub(super) fn rules(&self) -> Vec<Rules> {
         std::iter::once(&self.everywhere)
             .chain(self.namespaces.iter().map(|(_, rules)| rules))
@@ -123,7 +122,7 @@ impl Reviews {
         }
     }
 
-    /// Answers questions that the rules leave open by access reviews, the widest first: one
+    /// Asks access reviews the questions that the rules leave open, the widest first: one
     /// permission for all kinds or for a whole group answers the questions about single kinds.
     pub(super) async fn ask(
         &mut self,

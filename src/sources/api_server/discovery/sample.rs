@@ -27,17 +27,17 @@ struct SampleDocument {
     items: Vec<Box<RawValue>>,
 }
 
-/// Largest sample, in bytes. The metadata of an object has about 2 KB, but annotations can make it
-/// much larger.
+/// Largest sample, in bytes. The metadata of an object has approximately 2 KB, but annotations can
+/// make it much larger.
 const LARGEST: usize = 256 << 10;
 /// Number of objects to request after a sample that was too large.
 const FEW: usize = 2;
 
-/// Assumed number of further objects, if the API server does not tell it.
+/// Assumed number of further objects, if the API server does not report it.
 const UNKNOWN_REST: u64 = 100_000;
 
 impl Sample {
-    /// Requests up to `limit` objects of a collection, from the token on.
+    /// Requests up to `limit` objects of a collection, starting at the token.
     pub(super) async fn request(
         cluster: &Cluster,
         key: &HashKey,

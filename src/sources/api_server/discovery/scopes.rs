@@ -106,7 +106,7 @@ impl Discovery {
         self.invisible_scopes(candidate, everywhere, scopes)
     }
 
-    /// The scopes in which the account should see a kind that it cannot see.
+    /// The scopes in which the account should see a kind, but cannot.
     fn invisible_scopes(
         &self,
         candidate: &KindCandidate,
@@ -141,7 +141,7 @@ impl Discovery {
         !self.is_bound(candidate) && self.missing(group, resource, "").is_empty()
     }
 
-    /// Whether the account may write an invisible kind in all namespaces, so that it should see it
+    /// Whether the account may write an invisible kind in all namespaces, and should thus see it
     /// there.
     fn writes_everywhere(&self, candidate: &KindCandidate) -> bool {
         write_permissions(candidate).iter().any(|permission| !self.reviews.deny(permission, ""))
@@ -155,8 +155,8 @@ impl Discovery {
     }
 }
 
-/// Whether the account may see a kind in a namespace: if a rule lists it, or, at home, if an
-/// unlisted rule might.
+/// Whether the account may see a kind in a namespace: a rule lists it or, in a home namespace, an
+/// unlisted rule might allow it.
 fn may_see(candidate: &KindCandidate, rules: &Rules, is_home: bool) -> bool {
     let ApiKind { group, resource, .. } = &candidate.kind;
     rules.allow("list", group, resource)

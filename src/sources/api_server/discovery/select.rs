@@ -55,7 +55,6 @@ const NEVER_CHILDREN: &[(&str, &str)] = &[
 ];
 
 impl SelectedKinds {
-    /// Whether there are primary kinds.
     pub(crate) fn has_primary(&self) -> bool {
         self.kinds.iter().any(|candidate| candidate.role == Role::Primary)
     }

@@ -1,4 +1,4 @@
-//! Which kinds the operator of an account with all permissions serves, according to traces of it:
+//! Finds the kinds that an operator with all permissions serves, from the traces that it leaves:
 //! its field managers in statuses and finalizers, and the domain in the name of its leader election
 //! lease.
 
@@ -19,8 +19,8 @@ use crate::sources::decoding::{HashKey, or_default};
 #[derive(Debug, Default)]
 pub(super) struct Serving {
     traces: Traces,
-    /// Kinds, as group and resource, with a trace. A kind stays one: a trace disappears only with
-    /// its objects.
+    /// Kinds (group and resource) that have shown a trace. A kind stays here: its trace disappears
+    /// only with its objects.
     served: BTreeSet<(String, String)>,
 }
 
@@ -172,7 +172,7 @@ impl Traces {
             Ok(LeaseList { items }) => {
                 items.into_iter().for_each(|lease| traces.add(lease, cluster.workload()))
             }
-            // Without the permission, other traces have to do.
+            // If the leases cannot be read, the other traces have to suffice.
             Err(failure) if failure.status.is_some() => {}
             Err(failure) => return Err(failure),
         }
@@ -234,7 +234,7 @@ impl Traces {
         by_manager || object.finalizers.iter().map(domain_of).any(|domain| self.name(&domain))
     }
 
-    /// Whether a group or domain is one of the operator's, or below one.
+    /// Whether a group or domain is one of the operator's domains, or a subdomain of one.
     fn name(&self, group: &str) -> bool {
         self.domains.iter().any(|domain| {
             group
@@ -244,7 +244,7 @@ impl Traces {
     }
 }
 
-/// The name of the service account. Older API servers do not tell it.
+/// The name of the service account. Older API servers do not report it.
 async fn account(cluster: &Cluster) -> Option<String> {
     let review = SelfReview {
         api_version: "authentication.k8s.io/v1".to_owned(),

@@ -1,9 +1,9 @@
 //! Child kinds: which objects belong to the operator, and thus which of them the model sees.
 //!
 //! Only direct children count. loopwatch does not watch deeper layers, such as the ReplicaSets and
-//! Pods of a Deployment that the operator creates. An object that has lost its owner, or that looks
-//! like the operator's own without ever having had one, is passed on as it is, until it is deleted:
-//! the model decides whether it is an orphan.
+//! Pods of a Deployment that the operator creates. The sink also passes on an object that has lost
+//! its owner, or that looks like the operator's own without ever having had one, until it is
+//! deleted: the model decides whether it is an orphan.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
@@ -29,7 +29,7 @@ pub(crate) struct ChildSink {
     inner: ObjectSink,
     owners: Arc<PrimaryKinds>,
     kept: Kept,
-    /// The objects that the model knows, as of the last list and the changes since then.
+    /// The objects that the model knows, from the last list and the changes since.
     seen: PassedOn,
     /// The list in progress.
     list: Option<ChildList>,
@@ -262,7 +262,7 @@ impl Kept {
 impl ChildList {
     /// Keeps an object until the end of the list.
     fn postpone(&mut self, object: Box<ObjectView>) {
-        // An object without any owner is more likely one of the operator.
+        // An object without any owner is more likely to be the operator's.
         let room = if object.owners.is_empty() { MOST_UNDECIDED } else { MOST_UNDECIDED / 2 };
         if self.undecided.len() < room {
             self.undecided.insert(object.key.clone(), object);

@@ -1,9 +1,9 @@
 //! Kubernetes Events about the objects of the primary kinds, and how often each has happened.
 //!
 //! One watch per kind and scope, with a field selector, so that the API server sends no other
-//! Events. An Event is an object that its writer updates when the same thing happens again, with a
-//! count. The model learns by how much a count has grown, so that neither a list nor another watch
-//! counts anything twice.
+//! Events. When the same thing happens again, the writer of an Event raises its count. The model
+//! learns by how much a count has grown, so that neither a list nor another watch counts anything
+//! twice.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
@@ -28,7 +28,7 @@ use crate::sources::api_server::collections::collection;
 use crate::sources::api_server::watch::{WatchSink, WatchTarget};
 use crate::sources::feed::ServerClock;
 
-/// How often each Event has happened, and what the watches of Events have in common. Outlives them.
+/// The count of each Event, and the common state of the watches of Events. Outlives the watches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventTally(Arc<Mutex<Tallied>>);
 
@@ -46,20 +46,20 @@ struct Tallied {
 
 #[derive(Debug, Default)]
 struct TalliedWatch {
-    /// When the watch began, by the steady clock.
+    /// When the watch began, on the monotonic clock.
     began: Option<Duration>,
     /// The number of the current list.
     list: u32,
-    /// By the hash of the UID: how often the Event had happened, and the last list that had it.
+    /// By the hash of the UID: the last count of the Event, and the last list that contained it.
     events: HashMap<u64, (u32, u32)>,
 }
 
-/// What a count of an Event says.
+/// The result of comparing an Event's count with the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Noted {
-    /// The same as before.
+    /// The count is unchanged.
     Known,
-    /// It happened so often since it was last seen, or since the watch began.
+    /// The increase since the last count, or since the watch began.
     Added(u32),
     /// There is no room to remember the Event.
     NoRoom,
@@ -89,8 +89,8 @@ impl EventTally {
         tallied.count();
     }
 
-    /// Says what the watches together do not see, and forgets the failure of those that have ended.
-    /// Returns what to report.
+    /// Sets why some Events are not watched, and forgets the failures of watches that have ended.
+    /// Returns the health of the source if it may have changed.
     pub(crate) fn restrict(
         &self,
         restricted: String,
@@ -107,7 +107,7 @@ impl EventTally {
 }
 
 impl Tallied {
-    /// What to say about the source unless it fails.
+    /// The health of the source, unless it fails.
     fn health(&self) -> Option<Observation> {
         let source = SourceId::Events;
         match (self.failing.is_empty(), self.restricted.is_empty()) {
@@ -123,7 +123,7 @@ impl Tallied {
         self.events = self.watches.values().map(|watch| watch.events.len()).sum();
     }
 
-    /// Notes how often an Event has happened.
+    /// Notes the count of an Event.
     fn note(&mut self, watch: &WatchId, uid: &str, count: u32, is_new: bool) -> Noted {
         let uid = self.hasher.hash_one(uid);
         let room = self.events < MAX_EVENTS;
@@ -131,7 +131,7 @@ impl Tallied {
         let now = (count, watch.list);
 
         match watch.events.get_mut(&uid) {
-            // A count that has shrunk starts again.
+            // A count that has shrunk has started again.
             Some(last) => match std::mem::replace(last, now).0 {
                 same if same == count => Noted::Known,
                 before => Noted::Added(count.saturating_sub(before)),
@@ -162,11 +162,11 @@ impl Noted {
 }
 
 impl EventSink {
-    /// Both API groups have the same Events. An account needs the permission in only one of them; the
-    /// newer one comes first.
+    /// Both API groups serve the same Events. An account needs the permission in only one of them;
+    /// the newer one comes first.
     pub(crate) const GROUPS: [&str; 2] = ["events.k8s.io", ""];
     pub(crate) const RESOURCE: &str = "events";
-    /// In which namespace objects without one have their Events.
+    /// The namespace of the Events about cluster-scoped objects.
     pub(crate) const OF_CLUSTER_SCOPED: &str = "default";
     /// Limit on these watches. The watches of objects come first.
     pub(crate) const MAX_WATCHES: usize = 20;
@@ -201,7 +201,7 @@ impl EventSink {
     }
 
     /// Handles a new, changed or listed Event; returns its version. A quiet watch lists again every
-    /// few minutes, so a list says nothing about Events that are known.
+    /// few minutes, so this skips a listed Event with an unchanged count.
     fn see(
         &self,
         object: &[u8],
@@ -228,7 +228,7 @@ impl EventSink {
         Ok(version)
     }
 
-    /// Whether an instant, in whole seconds, is not before the beginning of the watch.
+    /// Whether a time, truncated to seconds, is not before the start of the watch.
     fn is_since_the_beginning(&self, created: Timestamp) -> bool {
         let began = self.tally.lock().watches.get(&self.watch).and_then(|watch| watch.began);
         let lasted =

@@ -1,4 +1,4 @@
-//! Leader election leases: the leader of the operator, and the last renewal.
+//! Leader election leases: the operator's leader, and its last renewal.
 //!
 //! Decodes only the fields that it reads: operators renew leases every few seconds, and a malformed
 //! time must not fail the watch.
@@ -18,7 +18,7 @@ use crate::sources::decoding::{ObjectMetadata, or_default};
 /// Turns the leases of one namespace into observations.
 pub(crate) struct LeaseSink {
     namespace: String,
-    /// The leases of the list under way.
+    /// The leases of the list in progress.
     listed: BTreeSet<String>,
     /// Whether that list had to skip a lease.
     is_incomplete: bool,
@@ -50,7 +50,7 @@ struct LeaseDocumentSpec {
     lease_transitions: Option<i64>,
 }
 
-/// What one manager has written, and when, by the clock of the API server.
+/// The fields that one manager wrote, and when, by the API server's clock.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct ManagedFields {
@@ -108,8 +108,8 @@ impl WatchSink for LeaseSink {
         self.is_incomplete = true;
     }
 
-    // The list replaces the set, because leases may have been deleted while nobody watched, even by
-    // another sink.
+    // The list replaces the set: leases may have been deleted while no watch was open, even leases
+    // that an earlier sink reported.
     fn ended(&mut self, _: u64, _: &str, out: &mut Vec<Observation>) {
         let names = std::mem::take(&mut self.listed).into_iter().collect();
         // A lease that the list skipped is not gone.
@@ -232,8 +232,8 @@ mod tests {
 
         assert_eq!(say(&out), expected);
 
-        // Deletions while the watch was down show only in the next list, even in an abandoned and
-        // repeated one.
+        // Only the next complete list shows what was deleted while the watch was down, even after
+        // an abandoned one.
         out.clear();
         sink.began(2, &mut out);
         sink.listed(&lease("a"), &mut out).expect("a lease");

@@ -1,6 +1,6 @@
 //! Namespaces: annotations that silence findings or set deadlines, the label that names their team,
-//! and deletions. loopwatch watches the metadata of all namespaces if the account may, and reads
-//! the conditions of those that are being deleted.
+//! and deletions. loopwatch watches the metadata of all namespaces if the account may do so, and
+//! reads the conditions of those that are being deleted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::sources::api_server::collections::collection;
 use crate::sources::api_server::watch::{WatchSink, WatchTarget};
 use crate::sources::decoding::or_default;
 
-/// Limit on reported namespaces. The model has a lower one, and counts what exceeds it.
+/// Limit on reported namespaces. The model has a lower limit, and counts the excess.
 const MAX_REPORTED: usize = 10_000;
 
 /// Turns events about namespaces into observations. Namespaces without annotations for loopwatch
-/// and without a team make none, unless they are being deleted.
+/// and without a team cause none, unless they are being deleted.
 #[derive(Default)]
 pub(crate) struct NamespaceSink {
     /// The namespaces as reported, without conditions.
@@ -105,7 +105,7 @@ impl NamespaceSink {
         ))
     }
 
-    /// Adds the known conditions to a namespace, and lets them be read again if it has changed.
+    /// Adds the known conditions to a namespace, and has them read again if it has changed.
     fn with_conditions(&self, view: NamespaceView, version: &str) -> NamespaceView {
         if view.deleted.is_none() {
             self.terminating.remove(&view.name);

@@ -12,7 +12,7 @@ use crate::sources::decoding::{self, DecodeOptions, Extra, HashKey};
 pub(crate) struct ObjectSink {
     pub(crate) watch: WatchId,
     pub(crate) hash_key: HashKey,
-    /// Further annotations to keep.
+    /// Further annotations to keep in the view.
     pub(crate) annotations: Arc<[String]>,
 }
 

@@ -12,11 +12,11 @@ use super::{Listing, STREAM_FOR, WatchSink, WatchState, Watcher};
 use crate::net::Failure;
 use crate::sources::feed::Closed;
 
-/// Silence after which a new stream counts as working: the API server sends refusals immediately,
-/// even in a stream.
+/// Silence after which a new stream counts as working: the API server refuses immediately, even
+/// within a stream.
 const PROVEN_AFTER: Duration = Duration::from_secs(2);
-/// Time between two reads of a stream: with the wait for the next common wake-up, up to 128
-/// ms, a quarter of the half second within which they must reach the model.
+/// Time between two reads of a stream. With the wait for the next coarse timer, it is up to 128 ms,
+/// a quarter of the half second in which changes must reach the model.
 const BATCH_TIME: Duration = Duration::from_millis(64);
 /// Age at which a stream counts as good, so that its end resets the backoffs.
 const GOOD_STREAM: Duration = Duration::from_secs(60);
@@ -42,7 +42,7 @@ impl<S: WatchSink> Watcher<S> {
         }
     }
 
-    /// Reads the next line of a stream, or takes note of silence or the end.
+    /// Reads the next line of a stream, or handles its silence or its end.
     pub(super) async fn follow(
         &mut self,
         mut stream: Box<WatchStream>,
@@ -68,7 +68,7 @@ impl<S: WatchSink> Watcher<S> {
                 Ok(WatchState::Following { stream, version, proven_at: None })
             }
             Ok(StreamItem::Silence) => {
-                // Perhaps the API server sends none. Expects bookmarks again only after the next
+                // Perhaps the API server sends no bookmarks. Expects them again only after the next
                 // one.
                 self.bookmarks = Some(false);
                 let failure =
@@ -83,8 +83,8 @@ impl<S: WatchSink> Watcher<S> {
         }
     }
 
-    /// Handles one line of a stream, and skips an object that it cannot read. Returns the version
-    /// that the watch has now reached, if that is another one, or the failure that ends the stream.
+    /// Handles one line of a stream, and skips an object that it cannot read. Returns the new
+    /// version if the watch has reached one, or the failure that ends the stream.
     fn handle(
         &mut self,
         line: &[u8],
@@ -98,7 +98,7 @@ impl<S: WatchSink> Watcher<S> {
             }
             Ok(WatchEvent::Deleted(object)) => self.sink.deleted(object, &mut self.out),
             Ok(WatchEvent::Bookmark { version, .. }) => {
-                // A bookmark only at the end of a stream does not show that more would have come.
+                // A bookmark at the end of a stream does not show that others would have followed.
                 if quiet_since.elapsed() < SILENT_FOR {
                     self.bookmarks = Some(true);
                 }
@@ -117,7 +117,7 @@ impl<S: WatchSink> Watcher<S> {
             Err(failure) => Err(failure),
         };
         match handled {
-            // The version of an object of a list without a version may be older than the list.
+            // After a list without a version, an object's version may be older than the list.
             Ok(reached) => {
                 Ok(Some(reached).filter(|reached| !version.is_empty() && !reached.is_empty()))
             }
@@ -158,9 +158,8 @@ impl<S: WatchSink> Watcher<S> {
         self.state_after_failure(&failure, version, 0).await
     }
 
-    /// Chooses the state after a failure, given that the watch knows everything up to `version`.
-    /// Only an API server that no longer has this version, or rejects it, is a reason to list
-    /// again.
+    /// Chooses the state after a failure of a watch that has received everything up to `version`.
+    /// It lists again only if the API server no longer has this version, or rejects it.
     async fn state_after_failure(
         &mut self,
         failure: &Failure,
@@ -182,9 +181,9 @@ impl<S: WatchSink> Watcher<S> {
         self.rest(failure, next).await
     }
 
-    /// Whether it is normal that the API server no longer has the version. Without a cache it
-    /// rarely sends bookmarks, so the version of a watch on which nothing happens grows older than
-    /// the versions that the API server keeps.
+    /// Whether the loss of the version is normal. Without a cache, the API server rarely sends
+    /// bookmarks, so the version of a quiet watch becomes older than the versions that the API
+    /// server keeps.
     fn version_grows_old(&self) -> bool {
         !self.target.cached && self.listed_at.is_some_and(|at| at.elapsed() >= GOOD_STREAM)
     }
@@ -200,8 +199,8 @@ impl<S: WatchSink> Watcher<S> {
     }
 }
 
-/// The state of a watch that knows everything up to `version`. Without a version, only a new list
-/// shows what happened in the meantime.
+/// The state of a watch that has received everything up to `version`. Without a version, only a new
+/// list shows what happened in the meantime.
 fn resume_from(version: String, rejected: u32) -> WatchState {
     match version.is_empty() {
         true => WatchState::Unlisted(Listing::Streamed),

@@ -18,7 +18,7 @@ use crate::net::Failure;
 use crate::sources::feed::Closed;
 
 /// Time after which a streamed list without progress counts as ignored: the API server or a proxy
-/// has opened a plain watch, which has no end of a list.
+/// has opened a plain watch, in which no bookmark ends the list.
 const LIST_IDLE: Duration = Duration::from_secs(10);
 /// Progress of a list with each object. New objects of a plain watch come more slowly than 50 per
 /// second.
@@ -31,10 +31,10 @@ const BATCH_TIME: Duration = Duration::from_millis(5);
 const STREAM_FAILURES: u32 = 2;
 
 impl<S: WatchSink> Watcher<S> {
-    /// Begins a list, in the best way that is known to work.
+    /// Begins a list, in the best way known to work.
     pub(super) async fn begin(&mut self, listing: Listing) -> Result<WatchState, Closed> {
         let permit = Arc::clone(&self.shared.lists).acquire_owned().await.map_err(|_| Closed)?;
-        // Other watches may have learnt something while this one waited for its permit.
+        // Other watches may have learnt something during the wait for the permit.
         match listing {
             Listing::Streamed if self.may_stream() => self.begin_stream(permit).await,
             Listing::Streamed => self.begin_pages(Listing::Paged { expired: 0 }, permit).await,
@@ -48,7 +48,7 @@ impl<S: WatchSink> Watcher<S> {
     }
 
     /// Lists in pages, now and for a while.
-    fn lists_in_pages(&mut self) -> WatchState {
+    fn switch_to_pages(&mut self) -> WatchState {
         self.pages_until = Some(Instant::now() + self.backoffs.jitter(RETRY_STREAMS_AFTER));
         WatchState::Unlisted(Listing::Paged { expired: 0 })
     }
@@ -56,7 +56,7 @@ impl<S: WatchSink> Watcher<S> {
     /// Lists in pages after a streamed list was refused or ignored.
     fn streams_refused(&mut self) -> WatchState {
         self.shared.streaming.refused();
-        self.lists_in_pages()
+        self.switch_to_pages()
     }
 
     async fn begin_stream(&mut self, permit: OwnedSemaphorePermit) -> Result<WatchState, Closed> {
@@ -90,7 +90,7 @@ impl<S: WatchSink> Watcher<S> {
                 return Ok(WatchState::StreamingList { stream, epoch, give_up, permit });
             }
             // The list takes longer than a stream may last. Pages have no such limit.
-            Ok(StreamItem::End) => return Ok(self.lists_in_pages()),
+            Ok(StreamItem::End) => return Ok(self.switch_to_pages()),
             Err(failure) => return self.stream_failed(&failure).await,
         };
 
@@ -100,7 +100,7 @@ impl<S: WatchSink> Watcher<S> {
                 self.reporter.object();
                 self.sink.listed(object, &mut self.out)
             }
-            // Objects keep changing while the list is under way.
+            // Objects keep changing while the list is in progress.
             Ok(WatchEvent::Modified(object)) => self.sink.listed(object, &mut self.out),
             Ok(WatchEvent::Deleted(object)) => self.sink.deleted(object, &mut self.out).map(drop),
             Ok(WatchEvent::Bookmark { ends_list: false, .. }) => Ok(()),
@@ -125,7 +125,7 @@ impl<S: WatchSink> Watcher<S> {
 
         let before = Instant::now();
         self.flush().await?;
-        give_up += before.elapsed(); // waiting for the model is no fault of the API server
+        give_up += before.elapsed(); // the API server is not to blame for a slow model
         Ok(WatchState::StreamingList { stream, epoch, give_up, permit })
     }
 
@@ -137,7 +137,7 @@ impl<S: WatchSink> Watcher<S> {
 
         // Pages may work where streams do not: behind a proxy, or if the API server cannot fill its
         // watch cache.
-        let next = self.lists_in_pages();
+        let next = self.switch_to_pages();
         self.rest(failure, next).await
     }
 
@@ -166,7 +166,7 @@ impl<S: WatchSink> Watcher<S> {
             Err(failure) => return self.page_failed(page, epoch, &failure).await,
         };
 
-        // Counted at the end of the page, because a page that fails is read again.
+        // Counts at the end of the page, because a page that fails is read again.
         let mut skipped = Vec::new();
         loop {
             match body.next().await {
@@ -215,7 +215,7 @@ impl<S: WatchSink> Watcher<S> {
             && !page.is_continued()
             && blames_the_stream(failure)
         {
-            // Pages do not work, either. Whichever works first continues.
+            // Pages fail, too. The watch continues with whichever works first.
             self.stream_failures = STREAM_FAILURES - 1;
             self.pages_until = None;
             return self.rest(failure, WatchState::Unlisted(Listing::Streamed)).await;
@@ -255,8 +255,8 @@ impl<S: WatchSink> Watcher<S> {
     }
 }
 
-/// Whether a paged list might succeed after this failure: it cannot without a connection,
-/// permissions or the kind.
+/// Whether a paged list might succeed after this failure. Without a connection, permissions or the
+/// kind, it cannot.
 fn blames_the_stream(failure: &Failure) -> bool {
     match failure.cause {
         Cause::ServerError
@@ -274,9 +274,9 @@ fn refuses_streamed_lists(failure: &Failure) -> bool {
     matches!(failure.status, Some(400 | 406 | 415 | 422))
 }
 
-/// When to give a streamed list up, after an object of this size. A list whose objects come in
-/// quick succession is never given up; one that stops, or only has a new object now and then, is
-/// given up after `LIST_IDLE`.
+/// When to give up a streamed list, after an object of this size. A list whose objects come in
+/// quick succession never ends early; one that stalls, or has a new object only now and then, ends
+/// after `LIST_IDLE`.
 fn after_progress(give_up: Instant, bytes: usize) -> Instant {
     let progress =
         PROGRESS_PER_OBJECT + PROGRESS_PER_MIB.mul_f64(bytes as f64 / f64::from(1 << 20));

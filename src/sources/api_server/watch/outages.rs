@@ -1,5 +1,5 @@
-//! The watches that have lost the API server, so that an outage is logged once and not once per
-//! watch and attempt.
+//! The watches that have lost the API server. Because they share this state, an outage is logged
+//! once and not once per watch and attempt.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};
@@ -25,7 +25,7 @@ struct Outage {
 }
 
 impl Outages {
-    /// Whether a failure of this cause means that the API server is out of reach.
+    /// Whether a failure of this cause means that the API server cannot be reached.
     pub(crate) const fn includes(cause: Cause) -> bool {
         matches!(cause, Cause::Connection | Cause::Timeout | Cause::Tls | Cause::ServerError)
     }

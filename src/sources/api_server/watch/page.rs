@@ -1,4 +1,4 @@
-//! Reads lists in pages.
+//! Reads one page of a list at a time.
 
 use std::time::Duration;
 

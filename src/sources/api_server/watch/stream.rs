@@ -1,4 +1,4 @@
-//! Reads a watch stream.
+//! Reads a watch stream line by line, and notices its silence.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::sources::api_server::connection::{BatchTime, Chunk, Cluster, JSON, ME
 /// An open watch stream, read line by line.
 pub(crate) struct WatchStream {
     body: Body,
-    /// The batch time of the connection. Set only when it changes, because others may use the
-    /// connection by the end.
+    /// The batch time that this stream has set. Set again only on a change, because another request
+    /// may use the connection by then.
     waits: Duration,
     batch_time: BatchTime,
     lines: LineSplitter,
@@ -45,8 +45,8 @@ pub(crate) enum StreamItem {
 /// Time after the requested duration at which a stream that is still open counts as dead: its
 /// connection is half-open.
 const STREAM_GRACE: Duration = Duration::from_secs(10);
-/// Silence after which a stream counts as dead if the API server sends bookmarks. It sends one
-/// about every minute (`bookmarkFrequency` in its cacher).
+/// Silence after which a stream counts as dead if the API server sends bookmarks, which it does
+/// approximately every minute (`bookmarkFrequency` in its cacher).
 pub(super) const SILENT_FOR: Duration = Duration::from_secs(110);
 
 impl WatchStream {
@@ -85,8 +85,8 @@ impl WatchStream {
     }
 
     /// Reads the next line, or reports silence at `silent_at`. The connection waits for `waits`
-    /// before it reads, to read several lines at once: waking up costs several times as much as
-    /// reading a line.
+    /// before each read, to read several lines at once: a wake-up costs several times as much as a
+    /// line.
     pub(crate) async fn next(
         &mut self,
         silent_at: Instant,
@@ -140,13 +140,13 @@ impl WatchStream {
         }
     }
 
-    /// The time of the last line, or at which the stream was opened.
+    /// When the last line came, or the stream was opened.
     pub(crate) fn quiet_since(&self) -> Instant {
         self.last_line_at
     }
 
-    /// The time at which a silent stream counts as dead: the API server should have ended it by
-    /// then or, if it sends bookmarks, should have sent one.
+    /// When a silent stream counts as dead: the API server should have ended it by then or, if it
+    /// sends bookmarks, should have sent one.
     pub(crate) fn overdue(&self, sends_bookmarks: bool) -> Instant {
         let end = self.opened + self.lasts + STREAM_GRACE;
         if sends_bookmarks { end.min(self.last_line_at + SILENT_FOR) } else { end }

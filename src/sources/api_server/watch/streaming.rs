@@ -1,5 +1,4 @@
-//! Whether an API server streams lists, as the watches of one cluster have learnt it from each
-//! other.
+//! Whether an API server streams lists. The watches of a cluster share what each has learnt.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -8,14 +7,13 @@ use tokio::time::Instant;
 
 use crate::lock::lock;
 
-/// The shared knowledge. No conclusion lasts: API servers are upgraded, and proxies are
-/// reconfigured.
+/// The shared knowledge. It expires, because API servers are upgraded and proxies reconfigured.
 #[derive(Debug, Default)]
 pub(crate) struct StreamingSupport(Mutex<Learnt>);
 
 #[derive(Debug, Default)]
 struct Learnt {
-    /// Whether a streamed list was ever complete.
+    /// Whether a streamed list was ever completed.
     proven: bool,
     /// Streamed lists that were refused or ignored since the last complete one.
     refusals: u32,
@@ -31,8 +29,8 @@ pub(crate) const RETRY_STREAMS_AFTER: Duration = Duration::from_secs(600);
 const REFUTED_BY: u32 = 3;
 
 impl StreamingSupport {
-    /// Whether a watch should try a streamed list. If an attempt is due again, only the first
-    /// caller makes it.
+    /// Whether a watch should try a streamed list. When a new attempt is due, only the first caller
+    /// makes it.
     pub(crate) fn allows(&self) -> bool {
         let mut learnt = self.lock();
         match learnt.retry_at {

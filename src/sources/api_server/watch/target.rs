@@ -1,8 +1,8 @@
-//! Which objects a watch asks for.
+//! Which objects a watch requests.
 
 use crate::net::percent_encode;
 
-/// The address of a watch.
+/// The request of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WatchTarget {
     /// For example `/apis/example.io/v1/namespaces/team-a/widgets`.
@@ -33,7 +33,7 @@ impl WatchTarget {
         }
     }
 
-    /// The request for the objects, with more parameters.
+    /// The request for the objects, with further parameters.
     pub(crate) fn request(&self, parameters: &str) -> String {
         let unequal = self
             .without

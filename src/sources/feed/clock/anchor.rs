@@ -1,25 +1,25 @@
 //! Estimates the clock of the API server from the `Date` headers of its responses.
 //!
-//! **What a response says.** The server wrote `date`, the beginning of the second it was in, after
+//! **What a response says.** The server wrote `date`, the beginning of the current second, after
 //! loopwatch had sent the request and before the response arrived. So the *offset*, the server's
 //! time minus the monotonic time, lies between `date - received` and `date + 1 s - sent`, whatever
 //! the latency was. The width of this interval is one second plus the latency.
 //!
 //! **The estimate.** A target stays where it is while responses agree with it, and otherwise moves
-//! to the nearest end of the interval. With one server, it thus ends within all intervals, whose
-//! intersection soon is about as wide as the latency, and it follows the drift of the clocks. With
-//! several servers that differ by some seconds, it stays between them. The first response sets it.
-//! Until then, the wall clock of the node counts.
+//! to the nearest end of the interval. With one server, it thus ends up within all intervals, whose
+//! intersection is soon approximately as wide as the latency, and it follows the drift of the
+//! clocks. With several servers that differ by some seconds, it stays between them. The first
+//! response sets it. Until then, the node's wall clock counts.
 //!
 //! **The reading.** The offset in use follows the target by at most 10 ms per second. So the clock
-//! never runs backwards and its durations are right within 1 %, whatever the responses say. A
-//! difference of 5 s is gone after 500 s.
+//! never runs backwards and its durations are right within 1 %, whatever the responses say. It
+//! corrects a difference of 5 s within 500 s.
 //!
 //! **Jumps.** A response further than 10 s from the reading does not move the target, because API
-//! servers that differ by so much are broken. If nothing but such responses arrive for 30 s, at
-//! least three of them, and they agree with one another within 10 s, then the reading is wrong and
-//! jumps to them: the machine was suspended, which stops the monotonic clock, or the clock of the
-//! servers was set. [`super::ServerClock`] announces the jump.
+//! servers that differ by so much are broken. If only such responses arrive for 30 s, at least
+//! three of them, and they agree with one another within 10 s, then the reading is wrong and jumps
+//! to them: the machine was suspended, which stops the monotonic clock, or somebody set the
+//! servers' clock. [`super::ServerClock`] announces the jump.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(super) struct Anchor {
     target: i64,
     /// The monotonic time of the last response.
     since: Duration,
-    /// Whether a response has been heard.
+    /// Whether a response has arrived.
     heard: bool,
     /// The responses that contradict the reading, if the last one did.
     dissent: Option<Dissent>,
@@ -57,12 +57,11 @@ struct Interval {
 
 /// Microseconds per second.
 const SECOND: i64 = 1_000_000;
-/// The time in which the offset may change by one unit of time: 10 ms per second. Much faster than
-/// clocks drift, which is at most 0.5 ms per second, and slow enough to leave durations right
-/// within 1 %.
+/// The time in which the offset may change by one unit of time: 10 ms per second. This is much
+/// faster than clocks drift (at most 0.5 ms per second), but keeps durations right within 1 %.
 const SLEW: i64 = 100;
 /// The difference from the wall clock at which the first response makes the clock jump. A node with
-/// a synchronized clock differs by less, and needs no jump.
+/// a synchronized clock differs by less.
 const FIRST_JUMP: i64 = SECOND / 2;
 /// The difference at which later responses contradict the reading.
 const JUMP: i64 = 10 * SECOND;

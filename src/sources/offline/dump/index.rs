@@ -1,6 +1,6 @@
 //! Answers questions about single objects from a dump.
 //!
-//! A dump shows which objects exist, but seldom which do not: it may hold only some kinds, or some
+//! A dump shows which objects exist, but seldom which do not: it may hold only some kinds or some
 //! namespaces. An object counts as absent only where the dump shows other objects of its kind.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ pub(crate) struct DumpIndex {
     pub(super) kinds: BTreeMap<(String, String), DumpedKind>,
     /// The namespaces of all objects.
     namespaces: BTreeSet<String>,
-    /// Whether a part of the dump could not be read, which may hold any object.
+    /// Whether a part of the dump, which may hold any object, could not be read.
     pub(super) is_broken: bool,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct DumpedKind {
     namespaces: BTreeSet<String>,
 }
 
-/// Namespaces of every cluster, which a list of all namespaces contains.
+/// Namespaces that exist in every cluster, and thus in every list of all namespaces.
 const ALWAYS_THERE: [&str; 2] = ["default", "kube-system"];
 
 impl DumpIndex {
@@ -81,10 +81,10 @@ impl DumpIndex {
         self.kinds.get(kind).is_some_and(|dumped| self.covers(dumped, namespace))
     }
 
-    /// Whether the dump shows the objects of a kind in a namespace: it has one there; or it has
-    /// objects of the kind in several namespaces, and thus probably in all, and other objects in
-    /// this one; or an empty list. Nothing exists in a namespace that is absent from a list of all
-    /// namespaces.
+    /// Whether the dump shows the objects of a kind in a namespace. It does if it has one there, or
+    /// an empty list of the kind. It also does if it has objects of the kind in several namespaces,
+    /// and thus probably in all, and other objects in this one. Nothing exists in a namespace that
+    /// is absent from a list of all namespaces.
     fn covers(&self, dumped: &DumpedKind, namespace: &str) -> bool {
         let namespaces = &dumped.namespaces;
         match namespaces.len() {
@@ -108,7 +108,7 @@ impl DumpIndex {
         ALWAYS_THERE.iter().all(|name| has(name)) && !has(name)
     }
 
-    /// The dependents in the dump. There may be others outside of it.
+    /// The dependents in the dump. There may be others.
     fn dependents(&self, owner: &ObjectAddress, uid: &str) -> Answer {
         let is_near =
             |key: &ObjectKey| owner.namespace.is_empty() || owner.namespace == key.namespace;
@@ -131,7 +131,7 @@ impl DumpIndex {
 }
 
 impl DumpedKind {
-    /// Adds what answers need of an object.
+    /// Adds what answers need from an object.
     fn add(&mut self, object: &ObjectView) {
         let ObjectView { key, uid, version, created, deleted, grace, finalizers, owners, .. } =
             object.clone();

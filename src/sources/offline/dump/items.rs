@@ -1,4 +1,4 @@
-//! The objects in the text of a dump: documents, lists and their items.
+//! Finds the files of a dump and the documents in their text, and decodes single objects.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ impl Item<'_> {
     }
 }
 
-/// The line of `text` at which `part` begins, which is a part of it.
+/// The line of `text` at which its part `part` begins.
 pub(super) fn line_of(text: &str, part: &str) -> usize {
     let offset = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
     text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1
@@ -90,7 +90,7 @@ fn files_below(folder: &Path, depth: usize) -> std::io::Result<Vec<PathBuf>> {
             .extension()
             .is_some_and(|extension| ["json", "yaml", "yml"].iter().any(|e| extension == *e));
 
-        // A few links to folders above would show the same files millions of times.
+        // A few symbolic links to parent folders would show the same files millions of times.
         if path.is_dir() && !path.is_symlink() && depth < MAX_DEPTH {
             found.extend(files_below(&path, depth + 1)?);
         } else if is_dump && path.is_file() {

@@ -1,8 +1,8 @@
-//! Objects of a dump that have no owner, but resemble objects that have one.
+//! Marks objects of a dump that have no owner, but resemble objects that have one.
 //!
 //! In a cluster, loopwatch hides all objects without an owner from the model, except those that
-//! look like the operator's own. A dump shows the objects of everybody, so it tells the model which
-//! of them look so, by the same evidence.
+//! look like the operator's own. A dump shows everybody's objects, so this tells the model which of
+//! them look like the operator's, by the same evidence.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::RandomState;
@@ -16,10 +16,10 @@ use crate::sources::decoding::{Evidence, PrimaryKinds, is_candidate};
 pub(super) type Objects = BTreeMap<(String, String), (String, Vec<ObjectView>)>;
 
 /// Marks the objects of built-in kinds that have no owner, but resemble those that custom resources
-/// own. `index` is that of the same dump.
+/// own. `index` must be that of the same dump.
 ///
-/// If the dump lacks a kind of these owners, an object without an owner may belong to one of them,
-/// so nothing is marked.
+/// Marks nothing if the dump lacks a kind of these owners: an object without an owner may belong to
+/// one of them.
 pub(super) fn mark(objects: &mut Objects, index: &DumpIndex) {
     if index.is_broken {
         return;
@@ -52,7 +52,7 @@ pub(super) fn mark(objects: &mut Objects, index: &DumpIndex) {
     }
 }
 
-/// The kinds of the custom resources that own any of these objects.
+/// The kinds of the custom resources that own these objects.
 fn owner_kinds(objects: &[ObjectView]) -> BTreeSet<(String, String)> {
     let owners = objects.iter().flat_map(|object| &object.owners);
     let kinds = owners.filter_map(|owner| {

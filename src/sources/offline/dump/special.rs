@@ -1,4 +1,4 @@
-//! Objects of a dump that say something about others: namespaces, definitions, and the leases that
+//! Objects of a dump that are evidence about others: namespaces, definitions, and the leases that
 //! show the time of the dump.
 
 use loopwatch_model::model::annotated::{DEADLINE, IGNORE};
@@ -30,12 +30,12 @@ struct LeaseDocumentSpec {
     renew_time: Option<String>,
 }
 
-/// The namespaces of leases that Kubernetes itself renews every few seconds. Those of others may
+/// The namespaces of leases that Kubernetes itself renews every few seconds. Other leases may
 /// follow any clock.
 const CLOCKS: [&str; 2] = ["kube-node-lease", "kube-system"];
 
 impl Special {
-    /// Notes an object, if it is one of these kinds.
+    /// Notes an object of one of these kinds.
     pub(super) fn add(
         &mut self,
         group: &str,
@@ -67,7 +67,7 @@ impl Special {
                 let lease: LeaseDocument = serde_json::from_str(&item.json()).unwrap_or_default();
                 let renewed = lease.spec.renew_time.and_then(|time| Timestamp::parse(&time));
 
-                // As precise as all other times in objects.
+                // Truncates to seconds, the precision of all other times in objects.
                 self.renewed =
                     self.renewed.max(renewed.map(|at| Timestamp(at.0 - at.0.rem_euclid(1000))));
             }
@@ -93,7 +93,7 @@ impl Special {
     }
 }
 
-/// Whether loopwatch judges the objects of a kind by its own observations, as in a cluster.
+/// Whether objects of this kind have their own observations, as in a cluster.
 pub(super) fn is_special(group: &str, kind: &str) -> bool {
     [("", "Namespace"), ("apiextensions.k8s.io", "CustomResourceDefinition")]
         .contains(&(group, kind))

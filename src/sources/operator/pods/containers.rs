@@ -1,4 +1,4 @@
-//! The containers of a Pod: which of them belong to the operator, and their state.
+//! Finds the operator's containers in a Pod, and their state.
 
 use loopwatch_model::observation::{ContainerEnd, ContainerView};
 use loopwatch_model::time::Timestamp;
@@ -26,7 +26,7 @@ const MAX_PORTS: usize = 64;
 /// The name of loopwatch's container and image in `deploy/`.
 const LOOPWATCH: &str = "loopwatch";
 
-/// The name of its port there.
+/// The name of loopwatch's port there.
 const LOOPWATCH_PORT: &str = "loopwatch-http";
 
 /// Containers that meshes and agents add to Pods. Their ports serve their own metrics.
@@ -50,8 +50,8 @@ const HELPERS: [&str; 17] = [
     "vault-agent",
 ];
 
-/// A proxy that operators use to protect their metrics. It is no part of the operator, but its port
-/// serves the operator's metrics.
+/// Proxies with which operators protect their metrics. They are not part of the operator, but their
+/// ports serve its metrics.
 const METRICS_PROXIES: [&str; 2] = ["kube-rbac-proxy", "oauth-proxy"];
 
 /// The usual names of the operator's container.
@@ -60,8 +60,8 @@ const USUAL: [&str; 3] = ["manager", "operator", "controller"];
 /// The annotation that names the container for `kubectl logs`.
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 
-/// The operator's containers, the one that runs the operator first. `own` is the name of the
-/// container of this process, if the manifest says it.
+/// The operator's containers, the main one first. `own` is the name of the container of this
+/// process, if the manifest sets it.
 pub(super) fn of_operator<'a>(pod: &'a PodDocument, own: Option<&str>) -> Vec<PodContainer<'a>> {
     let others: Vec<PodContainer<'_>> =
         all(pod).filter(|container| !is_loopwatch(container.spec, own)).collect();
@@ -70,7 +70,7 @@ pub(super) fn of_operator<'a>(pod: &'a PodDocument, own: Option<&str>) -> Vec<Po
     let mut containers: Vec<PodContainer<'_>> = of_operator.collect();
 
     if containers.is_empty() {
-        containers = others; // an operator with the name of a helper
+        containers = others; // the operator has the name of a helper
     }
 
     if let Some(position) = main(&pod.metadata, &containers) {
@@ -102,7 +102,7 @@ pub(super) fn ports(pod: &PodDocument, own: Option<&str>) -> Vec<TargetPort> {
     ports.take(MAX_PORTS).collect()
 }
 
-/// All containers that run as long as the Pod, also native sidecars.
+/// All containers that run as long as the Pod, including native sidecars.
 fn all(pod: &PodDocument) -> impl Iterator<Item = PodContainer<'_>> {
     let PodDocument { spec, status, .. } = pod;
     let containers =

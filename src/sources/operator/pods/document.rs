@@ -1,4 +1,4 @@
-//! The JSON of Pods and workloads, as far as loopwatch reads it.
+//! The JSON of Pods and workloads: only the fields that loopwatch reads.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::sources::decoding::or_default;
 
-/// A Pod.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PodDocument {
@@ -16,7 +15,6 @@ pub(super) struct PodDocument {
     pub(super) status: PodStatus,
 }
 
-/// A list of Pods.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PodListDocument {
@@ -77,14 +75,14 @@ pub(super) struct PortDocument {
     pub(super) name: String,
     #[serde(deserialize_with = "in_range")]
     pub(super) container_port: u16,
-    /// Empty or `TCP`, `UDP` or `SCTP`.
+    /// Empty, `TCP`, `UDP` or `SCTP`.
     pub(super) protocol: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ResourcesDocument {
-    /// Quantities, which the API server writes as strings.
+    /// Quantities, as strings.
     #[serde(deserialize_with = "or_default")]
     pub(super) limits: BTreeMap<String, Value>,
 }
@@ -174,10 +172,10 @@ pub(super) struct WorkloadSpec {
     /// Absent for a DaemonSet.
     pub(super) replicas: Option<u32>,
     pub(super) selector: SelectorDocument,
-    /// Of a Deployment.
+    /// For a Deployment.
     #[serde(deserialize_with = "or_default")]
     pub(super) strategy: StrategyDocument,
-    /// Of the other kinds.
+    /// For the other kinds.
     #[serde(deserialize_with = "or_default")]
     pub(super) update_strategy: StrategyDocument,
 }
@@ -211,11 +209,11 @@ pub(super) struct StrategyDocument {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct RollingUpdateDocument {
-    /// Of a StatefulSet: the number of Pods that keep the old template.
+    /// For a StatefulSet: Pods with a lower number keep the old template.
     pub(super) partition: Option<u32>,
 }
 
-/// The API server leaves out numbers that are 0.
+/// Kubernetes omits numbers that are 0.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct WorkloadStatus {
@@ -223,10 +221,10 @@ pub(super) struct WorkloadStatus {
     pub(super) replicas: u32,
     pub(super) updated_replicas: u32,
     pub(super) available_replicas: u32,
-    /// Of a Deployment.
+    /// For a Deployment.
     #[serde(deserialize_with = "or_default")]
     pub(super) conditions: Vec<ConditionDocument>,
-    /// Of a DaemonSet.
+    /// For a DaemonSet.
     pub(super) desired_number_scheduled: u32,
     pub(super) updated_number_scheduled: u32,
 }

@@ -1,7 +1,6 @@
-//! Quantities of Kubernetes, such as `128Mi`.
+//! Parses quantities of Kubernetes, such as `128Mi`.
 
-/// Reads a quantity of bytes, and rounds it up to a whole one. Returns `None` for text that is no
-/// quantity.
+/// Parses a number of bytes and rounds it up. Returns `None` if the text is not a quantity.
 pub(super) fn bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let end =
@@ -29,11 +28,11 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
 
-    // A conversion of a number that is too large gives the largest one.
+    // The conversion saturates.
     Some(value.ceil() as u64)
 }
 
-/// Whether this letter begins an exponent, as in `12e6` or `12E6`, and not the suffix of `12E`.
+/// Whether this letter begins an exponent, as in `12e6` or `12E6`, and is not the suffix of `12E`.
 fn is_exponent(text: &str, letter: char) -> bool {
     let mut after = text.split(letter).skip(1);
     matches!(letter, 'e' | 'E')

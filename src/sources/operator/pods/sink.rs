@@ -1,4 +1,4 @@
-//! The operator's Pods, as a watch or single reads report them.
+//! Keeps the operator's Pods, from a watch or from single reads.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,8 +18,8 @@ use crate::sources::operator::hints::TargetPod;
 /// The label with the version of the operator.
 const VERSION: &str = "app.kubernetes.io/version";
 
-/// Limit on the Pods that loopwatch remembers, which is higher than [`MAX_PODS`]: when a Pod ends,
-/// another one may be reported.
+/// Limit on the Pods that loopwatch remembers. It is higher than [`MAX_PODS`], so that another Pod
+/// can take the place of one that ends.
 const MAX_REMEMBERED: usize = 500;
 
 /// A Pod of the operator.
@@ -35,9 +35,9 @@ pub(super) struct SeenPod {
 pub(super) struct PodFilter {
     pub(super) namespace: String,
     pub(super) workload: WorkloadName,
-    /// The name of the own Pod.
+    /// The name of loopwatch's own Pod.
     pub(super) own: Option<String>,
-    /// The name of the container of this process, if the manifest says it.
+    /// The name of the container of this process, if the manifest sets it.
     pub(super) container: Option<String>,
 }
 
@@ -55,9 +55,9 @@ struct Pods {
 /// The Pods to report.
 #[derive(Debug, Default)]
 pub(super) struct ChosenPods {
-    /// At most [`MAX_PODS`], ordered by name, with the own Pod.
+    /// At most [`MAX_PODS`], ordered by name, including loopwatch's own Pod.
     pub(super) views: Vec<PodView>,
-    /// Those of them that have not ended.
+    /// The Pods in `views` that have not ended.
     pub(super) targets: Vec<TargetPod>,
     /// The number of Pods beyond the limit.
     pub(super) left_out: u32,
@@ -81,7 +81,7 @@ impl SeenPods {
         Self(Arc::new(Mutex::new(Pods { by_name, are_listed: true })))
     }
 
-    /// The Pods to report; `None` before a list was complete.
+    /// The Pods to report; `None` before the first complete list.
     pub(super) fn chosen(&self) -> Option<ChosenPods> {
         let pods = self.lock();
         if !pods.are_listed {
@@ -90,7 +90,7 @@ impl SeenPods {
 
         let mut chosen: Vec<&SeenPod> = pods.by_name.values().collect();
 
-        // Evicted Pods stay by the hundreds, and must not hide the one that runs.
+        // Evicted Pods may remain by the hundreds, and must not hide the running one.
         chosen.sort_by_key(|pod| (!pod.view.own, pod.target.is_none()));
         let beyond = chosen.split_off(chosen.len().min(MAX_PODS));
         chosen.sort_by(|a, b| a.view.name.cmp(&b.view.name));
@@ -116,7 +116,7 @@ impl PodFilter {
     }
 }
 
-/// Reads a Pod. `container` is the name of loopwatch's own container, if it is known.
+/// Builds the view of a Pod. `container` is the name of loopwatch's own container, if known.
 fn see(pod: &PodDocument, own: bool, container: Option<&str>) -> SeenPod {
     let PodDocument { metadata, spec, status } = pod;
     let PodMetadata {
@@ -155,8 +155,8 @@ fn see(pod: &PodDocument, own: bool, container: Option<&str>) -> SeenPod {
     SeenPod { view, target }
 }
 
-/// Whether a Pod may have this address: clouds serve credentials at a link-local one. Pods of a
-/// stand-in for a node have addresses on loopback.
+/// Whether a Pod may have this address. Clouds serve credentials at a link-local address. Some
+/// stand-ins for a node give Pods loopback addresses.
 fn may_be_of_pod(ip: &IpAddr) -> bool {
     let is_link_local = match ip.to_canonical() {
         IpAddr::V4(ip) => ip.is_link_local() || ip.is_broadcast(),
@@ -237,8 +237,8 @@ impl WatchSink for PodSink {
     fn progressed(&mut self, _: &str, _: &mut Vec<Observation>) {}
 }
 
-/// Adds a Pod if there is room for it. The own Pod always has room, and one that has ended makes
-/// room for one that has not.
+/// Adds a Pod if there is room. There is always room for loopwatch's own Pod, and a Pod that has
+/// ended makes room for a running one.
 fn insert(pods: &mut BTreeMap<String, SeenPod>, pod: SeenPod) {
     if pods.len() >= MAX_REMEMBERED && pod.target.is_some() {
         let ended =

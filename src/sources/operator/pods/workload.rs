@@ -1,4 +1,4 @@
-//! The operator's workload: a Deployment, StatefulSet or DaemonSet.
+//! Reads the operator's workload: a Deployment, StatefulSet or DaemonSet.
 
 use std::time::Duration;
 
@@ -9,26 +9,25 @@ use super::document::{ExpressionDocument, PodMetadata, SelectorDocument, Workloa
 use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::{Cluster, JSON};
 
-/// Reads the operator's workload as far as the account may.
+/// Reads the operator's workload if the account may do so.
 pub(super) struct WorkloadReader {
     cluster: Cluster,
-    /// Its kind and name, once they are known.
+    /// Its kind and name, once known.
     name: Option<WorkloadName>,
-    /// The workload as last read; `None` if it is not known.
+    /// The workload as last read; `None` if unknown.
     workload: Option<Workload>,
-    /// When to read it again.
+    /// When to read the workload again.
     pub(super) due: Instant,
 }
 
 /// The kind and name of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WorkloadName {
-    /// Empty if it is not known.
+    /// Empty if unknown.
     pub(super) kind: String,
     pub(super) name: String,
 }
 
-/// A workload as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Workload {
     pub(super) view: OperatorWorkload,
@@ -36,11 +35,11 @@ pub(super) struct Workload {
     pub(super) labels: String,
 }
 
-/// The kinds of workloads that loopwatch reads, with their resource.
+/// The kinds of workloads that loopwatch reads, each with its resource.
 const KINDS: [(&str, &str); 3] =
     [("Deployment", "deployments"), ("StatefulSet", "statefulsets"), ("DaemonSet", "daemonsets")];
 
-/// The labels with the hash of the Pod template: of a Deployment, and of a Rollout of Argo.
+/// The labels with the hash of the Pod template: of a Deployment, and of an Argo Rollout.
 const TEMPLATE_HASHES: [(&str, &str); 2] =
     [("pod-template-hash", "Deployment"), ("rollouts-pod-template-hash", "Rollout")];
 
@@ -56,14 +55,14 @@ pub(super) fn template_hash(pod: &PodMetadata) -> &str {
         .map_or("", String::as_str)
 }
 
-/// Interval of reads of the workload. Changes of Pods reveal most of its changes.
+/// Interval between reads of the workload. Changes of Pods reveal most of its changes.
 const WORKLOAD_EVERY: Duration = Duration::from_secs(60);
-/// Interval of these reads during a rollout.
+/// Interval between these reads during a rollout.
 const WORKLOAD_OFTEN: Duration = Duration::from_secs(5);
-/// Time from the change of a Pod to a read of the workload, whose status follows.
+/// Time from the change of a Pod to a read of the workload, whose status changes later.
 const WORKLOAD_AFTER_CHANGE: Duration = Duration::from_secs(1);
-/// Interval of reads that the API server refuses: each is an entry in the audit log. A review of
-/// the permissions may come earlier.
+/// Interval between reads that the API server refuses, because each is an entry in the audit log. A
+/// review of the permissions may trigger one earlier.
 pub(super) const REFUSED_FOR: Duration = Duration::from_secs(600);
 
 impl WorkloadReader {
@@ -79,7 +78,7 @@ impl WorkloadReader {
         self.workload.as_ref().map(|workload| &workload.view)
     }
 
-    /// The label selector of its Pods; empty if it is not known.
+    /// The label selector of its Pods; empty if unknown.
     pub(super) fn labels(&self) -> &str {
         self.workload.as_ref().map_or("", |workload| &workload.labels)
     }
@@ -96,15 +95,15 @@ impl WorkloadReader {
         }
     }
 
-    /// Notes that Pods have changed, after which the status of the workload changes, too.
+    /// Notes that Pods have changed: the status of the workload will change, too.
     pub(super) fn pods_changed(&mut self) {
         if self.workload.is_some() {
             self.due = self.due.min(Instant::now() + WORKLOAD_AFTER_CHANGE);
         }
     }
 
-    /// Reads the workload if it is time. A failure changes nothing: the Pods show whether the API
-    /// server works.
+    /// Reads the workload if a read is due. Ignores failures: the Pods show whether the API server
+    /// works.
     pub(super) async fn read_if_due(&mut self, namespace: &str) {
         if self.due > Instant::now() {
             return;
@@ -122,7 +121,7 @@ impl WorkloadReader {
                 wait
             }
             Ok(None) => {
-                // A workload that has been deleted should have no Pods.
+                // A deleted workload should have no Pods.
                 if let Some(Workload { view, .. }) = &mut self.workload {
                     (view.replicas, view.rolling) = (0, false);
                 }
@@ -138,7 +137,7 @@ impl WorkloadReader {
         self.due = Instant::now() + wait;
     }
 
-    /// The workload with its kind; `None` if there is none of a kind that loopwatch knows.
+    /// The workload and its kind; `None` if loopwatch does not know the kind.
     async fn read(
         &self,
         namespace: &str,
@@ -168,9 +167,9 @@ impl WorkloadReader {
 }
 
 impl WorkloadName {
-    /// The workload of a Pod: that of its ReplicaSet, another controller, or the Pod itself. The
-    /// name of a Deployment's ReplicaSet is its own and the hash of the template, so that loopwatch
-    /// needs no permission to read ReplicaSets.
+    /// The workload of a Pod: that of its ReplicaSet, another controller, or the Pod itself. A
+    /// Deployment's ReplicaSet is named after it and the hash of the template, so loopwatch needs
+    /// no permission to read ReplicaSets.
     pub(super) fn of_pod(pod: &PodMetadata) -> Self {
         let named = |kind: &str, name: &str| Self { kind: kind.to_owned(), name: name.to_owned() };
         let Some(owner) = pod.owner_references.iter().find(|owner| owner.controller == Some(true))
@@ -205,7 +204,7 @@ impl Workload {
             _ => spec.replicas.unwrap_or(1),
         };
 
-        // The other kinds delete a Pod before they create the one that replaces it.
+        // The other kinds delete a Pod before they create its replacement.
         let recreates = kind != "Deployment" || spec.strategy.r#type == "Recreate";
         let rolling = is_rolling(kind, replicas, document);
         let view = OperatorWorkload { kind: kind.to_owned(), replicas, recreates, rolling };
@@ -213,8 +212,7 @@ impl Workload {
     }
 }
 
-/// Whether a rollout is under way. Pods that are not available are no sign of it: the operator may
-/// have died.
+/// Whether a rollout is in progress. Unavailable Pods do not prove one: the operator may have died.
 fn is_rolling(
     kind: &str,
     replicas: u32,
@@ -226,7 +224,7 @@ fn is_rolling(
             let progress =
                 status.conditions.iter().find(|condition| condition.r#type == "Progressing");
 
-            // A rollout that is complete, or that the Deployment has given up.
+            // The rollout is complete, or the Deployment has given it up.
             let has_ended = progress.is_none_or(|it| {
                 ["NewReplicaSetAvailable", "ProgressDeadlineExceeded"].contains(&it.reason.as_str())
             });
@@ -247,7 +245,7 @@ fn is_rolling(
     status.observed_generation < metadata.generation || outdated
 }
 
-/// Returns a selector in the notation of a request.
+/// Formats a selector as a request parameter.
 fn selector(SelectorDocument { match_labels, match_expressions }: &SelectorDocument) -> String {
     let equal = match_labels.iter().map(|(key, value)| format!("{key}={value}"));
     let expression =

@@ -1,9 +1,9 @@
-//! The memory of the operator's container, from its cgroup.
+//! Reads the memory of the operator's container from its cgroup.
 //!
-//! The `/sys/fs/cgroup` that loopwatch sees is its own. That of the operator lies behind
-//! `/proc/<pid>/root`, in the operator's file system. Where exactly, the kernel says:
-//! `/proc/<pid>/cgroup` names the cgroup and `/proc/<pid>/mountinfo` the place where its hierarchy
-//! is mounted, both as loopwatch's own cgroup namespace sees them.
+//! loopwatch's own `/sys/fs/cgroup` shows its own cgroup. The operator's is in the operator's file
+//! system, below `/proc/<pid>/root`. The kernel shows where: `/proc/<pid>/cgroup` names the cgroup
+//! and `/proc/<pid>/mountinfo` the mount point of its hierarchy, both as seen from loopwatch's
+//! cgroup namespace.
 
 use std::path::{Path, PathBuf};
 
@@ -13,19 +13,19 @@ use crate::system::procfs;
 /// The memory of a container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Memory {
-    /// Memory in use, without file pages that the kernel can reclaim easily, in bytes.
+    /// Memory in use, except file pages that the kernel can reclaim easily, in bytes.
     pub(super) working_set: Option<u64>,
-    /// The lowest limit of the cgroup and of those above it, as far as they are visible, in bytes.
+    /// The lowest limit of the cgroup and of its visible ancestors, in bytes.
     pub(super) limit: Option<u64>,
     /// The share of the last 60 s in which at least one task waited for memory, in percent.
     pub(super) pressure: Option<f64>,
     /// How often the kernel has killed a process because of the limit.
     pub(super) oom_kills: Option<u64>,
-    /// What this kind of cgroup does not offer.
+    /// What this version of cgroups does not offer.
     pub(super) lacks: Option<&'static str>,
 }
 
-/// The reason why the memory of a container is unknown.
+/// Why the memory of a container is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoMemory {
     /// loopwatch runs in the same cgroup, whose memory is therefore not the operator's.
@@ -106,7 +106,7 @@ impl Cgroup {
         let below = below(path, mounted)?;
         let top = root.join(unescaped(at).trim_start_matches('/'));
 
-        // The root of version 1 counts the whole machine.
+        // In version 1, the root counts the whole machine.
         if version == Version::One && below.is_empty() && mounted == "/" {
             return None;
         }
@@ -132,8 +132,8 @@ impl Cgroup {
     }
 }
 
-/// The version and path of the cgroup that counts memory. On a node with both versions, version 1
-/// may do so.
+/// The version and path of the cgroup that counts memory. On a node with both versions, that may be
+/// version 1.
 fn memory_cgroup(text: &str) -> Option<(Version, &str)> {
     let entries = || {
         text.lines().filter_map(|line| {
@@ -176,7 +176,7 @@ fn below<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     (!rest.split('/').any(|part| part == "..")).then_some(rest)
 }
 
-/// A path of `mountinfo`, which writes spaces and backslashes as octal numbers.
+/// Unescapes a path of `mountinfo`, which writes spaces and backslashes as octal numbers.
 fn unescaped(path: &str) -> String {
     path.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }

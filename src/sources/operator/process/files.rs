@@ -1,5 +1,4 @@
-//! Reads small files of `/proc`, also those behind `/proc/<pid>/root`, which belong to another
-//! container.
+//! Reads small files of `/proc`, including those of another container below `/proc/<pid>/root`.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read as _};
@@ -12,18 +11,18 @@ use crate::system::procfs::{self, Stat};
 #[derive(Clone, Debug)]
 pub(super) struct Proc {
     root: PathBuf,
-    /// The process of loopwatch.
+    /// The PID of loopwatch.
     own: u32,
 }
 
-/// The reason why a file could not be read.
+/// Why a file could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unread {
     /// There is no such file, or the process has ended.
     Missing,
     /// Only another user may read it.
     Denied,
-    /// It is no regular file, or the kernel returned another error.
+    /// It is not a regular file, or the kernel returned another error.
     Failed,
 }
 
@@ -40,17 +39,15 @@ pub(super) const MAX_PROCESSES: usize = 10_000;
 const MAX_DESCRIPTORS: usize = 1_000_000;
 
 impl Proc {
-    /// The file system at `root`, in which loopwatch is the process `own`.
+    /// The file system at `root`, in which loopwatch has the PID `own`.
     pub(super) fn new(root: impl Into<PathBuf>, own: u32) -> Self {
         Self { root: root.into(), own }
     }
 
-    /// The process of loopwatch.
     pub(super) fn own(&self) -> u32 {
         self.own
     }
 
-    /// The path of a file of a process.
     pub(super) fn path(&self, pid: u32, file: &str) -> PathBuf {
         self.root.join(pid.to_string()).join(file)
     }
@@ -75,7 +72,7 @@ impl Proc {
         procfs::uptime(&self.global("uptime").ok()?)
     }
 
-    /// The numbers of all visible processes, and whether there are more than [`MAX_PROCESSES`].
+    /// The PIDs of all visible processes, and whether there are more than [`MAX_PROCESSES`].
     pub(super) fn pids(&self) -> (Vec<u32>, bool) {
         let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
         let pid = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
@@ -87,8 +84,8 @@ impl Proc {
         (pids, too_many)
     }
 
-    /// The size of the directory of open descriptors. Linux 6.2 and later report their number;
-    /// earlier ones report 0.
+    /// The size of the directory of open descriptors. Linux 6.2 and later report their number
+    /// there, earlier versions 0.
     pub(super) fn size_of_descriptors(&self, pid: u32) -> Result<u64, Unread> {
         fs::metadata(self.path(pid, "fd"))
             .map(|metadata| metadata.len())
@@ -113,7 +110,8 @@ impl Unread {
     }
 }
 
-/// Reads a file up to the limit. Names of commands may be any bytes, so the text need not be UTF-8.
+/// Reads a file up to the limit. A command name may contain any bytes, so the text need not be
+/// UTF-8.
 pub(super) fn read(path: &Path) -> Result<String, Unread> {
     let of = |error: io::Error| Unread::of(&error);
     let mut bytes = Vec::new();

@@ -1,9 +1,9 @@
 //! Finds the operator's process among those of the Pod, without any privilege.
 //!
 //! The kernel shows the cgroup and the start of every process to everybody. The cgroup tells
-//! containers apart. The start of the operator's process is also in its metrics, and the container
-//! IDs are in the Pod's status. Without either, the operator is the oldest process of the only
-//! other container, once it has run for a while: the Pod's other containers may start first.
+//! containers apart. The operator's metrics also contain the start of its process, and the Pod's
+//! status contains the container IDs. Without either, the operator is the oldest process of the
+//! only other container, once it has run for a while: other containers of the Pod may still start.
 
 use std::collections::BTreeMap;
 
@@ -35,13 +35,13 @@ struct ForeignProcess {
 /// The processes of each other container, by the text of `cgroup`.
 type Containers = BTreeMap<String, Vec<ForeignProcess>>;
 
-/// Commands of the container that keeps the namespaces of a Pod.
+/// Commands of the pause container, which holds the namespaces of a Pod.
 const PAUSE: [&str; 2] = ["pause", "pod"];
 
-/// The process that only the node itself has.
+/// A process that exists only on the node itself.
 const KERNEL_THREADS: (u32, &str) = (2, "kthreadd");
 
-/// Commands that start another program and wait for it. A name has at most 15 bytes.
+/// Commands that start another program and wait for it. The kernel cuts names at 15 bytes.
 const WRAPPERS: [&str; 12] = [
     "ash",
     "bash",
@@ -57,23 +57,22 @@ const WRAPPERS: [&str; 12] = [
     "tini-static",
 ];
 
-/// Programs that run beside operators.
+/// Programs that run beside operators in a Pod.
 const PROXIES: [&str; 5] =
     ["envoy", "kube-rbac-proxy", "linkerd-proxy", "linkerd2-proxy", "pilot-agent"];
 
-/// Difference between two readings of the same start, in seconds. Both have a resolution of a
-/// hundredth.
+/// Possible difference between two readings of the same start, in seconds. Each has a resolution of
+/// a hundredth.
 const SAME_START: f64 = 0.05;
 
-/// Time from the start of a process until its runtime notes the start, in seconds. Java virtual
-/// machines take long.
+/// Maximum time between the start of a process and the start that its runtime reports, in seconds.
+/// Java virtual machines take long.
 const RUNTIME_STARTS_WITHIN: f64 = 3.0;
 
-/// Time for which a process must have run if nothing else shows that it is the operator's, in
-/// seconds.
+/// Minimum age, in seconds, of a process that nothing else shows to be the operator's.
 const MIN_AGE: f64 = 30.0;
 
-/// The number of candidates that the text about several ones names.
+/// The number of candidates that a message names.
 const NAMED: usize = 5;
 
 /// Finds the operator's process in loopwatch's own Pod. `own` is the text of loopwatch's own
@@ -115,7 +114,7 @@ pub(super) fn find(proc: &Proc, own: &str, clue: &OperatorClue) -> ProcessSearch
     by_exclusion(proc, &containers)
 }
 
-/// The main process of the first container that the Pod's status names as the operator's.
+/// The main process of the operator's first container, according to the Pod's status.
 fn by_container(
     proc: &Proc,
     containers: &Containers,
@@ -136,7 +135,7 @@ fn by_container(
     .map(ForeignProcess::identity)
 }
 
-/// The only process that started when the metrics of the operator say.
+/// The only process whose start matches the operator's metrics.
 fn by_start(proc: &Proc, containers: &Containers, clue: &OperatorClue) -> Option<ProcessIdentity> {
     let started = clue.started_seconds?;
     let booted = procfs::booted(&proc.global("stat").ok()?)?;
@@ -147,7 +146,7 @@ fn by_start(proc: &Proc, containers: &Containers, clue: &OperatorClue) -> Option
     let exact: Vec<&ForeignProcess> =
         all().filter(|candidate| late(candidate).abs() <= SAME_START).collect();
 
-    // A process that the operator has just started is not the operator.
+    // A child of the operator that has just started is not the operator.
     let is_child = |of: &ForeignProcess| exact.iter().any(|other| other.pid == of.stat.parent);
     let exact: Vec<&&ForeignProcess> =
         exact.iter().filter(|candidate| !is_child(candidate)).collect();
@@ -189,14 +188,13 @@ fn by_exclusion(proc: &Proc, containers: &Containers) -> ProcessSearch {
     }
 }
 
-/// The process for which a container exists: its oldest one, or the largest one that a wrapper has
-/// started.
+/// The main process of a container: its oldest one, or the largest one that a wrapper has started.
 fn main_process<'a>(proc: &Proc, processes: &'a [ForeignProcess]) -> Option<&'a ForeignProcess> {
     let mut main =
         processes.iter().min_by_key(|candidate| (candidate.stat.start_ticks, candidate.pid))?;
 
-    // Each step leads to a younger process, so the loop ends; the limit only guards against a
-    // `/proc` that lies.
+    // Each step leads to a younger process, so the loop ends. The limit guards only against a
+    // broken `/proc`.
     for _ in 0..processes.len() {
         if !is_wrapper(&main.stat.command) {
             return Some(main);

@@ -1,4 +1,4 @@
-//! Reads one process. Everything that cannot be read is absent, and the reasons are collected.
+//! Reads one process. Collects the reasons for values that it cannot read.
 
 use std::fs;
 use std::io::Read as _;
@@ -10,15 +10,15 @@ use super::files::{Proc, Unread};
 use crate::system::files::open_regular;
 use crate::system::procfs;
 
-/// One process. Its number is used again after its end, but not with the same start.
+/// One process. The kernel may reuse its PID, but not with the same start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProcessIdentity {
     pub(super) pid: u32,
-    /// The start since the machine booted, in ticks. No clock step changes it.
+    /// The start in ticks since the machine booted. No clock step changes it.
     pub(super) start_ticks: u64,
 }
 
-/// The process of loopwatch, with which the kernel compares the operator's.
+/// The process of loopwatch, with whose account the kernel compares the operator's.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnProcess {
     credentials: Option<Credentials>,
@@ -28,7 +28,7 @@ pub(super) struct OwnProcess {
     counts_descriptors: bool,
 }
 
-/// The account of a process, for the kernel.
+/// The account of a process, as the kernel sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Credentials {
     user: u32,
@@ -36,15 +36,16 @@ struct Credentials {
     capabilities: u64,
 }
 
-/// The reasons why signals are absent, in words.
+/// The reasons why signals are absent.
 #[derive(Debug, Default)]
 struct Reasons(Vec<(&'static str, String)>);
 
-/// Bytes of a program that contain its notes. The linker of Go places them on the first page.
+/// The number of bytes at the start of a program that contain its notes. Go's linker places them on
+/// the first page.
 const NOTES_WITHIN: usize = 4096;
 
-/// Reads a process; `None` if it has ended. The reasons are those for absent signals, empty if
-/// there are none.
+/// Reads a process; `None` if it has ended. The reasons are for absent signals, and empty if there
+/// are none.
 pub(super) fn sample(
     proc: &Proc,
     own: &OwnProcess,
@@ -88,7 +89,7 @@ pub(super) fn sample(
         reasons.0.extend(memory.lacks.map(|lacks| ("", lacks.to_owned())));
     }
 
-    // Last: the files above are those of this process only if it still runs.
+    // Read last: the files above belong to this process only if it still runs.
     let stat = proc.stat(pid).filter(|stat| stat.start_ticks == start_ticks)?;
     view.cpu_seconds = Some(stat.cpu_seconds());
     view.runtime = runtime(proc, pid, &stat.command);
@@ -102,8 +103,9 @@ fn descriptors(proc: &Proc, own: &OwnProcess, pid: u32) -> Result<u64, Unread> {
     }
 }
 
-/// The language runtime, by the name of the program and the note of Go's linker. Another user may
-/// not read the program; then the command shows at least a Java virtual machine and Python.
+/// The language runtime, from the name of the program and the note of Go's linker. If another user
+/// owns the program, loopwatch may not read it, but the command still shows a Java virtual machine
+/// or Python.
 fn runtime(proc: &Proc, pid: u32, command: &str) -> Runtime {
     let exe = proc.path(pid, "exe");
     let program = fs::read_link(&exe).ok();
@@ -128,8 +130,7 @@ fn first_page(path: &std::path::Path) -> Option<Vec<u8>> {
     Some(page)
 }
 
-/// Whether an ELF program has the note with the build ID of Go: its name has four bytes, and its
-/// type is 4.
+/// Whether an ELF program has Go's build ID note: its name has four bytes, and its type is 4.
 fn has_go_note(page: &[u8]) -> bool {
     const HEADER: [u8; 8] = [4, 0, 0, 0, b'G', b'o', 0, 0];
 
@@ -142,12 +143,13 @@ impl OwnProcess {
         Self {
             credentials: Credentials::of(&proc.text(pid, "status").unwrap_or_default()),
             cgroup: proc.text(pid, "cgroup").unwrap_or_default(),
-            // loopwatch itself has open descriptors.
+            // loopwatch itself has open descriptors, so 0 means that the kernel does not count
+            // them.
             counts_descriptors: proc.size_of_descriptors(pid).is_ok_and(|size| size > 0),
         }
     }
 
-    /// Says why a file of a process with this `status` could not be read.
+    /// Explains why a file of a process with this `status` could not be read.
     fn explain(&self, unread: Unread, status: &str) -> String {
         let (Unread::Denied, Some(own), Some(operator)) =
             (unread, self.credentials, Credentials::of(status))
@@ -193,7 +195,7 @@ impl Credentials {
 }
 
 impl Reasons {
-    /// Returns the value, or notes why there is none.
+    /// Returns the value, or notes why it is absent.
     fn unless<T, E>(
         &mut self,
         what: &'static str,
@@ -203,7 +205,7 @@ impl Reasons {
         result.inspect_err(|error| self.0.push((what, why(error)))).ok()
     }
 
-    /// One line, in which things that are absent for the same reason stand together.
+    /// One line, which groups absent things by their reason.
     fn in_words(self) -> String {
         let mut lines: Vec<(Vec<&str>, String)> = Vec::new();
         for (what, why) in self.0 {

@@ -1,4 +1,4 @@
-//! Where the operator may serve pprof: only on loopback or an address of this Pod.
+//! Where the operator may serve pprof: only on loopback or an address of its own Pod.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,7 +8,7 @@ use http::Uri;
 use http::uri::{Authority, Scheme};
 use loopwatch_model::observation::ProfileKind;
 
-/// The URL of pprof in the user's notation, for example `http://localhost:6060`.
+/// The URL of pprof as the user writes it, for example `http://localhost:6060`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PprofUrl {
     authority: Authority,
@@ -22,20 +22,20 @@ pub(crate) struct PprofUrl {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Endpoint {
     pub(super) address: SocketAddr,
-    /// The value of the header `Host`.
+    /// The `Host` header.
     pub(super) host: String,
     path: String,
 }
 
-/// The path of Go's `net/http/pprof`, which controller-runtime and others use, too.
+/// The path of Go's `net/http/pprof`, which controller-runtime and others use as well.
 const PATH: &str = "/debug/pprof";
-/// The ports on which operators usually serve pprof: that of Go's documentation; those that
+/// The ports on which operators usually serve pprof: the one in Go's documentation, and those that
 /// controller-runtime's documentation and many operators use for `--pprof-bind-address`.
 pub(super) const PORTS: [u16; 3] = [6060, 8082, 8081];
-/// The addresses of loopback. Go binds `localhost` to the first one that resolves.
+/// The loopback addresses. Go binds `localhost` to the first one that resolves.
 const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
-/// The usual addresses of pprof beside these metrics.
+/// The usual addresses of pprof, next to these metrics.
 pub(super) fn usual(metrics: Option<SocketAddr>) -> Vec<Endpoint> {
     let usual =
         PORTS.iter().flat_map(|port| LOOPBACK.map(|address| SocketAddr::new(address, *port)));
@@ -128,8 +128,8 @@ impl Endpoint {
             .unwrap_or_default()
     }
 
-    /// The path of a kind of profile. It never asks for a collection (`gc=1`), which would stop the
-    /// operator, and never for a CPU profile, which takes its CPU time.
+    /// The path of a kind of profile. It never requests a garbage collection (`gc=1`), which would
+    /// stop the operator, nor a CPU profile, which would use its CPU time.
     pub(super) fn path(&self, kind: ProfileKind) -> String {
         let name = match kind {
             ProfileKind::Heap => "heap",

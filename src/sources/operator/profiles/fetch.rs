@@ -13,27 +13,27 @@ use super::pprof::is_gzip;
 use crate::net::{Client, Failure, Trust};
 use crate::telemetry::VERSION;
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(super) enum Fetched {
-    /// A profile, as far as its first bytes show.
+    /// A profile, judging by its first bytes.
     Profile(Vec<u8>),
     /// The endpoint serves no pprof, for this reason.
     NoPprof(String),
-    /// The endpoint did not say whether it serves pprof.
+    /// The response does not show whether the endpoint serves pprof.
     Silent(Failure),
-    /// The response began as a profile, and did not end as one.
+    /// The response began as a profile, but did not end as one.
     Broken(Failure),
 }
 
-/// Time for a connection. A container of the same Pod answers at once.
+/// Time for a connection. A container of the same Pod responds at once.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// Time for the head of a response. Go writes a heap profile in milliseconds, but an operator at
 /// its CPU limit takes longer.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Time for the whole response.
 const BODY_WITHIN: Duration = Duration::from_secs(30);
-/// The largest response, in bytes. It is in memory until it is decoded; a profile of a large
+/// The largest response, in bytes. It stays in memory until it is decoded; the profile of a large
 /// operator has 0.3 MiB.
 pub(super) const MAX_BYTES: usize = 4 << 20;
 
@@ -73,8 +73,8 @@ async fn request(
     Client::new(Trust::Plain).connecting_within(CONNECT_WITHIN).send(request, HEAD_WITHIN).await
 }
 
-/// What a response without a profile means, by its head. Only some answers show that there is no
-/// pprof.
+/// The meaning of a response without a profile, judging by its head. Only some responses show that
+/// there is no pprof.
 fn refused(response: &http::Response<Incoming>) -> Option<Fetched> {
     let status = response.status();
     let kind = response
@@ -98,8 +98,8 @@ fn refused(response: &http::Response<Incoming>) -> Option<Fetched> {
     }
 }
 
-/// Reads a body. Stops at the limit, and early if it is no profile: a server may stream text for as
-/// long as it likes.
+/// Reads a body. Stops at the limit, and early if it is not a profile: a server may stream text
+/// indefinitely.
 async fn read(mut body: Incoming, content: &mut Vec<u8>) -> Result<(), Failure> {
     let too_large = || {
         Failure::new(Cause::TooLarge, format!("the profile has more than {} MiB", MAX_BYTES >> 20))

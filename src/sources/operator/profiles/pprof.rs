@@ -1,8 +1,8 @@
-//! Profiles in the format of pprof: gzip, and in it a protobuf message
+//! Decodes profiles in the format of pprof: a gzipped protobuf message
 //! ([profile.proto](https://github.com/google/pprof/blob/main/proto/profile.proto)).
 //!
 //! The decoder reads the stream once and keeps only the values, the innermost functions and their
-//! names, within limits. At the limits it takes 12 MiB (measured); a profile of a large operator
+//! names, within limits. At the limits it takes 12 MiB (measured); the profile of a large operator
 //! takes less than one.
 
 use std::collections::HashMap;
@@ -26,27 +26,27 @@ pub(super) struct Profile {
 /// The values of a profile by stack, for a comparison with a later one.
 #[derive(Debug)]
 pub(super) struct Summary {
-    /// By the keyed hash of the functions' names. Addresses would differ between two replicas, and
-    /// names take much more memory in the minutes until the second profile.
+    /// By keyed hash of the functions' names. Addresses would differ between two replicas, and the
+    /// names would take much more memory until the second profile.
     values: HashMap<u64, u64>,
     hash: RandomState,
     pub(super) allocated: Option<u64>,
 }
 
-/// The parts of a profile that name each other by number.
+/// The parts of a profile, which refer to each other by number.
 #[derive(Debug, Default)]
 struct Tables {
     /// The number of the text that names each value of a sample.
     columns: Vec<u64>,
     /// The sums of the values.
     totals: [u64; MAX_COLUMNS],
-    /// The samples with a value in the last column, which is the one to compare. A heap profile has
-    /// many others, of memory that is free again.
+    /// The samples with a value in the last column, the one to compare. A heap profile has many
+    /// other samples, of memory that has been freed.
     samples: Vec<Sample>,
     /// The locations of these samples, innermost first.
     stacks: Vec<u32>,
-    /// The functions of a location, innermost first: a range of `lines`. More than one if calls are
-    /// inlined.
+    /// The functions of a location, innermost first: a range of `lines`. A location has several if
+    /// calls are inlined.
     locations: HashMap<u64, (u32, u32)>,
     lines: Vec<u64>,
     /// The number of the text that names a function.
@@ -63,13 +63,13 @@ struct Sample {
     value: u64,
 }
 
-/// The maximum size of a profile without compression, in bytes. It limits only the CPU time.
+/// The maximum size of an uncompressed profile, in bytes. It limits only the CPU time.
 pub(super) const MAX_INFLATED: u64 = 64 << 20;
 
 /// The maximum number of values of a sample. A heap profile has four, a goroutine profile one.
 const MAX_COLUMNS: usize = 4;
 /// Limits of the tables. A heap profile of the Kubernetes API server, which is larger than any
-/// operator, has about a third.
+/// operator, reaches a third of them.
 const MAX_SAMPLES: usize = 1 << 15;
 const MAX_LOCATIONS: usize = 1 << 15;
 const MAX_LINES: usize = 1 << 16;
@@ -79,14 +79,14 @@ const MAX_TEXT_BYTES: usize = 2 << 20;
 /// The longest name of a function that is kept, in bytes.
 const MAX_NAME: usize = 256;
 
-/// The share of the largest growth below which a stack is left out: beside it, it is chance. The
-/// profiler of Go samples one allocation in 512 KiB.
+/// The largest growth divided by this is the smallest growth to report. Less may be chance: Go's
+/// profiler samples one allocation in 512 KiB.
 const MIN_SHARE: u64 = 20;
 
-/// The name of a function that the profile does not name.
+/// The name of a function whose name the profile lacks.
 const UNKNOWN: &str = "(unknown)";
 
-/// Whether a response can be a profile: Go always compresses them.
+/// Whether a response can be a profile: Go always compresses profiles.
 pub(super) fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }
@@ -136,8 +136,7 @@ impl Profile {
         });
         let mut grown: Vec<(u64, u64, usize)> = grown.collect();
 
-        // The number of the sample decides between equals, so that the result does not depend on
-        // the hash.
+        // The number of the sample breaks ties, so that the result does not depend on the hash.
         grown.sort_unstable_by_key(|(growth, now, sample)| {
             (std::cmp::Reverse((*growth, *now)), *sample)
         });
@@ -153,7 +152,7 @@ impl Profile {
             .collect()
     }
 
-    /// The value of each stack, and a sample with it.
+    /// The value of each stack, with one of its samples.
     fn by_stack(&self, hash: &RandomState) -> HashMap<u64, (u64, usize)> {
         let mut stacks: HashMap<u64, (u64, usize)> = HashMap::new();
         for (number, sample) in self.tables.samples.iter().enumerate() {
@@ -169,7 +168,7 @@ impl Profile {
         let mut hasher = hash.build_hasher();
         for name in self.functions(sample).flatten() {
             hasher.write(name);
-            hasher.write_u8(0xff); // in no UTF-8
+            hasher.write_u8(0xff); // never occurs in UTF-8
         }
 
         hasher.finish()
@@ -363,8 +362,8 @@ fn skip(wire: &mut Wire<impl BufRead>, field: Field) -> Result<(), Malformed> {
     }
 }
 
-/// Appends a location to the stack that begins at `begin`, unless it has enough: each has at least
-/// one function.
+/// Appends a location to the stack that begins at `begin`, unless the stack has enough: each
+/// location has at least one function.
 fn push(stacks: &mut Vec<u32>, begin: usize, location: u64) -> Result<(), Malformed> {
     if stacks.len() - begin < MAX_FRAMES {
         stacks.push(short(location)?);

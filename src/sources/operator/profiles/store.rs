@@ -1,4 +1,5 @@
-//! The directory with the last profiles, as the operator sent them. `go tool pprof` reads them.
+//! The directory that keeps the last profiles, as the operator sent them. `go tool pprof` can read
+//! them.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -21,36 +22,35 @@ pub(crate) struct ProfileStore {
 /// A profile in the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeptProfile {
-    /// The name of the file.
     pub(crate) name: String,
     pub(crate) kind: ProfileKind,
     pub(crate) taken: Timestamp,
     pub(crate) bytes: u64,
 }
 
-/// The directory if the user names none, if it exists: `deploy/components/process` mounts it.
+/// The directory if the user names none. It counts only if it exists: `deploy/components/process`
+/// mounts it.
 const DEFAULT_DIR: &str = "/profiles";
 
 /// The maximum number of files.
 const MAX_FILES: usize = 32;
 /// The maximum size of all files, in bytes. The volume of `deploy/components/process` is larger.
 const MAX_TOTAL: u64 = 32 << 20;
-/// The maximum number of entries that are read. Somebody else may have filled the directory.
+/// The maximum number of entries to read. Other programs may have filled the directory.
 const MAX_ENTRIES: usize = 10_000;
-/// The longest part of a file name that is made from the name of the instance.
+/// The longest part of a file name that comes from the name of the instance.
 const MAX_INSTANCE: usize = 100;
 
 const SUFFIX: &str = ".pb.gz";
-/// The suffix of a file that is not complete.
+/// The suffix of an incomplete file.
 const NEW: &str = ".new";
 
 impl ProfileStore {
-    /// The directory that the user has chosen, or the usual one.
+    /// The directory that the user names, or the default one.
     pub(crate) fn new(dir: Option<&Path>) -> Self {
         Self { dir: dir.unwrap_or(Path::new(DEFAULT_DIR)).to_owned(), chosen: dir.is_some() }
     }
 
-    /// The directory; `None` if there is none.
     pub(crate) fn dir(&self) -> Option<&Path> {
         (self.chosen || self.dir.is_dir()).then_some(&self.dir)
     }
@@ -76,7 +76,8 @@ impl ProfileStore {
         let name = file_name(kind, instance, taken);
         let new = dir.join(format!("{name}{NEW}"));
 
-        // Neither follows nor overwrites anything: another process of the Pod may write here, too.
+        // Neither follows links nor overwrites files: another process of the Pod may write here,
+        // too.
         let written = std::fs::OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -122,7 +123,7 @@ impl ProfileStore {
     /// # Errors
     /// If the file cannot be read.
     pub(crate) fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        // The name has neither a slash nor a leading dot, so it names a file of this directory.
+        // The name has neither a slash nor a leading dot, so it names a file in this directory.
         let Some(dir) = self.dir().filter(|_| parse_name(name).is_some()) else { return Ok(None) };
         let path = dir.join(name);
         let file = match open_regular_without_link(&path) {
@@ -138,8 +139,8 @@ impl ProfileStore {
     }
 
     /// Removes incomplete files, and the oldest profiles until there is room for one of this size.
-    /// After the clock was set back, those from the future go first: otherwise no new profile would
-    /// stay.
+    /// If the clock was set back, removes those from the future first: otherwise no new profile
+    /// would stay.
     fn make_room(&self, bytes: u64, now: Timestamp) -> io::Result<()> {
         for entry in std::fs::read_dir(&self.dir)?.take(MAX_ENTRIES) {
             let entry = entry?;
@@ -155,7 +156,7 @@ impl ProfileStore {
 
         for profile in profiles {
             if files == 0 || profile.bytes > room {
-                // Nothing older stays either, so that no gap hides which ones are missing.
+                // Removes everything older, too, so that no gap hides which profiles are missing.
                 (room, files) = (0, 0);
                 std::fs::remove_file(self.dir.join(&profile.name))?;
                 continue;
@@ -168,7 +169,7 @@ impl ProfileStore {
     }
 }
 
-/// An error with its place.
+/// Adds the path to an error.
 fn at(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
@@ -181,7 +182,7 @@ fn file_name(kind: ProfileKind, instance: &str, taken: Timestamp) -> String {
     format!("{}-{}-{pod}{SUFFIX}", taken.to_string().replace(':', "-"), kind.as_str())
 }
 
-/// Reads the name of a file. `None` for all names that [`file_name`] does not make.
+/// Parses the name of a file. `None` for any name that [`file_name`] does not make.
 fn parse_name(name: &str) -> Option<(Timestamp, ProfileKind)> {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     if name.len() > 255 || !name.chars().all(is_safe) {
@@ -275,7 +276,7 @@ mod tests {
         let store = store(folder.path());
         (0..MAX_FILES as i64).for_each(|second| _ = keep(&store, 5_000 + second, 10));
 
-        // The clock was set back. Both profiles of a comparison must stay.
+        // The clock was set back. Both profiles of a comparison must remain.
         let new: Vec<String> = (1..=3).map(|second| keep(&store, second, 10)).collect();
         assert!(new.iter().all(|name| names(&store).contains(name)), "{:?}", names(&store));
         assert_eq!(names(&store).len(), MAX_FILES);

@@ -1,19 +1,19 @@
-//! The wire format of protobuf, read from a stream: numbers, and nested messages of which only the
+//! Reads the wire format of protobuf from a stream: numbers, and nested messages of which only the
 //! end is known.
 //!
 //! A message is never in memory as a whole. An ordinary decoder builds a value for each nested
-//! message, so that 64 MiB of empty messages, which compress to nothing, would become gigabytes.
+//! message, so it would turn 64 MiB of empty messages, which compress to almost nothing, into
+//! gigabytes.
 
 use std::io::{self, BufRead};
 
 use loopwatch_model::observation::Cause;
 
-/// A reader of fields.
 pub(super) struct Wire<R> {
     input: R,
     /// The number of bytes read.
     at: u64,
-    /// The maximum of it.
+    /// The maximum of `at`.
     limit: u64,
 }
 
@@ -30,11 +30,11 @@ pub(super) enum Value {
     Number(u64),
     /// A text, a nested message or a list of numbers. The reader is at its first byte.
     Nested(End),
-    /// A number of another format, which profiles do not have. It has been read.
+    /// A number in another format, which profiles do not use. It has been read.
     Other,
 }
 
-/// The position behind a nested message.
+/// The position after a nested message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct End(u64);
 

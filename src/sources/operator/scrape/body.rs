@@ -1,5 +1,5 @@
-//! Reads the body of a response in small pieces: bounded before and after decompression, and
-//! without holding the thread.
+//! Reads the body of a response in small pieces, with a limit before and after decompression, and
+//! without blocking the thread.
 
 use std::io::{BufRead, ErrorKind, Read};
 use std::time::Duration;
@@ -16,29 +16,29 @@ use crate::net::Failure;
 
 /// Takes the body of a response.
 pub(super) trait BodySink {
-    /// Takes the next piece, which is small.
+    /// Takes the next small piece.
     fn take(&mut self, piece: &[u8]) -> Result<Flow, Failure>;
 }
 
-/// Whether to go on reading.
+/// Whether to continue reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
     More,
     Enough,
 }
 
-/// Counts what a response costs, and lets other tasks run.
+/// Counts what a response costs, and yields to other tasks.
 #[derive(Debug)]
 pub(super) struct Meter {
     /// Limit on `wire` and on `bytes`.
     limit: u64,
-    /// Bytes as sent.
+    /// Bytes received.
     wire: u64,
     /// Bytes after decompression.
     pub(super) bytes: u64,
-    /// Time that loopwatch itself has worked.
+    /// Time that loopwatch itself has spent.
     pub(super) work: Duration,
-    /// Time that it has worked since other tasks could run.
+    /// The part of it since loopwatch last yielded to other tasks.
     unbroken: Duration,
 }
 
@@ -48,7 +48,7 @@ struct Inflater {
     buffer: Box<[u8; PIECE]>,
 }
 
-/// The compressed bytes that have arrived and are not yet read.
+/// The compressed bytes that have arrived but are not yet decompressed.
 struct Arrived {
     bytes: Bytes,
     complete: bool,
@@ -56,7 +56,7 @@ struct Arrived {
 
 /// The largest piece, in bytes.
 const PIECE: usize = 16 << 10;
-/// Time after which other tasks may run.
+/// Time after which loopwatch yields to other tasks.
 const UNBROKEN: Duration = Duration::from_micros(300);
 
 /// Reads a body until it ends or the sink has enough.
@@ -152,7 +152,7 @@ impl Meter {
         Err(Failure::new(Cause::TooLarge, detail))
     }
 
-    /// Lets other tasks run now and then.
+    /// Yields to other tasks now and then.
     async fn worked(&mut self, since: Instant) {
         let time = since.elapsed();
         self.work += time;
@@ -198,7 +198,7 @@ impl Inflater {
         }
     }
 
-    /// Takes what the decoder still holds. The response is invalid without its end.
+    /// Takes what the decoder still holds. A response without its end is invalid.
     async fn finish<S: BodySink>(
         &mut self,
         sink: &mut S,

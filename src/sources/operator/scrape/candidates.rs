@@ -1,5 +1,5 @@
-//! Where the metrics of an operator may be: at the ports of its containers, at listening sockets,
-//! or at common ports.
+//! Where an operator's metrics may be: at the ports of its containers, at listening sockets, or at
+//! common ports.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,11 +12,11 @@ pub(super) struct PortCandidate {
     /// The addresses to try, in this order.
     pub(super) addresses: Vec<IpAddr>,
     pub(super) port: u16,
-    /// Whether to begin with TLS.
+    /// Whether to try TLS first.
     pub(super) tls_first: bool,
 }
 
-/// What is known about the ports of the own Pod.
+/// What is known about the ports of loopwatch's own Pod.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnPorts<'a> {
     pub(super) ip: Option<IpAddr>,
@@ -24,7 +24,7 @@ pub(super) struct OwnPorts<'a> {
     pub(super) host_network: bool,
     /// The ports of the operator's containers.
     pub(super) ports: &'a [TargetPort],
-    /// The listening sockets, if they are readable.
+    /// The listening sockets, if loopwatch can read them.
     pub(super) sockets: Option<&'a Sockets>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct OwnPorts<'a> {
 const MAX_CANDIDATES: usize = 24;
 /// The ports on which operators usually serve metrics, the most common first.
 const COMMON: [u16; 6] = [8080, 8443, 8383, 8686, 9090, 8081];
-/// The beginning of the ports that the kernel assigns.
+/// The first of the ports that the kernel assigns.
 const ASSIGNED: u16 = 32_768;
 
 impl PortCandidate {
@@ -103,7 +103,7 @@ fn sockets_in_order(sockets: &[Listening]) -> impl Iterator<Item = PortCandidate
     })
 }
 
-/// Drops the ports of a mesh, and what exceeds the limit, and joins candidates of the same port.
+/// Drops the ports of a mesh, merges candidates of the same port, and drops those beyond the limit.
 fn limited(candidates: Vec<PortCandidate>) -> Vec<PortCandidate> {
     let mut kept: Vec<PortCandidate> = Vec::new();
     for candidate in candidates {

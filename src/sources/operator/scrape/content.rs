@@ -22,7 +22,7 @@ pub(super) enum Content {
     ControlLoop,
 }
 
-/// Reads the names of metrics, until it has found those of a control loop.
+/// Reads the names of metrics until it finds those of a control loop.
 #[derive(Debug, Default)]
 pub(super) struct Sniffer {
     content: Content,
@@ -32,12 +32,12 @@ pub(super) struct Sniffer {
     bytes: usize,
 }
 
-/// Parts of the names of metrics that only control loops have, in any framework.
+/// Parts of metric names that only control loops have, in any framework.
 const OF_CONTROL_LOOPS: [&str; 4] = ["reconcil", "workqueue_", "work_queue_", "ansible_operator_"];
-/// First parts of the names of metrics that describe a process.
+/// Prefixes of metric names that describe a process.
 const OF_PROCESSES: [&str; 4] = ["process_", "go_", "jvm_", "python_"];
-/// First parts of the names of metrics of the proxies of Istio, Linkerd, Consul and Dapr, and of
-/// loopwatch itself.
+/// Prefixes of metric names of the proxies of Istio, Linkerd, Consul and Dapr, and of loopwatch
+/// itself.
 const FOREIGN: [&str; 6] = [
     "envoy_",
     "istio_agent_",
@@ -46,7 +46,7 @@ const FOREIGN: [&str; 6] = [
     "dapr_runtime_",
     "loopwatch_",
 ];
-/// Bytes of each line that are read. Names of metrics are shorter.
+/// Bytes of each line to read. Names of metrics are shorter.
 const READ: usize = 256;
 /// Bytes after which nothing new is expected.
 const ENOUGH: usize = 12 << 20;
@@ -64,7 +64,8 @@ impl Sniffer {
             None => {
                 let Some(end) = line.find(['{', ' ']) else { return };
 
-                // Only a line that looks like a sample, and not any text, has the name of a metric.
+                // Only a line that looks like a sample has the name of a metric. Other text does
+                // not count.
                 let value = line.rsplit(' ').next().unwrap_or_default().trim_end();
                 if !line[end..].starts_with('{') && value.parse::<f64>().is_err() {
                     return;
@@ -124,7 +125,7 @@ impl Content {
         }
     }
 
-    /// The content of an endpoint that also has this. Mesh proxies have processes, too.
+    /// The content of an endpoint that has both. Mesh proxies are processes, too.
     fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::ControlLoop, _) | (_, Self::ControlLoop) => Self::ControlLoop,

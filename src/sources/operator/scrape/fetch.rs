@@ -1,5 +1,5 @@
-//! One request for metrics. Whatever the other side does, it takes limited time and memory and ends
-//! with a reason.
+//! Requests metrics once. Whatever the server does, the request takes limited time and memory and
+//! ends with a reason.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ use crate::telemetry::VERSION;
 pub(super) struct RequestLimits {
     /// For the TCP connection.
     pub(super) connect: Duration,
-    /// For the head of the response. Most operators collect all metrics before they begin to
-    /// answer.
+    /// For the head of the response. Most operators collect all metrics before they start to
+    /// respond.
     pub(super) head: Duration,
     /// For everything.
     pub(super) whole: Duration,
@@ -30,23 +30,24 @@ pub(super) struct RequestLimits {
     pub(super) bytes: u64,
 }
 
-/// Who may answer at an address.
+/// Which addresses may serve the operator's metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reach {
-    /// The address of the own Pod.
+    /// The address of loopwatch's own Pod.
     pub(super) own: Option<IpAddr>,
     /// The addresses of other Pods of the operator.
     pub(super) pods: Vec<IpAddr>,
-    /// The token of the own Pod; `None` if loopback is not that of a Pod with a network of its own.
+    /// The token of loopwatch's own Pod; `None` unless that Pod has its own network, and thus its
+    /// own loopback.
     pub(super) token: Option<PathBuf>,
 }
 
-/// Talks to one endpoint.
+/// A client for one endpoint.
 pub(super) struct MetricsClient {
     url: HttpUrl,
     /// The token, if this endpoint may get it.
     token: Option<PathBuf>,
-    /// Whether the endpoint has asked for the token.
+    /// Whether the endpoint has requested the token.
     authorized: bool,
     remote: bool,
     client: Client,
@@ -57,7 +58,7 @@ pub(super) struct Attempt<S> {
     pub(super) result: Result<S, Failure>,
     /// The time that it took.
     pub(super) took: Duration,
-    /// The time that the other side took, at most: without loopwatch's own work.
+    /// At most the time that the server took, without loopwatch's own work.
     pub(super) cost: Duration,
     /// The bytes of the body.
     pub(super) bytes: u64,
@@ -68,13 +69,12 @@ const ACCEPT: &str =
     "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.6,*/*;q=0.1";
 /// Time to read the body of a refusal.
 const REFUSAL_WITHIN: Duration = Duration::from_secs(1);
-/// The largest body of a refusal that is read, in bytes.
+/// The largest body of a refusal to read, in bytes.
 const MAX_REFUSAL: usize = 4 << 10;
-/// Characters of it that are quoted.
+/// Characters of that body to quote.
 const QUOTED: usize = 160;
 
 impl Reach {
-    /// A client for an endpoint.
     pub(super) fn client(&self, url: HttpUrl) -> MetricsClient {
         let ip = url.ip();
         let near = ip.is_some_and(|ip| ip.is_loopback() || self.own == Some(ip));
@@ -93,7 +93,7 @@ impl Reach {
 }
 
 impl MetricsClient {
-    /// The address for people, without the query.
+    /// The address for display, without the query.
     pub(super) fn shown(&self) -> String {
         format!("{}{}", self.url, self.url.path())
     }
@@ -106,12 +106,12 @@ impl MetricsClient {
         self.token.is_some()
     }
 
-    /// The same endpoint without the permission to get the token.
+    /// The same endpoint, which no longer may get the token.
     pub(super) fn anonymous(self) -> Self {
         Self { token: None, ..self }
     }
 
-    /// Asks for the metrics. `sink` gets the content type, and takes the body.
+    /// Requests the metrics. `sink` gets the content type, and takes the body.
     pub(super) async fn get<S: BodySink>(
         &mut self,
         limits: RequestLimits,
@@ -130,7 +130,7 @@ impl MetricsClient {
         };
 
         if result.is_err() {
-            // The connection may be half open, and another process may listen there next time.
+            // The connection may be half-open, and another process may listen there next time.
             self.client.disconnect();
             self.authorized = false;
         }
@@ -153,7 +153,7 @@ impl MetricsClient {
         let mut response = self.send(limits).await?;
         let asks = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&response.status());
         if asks && !self.authorized && self.token.is_some() {
-            // Only then can the connection serve the next request.
+            // Without reading the body, the connection could not serve the next request.
             let _ = refusal_text(response).await;
             self.authorized = true;
             response = self.send(limits).await?;
@@ -183,7 +183,7 @@ impl MetricsClient {
     }
 
     async fn request(&self) -> Result<Request<Full<Bytes>>, Failure> {
-        // Compression would cost the operator CPU time.
+        // Compression costs the operator CPU time, and on loopback it saves nothing.
         let encoding = if self.remote { "gzip" } else { "identity" };
         let mut request = Request::get(self.url.uri())
             .header(header::ACCEPT, ACCEPT)
@@ -209,7 +209,7 @@ impl MetricsClient {
         Ok(request)
     }
 
-    /// The failure of a response other than a success.
+    /// The failure for an unsuccessful response.
     async fn refused(&self, response: Response<Incoming>) -> Failure {
         let status = response.status();
         let why_anonymous = "loopwatch sends the token of its service account only over TLS, only to its own Pod, and not if \
@@ -239,7 +239,7 @@ impl MetricsClient {
             ),
             404 | 405 => (Cause::NotFound, "no metrics here".to_owned()),
             429 => (Cause::Throttled, "too many requests".to_owned()),
-            // For example, the operator may not review tokens.
+            // For example, the operator may not have the permission to review tokens.
             500.. => (Cause::ServerError, refusal_text(response).await),
             _ => (Cause::Invalid, refusal_text(response).await),
         };
@@ -259,7 +259,7 @@ async fn refusal_text(response: Response<Incoming>) -> String {
     }
 }
 
-/// A text of the other side for people: one line of limited length.
+/// A text of the server for display: one line of limited length.
 fn quoted(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().filter(|c| !c.is_control()).take(QUOTED).collect()

@@ -37,7 +37,7 @@ pub(super) struct ScrapedInstance {
 /// Where the metrics of an instance are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MetricsPlace {
-    /// Somewhere in the own Pod.
+    /// Somewhere in loopwatch's own Pod.
     Own,
     /// Somewhere in another Pod.
     Pod,
@@ -72,9 +72,9 @@ struct Endpoint {
 struct Searches {
     /// The ports that the last searches have tried.
     tried: BTreeSet<u16>,
-    /// Searches at their times, since the last success.
+    /// Scheduled searches since the last success.
     count: u32,
-    /// Searches because of new ports, since the last one at its time.
+    /// Searches because of new ports, since the last scheduled one.
     early: u32,
     next: Option<Instant>,
 }
@@ -82,7 +82,7 @@ struct Searches {
 /// Passes a body on to the parser.
 struct Parsing(Intake);
 
-/// Limits of a scrape. One known operator needs 15 s to collect 810,000 series, which are 120 MiB.
+/// Limits of a scrape. One known operator needs 15 s to collect 810,000 series, which take 120 MiB.
 const LIMITS: RequestLimits = RequestLimits {
     connect: Duration::from_secs(2),
     head: Duration::from_secs(30),
@@ -91,10 +91,10 @@ const LIMITS: RequestLimits = RequestLimits {
 };
 /// Time for which an endpoint must fail before loopwatch searches for another one.
 const SEARCH_AFTER: Duration = Duration::from_secs(30);
-/// Limit on searches because of new ports, between two at their times. Some programs listen at
-/// another port all the time.
+/// Limit on searches because of new ports between two scheduled ones. Some programs keep listening
+/// on new ports.
 const MAX_EARLY: u32 = 3;
-/// Time between searches: the first one and the longest. It doubles each time.
+/// Interval between searches: the first one and the longest. It doubles each time.
 const SEARCH_EVERY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(600));
 
 impl Instance {
@@ -131,7 +131,7 @@ impl Instance {
         }
     }
 
-    /// Searches if necessary, and scrapes once. Returns the wait until the next round.
+    /// Searches if necessary, then scrapes once. Returns the wait until the next round.
     pub(super) async fn round(&mut self) -> Result<Duration, Closed> {
         if self.on_node.is_none() && self.own.is_some() {
             let sockets = sockets::read(&self.options.proc).await;
@@ -155,8 +155,8 @@ impl Instance {
         }
     }
 
-    /// Forgets an endpoint at an address that its Pod no longer has, and reviews whether it may get
-    /// the token.
+    /// Forgets an endpoint at an address that its Pod no longer has, and checks again whether the
+    /// endpoint may get the token.
     fn review_endpoint(&mut self, reach: &Reach) {
         let Some(endpoint) = &mut self.endpoint else { return };
         if endpoint.reach == *reach {
@@ -209,7 +209,7 @@ impl Instance {
         }
     }
 
-    /// Searches if there is no endpoint, or a bad one, and if a search may find another one.
+    /// Searches if there is no good endpoint, and a search may find another one.
     async fn search_if_due(&mut self, reach: Reach) -> Result<(), Closed> {
         let fails = self.failing_since.is_some_and(|since| since.elapsed() >= SEARCH_AFTER);
         let good =
@@ -255,7 +255,7 @@ impl Instance {
         self.schedule = ScrapeSchedule::new(self.options.interval);
         self.failing_since = None;
 
-        // The search has withheld the token, which the endpoint may ask for later.
+        // The search has withheld the token, which the endpoint may request later.
         let client = reach.client(client.url().clone());
         self.endpoint = Some(Endpoint { client, content, reach });
     }
@@ -280,7 +280,7 @@ impl Instance {
         }
     }
 
-    /// The Pod of this instance, if it is known.
+    /// The Pod of this instance, if known.
     fn pod(&self) -> Option<TargetPod> {
         self.pods.borrow().iter().find(|pod| pod.instance == self.target.name).cloned()
     }
@@ -289,7 +289,7 @@ impl Instance {
         let own = self.pods.borrow().iter().find(|pod| pod.own).map(|pod| pod.host_network);
         let says_pod = own.unwrap_or_else(|| self.own.as_ref().is_some_and(|own| own.host_network));
 
-        // A manifest need not tell loopwatch about its Pod.
+        // A manifest need not name loopwatch's Pod.
         says_pod || self.on_node == Some(true)
     }
 
@@ -306,7 +306,7 @@ impl Instance {
 }
 
 impl Searches {
-    /// Whether to search now: if there are new candidates, or the last search was long ago.
+    /// Whether to search now: there are new candidates, or the last search was long ago.
     fn is_due(&mut self, candidates: &[PortCandidate]) -> bool {
         let now = Instant::now();
         let late = self.next.is_none_or(|next| now >= next);
@@ -329,8 +329,8 @@ impl Searches {
         true
     }
 
-    /// Notes the time that a search took, and plans the next one. Slow endpoints may cost the
-    /// operator CPU time.
+    /// Notes how long a search took, and plans the next one. Slow endpoints may cost the operator
+    /// CPU time.
     fn took(&mut self, time: Duration) {
         let (first, longest) = SEARCH_EVERY;
         let doubled = first.saturating_mul(1 << self.count.saturating_sub(1).min(16));

@@ -1,4 +1,4 @@
-//! From the bytes of one scrape to a view.
+//! Turns the bytes of one scrape into a view.
 
 use loopwatch_model::observation::{Cause, MetricsView};
 use loopwatch_model::time::Span;
@@ -7,18 +7,18 @@ use super::normalize::Normalizer;
 use super::text::{LIMITS, TextParser, is_protobuf};
 use crate::net::Failure;
 
-/// Turns the bytes of one scrape into a view.
+/// Reads one scrape in pieces.
 pub(crate) struct Intake {
     instance: String,
     text: TextParser,
     normalizer: Normalizer,
-    /// Why the scrape is of no use. Further bytes do not change that.
+    /// Why the scrape cannot be used. Further bytes do not change that.
     failed: Option<Failure>,
 }
 
 impl Intake {
-    /// Begins a scrape. Endpoints are known that announce the wrong content type, so it only
-    /// decides whether the end marker of OpenMetrics may be missing, and rules out protobuf.
+    /// Begins a scrape. Some endpoints announce the wrong content type. It therefore only decides
+    /// whether the end marker of OpenMetrics may be missing, and rules out protobuf.
     pub(crate) fn new(instance: String, content_type: Option<&str>) -> Self {
         let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
         let protobuf = "the response is protobuf, although loopwatch asked for text";
@@ -29,7 +29,7 @@ impl Intake {
         Self { instance, text, normalizer: Normalizer::new(), failed }
     }
 
-    /// Reads the next bytes. After an error, further bytes are of no use.
+    /// Reads the next bytes. After an error, further bytes are useless.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         if self.failed.is_none() {
             self.failed = self.text.push(bytes, &mut self.normalizer).err();

@@ -1,4 +1,4 @@
-//! Turns the metrics of any framework into one vocabulary.
+//! Turns the metrics of any framework into the same signals.
 //!
 //! ```text
 //!  series ─▶ rules of its name ─┬─ of a control loop ─▶ one sheet per controller and origin ─┐
@@ -38,16 +38,16 @@ pub(super) struct Normalizer {
     runtime: Runtime,
     leading: Option<bool>,
     requests: BTreeMap<String, f64>,
-    /// Of these, those to the API server of this cluster. An operator may manage others, which may
-    /// fail.
+    /// The part of these that went to the API server of this cluster. An operator may manage other
+    /// clusters, which may fail.
     at_home: BTreeMap<String, f64>,
-    /// The address of this API server in the metrics of a client in this cluster; absent outside of
-    /// a cluster.
+    /// The address of this API server, as a client in this cluster writes it in its metrics; `None`
+    /// outside of a cluster.
     home: Option<&'static str>,
     /// The tables that a series has matched.
     present: [bool; TABLES.len()],
-    /// The series that have matched a rule. An endpoint that repeats a family must not double its
-    /// counters.
+    /// The series that have matched a rule. If an endpoint repeats a family, its counters must not
+    /// double.
     seen: SeenSeries,
 }
 
@@ -123,7 +123,7 @@ impl Normalizer {
             let Some(matches) = rule.matches(sample.labels) else { continue };
             self.present[table] = true;
 
-            // A series with another value proves that the framework offers the signal.
+            // A series with another label value proves that the framework offers the signal.
             sheet.add(rule, if matches { sample.value } else { 0.0 });
         }
 
@@ -138,8 +138,8 @@ impl Normalizer {
         self.present[table] = true;
         match rule.signal {
             Signal::Framework => {}
-            // The first one in the order of the type, so that the order of the series does not
-            // matter.
+            // Takes the first one in the order of the type, so that the order of the series does
+            // not matter.
             Signal::Runtime(runtime) => self.runtime = self.runtime.min(runtime),
             Signal::Leading => {
                 self.leading = Some(self.leading == Some(true) || sample.value == 1.0)

@@ -1,4 +1,4 @@
-//! Options of the scraper.
+//! Options for scraping the operator's metrics.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -10,7 +10,6 @@ use crate::net::HttpUrl;
 /// Where the operator's metrics are, and how often to read them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScrapeOptions {
-    /// Where they are.
     pub target: ScrapeTarget,
     /// Time between two scrapes.
     pub interval: Duration,
@@ -44,9 +43,7 @@ pub(crate) enum ScrapeFlag {
     Url(HttpUrl),
 }
 
-/// The shortest interval.
 pub(crate) const MIN_INTERVAL: Duration = Duration::from_secs(1);
-/// The default interval.
 pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Limit on instances: that of the Pods in an `OperatorView`.
@@ -69,7 +66,7 @@ impl Default for ScrapeOptions {
 }
 
 impl ScrapeTarget {
-    /// The meaning of all values of the flag. `off` among them wins.
+    /// The meaning of all values of the flag. `off` overrides all others.
     pub(crate) fn of(flags: &[ScrapeFlag]) -> Self {
         let urls: Option<Vec<HttpUrl>> = flags
             .iter()
@@ -85,7 +82,7 @@ impl ScrapeTarget {
         }
     }
 
-    /// The problem of more addresses than loopwatch reads.
+    /// The problem with the flag if it names more addresses than loopwatch scrapes.
     pub(crate) fn problem(&self) -> Option<String> {
         match self {
             Self::Urls(urls) if urls.len() > MAX_INSTANCES => Some(format!(
@@ -96,7 +93,7 @@ impl ScrapeTarget {
         }
     }
 
-    /// The name of the instance at the first address, before it is known which Pod has the address.
+    /// The name of the instance at the first address, while its Pod is unknown.
     pub(crate) fn first_instance(&self) -> Option<String> {
         match self {
             Self::Urls(urls) => urls.first().map(HttpUrl::host_and_port),
@@ -118,7 +115,7 @@ impl FromStr for ScrapeFlag {
     }
 }
 
-/// Replaces `localhost`, which a resolver could make any address, by the address of loopback.
+/// Replaces `localhost`, which a resolver could map to any address, with the loopback address.
 fn without_localhost(url: HttpUrl) -> HttpUrl {
     if url.host() != "localhost" {
         return url;

@@ -12,7 +12,7 @@ use crate::net::Failure;
 use crate::sources::feed::{Closed, Feed};
 use crate::sources::operator::hints::ScrapeHints;
 
-/// Reports for all instances. All clones share it.
+/// Reports for all instances. All clones share the state.
 #[derive(Clone)]
 pub(super) struct Reporter {
     feed: Feed,
@@ -27,12 +27,12 @@ struct ScrapeStates {
     reported: Option<ScrapeState>,
 }
 
-/// The state of an instance, or of the source. The worst is last.
+/// The state of an instance or of the source, from best to worst.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ScrapeState {
     Up,
-    /// It works, but some lines are unreadable. The text has no numbers, which may change with each
-    /// scrape.
+    /// It works, but some lines are unreadable. The reason contains no numbers, which might change
+    /// with each scrape.
     Restricted(String),
     Failing,
     /// There is nothing to scrape.
@@ -85,7 +85,7 @@ impl Reporter {
         }
     }
 
-    /// There is nothing to scrape in an instance.
+    /// Reports that an instance has nothing to scrape.
     pub(super) async fn missing(&self, instance: &str, reason: String) -> Result<(), Closed> {
         let changed = self.states().set(instance, ScrapeState::Off(reason));
         self.changed(changed).await
@@ -101,18 +101,18 @@ impl Reporter {
             Some(ScrapeState::Off(reason)) => {
                 self.feed.send(Observation::SourceOff { source: SOURCE, reason }).await
             }
-            // A failure is reported with its details, and each time.
+            // The caller reports every failure, with its details.
             Some(ScrapeState::Failing) | None => Ok(()),
         }
     }
 
-    /// There is no instance.
+    /// Reports that there is no instance.
     pub(super) async fn off(&self, reason: &str) -> Result<(), Closed> {
         self.states().instances.clear();
         self.missing("", reason.to_owned()).await
     }
 
-    /// An instance has ended.
+    /// Forgets an instance that has ended.
     pub(super) fn gone(&self, instance: &str) {
         self.hints.gone(instance);
         self.states().instances.remove(instance);

@@ -1,5 +1,4 @@
-//! When to scrape again: as seldom as necessary, so that scrapes cost the operator at most 1 % of a
-//! core.
+//! Decides when to scrape again, so that scrapes cost the operator at most 1 % of a core.
 
 use std::time::Duration;
 
@@ -19,12 +18,12 @@ pub(super) struct ScrapeSchedule {
     waited: Duration,
 }
 
-/// The inverse of the operator's CPU time that scrapes may use.
+/// The inverse of the share of the operator's CPU time that scrapes may use.
 pub(super) const SHARE: u32 = 100;
-/// Number of scrapes whose cheapest one shows the cost: a wait for a busy node is no CPU time of
-/// the operator.
+/// Number of scrapes of which the cheapest shows the cost: a wait for a busy node is not CPU time
+/// of the operator.
 const COSTS: usize = 3;
-/// The largest budget, in seconds: this much may be no CPU time of the operator.
+/// The largest budget, in seconds: this much of the cost may not be the operator's CPU time.
 const BUDGET: f64 = 10.0;
 /// Longest wait after failures, unless they are slow.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -34,8 +33,8 @@ impl ScrapeSchedule {
         Self { interval, costs: Vec::new(), failures: 0, budget: BUDGET, waited: Duration::ZERO }
     }
 
-    /// Notes a scrape, and returns the wait until the next one. `cost` is the time that the
-    /// operator took to answer, which is at least the CPU time that it used.
+    /// Notes a scrape, and returns the wait until the next one. `cost` is the time in which the
+    /// operator responded, which is at least the CPU time that it used.
     pub(super) fn succeeded(&mut self, cost: Duration) -> Duration {
         self.failures = 0;
         if self.costs.len() == COSTS {
@@ -53,12 +52,12 @@ impl ScrapeSchedule {
     }
 
     /// Notes a failure, and returns the wait until the next scrape. `answered` says whether the
-    /// operator began to answer. Otherwise it may hang, which costs nothing, or need more time than
-    /// it gets: the wait grows slowly.
+    /// operator began to respond. If not, it may hang, which costs nothing, or it may lack CPU
+    /// time: the wait grows slowly.
     pub(super) fn failed(&mut self, cause: Cause, cost: Duration, answered: bool) -> Duration {
         self.failures = self.failures.saturating_add(1);
         if cause == Cause::Refused {
-            // It costs nothing, and the end of the outage is worth knowing.
+            // A refused connection costs nothing, and the end of the outage is worth knowing.
             return self.interval;
         }
 
@@ -113,7 +112,7 @@ mod tests {
         let mut schedule = ScrapeSchedule::new(INTERVAL);
         let (mut spent, mut passed) = (Duration::ZERO, Duration::ZERO);
         for cost in [5, 20_000, 20_000].repeat(20) {
-            // For example, metrics that the operator keeps for a while.
+            // The operator may, for example, cache its metrics for a while.
             spent += ms(cost);
             passed += ms(cost) + schedule.succeeded(ms(cost));
         }

@@ -1,4 +1,4 @@
-//! Looks for the endpoint of an operator's metrics among candidates.
+//! Searches the candidates for the endpoint of an operator's metrics.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::net::{Failure, HttpUrl};
 pub(super) enum SearchResult {
     /// Metrics of the operator.
     Metrics(MetricsClient, Content),
-    /// No metrics of the operator, but an endpoint that refuses to show its metrics.
+    /// Only an endpoint that refuses to show its metrics.
     Refusal(MetricsClient),
-    /// Nothing; this was tried.
+    /// Nothing, after these attempts.
     Nothing(Vec<String>),
 }
 
@@ -42,20 +42,20 @@ enum NextAttempt {
 
 /// The usual path, and those of Spring Boot and Quarkus.
 const PATHS: [&str; 3] = ["/metrics", "/actuator/prometheus", "/q/metrics"];
-/// Limits of a request that only finds out what an endpoint serves.
+/// Limits of a request that only determines what an endpoint serves.
 const LIMITS: RequestLimits = RequestLimits {
     connect: Duration::from_secs(1),
     head: Duration::from_secs(20),
     whole: Duration::from_secs(30),
     bytes: 16 << 20,
 };
-/// Number of candidates that are tried at the same time.
+/// Number of candidates to try at the same time.
 const AT_ONCE: usize = 4;
-/// Limit on attempts that a report names.
+/// Limit on the attempts that a report names.
 const MAX_NAMED: usize = 6;
 
-/// Tries candidates until one of them serves the metrics of a control loop. Only if none does,
-/// those that have asked for credentials get the token. The metrics of a process are the next best.
+/// Tries candidates until one of them serves the metrics of a control loop. If none does, those
+/// that have requested credentials get the token. The metrics of a process are the next best.
 pub(super) async fn search(candidates: &[PortCandidate], reach: &Reach) -> SearchResult {
     let mut probed: Vec<Probed> = Vec::new();
     let mut waiting: Vec<BoxFuture<'static, Option<Probed>>> = Vec::new();
@@ -91,7 +91,7 @@ fn choose(mut probed: Vec<Probed>) -> SearchResult {
         probed.result.as_ref().ok().copied().filter(|content| *content >= Content::Process)
     };
 
-    // The first one of the best.
+    // The first of the best ones.
     let best = (0..probed.len()).rev().max_by_key(|at| content(&probed[*at]));
     if let Some(at) = best
         && let Some(content) = content(&probed[at])
@@ -113,7 +113,7 @@ fn choose(mut probed: Vec<Probed>) -> SearchResult {
     }
 }
 
-/// Finds out what one candidate serves, without credentials.
+/// Determines what one candidate serves, without credentials.
 async fn probe(order: usize, candidate: PortCandidate, reach: Reach) -> Option<Probed> {
     let schemes = match candidate.tls_first {
         true => [Scheme::HTTPS, Scheme::HTTP],
@@ -132,15 +132,15 @@ async fn probe(order: usize, candidate: PortCandidate, reach: Reach) -> Option<P
             match next {
                 NextAttempt::Candidate | NextAttempt::Path => return Some(probed),
                 NextAttempt::Address | NextAttempt::Scheme => {
-                    // The first failure says most: the second scheme is only a guess.
+                    // The first failure is the most informative: the second scheme is only a guess.
                     last.get_or_insert(probed);
                 }
             }
 
             speaks_otherwise |= next == NextAttempt::Scheme;
 
-            // A lost connection may also mean that this host lacks the address, such as ::1 without
-            // IPv6.
+            // A lost connection may also mean that this host lacks the address, for example ::1
+            // without IPv6.
             if next == NextAttempt::Scheme && !is_lost {
                 break;
             }
@@ -188,7 +188,7 @@ async fn sniff(client: &mut MetricsClient) -> Result<Content, Failure> {
     sniffed.map(|sniffer| sniffer.content())
 }
 
-/// Asks an endpoint again that has refused a request without credentials.
+/// Repeats a request that an endpoint has refused without credentials.
 async fn ask_with_token(probed: &mut Probed, reach: &Reach) {
     let mut client = reach.client(probed.client.url().clone());
     if client.may_get_token() {
@@ -211,7 +211,7 @@ fn next(failure: &Failure) -> NextAttempt {
     }
 }
 
-/// Whether an endpoint asks for credentials, or does not accept them.
+/// Whether an endpoint requests credentials, or rejects them.
 fn is_refusal(failure: &Failure) -> bool {
     matches!(failure.status, Some(401 | 403))
 }
@@ -225,7 +225,7 @@ impl Probed {
         }
     }
 
-    /// The attempt in words.
+    /// Describes the attempt.
     fn describe(&self) -> String {
         let shown = self.client.shown();
         match &self.result {

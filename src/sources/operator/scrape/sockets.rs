@@ -1,5 +1,5 @@
-//! The listening sockets of the Pod. All containers of a Pod share its network, so reading them
-//! needs no permission.
+//! The listening sockets of the Pod. All containers of a Pod share its network, so no permission is
+//! needed to read them.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use tokio::task::spawn_blocking;
 
-/// The listening sockets of this network, without those of loopwatch.
+/// The listening sockets of this network namespace, except loopwatch's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sockets {
     /// Ordered by port.
     pub(super) listening: Vec<Listening>,
-    /// Whether this is the network of the node, with the sockets of many programs.
+    /// Whether this is the node's network, with the sockets of many programs.
     pub(super) of_node: bool,
 }
 
@@ -26,8 +26,8 @@ pub(super) struct Listening {
     pub(super) address: Option<IpAddr>,
 }
 
-/// Two of these listen on every node, and never in a Pod with a network of its own: those of the
-/// kubelet and kube-proxy.
+/// Ports of the kubelet and kube-proxy. At least two of them are open on every node, and never in a
+/// Pod with its own network.
 const PORTS_OF_NODES: [u16; 4] = [10_248, 10_249, 10_250, 10_256];
 /// The state of a listening socket.
 const LISTEN: &str = "0A";
@@ -78,7 +78,7 @@ fn collect(lines: impl BufRead, own: &BTreeSet<u64>, found: &mut BTreeSet<Listen
     }
 }
 
-/// The socket of a line and its inode, if it listens.
+/// The socket of a line and its inode, if it is listening.
 fn listening(line: &str) -> Option<(Listening, u64)> {
     let mut words = line.split_ascii_whitespace().skip(1);
     let (local, _, state) = (words.next()?, words.next()?, words.next()?);
@@ -95,7 +95,7 @@ fn listening(line: &str) -> Option<(Listening, u64)> {
     ))
 }
 
-/// An address in the notation of the kernel: each group of 32 bits as a number of the machine.
+/// Parses an address as the kernel writes it: each group of 32 bits as a native integer.
 fn address_of(text: &str) -> Option<IpAddr> {
     let mut bytes = [0; 16];
     let groups = text.as_bytes().chunks(8);
@@ -115,7 +115,7 @@ fn address_of(text: &str) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
-    /// As the kernel of a little-endian machine writes it.
+    /// As the kernel writes it on a little-endian machine.
     pub(super) const TCP: &str = "\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 65532        0 111 1 0000000000000000 100 0 0 10 0

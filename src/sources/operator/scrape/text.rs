@@ -1,8 +1,8 @@
 //! A streaming parser for the Prometheus text format 0.0.4 and OpenMetrics 1.0.
 //!
-//! It keeps at most one unfinished line and borrows everything else from the chunk. Most series of
-//! an operator matter to no rule: once the parser has read one series of a metric, it skips the
-//! following series of the same metric at the cost of finding the end of the line.
+//! It keeps at most one unfinished line and borrows everything else from the chunk. Most of an
+//! operator's series match no rule: once the parser has read one series of a metric, the following
+//! ones cost only the search for the end of the line.
 
 mod line;
 mod problem;
@@ -17,46 +17,40 @@ use crate::net::Failure;
 
 /// One series with its value.
 pub(super) struct Sample<'a> {
-    /// The name of the metric, with suffixes such as `_total`.
+    /// The metric name, with suffixes such as `_total`.
     pub(super) name: &'a str,
-    /// The labels.
     pub(super) labels: Labels<'a>,
-    /// The value.
     pub(super) value: f64,
 }
 
 /// The receiver of samples.
 pub(super) trait SampleSink {
-    /// Whether series of this metric matter. The parser asks at the first series of each run of
-    /// series with one name.
+    /// Whether series of this metric matter. The parser asks once for each run of series with the
+    /// same name.
     fn wants(&mut self, name: &str) -> bool;
 
-    /// Takes a series of the metric for which [`SampleSink::wants`] was called last. Returns why it is
-    /// not usable.
+    /// Takes a series of the metric that [`SampleSink::wants`] was last called with. Returns why it
+    /// cannot be used.
     fn sample(&mut self, sample: &Sample<'_>) -> Result<(), Problem>;
 }
 
 /// What the parser accepts from one scrape.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TextLimits {
-    /// Bytes.
     pub(super) bytes: u64,
-    /// Lines.
     pub(super) lines: u64,
     /// Bytes of one line. The parser skips longer ones.
     pub(super) line: usize,
-    /// Bytes without a single usable series before the parser gives up.
+    /// Bytes without a usable series after which the parser gives up.
     pub(super) vain: u64,
 }
 
 /// What the parser has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Report {
-    /// Bytes.
     pub(super) bytes: u64,
-    /// Lines, with comments and empty ones.
+    /// Lines, including comments and empty ones.
     pub(super) lines: u64,
-    /// Series.
     pub(super) series: u64,
     /// Lines that the parser skipped because it cannot read them.
     pub(super) skipped: u64,
@@ -64,21 +58,20 @@ pub(super) struct Report {
     pub(super) problem: Option<(u64, Problem)>,
 }
 
-/// The parser.
 pub(super) struct TextParser {
     limits: TextLimits,
-    /// Whether the endpoint says that it sends OpenMetrics, which has an end marker.
+    /// Whether the endpoint announces OpenMetrics, which has an end marker.
     openmetrics: bool,
-    /// The beginning of a line that has not ended.
+    /// The beginning of an incomplete line.
     unfinished: Vec<u8>,
     /// Whether that line is already longer than the limit.
     too_long: bool,
-    /// The name for which the sink was asked last and which it wants; empty if it has quotes.
+    /// The last name for which the parser asked, if the sink wants it; empty if it has quotes.
     wanted: Vec<u8>,
     /// Some names that the sink does not want. The series of a histogram alternate between three
     /// names.
     unwanted: [Vec<u8>; 4],
-    /// The one of these that occurred last.
+    /// The index of the unwanted name that occurred last.
     latest: usize,
     /// The position of the current line.
     offset: u64,
@@ -87,7 +80,7 @@ pub(super) struct TextParser {
     report: Report,
 }
 
-/// One operator is known that sends 810,000 series, which are about 130 MiB.
+/// One known operator sends 810,000 series, approximately 130 MiB.
 pub(super) const LIMITS: TextLimits =
     TextLimits { bytes: 256 << 20, lines: 5_000_000, line: 64 << 10, vain: 1 << 20 };
 
@@ -143,7 +136,7 @@ impl TextParser {
         ))
     }
 
-    /// Reads the last line, which may lack its end.
+    /// Reads the last line, which may lack a line end.
     pub(super) fn finish(mut self, sink: &mut impl SampleSink) -> Result<Report, Failure> {
         if !self.unfinished.is_empty() || self.too_long {
             self.end_line(sink)?;
@@ -204,8 +197,8 @@ impl TextParser {
         Ok(())
     }
 
-    /// Counts a line that the parser cannot read. Gives up if there has been nothing else for too
-    /// long.
+    /// Counts a line that the parser cannot read. Gives up after too many bytes without a usable
+    /// series.
     fn skip(&mut self, problem: Problem) -> Result<(), Failure> {
         self.report.skipped += 1;
         let (line, problem) = *self.report.problem.get_or_insert((self.report.lines, problem));
@@ -249,8 +242,7 @@ impl TextParser {
         }
     }
 
-    /// Whether the line is a series that the sink does not want, by what it said about its name
-    /// before.
+    /// Whether the line is a series that the sink does not want, according to its earlier answers.
     fn is_unwanted(&mut self, line: &[u8]) -> bool {
         if begins(line, &self.unwanted[self.latest]) {
             return true;
@@ -261,8 +253,8 @@ impl TextParser {
         found.is_some()
     }
 
-    /// Reads the first series of a name. It is checked even if nobody wants it, so that loopwatch
-    /// notices text that is not metrics at all.
+    /// Reads the first series of a name. Checks it even if the sink does not want it, to notice a
+    /// text that is not metrics at all.
     fn new_name(&mut self, line: &[u8], sink: &mut impl SampleSink) -> Result<(), Failure> {
         if self.report.series == 0
             && self.report.skipped == 0
@@ -292,7 +284,7 @@ impl TextParser {
         self.count(sink.sample(&sample))
     }
 
-    /// Reads a further series of the last name.
+    /// Reads another series of the last name.
     fn series(&mut self, line: &[u8], sink: &mut impl SampleSink) -> Result<(), Failure> {
         let result = Parsed::of(line.trim_ascii()).and_then(|parsed| {
             let name = parsed.name().ok_or(Problem::Name)?;

@@ -31,12 +31,12 @@ pub(crate) type WatchedChildKinds = Arc<RwLock<BTreeSet<(String, String)>>>;
 struct DependentsPage {
     #[serde(default)]
     metadata: ListMetadata,
-    /// Required: a document without `items` is no list and must not pass for an empty one.
+    /// Required: a document without `items` is not a list and must not pass for an empty one.
     #[serde(deserialize_with = "or_default")]
     items: Vec<Box<RawValue>>,
 }
 
-/// The dependents that were found.
+/// The dependents found so far.
 struct FoundDependents {
     dependents: Vec<Dependent>,
     is_complete: bool,
@@ -48,10 +48,10 @@ const PAGE: usize = 500;
 const PAGES: (usize, usize) = (10, 1);
 /// Time for a page.
 const PAGE_WITHIN: Duration = Duration::from_secs(10);
-/// Time for all kinds. Meanwhile, no other read can happen.
+/// Time for all kinds. No other lookup can run during this time.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// The kinds of the objects that Kubernetes itself creates for objects of a kind.
+/// The kinds of the objects that Kubernetes creates for objects of a kind.
 fn created_for(group: &str, kind: &str) -> &'static [(&'static str, &'static str)] {
     match (group, kind) {
         ("apps", "Deployment") => &[("apps", "ReplicaSet")],

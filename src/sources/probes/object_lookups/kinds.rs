@@ -1,4 +1,4 @@
-//! The kinds that the API server serves, for the addresses of reads.
+//! The kinds that the API server serves, to resolve the addresses of lookups.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use crate::net::Failure;
 use crate::sources::api_server::{ApiKind, ApiResources, Cluster};
 
-/// The list of kinds, which may be old.
+/// The list of kinds, which may be outdated.
 pub(super) struct ServedKinds {
     cluster: Cluster,
     listed: ApiResources,
@@ -21,21 +21,21 @@ pub(super) struct ServedKinds {
     failed: Option<(Instant, Cause)>,
 }
 
-/// The reason why a kind cannot be found.
+/// Why a kind cannot be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotFound {
-    /// It is not known whether the API server serves the kind.
+    /// It is unknown whether the API server serves the kind.
     Failed(Cause),
-    /// The list of kinds may be outdated, and was read so short a time ago that it is not read
-    /// again until then.
+    /// The list of kinds may be outdated, but was read so recently that it is not read again before
+    /// this time.
     TooEarly(Instant),
 }
 
 /// The shortest time between two reads of the list.
 const READ_EVERY: Duration = Duration::from_secs(60);
-/// The same, if the list has certainly changed.
+/// The same time, if the list has certainly changed.
 const READ_CHANGED_EVERY: Duration = Duration::from_secs(10);
-/// Time for a read of the list. Meanwhile, no other read can happen.
+/// Time for a read of the list. No lookup can run during this time.
 const WITHIN: Duration = Duration::from_secs(15);
 /// Time for which a failure to read the list counts for all kinds that may be new.
 const FAILED_FOR: Duration = Duration::from_secs(10);
@@ -79,8 +79,7 @@ impl ServedKinds {
         self.look_up(group, kind)
     }
 
-    /// Makes sure that the list is current. One that cannot be read is not requested again for each
-    /// probe.
+    /// Makes sure that the list is current. Does not retry an unreadable list for each probe.
     async fn renew(&mut self) -> Result<(), NotFound> {
         if let Some((_, cause)) = self.failed.filter(|(at, _)| at.elapsed() < FAILED_FOR) {
             return Err(NotFound::Failed(cause));
@@ -116,7 +115,7 @@ impl ServedKinds {
         Ok(())
     }
 
-    /// Looks a kind up in the list.
+    /// Looks up a kind in the list.
     ///
     /// # Errors
     /// `ServerError` if a group is missing in the list, `Invalid` if the kind is ambiguous.

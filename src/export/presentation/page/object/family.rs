@@ -1,4 +1,4 @@
-//! The owners and the children of an object, as trees.
+//! Shows the owners and the children of an object as trees.
 
 use loopwatch_model::snapshot::{ExplainedNode, ExplainedObject, Explanation};
 use loopwatch_model::time::Timestamp;
@@ -21,7 +21,7 @@ pub(super) fn family(explanation: &Explanation) -> Markup {
     }
 }
 
-/// Objects, each with those below it. The model limits their number and depth.
+/// Objects, each with the objects below it. The model limits their number and depth.
 fn tree(at: Timestamp, nodes: &[ExplainedNode], more: u64) -> Markup {
     html! {
         ul class="tree" {

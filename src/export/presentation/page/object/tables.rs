@@ -1,4 +1,4 @@
-//! The tables on the page of an object.
+//! The tables on the page of an object: conditions, finalizers and writers.
 
 use loopwatch_model::snapshot::{ExplainedFinalizer, ExplainedWriter, Explanation};
 use maud::{Markup, html};

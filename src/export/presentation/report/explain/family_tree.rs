@@ -1,4 +1,5 @@
-//! The owners of an object above it, and its children below it. Similar children share a line.
+//! Shows the owners of an object above it, and its children below it. Similar children share a
+//! line.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +9,9 @@ use loopwatch_model::time::Timestamp;
 use crate::export::presentation::report::tree::TreeLine;
 use crate::export::view::{Number, ObjectName, age, kind_name};
 
-/// Names on one line.
+/// Maximum number of names on one line.
 const NAMES: usize = 4;
-/// Lines of the tree.
+/// Maximum number of lines of the tree.
 const LINES: usize = 30;
 
 /// The lines of the tree: the chain of first owners, the object, and its children.
@@ -63,8 +64,8 @@ pub(super) fn other_owners(explanation: &Explanation) -> Vec<String> {
     }
 }
 
-/// Adds objects with everything below them. Returns the number of objects for which there was no
-/// room on the screen.
+/// Adds objects with everything below them. Returns the number of objects that do not fit on the
+/// screen.
 fn grow(
     at: Timestamp,
     nodes: &[ExplainedNode],
@@ -95,7 +96,7 @@ fn grow(
     hidden
 }
 
-/// The nodes, of which those that look the same share a group.
+/// The nodes in groups: those that look the same share one.
 fn groups(at: Timestamp, nodes: &[ExplainedNode]) -> Vec<Vec<&ExplainedNode>> {
     let mut groups: Vec<Vec<&ExplainedNode>> = Vec::new();
     let mut places: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -144,8 +145,8 @@ fn label(at: Timestamp, first: &ExplainedNode, objects: &[&ExplainedObject]) -> 
     )
 }
 
-/// `, terminating for 3d4h; finalizer x: the controller of y [FinalizerStuck]`. Those of a `group`
-/// of objects leave out what differs among them.
+/// `, terminating for 3d4h; finalizer x: the controller of y [FinalizerStuck]`. For a `group` of
+/// objects, this omits what differs among them.
 fn remarks(at: Timestamp, object: &ExplainedObject, group: bool) -> String {
     let ExplainedObject { state, signal, terminating_since, finalizers, findings, .. } = object;
     let mut text = match state.as_str() {

@@ -1,17 +1,16 @@
-//! A prediction with its context.
+//! A prediction with its context, for the report and the JSON.
 
 use loopwatch_model::cascade::{Graph, NodeId, Prediction, Request};
 use loopwatch_model::observation::LeftOut;
 
 use crate::export::view::{Number, ObjectName};
 
-/// A prediction with its context.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forecast<'a> {
     /// The graph of the prediction.
     pub graph: &'a Graph,
     pub request: &'a Request,
-    /// What it would do.
+    /// What the request would do.
     pub prediction: &'a Prediction,
     /// The operator to uninstall, as `NAMESPACE/DEPLOYMENT`; `None` for the deletion of one object.
     pub operator: Option<&'a str>,
@@ -28,7 +27,7 @@ impl Forecast<'_> {
         self.prediction.blockers.is_empty() && self.prediction.stranded.is_empty()
     }
 
-    /// Whether loopwatch could not read everything, so that there may be more objects.
+    /// Whether loopwatch could not read everything, so that further objects may be affected.
     pub(super) fn is_lower_limit(&self) -> bool {
         !self.left_out.is_empty()
     }

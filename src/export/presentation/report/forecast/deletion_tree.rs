@@ -1,6 +1,6 @@
-//! The deleted objects as a tree: below each object or group of objects, the objects whose deletion
-//! it causes. Objects of one kind and fate share a line, so the tree has few lines even if
-//! thousands of objects go.
+//! Shows the deleted objects as a tree: below each object or group of objects, the objects whose
+//! deletion it causes. Objects of one kind and fate share a line, so the tree has few lines even
+//! for thousands of objects.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +18,16 @@ struct DeletedGroup {
     nodes: Vec<NodeId>,
 }
 
-/// The objects by the object whose deletion causes theirs.
+/// The objects, by the object whose deletion causes theirs.
 type Caused<'a> = BTreeMap<Option<NodeId>, Vec<&'a Taken>>;
 
-/// Names on one line.
+/// Maximum number of names on one line.
 const NAMES: usize = 4;
-/// Levels of the tree.
+/// Maximum number of levels.
 const DEPTH: usize = 6;
-/// Lines of the tree.
+/// Maximum number of lines.
 const LINES: usize = 40;
 
-/// The lines of the tree.
 pub(super) fn lines(forecast: &Forecast<'_>) -> Vec<TreeLine> {
     let mut caused = Caused::new();
     for taken in &forecast.prediction.taken {
@@ -85,7 +84,7 @@ fn grow(
     hidden
 }
 
-/// The objects that these objects cause to go, by kind and fate.
+/// The objects whose deletion these objects cause, by kind and fate.
 fn groups(
     forecast: &Forecast<'_>,
     caused: &Caused<'_>,

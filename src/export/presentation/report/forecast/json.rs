@@ -1,4 +1,4 @@
-//! The JSON of `what-if`. Version 1 is permanent: fields are only ever added.
+//! The JSON of `what-if`. Version 1 is permanent: later releases only add fields.
 
 use loopwatch_model::cascade::{
     Blocker, Claim, Fate, Graph, Kept, Node, NodeId, Reason, Step, Stranded, Taken,
@@ -18,7 +18,7 @@ pub(super) struct ForecastResponse<'a> {
     cascade: &'static str,
     /// Whether nothing stops the deletion.
     clear: bool,
-    /// Whether there may be more objects than loopwatch could read.
+    /// Whether there may be further objects, which loopwatch could not read.
     at_least: bool,
     targets: Vec<ObjectShape<'a>>,
     deleted: Vec<DeletedShape<'a>>,
@@ -125,7 +125,7 @@ impl<'a> PartShape<'a> {
     }
 }
 
-/// Makes the shapes of objects.
+/// Builds the shapes of objects.
 struct Shapes<'a>(&'a Graph);
 
 impl<'a> Shapes<'a> {

@@ -17,11 +17,11 @@ pub(super) struct Section {
     pub(super) list: List,
 }
 
-/// Names in one item.
+/// Maximum number of names in one item.
 const NAMES: usize = 3;
-/// Parts of the cluster in one item: all kinds of a usual cluster.
+/// Maximum number of unread parts of the cluster in one item: all kinds of a usual cluster.
 const PARTS: usize = 100;
-/// Names in one command.
+/// Maximum number of names in one command.
 const NAMES_IN_COMMAND: usize = 12;
 
 /// All sections that have items.
@@ -229,8 +229,8 @@ fn step_item(forecast: &Forecast<'_>, step: &Step) -> Item {
     Item { text, commands: commands(forecast, step) }
 }
 
-/// `Widget.example.io team-a/a, team-a/b and 7 more`, for objects of one kind; with all kinds
-/// otherwise.
+/// `Widget.example.io team-a/a, team-a/b and 7 more`, for objects of one kind; otherwise with the
+/// kind of each.
 fn objects(forecast: &Forecast<'_>, ids: &[NodeId]) -> String {
     let Some(first) = ids.first() else { return "nothing".to_owned() };
     if ids.iter().all(|id| forecast.name(*id).kind_name() == forecast.name(*first).kind_name()) {
@@ -244,8 +244,8 @@ fn objects(forecast: &Forecast<'_>, ids: &[NodeId]) -> String {
     format!("{}{rest}", shown.join(", "))
 }
 
-/// The command that deletes objects of one kind, if it fits on a line: those of one namespace by
-/// name, or all.
+/// The command that deletes objects of one kind, if it fits on a line: objects of one namespace by
+/// name, or all objects.
 fn delete_command(forecast: &Forecast<'_>, ids: &[NodeId], flag: &str) -> Option<String> {
     let first = forecast.graph.node(*ids.first()?);
     let facts = forecast.graph.kind(&first.group, &first.kind)?;

@@ -1,5 +1,5 @@
-//! An Event in either of its two forms, `events.k8s.io/v1` and the older `v1`. All texts in it are
-//! those of its writer.
+//! An Event in either of its forms, `events.k8s.io/v1` and the older `v1`. Its writer chose all
+//! texts in it.
 
 use loopwatch_model::observation::{EventView, MAX_EVENT_MESSAGE, ObjectKey};
 use loopwatch_model::time::Timestamp;
@@ -112,7 +112,7 @@ impl EventDocument {
         latest.or_else(|| self.created())
     }
 
-    /// What the model learns, without `added`.
+    /// The view for the model, without `added`.
     pub(super) fn view(self) -> EventView {
         let (count, at) = (u64::from(self.count()), self.at());
         let Self {
@@ -146,7 +146,7 @@ impl EventDocument {
     }
 }
 
-/// The beginning of a text, without characters that control a display.
+/// The beginning of a text, without control characters.
 fn readable(text: &str, limit: usize) -> String {
     let cut = &text[..text.floor_char_boundary(limit)];
     cut.chars()

@@ -30,11 +30,11 @@ pub(crate) struct Terminating {
 /// One namespace that is being deleted.
 #[derive(Clone, Debug)]
 struct TerminatingNamespace {
-    /// The namespace as reported, with the conditions that were read last.
+    /// The namespace as reported, with the last conditions.
     view: NamespaceView,
     /// The resource version of its last event.
     version: String,
-    /// When to read it, unless its conditions are those of `version`.
+    /// When to read it; `None` if its conditions are those of `version`.
     due: Option<Instant>,
     last_read: Option<Instant>,
 }
@@ -58,10 +58,10 @@ const MOST: usize = 200;
 /// Shortest time between two reads of one namespace, and between a failure and the next attempt.
 const READ_EVERY: Duration = Duration::from_secs(5);
 const RETRY_AFTER: Duration = Duration::from_secs(30);
-/// The same, if the account may not read namespaces.
+/// The same interval, if the account may not read namespaces.
 const REFUSED_FOR: Duration = Duration::from_secs(600);
-/// Shortest time between two reads of any namespaces. A whole cluster may be torn down at once,
-/// with a loopwatch beside each operator.
+/// Shortest time between two reads of any namespaces. When a whole cluster is torn down, the
+/// loopwatch of every operator reads at once.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Largest namespace, in bytes.
 const LARGEST: usize = 1 << 20;
@@ -112,7 +112,7 @@ impl Terminating {
         self.lock().remove(name);
     }
 
-    /// Forgets all namespaces that are not among these.
+    /// Forgets all namespaces except the listed ones.
     pub(super) fn retain(&self, is_listed: impl Fn(&str) -> bool) {
         self.lock().retain(|name, _| is_listed(name));
     }
@@ -164,7 +164,7 @@ impl Terminating {
             }
         };
 
-        // A namespace that is gone when there is room in the channel must not come back.
+        // If the namespace was deleted while this waited for the channel, it must not reappear.
         feed.send_latest(|| {
             let mut by_name = self.lock();
             let known = by_name.get_mut(name)?;

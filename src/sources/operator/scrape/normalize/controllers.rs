@@ -1,4 +1,4 @@
-//! The controllers of one scrape.
+//! Collects the signals of all controllers in one scrape.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use super::seen::SeenSeries;
 use super::sheet::Sheet;
 use super::views::controller_view;
 
-/// The sheets of all controllers. Keeps those whose names come first, so that the choice does not
-/// depend on the order of the series.
+/// The sheets of all controllers. Beyond the limit, the alphabetically first names stay, so that
+/// the choice does not depend on the order of the series.
 #[derive(Default)]
 pub(super) struct Controllers {
     sheets: BTreeMap<String, Origins>,
@@ -17,11 +17,11 @@ pub(super) struct Controllers {
     left_out: SeenSeries,
 }
 
-/// The sheets of one controller, by table and place of the name.
+/// The sheets of one controller, by table and by the place of its name.
 type Origins = BTreeMap<(usize, usize), Box<Sheet>>;
 
 impl Controllers {
-    /// Returns the sheet of a controller; none if there are too many.
+    /// Returns the sheet of a controller; `None` if there are too many.
     pub(super) fn sheet(&mut self, name: &str, table: usize, lane: usize) -> Option<&mut Sheet> {
         if !self.sheets.contains_key(name) {
             if self.sheets.len() >= MAX_CONTROLLERS {
@@ -57,7 +57,7 @@ impl Controllers {
         };
 
         for table in tables {
-            // The lanes from outside: a name in the first lane is the proper one.
+            // The lanes in order: a name in the first lane is the proper one.
             let lanes = self
                 .sheets
                 .values()
@@ -79,7 +79,7 @@ impl Controllers {
     }
 }
 
-/// A name as it appears in the name of a metric, which allows fewer characters than a label.
+/// A name as a metric name contains it: fewer characters are allowed there than in a label.
 fn sanitized(name: &str) -> String {
     name.chars()
         .map(|character| if character.is_ascii_alphanumeric() { character } else { '_' })

@@ -1,4 +1,4 @@
-//! The form of the tables.
+//! The form of the tables of rules.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ use crate::sources::operator::scrape::text::Labels;
 
 /// The metrics of one framework, or of one language runtime.
 pub(super) struct Table {
-    /// The framework; none for a language runtime.
+    /// The framework; `None` for a language runtime.
     pub(super) framework: Option<Framework>,
-    /// Where a series names its controller; the first one that applies. A controller that several
-    /// of them know takes each signal from the first one that has it, so nothing counts twice.
+    /// Where a series may name its controller; the first place that applies counts. If several
+    /// places name the same controller, each signal comes from the first one that has it, so
+    /// nothing counts twice.
     pub(super) who: &'static [Who],
-    /// Further tables whose signals the framework's controllers have.
+    /// Further tables with signals of the framework's controllers.
     pub(super) also: &'static [Framework],
-    /// The rules.
     pub(super) rules: &'static [Rule],
 }
 
@@ -24,23 +24,20 @@ pub(super) struct Table {
 pub(super) enum Who {
     /// In a label.
     Label(&'static str),
-    /// In a label, before this ending.
+    /// In a label, before this suffix.
     Before(&'static str, &'static str),
     /// In the name of the metric, after the part that the rule names.
     Rest,
 }
 
-/// One rule: which series give which signal.
+/// One rule: which series contribute to which signal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
-    /// The name of the metric.
     pub(super) metric: Metric,
-    /// A label that must have one of these values. Of a series with another value, it is known that
-    /// it counts nothing.
+    /// A label that must have one of these values. A series with another value counts as 0.
     pub(super) only: Option<(&'static str, &'static [&'static str])>,
-    /// The signal.
     pub(super) signal: Signal,
-    /// How several series make one value.
+    /// How several series become one value.
     pub(super) take: Take,
     /// The factor from the metric's unit to that of the signal.
     pub(super) factor: f64,
@@ -55,23 +52,23 @@ pub(super) enum Metric {
     Is(&'static str),
     /// A name that begins like this.
     Begins(&'static str),
-    /// A name that ends like this. The beginning is the name of a component.
+    /// A name with this suffix. Before it comes the name of a component.
     Ends(&'static str),
 }
 
-/// How several series make one value.
+/// How several series become one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Take {
-    /// Their sum. One of them that is negative or not a number makes the signal absent.
+    /// Their sum. If one is negative or not a number, the signal is absent.
     Sum,
-    /// Their sum without those that are negative or not a number.
+    /// The sum of those that are neither negative nor not a number.
     SumOfKnown,
     /// Subtracted from the sum.
     Less,
     /// The largest of them.
     Largest,
     /// Nothing, except that the signal is 0 unless another rule adds to it: the framework creates a
-    /// counter only when it counts for the first time.
+    /// counter only on its first increment.
     Zero,
 }
 
@@ -107,7 +104,7 @@ pub(super) enum Signal {
     MaxFds,
     Requests,
     Leading,
-    /// Nothing but the presence of the framework.
+    /// Only the presence of the framework.
     Framework,
     /// The language runtime.
     Runtime(Runtime),
@@ -185,7 +182,7 @@ impl Rule {
         Self { rank, ..self }
     }
 
-    /// Whether a series counts for this rule; none if it lacks the label.
+    /// Whether a series counts for this rule; `None` if it lacks the label.
     pub(super) fn matches(&self, labels: Labels<'_>) -> Option<bool> {
         let Some((label, values)) = self.only else { return Some(true) };
         labels.get(label).map(|value| values.contains(&&*value))
@@ -196,7 +193,7 @@ impl Signal {
     /// The signals with a number.
     pub(super) const NUMBERS: usize = Self::MaxFds.index() + 1;
 
-    /// The place of a signal with a number on a sheet.
+    /// The index on a sheet of a signal with a number.
     pub(super) const fn index(self) -> usize {
         match self {
             Self::Succeeded => 0,
@@ -231,7 +228,7 @@ impl Signal {
         }
     }
 
-    /// Whether a controller has it.
+    /// Whether the signal belongs to a controller.
     pub(super) const fn is_of_controller(self) -> bool {
         self.index() <= Self::LongestRunning.index()
     }

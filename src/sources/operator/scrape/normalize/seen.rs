@@ -1,9 +1,9 @@
-//! A set of things that loopwatch has seen, without keeping them.
+//! A set that remembers which values it has seen, as hashes only.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
-/// Hashes of the things, at most [`LIMIT`].
+/// Hashes of the values, at most [`LIMIT`].
 #[derive(Default)]
 pub(super) struct SeenSeries(HashSet<u64, BuildHasherDefault<Hashed>>);
 
@@ -11,11 +11,11 @@ pub(super) struct SeenSeries(HashSet<u64, BuildHasherDefault<Hashed>>);
 #[derive(Default)]
 pub(super) struct Hashed(u64);
 
-/// The maximum number of things. The set takes 0.6 MiB with them.
+/// The maximum number of hashes, which take 0.6 MiB.
 const LIMIT: usize = 57_344;
 
 impl SeenSeries {
-    /// Adds a thing. Returns whether it is new, or whether there is no room for it.
+    /// Adds a value. Returns true if it is new, or if there is no room for it.
     pub(super) fn insert<T: Hash>(&mut self, thing: &T) -> bool {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(thing);
         if self.0.len() >= LIMIT { !self.0.contains(&hash) } else { self.0.insert(hash) }

@@ -1,4 +1,4 @@
-//! The values of signals, while a scrape is under way.
+//! The values of signals while a scrape is in progress.
 
 use super::rules::{Rule, Signal, Take};
 
@@ -12,7 +12,7 @@ enum Slot {
     Empty,
     /// A value from rules of this rank.
     Value(u8, f64),
-    /// A series that cannot be right, from a rule of this rank.
+    /// A series with an impossible value, from a rule of this rank.
     Wrong(u8),
 }
 
@@ -52,7 +52,7 @@ impl Sheet {
         }
     }
 
-    /// Takes signals that are absent here from another sheet.
+    /// Takes the signals that are absent here from another sheet.
     pub(super) fn complete(&mut self, other: &Self) {
         for (slot, other) in self.0.iter_mut().zip(other.0) {
             if matches!(slot, Slot::Empty) {

@@ -18,8 +18,7 @@ mod strimzi;
 
 use super::rules::{Metric, Rule, Table};
 
-/// All tables. Those of frameworks come in the order in which the first one that is present decides
-/// about the framework.
+/// All tables. The first framework in this order that is present counts as the operator's.
 pub(super) static TABLES: [&Table; 13] = [
     &ansible::TABLE,
     &controller_runtime::TABLE,
@@ -36,7 +35,7 @@ pub(super) static TABLES: [&Table; 13] = [
     &process::RUST,
 ];
 
-/// The rules by the name of the metric.
+/// The rules by metric name.
 pub(super) struct Index {
     exact: HashMap<&'static str, Vec<(usize, &'static Rule)>>,
     others: Vec<(usize, &'static Rule)>,

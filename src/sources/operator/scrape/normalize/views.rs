@@ -1,4 +1,4 @@
-//! Sheets become views of controllers and of the process.
+//! Turns sheets into views of controllers and of the process.
 
 use loopwatch_model::observation::{ControllerView, Durations, ProcessView, Runtime};
 use loopwatch_model::time::Timestamp;
@@ -6,10 +6,10 @@ use loopwatch_model::time::Timestamp;
 use super::rules::Signal;
 use super::sheet::Sheet;
 
-/// Converts a sample to a number of things; absent if it is none. The text has only floating-point
+/// Converts a sample to a count; `None` if it is not one. The text format has only floating-point
 /// numbers.
 pub(super) fn whole(value: f64) -> Option<u64> {
-    /// 2^63: runtimes report the largest integer where there is no limit.
+    /// 2^63: runtimes report the largest integer if there is no limit.
     const NO_LIMIT: f64 = 9_223_372_036_854_775_808.0;
 
     (0.0..NO_LIMIT).contains(&value).then(|| value.round() as u64)

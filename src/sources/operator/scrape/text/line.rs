@@ -1,4 +1,4 @@
-//! One line: a name, labels, a value, and perhaps a timestamp and an exemplar.
+//! Parses one line: a name, labels, a value, and perhaps a timestamp and an exemplar.
 
 use std::borrow::Cow;
 
@@ -6,13 +6,11 @@ use memchr::memchr2;
 
 use super::Problem;
 
-/// A line, taken apart but not copied.
+/// A parsed line, which borrows its text.
 pub(super) struct Parsed<'a> {
-    /// The name before the braces; empty if it is a quoted one inside them.
+    /// The name before the braces; empty if a quoted name is inside them.
     bare: &'a [u8],
-    /// The labels.
     pub(super) labels: Labels<'a>,
-    /// The value.
     pub(super) value: f64,
 }
 
@@ -20,11 +18,11 @@ pub(super) struct Parsed<'a> {
 #[derive(Clone, Copy)]
 pub(in crate::sources::operator::scrape) struct Labels<'a>(&'a [u8]);
 
-/// One thing between the braces: a label, or a quoted name of the metric.
+/// One part between the braces: a label, or the quoted name of the metric.
 struct Part<'a> {
     /// The name of the label, or of the metric.
     name: &'a [u8],
-    /// The value, as it is written; absent for the name of the metric.
+    /// The raw value; `None` for the name of the metric.
     value: Option<&'a [u8]>,
     /// The rest of the text.
     rest: &'a [u8],
@@ -52,7 +50,7 @@ impl<'a> Parsed<'a> {
         let trimmed = after_name.trim_ascii_start();
         let (labels, rest) = match trimmed.strip_prefix(b"{") {
             Some(inside) => Labels::check(inside, bare.is_empty())?,
-            // Something else than a blank ends the name.
+            // A character other than a blank ends the name.
             None if !trimmed.is_empty() && trimmed.len() == after_name.len() => {
                 return Err(Problem::Name);
             }
@@ -76,7 +74,7 @@ impl<'a> Parsed<'a> {
         Ok(Self { bare, labels, value })
     }
 
-    /// The name of the metric; absent if it is not UTF-8.
+    /// The name of the metric; `None` if it is not UTF-8.
     pub(super) fn name(&self) -> Option<Cow<'a, str>> {
         if !self.bare.is_empty() {
             return std::str::from_utf8(self.bare).ok().map(Cow::Borrowed);
@@ -120,7 +118,7 @@ impl<'a> Labels<'a> {
         None
     }
 
-    /// Returns the labels in their order.
+    /// Returns the labels in order.
     #[cfg(test)]
     pub(super) fn all(self) -> Vec<(String, String)> {
         let (mut rest, mut all) = (self.0, Vec::new());
@@ -134,7 +132,7 @@ impl<'a> Labels<'a> {
         all
     }
 
-    /// The text between the braces, as it is written.
+    /// The raw text between the braces.
     pub(in crate::sources::operator::scrape) const fn raw(self) -> &'a [u8] {
         self.0
     }
@@ -167,7 +165,7 @@ impl<'a> Labels<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Returns the next part; none at the end.
+    /// Returns the next part; `None` at the end.
     fn next(text: &'a [u8]) -> Result<Option<Self>, Problem> {
         let text = text.trim_ascii_start();
         match text.first() {
@@ -211,12 +209,12 @@ fn quoted(text: &[u8]) -> Result<(&[u8], &[u8]), Problem> {
             return Ok((&text[..at], &text[at + 1..]));
         }
 
-        // Skips the escaped character, if there is one.
+        // Skips the escaped character, if any.
         from = text.len().min(at + 2);
     }
 }
 
-/// Skips the comma between two labels, or behind the last one.
+/// Skips the comma between two labels or after the last one.
 fn separated(text: &[u8]) -> Result<&[u8], Problem> {
     let text = text.trim_ascii_start();
     match text.first() {
@@ -231,7 +229,7 @@ fn lossy(raw: &[u8]) -> Cow<'_, str> {
     unescaped(raw).unwrap_or_else(|| Cow::Owned(String::from_utf8_lossy(raw).into_owned()))
 }
 
-/// Resolves escapes; absent if the text is not UTF-8.
+/// Resolves escapes; `None` if the text is not UTF-8.
 fn unescaped(raw: &[u8]) -> Option<Cow<'_, str>> {
     let text = std::str::from_utf8(raw).ok()?;
     if !text.contains('\\') {

@@ -1,17 +1,17 @@
-//! Problems of single lines. Their texts quote nothing, since metrics may contain anything.
+//! Problems of single lines. Their texts quote nothing, because metrics may contain anything.
 
 use std::fmt;
 
 /// Why loopwatch cannot use a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sources::operator::scrape) enum Problem {
-    /// The response is a page.
+    /// The response is an HTML page.
     Html,
     /// The response is compressed.
     Compressed,
     /// The response is not text.
     Binary,
-    /// No valid name of a metric.
+    /// No valid metric name.
     Name,
     /// Labels that do not end, or lack a name, an equals sign or a quote.
     Labels,
@@ -34,7 +34,7 @@ pub(in crate::sources::operator::scrape) enum Problem {
 }
 
 impl Problem {
-    /// Recognizes other formats by the first line.
+    /// Recognizes other formats from the first line.
     pub(super) fn of_other_format(line: &[u8]) -> Option<Self> {
         const GZIP: &[u8] = b"\x1f\x8b";
 

@@ -1,5 +1,5 @@
-//! Operators of the Ansible Operator SDK, which uses controller-runtime: a run that fails returns
-//! an error to it.
+//! Operators of the Ansible Operator SDK. It uses controller-runtime, to which a failed run returns
+//! an error.
 
 use loopwatch_model::observation::Framework;
 

@@ -1,4 +1,4 @@
-//! client-go: its work queues, which controller-runtime uses, too, and its requests.
+//! client-go: its requests, and its work queues, which controller-runtime also uses.
 
 use loopwatch_model::observation::Framework;
 
@@ -22,7 +22,7 @@ pub(super) static TABLE: Table = Table {
     ],
 };
 
-/// The client and the leader election. Programs without a work queue have them, too.
+/// The client and the leader election, which programs without a work queue also have.
 pub(super) static CLIENT: Table = Table {
     framework: None,
     who: &[],

@@ -1,4 +1,4 @@
-//! `docs/operator-metrics.md`, generated from the tables.
+//! Generates `docs/operator-metrics.md` from the tables.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::sources::operator::scrape::normalize::rules::{Metric, Rule, Signal, Table, Take};
 
-/// A section: its title, its tables, whether it is about controllers, and remarks.
+/// A section: its title, its tables, whether it is about controllers, and its remarks.
 type Section = (&'static str, &'static [&'static Table], bool, &'static str);
 
 const SECTIONS: [Section; 11] = [
@@ -92,7 +92,7 @@ const SECTIONS: [Section; 11] = [
     ),
 ];
 
-/// A signal, its name for people, and the consequence of its absence.
+/// A signal, its displayed name, and the consequence of its absence.
 type Meaning = (Signal, &'static str, &'static str);
 
 const OF_CONTROLLERS: [Meaning; 16] = [
@@ -227,7 +227,7 @@ fn metric(rule: &Rule) -> String {
     format!("`{name}{}`{unit}", only.replace("=~", if only.contains('|') { "=~" } else { "=" }))
 }
 
-/// The metrics of a signal in one table; none if there are none.
+/// The metrics of a signal in one table; `None` if there are none.
 fn of_table(table: &Table, signal: Signal) -> Option<String> {
     let rules = table.rules.iter().filter(|rule| rule.signal == signal && rule.take != Take::Zero);
     let text = rules.fold(String::new(), |text, rule| match (text.is_empty(), rule.take) {
@@ -239,7 +239,7 @@ fn of_table(table: &Table, signal: Signal) -> Option<String> {
     (!text.is_empty()).then(|| text.replace('|', "\\|"))
 }
 
-/// The metrics of a signal; none if there are none.
+/// The metrics of a signal; `None` if there are none.
 fn metrics(tables: &[&Table], signal: Signal, of_controllers: bool) -> Option<String> {
     let mut texts = tables.iter().filter_map(|table| of_table(table, signal));
     if of_controllers {

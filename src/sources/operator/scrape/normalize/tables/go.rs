@@ -1,4 +1,4 @@
-//! Go.
+//! Go's runtime.
 
 use loopwatch_model::observation::Runtime;
 

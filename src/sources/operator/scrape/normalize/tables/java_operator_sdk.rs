@@ -1,5 +1,5 @@
 //! The Java Operator SDK with Micrometer: `MicrometerMetricsV2`, and the deprecated
-//! `MicrometerMetrics`, which puts the controller into the names of gauges.
+//! `MicrometerMetrics`, which writes the controller into the names of gauges.
 
 use loopwatch_model::observation::Framework;
 
@@ -23,7 +23,7 @@ pub(super) static TABLE: Table = Table {
             .rank(1),
         Rule::sum("reconciliations_active", Signal::WorkersBusy),
         Rule::sum("reconciliations_queue", Signal::QueueDepth),
-        // The framework counts them when it puts them into the queue.
+        // The framework counts objects when it puts them into the queue.
         Rule::sum("reconciliations_started_total", Signal::QueueAdds),
         Rule::zero("reconciliations_active", Signal::QueueAdds),
         Rule::sum("operator_sdk_controllers_execution_reconcile_success_total", Signal::Succeeded),

@@ -27,7 +27,7 @@ pub(super) static TABLE: Table = Table {
         Rule::largest("jvm_threads_current", Signal::Threads),
         Rule::sum("jvm_memory_pool_collection_used_bytes", Signal::LiveHeap).take(Take::SumOfKnown),
         Rule::sum("jvm_gc_collection_seconds_count", Signal::GcCycles),
-        // Its versions before 1.0.
+        // Versions before 1.0.
         Rule::sum("jvm_memory_bytes_max", Signal::RuntimeLimit)
             .only("area", &["heap"])
             .take(Take::SumOfKnown),

@@ -6,11 +6,12 @@ use loopwatch_model::observation::{Framework, Runtime};
 
 use crate::sources::operator::scrape::normalize::rules::{Rule, Signal, Table, Take, Who};
 
-/// OpenCensus. It exports the seconds of unfinished work as a histogram, from which nobody can read
-/// the current value.
+/// OpenCensus. It exports the seconds of unfinished work as a histogram, which does not show the
+/// current value.
 pub(super) static TABLE: Table = Table {
     framework: Some(Framework::Knative),
-    // Each object passes a fast or a slow queue at once, and then waits in that of the consumer.
+    // Each object passes at once through a fast or a slow queue, and then waits in that of the
+    // consumer.
     who: &[Who::Label("reconciler"), Who::Before("name", "-consumer")],
     also: &[],
     rules: &[

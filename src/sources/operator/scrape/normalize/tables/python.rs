@@ -1,4 +1,4 @@
-//! Python.
+//! Python's runtime.
 
 use loopwatch_model::observation::Runtime;
 

@@ -1,4 +1,4 @@
-//! Strimzi's operators. Their controllers are the kinds.
+//! Strimzi's operators, whose controllers are named after their kinds.
 
 use loopwatch_model::observation::Framework;
 
