@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::model::world::data_writes::DataWrite;
+use crate::model::world::limits::MAX_LOOKUPS;
 use crate::model::world::store::{self, Slot};
 use crate::observation::{Dependent, ObjectView, Probe, WatchId};
 use crate::time::{Span, Timestamp};
@@ -16,17 +17,17 @@ use crate::time::{Span, Timestamp};
 /// All reads.
 #[derive(Debug, Default)]
 pub(crate) struct Lookups {
-    pub(super) known: BTreeMap<Probe, Read>,
+    known: BTreeMap<Probe, Read>,
     /// Probes that the sources have not taken yet, in the order in which they should.
-    pub(super) queue: BTreeSet<(Urgency, u64, Probe)>,
+    queue: BTreeSet<(Urgency, u64, Probe)>,
     /// The number of the last entry in the queue.
-    pub(super) last: u64,
+    last: u64,
     /// Until when the sources take no probe of each urgency.
-    pub(super) next: [Timestamp; 2],
+    next: [Timestamp; 2],
     /// When the timer is due that lets the sources take the next probe.
     pub(super) due: Option<Timestamp>,
     /// Answers that nobody needs for long, in the order in which they arrived.
-    pub(super) brief: VecDeque<(Timestamp, Probe)>,
+    brief: VecDeque<(Timestamp, Probe)>,
 }
 
 /// How soon a read should happen.
@@ -70,31 +71,104 @@ pub(crate) struct ReadObject {
 
 /// The state of one read.
 #[derive(Debug, Default)]
-pub(super) struct Read {
+struct Read {
     /// When a detector asked and has no answer yet, with the place in the queue unless a source has
     /// taken the probe.
-    pub(super) asked: Option<(Timestamp, Urgency, u64)>,
-    pub(super) answer: Option<(Timestamp, Existence)>,
+    asked: Option<(Timestamp, Urgency, u64)>,
+    answer: Option<(Timestamp, Existence)>,
     /// The objects to review when the answer arrives. At most [`MAX_WAITING`]; others are reviewed
     /// by their timers.
-    pub(super) waiting: BTreeSet<Slot>,
+    waiting: BTreeSet<Slot>,
     /// A detector may need the answer for long.
-    pub(super) kept: bool,
+    kept: bool,
 }
 
 /// The time after which the model asks again if there is no answer.
 pub(crate) const ASK_AGAIN: Span = Span::mins(1);
 
 /// The maximum number of objects that wait for one answer.
-pub(super) const MAX_WAITING: usize = 1_000;
+const MAX_WAITING: usize = 1_000;
 
 /// The shortest time between two reads of each urgency.
 const EVERY: [Span; 2] = [Span(100), Span::secs(1)];
 
 impl Lookups {
+    /// Returns the last answer to a question, and when it arrived.
+    pub(super) fn answer(&self, probe: &Probe) -> Option<&(Timestamp, Existence)> {
+        self.known.get(probe)?.answer.as_ref()
+    }
+
+    /// Keeps the answer to a question for long.
+    pub(super) fn keep(&mut self, probe: &Probe) {
+        if let Some(read) = self.known.get_mut(probe) {
+            read.kept = true;
+        }
+    }
+
+    /// Queues a question; `slot` waits for the answer. Returns false if there is no room.
+    pub(super) fn ask(
+        &mut self,
+        now: Timestamp,
+        slot: Slot,
+        probe: Probe,
+        urgency: Urgency,
+    ) -> bool {
+        if !self.known.contains_key(&probe) && self.known.len() >= MAX_LOOKUPS {
+            self.forget(now.shifted(-ASK_AGAIN.0));
+            if self.known.len() >= MAX_LOOKUPS {
+                return false;
+            }
+        }
+
+        let read = self.known.entry(probe.clone()).or_default();
+        if read.waiting.len() < MAX_WAITING {
+            read.waiting.insert(slot);
+        }
+
+        // A probe keeps its place in the queue. Otherwise, one that detectors ask for often would
+        // never be taken.
+        let is_asked = read.asked.is_some_and(|(at, asked, number)| {
+            let is_recent = now < at.after(ASK_AGAIN);
+            asked <= urgency && (is_recent || self.queue.contains(&(asked, number, probe.clone())))
+        });
+
+        if !is_asked {
+            if let Some((_, asked, number)) = read.asked {
+                self.queue.remove(&(asked, number, probe.clone()));
+            }
+
+            self.last += 1;
+            read.asked = Some((now, urgency, self.last));
+            self.queue.insert((urgency, self.last, probe));
+        }
+
+        true
+    }
+
+    /// Takes the answer to a question, and returns the objects that wait for it. A recording may
+    /// contain answers to questions that this model did not ask.
+    pub(super) fn answered(
+        &mut self,
+        now: Timestamp,
+        probe: &Probe,
+        existence: Existence,
+    ) -> BTreeSet<Slot> {
+        let Some(read) = self.known.get_mut(probe) else { return BTreeSet::new() };
+        if let Some((_, urgency, number)) = read.asked.take() {
+            self.queue.remove(&(urgency, number, probe.clone()));
+        }
+
+        read.answer = Some((now, existence));
+        if !read.kept {
+            self.brief.push_back((now, probe.clone()));
+        }
+
+        std::mem::take(&mut read.waiting)
+    }
+
     /// Forgets answers from before `before` that nobody waits for, and questions that a source took
     /// before then and never answered.
-    pub(crate) fn forget(&mut self, before: Timestamp) {
+    fn forget(&mut self, before: Timestamp) {
         let Self { known, queue, .. } = self;
         known.retain(|probe, read| {
             let is_asked = read.asked.is_some_and(|(at, urgency, number)| {
@@ -104,8 +178,9 @@ impl Lookups {
         });
     }
 
-    /// Forgets brief answers from before `before`.
-    pub(crate) fn forget_brief(&mut self, before: Timestamp) {
+    /// Forgets the answers that arrived a minute ago and that nobody needs for long.
+    pub(super) fn forget_brief(&mut self, now: Timestamp) {
+        let before = now.shifted(-ASK_AGAIN.0);
         while let Some((_, probe)) = self.brief.pop_front_if(|(at, _)| *at < before) {
             let is_old = |read: &Read| read.answer.as_ref().is_none_or(|(at, _)| *at < before);
             if self

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::world::World;
-use crate::model::world::limits::{Limit, MAX_LOOKUPS};
+use crate::model::world::limits::Limit;
 use crate::model::world::lookups::*;
 use crate::model::world::store::{self, Slot};
 use crate::model::world::timers::Timer;
@@ -22,14 +22,11 @@ impl World {
     ) -> Option<Existence> {
         let probe = Probe::Read(address.clone());
         let existence = self.answer(slot, &probe, not_before, urgency);
-        if let Some(read) = self.lookups.known.get_mut(&probe) {
-            read.kept = true;
-        }
-
+        self.lookups.keep(&probe);
         existence
     }
 
-    /// Like [`Model::existence`], for regular checks. The answer is forgotten a minute after it has
+    /// Like [`World::existence`], for regular checks. The answer is forgotten a minute after it has
     /// arrived, unless another detector needs it.
     pub(crate) fn brief_existence(
         &mut self,
@@ -37,12 +34,12 @@ impl World {
         address: &ObjectAddress,
         not_before: Timestamp,
     ) -> Option<Existence> {
-        self.lookups.forget_brief(self.now.shifted(-ASK_AGAIN.0));
+        self.lookups.forget_brief(self.now);
         self.answer(slot, &Probe::Read(address.clone()), not_before, Urgency::Check)
     }
 
     /// Returns what a read of the dependents of an object at `not_before` or later has shown, for
-    /// regular checks, like [`Model::brief_existence`].
+    /// regular checks, like [`World::brief_existence`].
     pub(crate) fn brief_dependents(
         &mut self,
         slot: Slot,
@@ -50,7 +47,7 @@ impl World {
         uid: u128,
         not_before: Timestamp,
     ) -> Option<Existence> {
-        self.lookups.forget_brief(self.now.shifted(-ASK_AGAIN.0));
+        self.lookups.forget_brief(self.now);
         let probe = Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) };
         self.answer(slot, &probe, not_before, Urgency::Check)
     }
@@ -62,7 +59,7 @@ impl World {
         not_before: Timestamp,
         urgency: Urgency,
     ) -> Option<Existence> {
-        let answer = self.lookups.known.get(probe).and_then(|read| read.answer.as_ref());
+        let answer = self.lookups.answer(probe);
         if let Some((_, existence)) = answer.filter(|(at, _)| *at >= not_before) {
             return Some(existence.clone());
         }
@@ -82,15 +79,12 @@ impl World {
         not_before: Timestamp,
     ) -> Option<Arc<Vec<Dependent>>> {
         let probe = Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) };
-        let answer = self.lookups.known.get(&probe).and_then(|read| read.answer.clone());
+        let answer = self.lookups.answer(&probe).cloned();
         if answer.as_ref().is_none_or(|(at, _)| *at < not_before) {
             self.ask(slot, probe.clone(), Urgency::Suspicion);
         }
 
-        if let Some(read) = self.lookups.known.get_mut(&probe) {
-            read.kept = true;
-        }
-
+        self.lookups.keep(&probe);
         match answer {
             Some((_, Existence::Dependents(found))) => Some(found),
             _ => None,
@@ -98,36 +92,11 @@ impl World {
     }
 
     fn ask(&mut self, slot: Slot, probe: Probe, urgency: Urgency) {
-        let now = self.now;
-        if !self.lookups.known.contains_key(&probe) && self.lookups.known.len() >= MAX_LOOKUPS {
-            self.lookups.forget(now.shifted(-ASK_AGAIN.0));
-            if self.lookups.known.len() >= MAX_LOOKUPS {
-                return self.count_dropped(Limit::Lookups);
-            }
+        if !self.lookups.ask(self.now, slot, probe, urgency) {
+            return self.count_dropped(Limit::Lookups);
         }
 
-        let read = self.lookups.known.entry(probe.clone()).or_default();
-        if read.waiting.len() < MAX_WAITING {
-            read.waiting.insert(slot);
-        }
-
-        // A probe keeps its place in the queue. Otherwise, one that detectors ask for often would
-        // never be taken.
-        let is_asked = read.asked.is_some_and(|(at, asked, number)| {
-            let is_recent = now < at.after(ASK_AGAIN);
-            asked <= urgency
-                && (is_recent || self.lookups.queue.contains(&(asked, number, probe.clone())))
-        });
-        if !is_asked {
-            if let Some((_, asked, number)) = read.asked {
-                self.lookups.queue.remove(&(asked, number, probe.clone()));
-            }
-
-            self.lookups.last += 1;
-            read.asked = Some((now, urgency, self.lookups.last));
-            self.lookups.queue.insert((urgency, self.lookups.last, probe));
-            self.set_reads_timer();
-        }
+        self.set_reads_timer();
     }
 
     /// Handles the answer to a read.
@@ -143,17 +112,8 @@ impl World {
             Answer::Failed(_) => Existence::Failed,
         };
 
-        // A recording may contain answers to questions that this model did not ask.
-        let Some(read) = self.lookups.known.get_mut(probe) else { return };
-        if let Some((_, urgency, number)) = read.asked.take() {
-            self.lookups.queue.remove(&(urgency, number, probe.clone()));
-        }
-
-        read.answer = Some((self.now, existence));
-        self.agenda.objects.append(&mut read.waiting);
-        if !read.kept {
-            self.lookups.brief.push_back((self.now, probe.clone()));
-        }
+        let mut waiting = self.lookups.answered(self.now, probe, existence);
+        self.agenda.objects.append(&mut waiting);
     }
 
     /// Removes and returns the reads that the sources should make now, and sets the timer of the
@@ -167,8 +127,7 @@ impl World {
     /// Returns whether the last read has shown that an object does not exist, or that another one
     /// has its name.
     pub(crate) fn is_known_absent(&self, address: &ObjectAddress, uid: u128) -> bool {
-        let read = self.lookups.known.get(&Probe::Read(address.clone()));
-        match read.and_then(|read| read.answer.as_ref()) {
+        match self.lookups.answer(&Probe::Read(address.clone())) {
             Some((_, Existence::Absent)) => true,
             Some((_, Existence::Exists(object))) => object.uid != uid,
             _ => false,
@@ -181,11 +140,8 @@ impl World {
         owner: &ObjectAddress,
         uid: u128,
     ) -> Option<Arc<Vec<Dependent>>> {
-        let read = self
-            .lookups
-            .known
-            .get(&Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) });
-        match read.and_then(|read| read.answer.as_ref()) {
+        let probe = Probe::Dependents { owner: owner.clone(), uid: store::uid_text(uid) };
+        match self.lookups.answer(&probe) {
             Some((_, Existence::Dependents(found))) => Some(found.clone()),
             _ => None,
         }
@@ -206,6 +162,7 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::world::limits::MAX_LOOKUPS;
     use crate::settings::Settings;
     use crate::time::Span;
 
