@@ -30,6 +30,10 @@ const KINDS: [&str; 2] = ["Widget", "Statusless"];
 /// Number of objects of each kind.
 const OBJECTS: usize = 400;
 const CUT_EVERY: Duration = Duration::from_millis(800);
+
+/// The maximum number of cuts. On a slow machine the changes take long, and connections that are
+/// cut for a minute would rightly become a finding.
+const MAX_CUTS: usize = 12;
 /// The churn goes on until the connection has been cut this often, however fast the machine is.
 const CUTS: usize = 5;
 
@@ -66,7 +70,7 @@ fn churn_with_cuts() {
             KINDS.iter().map(|kind| scope.spawn(move || churn_until_cut(kind))).collect();
         let mut next = Instant::now() + CUT_EVERY;
         while writers.iter().any(|writer| !writer.is_finished()) {
-            if Instant::now() >= next {
+            if Instant::now() >= next && cuts.load(Ordering::Relaxed) < MAX_CUTS {
                 wire.cut();
                 cuts.fetch_add(1, Ordering::Relaxed);
                 next += CUT_EVERY;

@@ -39,6 +39,17 @@ pub(crate) enum Urgency {
     Check,
 }
 
+/// What became of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// It has been queued.
+    Now,
+    /// It waits in the queue, or a source has just taken it.
+    Before,
+    /// There is no room for it.
+    NoRoom,
+}
+
 /// What a read has shown.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Existence {
@@ -105,18 +116,18 @@ impl Lookups {
         }
     }
 
-    /// Queues a question; `slot` waits for the answer. Returns false if there is no room.
+    /// Queues a question; `slot` waits for the answer.
     pub(super) fn ask(
         &mut self,
         now: Timestamp,
         slot: Slot,
         probe: Probe,
         urgency: Urgency,
-    ) -> bool {
+    ) -> Asked {
         if !self.known.contains_key(&probe) && self.known.len() >= MAX_LOOKUPS {
             self.forget(now.shifted(-ASK_AGAIN.0));
             if self.known.len() >= MAX_LOOKUPS {
-                return false;
+                return Asked::NoRoom;
             }
         }
 
@@ -132,17 +143,18 @@ impl Lookups {
             asked <= urgency && (is_recent || self.queue.contains(&(asked, number, probe.clone())))
         });
 
-        if !is_asked {
-            if let Some((_, asked, number)) = read.asked {
-                self.queue.remove(&(asked, number, probe.clone()));
-            }
-
-            self.last += 1;
-            read.asked = Some((now, urgency, self.last));
-            self.queue.insert((urgency, self.last, probe));
+        if is_asked {
+            return Asked::Before;
         }
 
-        true
+        if let Some((_, asked, number)) = read.asked {
+            self.queue.remove(&(asked, number, probe.clone()));
+        }
+
+        self.last += 1;
+        read.asked = Some((now, urgency, self.last));
+        self.queue.insert((urgency, self.last, probe));
+        Asked::Now
     }
 
     /// Takes the answer to a question, and returns the objects that wait for it. A recording may

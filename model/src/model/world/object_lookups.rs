@@ -92,11 +92,11 @@ impl World {
     }
 
     fn ask(&mut self, slot: Slot, probe: Probe, urgency: Urgency) {
-        if !self.lookups.ask(self.now, slot, probe, urgency) {
-            return self.count_dropped(Limit::Lookups);
+        match self.lookups.ask(self.now, slot, probe, urgency) {
+            Asked::Now => self.set_reads_timer(),
+            Asked::Before => {}
+            Asked::NoRoom => self.count_dropped(Limit::Lookups),
         }
-
-        self.set_reads_timer();
     }
 
     /// Handles the answer to a read.
