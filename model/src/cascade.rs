@@ -1,5 +1,5 @@
-//! Predicts what a deletion takes with it, from the ownership graph and the rules of the garbage
-//! collector.
+//! Predicts what a deletion takes with it, based on the ownership graph and the rules of the
+//! garbage collector.
 //!
 //! ```text
 //!   Node, KindFacts ──▶ Graph::new ──▶ Graph::predict(Request) ──▶ Prediction { taken, kept, blockers, stranded, steps }
@@ -8,10 +8,11 @@
 //! ```
 //!
 //! The prediction runs the simulation three times: without the deletion, with it, and with it while
-//! controllers remove their finalizers. The first run shows what the garbage collector takes
-//! anyway, the second what goes at once, and the third what goes later. Like the model, this module
-//! does no I/O and cannot fail. Its cost grows with the number of objects and owner references,
-//! whatever their shape: cycles and objects with thousands of owners are safe.
+//! controllers remove their finalizers. The first run shows what the garbage collector deletes
+//! anyway, the second what disappears at once, and the third what disappears later. Like the model,
+//! this module does no I/O and cannot fail. Its cost grows with the number of objects and owner
+//! references, whatever the shape of the graph: cycles and objects with thousands of owners are
+//! safe.
 
 mod collector;
 mod graph;
@@ -35,7 +36,7 @@ pub struct Node {
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// UID. Of several nodes with one UID, the graph keeps the first.
+    /// UID. If several nodes have the same UID, the graph keeps the first.
     pub uid: String,
     /// Owner references.
     pub owners: Vec<OwnerReference>,
@@ -56,13 +57,13 @@ pub struct KindFacts {
     pub resource: String,
     /// The versions that the API server serves.
     pub versions: Vec<String>,
-    /// Whether objects of the kind live in namespaces.
+    /// Whether the kind is namespaced.
     pub namespaced: bool,
     /// Whether the nodes contain all objects of the kind. Otherwise an owner that is not among the
     /// nodes may exist.
     pub complete: bool,
-    /// Whether the garbage collector watches the kind: one that the API server can list, watch and
-    /// delete.
+    /// Whether the garbage collector watches the kind, which the API server must be able to list,
+    /// watch and delete.
     pub collected: bool,
 }
 
@@ -73,7 +74,7 @@ pub struct NodeId(pub u32);
 /// How a deletion treats the dependents: the propagation policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cascade {
-    /// The object goes at once, and the garbage collector deletes its dependents afterwards.
+    /// The object is removed at once, and the garbage collector deletes its dependents afterwards.
     #[default]
     Background,
     /// The object stays until its blocking dependents are gone.
@@ -89,7 +90,7 @@ pub struct Request {
     pub targets: Vec<NodeId>,
     /// How each deletion treats the dependents.
     pub cascade: Cascade,
-    /// The operator that the deletion uninstalls.
+    /// The operator that the deletion uninstalls, if any.
     pub operator: Option<Operator>,
 }
 
@@ -102,9 +103,9 @@ pub struct Operator {
     pub definitions: bool,
 }
 
-/// The group and kind of namespaces, whose deletion also deletes the objects inside.
+/// The group and kind of namespaces. Deleting one also deletes the objects inside.
 pub(crate) const NAMESPACE: (&str, &str) = ("", "Namespace");
-/// The group and kind of definitions, whose deletion also deletes all instances.
+/// The group and kind of definitions. Deleting one also deletes all instances.
 pub(crate) const DEFINITION: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
 impl NodeId {
@@ -116,7 +117,7 @@ impl NodeId {
 }
 
 impl Cascade {
-    /// The word of `kubectl delete --cascade`.
+    /// The value for `kubectl delete --cascade`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

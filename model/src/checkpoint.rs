@@ -1,4 +1,4 @@
-//! Checkpoints: the state that survives a restart, which is learned times, the start times of open
+//! Checkpoints: the state that survives a restart, such as learned times, the start times of open
 //! findings, and signs of life of controllers. Objects are not stored, because the API server lists
 //! them again.
 
@@ -18,22 +18,21 @@ pub struct Checkpoint {
     pub learned: BTreeMap<String, Vec<u64>>,
     /// The start of the problem behind each open finding, by finding ID.
     pub findings: BTreeMap<String, Timestamp>,
-    /// The open findings that do not alert, because another one explains them (`null`) or because
-    /// the operator has until the instant to catch up, by finding ID.
+    /// By finding ID, the open findings that do not alert, because another one explains them
+    /// (`null`) or because the operator has until the given time to catch up.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub silent: BTreeMap<String, Option<Timestamp>>,
     /// The IDs in `findings` that are about controllers. loopwatch finds these again only after
     /// several scrapes.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub of_controllers: BTreeSet<String>,
-    /// The fields that name objects which the operator creates, as `group/Kind path`.
+    /// The fields that name objects that the operator creates, as `group/Kind path`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,
     /// The leader election leases that have been seen renewed, by `namespace/name`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub leases: BTreeMap<String, SeenLease>,
-    /// The experience with finalizers, by the name of the kind and of the finalizer, with a space
-    /// between them.
+    /// What has been learned about finalizers, by kind and finalizer name, separated by a space.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub finalizers: BTreeMap<String, FinalizerMemory>,
 }
@@ -48,7 +47,7 @@ pub struct SeenLease {
     pub holder: String,
 }
 
-/// The experience with one finalizer of one kind.
+/// What has been learned about one finalizer of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FinalizerMemory {

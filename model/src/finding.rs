@@ -1,7 +1,7 @@
-//! Findings: the problems that detectors report. [`FINDINGS`] is the one table of all of them.
+//! Findings: the problems that detectors report. [`FINDINGS`] is the table of all codes.
 //!
-//! Metrics, alert rules, the page, `check`, runbooks and `docs/findings.md` take their names, texts
-//! and severities from this table and contain no rules of their own.
+//! Metrics, alert rules, the page, `check`, runbooks and `docs/findings.md` take all names, texts
+//! and severities from this table and have no rules of their own.
 
 mod evidence;
 mod table;
@@ -30,24 +30,24 @@ pub struct Finding {
     pub since: Timestamp,
     /// When the detector first reported it.
     pub found: Timestamp,
-    /// How urgently a person must act: the severity of the code, unless the settings change it or
-    /// the evidence is weak, or that of a finding that it explains.
+    /// How urgently a person must act: the severity of the code, unless settings, weak evidence or
+    /// a more severe finding that it explains change it.
     pub severity: Severity,
-    /// How certain it is.
+    /// How certain the finding is.
     pub confidence: Confidence,
     /// Names and numbers that support the finding.
     pub evidence: Evidence,
     /// The open finding that explains this one; `None` for a root finding.
     pub explained_by: Option<FindingId>,
-    /// From when on it alerts; `None` while it does not. After the end of the finding that
-    /// explained it, this is in the future: the operator needs time to work off what it missed. A
-    /// finding that has alerted for [`HOLD`] goes on until it closes, even if another one explains
-    /// it by then: people would believe that the problem is over.
+    /// When it begins to alert; `None` while it does not. After the finding that explained it has
+    /// closed, this is in the future, because the operator needs time to catch up. A finding that
+    /// has alerted for [`HOLD`] alerts until it closes, even if another one explains it by then:
+    /// otherwise, people would believe that the problem is over.
     pub alerts_from: Option<Timestamp>,
 }
 
-/// How long a root finding must be open before its alert is posted: a finding that explains it may
-/// open a moment later.
+/// How long a root finding must be open before its alert is posted, because a finding that explains
+/// it may open a moment later.
 pub const HOLD: Span = Span::secs(15);
 
 /// A change of a finding, for logs, notifications and the timeline of a replay.
@@ -69,7 +69,7 @@ pub enum Change {
     /// The problem is gone or, if too many findings are open, a more severe finding has taken its
     /// place.
     Closed,
-    /// Another finding explains this open one now, or no longer does.
+    /// Another finding now explains this open one, or no longer does.
     Explained,
 }
 
@@ -170,7 +170,7 @@ impl Finding {
     }
 
     /// Returns whether the finding counts for alerts at an instant. Its severity and confidence
-    /// decide, too.
+    /// must also allow an alert.
     #[must_use]
     pub fn alerts_at(&self, at: Timestamp) -> bool {
         self.alerts_from.is_some_and(|from| from <= at)
@@ -184,7 +184,7 @@ impl Finding {
 }
 
 impl FindingEvent {
-    /// Returns whether another finding explains this one now, in words.
+    /// Returns in words whether another finding now explains this one.
     #[must_use]
     pub const fn explanation(&self) -> &'static str {
         if self.finding.explained_by.is_some() {
@@ -316,7 +316,7 @@ impl Subject {
             ("{name}", shell_word(self.name())),
         ];
 
-        // In one pass: a name may contain what looks like a placeholder.
+        // A single pass, because a name may contain what looks like a placeholder.
         let (mut command, mut rest) = (String::new(), template);
         while let Some(start) = rest.find('{') {
             let (before, after) = rest.split_at(start);

@@ -1,10 +1,10 @@
 //! The model: all watched objects, and the findings about them.
 //!
 //! [`Model::apply`] is the only input: it fires the timers that are due, each at its own due time,
-//! and then handles the observation. The tour begins in `apply.rs`, where each observation goes to
-//! its part. Objects live in `store.rs`, and `objects.rs` takes one version of an object through
-//! the parts. The code that judges an object works on an `ObjectContext`, which also gives access
-//! to the object's kind and to the totals of its namespace.
+//! and then handles the observation. Start to read in `steps/apply.rs`, which dispatches each
+//! observation. Objects live in `world/store.rs`, and `steps/version.rs` takes one version of an
+//! object through the parts. The code that judges an object works on an `ObjectContext`, which also
+//! gives access to the object's kind and to the totals of its namespace.
 //!
 //! The parts are listed in the order in which a newcomer should read them.
 
@@ -52,7 +52,7 @@ pub struct Model {
     world: World,
     operator: Operator,
     findings: OpenFindings,
-    /// What draws conclusions about objects, each with a state of its own.
+    /// The parts that draw conclusions about objects, each with its own state.
     parts: Parts,
     definitions: Definitions,
     kube_events: KubeEvents,

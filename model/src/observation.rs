@@ -1,8 +1,8 @@
-//! Observations: every fact that loopwatch can learn about a cluster, as a closed set of types.
+//! Observations: all facts that loopwatch can learn about a cluster, as a closed set of types.
 //!
-//! An [`Observation`] is one fact. Observations, each with the instant at which a source made it,
-//! are the only input of the model. Sources make them from watches, access reviews and reads. A
-//! recording holds one per line; a replay of these lines gives the same metrics and findings.
+//! An [`Observation`] is one fact. Sources make observations from watches, access reviews and
+//! reads. With their times, they are the only input of the model. A recording holds one per line,
+//! and a replay of these lines gives the same metrics and findings.
 //!
 //! Version 1 of the recorded form is permanent: variants and fields may be added, never removed or
 //! renamed. A reader skips and counts lines that it does not understand. Fields that are absent,
@@ -105,7 +105,7 @@ pub enum Observation {
         /// The resource version reached.
         version: String,
     },
-    /// A source skipped one object because it could not read it, and went on.
+    /// A source skipped an object that it could not read, and continued.
     Skipped {
         /// The source.
         source: SourceId,
@@ -122,14 +122,14 @@ pub enum Observation {
     /// All namespaces with annotations for loopwatch, and those that are being deleted. Replaces
     /// the earlier list.
     NamespacesListed(Vec<NamespaceView>),
-    /// A namespace whose annotations for loopwatch or whose deletion changed, as it is now.
+    /// The current form of a namespace whose annotations for loopwatch or whose deletion changed.
     NamespaceSeen(NamespaceView),
     /// Such a namespace was deleted, by its name.
     NamespaceGone(String),
     /// The permissions of the account, missing and excessive.
     #[serde(rename = "rights_reviewed")]
     PermissionsReviewed(PermissionsView),
-    /// A leader election lease as it is now. In recordings of older versions, a deleted lease has
+    /// A leader election lease as it is now. In recordings by older versions, a deleted lease has
     /// no holder.
     LeaseSeen(LeaseView),
     /// A lease was deleted.
@@ -196,7 +196,8 @@ pub enum Observation {
         /// The source that works.
         source: SourceId,
     },
-    /// A source is off, because the account lacks an optional permission or the user wants it so.
+    /// A source is off, because the account lacks an optional permission or the user switched it
+    /// off.
     SourceOff {
         /// The source that is off.
         source: SourceId,
@@ -204,7 +205,7 @@ pub enum Observation {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
     },
-    /// A source works, but cannot read a part of what it looks for.
+    /// A source works, but cannot read everything that it should.
     SourceRestricted {
         /// The source that works.
         source: SourceId,
@@ -215,19 +216,19 @@ pub enum Observation {
     /// The settings changed, because the user edited the configuration file. Replaces the earlier
     /// settings.
     SettingsChanged(Box<Settings>),
-    /// The clock of the timestamps was set. The timestamp of this observation is the first one by
-    /// the new setting. An earlier timestamp `t` is `t + by_ms` by the new setting; times that
+    /// The clock of the timestamps was set. The timestamp of this observation is the first under
+    /// the new setting. An earlier timestamp `t` is `t + by_ms` under the new setting; times that
     /// others wrote, such as creation times, stay as they are.
     ///
-    /// The clock follows the API server's, so that setting the clock of the node does nothing. It
-    /// is set by the first response of the API server if the node's clock was wrong, and later
-    /// after a suspension of the machine or if the API server's clock is set. In recordings of
-    /// older versions, it is the clock of the node.
+    /// The clock follows the API server's, so setting the clock of the node has no effect. It is
+    /// set at the first response of the API server if the node's clock is wrong, and later after a
+    /// suspension of the machine or when the API server's clock is set. In recordings by older
+    /// versions, it is the clock of the node.
     ClockStepped {
         /// Milliseconds by which the clock was set forward; negative if it was set back.
         by_ms: i64,
     },
-    /// Time passed and nothing else happened.
+    /// Time passed without another observation.
     Tick,
 }
 

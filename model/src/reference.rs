@@ -1,9 +1,8 @@
 //! Reference events: references between namespaces that appear or disappear.
 //!
 //! The model reports each one once, with
-//! [`Model::reference_events`](crate::model::Model::reference_events). They are no findings: such a
-//! reference may be as intended, but an operator that keeps tenants apart may want to check it at
-//! once.
+//! [`Model::reference_events`](crate::model::Model::reference_events). They are not findings: such
+//! a reference may be intended, but an operator that isolates tenants may want to check it at once.
 
 use std::fmt;
 
@@ -15,7 +14,7 @@ use crate::time::Timestamp;
 /// A reference between namespaces that appeared or disappeared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReferenceEvent {
-    /// The same for the same event on every replica.
+    /// The ID. Every replica gives the same event the same one.
     pub id: ReferenceEventId,
     /// When loopwatch saw the change.
     pub at: Timestamp,
@@ -47,7 +46,7 @@ pub enum ReferenceChange {
 pub enum ReferenceForm {
     /// A field of the spec names an object in another namespace.
     CrossNamespaceReference,
-    /// An owner reference names an object that exists in another namespace only.
+    /// An owner reference names an object that exists only in another namespace.
     CrossNamespaceOwner,
 }
 
@@ -90,8 +89,8 @@ impl ReferenceEvent {
     }
 
     /// Sets the ID: the 64-bit FNV-1a hash of everything but the time, and of the UID and the
-    /// version of the source object. loopwatch sees the same version on every replica and after a
-    /// restart, but at another time.
+    /// version of the source object. Every replica sees the same version, even after a restart, but
+    /// at a different time.
     #[must_use]
     pub(crate) fn identified(mut self, uid: &str, version: u64) -> Self {
         let (source, target) = (self.source.parts(), self.target.parts());

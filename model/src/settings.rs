@@ -53,33 +53,32 @@ pub struct Settings {
     /// How long a transitional phase may last before the finding `PhaseStuck` opens. The kind's
     /// deadline applies instead if it is longer.
     pub phase_stuck_after: Span,
-    /// How long finalizers may block a deletion, if there was no progress for half of that time. A
-    /// cleanup that calls a cloud provider takes minutes, so after fifteen minutes it has probably
-    /// failed.
+    /// How long finalizers may block a deletion if there has been no progress for half of that
+    /// time. A cleanup that calls a cloud provider takes minutes, so after fifteen minutes it has
+    /// probably failed.
     pub finalizer_stuck_after: Span,
     /// How long an owner may be missing before its children count as left behind. The garbage
-    /// collector normally deletes them within seconds, and within minutes if it has much to do.
+    /// collector normally deletes them within seconds, or within minutes under load.
     pub owner_missing_after: Span,
-    /// How long a finding about a bad owner reference stays open at least, because the garbage
-    /// collector mostly deletes the child within seconds. A quarter of an hour is enough for
-    /// several scrapes and for the `for` of an alert.
+    /// The minimum time for which a finding about a bad owner reference stays open, because the
+    /// garbage collector usually deletes the child within seconds. A quarter of an hour is enough
+    /// for several scrapes and for the `for` of an alert.
     pub hazard_kept_for: Span,
     /// How long an object must have been without an owner before it counts as an orphan, and how
-    /// long the owner that its annotations name must have been gone. The deletion of objects in
-    /// cascade takes seconds to minutes.
+    /// long the owner that its annotations name must have been gone. A cascading deletion takes
+    /// seconds to minutes.
     pub orphan_after: Span,
     /// The annotation with the kind of an owner that owner references cannot name, in addition to
     /// those that loopwatch knows; empty for none. The annotation with its name is necessary, too.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub owner_kind_annotation: String,
-    /// The annotation with the namespace of this owner. An object without it means its own
-    /// namespace.
+    /// The annotation with the namespace of this owner. It defaults to the object's own namespace.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub owner_namespace_annotation: String,
     /// The annotation with the name of this owner.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub owner_name_annotation: String,
-    /// The number of owned objects of a kind from which on an object without an owner is
+    /// The number of owned objects that a kind must have before an object without an owner is
     /// suspicious.
     pub orphan_siblings: u32,
     /// How long the target of a reference may be absent before the finding `DanglingReference`
@@ -111,8 +110,8 @@ pub struct Settings {
     /// How long a cleanup may take before the finding `CleanupSlow` opens. If a finalizer's
     /// removals usually take longer, three times their learned 99th percentile applies instead.
     pub cleanup_slow_after: Span,
-    /// The multiple of the earlier convergence time that an object may take if its spec is back to
-    /// one that converged before. After that, the finding `NeverRecovered` opens, but not before
+    /// How long an object whose spec was reverted to one that had converged may take, as a multiple
+    /// of that convergence time. After that, the finding `NeverRecovered` opens, but not before
     /// `recover_at_least`.
     pub recover_factor: u32,
     /// The shortest time before the finding `NeverRecovered` opens.
@@ -129,10 +128,10 @@ pub struct Settings {
     /// The sliding window in which restarts of the operator's container are counted.
     pub restart_window: Span,
     /// The number of restarts of one Pod within the window that counts as a restart loop. One
-    /// restart may be an accident, and two may be the restart of a node and that accident.
+    /// restart may be an accident, and two may be that accident and the restart of a node.
     pub restarts: u32,
-    /// How long after its start an operator that is killed for its memory counts as killed at its
-    /// start. The first lists fill its cache within minutes.
+    /// How soon after its start the operator must be killed for its memory to count as killed at
+    /// its start. The first lists fill its cache within minutes.
     pub startup_within: Span,
     /// The number of such kills within `restart_window` before the finding `StartupOutOfMemory`
     /// opens.
@@ -202,13 +201,12 @@ pub struct Settings {
     /// The number of measured creations, updates or acknowledgements of a kind after which
     /// loopwatch learns the deadline for these; 0 disables learning.
     pub learn_after: u32,
-    /// The time to the exhaustion of the operator's memory from which on the finding
-    /// `MemoryExhaustionPredicted` opens, if the trend is confirmed. A day leaves time to act in
-    /// working hours.
+    /// The finding `MemoryExhaustionPredicted` opens if a confirmed trend exhausts the operator's
+    /// memory within this time. A day leaves time to act in working hours.
     pub exhaustion_within: Span,
-    /// The percentage by which the operator's memory must exceed that of its process before, at the
-    /// same uptime, before the finding `MemoryJump` opens, and by which it must exceed its baseline
-    /// before `MemoryExhaustionPredicted` may page.
+    /// The percentage by which the operator's memory must exceed that of its previous process at
+    /// the same uptime before the finding `MemoryJump` opens, and by which it must exceed its
+    /// baseline before `MemoryExhaustionPredicted` may page.
     pub memory_jump_percent: u32,
     /// Amounts of memory of the operator, in bytes. Beyond each, the finding `MemoryLarge` names
     /// it. Operators quote these two for their caches.
@@ -219,7 +217,7 @@ pub struct Settings {
     /// The percentage of the limit on file descriptors beyond which the finding
     /// `FileDescriptorLeak` opens without a trend.
     pub descriptors_percent: u32,
-    /// How long the garbage collector must do hardly anything but collect before the finding
+    /// How long the process must spend nearly all its time in garbage collection before the finding
     /// `GarbageCollectionThrash` opens.
     pub thrash_after: Span,
     /// The shortest interval between two profiles of the same kind of one process.
@@ -282,9 +280,9 @@ pub struct Limits {
     pub watches: usize,
     /// Distinct phases per kind. A kind that exceeds this limit probably writes free text there.
     pub phases: usize,
-    /// Distinct reasons of Kubernetes Events per kind with counts of their own, besides those of
-    /// Kubernetes itself. Operators use about ten; one that uses far more probably writes names or
-    /// free text there.
+    /// Distinct reasons of Kubernetes Events per kind with counts of their own, in addition to
+    /// those of Kubernetes itself. Operators use approximately ten; one that uses far more probably
+    /// writes names or free text there.
     pub event_reasons: usize,
     /// Distinct condition types per kind.
     pub condition_types: usize,
@@ -296,8 +294,8 @@ pub struct Limits {
     pub namespaces: usize,
     /// Series about single objects per metric family, and unhealthy objects in a snapshot.
     pub object_series: usize,
-    /// Bytes of traces that have not ended, about. A trace of an obligation needs one or two
-    /// kilobytes, so this is enough for two thousand obligations at once.
+    /// Approximate bytes of unfinished traces. A trace of an obligation needs one or two kilobytes,
+    /// so this is enough for two thousand obligations at once.
     pub trace_bytes: usize,
 }
 
@@ -393,8 +391,8 @@ impl Settings {
     }
 
     /// Returns how long the operator must be absent if its Pods show that it is not about to run
-    /// again: half of `operator_down_after`. A controller manager takes over, and creates the next
-    /// Pod, in less than a minute.
+    /// again: half of `operator_down_after`. A controller manager takes over and creates the next
+    /// Pod in less than a minute.
     #[must_use]
     pub const fn operator_gone_after(&self) -> Span {
         Span(self.operator_down_after.0 / 2)

@@ -1,5 +1,5 @@
-//! The output of the model: plain data in a fixed order. It depends only on observations and
-//! settings.
+//! Snapshots: the output of the model as plain data in a fixed order. It depends only on
+//! observations and settings.
 
 mod explanation; // of one object
 mod operator; // the operator itself
@@ -53,7 +53,7 @@ pub struct Snapshot {
     pub deletions: Vec<DeletionRow>,
     /// Health per target namespace ("" holds cluster-scoped objects).
     pub health: BTreeMap<String, Health>,
-    /// The teams of target namespaces; only of those that have one.
+    /// The teams of the target namespaces that have one.
     pub teams: BTreeMap<String, String>,
     /// Sources, ordered by name.
     pub sources: Vec<SourceSummary>,
@@ -75,7 +75,7 @@ pub struct Snapshot {
     pub observations: BTreeMap<&'static str, u64>,
 }
 
-/// The maximum number of deletions in a snapshot, which people read. Totals count all of them.
+/// The maximum number of deletions in a snapshot. People read them; totals count all.
 pub const MAX_DELETIONS: usize = 100;
 
 /// One object whose deletion waits for finalizers.
@@ -89,7 +89,7 @@ pub struct DeletionRow {
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// When the deletion was due: the deletion timestamp.
+    /// The deletion timestamp.
     pub since: Timestamp,
     /// Whether the deletion makes progress.
     pub verdict: DeletionVerdict,
@@ -102,8 +102,8 @@ pub struct DeletionRow {
 pub struct LeaseRow {
     /// The lease as it is now.
     pub lease: LeaseView,
-    /// When loopwatch saw `renewTime` change; at the first observation, when the API server recorded the
-    /// change if that is known. Absent if the lease has no `renewTime`.
+    /// When loopwatch saw `renewTime` change or, at the first observation, when the API server
+    /// recorded the change, if known. Absent if the lease has no `renewTime`.
     pub seen_renewed_at: Option<Timestamp>,
 }
 
@@ -126,7 +126,7 @@ pub struct KindSummary {
     pub deadline: Span,
     /// Where that deadline comes from.
     pub deadline_source: DeadlineSource,
-    /// When the object that has been unconverged longest became so, not counting failed objects;
+    /// Since when the object that has been unconverged for longest has been, failed objects aside;
     /// absent if there is none.
     pub oldest_unconverged: Option<Timestamp>,
     /// Totals over all namespaces.
@@ -140,11 +140,12 @@ pub struct KindSummary {
     pub namespaces: BTreeMap<Arc<str>, NamespaceTotals>,
     /// Deletions, per finalizer.
     pub finalizers: BTreeMap<Arc<str>, FinalizerSummary>,
-    /// The number of references to missing objects, by the kind of these.
+    /// The number of references to missing objects, by the kind of the missing object.
     pub dangling: BTreeMap<String, u64>,
     /// Objects that annotations mark as deleted, by phase.
     pub soft_deleted: BTreeMap<SoftDeletePhase, SoftDeleteSummary>,
-    /// The number of workloads with Pods that are older than what they read when they started.
+    /// The number of workloads with Pods that are older than the configuration that they read at
+    /// their start.
     pub stale_configuration: u64,
 }
 
@@ -153,7 +154,7 @@ pub struct KindSummary {
 pub struct SoftDeleteSummary {
     /// Number of objects.
     pub objects: u64,
-    /// When the object that has been marked longest was marked.
+    /// The time of the earliest mark.
     pub oldest: Option<Timestamp>,
 }
 
@@ -230,7 +231,7 @@ pub struct ObjectRow {
     pub owners: Vec<String>,
 }
 
-/// One object, borrowed from the store while a lock is held: for walks over all objects.
+/// One object, borrowed from the store under a lock, for walks over all objects.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ObjectRef<'a> {
     /// API group.
@@ -262,7 +263,7 @@ pub struct ObjectRef<'a> {
 }
 
 /// The position in a walk over all objects. It stays valid while the store changes, but the walk
-/// may miss objects that are added or removed meanwhile, or show them twice.
+/// may miss objects that are added or removed during it, or show them twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor(pub u32);
 

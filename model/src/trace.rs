@@ -2,7 +2,7 @@
 //!
 //! The model reports each trace once, when it ends, with
 //! [`Model::traces`](crate::model::Model::traces). A trace has a root and a flat list of steps. It
-//! contains no IDs, but the [`TraceKey`] from which every replica derives the same ones.
+//! contains no IDs, only the [`TraceKey`] from which every replica derives the same ones.
 
 use std::fmt;
 
@@ -14,13 +14,13 @@ use crate::time::{Span, Timestamp};
 /// What happened during one obligation or one deletion of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    /// What identifies the trace.
+    /// The key that identifies the trace.
     pub key: TraceKey,
     /// The object.
     pub object: ObjectName,
-    /// Why it begins.
+    /// Why the trace begins.
     pub cause: TraceCause,
-    /// `metadata.generation` at the beginning; 0 if the kind has none.
+    /// `metadata.generation` at the start; 0 if the kind has none.
     pub generation: i64,
     /// The revision of the operator that was in charge at the end; empty if unknown.
     pub revision: String,
@@ -34,26 +34,26 @@ pub struct Trace {
     pub signal: String,
     /// The time after which the outcome is late.
     pub deadline: Span,
-    /// What happened meanwhile, in the order of the beginnings.
+    /// What happened in that time, ordered by start.
     pub steps: Vec<TraceStep>,
-    /// What happened to the operator meanwhile.
+    /// What happened to the operator in that time.
     pub events: Vec<TraceEvent>,
-    /// Other traces that this one is about.
+    /// Links to related traces.
     pub links: Vec<TraceLink>,
-    /// Steps that did not fit.
+    /// The number of steps that did not fit.
     pub dropped: u32,
     /// What the totals counted.
     pub measured: Measured,
 }
 
-/// What identifies a trace. Its text form is the same in each replica and after a restart.
+/// The key of a trace. Its text form is the same on every replica and after a restart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceKey {
     /// `metadata.uid` of the object.
     pub uid: String,
-    /// Which obligation, or the deletion.
+    /// The obligation or deletion that the trace is about.
     pub part: TracePart,
-    /// The deadline had passed before it began: this is the rest of another trace.
+    /// The deadline had passed before the trace began, so it continues another trace.
     pub late: bool,
 }
 
@@ -91,9 +91,9 @@ pub struct TraceStep {
     pub kind: StepKind,
     /// When it began.
     pub start: Timestamp,
-    /// When it ended. If it did not end, the end of the trace.
+    /// When it ended, or the end of the trace if it did not.
     pub end: Timestamp,
-    /// It had not ended when the trace did.
+    /// The step had not ended when the trace ended.
     pub unfinished: bool,
 }
 
@@ -111,20 +111,20 @@ pub enum StepKind {
         /// The last reason; empty if there is none.
         reason: String,
     },
-    /// A child object gets ready.
+    /// A child object becomes ready.
     Child(ObjectName),
     /// The deletion waits for a finalizer.
     Finalizer(String),
-    /// Kubernetes Events about the object, from the first to the last one of the same type, reason
-    /// and writer.
+    /// Kubernetes Events about the object with the same type, reason and reporter, from the first
+    /// to the last.
     Event {
         /// `Normal`, `Warning`, or `_other`.
         r#type: &'static str,
-        /// Why they were written: one word, or `_other`.
+        /// The reason: one word, or `_other`.
         reason: String,
         /// The controller that wrote them; may be empty.
         reporter: String,
-        /// How many there were.
+        /// The number of Events.
         count: u64,
     },
 }
@@ -147,20 +147,20 @@ pub enum OperatorChange {
     Stopped,
 }
 
-/// Another trace that a trace is about.
+/// A link to another trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceLink {
-    /// That of the generation before.
+    /// The trace of the previous generation.
     Previous(TraceKey),
-    /// The one that ended when the deadline passed.
+    /// The trace that this one continues, which ended at the deadline.
     Continues(TraceKey),
-    /// That of the owner, which was not over.
+    /// The trace of the owner, which was still open.
     Owner(TraceKey),
-    /// The one that an annotation of the object names, in the form of the header `traceparent`.
+    /// The trace that an annotation of the object names, in the format of the header `traceparent`.
     Context(String),
 }
 
-/// What the totals counted of an obligation.
+/// What the totals counted about an obligation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
     /// The time in `loopwatch_acknowledge_seconds`.
@@ -172,7 +172,7 @@ pub struct Measured {
 }
 
 impl Trace {
-    /// Returns the time between the beginning and the end.
+    /// Returns the time between start and end.
     #[must_use]
     pub fn took(&self) -> Span {
         self.end.since(self.start)

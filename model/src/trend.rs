@@ -1,16 +1,17 @@
-//! Trends: whether a signal of a process, such as its live heap, grows without end.
+//! Trends: whether a signal of a process, such as its live heap, grows without bound.
 //!
-//! A [`Trend`] looks at a signal at three time scales: an hour, six hours and a day. At each scale
-//! it keeps the minimum of every bucket of time, because the minimum of a heap is what the garbage
-//! collector could not free. Twelve times per window it asks whether the minima rise
-//! ([`statistics`]), and whether the rise matters ([`gates`]). A positive answer counts one, a
-//! negative one takes one away; with three a trend is suspected, with six confirmed.
+//! A [`Trend`] looks at a signal at three time scales: an hour, six hours and a day. At each scale,
+//! it keeps the minimum of every time bucket, because the minimum of a heap is what the garbage
+//! collector could not free. Twelve times per window, it evaluates whether the minima rise
+//! ([`statistics`]) and whether the rise matters ([`gates`]). Each positive result adds one to a
+//! balance, each negative one subtracts one; a balance of three makes a trend suspected, six
+//! confirmed.
 //!
-//! If the number of objects that the operator holds is known, the trend looks at what remains after
-//! their share has been taken away. A rise that disappears by that is explained by the objects.
+//! If the number of objects that the operator holds is known, the trend looks at the signal without
+//! their share. If the rise then disappears, the objects explain it.
 //!
-//! The structure takes less than 3 KiB per signal, and allocates nothing after it has been made.
-//! `cargo bench --bench fleet` measures its false alarms and its lead times on a synthetic fleet.
+//! A trend takes less than 3 KiB per signal, and allocates nothing after its creation. `cargo bench
+//! --bench fleet` measures its false alarms and its lead times on a synthetic fleet.
 
 mod statistics;
 mod window;
@@ -22,11 +23,11 @@ use self::gates::{Bounds, Look};
 use self::window::{History, Scale};
 use crate::time::{Span, Timestamp};
 
-/// A signal over time, and whether it grows without end.
+/// A signal over time, and whether it grows without bound.
 #[derive(Clone, Debug)]
 pub struct Trend {
     config: TrendConfig,
-    /// Samples before this instant are part of the start, and are ignored.
+    /// Samples before this instant belong to the start of the process and are ignored.
     settled: Timestamp,
     /// The lowest value since the start.
     lowest: f64,
@@ -47,24 +48,25 @@ pub struct TrendConfig {
     pub must_exhaust: bool,
 }
 
-/// What a trend says about its signal.
+/// The conclusion of a trend about its signal.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TrendVerdict {
     /// The conclusion.
     pub state: TrendState,
-    /// The change per hour without the share of the objects; absent while unknown.
+    /// The change per hour, without the share of the objects; absent while unknown.
     pub slope: Option<f64>,
-    /// The length of the window that shows it best.
+    /// The length of the window that shows the trend best.
     pub window: Span,
-    /// The rise over this window without the share of the objects.
+    /// The rise over this window, without the share of the objects.
     pub rise: f64,
     /// The part of the whole rise that the objects account for.
     pub explained: f64,
-    /// The number of objects that were added in the window, less those that were removed.
+    /// The number of objects added in the window minus those removed.
     pub objects: f64,
     /// When the rise began, as far as the windows show; absent for a steady signal.
     pub since: Option<Timestamp>,
-    /// The time until the capacity is exhausted; absent if it is not known or not in sight.
+    /// The time until the capacity is exhausted; absent if unknown, or if no exhaustion is
+    /// foreseeable.
     pub exhaustion: Option<Span>,
 }
 
@@ -74,13 +76,13 @@ pub enum TrendState {
     /// There are not enough samples yet.
     #[default]
     Unknown,
-    /// No growth without end.
+    /// No unbounded growth.
     Steady,
-    /// It grows, and the number of objects accounts for that.
+    /// It grows, and the number of objects accounts for the growth.
     GrowthExplained,
-    /// It grows, by at least three evaluations.
+    /// It grows, with a balance of at least three evaluations.
     Suspected,
-    /// It grows, by at least six evaluations.
+    /// It grows, with a balance of at least six evaluations.
     Confirmed,
 }
 
@@ -94,19 +96,19 @@ struct Tracked {
     last: Option<Evaluation>,
 }
 
-/// The balance of evaluations that let a rise pass and those that do not.
+/// The balance of evaluations that pass a rise and those that do not.
 #[derive(Clone, Copy, Debug, Default)]
 struct Streak {
     /// At most [`CONFIRMED`].
     balance: u8,
-    /// The highest level that was reached lately: [`SUSPECTED`], [`CONFIRMED`] or zero.
+    /// The highest level reached recently: [`SUSPECTED`], [`CONFIRMED`] or zero.
     held: u8,
     /// Evaluations since `held` was last reached.
     misses: u8,
-    /// The beginning of the window in which the streak began, and the value there.
+    /// The start of the window in which the streak began, and the value there.
     since: Option<Timestamp>,
     begin: f64,
-    /// The value when the gates last let it pass.
+    /// The value at the last evaluation that passed the gates.
     top: f64,
 }
 
@@ -119,9 +121,9 @@ struct Evaluation {
 }
 
 /// The time scales. An hour shows leaks that exhaust the memory within a shift, a day those that
-/// take a week. Minutes, five and twenty minutes make 60 to 72 points: enough for the tests, few
-/// enough for all pairs of them. The longest scale keeps two windows, because the high-water gate
-/// compares with the day before the window. Each window is evaluated twelve times, so that six
+/// take a week. Buckets of one, five and twenty minutes make 60 to 72 points: enough for the tests,
+/// and few enough to compare all pairs. The longest scale keeps two windows, because the high-water
+/// gate compares with the day before the window. Each window is evaluated twelve times, so that six
 /// evaluations see half a window of new data.
 static SCALES: [Scale; 3] = [
     Scale {
@@ -147,23 +149,24 @@ static SCALES: [Scale; 3] = [
     },
 ];
 
-/// How long after its start a process is not judged: the caches of informers fill, and runtimes
-/// warm up.
+/// How long after its start a process is not judged, while informer caches fill and the runtime
+/// warms up.
 const HOLD_OFF: Span = Span::mins(30);
 
-/// The balance from which on a trend is suspected: at least a quarter of a window.
+/// The balance at which a trend is suspected: at least a quarter of a window.
 const SUSPECTED: u8 = 3;
 
-/// The balance from which on a trend is confirmed: at least half of a window.
+/// The balance at which a trend is confirmed: at least half of a window.
 const CONFIRMED: u8 = 6;
 
-/// Evaluations without evidence after which a verdict ends: half of a window, and a whole one if it
-/// was confirmed.
+/// The number of evaluations without evidence after which a verdict ends: half of a window, or a
+/// whole one if it was confirmed.
 const SUSPECTED_HELD: u8 = 6;
 const CONFIRMED_HELD: u8 = 12;
 
 impl TrendConfig {
-    /// Memory, in bytes. 1.5 % of the limit is less than what garbage collectors leave to chance.
+    /// Memory, in bytes. 1.5 % of the limit is less than the random variation of garbage
+    /// collectors.
     pub const MEMORY: Self = Self {
         rise_at_least: 1024.0 * 1024.0,
         rise_of_baseline: 0.0,
@@ -180,7 +183,7 @@ impl TrendConfig {
         must_exhaust: false,
     };
 
-    /// File descriptors. Operators hold a few dozen; their limit is often above a million, and says
+    /// File descriptors. Operators hold a few dozen; their limit is often above a million and means
     /// nothing.
     pub const DESCRIPTORS: Self = Self {
         rise_at_least: 50.0,
@@ -191,8 +194,8 @@ impl TrendConfig {
 }
 
 impl Trend {
-    /// Returns a trend without samples. `started` is the start of the process, or the present if
-    /// that is not known.
+    /// Returns a trend without samples. `started` is the start of the process, or the current time
+    /// if that is not known.
     #[must_use]
     pub fn new(config: TrendConfig, started: Timestamp) -> Self {
         let track = |scale| Tracked {
@@ -209,14 +212,14 @@ impl Trend {
         }
     }
 
-    /// Forgets everything, because another process runs since `started`.
+    /// Forgets everything, because another process started at `started`.
     pub fn restart(&mut self, started: Timestamp) {
         self.settled = started.after(HOLD_OFF);
         self.lowest = f64::INFINITY;
         self.scales.iter_mut().for_each(Tracked::clear);
     }
 
-    /// Follows a step of the clock of the samples, so that no window is lost.
+    /// Adjusts to a step of the samples' clock, so that no window is lost.
     pub fn clock_stepped(&mut self, by_ms: i64) {
         self.settled = self.settled.shifted(by_ms);
         for tracked in &mut self.scales {
@@ -265,7 +268,7 @@ impl Trend {
         Some(self.lowest).filter(|lowest| lowest.is_finite())
     }
 
-    /// Returns what the trend says now.
+    /// Returns the current conclusion.
     #[must_use]
     pub fn verdict(&self) -> TrendVerdict {
         let known = self
@@ -273,7 +276,7 @@ impl Trend {
             .iter()
             .filter_map(|tracked| Some((tracked.state(), tracked, tracked.last?)));
 
-        // The most urgent conclusion counts, and among equals the longest window, whose slope is
+        // The most urgent conclusion wins; among equals, the longest window, because its slope is
         // the most exact.
         let Some((state, tracked, last)) =
             known.max_by_key(|(state, tracked, _)| (*state, tracked.history.scale().window))
@@ -325,8 +328,8 @@ impl Trend {
         tracked.last = Some(Evaluation { look: rest, explained: raw.rise - rest.rise, objects });
     }
 
-    /// Returns how much of the signal one object accounts for: learned from two days if they are
-    /// known, otherwise from the window itself.
+    /// Returns how much of the signal one object accounts for: learned from two days of history if
+    /// available, otherwise from the window itself.
     fn coefficient(&self, index: usize) -> f64 {
         let (long, window) = (&self.scales[2].history, &self.scales[index].history);
         let history = if long.covered() >= SCALES[1].window { long } else { window };
@@ -383,10 +386,9 @@ impl Tracked {
 }
 
 impl Streak {
-    /// Takes one evaluation. A single one without evidence only takes back another one, because
-    /// noise in one quarter of the window spoils its shape. A verdict outlasts evaluations without
-    /// evidence for a while, so that it does not come and go, but ends at once when the value has
-    /// lost half of its rise.
+    /// Adds one evaluation. One without evidence only cancels another one, because noise in one
+    /// quarter of the window can spoil its shape. A verdict outlasts such evaluations for a while
+    /// so that it does not flap, but ends at once when the value has lost half of its rise.
     fn step(&mut self, passed: bool, since: Timestamp, begin: f64, level: f64) {
         if passed {
             if self.balance == 0 && self.held == 0 {

@@ -1,5 +1,5 @@
-//! Owns the tasks of the sources: starts one per watch, restarts those that panic, and stops all of
-//! them. `running.rs` is the tour.
+//! Owns the tasks of the sources: starts one per watch, restarts those that panic, and stops them
+//! all. Start to read in `running.rs`.
 
 use loopwatch_model::observation::Probe;
 use tokio::task::JoinHandle;
@@ -13,8 +13,8 @@ mod kinds; // watches of objects
 mod optional; // watches that need optional permissions
 mod events; // watches of Kubernetes Events
 mod operator; // sources about the operator itself
-mod probes; // questions of the model
-mod polls; // when to ask discovery again
+mod probes; // probes of the model
+mod polls; // when to poll discovery again
 mod running; // the task that decides
 #[cfg(test)]
 mod tests;
@@ -75,8 +75,7 @@ impl Handle {
         &self.sync
     }
 
-    /// Waits until the supervisor ends without having been stopped, which is a bug. Returns the
-    /// reason.
+    /// Waits until the supervisor ends without being stopped, which is a bug. Returns the reason.
     pub(crate) async fn ended(&mut self) -> String {
         (&mut self.task).await.map_or_else(panic_message, |()| "the supervisor ended".to_owned())
     }
@@ -86,7 +85,7 @@ impl Handle {
         self.stop.cancel();
         if !self.task.is_finished() {
             // This task catches the panics of all others. An error means that it has itself
-            // panicked, and thus ended.
+            // panicked, so it has ended.
             let _ = (&mut self.task).await;
         }
     }

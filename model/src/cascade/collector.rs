@@ -1,9 +1,8 @@
-//! The garbage collector as a simulation: its decisions follow `pkg/controller/garbagecollector` of
-//! Kubernetes, its deletions those of the API server (`registry/generic/registry/store.go`).
+//! Simulates the garbage collector. Decisions follow `pkg/controller/garbagecollector` of
+//! Kubernetes, deletions the API server (`registry/generic/registry/store.go`).
 //!
-//! Each step removes a reference, marks a deletion or removes an object, and none of these is ever
-//! undone. So the simulation ends, after a number of steps that is linear in the number of objects
-//! and references.
+//! Each step removes a reference, marks a deletion or removes an object, and is never undone. So
+//! the number of steps is at most linear in the number of objects and references.
 
 mod order;
 
@@ -21,7 +20,7 @@ pub(super) struct Collector<'g> {
     references: Vec<Reference>,
     /// The objects that the garbage collector has yet to look at.
     queue: VecDeque<u32>,
-    /// The objects inside a namespace or definition that is being deleted.
+    /// Objects to delete, because they are inside a terminating scope.
     deletions: VecDeque<u32>,
 }
 
@@ -36,33 +35,33 @@ struct State {
     was_foreground: bool,
     /// Whether the object has the finalizer that orphans its dependents.
     orphan: bool,
-    /// Whether a finalizer that nobody removes keeps the object.
+    /// Whether a finalizer that no controller removes keeps the object.
     held: bool,
     /// Whether a deletion was requested during the simulation.
     deleted: bool,
     /// The owner whose deletion caused this one.
     because: Option<u32>,
     queued: bool,
-    /// The references that the object still has.
+    /// The number of references that the object still has.
     owners: u32,
-    /// Those to owners that exist, or may exist.
+    /// Of these, those to owners that exist or may exist.
     solid: u32,
-    /// Those to owners in foreground deletion.
+    /// Of these, those to owners in foreground deletion.
     waiting: u32,
-    /// Those that the garbage collector cannot resolve.
+    /// Of these, those that the garbage collector cannot resolve.
     unresolvable: u32,
     /// References that were dangling or waiting when they were added.
     stale: Vec<u32>,
-    /// The references of other objects to this one.
+    /// The number of references of other objects to this one.
     dependents: u32,
-    /// Those that block the deletion of this object.
+    /// Of these, those that block the deletion of this object.
     blocking: u32,
-    /// Those of objects in foreground deletion.
+    /// Of these, those of objects in foreground deletion.
     foreground_dependents: u32,
-    /// The objects inside this namespace or definition that still exist, after its deletion.
+    /// The number of objects that still exist in this terminating scope.
     contents: u32,
-    /// The namespaces and definitions being deleted that wait for this object.
-    containers: Vec<u32>,
+    /// The terminating scopes that wait for this object.
+    waiting_scopes: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +71,7 @@ struct Reference {
 }
 
 impl<'g> Collector<'g> {
-    /// Starts with the current state of the graph. `holds` tells whether a finalizer stays on an
+    /// Starts with the current state of the graph. `holds` returns whether a finalizer stays on an
     /// object.
     pub(super) fn new(graph: &'g Graph, holds: impl Fn(NodeId, &str) -> bool) -> Self {
         let state = |id: NodeId| {
@@ -101,7 +100,7 @@ impl<'g> Collector<'g> {
         collector
     }
 
-    /// Deletes objects, and works until nothing is left to do.
+    /// Deletes the targets, and runs until nothing is left to do.
     pub(super) fn run(mut self, targets: &[NodeId], cascade: Cascade) -> Self {
         targets.iter().for_each(|target| self.delete(target.0, cascade));
         loop {
@@ -162,7 +161,7 @@ impl<'g> Collector<'g> {
         self.states[id.index()].because.map(NodeId)
     }
 
-    /// Whether the object is being deleted and waits for objects that it owns or contains.
+    /// The objects that it owns or contains and waits for, if it is being deleted.
     pub(super) fn waits_for(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
         let state = &self.states[id.index()];
         let waits = state.deleting && !state.gone;
@@ -186,8 +185,8 @@ impl<'g> Collector<'g> {
         self.graph.references(id.0).filter(of).any(|edge| !self.references[edge as usize].exists)
     }
 
-    /// Counts the references, and queues everything that the garbage collector would find at its
-    /// start.
+    /// Counts the references, and queues everything that the garbage collector would find when it
+    /// starts.
     fn count(&mut self) {
         for (number, edge) in (0u32..).zip(&self.graph.edges) {
             let waits = edge.owner.is_some_and(|owner| self.is_foreground(owner));
@@ -240,7 +239,7 @@ impl<'g> Collector<'g> {
         }
     }
 
-    /// What the garbage collector does when it looks at an object: `attemptToDeleteItem`.
+    /// Processes an object as the garbage collector does: `attemptToDeleteItem`.
     fn attempt(&mut self, node: u32) {
         let state = &self.states[node as usize];
         if state.gone {
@@ -285,7 +284,7 @@ impl<'g> Collector<'g> {
         }
     }
 
-    /// The owner whose deletion leaves this object without any.
+    /// The owner whose deletion leaves this object without an owner.
     fn cause(&self, node: u32) -> Option<u32> {
         let stale = self.states[node as usize].stale.iter().rev();
         let owners = stale.filter_map(|edge| self.graph.edges[*edge as usize].owner);
@@ -344,8 +343,8 @@ impl<'g> Collector<'g> {
         }
     }
 
-    /// Makes the references of an object in a cycle non-blocking, so that each object of the cycle
-    /// can go.
+    /// Makes the references of an object in a cycle non-blocking, so that every object of the cycle
+    /// can be removed.
     fn unblock(&mut self, node: u32) {
         for edge in self.graph.references(node) {
             let reference = &mut self.references[edge as usize];
@@ -402,7 +401,7 @@ impl<'g> Collector<'g> {
         }
     }
 
-    /// Removes the references of all dependents, and then the finalizer that asked for this.
+    /// Removes the references of all dependents, and then the finalizer that requested this.
     fn orphan(&mut self, node: u32) {
         let graph = self.graph;
         for edge in &graph.inward[node as usize] {
@@ -424,7 +423,7 @@ impl<'g> Collector<'g> {
 
             self.states[node as usize].contents += 1;
             let state = &mut self.states[*inside as usize];
-            state.containers.push(node);
+            state.waiting_scopes.push(node);
 
             if !state.deleting {
                 state.because.get_or_insert(node);
@@ -441,7 +440,8 @@ impl<'g> Collector<'g> {
             return;
         }
 
-        // Removing one object may empty a namespace, which may empty a definition, but no further.
+        // Removing an object may empty a namespace, whose removal may empty a definition, but
+        // nothing more.
         let mut removed = vec![node];
         while let Some(node) = removed.pop() {
             removed.extend(self.remove(node));
@@ -469,13 +469,13 @@ impl<'g> Collector<'g> {
         }
 
         let mut empty = Vec::new();
-        for container in std::mem::take(&mut self.states[node as usize].containers) {
-            let state = &mut self.states[container as usize];
+        for scope in std::mem::take(&mut self.states[node as usize].waiting_scopes) {
+            let state = &mut self.states[scope as usize];
             state.contents -= 1;
 
             let kept = state.held || state.foreground || state.orphan || state.contents > 0;
             if !kept && !state.gone {
-                empty.push(container);
+                empty.push(scope);
             }
         }
 

@@ -1,4 +1,4 @@
-//! The ownership graph: each owner reference with what it refers to.
+//! The ownership graph: owner references, resolved as the garbage collector would.
 
 use hashbrown::HashMap;
 
@@ -11,13 +11,13 @@ use crate::observation::OwnerReference;
 pub struct Graph {
     nodes: Vec<Node>,
     kinds: HashMap<(String, String), KindFacts>,
-    /// The references of all nodes, one node after the other.
+    /// The references of all nodes, grouped by node.
     pub(super) edges: Vec<Edge>,
     /// The end of the references of each node in `edges`.
     ends: Vec<u32>,
     /// The references to each node.
     pub(super) inward: Vec<Vec<u32>>,
-    /// The namespaces and definitions among the nodes, with the objects that go with them.
+    /// The namespaces and definitions among the nodes, with the objects that are deleted with them.
     pub(super) contents: HashMap<u32, Vec<u32>>,
     /// Groups whose kinds are unknown because their API server does not respond.
     silent: Vec<String>,
@@ -33,7 +33,7 @@ pub(super) struct Edge {
     pub(super) blocks: bool,
 }
 
-/// What the garbage collector makes of an owner reference.
+/// How the garbage collector resolves an owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// The owner exists.
@@ -48,7 +48,7 @@ pub enum Standing {
 }
 
 impl Graph {
-    /// Builds the graph. `silent` are the groups whose API server does not respond.
+    /// Builds the graph. `silent` lists the groups whose API server does not respond.
     #[must_use]
     pub fn new(
         nodes: impl IntoIterator<Item = Node>,

@@ -1,4 +1,4 @@
-//! Which finalizers an operator leaves behind.
+//! Finds the finalizers that an operator leaves behind.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::model::world::finalizer_actors::built_in;
 pub struct Stranded {
     /// The finalizer.
     pub finalizer: String,
-    /// How sure it is that the operator removes this finalizer.
+    /// How certain it is that the operator removes this finalizer.
     pub claim: Claim,
     /// The objects with this finalizer.
     pub nodes: Vec<NodeId>,
@@ -26,8 +26,8 @@ pub enum Claim {
     Possible,
 }
 
-/// Domains that many projects share. Their finalizers belong to a group only if the rest is also
-/// the same.
+/// Domains that many projects share. A finalizer under one of them belongs to a group only if the
+/// rest of the domain matches, too.
 const SHARED: &[&str] = &["k8s.io", "x-k8s.io", "kubernetes.io", "github.com", "github.io"];
 
 /// The relation of an operator to a finalizer of this object. `None` if another controller removes
@@ -55,7 +55,7 @@ pub(super) fn claim(
     primary.then_some(Claim::Possible)
 }
 
-/// All finalizers that the operator leaves behind, the surest first.
+/// All finalizers that the operator leaves behind, the most certain first.
 pub(super) fn stranded(graph: &Graph, operator: &Operator) -> Vec<Stranded> {
     let mut found: BTreeMap<(Claim, &str), Vec<NodeId>> = BTreeMap::new();
     for id in graph.ids() {

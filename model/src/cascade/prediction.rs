@@ -1,4 +1,4 @@
-//! The prediction: compares the garbage collector's work with and without a deletion.
+//! The prediction: compares the result of garbage collection with and without a deletion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,20 +33,20 @@ pub struct Taken {
     pub because: Option<NodeId>,
     /// How far the deletion gets.
     pub fate: Fate,
-    /// Whether it depends on timing if the object is removed or stays in deletion: a dependent that
-    /// cannot go blocks some of its owners, and the order in which the garbage collector works
-    /// decides which.
+    /// Whether timing decides if the object is removed or stays in deletion: a dependent that
+    /// cannot be removed blocks some of its owners, and the order in which the garbage collector
+    /// works decides which.
     pub depends_on_timing: bool,
 }
 
 /// How far a deletion gets before a controller removes a finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fate {
-    /// The object goes.
+    /// The object is removed.
     Removed,
     /// The object stays in deletion.
     Terminating,
-    /// The deletion begins only when another object is gone.
+    /// The deletion begins only after another object is gone.
     Waiting,
 }
 
@@ -72,21 +72,21 @@ pub enum Reason {
     UnknownOwner,
     /// The garbage collector cannot resolve one of its references.
     Unresolvable,
-    /// The owner never goes, because a finalizer keeps it in deletion.
+    /// The owner is never removed, because a finalizer keeps it in deletion.
     OwnerStays,
     /// The garbage collector does not watch its kind.
     NotCollected,
 }
 
-/// An object in deletion that does not go.
+/// An object in deletion that is not removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocker {
     /// The object.
     pub node: NodeId,
-    /// Its finalizers that a controller has to remove.
+    /// Those of its finalizers that a controller must remove.
     pub finalizers: Vec<String>,
-    /// The objects that have to go first: blocking dependents, or the contents of a namespace or
-    /// definition.
+    /// The objects that must be removed first: blocking dependents, or the contents of a namespace
+    /// or definition.
     pub waits_for: Vec<NodeId>,
 }
 
@@ -122,8 +122,8 @@ impl Graph {
         let at_once = Collector::new(self, holds).run(&request.targets, request.cascade);
         let later = Collector::new(self, is_stranded).run(&request.targets, request.cascade);
 
-        // Objects that are being deleted already go without this deletion, and so does everything
-        // below them.
+        // Objects that are already being deleted disappear without this deletion, and so does
+        // everything below them.
         let is_new = |node: NodeId| {
             let goes_later = later.is_taken(node) && !before_later.is_taken(node);
             !before.is_taken(node)
@@ -170,8 +170,7 @@ impl Graph {
             let because =
                 at_once.because(node).or_else(|| later.because(node)).filter(|_| !is_target);
 
-            // An object that goes without a known cause was a target of the deletion of its
-            // container.
+            // Without a known cause, the first target counts as the cause.
             let because =
                 because.or_else(|| request.targets.first().copied().filter(|_| !is_target));
             let depends_on_timing = fate != Fate::Waiting && order[node.index()];
@@ -262,12 +261,13 @@ impl Graph {
             first.insert(blocker.node);
         }
 
-        // Finalizers that the operator only may remove do not call for the deletion of objects.
+        // Finalizers that the operator only possibly removes do not require the deletion of
+        // objects.
         let claimed =
             prediction.stranded.iter().filter(|stranded| stranded.claim == super::Claim::Domain);
         first.extend(claimed.flat_map(|stranded| &stranded.nodes).copied());
 
-        // The operator also has to see the deletion of its other objects.
+        // The operator must also see the deletion of its other objects.
         if !definitions.is_empty() {
             let instances = definitions
                 .iter()
@@ -309,7 +309,7 @@ impl Graph {
     }
 
     /// Objects of the operator come first: their deletion also deletes their dependents, in the
-    /// order of the operator.
+    /// operator's order.
     fn rank(&self, id: NodeId, request: &Request) -> usize {
         let node = self.node(id);
         let is_primary =

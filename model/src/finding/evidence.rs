@@ -20,7 +20,7 @@ pub enum Value {
     Names(Vec<String>),
     /// A count.
     Count(i64),
-    /// A number that need not be whole.
+    /// A number that may have a fraction.
     Number(f64),
     /// A number of bytes.
     Bytes(u64),
@@ -89,7 +89,7 @@ impl Evidence {
 }
 
 impl Value {
-    /// Returns a count; one that is too large becomes the largest.
+    /// Returns a count, which saturates at the maximum.
     #[must_use]
     pub fn count(count: impl TryInto<i64>) -> Self {
         Self::Count(count.try_into().unwrap_or(i64::MAX))

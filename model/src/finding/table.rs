@@ -1,5 +1,5 @@
-//! The one table of findings, and the types of its rows. A table is read row by row, so it may be
-//! longer than other files.
+//! The table of findings, and the types of its rows. It is read row by row, so this file may be
+//! longer than others.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ pub struct FindingInfo {
     /// The settings with its thresholds, the deciding one first. Empty if it opens as soon as
     /// loopwatch sees the problem, or if statistics decide.
     pub settings: &'static [&'static str],
-    /// The findings that can explain this one. If several of them are open, the first applies.
+    /// The findings that can explain this one. If several are open, the first applies.
     pub explained_by: &'static [Explainer],
     /// The recommended action.
     pub advice: &'static str,
@@ -95,9 +95,9 @@ pub enum Explainer {
     Outage(FindingCode),
     /// This finding, on the controller of the object's kind, if it did not begin much later.
     Controller(FindingCode),
-    /// This finding about one worker, on the controller of the object's kind, if the object began
-    /// to wait at about the same time, also if somebody has deleted it since, or if no other worker
-    /// has succeeded since.
+    /// This finding about one worker, on the controller of the object's kind, if the object (which
+    /// may have been deleted since) began to wait at approximately the same time, or if no other
+    /// worker has succeeded since.
     Worker(FindingCode),
 }
 

@@ -1,5 +1,5 @@
-//! Kubernetes Events about objects: counted by kind, type and reason, and the latest ones of each
-//! object for explanations. No verdict depends on them: anybody may write them, about any object,
+//! Kubernetes Events about objects: counts by kind, type and reason, and the latest of each object
+//! for explanations. No verdict depends on them, because anybody may write Events about any object
 //! with any text.
 
 mod reasons;
@@ -15,7 +15,7 @@ use crate::observation::{EventView, ObjectKey};
 use crate::snapshot::{EventReason, ExplainedEvent};
 use crate::time::Timestamp;
 
-/// The latest Events of the objects that had any most recently.
+/// The latest Events of the objects with the most recent ones.
 #[derive(Debug, Default)]
 pub(crate) struct KubeEvents {
     /// By kind and object; at most [`MAX_OBJECTS`].
@@ -46,18 +46,18 @@ struct PastEvent {
     count: u64,
 }
 
-/// The maximum number of objects with Events. Beyond it, those without a new Event for longest are
+/// The maximum number of objects with Events. Beyond it, the objects whose last Event is oldest are
 /// forgotten.
 const MAX_OBJECTS: usize = 500;
 
 /// The maximum number of Events of one object. Beyond it, the oldest are forgotten.
 const MAX_PER_OBJECT: usize = 8;
 
-/// The maximum length of a text that is kept, in bytes; that of the message has its own.
+/// The maximum length of a text that is kept, in bytes. Messages have another limit.
 const MAX_TEXT: usize = 64;
 
 impl KubeEvents {
-    /// Remembers an Event, or what it says now.
+    /// Remembers a new or updated Event.
     pub(crate) fn add(&mut self, now: Timestamp, kind: u16, event: EventView) {
         self.arrived += 1;
         let key = (kind, event.about);
@@ -140,7 +140,7 @@ pub(crate) fn count_event(world: &mut World, kind: u16, event: &EventView) {
     }
 }
 
-/// Returns the number of distinct reasons that are not those of Kubernetes itself.
+/// Returns the number of distinct reasons other than those of Kubernetes itself.
 fn of_operator(counts: &BTreeMap<EventReason, u64>) -> usize {
     let reasons = counts.keys().map(|known| &*known.reason);
     reasons
@@ -158,7 +158,7 @@ pub(super) fn severity(r#type: &str) -> &'static str {
     }
 }
 
-/// Returns a reason as a name: itself if it is one word.
+/// Returns a reason if it is one word, or else `_other`.
 pub(super) fn reason_word(reason: &str) -> &str {
     if is_word(reason) { reason } else { OTHER }
 }

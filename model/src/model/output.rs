@@ -1,6 +1,6 @@
-//! What the model shows.
+//! The output of the model.
 
-mod outbox; // what others take from the model
+mod outbox; // events, traces and probes to take from the model
 mod snapshot; // totals and findings
 mod explain; // one object, for people
 mod findings_by_object;

@@ -1,8 +1,9 @@
-//! The last hours: the number of findings and of objects by state, at regular intervals.
+//! The recent past: the numbers of findings and of objects by state, at regular intervals of the
+//! last hours.
 //!
-//! A point shows the state at the end of an interval. The model takes it when time next advances
-//! beyond that instant, because until then nothing has changed. No timer is necessary, and the
-//! points do not depend on when ticks arrive.
+//! A point shows the state at the end of an interval. The model records it when time next advances
+//! beyond that instant, because nothing changes before that. This needs no timer, and does not
+//! depend on when ticks arrive.
 
 use std::collections::VecDeque;
 
@@ -17,8 +18,8 @@ use crate::time::{Span, Timestamp};
 #[derive(Debug)]
 pub(crate) struct Points {
     points: VecDeque<PastPoint>,
-    /// The time between two points. It doubles when there is no more room, up to [`LONGEST`]; then
-    /// the oldest points go.
+    /// The time between two points. It doubles when there is no more room, up to [`LONGEST`]; after
+    /// that, the oldest points are dropped.
     every: Span,
     /// The instant of the next point; absent before the first observation.
     due: Option<Timestamp>,
@@ -26,17 +27,17 @@ pub(crate) struct Points {
     counted: Convergences,
 }
 
-/// What the totals of all primary kinds count.
+/// The sums over all primary kinds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Convergences {
     count: u64,
     seconds: f64,
 }
 
-/// The time between two points at first, when there are few.
+/// The initial time between two points.
 const SHORTEST: Span = Span::secs(15);
 
-/// The time between two points in the end.
+/// The final time between two points.
 const LONGEST: Span = Span::mins(1);
 
 impl Points {
@@ -45,7 +46,8 @@ impl Points {
         self.points.iter().copied()
     }
 
-    /// Takes the points that are due before `at`. Nothing has happened since the present instant.
+    /// Records the points that are due before `at`. Nothing has changed since the model's current
+    /// time.
     pub(crate) fn time_passes(&mut self, world: &World, findings: &OpenFindings, at: Timestamp) {
         let first = *self.due.get_or_insert_with(|| at.after(SHORTEST));
         if at <= first {
@@ -69,7 +71,7 @@ impl Points {
 }
 
 impl Points {
-    /// Returns the present as a point, and the convergences so far.
+    /// Returns a point for now, and the convergences so far.
     pub(crate) fn past_point(
         &self,
         world: &World,
@@ -123,7 +125,7 @@ impl Points {
         self.points.push_back(point);
     }
 
-    /// Keeps the second of each two points, with the convergences of both.
+    /// Merges each two points into the second, with the convergences of both.
     fn thin_out(&mut self) {
         let mut all = std::mem::take(&mut self.points).into_iter();
         while let Some(first) = all.next() {

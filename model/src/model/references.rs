@@ -1,4 +1,4 @@
-//! Fields of specs that name other objects.
+//! References: fields of specs that name other objects.
 
 pub(crate) mod targets; // what a reference names
 pub(crate) mod lookups; // when to look for each target

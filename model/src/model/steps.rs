@@ -1,4 +1,4 @@
-//! One observation's way through the model.
+//! The steps of the model: how it handles each observation.
 
 mod apply; // from its arrival to the end of the step
 mod watches; // that are discovered, and their lists

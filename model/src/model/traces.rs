@@ -1,8 +1,8 @@
-//! Gathers the traces of obligations and deletions while they are open.
+//! Collects the traces of obligations and deletions while they are open.
 //!
-//! A trace ends with its obligation, and at the latest when its SLO deadline passes: a trace that
-//! nobody can read before the object converges would not help. The rest of the obligation is a
-//! trace of its own. If nobody wants traces, nothing is kept.
+//! A trace ends with its obligation, or when the SLO deadline passes: a trace that nobody could
+//! read before the object converges would not help. The rest of the obligation is a second trace.
+//! Without a consumer for traces, nothing is kept.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{Hash as _, Hasher as _};
@@ -23,49 +23,49 @@ pub(crate) use crate::model::world::limits::MAX_STEPS;
 
 pub(crate) mod ends; // begins and ends traces
 mod kube_events; // Kubernetes Events of the object
-mod versions; // what versions of objects show
+mod versions; // versions of the object and its children
 
 /// The annotations with the trace of the change, in the order of their precedence.
 const CONTEXTS: [&str; 2] = ["tracing.k8s.io/traceparent", "traceparent"];
 
-/// The number of generations of owners above an object whose traces show it: from a Pod to the
-/// owner of its Deployment, and one more.
+/// How many levels of owners are searched for a trace to show an object in: from a Pod to the owner
+/// of its Deployment, and one more.
 const OWNERS: usize = 4;
 
-/// The maximum number of owners in one of these generations. Anybody may write owner references,
-/// also many and circular ones.
+/// The maximum number of owners per level. Anybody may write owner references, even many or
+/// circular ones.
 const MAX_OWNERS: usize = 64;
 
-/// The number of keys of ended traces that are remembered, of which the earliest make room.
+/// The number of keys of ended traces that are remembered. The earliest make room.
 const MAX_KEYS: usize = 4_096;
 
-/// The number of changes of the operator that are kept, of which the earliest make room.
+/// The number of changes of the operator that are kept. The earliest make room.
 const MAX_CHANGES: usize = 32;
 
-/// The time within which an operator writes an Event about the status that it has just written.
+/// How long after a status write the operator may write an Event about it.
 const AFTER_STATUS: Span = Span::secs(1);
 
 /// The traces that have not ended, and those that nobody has taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Traces {
-    /// Somebody wants traces.
+    /// There is a consumer for traces.
     on: bool,
     /// `limits.trace_bytes`.
     limit: usize,
     open: BTreeMap<Slot, Box<OpenTrace>>,
     ended: Vec<(Trace, usize)>,
-    /// The size of all of them, about.
+    /// The approximate size of all of them.
     bytes: usize,
-    /// What happened to the operator last.
+    /// The latest changes of the operator.
     changes: VecDeque<TraceEvent>,
-    /// Fingerprints of the keys of the last ended traces, in their order: no trace may end twice.
-    /// An object that was out of sight may come back with the obligation that it had.
+    /// Fingerprints of the keys of the last ended traces, in order: no trace may end twice, but an
+    /// object that was not visible may return with its old obligation.
     keys: (BTreeSet<u64>, VecDeque<u64>),
-    /// A trace that has just begun.
+    /// The object whose trace has just begun.
     begun: Option<Slot>,
-    /// Kubernetes Events about objects without a trace, of the last moment.
+    /// Kubernetes Events of the last moment about objects without a trace.
     early: VecDeque<EarlyEvent>,
-    /// Traces and steps that did not fit since the last step of the model.
+    /// The numbers of traces and of steps that did not fit, since the model's last step.
     dropped: (u32, u32),
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct OpenTrace {
     generation: i64,
     start: Timestamp,
     deadline: Span,
-    /// The beginning comes from a time in the object.
+    /// The start is a time in the object.
     dated: bool,
     steps: Vec<OpenStep>,
     links: Vec<TraceLink>,
@@ -111,14 +111,14 @@ impl Traces {
         self.limit = bytes;
     }
 
-    /// Gathers traces from now on, with at most this size.
+    /// Starts to collect traces, up to `limit` bytes.
     pub(crate) fn gather(&mut self, limit: usize) {
         self.on = true;
         self.limit = limit;
     }
 
-    /// Removes and returns the traces that have ended since the last call, for a revision of the
-    /// operator.
+    /// Removes and returns the traces that have ended since the last call, labelled with a revision
+    /// of the operator.
     pub(crate) fn take_ended(&mut self, revision: &str) -> Vec<Trace> {
         let ended = std::mem::take(&mut self.ended);
         let finish = |(mut trace, size): (Trace, usize)| {
@@ -138,7 +138,7 @@ impl Traces {
     fn begin(&mut self, slot: Slot, trace: OpenTrace) {
         self.forget(slot);
 
-        // The rest of a trace may last for ever, so it leaves room for others.
+        // The second trace of a late obligation may never end, so it leaves room for others.
         let room = if trace.late { self.limit / 2 } else { self.limit };
         if self.bytes + trace.bytes > room {
             self.dropped.0 += 1;
@@ -199,7 +199,7 @@ impl Traces {
         self.ended.push((trace, size));
     }
 
-    /// Notes that the operator acknowledged the spec; `took` is the time in the histogram.
+    /// Records that the operator acknowledged the spec; `took` is the duration in the histogram.
     pub(super) fn acknowledged(&mut self, slot: Slot, now: Timestamp, took: Option<Span>) {
         let Some(trace) = self.of_obligation(slot) else { return };
         trace.measured.acknowledged = took;
@@ -210,7 +210,7 @@ impl Traces {
         }
     }
 
-    /// Notes something that happened to the operator.
+    /// Records a change of the operator.
     pub(super) fn operator_changed(&mut self, at: Timestamp, what: OperatorChange) {
         if !self.on {
             return;
@@ -223,7 +223,7 @@ impl Traces {
         self.changes.push_back(TraceEvent { at, what });
     }
 
-    /// Moves the own instants by `by_ms` milliseconds.
+    /// Moves the instants of loopwatch's clock by `by_ms` milliseconds.
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
         for trace in self.open.values_mut() {
@@ -263,8 +263,8 @@ impl OpenTrace {
         TraceKey { uid: store::uid_text(uid), part: self.part, late: self.late }
     }
 
-    /// Ends the trace at `end`. Steps that began later, while loopwatch waited whether the object
-    /// stays converged, do not belong to it.
+    /// Ends the trace at `end`. Steps that began later, while loopwatch waited to see whether the
+    /// object stays converged, do not belong to it.
     fn ended(
         self,
         uid: u128,
@@ -310,7 +310,7 @@ impl OpenTrace {
         hasher.finish()
     }
 
-    /// The rest of a trace whose deadline has passed.
+    /// Returns the second trace, after the deadline at `at` has passed.
     fn rest(&self, uid: u128, at: Timestamp) -> Self {
         let Self { part, cause, generation, deadline, .. } = *self;
         let unfinished = self.steps.iter().filter(|step| step.end.is_none_or(|end| end > at));
@@ -332,12 +332,13 @@ impl OpenStep {
         Self { kind: self.kind.clone(), ..*self }
     }
 
-    /// Whether it is an Event about the end of a trace: operators write Events after the status.
+    /// Returns whether it is an Event about the end of a trace: operators write Events after the
+    /// status.
     fn follows(&self, end: Timestamp) -> bool {
         matches!(self.kind, StepKind::Event { .. }) && self.start <= end.after(AFTER_STATUS)
     }
 
-    /// The size of the step in memory, about.
+    /// Returns the approximate size of the step in memory.
     fn size(&self) -> usize {
         let texts = match &self.kind {
             StepKind::Acknowledge => 0,
@@ -353,8 +354,7 @@ impl OpenStep {
 }
 
 impl Traces {
-    /// Returns the key of an object's open trace, or else that of the trace of its current
-    /// generation.
+    /// Returns the key of an object's open trace, or else of the trace of its current generation.
     pub(crate) fn key_of(&self, world: &World, slot: Slot) -> Option<TraceKey> {
         let record = world.store.get(slot).filter(|_| self.on)?;
         if let Some(open) = self.open.get(&slot) {
@@ -369,7 +369,7 @@ impl Traces {
         has_one.then(|| TraceKey { uid: store::uid_text(record.uid), part, late: false })
     }
 
-    /// Counts what did not fit.
+    /// Counts the traces and steps that did not fit.
     pub(crate) fn count_dropped_traces(&mut self, world: &mut World) {
         let (traces, steps) = std::mem::take(&mut self.dropped);
         (0..traces).for_each(|_| world.count_dropped(Limit::Traces));

@@ -6,7 +6,7 @@ use super::object::ObjectKey;
 use super::omission::is_default;
 use crate::time::Timestamp;
 
-/// The part of a Kubernetes Event that loopwatch reads. Its texts are those of its writer.
+/// The part of a Kubernetes Event that loopwatch reads. Its writer chose the texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EventView {
@@ -19,19 +19,19 @@ pub struct EventView {
     pub r#type: String,
     /// Why it was written: a word in `CamelCase`, by convention.
     pub reason: String,
-    /// For people; cut to [`MAX_EVENT_MESSAGE`] bytes.
+    /// A message for people, cut to [`MAX_EVENT_MESSAGE`] bytes.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The controller that wrote it; may be empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reporter: String,
-    /// How often it happened in all, as the Event says.
+    /// The total count that the Event states.
     pub count: u64,
     /// How often it happened since loopwatch last saw the Event; 0 for an Event that is older than
     /// its watch.
     #[serde(skip_serializing_if = "is_default")]
     pub added: u64,
-    /// When it last happened, if the Event says so.
+    /// When it last happened, if the Event states it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     /// There was no room to remember how often it had happened, so `added` is 0.

@@ -50,7 +50,7 @@ pub struct WatchedKind {
     #[serde(default, skip_serializing_if = "is_default")]
     pub filtered: bool,
     /// Whether the watch reads only the metadata of the objects, so that their status is unknown.
-    /// Recordings of older versions leave it out, although they hold only the metadata of children.
+    /// Recordings by older versions leave it out, although they hold only the metadata of children.
     #[serde(default, skip_serializing_if = "is_default")]
     pub metadata_only: bool,
 }
@@ -110,8 +110,8 @@ pub enum Why {
     /// The account may create it.
     #[serde(rename = "create_right")]
     CreatePermission,
-    /// It is a custom resource, and `check`, `record --all`, an account that only reads, or an
-    /// account that may write all kinds watches all of these.
+    /// It is a custom resource. `check`, `record --all`, and accounts that may only read or may
+    /// write all kinds watch all custom resources.
     HasStatus,
     /// The dump contains objects of it.
     #[serde(rename = "in_snapshot")]
@@ -140,7 +140,7 @@ pub struct DefinitionView {
     /// others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// `metadata.creationTimestamp`; absent in recordings of older versions.
+    /// `metadata.creationTimestamp`; absent in recordings by older versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<Timestamp>,
     /// `metadata.deletionTimestamp`.
@@ -161,8 +161,8 @@ pub fn is_built_in_group(group: &str) -> bool {
 pub struct PermissionsView {
     /// Empty for the whole cluster.
     pub namespace: String,
-    /// Whether the API server could not list all rules, so that verbs that it did not list may
-    /// still be allowed.
+    /// Whether the API server could not list all rules, so verbs that are not listed may still be
+    /// allowed.
     pub incomplete: bool,
     /// Permissions that a source needs and the account does not have.
     pub missing: Vec<Permission>,
@@ -205,19 +205,20 @@ pub struct LeaseView {
     pub name: String,
     /// The holder's identity; empty if nobody holds the lease.
     pub holder: String,
-    /// `spec.acquireTime`: when the holder began to lead, by the clock of the operator.
+    /// `spec.acquireTime`: when the holder began to lead, according to the operator's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acquired: Option<Timestamp>,
-    /// `spec.renewTime`, by the clock of the operator.
+    /// `spec.renewTime`, according to the operator's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub renewed: Option<Timestamp>,
-    /// When `renewTime` was written, by the clock of the API server: from `metadata.managedFields`.
+    /// When `renewTime` was written, according to the API server's clock: from
+    /// `metadata.managedFields`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub written: Option<Timestamp>,
     /// `spec.leaseDurationSeconds`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,
-    /// `spec.leaseTransitions`: the number of times that the holder changed.
+    /// `spec.leaseTransitions`: how many times the holder changed.
     pub transitions: i64,
 }
 

@@ -1,5 +1,5 @@
-//! Names of field managers that do not identify an operator. Each user of a list may add names of
-//! its own.
+//! Names of field managers that do not identify an operator. Code that uses a list may add further
+//! names.
 
 /// Names that many programs share, because they are the defaults of frameworks and client
 /// libraries.
@@ -14,7 +14,7 @@ pub const GENERIC_MANAGERS: [&str; 8] = [
     "unknown",
 ];
 
-/// The beginnings of the names of tools that write for people: clients, and tools that deploy
+/// Prefixes of the names of tools that write on behalf of people: clients, and tools that deploy
 /// manifests or restore backups.
 pub const CLIENT_MANAGERS: [&str; 9] = [
     "Terraform",

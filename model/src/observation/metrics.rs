@@ -6,8 +6,7 @@ use super::omission::is_default;
 use super::process::ProcessView;
 use crate::time::Span;
 
-/// One scrape of the operator's metrics, in one vocabulary for all frameworks. Signals that the
-/// framework does not offer are absent.
+/// One scrape of the operator's metrics. Signals that the framework does not expose are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MetricsView {
@@ -35,15 +34,15 @@ pub struct MetricsView {
     /// The number of lines that loopwatch cannot use.
     #[serde(skip_serializing_if = "is_default")]
     pub lines_skipped: u64,
-    /// What is wrong with its metrics, for people: the first problem and its line. It quotes
-    /// nothing. Empty if nothing is wrong.
+    /// What is wrong with its metrics, for people: the first problem and its line number, without
+    /// quoting any content. Empty if nothing is wrong.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub problem: String,
     /// The number of bytes that it sent.
     pub bytes: u64,
-    /// The time that the scrape took.
+    /// How long the scrape took.
     pub took: Span,
-    /// The time from this scrape to the next one; zero in recordings of older versions.
+    /// The time from this scrape to the next one; zero in recordings by older versions.
     #[serde(skip_serializing_if = "is_default")]
     pub interval: Span,
 }
@@ -54,7 +53,7 @@ pub struct MetricsView {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Framework {
-    /// controller-runtime (Go), also as part of Kubebuilder or the Operator SDK.
+    /// controller-runtime (Go), including Kubebuilder and the Operator SDK.
     ControllerRuntime,
     /// client-go's work queues without controller-runtime.
     ClientGo,
@@ -107,11 +106,10 @@ pub struct ControllerView {
     /// Number and total duration of waits in the queue, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_seconds: Option<Durations>,
-    /// The sum of the times for which all reconciles that have not ended have been running, in
-    /// seconds.
+    /// How long all unfinished reconciles have been running in total, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unfinished_seconds: Option<f64>,
-    /// The longest of these times, in seconds.
+    /// How long the longest of them has been running, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_running_seconds: Option<f64>,
 }

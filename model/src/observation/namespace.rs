@@ -24,7 +24,7 @@ pub struct NamespaceView {
     /// `metadata.deletionTimestamp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Timestamp>,
-    /// The conditions of a namespace that is being deleted; they say what blocks it.
+    /// The conditions of a namespace that is being deleted; they show what blocks it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -58,8 +58,8 @@ pub struct ObjectView {
     /// The labels that name an owner or a revision, selected by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Whether the object has no owner, but resembles objects of its kind that have one. Only dumps
-    /// say so, because watches hide all other objects without an owner from the model.
+    /// Whether the object has no owner, but resembles objects of its kind that have one. Only set
+    /// in dumps, because watches hide all other objects without an owner from the model.
     #[serde(skip_serializing_if = "is_default")]
     pub resembles_owned: bool,
     /// `metadata.managedFields`, each entry's field tree reduced to the parts of the object that it
@@ -83,7 +83,7 @@ pub struct ObjectView {
     /// their number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Fact>,
-    /// Fingerprint of `metadata.name`, which a [`Reference`] to this object has too.
+    /// Fingerprint of `metadata.name`. A [`Reference`] to this object has the same one.
     #[serde(with = "hex", skip_serializing_if = "is_default")]
     pub name_hash: u64,
     /// References to other objects, found in the spec by the names of their fields, in document
@@ -175,8 +175,7 @@ pub struct Owned {
     /// At least one finalizer.
     #[serde(skip_serializing_if = "is_default")]
     pub finalizers: bool,
-    /// Nothing but the data of a ConfigMap or a Secret, so that the time of the entry is when that
-    /// was written.
+    /// Only the data of a ConfigMap or a Secret, so the time of the entry is that of the data.
     #[serde(skip_serializing_if = "is_default")]
     pub only_data: bool,
 }
@@ -245,7 +244,7 @@ pub enum ConditionStatus {
     False,
     /// `"Unknown"`.
     Unknown,
-    /// No status, or any other value, which is a lint.
+    /// No status, or any other value, which adds a lint.
     #[default]
     Absent,
 }
@@ -272,18 +271,19 @@ pub enum FactValue {
     Text(String),
 }
 
-/// A reference to another object. It has the fingerprint of the object's name; the name itself only
-/// where the form of the field shows that it holds one, because other text of the spec may be
+/// A reference to another object. It always has the fingerprint of the object's name, but the name
+/// itself only if the form of the field shows that it holds a name: other text of the spec may be
 /// secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reference {
     /// Path of the field, with `[]` for lists: `spec.issuerRef`, `spec.tls[].secretName`.
     pub slot: String,
-    /// Group of the object; empty for the core group, and if the reference does not name one.
+    /// Group of the object; empty for the core group, or if the reference names none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// Kind of the object, from the reference or from the name of the field; empty if neither says.
+    /// Kind of the object, from the reference or from the name of the field; empty if neither shows
+    /// it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Namespace of the object, if the reference names one.
@@ -292,8 +292,8 @@ pub struct Reference {
     /// Fingerprint of the object's name. It equals that object's [`ObjectView::name_hash`].
     #[serde(with = "hex")]
     pub name_hash: u64,
-    /// The object's name, if the form of the field shows that it holds the name of an object; else
-    /// empty.
+    /// The object's name; empty unless the form of the field shows that it holds the name of an
+    /// object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Whether the spec says that the object may be absent.
@@ -316,8 +316,8 @@ pub struct StartupRead {
     pub whole: bool,
 }
 
-/// Keyed 64-bit fingerprints, serialized in hexadecimal. The key differs per recording, so that
-/// readers of a recording cannot test guesses of the values.
+/// Keyed 64-bit fingerprints, serialized in hexadecimal. Each recording has its own key, so that
+/// its readers cannot test guesses of the values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hashes {

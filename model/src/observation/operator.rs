@@ -38,8 +38,8 @@ pub struct OperatorWorkload {
     /// Whether a rollout ends each old Pod before it starts the new one.
     #[serde(skip_serializing_if = "is_default")]
     pub recreates: bool,
-    /// Whether a rollout is under way. Pods that are not ready after a rollout, or that a rollout
-    /// has given up, are none.
+    /// Whether a rollout is under way. A finished rollout with unready Pods, or one that was given
+    /// up, is not.
     #[serde(skip_serializing_if = "is_default")]
     pub rolling: bool,
 }
@@ -95,15 +95,15 @@ pub struct ContainerView {
     /// Whether it is ready.
     #[serde(skip_serializing_if = "is_default")]
     pub ready: bool,
-    /// Since when it runs; absent if it does not.
+    /// Since when it has been running; absent if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running_since: Option<Timestamp>,
-    /// Why it waits, for example `CrashLoopBackOff`; empty if it does not.
+    /// Why it is waiting, for example `CrashLoopBackOff`; empty if it is not.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub waiting: String,
     /// How often the kubelet has restarted it.
     pub restarts: u32,
-    /// How it ended last; absent if it never did.
+    /// How it last ended; absent if it never did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<ContainerEnd>,
     /// `resources.limits.memory`, in bytes.
@@ -136,14 +136,14 @@ pub struct InstanceName<'a>(pub &'a str);
 pub const MAX_PODS: usize = 50;
 
 impl OperatorView {
-    /// Returns the Pod of an instance, if it is one of these.
+    /// Returns the Pod of an instance, if it is among these Pods.
     #[must_use]
     pub fn pod_of(&self, instance: InstanceName<'_>) -> Option<&PodView> {
         let (namespace, name) = instance.pod()?;
         self.pods.iter().find(|pod| namespace == self.namespace && pod.name == name)
     }
 
-    /// Returns whether an instance may still run: one whose Pod is gone does not.
+    /// Returns whether an instance may still be running: not if its Pod is gone.
     #[must_use]
     pub fn may_run(&self, instance: InstanceName<'_>) -> bool {
         let is_own = instance.pod().is_some_and(|(namespace, _)| namespace == self.namespace);

@@ -13,12 +13,13 @@ pub struct ProcessView {
     /// Its process number; absent if it comes from metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// When the process started. From the kernel, the time is by the clock of the observations and
-    /// may differ by some seconds after a clock step.
+    /// When the process started. From the kernel, it is converted to the clock of the observations
+    /// and may be off by some seconds after a clock step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<Timestamp>,
     /// When the process started, in hundredths of a second since the node booted; absent if it
-    /// comes from metrics. No clock step changes it: another number means another process.
+    /// comes from metrics. Clock steps do not change it, so a different number means a different
+    /// process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_ticks: Option<u64>,
     /// Its language runtime.

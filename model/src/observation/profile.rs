@@ -122,8 +122,8 @@ impl ProfileKind {
 }
 
 impl GrowingStack {
-    /// Returns the innermost function outside Go's runtime and standard library, which is the one
-    /// to look at; the innermost function if there is none.
+    /// Returns the function to look at: the innermost one outside Go's runtime and standard
+    /// library, or else the innermost one.
     #[must_use]
     pub fn culprit(&self) -> &str {
         let package =

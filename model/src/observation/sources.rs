@@ -19,13 +19,13 @@ pub enum SourceId {
     Discovery,
     /// The watch of one kind in one scope, or of the custom resource definitions.
     Watch(WatchId),
-    /// Counts of objects that the model asked for. It fails only if its task does: a count that
-    /// fails is an [`Answer::Failed`].
+    /// Counts of objects that the model asked for. The source fails only if its task does: a failed
+    /// count is an [`Answer::Failed`].
     Audit,
     /// The operator's leader election leases.
     Lease,
-    /// Objects that the model asked for. It fails only if its task does: a read that fails is an
-    /// [`Answer::Failed`].
+    /// Objects that the model asked for. The source fails only if its task does: a failed read is
+    /// an [`Answer::Failed`].
     Reads,
     /// The annotations and deletions of namespaces.
     Namespaces,
@@ -85,7 +85,7 @@ pub enum Probe {
     /// How many objects does the API server have in the scope of this watch, and at which resource
     /// version?
     Count(WatchId),
-    /// Does this object exist, and what does its metadata say?
+    /// Does this object exist, and what is its metadata?
     Read(ObjectAddress),
     /// Which objects name this one as an owner?
     Dependents {

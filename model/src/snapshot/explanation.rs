@@ -1,9 +1,10 @@
-//! One object with everything that is known about it: its status, its finalizers, its owners and
-//! its children.
+//! Explanations: one object with all that is known about it, such as its status, finalizers, owners
+//! and children.
 //!
 //! The shapes are part of version 1 of the JSON API, so fields may be added but not removed or
-//! renamed. They can be read again, because `loopwatch explain --server` shows the explanation of
-//! another process. Words are texts, so that an older reader accepts those of a newer loopwatch.
+//! renamed. They also implement `Deserialize`, because `loopwatch explain --server` shows the
+//! explanation of another process. Closed sets are strings here, so that an older reader accepts
+//! new values.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +26,7 @@ pub struct Explanation {
     pub generation: i64,
     /// Observed generation, if the status has one.
     pub observed_generation: Option<i64>,
-    /// What identifies the trace of its deletion or of its current generation, if traces are
-    /// gathered.
+    /// The key of the trace of its deletion or of its current generation, if traces are collected.
     #[serde(skip)]
     pub trace: Option<TraceKey>,
     /// The message of the status that decided the state; may be empty.
@@ -35,7 +35,7 @@ pub struct Explanation {
     pub phase: String,
     /// Since when it is in this phase, if that is known.
     pub phase_since: Option<Timestamp>,
-    /// How long it took to converge the last time, in seconds, if loopwatch knows that.
+    /// How long its last convergence took, in seconds, if loopwatch knows that.
     pub last_convergence_seconds: Option<u32>,
     /// What the operator is expected to do; absent if nothing.
     pub obligation: Option<ExplainedObligation>,
@@ -45,19 +45,19 @@ pub struct Explanation {
     pub writers: Vec<ExplainedWriter>,
     /// The last progress of its deletion that loopwatch saw.
     pub deletion_progress: Option<Timestamp>,
-    /// Owners. Those of an owner are below it.
+    /// Owners, each with its own owners below it.
     pub owners: Vec<ExplainedNode>,
-    /// Children. Those of a child are below it.
+    /// Children, each with its own children below it.
     pub children: Vec<ExplainedNode>,
-    /// The number of direct children that have no room in `children`.
+    /// The number of direct children that do not fit in `children`.
     pub more_children: u64,
     /// Recent changes of its phase, conditions and finalizers that loopwatch saw, in order.
     pub changes: Vec<ExplainedChange>,
     /// The latest openings and closings of findings about it or its kind, and Kubernetes Events
     /// about it, in order.
     pub timeline: Vec<ExplainedEvent>,
-    /// The open findings about it, about its kind, and those that explain them. Exporters write
-    /// them in the shape of all findings.
+    /// The open findings about it and its kind, and those that explain them. Exporters write them
+    /// like all findings.
     #[serde(skip)]
     pub findings: Vec<Finding>,
 }
@@ -77,7 +77,7 @@ pub struct ExplainedObject {
     /// UID.
     pub uid: String,
     /// State: a value of [`ObjectState`](crate::snapshot::ObjectState), `absent` for an owner that
-    /// no longer exists, or `not_visible` for one that loopwatch does not see.
+    /// no longer exists, or `not_visible` for one that loopwatch cannot see.
     pub state: String,
     /// The rule that decided the state.
     pub reason: String,
@@ -89,7 +89,7 @@ pub struct ExplainedObject {
     pub created: Option<Timestamp>,
     /// Deletion timestamp.
     pub terminating_since: Option<Timestamp>,
-    /// Finalizers, in the order of the object.
+    /// Finalizers, in the order of `metadata.finalizers`.
     pub finalizers: Vec<ExplainedFinalizer>,
     /// The codes of the open findings about it.
     pub findings: Vec<String>,
@@ -105,12 +105,12 @@ pub struct ExplainedNode {
     /// Whether the deletion of the owner waits for the child in the foreground
     /// (`blockOwnerDeletion`).
     pub blocks_owner_deletion: bool,
-    /// The object is in the tree already, so nothing is below it here. It has several owners, or
-    /// the owners form a cycle.
+    /// The object is already in the tree, because it has several owners or is in a cycle, so
+    /// nothing is below it here.
     pub repeated: bool,
     /// The objects below it.
     pub nodes: Vec<ExplainedNode>,
-    /// The number of objects directly below it for which there is no room.
+    /// The number of objects directly below it that do not fit.
     pub more: u64,
 }
 
@@ -209,7 +209,7 @@ pub struct ExplainedEvent {
     pub code: String,
     /// The severity of the finding; `normal`, `warning` or `_other` for an Event.
     pub severity: String,
-    /// How often the Event happened, as it says; 0 for a finding.
+    /// The count of the Event; 0 for a finding.
     #[serde(skip_serializing_if = "is_zero")]
     pub count: u64,
     /// The message of the Event; may be cut.

@@ -1,4 +1,4 @@
-//! The operator itself.
+//! The operator itself, in a snapshot.
 
 use std::sync::Arc;
 
@@ -18,28 +18,28 @@ pub struct OperatorSummary {
     pub revision: Revision,
     /// The label of the revision before that; absent if loopwatch has seen only one.
     pub previous_revision: Option<String>,
-    /// The framework whose metrics it offers.
+    /// The framework whose metrics it exposes.
     pub framework: Framework,
-    /// How it is.
+    /// Its health.
     pub health: OperatorHealth,
-    /// What shows that it is gone; empty unless `OperatorDown` is open.
+    /// The signs that it is gone; empty unless `OperatorDown` is open.
     pub down_signs: Vec<DownSign>,
     /// Its instances, ordered by name.
     pub instances: Vec<InstanceSummary>,
 }
 
-/// How the operator itself is.
+/// The health of the operator itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OperatorHealth {
-    /// Whether it is there; absent if nothing shows it.
+    /// Whether it is up; absent if nothing shows it.
     pub up: Option<bool>,
-    /// How long it last needed after a fault of the API server until its queues were drained and
-    /// its objects had converged.
+    /// How long it took after the last fault of the API server to drain its queues and converge its
+    /// objects.
     pub recovery: Option<Span>,
-    /// When the fault of the API server ended from which it recovers now.
+    /// The end of the API server's fault from which it is now recovering.
     pub recovering_since: Option<Timestamp>,
-    /// When another replica was last seen to lead. This loopwatch, a sidecar, scrapes only its own
-    /// one, so it may not see why objects wait.
+    /// When another replica was last seen to lead. As a sidecar, loopwatch scrapes only its own
+    /// replica, so it may not see why objects wait.
     pub led_elsewhere: Option<Timestamp>,
 }
 
@@ -52,7 +52,7 @@ pub struct InstanceSummary {
     pub metrics: Option<(Timestamp, Arc<MetricsView>)>,
     /// Since when scrapes fail, and why; absent if the last one succeeded.
     pub scrape_failure: Option<(Timestamp, Cause)>,
-    /// Its process: for each signal the best source, which is the kernel, or its metrics.
+    /// Its process, with each signal from the best source: the kernel, or its metrics.
     pub process: ProcessView,
     /// Its recent past, oldest first, at most [`RECENT_POINTS`].
     pub recent: Vec<RecentPoint>,

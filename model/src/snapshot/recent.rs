@@ -9,21 +9,21 @@ use super::ObjectState;
 use crate::finding::{Severity, Subject};
 use crate::time::Timestamp;
 
-/// The last hours, from memory of a limited size. A restart of loopwatch forgets them.
+/// The last hours, kept in memory of limited size. A restart of loopwatch loses them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecentPast {
-    /// The present instant.
+    /// The current time.
     pub at: Timestamp,
-    /// At regular intervals, oldest first, at most [`PAST_POINTS`], and one for the present.
+    /// Points at regular intervals, oldest first, at most [`PAST_POINTS`], and one for the current
+    /// time.
     pub points: Vec<PastPoint>,
-    /// What happened, in order: at most 1,000 finding events, and what happened to the operator.
+    /// The events in order: at most 1,000 finding events, and those of the operator.
     pub events: Vec<PastEvent>,
-    /// The number of finding events that had no room and are forgotten.
+    /// The number of finding events that were dropped because there was no room.
     pub forgotten: u64,
 }
 
-/// The maximum number of points of [`RecentPast`] before the present. In the end, they cover four
-/// hours.
+/// The maximum number of past points in [`RecentPast`]. After a long run, they cover four hours.
 pub const PAST_POINTS: usize = 240;
 
 /// All primary kinds at one instant.
@@ -35,8 +35,7 @@ pub struct PastPoint {
     pub findings: [u32; Severity::ALL.len()],
     /// The number of objects of primary kinds, by [`ObjectState`] in its order.
     pub states: [u32; ObjectState::ALL.len()],
-    /// The number of spec changes that converged since the point before, and whose convergence was
-    /// timed.
+    /// The number of spec changes with a timed convergence since the previous point.
     pub converged: u32,
     /// How long they took on average, in seconds; absent if there are none.
     pub convergence_seconds: Option<f32>,
@@ -71,7 +70,7 @@ pub enum Happening {
         change: &'static str,
         /// The Pod, the instance or the lease.
         name: String,
-        /// More about it; may be empty.
+        /// Details; may be empty.
         detail: String,
     },
 }

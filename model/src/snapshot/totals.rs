@@ -29,7 +29,7 @@ pub struct KindTotals {
     pub hazards: [u64; OwnerHazard::ALL.len()],
     /// References to objects in other namespaces now.
     pub cross_references: u64,
-    /// Number of these references that have appeared, and that have disappeared.
+    /// The number of these references that have appeared, and the number that have disappeared.
     pub cross_reference_changes: [u64; 2],
 }
 
@@ -38,7 +38,7 @@ pub struct KindTotals {
 pub struct OwnerReferenceCounts {
     /// All of them.
     pub all: u64,
-    /// Those of children none of whose owners loopwatch knows.
+    /// The unverified ones: loopwatch knows none of the child's owners.
     pub unknown: u64,
     /// The bad ones, by [`OwnerHazard`] in its order.
     pub bad: [u64; OwnerHazard::ALL.len()],
@@ -74,7 +74,7 @@ pub struct NamespaceTotals {
     pub obligations: [u64; Outcome::ALL.len()],
 }
 
-/// The part of a kind's totals that counted while some revision of the operator was in charge.
+/// The part of a kind's totals that was counted under given revisions of the operator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RevisionTotals {
     /// Of [`KindTotals::acknowledge`].
@@ -85,12 +85,12 @@ pub struct RevisionTotals {
     pub obligations: BTreeMap<Arc<str>, [u64; Outcome::ALL.len()]>,
 }
 
-/// What a kind's totals counted before the current revision of the operator.
+/// The part of a kind's totals that was counted under earlier revisions of the operator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EarlierRevisions {
     /// Under all revisions but the current one.
     pub all: RevisionTotals,
-    /// Of these, under the revision that was in charge before the current one.
+    /// Of these, under the revision just before the current one.
     pub previous: RevisionTotals,
 }
 
@@ -108,8 +108,8 @@ pub struct FinalizerTotals {
 pub struct WatchTotals {
     /// Objects held.
     pub objects: u64,
-    /// Objects held minus objects counted by the API server, at the last audit that compared the
-    /// two at the same resource version; absent before that.
+    /// Objects held minus objects counted by the API server, from the last audit that compared both
+    /// at the same resource version; absent before the first.
     pub audit_difference: Option<i64>,
     /// Delivery lag of watch events, measured by audits, in seconds.
     pub lag: Histogram,

@@ -2,7 +2,7 @@
 
 use crate::trend::TrendVerdict;
 
-/// What the trend of a signal of one process says.
+/// The trend of one signal of one process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrendSummary {
     /// The instance.
@@ -13,7 +13,7 @@ pub struct TrendSummary {
     pub verdict: TrendVerdict,
 }
 
-/// A signal of a process that may grow without end.
+/// A signal of a process that may grow without bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TrendSignal {
     /// The live heap, in bytes.
@@ -47,7 +47,8 @@ impl TrendSignal {
         }
     }
 
-    /// Returns the value of the `resource` label: what the signal uses up, if that has a limit.
+    /// Returns the value of the `resource` label: the limited resource that the signal uses up, if
+    /// any.
     #[must_use]
     pub const fn resource(self) -> Option<&'static str> {
         match self {

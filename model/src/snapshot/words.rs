@@ -60,7 +60,7 @@ words! {
         NoPod = "no_pod",
         /// None of its Pods runs.
         NoPodRuns = "no_pod_runs",
-        /// Nobody renews its lease.
+        /// Its lease is not renewed.
         LeaseNotRenewed = "lease_not_renewed",
         /// Its metrics endpoint refuses connections.
         MetricsRefused = "metrics_endpoint_refuses_connections",
@@ -136,7 +136,7 @@ words! {
         Removed = "removed",
         /// Removed after the threshold.
         RemovedLate = "removed_late",
-        /// The deletion got stuck. A later removal counts, too.
+        /// The deletion became stuck. A later removal is counted in addition.
         TimedOut = "timed_out",
         /// Another writer removed it although the object was not being deleted.
         Lost = "lost",

@@ -1,5 +1,5 @@
-//! The last-minute rule: memory that will exceed its limit within hours if it goes on as in the
-//! last hour.
+//! The last-minute rule: memory that will exceed its limit within hours if it keeps growing as in
+//! the last hour.
 
 use super::window::{History, Scale};
 use crate::time::{Span, Timestamp};
@@ -14,11 +14,12 @@ const HOUR: Scale = Scale {
     kept: 61,
 };
 
-/// How many minutes in a row must forecast the same. A quarter of an hour outlasts a burst of work.
+/// How many minutes in a row must forecast exhaustion. A quarter of an hour outlasts a burst of
+/// work.
 const MINUTES: u8 = 15;
 
-/// The share of the limit that must be in use. Below it, the bursts of a healthy operator forecast
-/// the same.
+/// The share of the limit that must be in use. Below it, bursts of a healthy operator would also
+/// forecast exhaustion.
 const USED: f64 = 0.75;
 
 /// A straight line through the last hour of a signal.
@@ -55,20 +56,20 @@ impl Forecast {
         self.minutes = if self.exhaustion.is_some() { self.minutes.saturating_add(1) } else { 0 };
     }
 
-    /// Returns the time until the capacity is exhausted, if the forecast has said so for a quarter
-    /// of an hour.
+    /// Returns the time until the capacity is exhausted, if that has been the forecast for a
+    /// quarter of an hour.
     #[must_use]
     pub fn exhaustion(&self) -> Option<Span> {
         self.exhaustion.filter(|_| self.minutes >= MINUTES)
     }
 
-    /// Forgets everything: another process runs.
+    /// Forgets everything, because another process runs.
     pub fn clear(&mut self) {
         self.history.clear();
         (self.minutes, self.exhaustion) = (0, None);
     }
 
-    /// Follows a step of the clock of the samples.
+    /// Adjusts to a step of the samples' clock.
     pub fn clock_stepped(&mut self, by_ms: i64) {
         self.history.clock_stepped(by_ms);
     }

@@ -1,43 +1,43 @@
 //! The gates that a rise must pass before it counts as a trend.
 //!
-//! A test for a trend is not enough: Mann and Kendall's alone finds one in every healthy process
-//! within a week. The gates carry the precision, above all the time to exhaustion and the
-//! comparison with the day before.
+//! A statistical test is not enough: the Mann-Kendall test alone finds a trend in every healthy
+//! process within a week. The precision comes from the gates, above all from the time to exhaustion
+//! and the comparison with the day before.
 
 use super::TrendConfig;
 use super::statistics::{Line, MAX_POINTS, Point, line, median, quantile};
 use super::window::History;
 use crate::time::Span;
 
-/// The statistic above which a rise is not chance: about one in a thousand. Machida (2013) shows
-/// that no such test suffices, because healthy processes have trends, too.
+/// The statistic above which a rise is not chance: approximately one in a thousand. Machida (2013)
+/// shows that no such test suffices, because healthy processes have trends, too.
 const SIGNIFICANT: f64 = 3.0;
 
 /// The share of the rise that one quarter of the window may contribute. A larger one is a step, not
-/// a trend. A steady rise contributes a third in each. With 0.65 here and 0.35 below, the hard
-/// fleet has twice as many false alarms.
+/// a trend. A steady rise contributes a third in each. With 0.65 here and 0.35 below, the
+/// benchmark's hard fleet has twice as many false alarms.
 const STEP_SHARE: f64 = 0.6;
 
-/// The rise of the last quarter compared with that of the first: a lower one is a warm-up that
-/// saturates.
+/// The minimum rise of the last quarter as a share of that of the first. Anything lower is a
+/// warm-up that saturates.
 const SATURATED_SHARE: f64 = 0.5;
 
-/// How many times the spread around the line a rise must be, as in the rule of three sigma.
+/// The minimum rise as a multiple of the spread around the line, as in the three-sigma rule.
 const SPREADS: f64 = 3.0;
 
 /// The quantile of the time before the window that the end of the window must exceed.
 const HIGH_WATER: f64 = 0.99;
 
-/// How much of the time before the window is compared: a day, so that a daily wave has reached its
-/// height there.
+/// How much of the time before the window is compared: a day, so that it contains the peak of a
+/// daily wave.
 const COMPARED: Span = Span::hours(24);
 
-/// With less history than this, the comparison says little, so the exhaustion must be nearer by
+/// With less history than this, the comparison means little, so the exhaustion must be nearer by
 /// [`HASTE`].
 const HISTORY: Span = Span::hours(4);
 const HASTE: f64 = 3.0;
 
-/// One look at a window.
+/// The result of one evaluation of a window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Look {
     /// The rise per hour.
@@ -46,9 +46,9 @@ pub(super) struct Look {
     pub(super) rise: f64,
     /// The median of the first quarter.
     pub(super) begin: f64,
-    /// Until the capacity is exhausted, in hours; absent without a capacity or a rise.
+    /// The time until the capacity is exhausted, in hours; absent without a capacity or a rise.
     pub(super) exhaustion: Option<f64>,
-    /// All gates let the rise pass.
+    /// The rise passed all gates.
     pub(super) passed: bool,
 }
 
@@ -62,8 +62,8 @@ pub(super) struct Bounds<'a> {
     pub(super) lowest: f64,
 }
 
-/// Returns what a full window shows after the covariate's share has been taken away, or `None` if
-/// too many of its buckets are empty. `long` holds the time before the window.
+/// Evaluates a full window without the covariate's share. Returns `None` if too many of its buckets
+/// are empty. `long` holds the time before the window.
 pub(super) fn look(
     history: &History,
     long: &History,
@@ -117,7 +117,8 @@ pub(super) fn last_quarter(history: &History) -> f64 {
     quarters(&points[..count])[3]
 }
 
-/// A trend rises in every quarter, neither in one step nor ever more slowly.
+/// Returns whether the rise has the shape of a trend: in every quarter, neither in one step nor
+/// saturating.
 fn has_shape(quarters: &[f64; 4]) -> bool {
     let rise = quarters[3] - quarters[0];
     let steps = [quarters[1] - quarters[0], quarters[2] - quarters[1], quarters[3] - quarters[2]];
@@ -125,7 +126,7 @@ fn has_shape(quarters: &[f64; 4]) -> bool {
         && steps[2] >= SATURATED_SHARE * steps[0]
 }
 
-/// The rise is large compared with the noise, and large enough to matter.
+/// Returns whether the rise is large compared with the noise, and large enough to matter.
 fn is_material(rise: f64, line: &Line, bounds: &Bounds<'_>) -> bool {
     let config = bounds.config;
     let of_capacity = bounds.capacity.map_or(0.0, |capacity| config.rise_of_capacity * capacity);
@@ -133,8 +134,8 @@ fn is_material(rise: f64, line: &Line, bounds: &Bounds<'_>) -> bool {
     rise >= least.max(SPREADS * line.spread)
 }
 
-/// The end of the window is higher than the day before it ever was. With little history, everything
-/// is.
+/// Returns whether the end of the window is higher than the day before the window ever was, which
+/// is always so with little history.
 fn is_high_water(
     history: &History,
     long: &History,
@@ -162,7 +163,7 @@ fn is_high_water(
         || f64::from(recent) > quantile(&mut earlier[..count], HIGH_WATER) + SPREADS * line.spread
 }
 
-/// The capacity will be exhausted within the horizon of the scale.
+/// Returns whether the capacity will be exhausted within the horizon of the scale.
 fn exhausts_in_time(
     history: &History,
     long: &History,

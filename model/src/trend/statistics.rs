@@ -1,8 +1,9 @@
-//! Robust statistics over short series: medians, the slope of Theil and Sen, the test of Mann and
-//! Kendall, and the regression on a covariate. A series is a list of points with equally spaced
-//! positions, of which some may be missing.
+//! Robust statistics over short series: medians, the Theil-Sen slope, the Mann-Kendall test, and
+//! the regression on a covariate. A series is a list of points at equally spaced positions; some
+//! may be missing.
 
-/// The maximum number of points of a window. Pairs of points, for slopes, grow with its square.
+/// The maximum number of points of a window. The number of pairs, which slopes need, grows with its
+/// square.
 pub(super) const MAX_POINTS: usize = 72;
 
 const MAX_PAIRS: usize = MAX_POINTS * (MAX_POINTS - 1) / 2;
@@ -17,8 +18,8 @@ pub(super) struct Line {
     pub(super) slope: f64,
     /// The value at position 0.
     pub(super) intercept: f64,
-    /// The statistic of Mann and Kendall, shrunk by the autocorrelation of the residuals. Above 3,
-    /// chance is ruled out.
+    /// The Mann-Kendall statistic, shrunk by the autocorrelation of the residuals. Above 3, the
+    /// rise is not chance.
     pub(super) significance: f64,
     /// The median absolute distance of the points from the line.
     pub(super) spread: f64,
@@ -79,7 +80,7 @@ pub(super) fn line(points: &[Point]) -> Option<Line> {
     Some(Line { slope, intercept, significance, spread })
 }
 
-/// Returns the standardised statistic of Mann and Kendall, with the correction for ties.
+/// Returns the standardised Mann-Kendall statistic, corrected for ties.
 fn mann_kendall(points: &[Point], balance: i32) -> f64 {
     let mut values = [0_f32; MAX_POINTS];
     let values = &mut values[..points.len()];
@@ -108,7 +109,8 @@ fn autocorrelation(values: &[f32]) -> f64 {
 ///
 /// The coefficient is at least zero, because objects cost memory, and at most the smallest ratio of
 /// value and covariate: without any objects, the value would otherwise be negative. The second
-/// limit keeps a leak from being blamed on a few objects that happened to be created meanwhile.
+/// limit keeps a leak from being blamed on a few objects that happened to be created at the same
+/// time.
 pub(super) fn coefficient(items: impl Iterator<Item = (f64, f64, f64)> + Clone) -> f64 {
     /// Position and covariate that share more than this part of their variance cannot be told
     /// apart. The covariate then gets all of the rise that it can account for.

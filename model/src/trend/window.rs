@@ -1,16 +1,17 @@
-//! The recent history of a signal: the minimum of each bucket of time, in a ring.
+//! The recent history of a signal: the minimum of each time bucket, in a ring buffer.
 
 use super::statistics::Point;
 use crate::time::{Span, Timestamp};
 
-/// A span of time in which trends are looked for.
+/// A time scale at which to look for trends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     /// The length of the window.
     pub(super) window: Span,
     /// The length of a bucket.
     pub(super) bucket: Span,
-    /// A leak that exhausts the capacity later than this is none at this scale.
+    /// A leak that would take longer than this to exhaust the capacity does not count at this
+    /// scale.
     pub(super) horizon: Span,
     /// The number of buckets between two evaluations.
     pub(super) stride: i64,
@@ -26,9 +27,9 @@ pub(super) struct History {
     /// The position of the oldest bucket in `buckets`, and the number of buckets.
     first: u16,
     len: u16,
-    /// The number of the newest bucket, by the history's own clock, which never steps.
+    /// The number of the newest bucket according to the history's own clock, which never steps.
     newest: i64,
-    /// The clock of the samples minus the own one, in milliseconds.
+    /// The samples' clock minus the history's own, in milliseconds.
     shift: i64,
 }
 
@@ -69,14 +70,14 @@ impl History {
         (self.first, self.len) = (0, 0);
     }
 
-    /// Follows a step of the clock of the samples.
+    /// Adjusts to a step of the samples' clock.
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         self.shift = self.shift.saturating_add(by_ms);
     }
 
     /// Adds a sample. Returns whether the window should be evaluated, because buckets were
-    /// completed. A gap of more than a twelfth of the window drops all that came before it, because
-    /// nobody knows what happened meanwhile.
+    /// completed. A gap of more than a twelfth of the window drops everything before it, because
+    /// nobody knows what happened in the gap.
     pub(super) fn add(&mut self, at: Timestamp, value: f32, covariate: f32) -> bool {
         let number = at.0.saturating_sub(self.shift).div_euclid(self.scale.bucket.0);
         let step = if self.len == 0 { 0 } else { number.saturating_sub(self.newest) };

@@ -1,4 +1,5 @@
-//! Which Kubernetes Events to watch: those about the primary kinds, as far as the account may.
+//! The watches of Kubernetes Events: those about the primary kinds, as far as the account may read
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +22,13 @@ pub(super) struct FollowedEvents {
     is_off: bool,
 }
 
-/// What the source does not see.
+/// The kinds whose Events the source does not see.
 struct Unseen {
     /// The number of kinds whose Events matter.
     kinds: usize,
-    /// Those for which the account lacks the permission.
+    /// Of these, those for which the account lacks the permission.
     refused: usize,
-    /// Those for which there is no room.
+    /// Of these, those for which there is no room.
     over: usize,
 }
 
@@ -76,7 +77,7 @@ impl FollowedEvents {
         launcher.watch(&job, target.clone(), sink);
     }
 
-    /// Says what the source does not see. Before the first kind, there is nothing to say.
+    /// Reports what the source does not see. Before the first kind, there is nothing to report.
     async fn report(&mut self, unseen: Unseen, launcher: &Launcher) -> Result<(), Closed> {
         let Unseen { kinds, refused, over } = unseen;
         let is_off = kinds > 0 && refused == kinds;

@@ -18,7 +18,7 @@ use crate::sources::decoding::PrimaryKinds;
 use crate::sources::feed::Closed;
 use crate::sources::probes::{WatchTargets, WatchedChildKinds};
 
-/// The kinds as of the last result, and what their watches share.
+/// The kinds of the last result, and the state that their watches share.
 pub(super) struct WatchedKinds {
     /// The last reported kinds.
     kinds: Option<Vec<WatchedKind>>,
@@ -32,7 +32,7 @@ pub(super) struct WatchedKinds {
     primaries: Arc<PrimaryKinds>,
     /// The children of each watch that belong to no primary object.
     kept: BTreeMap<WatchId, Kept>,
-    /// New primary objects, which may soon have the first children.
+    /// New primary objects, which may soon have their first children.
     pub(super) new_primaries: NewPrimaries,
     pub(super) sync: InitialSync,
 }
@@ -82,8 +82,8 @@ impl WatchedKinds {
             launcher.feed.send(Observation::KindsDiscovered(kinds.clone())).await?;
         }
 
-        // A source that is not about a kind may have taken the room of a watch, although the kinds
-        // are the same.
+        // Even with the same kinds, a source that is not about a kind may have taken the room of a
+        // watch.
         for watch in over.iter().filter(|watch| changed || !self.over.contains(watch)) {
             report_over(watch, launcher).await?;
         }
@@ -137,8 +137,8 @@ impl WatchedKinds {
         }
     }
 
-    /// Stops the watches of removed kinds and of those at an outdated address, and, if the primary
-    /// kinds have changed, those that hide objects.
+    /// Stops watches of removed kinds, watches at outdated addresses and, if the primary kinds have
+    /// changed, watches that hide objects.
     async fn stop_outdated(&mut self, run: &ToRun, launcher: &mut Launcher) {
         let primaries = run.values().filter(|kind| kind.role == Role::Primary);
         let primaries: PrimaryKinds =
@@ -167,7 +167,7 @@ impl WatchedKinds {
         }
     }
 
-    /// Reports what has changed of the account's permissions.
+    /// Reports changes of the account's permissions.
     async fn report_permissions(
         &mut self,
         permissions: Vec<PermissionsView>,

@@ -56,7 +56,7 @@ impl Launcher {
         self.tasks.spawn(job.clone(), task);
     }
 
-    /// The number of started jobs that hold connections for which `--max-watches` is meant.
+    /// The number of started jobs that count towards `--max-watches`.
     pub(super) fn count_watches(&self, among: impl Fn(&Job) -> bool) -> usize {
         self.tasks.jobs().filter(|job| job.counts_as_watch() && among(job)).count()
     }

@@ -14,7 +14,7 @@ use crate::sources::operator::{
 use crate::system::own_pod::OwnPod;
 use loopwatch_model::observation::Probe;
 
-/// What the sources about the operator tell each other.
+/// What the sources about the operator share.
 #[derive(Default)]
 pub(super) struct OperatorSources {
     pods: PodsHandle,

@@ -16,7 +16,7 @@ use crate::sources::api_server::{
 };
 use crate::sources::feed::Closed;
 
-/// What these watches share with others.
+/// The state of the optional watches.
 pub(super) struct OptionalWatches {
     definitions: Definitions,
     /// Notified when the list of namespaces is complete.
@@ -25,7 +25,8 @@ pub(super) struct OptionalWatches {
     terminating: Terminating,
     /// Whether the account may watch namespaces, as last reported.
     may_watch_namespaces: Option<bool>,
-    /// What to report of sources that have just stopped because the account lost their permissions.
+    /// What to report about sources that have just stopped because the account lost their
+    /// permissions.
     stopped: Vec<Observation>,
 }
 
@@ -45,7 +46,8 @@ impl OptionalWatches {
         }
     }
 
-    /// Starts and stops watches by the permissions of the account, and reports what has stopped.
+    /// Starts and stops watches according to the account's permissions, and reports those that
+    /// stopped.
     pub(super) async fn review(
         &mut self,
         discovery: &mut Discovery,
@@ -114,7 +116,7 @@ impl OptionalWatches {
         if !may && launcher.tasks.has(&Job::Lease) {
             launcher.tasks.stop(&Job::Lease).await;
 
-            // A lease that nobody watches would grow old.
+            // A lease that is no longer watched would seem to expire.
             self.stopped.push(Observation::LeasesListed { namespace, names: Vec::new() });
             self.stopped.push(off(&Job::Lease, "leases"));
         } else if may && !launcher.tasks.has(&Job::Lease) {
@@ -143,7 +145,7 @@ impl OptionalWatches {
             self.start_namespaces(launcher);
             self.start_terminating(launcher);
 
-            // Findings that a namespace ignores must not open at the start.
+            // Otherwise, findings that a namespace ignores would open at startup.
             let _ =
                 tokio::time::timeout(NAMESPACES_WITHIN, self.namespaces_listed.notified()).await;
         }
@@ -193,7 +195,7 @@ fn lease_namespace(launcher: &Launcher) -> Option<String> {
 }
 
 /// Reports that the source of a job is off, because the account may no longer watch these objects.
-/// Otherwise the refusal that the source has met would remain its last word.
+/// Otherwise, the refusal would remain the source's last report.
 fn off(job: &Job, objects: &str) -> Observation {
     Observation::SourceOff {
         source: job.source(),

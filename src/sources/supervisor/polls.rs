@@ -1,4 +1,4 @@
-//! When the next poll of discovery is due.
+//! Schedules the polls of discovery.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use tokio::time::Instant;
 use crate::net::{Backoff, Failure};
 use crate::sources::api_server::Discovered;
 
-/// What earlier polls say about the next one.
+/// The state from earlier polls that decides when the next one is due.
 pub(super) struct Polls {
     /// The last reported problem of discovery.
     problem: Option<String>,
     /// Polls in a row without a change.
     idle: u32,
-    /// Since when polls have found fewer kinds than are watched. A starting API server may not know
-    /// all permissions and kinds yet.
+    /// Since when polls have found fewer kinds than are watched. An API server that is starting may
+    /// not know all permissions and kinds yet.
     lost_since: Option<Instant>,
     backoff: Backoff,
 }
 
-/// What to say about discovery after a poll.
+/// What to report about discovery after a poll.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DiscoveryReport {
     Problem(String),
@@ -28,7 +28,7 @@ pub(super) enum DiscoveryReport {
     Nothing,
 }
 
-/// Interval of discovery. Permissions and kinds change rarely, and other events reveal most
+/// Interval of discovery. Permissions and kinds rarely change, and other events reveal most
 /// changes.
 const POLL_EVERY: Duration = Duration::from_secs(300);
 /// Interval of discovery while something is missing, or while the account may not watch
@@ -36,10 +36,9 @@ const POLL_EVERY: Duration = Duration::from_secs(300);
 const POLL_OFTEN: Duration = Duration::from_secs(60);
 /// Interval of discovery while it has yet to review the account's permissions in some namespaces.
 const POLL_WHILE_BEHIND: Duration = Duration::from_secs(15);
-/// Number of polls in a row without a change from which on the intervals double, and the limit of
-/// their growth.
+/// After how many polls in a row without a change the interval doubles, and the maximum factor.
 const IDLE_POLLS: (u32, u32) = (5, 4);
-/// Time for which polls must miss a kind before its watch ends.
+/// How long polls must miss a kind before its watch ends.
 const BELIEVE_LOSS_AFTER: Duration = Duration::from_secs(5);
 
 impl Polls {
@@ -47,8 +46,8 @@ impl Polls {
         Self { problem: None, idle: 0, lost_since: None, backoff: Backoff::new() }
     }
 
-    /// Notes a poll that worked. Returns the time until a loss of kinds counts; `None` if no kind
-    /// is lost, or if the loss has lasted long enough.
+    /// Records a successful poll. Returns the time until a loss of kinds counts; `None` if no kind
+    /// is lost, or if the loss has lasted for long enough.
     pub(super) fn succeeded(
         &mut self,
         watched: &[WatchedKind],
@@ -74,19 +73,19 @@ impl Polls {
         Some(left)
     }
 
-    /// Notes a poll that failed. Returns the time until the next one.
+    /// Records a failed poll. Returns the time until the next one.
     pub(super) fn failed(&mut self, failure: &Failure) -> Duration {
         self.problem = Some(failure.detail.clone());
         self.backoff.wait(failure.retry_after)
     }
 
-    /// Notes whether a poll has changed the kinds, or its problem.
+    /// Records whether a poll has changed the kinds or its problem.
     pub(super) fn note_change(&mut self, new_kinds: bool, found: &Discovered) {
         let changed = new_kinds || self.problem != found.problem;
         self.idle = if changed { 0 } else { self.idle.saturating_add(1) };
     }
 
-    /// Takes over the problem of the last result. Returns what to say about it.
+    /// Records the problem of the last result. Returns what to report about it.
     pub(super) fn report(&mut self, problem: Option<String>, is_first: bool) -> DiscoveryReport {
         let before = std::mem::replace(&mut self.problem, problem);
         match &self.problem {
@@ -96,7 +95,7 @@ impl Polls {
         }
     }
 
-    /// The time until the next poll. `often` says that something is missing, and `behind` that
+    /// The time until the next poll. `often` means that something is missing, and `behind` that
     /// some permissions have yet to be reviewed.
     pub(super) fn interval(&mut self, often: bool, behind: bool) -> Duration {
         let (patience, most) = IDLE_POLLS;

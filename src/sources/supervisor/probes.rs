@@ -1,4 +1,4 @@
-//! The sources that answer the model's questions.
+//! Routes the model's probes to the sources that answer them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::sources::probes::{
     ObjectLookups, WatchTargets, WatchedChildKinds, answer_counts, answer_lookups,
 };
 
-/// Where questions go.
+/// The sending ends of the probe queues.
 #[derive(Clone, Debug)]
 pub(super) struct ProbeSenders {
     counts: mpsc::Sender<WatchId>,
@@ -19,18 +19,18 @@ pub(super) struct ProbeSenders {
     profiles: mpsc::Sender<Probe>,
 }
 
-/// Where questions come from. Each queue outlives a task that panics.
+/// The receiving ends of the probe queues. Each queue outlives a task that panics.
 pub(super) struct ProbeReceivers {
     /// The watches whose objects to count.
     counts: ProbeQueue<WatchId>,
     lookups: ProbeQueue<Probe>,
-    /// The questions about profiles, which take minutes.
+    /// The probes for profiles, which take minutes to answer.
     pub(super) profiles: ProbeQueue<Probe>,
 }
 
 pub(super) type ProbeQueue<T> = Arc<Mutex<mpsc::Receiver<T>>>;
 
-/// Limit on waiting probes of each kind. The model repeats dropped ones.
+/// The maximum number of waiting probes per queue. The model repeats dropped ones.
 const PROBES: usize = 64;
 
 /// Creates the queues.

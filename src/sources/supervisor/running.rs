@@ -1,5 +1,5 @@
-//! The supervisor's own task. It polls discovery, which starts and stops watches, and between the
-//! polls it waits for panics of other tasks and for signs of a change.
+//! The supervisor's own task. It polls discovery, starts and stops watches accordingly, and between
+//! polls waits for panics of other tasks and for signs of a change.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -33,8 +33,7 @@ pub(super) struct Running {
     events: FollowedEvents,
     operator: OperatorSources,
     probes: ProbeReceivers,
-    /// When the first of the new primary objects was announced, of which child kinds have not been
-    /// sampled since.
+    /// When the first new primary object since the last sample of child kinds was announced.
     announced: Option<Instant>,
 }
 
@@ -42,8 +41,7 @@ pub(super) struct Running {
 const MIN_POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval of the cheap check for new and removed kinds.
 const CHECK_EVERY: Duration = Duration::from_secs(15);
-/// Time from a change to the next poll, because the API server serves a new definition with some
-/// delay.
+/// Time from a change to the next poll. The API server serves a new definition after some delay.
 const POLL_AFTER_CHANGE: Duration = Duration::from_secs(10);
 /// Time to wait for the first samples of child kinds.
 const CHILDREN_WITHIN: Duration = Duration::from_secs(3);
@@ -111,7 +109,7 @@ impl Running {
 
             changed = self.supervise(Some(started + wait)).await?;
 
-            // Changes come in bursts, and one poll sees all of them.
+            // Changes arrive in bursts, and one poll sees all of them.
             tokio::time::sleep_until(started + MIN_POLL_INTERVAL).await;
         }
     }
@@ -227,8 +225,8 @@ impl Running {
             let found = self.discovery.discovered();
             self.apply(found).await
         } else if self.kinds.known().is_none() {
-            // A model that has outlived its sources, or restored a checkpoint, would forget the
-            // children that it knows.
+            // Otherwise, a model that outlived its sources or restored a checkpoint would forget
+            // its children.
             let sampled = self.discovery.sample_children(BTreeSet::new());
             let _ = tokio::time::timeout(CHILDREN_WITHIN, sampled).await;
             let found = self.discovery.discovered();
@@ -242,7 +240,7 @@ impl Running {
         }
     }
 
-    /// Samples the child kinds, and watches those that have earned it.
+    /// Samples the child kinds, and watches those whose samples justify it.
     async fn sample_children(&mut self) -> Result<(), Closed> {
         self.announced = None;
         if self.discovery.sample_children(self.kinds.new_primaries.take()).await {

@@ -34,7 +34,7 @@ impl Tasks {
         self.running.insert(job, handle);
     }
 
-    /// Whether the job was started. It may have ended by itself, or wait for its restart.
+    /// Whether the job was started. It may have ended, or be waiting for its restart.
     pub(super) fn has(&self, job: &Job) -> bool {
         self.running.contains_key(job) || self.restarts.contains_key(job)
     }

@@ -1,5 +1,5 @@
-//! Which results depend on the order in which the garbage collector works. Its workers look at many
-//! objects at the same time, so one order of the simulation is as good as another.
+//! Finds the results that depend on the order in which the garbage collector works. Its workers
+//! process many objects concurrently, so any order is possible.
 
 use super::Collector;
 use crate::cascade::NodeId;
@@ -7,15 +7,15 @@ use crate::cascade::graph::Standing;
 
 impl Collector<'_> {
     /// Whether each object's removal depends on the order in which the garbage collector works. An
-    /// object that stays in deletion blocks all of its owners in foreground deletion, except those
-    /// whose reference it lost before. It loses a reference if the garbage collector looks at it
-    /// while another owner is not yet being deleted.
+    /// object that stays in deletion blocks all owners in foreground deletion, except those to
+    /// which it has lost its reference. It loses a reference if the garbage collector processes it
+    /// while another owner is not being deleted yet.
     pub(in crate::cascade) fn depends_on_order(&self) -> Vec<bool> {
         let stays =
             |node: u32| self.states[node as usize].deleting && !self.states[node as usize].gone;
         let mut depends = vec![false; self.states.len()];
 
-        // Objects that are gone here may stay, because of a dependent that stays.
+        // Objects that are removed here may stay in another order, because a dependent stays.
         let mut open: Vec<u32> =
             self.graph.ids().map(|id| id.0).filter(|node| stays(*node)).collect();
         while let Some(node) = open.pop() {
@@ -28,8 +28,8 @@ impl Collector<'_> {
             }
         }
 
-        // Objects that stay here may go, if each dependent that blocks them may have lost its
-        // reference or go.
+        // Objects that stay here may be removed in another order, if each dependent that blocks
+        // them may lose its reference or be removed.
         let may_lose = |node: u32| {
             !self.graph.node(NodeId(node)).deleting && self.foreground_owners(node).nth(1).is_some()
         };

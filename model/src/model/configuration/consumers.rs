@@ -1,8 +1,8 @@
-//! When the data of ConfigMaps and Secrets was written, and which workloads read it only when their
-//! Pods start.
+//! Consumers of configuration: which workloads read ConfigMaps and Secrets only when their Pods
+//! start, and when that data was written.
 //!
-//! Most of these objects are watched, because the operator creates them. loopwatch reads the
-//! metadata of all others now and then.
+//! Most of these ConfigMaps and Secrets are watched, because the operator creates them. loopwatch
+//! reads the metadata of all others every ten minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,14 +27,13 @@ pub(crate) struct Configuration {
     readers: BTreeMap<Name, BTreeSet<Slot>>,
     /// When the data of each watched object was written. The number of objects limits the size.
     written: hashbrown::HashMap<Slot, LastWrite>,
-    /// The same of objects that no watch shows and that have been read; `None` if there was nothing
-    /// to read.
+    /// The same for unwatched objects that have been read; `None` if the read found nothing.
     read: BTreeMap<Name, Option<ReadData>>,
-    /// When to read them again. At most the objects that workloads read.
+    /// When to read them again. At most one entry per object that workloads read.
     reads: BTreeSet<(Timestamp, Name)>,
     /// No read before this time.
     next_read: Timestamp,
-    /// Since when the first of them waits for an answer.
+    /// When the read that is waiting for an answer was asked for.
     asked: Option<Timestamp>,
     /// When to check the Pods of workloads again.
     checks: BTreeSet<(Timestamp, Slot)>,
@@ -45,26 +44,24 @@ pub(crate) struct Configuration {
 #[derive(Debug, Default)]
 pub(crate) struct Consumer {
     pub(super) reads: Box<[StartupRead]>,
-    /// The first change of what the Pods read, by its place in `reads`, of which it is not known
-    /// that they have read it.
+    /// By position in `reads`, the first change that the Pods are not known to have read.
     pub(super) unread: BTreeMap<usize, (Timestamp, bool)>,
-    /// No write up to this time can make the workload stale: all Pods are younger, or it cannot be
-    /// known.
+    /// No write up to this time can make the workload stale: all Pods are newer, or nothing can
+    /// show that they are not.
     pub(super) settled: Timestamp,
-    /// When the Pods were read last.
+    /// When the Pods were last read.
     pub(super) checked: Option<Timestamp>,
-    /// The Pods must be read at this time or later.
+    /// Reads of the Pods from before this time do not count.
     pub(super) not_before: Timestamp,
-    /// What the last check has shown.
+    /// The result of the last check.
     pub(super) stale: Option<Box<Stale>>,
     check_at: Option<Timestamp>,
 }
 
-/// What the Pods of a stale workload have shown.
+/// What a check of the Pods of a stale workload showed.
 #[derive(Clone, Debug)]
 pub(super) struct Stale {
-    /// When the data changed that the Pods have not read; if there are several changes, the first
-    /// one.
+    /// When the data that the Pods have not read changed; with several changes, the first.
     pub(super) since: Timestamp,
     /// What changed, as `Kind name`.
     pub(super) names: Vec<String>,
@@ -72,7 +69,7 @@ pub(super) struct Stale {
     pub(super) pods: usize,
     /// The creation of the oldest of them.
     pub(super) oldest: Timestamp,
-    /// The data has changed for certain, and all of them read all of it.
+    /// The data certainly changed, and the Pods read all of its keys.
     pub(super) certain: bool,
 }
 
@@ -88,9 +85,9 @@ struct ReadData {
 
 /// The time between two reads of one object.
 const READ_EVERY: Span = Span::mins(10);
-/// The time before the first one, in which the watches list what they show.
+/// The time before the first read, in which the watches can list their objects.
 const FIRST_READ: Span = Span::mins(1);
-/// How long to wait for an answer, and so the shortest time between two reads.
+/// How long to wait for an answer, and thus the shortest time between two reads.
 const READ_STEP: Span = Span::secs(2);
 
 impl Part for Configuration {
@@ -163,7 +160,7 @@ impl Configuration {
         self.checks.extend(at.map(|at| (at, slot)));
     }
 
-    /// Moves all own instants to the new setting of the clock.
+    /// Moves all instants of loopwatch's clock to its new setting.
     fn shift(&mut self, by_ms: i64) {
         let checks = std::mem::take(&mut self.checks);
         self.checks = checks.into_iter().map(|(at, slot)| (at.shifted(by_ms), slot)).collect();
@@ -183,7 +180,7 @@ impl Configuration {
 }
 
 impl Configuration {
-    /// Takes when the data of an object was written, or what the Pods of a workload read.
+    /// Records when the data of an object was written, or what the Pods of a workload read.
     fn update_configuration(&mut self, world: &mut World, slot: Slot, view: &ObjectView) {
         let Some(record) = world.store.get(slot) else { return };
         let kind = world.kind_of(record.watch);
@@ -224,7 +221,7 @@ impl Configuration {
             let name = configuration_name(world, slot);
             self.review_readers(world, &name);
             if self.readers.contains_key(&name) {
-                // It may have lost its owner, and still exist.
+                // The object may only have lost its owner and still exist.
                 self.reads.insert((world.now.after(FIRST_READ), name));
                 self.set_configurations_timer(world);
             }
@@ -249,12 +246,12 @@ fn configuration_name(world: &World, slot: Slot) -> Name {
 }
 
 impl Configuration {
-    /// Marks the workloads that read an object for a review.
+    /// Marks the workloads that read an object for review.
     fn review_readers(&self, world: &mut World, name: &Name) {
         world.agenda.objects.extend(self.readers.get(name).into_iter().flatten());
     }
 
-    /// Returns when the data of an object was written, as far as the watches and reads have shown.
+    /// Returns when the data of an object was written, if a watch or a read has shown it.
     pub(super) fn written(
         &self,
         world: &World,
@@ -278,14 +275,13 @@ impl Configuration {
         slots.find_map(|slot| self.written.get(&slot)).copied()
     }
 
-    /// Returns whether nobody knows yet when the data of an object was written, but a watch or a
-    /// read will show it.
+    /// Returns whether a watch or a read has yet to show when the data of an object was written.
     pub(super) fn is_awaited(&self, world: &World, namespace: &str, read: &StartupRead) -> bool {
         self.written(world, namespace, read).is_none()
             && !self.read.contains_key(&name(namespace, read))
     }
 
-    /// Lookups the objects that are due and that no watch shows, until one needs a request.
+    /// Looks up the unwatched objects that are due, until one needs a request.
     fn read_configurations(&mut self, world: &mut World) {
         if self.next_read > world.now {
             return;

@@ -1,10 +1,9 @@
-//! Workloads whose Pods are older than the configuration that they read only when they start.
+//! Stale Pods: they are older than the configuration that they read only when they start.
 //!
-//! The age of a Pod is known from its metadata. Its containers may have started, or started again,
-//! long after its creation; each such start makes the kubelet write the status of the Pod. So a Pod
-//! has certainly not read the new data if its status was last written before the data. Of all other
-//! Pods it is not known, so they prove nothing. A hash of the configuration in the Pod template
-//! needs no rule of its own: with a new hash, the Pods are new, too.
+//! Containers may start or restart long after the creation of their Pod, and each start makes the
+//! kubelet write the status of the Pod. So a Pod certainly has not read data that was written after
+//! its status; all other Pods prove nothing. A hash of the configuration in the Pod template needs
+//! no rule of its own: with a new hash, the Pods are new, too.
 
 use std::collections::BTreeMap;
 
@@ -41,22 +40,22 @@ enum Pods {
 #[derive(Clone, Copy)]
 struct Pod {
     created: Timestamp,
-    /// When somebody last wrote its status, so that its containers cannot have started after that.
+    /// The last write of its status. No container can have started after that.
     last_status: Timestamp,
 }
 
-/// The time after which the Pods of a stale workload are read again, or those that could not be
-/// read.
+/// The time after which Pods are read again if they were stale or could not be read.
 const CHECK_EVERY: Span = Span::mins(10);
 /// How long a workload must have been at rest before its Pods are read.
 const AT_REST: Span = Span::secs(2);
 /// The maximum number of changed objects that a finding names.
 const MAX_NAMED: usize = 3;
-/// The annotation with the number of a rollout, on each `ReplicaSet` of a Deployment.
+/// The annotation with the rollout number on each `ReplicaSet` of a Deployment.
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
 impl Stale {
-    /// Compares Pods with changes. `None` if no Pod is certainly older than one of them.
+    /// Compares Pods with changes. Returns `None` if no Pod is certainly older than one of the
+    /// changes.
     fn find(pods: &[Pod], changes: &[Change]) -> Option<Self> {
         let is_older =
             |pod: &Pod, change: &Change| pod.created < change.at && pod.last_status < change.at;
@@ -78,7 +77,7 @@ impl Stale {
 }
 
 impl Pod {
-    /// Lookups the metadata of a Pod; `None` if it is being deleted.
+    /// Extracts the times of a Pod. Returns `None` if it is being deleted.
     fn read(dependent: &Dependent) -> Option<Self> {
         let pod = &dependent.object;
         let is_pod = dependent.group.is_empty() && dependent.kind == "Pod" && pod.deleted.is_none();
@@ -88,15 +87,14 @@ impl Pod {
             .filter(|manager| manager.owns.status)
             .filter_map(|manager| manager.time);
 
-        // A Pod without any status has not started yet.
+        // A Pod without a status has not started yet.
         let last_status = written.max().unwrap_or(Timestamp(i64::MAX));
         is_pod.then_some(Self { created: pod.created.unwrap_or(last_status), last_status })
     }
 }
 
 impl Configuration {
-    /// Detects that Pods of a workload are older than the configuration that they read only when
-    /// they start.
+    /// Detects that Pods of a workload are older than their configuration.
     pub(super) fn stale_configuration(
         &mut self,
         world: &mut World,
@@ -166,17 +164,16 @@ impl Configuration {
     }
 }
 
-/// Returns since when a workload has been at rest: since now, if this review is the first one
-/// after a rollout.
+/// Returns since when a workload has been at rest: since now, if this is the first review after a
+/// rollout.
 fn rests_since(world: &World, slot: Slot) -> Option<Timestamp> {
     let record = world.store.get(slot)?;
     Some(if record.state == ObjectState::Converged { record.since } else { world.now })
 }
 
 impl Configuration {
-    /// Returns the changes of what the Pods of a workload read only when they start, since the
-    /// workload was created, unless it is known that the Pods have read them: of each object, the
-    /// first one and the last one.
+    /// Returns the changes of a workload's configuration since its creation that the Pods are not
+    /// known to have read: the first and the last change of each object.
     fn changes(&mut self, world: &World, slot: Slot) -> Vec<Change> {
         let Some((consumer, record)) = self.consumers.get(&slot).zip(world.store.get(slot)) else {
             return Vec::new();
@@ -191,7 +188,7 @@ impl Configuration {
 
             for (at, certain) in first.into_iter().copied().chain([last]) {
                 let name = format!("{} {}", kind(read), read.name);
-                // Of a part of the keys it is not known whether they changed.
+                // If Pods read only some keys, these may not have changed.
                 changes.push(Change { at, certain: certain && read.whole, name });
             }
 
@@ -221,8 +218,8 @@ fn stale_detection(world: &World, stale: &Stale) -> Detection {
 }
 
 impl Configuration {
-    /// Returns a detection that is not due, if an earlier process had found the workload stale and
-    /// the watches have not shown yet when its configuration was written.
+    /// Returns a detection that is not due yet, if an earlier process had found the workload stale
+    /// and it is not known yet when its configuration was written.
     fn awaited_stale(
         &self,
         world: &World,
@@ -245,7 +242,7 @@ impl Configuration {
         })
     }
 
-    /// Remembers what the Pods of a workload have shown, and when to read them again.
+    /// Records the result of a check of a workload's Pods, and when to check them again.
     fn pods_checked(
         &mut self,
         world: &World,
@@ -261,7 +258,7 @@ impl Configuration {
         self.set_configurations_timer(world);
     }
 
-    /// Forgets what the Pods of a workload have shown: nothing has changed since they started.
+    /// Forgets the last check of a workload's Pods, because nothing has changed since they started.
     fn forget_stale(&mut self, world: &World, slot: Slot) {
         let Some(consumer) = self.consumers.get_mut(&slot) else { return };
         consumer.stale = None;
@@ -275,7 +272,7 @@ impl Configuration {
     }
 }
 
-/// Returns the Pods of a workload, by reads at `not_before` or later.
+/// Returns the Pods of a workload, as read at `not_before` or later.
 fn pods_of(world: &mut World, slot: Slot, not_before: Timestamp) -> Pods {
     let Some(record) = world.store.get(slot) else { return Pods::Unknown };
     let (mut owner, mut uid) = (world.record_address(record), record.uid);
@@ -310,7 +307,7 @@ fn pods_of(world: &mut World, slot: Slot, not_before: Timestamp) -> Pods {
 }
 
 impl Configuration {
-    /// Returns the number of stale workloads by kind. Those that no watch can see do not count.
+    /// Returns the number of stale workloads by kind. Those that are not visible do not count.
     pub(crate) fn stale_configurations(&self, world: &World) -> BTreeMap<u16, u64> {
         let mut kinds: BTreeMap<u16, u64> = BTreeMap::new();
         for (slot, consumer) in &self.consumers {

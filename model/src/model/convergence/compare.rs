@@ -1,4 +1,4 @@
-//! What a version of an object changed, compared with the previous one.
+//! Compares a version of an object with the previous one.
 
 use std::hash::{Hash as _, Hasher as _};
 
@@ -29,11 +29,11 @@ impl ObjectContext<'_> {
         let old_verdict = record.verdict;
         let mut verdict = self.verdict_on(reading, live);
         if about_earlier == Some(Verdict::Finished) && (new || old_verdict == Verdict::Finished) {
-            verdict = Verdict::Finished; // a run that is over does not answer a later spec change
+            verdict = Verdict::Finished; // a finished run does not answer a later spec change
         }
 
-        // A version that a list shows may be several changes later, of which the last ones undid
-        // the first ones. The deletion of an object increments its generation, too.
+        // A listed version may be several changes later, and the last of them may have undone the
+        // first. Deleting an object increments its generation, too.
         let undone = !live
             && view.deleted.is_none()
             && view.generation > record.generation.saturating_add(1);
@@ -65,15 +65,15 @@ impl ObjectContext<'_> {
     }
 
     /// Returns whether the managed fields show that the status of an unconverged object has been
-    /// written since the previous version. If loopwatch reads the kind in another way, fingerprints
-    /// of the status do not show it.
+    /// written since the previous version. Fingerprints of the status do not show this if loopwatch
+    /// now reads the kind differently.
     pub(crate) fn is_status_written(&self, view: &ObjectView, version: u64) -> bool {
         let written = field_managers::status_writer(view).and_then(|m| m.time);
         version != self.record.version
             && self.record.unconverged().is_some_and(|u| written > u.last_status_write)
     }
 
-    /// Returns up to when the spec writes of persons are known.
+    /// Returns the time up to which spec writes by people are known.
     fn known_spec_write(&self) -> Timestamp {
         let changed = self.record.spec_change().unwrap_or(Timestamp(0));
         let opened = self.record.obligation().map_or(Timestamp(0), |obligation| obligation.opened);
@@ -89,7 +89,7 @@ impl ObjectContext<'_> {
     }
 }
 
-/// Returns what a status that is about an earlier spec says about that one.
+/// Returns the verdict on an earlier spec, if the status is about that one.
 pub(crate) fn about_earlier(
     group: &str,
     kind: &str,
@@ -108,8 +108,8 @@ fn without_generation(view: &ObjectView) -> ObjectView {
 }
 
 /// Returns when an unconverged object stopped being converged: when the condition that decided the
-/// verdict changed or, if it was another part of the status, the latest transition among the false
-/// conditions. Returns `None` if its status is about an earlier spec.
+/// verdict changed or, if another part of the status decided it, the latest transition among the
+/// false conditions. Returns `None` if its status is about an earlier spec.
 fn lost_at(view: &ObjectView, verdict: Verdict, reading: &Reading) -> Option<Timestamp> {
     let unconverged = matches!(verdict, Verdict::Progressing | Verdict::Failed);
     if !unconverged || reading.acknowledged == Acknowledged::No {
@@ -125,9 +125,9 @@ fn lost_at(view: &ObjectView, verdict: Verdict, reading: &Reading) -> Option<Tim
     decided.or_else(|| lost.filter_map(|c| c.changed).max())
 }
 
-/// Returns when the first of all conditions turned that show that an object is not converged.
-/// Before that, it was converged as far as conditions show. Returns `None` if a time is missing, or
-/// if the verdict rests on anything else.
+/// Returns when the first of the conditions that show an object as unconverged turned. Before that,
+/// no condition contradicted convergence. Returns `None` if a time is missing, or if something
+/// other than a condition decided the verdict.
 fn all_lost_at(view: &ObjectView, verdict: Verdict, reading: &Reading) -> Option<Timestamp> {
     lost_at(view, verdict, reading)?;
     let named = reading.signal.split(['=', ' ']).next().unwrap_or_default();

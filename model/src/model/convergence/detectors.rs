@@ -21,8 +21,8 @@ type Detector = fn(&ObjectContext<'_>) -> Option<Detection>;
 /// Detectors of objects of child kinds. Their state is only evidence about their owners.
 const OF_CHILDREN: &[Detector] = &[|object| object.annotations_invalid()];
 
-/// Detectors of all other objects. Those of deletions look at other objects, too: see
-/// `relations.rs`.
+/// Detectors of all other objects. The detectors of deletions also look at other objects, see
+/// `deletion/stuck.rs`.
 const OF_LIVE_OBJECTS: &[Detector] = &[
     |object| object.missed_deadline(),
     |object| object.starved(),
@@ -67,7 +67,8 @@ impl ObjectContext<'_> {
         let unconverged = self.record.unconverged()?;
         let obligation = unconverged.obligation.as_ref()?;
 
-        // A failure is an answer once it stands; a short one neither opens nor closes a finding.
+        // A failure counts as an answer once it has lasted; a short one neither opens nor closes a
+        // finding.
         let answered_at =
             obligation.failed_since.map(|since| since.after(self.settings.reject_after));
         let answered =
@@ -84,8 +85,8 @@ impl ObjectContext<'_> {
         let unacknowledged =
             unconverged.unacknowledged_since.filter(|since| due >= self.acknowledged_by(*since));
         let Some(since) = unacknowledged else {
-            // After a rejection, the time counts from the retry; if newer specs keep coming, from
-            // the first of them.
+            // After a rejection, the time counts from the retry. If newer specs keep arriving, it
+            // counts from the first of them.
             let extended =
                 due < obligation.deadline || unconverged.working_since > obligation.opened;
             let since = if extended { unconverged.working_since } else { obligation.opened };
@@ -119,13 +120,14 @@ impl ObjectContext<'_> {
             }),
         };
 
-        // The last status write ended an earlier problem, so a finding of an earlier run from
-        // before it was another one.
+        // The last status write ended any earlier problem, so a finding that an earlier run opened
+        // before it is about another problem.
         Some(detection.not_before(unconverged.last_status_write))
     }
 
-    /// Detects a spec change that the operator does not acknowledge although it has acknowledged
-    /// many others of the kind since: other objects occupy its workers, or it has missed the event.
+    /// Detects a spec change that the operator has not acknowledged although it has since
+    /// acknowledged many other objects of the kind: they occupy its workers, or it missed the
+    /// event.
     fn starved(&self) -> Option<Detection> {
         let unconverged = self.record.unconverged()?;
         let obligation =
@@ -152,7 +154,7 @@ impl ObjectContext<'_> {
 
         let mut due = since.after(after);
         if due <= self.now && others.len() < self.settings.starved_others as usize {
-            // Nothing reviews the object when others are acknowledged.
+            // An acknowledgement of another object does not trigger a review of this one.
             due = self.now.after(LOOK_AGAIN_AFTER);
         }
 
@@ -190,8 +192,8 @@ impl ObjectContext<'_> {
         }))
     }
 
-    /// Detects an object whose spec is back to one that converged before, and that does not
-    /// recover.
+    /// Detects an object that does not recover although its spec was reverted to one that had
+    /// converged.
     fn never_recovered(&self) -> Option<Detection> {
         let unconverged = self.record.unconverged()?;
         if unconverged.unacknowledged_since.is_some() && self.record.verdict != Verdict::Failed {
@@ -216,14 +218,14 @@ impl ObjectContext<'_> {
         let mut due = obligation.opened.after(allowed);
 
         if self.record.verdict != Verdict::Failed {
-            // The way back may be a rollout of its own.
+            // The revert may need a rollout, too.
             due = due.max(self.deadline_passes(unconverged));
         }
 
         Some(self.detect(FindingCode::NeverRecovered, obligation.opened, due, || {
             let evidence = self.with_signal(Evidence::new());
 
-            // After a restart, nothing shows how long it took.
+            // After a restart, loopwatch no longer knows how long it took.
             let evidence = evidence.with_some("took_then", took.map(Value::Span));
             evidence.with("waiting_for", Value::Age(obligation.opened))
         }))

@@ -11,7 +11,7 @@ use crate::model::world::visibility::Visibility;
 use crate::snapshot::{DeadlineSource, ObjectState};
 use crate::time::{Span, Timestamp};
 
-/// The number of deadlines after which an object that never gets ready is overdue, although its
+/// The number of deadlines after which an object that never becomes ready is overdue even if its
 /// spec keeps changing.
 const MAX_EXTENSIONS: i64 = 3;
 
@@ -55,16 +55,16 @@ impl ObjectContext<'_> {
             unconverged.regressed_since.map(|since| self.regression_due(unconverged, since));
         let due = missed.into_iter().chain(regressed).min();
 
-        // An object that is overdue stays so during a grace.
+        // An overdue object stays overdue during a grace period.
         let still = self.record.state == ObjectState::Overdue;
         due.is_some_and(|due| self.opens_at(due) <= self.now || (still && due <= self.now))
     }
 
     /// Returns when the deadline of an obligation passes. Before the operator has acknowledged the
-    /// spec, the deadline of the acknowledgement applies, from the first spec change that the
-    /// operator has not acknowledged. After that, newer specs extend the deadline, but not beyond
-    /// [`MAX_EXTENSIONS`] times the deadline, nor for an object that was not ready with the earlier
-    /// ones either.
+    /// spec, the deadline of the acknowledgement applies, counted from the first unacknowledged
+    /// spec change. After that, newer specs extend the deadline to at most [`MAX_EXTENSIONS`] times
+    /// its length. An object that was not ready with the earlier specs either gets no more than
+    /// that before the acknowledgement.
     pub(crate) fn deadline_passes(&self, unconverged: &Unconverged) -> Timestamp {
         let Some(obligation) = &unconverged.obligation else {
             return unconverged
@@ -106,8 +106,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Returns when a problem that is due at `due` opens a finding: not before the grace after
-    /// blindness is over.
+    /// Returns when a problem that is due at `due` opens a finding: not before the grace period
+    /// after blindness has ended.
     pub(crate) fn opens_at(&self, due: Timestamp) -> Timestamp {
         match self.visibility {
             Visibility::Clear => due,
@@ -116,15 +116,16 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Returns whether a detection is a finding now. One that is open stays open during a grace.
+    /// Returns whether a detection is a finding now. An open finding stays open during a grace
+    /// period.
     pub(crate) fn is_finding(&self, detection: &Detection) -> bool {
         let is_open = || self.has_finding(detection.code) || self.has_predecessor(detection.code);
         self.opens_at(detection.due) <= self.now || (detection.due <= self.now && is_open())
     }
 
-    /// Returns whether a finding about the same problem is open under another code: a missed
-    /// deadline changes its code with what the operator has done so far, and a deletion with what
-    /// is known about its cause.
+    /// Returns whether a finding about the same problem is open under another code: the code for a
+    /// missed deadline depends on what the operator has done so far, and that for a deletion on
+    /// what is known about its cause.
     fn has_predecessor(&self, code: FindingCode) -> bool {
         const SAME_PROBLEM: [[FindingCode; 3]; 2] = [
             [FindingCode::Unacknowledged, FindingCode::StatusLag, FindingCode::Overdue],
@@ -159,10 +160,10 @@ impl ObjectContext<'_> {
             .min()
     }
 
-    /// Returns since when the object has failed after it had converged with the same spec. A kind
-    /// is failing if many of its objects do. An object that fails while the last spec change may
-    /// still roll out probably has a bad spec. One that tries again still counts, until it has
-    /// converged: otherwise, the retries would close and open the finding.
+    /// Returns since when the object has been failing with a spec that had converged. If many
+    /// objects of a kind do, the kind is failing. An object that fails while the last spec change
+    /// may still roll out does not count: it probably has a bad spec. One that retries counts until
+    /// it has converged, because retries would otherwise close and reopen the finding.
     pub(crate) fn failing_since(&self) -> Option<Timestamp> {
         let hot = self.record.hot.as_ref().filter(|_| !self.is_excused())?;
         let retries = self.record.verdict == Verdict::Progressing && hot.failing_since.is_some();

@@ -1,4 +1,4 @@
-//! The context in which one object is judged, and the update that a new version of it brings.
+//! The context for judging one object, and the update that a new version of it brings.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::settings::Settings;
 use crate::snapshot::{DeadlineSource, ObjectState};
 use crate::time::{Span, Timestamp};
 
-/// One object, with the data that judging it reads and changes.
+/// One object, with the data that is read and changed when it is judged.
 pub(crate) struct ObjectContext<'a> {
     pub(crate) now: Timestamp,
     pub(crate) settings: &'a Settings,
     /// What the object's watch can see.
     pub(crate) visibility: Visibility,
-    /// When the visibility of the object's watch returned last.
+    /// When the object's watch last became able to see again.
     pub(crate) regained: Timestamp,
-    /// When the last blindness began, which may not be over.
+    /// When the watch's last blindness began, even if it is not over.
     pub(crate) lost: Timestamp,
-    /// Since when what is seen now may have happened.
+    /// The earliest time at which what is seen now may have happened.
     pub(crate) unseen_since: Timestamp,
     /// The object's watch has been blind for so long that its objects count as unknown.
     pub(crate) blind: bool,
@@ -74,27 +74,28 @@ pub(crate) struct Update<'a> {
     pub(crate) old_spec_hash: u64,
     /// When the object stopped being converged, according to its conditions.
     pub(crate) lost_at: Option<Timestamp>,
-    /// When the first of the conditions turned that show that the object is not converged, if all
-    /// of them have times and one of them decided the verdict.
+    /// When the first of the conditions that show the object as unconverged turned, if all of them
+    /// have times and one of them decided the verdict.
     pub(crate) all_lost_at: Option<Timestamp>,
-    /// What a status that is about an earlier spec says about that one.
+    /// The verdict on an earlier spec, if the status is about that one.
     pub(crate) about_earlier: Option<Verdict>,
-    /// What an earlier process had found about the object.
+    /// The findings of an earlier process about the object.
     pub(crate) restored: Restored,
 }
 
-/// When the problems of a new object began that an earlier process had found.
+/// The start of each problem that an earlier process had found in an object that is new to this
+/// one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Restored {
-    /// It had regressed, or its kind was failing.
+    /// The object had regressed, or its kind was failing.
     pub(crate) regressed: Option<Timestamp>,
-    /// It was overdue.
+    /// The object was overdue.
     pub(crate) overdue: Option<Timestamp>,
-    /// Its operator had not acknowledged a spec change.
+    /// The operator had not acknowledged a spec change.
     pub(crate) unacknowledged: Option<Timestamp>,
-    /// It had not recovered after its spec was set back.
+    /// The object had not recovered after its spec was reverted.
     pub(crate) not_recovered: Option<Timestamp>,
-    /// It was stuck in a phase.
+    /// The object was stuck in a phase.
     pub(crate) phase_stuck: Option<Timestamp>,
 }
 
@@ -144,7 +145,7 @@ pub(crate) fn state(world: &mut World, slot: Slot) -> Option<ObjectState> {
 }
 
 impl ObjectContext<'_> {
-    /// Returns how long the object may take to converge after its creation, or else after an
+    /// Returns how long the object may take to converge after its `creation` or, if `false`, an
     /// update.
     pub(crate) fn deadline(&self, creation: bool) -> (Span, DeadlineSource) {
         match self.annotated_deadline {
@@ -163,7 +164,7 @@ impl ObjectContext<'_> {
         self.annotated_deadline.unwrap_or_else(|| self.kind.slo_deadline(self.settings))
     }
 
-    /// Moves the object to `state`, which it entered at `since`.
+    /// Moves the object to a state that it entered at `since`.
     pub(crate) fn enter_state(&mut self, state: ObjectState, since: Timestamp) {
         if self.record.state == state {
             return;

@@ -4,15 +4,15 @@
 //! converges. Otherwise, changes that never converge would never count. Only a spec change opens an
 //! obligation; an object that stops being converged without one has regressed.
 //!
-//! Some obligations have deadlines but count towards no total, because no person asked for
-//! anything: the operator changed the spec itself, or the object was resumed or runs again.
+//! Some obligations have deadlines but count towards no total, because nobody changed the spec: the
+//! operator changed it itself, or the object was resumed or runs again.
 //!
-//! This file decides what a new version of an object means. The parts are listed in the order in
-//! which that happens.
+//! This file decides what a new version of an object means for its obligation. The modules are
+//! listed in the order in which they act.
 
 mod spec_changes; // whether the spec changed, when, and by whom
 mod opening; // a new obligation, and what it takes over from an earlier one
-mod backfill; // objects from a list: what their timestamps say
+mod backfill; // what the timestamps of listed objects say
 mod regressions; // objects that stop being converged without a spec change
 mod progress; // acknowledgement, convergence, failure
 mod outcomes; // the end
@@ -59,14 +59,14 @@ impl ObjectContext<'_> {
         let resumed = was_paused && !(update.live && update.spec_changed);
         let done = matches!(update.verdict, Verdict::Converged | Verdict::Finished);
         if resumed {
-            // The rollout of what changed in the pause begins now.
+            // Changes made during the pause begin to roll out now.
             self.record.set_spec_change(Some(self.now), false);
             self.record.flags.set(Flag::ConvergedUnseen, false);
         }
 
         if resumed && (!done || update.spec_changed || !self.record.flags.has(Flag::SpecConverged))
         {
-            // Nothing was expected while the object was paused, so the time begins now.
+            // Nothing was expected while the object was paused, so the deadline counts from now.
             self.open_obligation(update, self.now, Opening::Again);
         } else if update.spec_changed && update.verdict == Verdict::Finished {
             // The run is over, and nothing shows that the operator should run it again.
@@ -76,7 +76,7 @@ impl ObjectContext<'_> {
             self.spec_changed(update);
         } else if !self.record.flags.has(Flag::SpecConverged) && self.record.obligation().is_none()
         {
-            // The object is new from a list, or its first status appeared after that.
+            // The object is new in a list, or got its first status later.
             self.open_from_timestamps(update);
         } else if self.record.obligation().is_none() {
             self.update_regression(update, departed);
@@ -93,15 +93,15 @@ impl ObjectContext<'_> {
         self.update_progress(update);
     }
 
-    /// Ends what was expected of an object that is paused.
+    /// Ends the obligation of an object that is paused.
     fn pause(&mut self, update: &Update<'_>) {
         if update.old_verdict == Verdict::Finished {
-            // A failure of the next run is no regression.
+            // A failure of the next run is not a regression.
             self.record.flags.set(Flag::SpecConverged, false);
         }
 
         if update.spec_changed && !update.spec_written_by_operator {
-            // The operator begins with it after the pause.
+            // The operator handles the change after the pause.
             self.record.flags.set(Flag::SpecConverged, false);
         }
 
@@ -117,9 +117,9 @@ impl ObjectContext<'_> {
         self.clear_unconverged();
     }
 
-    /// Makes a failure of a resumed object a regression, rather than an answer to its spec: it has
-    /// converged with that spec, or had regressed before somebody paused it. The operator may mend
-    /// it until the deadline.
+    /// Makes a failure of a resumed object a regression rather than a rejection of its spec,
+    /// because the object had converged with that spec, or had regressed before it was paused. The
+    /// operator has until the deadline to repair it.
     fn expect_recovery(&mut self, had_converged: bool) {
         let had_regressed = self.record.flags.has(Flag::RegressedBeforePause);
         self.record.flags.set(Flag::RegressedBeforePause, false);

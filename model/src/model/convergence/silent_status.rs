@@ -1,9 +1,9 @@
-//! Objects whose status says nothing about their health, or not yet.
+//! Silent statuses: objects whose status does not, or does not yet, say anything about their
+//! health.
 //!
-//! Silence has a meaning only if the kind is known to say more: if enough other objects of the kind
-//! say it, as [`StatusCoverage::expected`](crate::model::status::coverage::StatusCoverage::expected) decides. Then the operator has
-//! not done its work yet. Otherwise, silence may be all that the operator ever says, so it opens no
-//! finding and is never late.
+//! A silent status matters only if enough other objects of the kind have one that says more (see
+//! `StatusCoverage::expected`). Then the operator has not done its work yet. Otherwise, the
+//! operator may never write more, so a silent status opens no finding and is never late.
 
 use crate::model::convergence::object_context::{self, ObjectContext, Restored};
 use crate::model::status::coverage::{Expected, StatusContent, StatusSummary};
@@ -53,8 +53,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Expects more of a silent object whose silence was a finding of an earlier process.
-    /// Meanwhile, there may be too many silent objects to expect it of all of them.
+    /// Expects more of a silent object if an earlier process had a finding about its silent status.
+    /// By now, there may be too many silent objects to expect more of all of them.
     pub(crate) fn expect_restored(&mut self, restored: &Restored) {
         let expected = restored.unacknowledged.or(restored.overdue).is_some();
         if expected && self.record.silence.content().is_silent() {
@@ -80,15 +80,16 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Returns whether a young object, whose operator has begun to write its conditions, may still
-    /// say more.
+    /// Returns whether the object is young and its operator, which has begun to write conditions,
+    /// may still write more.
     pub(crate) fn may_say_more_soon(&self) -> bool {
         let young =
             self.record.obligation().is_some_and(|o| o.outcome.is_none() && self.now < o.deadline);
         young && self.record.reason == Reason::NoSummaryYet
     }
 
-    /// Decides on an object that was silent in a list. Returns whether the verdict changed.
+    /// Decides the verdict on an object whose status was silent in a list. Returns whether the
+    /// verdict changed.
     fn review_silent_status(&mut self, expected: Expected) -> bool {
         let (content, fallback) = (self.record.silence.content(), self.record.silence.fallback());
         if self.record.verdict != Verdict::Unknown || !content.is_silent() {
@@ -139,8 +140,8 @@ pub(crate) fn expect_statuses(world: &mut World, traces: &mut Traces, watch: u16
     review_silent_status(world, traces, watch);
 }
 
-/// Reviews the silent objects of lists that have ended, once no first list of another watch of
-/// the kind is awaited: the order of the watches must not matter either.
+/// Reviews the silent objects of completed lists, once every watch of the kind has completed its
+/// first list: the order of the watches must not matter.
 pub(crate) fn review_silent_status(world: &mut World, traces: &mut Traces, watch: u16) {
     let number = world.watches[watch as usize].kind;
     let awaited = |watch: &Watch| {
@@ -161,7 +162,7 @@ pub(crate) fn review_silent_status(world: &mut World, traces: &mut Traces, watch
     for slot in std::mem::take(&mut kind.silent_status.listed_silent) {
         let Some(of) = world.store.get(slot).map(|record| record.watch) else { continue };
         if !world.watches[of as usize].lists.synced {
-            // Its list has failed, and begins again.
+            // Its list failed and starts over.
             world.kinds[number as usize].silent_status.listed_silent.insert(slot);
         } else if object_context::context(world, traces, slot)
             .is_some_and(|mut context| context.review_silent_status(expected))
@@ -171,8 +172,8 @@ pub(crate) fn review_silent_status(world: &mut World, traces: &mut Traces, watch
     }
 }
 
-/// Reviews the silent objects of a kind although the first list of a watch has failed, or the
-/// watch has ended: they do not wait for it any longer.
+/// Reviews the silent objects of a kind when the first list of a watch has failed or the watch has
+/// ended, because they need not wait for it any longer.
 pub(crate) fn stop_waiting(world: &mut World, traces: &mut Traces, watch: u16) {
     let number = world.watches[watch as usize].kind;
     let decided = world

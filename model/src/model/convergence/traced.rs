@@ -1,4 +1,4 @@
-//! What an object tells the traces about its obligation and its deletion.
+//! Records obligations and deletions of objects in the traces.
 
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::convergence::obligations::Opening;
@@ -9,8 +9,8 @@ use crate::time::{Span, Timestamp};
 use crate::trace::TraceCause;
 
 impl ObjectContext<'_> {
-    /// Begins the trace of an obligation that opens now. `update` is missing if no version of the
-    /// object opens it.
+    /// Begins the trace of an obligation that opens now. `update` is `None` if no new version of
+    /// the object opened it.
     pub(super) fn trace_obligation(
         &mut self,
         update: Option<&Update<'_>>,
@@ -41,8 +41,8 @@ impl ObjectContext<'_> {
         traces.end_obligation(&of, outcome, at, converged);
     }
 
-    /// Ends the trace of an obligation that the operator did not end. An object that is out of
-    /// sight may come back with it.
+    /// Ends the trace of an obligation that the operator did not end. An object that is no longer
+    /// visible may return with the same obligation.
     pub(super) fn close_obligation_trace(&mut self, outcome: Outcome) {
         if outcome == Outcome::Unknown {
             self.traces.forget_obligation(self.slot);
@@ -51,7 +51,7 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Begins the trace of a deletion that has just begun, or that loopwatch has just seen.
+    /// Begins the trace of a deletion that has just begun or has just become visible.
     pub(crate) fn trace_deletion(&mut self, since: Timestamp, is_late: bool) {
         if self.is_child() {
             return;
@@ -68,7 +68,7 @@ impl ObjectContext<'_> {
         traces.end_deletion(&of, outcome);
     }
 
-    /// Returns the traces, and the object for them.
+    /// Returns the traces, and the object as they need it.
     fn traced(&mut self) -> (&mut Traces, Traced<'_>) {
         let of = Traced { now: self.now, slot: self.slot, record: self.record, kind: self.kind };
         (self.traces, of)

@@ -12,11 +12,11 @@ use crate::model::world::store::{Flag, History, Transitions};
 use crate::snapshot::ConditionState;
 use crate::time::{Span, Timestamp};
 
-/// The maximum number of phase changes per object, and of transitions per condition, that are kept.
-/// The default thresholds are far lower.
+/// How many phase changes are kept per object, and how many transitions per condition. The default
+/// thresholds are far lower.
 const MAX_HISTORY: usize = 24;
 
-/// The maximum number of conditions of one object whose transitions are kept.
+/// The number of conditions per object whose transitions are kept.
 const MAX_CONDITIONS_WITH_HISTORY: usize = 8;
 
 impl ObjectContext<'_> {
@@ -35,7 +35,7 @@ impl ObjectContext<'_> {
 
         self.uncount_phase(old);
         if self.rolls_out() && reading::is_resting_phase(self.texts.get(phase)) {
-            // A replica is done, and the next one may go through all phases again.
+            // One replica is done, and the next may go through all phases again.
             self.clear_phases();
         } else if !update.new {
             self.add_phase_change(update, old, phase);
@@ -113,8 +113,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Clears the phases in the history: the object has come to rest, so the way there was no
-    /// cycle.
+    /// Clears the phases in the history. The object has come to rest, so its phase changes were not
+    /// a cycle.
     fn clear_phases(&mut self) {
         if let Some(history) = self.record.hot.as_mut().and_then(|hot| hot.history.as_mut()) {
             history.phases.clear();
@@ -165,18 +165,16 @@ impl ObjectContext<'_> {
         Some((phases, returns, within.first().map_or(self.now, |(at, _)| *at)))
     }
 
-    /// Returns the number of events within the window that keeps a finding open, given the number
-    /// that opens it. It is half of that number, rounded up, so that the finding does not close and
-    /// reopen around the threshold.
+    /// Returns how many events within the window keep a finding open, given the number that opens
+    /// it: half as many, rounded up, so that the finding does not flap around the threshold.
     pub(crate) fn threshold(&self, code: FindingCode, to_open: u32) -> usize {
         let open = self.has_finding(code);
         if open { (to_open as usize).div_ceil(2) } else { to_open as usize }
     }
 
-    /// Returns the time from which the object's stay in its phase counts: when it entered the
-    /// phase, or when it became expected to converge to its current spec, whichever is later.
-    /// Before that, the object was not expected to leave the phase, for example because it was
-    /// paused.
+    /// Returns when the clock for the object's current phase starts: when it entered the phase, or
+    /// when it became expected to converge to its current spec, whichever is later. Before that,
+    /// the object was not expected to leave the phase, for example because it was paused.
     pub(crate) fn in_phase_since(&self) -> Option<Timestamp> {
         let hot = self.record.hot.as_ref()?;
         let entered = hot.phase_since;
@@ -224,8 +222,8 @@ impl ObjectContext<'_> {
         let alternates = changes
             .is_some_and(|changes| changes.iter().rev().take(2).any(|(_, shown)| *shown == phase));
 
-        // A rolling update may go from one phase to another and back once per replica, and name no
-        // phase at rest.
+        // A rolling update may alternate between two phases once per replica without showing a
+        // resting phase.
         if update.spec_changed || (alternates && self.rolls_out()) {
             return;
         }
@@ -269,7 +267,7 @@ impl ObjectContext<'_> {
             }
 
             if self.rolls_out() {
-                continue; // a rolling update may take the object out of service once per replica
+                continue; // a rolling update may make the object unavailable once per replica
             }
 
             let reason = update
@@ -289,7 +287,7 @@ impl ObjectContext<'_> {
         let (now, half_window) = (self.now, Span(self.settings.flap_window.0 / 2));
         let Some(History { transitions, .. }) = self.history() else { return };
         if transitions.len() >= MAX_CONDITIONS_WITH_HISTORY {
-            // One that has not changed for so long does not flap, and makes room.
+            // Conditions that have not changed recently do not flap, so they make room.
             let recent =
                 |t: &Transitions| t.times.back().is_some_and(|at| at.after(half_window) > now);
             transitions.retain(|t| t.condition == *condition || recent(t));

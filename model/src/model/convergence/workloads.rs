@@ -1,9 +1,8 @@
-//! The workloads that primary objects own: which of them are not ready, and so what their owners
-//! wait for.
+//! The workloads that primary objects own: their owners wait for those that are not ready.
 //!
-//! The state of an object of a child kind is only evidence. The operator's obligations are about
-//! its primary objects, so a child opens no obligation and no finding about convergence, and counts
-//! towards no total but that of its state.
+//! The state of an object of a child kind is only evidence. Obligations are about primary objects,
+//! so a child opens no obligation and no finding about convergence, and counts only towards the
+//! total of its state.
 
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::convergence::object_context::ObjectContext;
@@ -22,7 +21,7 @@ const NAME_WORKLOADS: [FindingCode; 3] =
 /// The maximum number of workloads that one finding names.
 const MAX_NAMED: usize = 3;
 
-/// The maximum number of workloads that one search for children looks at.
+/// The maximum number of workloads that a search for unready children examines.
 const MAX_SEARCHED: usize = 10_000;
 
 /// Adds the workloads that the object waits for to the evidence of a finding about it.
@@ -40,7 +39,7 @@ pub(crate) fn with_workloads(
     if names.is_empty() { evidence } else { evidence.with("waits_for", Value::Names(names)) }
 }
 
-/// Names workloads that the object owns and that are not ready, those that failed first.
+/// Names the unready workloads that the object owns, the failed ones first.
 fn waits_for(world: &World, slot: Slot) -> Vec<String> {
     let children = unready_children(world, slot);
     let mut named: Vec<(bool, String)> = children
@@ -74,7 +73,7 @@ fn unready_children(world: &World, owner: Slot) -> impl Iterator<Item = &Record>
     unready.filter_map(|slot| world.store.get(slot))
 }
 
-/// Notes whether an object that was reviewed is a workload that its owner waits for.
+/// Records whether a reviewed object is a workload that its owner waits for.
 pub(crate) fn note_workload(world: &mut World, slot: Slot) {
     let Some(record) = world.store.get(slot) else { return };
     let rests = matches!(
@@ -112,7 +111,7 @@ impl ObjectContext<'_> {
         self.kind.role == Role::Child
     }
 
-    /// Ignores what the silence of a child may mean: nothing is expected of its status.
+    /// Ignores whether the status of a child is silent: nothing is expected of it.
     pub(crate) fn ignore_content(&mut self) {
         self.kind.silent_status.coverage.count(self.record.silence.content(), StatusContent::Other);
         self.record.silence = StatusSummary::default();

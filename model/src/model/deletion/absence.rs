@@ -1,4 +1,4 @@
-//! Controllers that should remove a finalizer and have stopped.
+//! Controllers that should remove a finalizer but have stopped.
 
 use crate::model::deletion::finalizers;
 use crate::model::operator::Operator;
@@ -52,7 +52,7 @@ pub(super) fn first_absence(
             return None;
         };
 
-        // A controller that is started on demand may need as long to come back.
+        // A controller that is started on demand may need that long to start.
         let due = absent_at.max(deletion.since.after(world.settings.owner_absent_after));
         Some(Absence { actor: actor.to_string(), is_own, last, due })
     });

@@ -1,5 +1,5 @@
-//! Chains of deletions: an object waits for its dependents, these for theirs, and the last one is
-//! stuck.
+//! Chains of deletions: an object waits for its dependents, they wait for theirs, and the last one
+//! is stuck.
 //!
 //! The search follows the ownership graph. Dependents of objects that the model does not watch are
 //! read on demand, once an object above them seems stuck.
@@ -18,8 +18,8 @@ use crate::time::{Span, Timestamp};
 /// The last object of a chain, which blocks all others.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocker {
-    /// The last watched object of the chain, if there is one below the first. The model judges it,
-    /// too, so a finding about it explains one about the first.
+    /// The last watched object of the chain, if it is not the first. The model judges it, too, so a
+    /// finding about it explains the one about the first.
     pub(crate) watched: Option<Slot>,
     /// The last object, as `Kind namespace/name`.
     pub(crate) name: String,
@@ -40,11 +40,11 @@ struct Search {
     visited: BTreeSet<u128>,
     chain: Vec<String>,
     watched: Vec<Slot>,
-    /// When the last watched object of the chain seems stuck, too.
+    /// When the last watched object of the chain seems stuck.
     not_before: Timestamp,
-    /// The blocker that was stuck first.
+    /// The blocker that became stuck first.
     found: Option<Blocker>,
-    /// The chain leads back to the first object, so no object is the last one.
+    /// The chain leads back to the first object, so no object blocks all others.
     is_cycle: bool,
 }
 
@@ -61,14 +61,15 @@ const MAX_DEPTH: usize = 8;
 /// The maximum number of objects that a search visits.
 const MAX_VISITED: usize = 50;
 
-/// The maximum number of children of one object among which a search chooses those to visit.
+/// The maximum number of children of one object that a search considers.
 const MAX_CHILDREN: usize = 5_000;
 
-/// The age of a read after which another one is made, if the object still seems stuck.
+/// How old a read may be before it is repeated, if the object still seems stuck.
 pub(crate) const READ_AGAIN: Span = Span::mins(10);
 
-/// Returns the object that blocks the deletion of this one, because it must be deleted first
-/// and waits for finalizers of its own. `may_read` tells that objects may be read for that.
+/// Returns the object that blocks the deletion of this one: it must be deleted first, and has
+/// finalizers that the garbage collector does not remove. `may_read` allows reads of unwatched
+/// objects.
 pub(crate) fn find_blocker(
     world: &mut World,
     operator: &Operator,
@@ -91,8 +92,8 @@ pub(crate) fn find_blocker(
     search.found.filter(|_| !search.is_cycle)
 }
 
-/// Marks the objects for a review that wait for this one to be deleted. `gone` tells that it
-/// has been, which is progress for its owners.
+/// Marks the owners that wait for the deletion of this object for review. If it is `gone`, that is
+/// progress for them.
 pub(crate) fn review_waiting_owners(world: &mut World, slot: Slot, gone: bool) {
     let mut next = terminating_owners(world, slot);
     if gone {
@@ -111,7 +112,7 @@ pub(crate) fn review_waiting_owners(world: &mut World, slot: Slot, gone: bool) {
         }
     }
 
-    // Progress only delays what is not found yet, so the timers of those are early enough.
+    // For owners without a finding, progress only moves the due time back, so their timers suffice.
     let has_findings = |slot: &Slot| {
         let hot = world.store.get(*slot).and_then(|record| record.hot.as_ref());
         hot.is_some_and(|hot| STANDSTILL.iter().any(|code| hot.findings.contains(code)))
@@ -125,7 +126,7 @@ pub(crate) fn waiting_owners(world: &World, slot: Slot) -> Vec<Slot> {
     world.terminating(slot).map_or_else(Vec::new, |_| terminating_owners(world, slot))
 }
 
-/// Marks the owners for a review that waited for this object and no longer own it.
+/// Marks the owners that waited for this object and no longer own it for review.
 pub(crate) fn review_owners_left(world: &mut World, slot: Slot, waiting: Vec<Slot>) {
     if !waiting.is_empty() {
         let owners = terminating_owners(world, slot);
@@ -146,7 +147,7 @@ fn search_below(world: &mut World, operator: &Operator, search: &mut Search, own
     let (uid, address) = (record.uid, world.record_address(record));
 
     if uid == store::NO_UID {
-        return false; // nothing tells whose dependents these are
+        return false; // without a UID, nothing shows which objects are its dependents
     }
 
     let seems_stuck_at = deletion.stuck_at(world.settings.finalizer_stuck_after);
@@ -155,14 +156,14 @@ fn search_below(world: &mut World, operator: &Operator, search: &mut Search, own
         waits_for_all || owners.any(|owner| owner.blocks_deletion)
     };
 
-    // A dependent without finalizers is about to go.
+    // A dependent without finalizers is about to disappear.
     let waits = |child: Slot| {
         world.terminating(child).is_some_and(|(_, deletion)| !deletion.actors.is_empty())
     };
     let children = world.children_of(uid).filter(|child| waits(*child) && blocks(world, *child));
 
-    // One that only waits for others is less likely to be the last one than one that waits for
-    // its own controller.
+    // A child that waits for its own controller is more likely to be the last of a chain than one
+    // that only waits for others.
     let is_collected = |child: &Slot| {
         world.terminating(*child).is_none_or(|(_, d)| d.own_finalizers().next().is_none())
     };
@@ -282,7 +283,7 @@ impl Search {
         self.visited.len() >= MAX_VISITED || self.chain.len() >= MAX_DEPTH
     }
 
-    /// Takes the last object of the chain as a blocker, unless another one is stuck for longer.
+    /// Takes the last object of the chain as the blocker, unless another one became stuck earlier.
     fn found(&mut self, finalizers: Vec<String>, actors: Vec<String>, due: Timestamp) {
         if self.found.as_ref().is_some_and(|found| found.due <= due) {
             return;

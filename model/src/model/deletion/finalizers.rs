@@ -14,25 +14,25 @@ use crate::observation::{Manager, ObjectView};
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
 
-/// The time between a write of a controller and the removal of a finalizer within which both are
-/// probably its work. Times of managed fields are whole seconds.
+/// If a controller wrote an object at most this long before the removal of a finalizer, both were
+/// probably its work. Times in managed fields are whole seconds.
 const SAME_RECONCILE: Span = Span::secs(2);
 
-/// The range of learned thresholds after which a finalizer counts as stuck.
+/// The range of the learned threshold after which a finalizer counts as stuck.
 const LEARNED_RANGE: (Span, Span) = (Span::mins(5), Span::hours(24));
 
 /// The multiple of the usual removal time after which a removal is slow.
 const SLOW_FACTOR: i64 = 3;
 
-/// The multiple of `finalizer_stuck_after` that the garbage collector may take: it waits for
-/// others.
+/// How long the garbage collector may take, as a multiple of `finalizer_stuck_after`: it waits for
+/// other objects.
 const GARBAGE_COLLECTOR_FACTOR: i64 = 4;
 
 /// Returns the actor that should remove a finalizer of an object: a component of Kubernetes, else
 /// the field manager that removed it from other objects, else the operator that serves its domain,
-/// else the field manager that added it, if that one behaves like a controller. A field manager
-/// that also writes the status of a primary kind is the operator: frameworks such as kopf add
-/// finalizers of their own domain.
+/// else the field manager that added it, if it behaves like a controller. A field manager that also
+/// writes the status of a primary kind is the operator: frameworks such as kopf add finalizers of
+/// their own domain.
 pub(crate) fn actor(
     view: &ObjectView,
     finalizer: &str,
@@ -87,8 +87,8 @@ pub(crate) fn actor(
     }
 }
 
-/// Returns whether a field manager writes the status of an object of a primary kind. A name that
-/// many programs share may stand for another program.
+/// Returns whether a field manager writes the status of an object of a primary kind. A generic name
+/// does not count, because it may belong to another program.
 fn is_operator(
     view: &ObjectView,
     manager: &str,
@@ -100,8 +100,8 @@ fn is_operator(
     served.contains(group) && !controller_names::is_generic(manager) && writes_status()
 }
 
-/// Returns the operator of a kind under its present field manager, if that one has written the
-/// status since `manager` wrote the object: an upgrade may rename the field manager.
+/// Returns the operator of a kind with its current field manager, if that manager has written the
+/// status since `manager` last wrote the object: an upgrade may rename the field manager.
 fn successor(
     view: &ObjectView,
     manager: &str,
@@ -118,8 +118,8 @@ fn successor(
         .then(|| Actor::Operator { group, manager: Some(present.name.as_str().into()) })
 }
 
-/// Returns the actor that has removed a finalizer from other objects. A name that many programs
-/// share leads to no lease, but the group of the operator may.
+/// Returns the actor that has removed a finalizer from other objects. A generic name does not lead
+/// to a lease, but the operator's group may.
 pub(crate) fn remover_actor(
     remover: &Arc<str>,
     finalizer: &str,
@@ -131,7 +131,7 @@ pub(crate) fn remover_actor(
     }
 }
 
-/// Returns whether controllers add a finalizer, but not this one.
+/// Returns whether only controllers other than `manager` add a finalizer.
 fn is_added_by_others(known: &FinalizerWriters, manager: &str) -> bool {
     let mut controllers =
         known.added.iter().filter(|name| !field_managers::is_client(name)).peekable();
@@ -157,8 +157,8 @@ pub(crate) fn domain(finalizer: &str) -> Option<&str> {
 }
 
 impl Kind {
-    /// Returns how long a deletion may wait for these finalizers before it is stuck: for each three
-    /// times as long as nearly all removals take, if loopwatch knows that.
+    /// Returns how long a deletion may wait for its finalizers before it is stuck: for each, three
+    /// times as long as 99 % of the removals take, if loopwatch knows that.
     pub(crate) fn stuck_after(&self, settings: &Settings, deletion: &Deletion) -> Span {
         let own =
             deletion.own_finalizers().map(|finalizer| self.stuck_after_of(settings, finalizer));
@@ -221,7 +221,7 @@ impl Kind {
         memories.filter(|(_, memory)| *memory != FinalizerMemory::default())
     }
 
-    /// Takes what an earlier process knew about finalizers.
+    /// Restores what an earlier process knew about finalizers.
     pub(crate) fn restore_finalizers(
         &mut self,
         limit: usize,
@@ -261,7 +261,7 @@ impl Kind {
 
 impl ObjectContext<'_> {
     /// Remembers which field managers write objects of the kind, when, and which finalizers they
-    /// add. A person's client is no controller, so its writes do not count as signs of life.
+    /// add. Writes by a person's client, which is not a controller, do not count as signs of life.
     pub(crate) fn note_writers(&mut self, view: &ObjectView) {
         let limit = self.settings.limits.finalizers;
         for manager in view.managers.iter().filter(|m| m.owns.status || !m.finalizers.is_empty()) {
@@ -282,8 +282,8 @@ impl ObjectContext<'_> {
     }
 
     /// Learns which field manager removed finalizers from an object that is being deleted. `known`
-    /// is the newest write of the previous version. A removal alone leaves no trace in the managed
-    /// fields, so the remover is only known if it wrote something else at the same time.
+    /// is the newest write of the previous version. A removal leaves no trace in the managed
+    /// fields, so the remover is known only if it wrote something else at the same time.
     pub(crate) fn note_removals(
         &mut self,
         view: &ObjectView,
@@ -334,7 +334,8 @@ impl ObjectContext<'_> {
     }
 }
 
-/// Notes when a field manager wrote. The one that has not written for longest makes room.
+/// Records when a field manager wrote. If there is no room, the one with the oldest write is
+/// dropped.
 fn note_write(writes: &mut Vec<(Arc<str>, Timestamp)>, manager: &str, at: Timestamp) {
     if let Some((_, last)) = writes.iter_mut().find(|(name, _)| **name == *manager) {
         *last = at.max(*last);
@@ -369,8 +370,8 @@ impl Deletion {
     }
 }
 
-/// Returns the experience with finalizers that should survive a restart. The keys are the name
-/// of the kind and of the finalizer.
+/// Returns what loopwatch has learned about finalizers, by kind and finalizer, to survive a
+/// restart.
 pub(crate) fn finalizer_memories(world: &World) -> BTreeMap<String, FinalizerMemory> {
     let earlier = world.restored.finalizers.iter();
     let earlier = earlier.flat_map(|(kind, all)| {
@@ -398,8 +399,8 @@ pub(crate) fn actors_of(world: &World, record: &Record) -> Vec<String> {
     finalizers.map(|finalizer| expected_actor(world, kind, finalizer).to_string()).collect()
 }
 
-/// Returns the actor that should remove a finalizer of an object that is not being deleted, as
-/// far as other objects of the kind show it.
+/// Returns the actor that should remove a finalizer of an object that is not being deleted, as far
+/// as other objects of the kind show.
 pub(crate) fn expected_actor(world: &World, kind: &Kind, finalizer: &Arc<str>) -> Actor {
     let writers = kind.deletions.finalizer_writers.get(finalizer);
     if let Some(built_in) = finalizer_actors::built_in(finalizer) {
@@ -420,8 +421,8 @@ pub(crate) fn expected_actor(world: &World, kind: &Kind, finalizer: &Arc<str>) -
     }
 }
 
-/// Takes the experience of an earlier process. Kinds that are not known yet take it when they
-/// are.
+/// Restores what an earlier process learned about finalizers. Kinds that are not known yet get it
+/// when they appear.
 pub(crate) fn restore_finalizers(world: &mut World, memories: BTreeMap<String, FinalizerMemory>) {
     for (key, memory) in memories {
         if let Some((kind, finalizer)) = key.split_once(' ') {

@@ -1,9 +1,9 @@
 //! Finalizers that disappear from objects that are not being deleted, or that come and go.
 //!
-//! Managed fields do not show who removed a finalizer, because nobody owns it any more. A writer is
-//! known only if the same version shows another change of it: it added a finalizer of its own, or
-//! it changed the spec. Otherwise, nothing but the reaction of the finalizer's controller, which
-//! adds it again at once, makes a removal suspicious.
+//! Managed fields do not show who removed a finalizer, because nobody owns it any more. The remover
+//! is known only if the same version shows another change by it: an added finalizer or a changed
+//! spec. Otherwise, a removal is suspicious only if the finalizer's controller adds the finalizer
+//! again at once.
 
 use std::sync::Arc;
 
@@ -20,21 +20,19 @@ use crate::time::{Span, Timestamp};
 /// The lint of an object with more finalizers than its view keeps.
 const CUT: &str = "many_finalizers";
 
-/// The maximum number of changes of one object that are remembered, of which the earliest make
-/// room.
+/// The number of changes that are remembered per object. The earliest make room.
 const MAX_CHANGES: usize = 32;
 
-/// The time within which the controller of a finalizer adds it again if somebody else has removed
-/// it.
+/// How soon the controller of a finalizer adds it again after somebody else removed it.
 const REPAIRED_WITHIN: Span = Span::mins(1);
 
-/// How long a finalizer that stays lost is a finding.
+/// How long the finding about a lost finalizer stays open if nobody adds it again.
 const LOST_FOR: Span = Span::hours(24);
 
 impl ObjectContext<'_> {
-    /// Compares the finalizers of two versions of an object that is not being deleted. Only a watch
-    /// event shows one change at a time, so lists do not count. A finalizer that others have pushed
-    /// out of a view is not lost.
+    /// Compares the finalizers of two versions of an object that is not being deleted. Lists do not
+    /// count, because only watch events show changes one at a time. A finalizer that is missing
+    /// because the view was cut is not lost.
     pub(crate) fn update_finalizers(
         &mut self,
         update: &Update<'_>,
@@ -124,7 +122,7 @@ impl ObjectContext<'_> {
         }))
     }
 
-    /// Returns when the next change is too old to matter.
+    /// Returns when the next change becomes too old to matter.
     pub(crate) fn finalizer_changes_due(&self) -> Option<Timestamp> {
         let changes = &self.record.hot.as_ref()?.history.as_ref()?.finalizers;
         let leave = changes.iter().flat_map(|change| {
@@ -134,7 +132,7 @@ impl ObjectContext<'_> {
         leave.filter(|at| *at > self.now).min()
     }
 
-    /// Counts a finding about a finalizer that has opened.
+    /// Counts a finding about a flapping finalizer that has just opened.
     pub(crate) fn count_flapping(&mut self) {
         let changes = self
             .record
@@ -150,7 +148,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Returns when a removal is too old to matter: later if the finalizer is still missing.
+    /// Returns when a change becomes too old to matter: later for a lost finalizer that is still
+    /// missing.
     fn leaves_at(&self, change: &FinalizerChange) -> Timestamp {
         let history = self.record.hot.as_ref().and_then(|hot| hot.history.as_ref());
         let last = history
@@ -212,10 +211,9 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Returns whether the name of a writer does not show whether it belongs to the controller of
-    /// the finalizer that it removed: both may have the same generic name, and a new version of the
-    /// operator may have another name and another finalizer. Then only the reaction of the
-    /// controller tells.
+    /// Returns whether the name of a writer leaves open if it is the controller of the finalizer
+    /// that it removed: both may have the same generic name, and a new version of the operator may
+    /// use another name and another finalizer. Then only the reaction of the controller can tell.
     fn is_ambiguous(&self, finalizer: &str, writer: &str, added: &[&Arc<str>]) -> bool {
         let mut own = added.iter().map(|added| self.is_of_operator(added));
         let was_of_operator = self.is_of_operator(finalizer);
@@ -233,8 +231,8 @@ impl ObjectContext<'_> {
         })
     }
 
-    /// Returns whether the writer that removed a finalizer has nothing to do with it, as far as is
-    /// known.
+    /// Returns whether the writer that removed a finalizer has nothing to do with it, as far as
+    /// loopwatch knows.
     fn is_stranger(&self, update: &Update<'_>, finalizer: &str, writer: &str) -> bool {
         let Some(FinalizerWriters { added, removed }) =
             self.kind.deletions.finalizer_writers.get(finalizer)
@@ -254,7 +252,7 @@ impl ObjectContext<'_> {
     }
 }
 
-/// Returns the field manager that wrote a version, if another of its changes shows that.
+/// Returns the field manager that wrote a version, if another change in that version shows it.
 fn writer(update: &Update<'_>, added: &[&Arc<str>]) -> Option<Arc<str>> {
     let adds = |finalizers: &[String]| {
         finalizers.iter().any(|f| added.iter().any(|added| ***added == **f))

@@ -15,9 +15,9 @@ use crate::time::Timestamp;
 
 pub(crate) use crate::model::world::limits::MAX_SOFT_DELETED;
 
-/// The first number that is a time in milliseconds, not in seconds.
+/// From this number on, a time is in milliseconds rather than in seconds.
 const MILLISECONDS_FROM: i64 = 100_000_000_000;
-/// Values of the mark that mean that the object is not deleted.
+/// Values of the annotation for an object that is not deleted.
 const OFF: [&str; 6] = ["", "0", "disabled", "false", "no", "off"];
 
 /// The objects that annotations mark as deleted.
@@ -35,7 +35,7 @@ pub(crate) struct SoftDeleted {
     since: Timestamp,
     /// `since` is the time in the annotation.
     dated: bool,
-    /// The annotation of the time is not a time.
+    /// The annotation with the time does not contain a valid time.
     malformed: bool,
 }
 
@@ -78,7 +78,7 @@ impl Part for SoftDeletions {
         self.soft_delete_lingering(step.world, slot).into_iter().collect()
     }
 
-    /// The API server has written the times of the annotations.
+    /// Leaves the times from annotations as they are: another clock set them.
     fn clock_stepped(&mut self, by_ms: i64) {
         let undated = self.objects.values_mut().filter(|marks| !marks.dated);
         undated.for_each(|marks| marks.since = marks.since.shifted(by_ms));
@@ -92,7 +92,7 @@ impl SoftDeletions {
         self.objects.keys().copied()
     }
 
-    /// Takes the annotations of an object that mark it as deleted.
+    /// Reads the annotations that mark an object as deleted.
     fn update_soft_deletion(
         &mut self,
         world: &mut World,
@@ -148,7 +148,7 @@ impl SoftDeletions {
         let deleted = record.deletion().is_some();
 
         if deleted {
-            return None; // it is being deleted for good
+            return None; // it is now actually being deleted
         }
 
         let created = record.created();

@@ -1,6 +1,6 @@
 //! Deletions that do not end: the controller of a finalizer is gone, another object must be deleted
-//! first, or nobody knows. Each object has at most one of these findings, the one that names the
-//! cause best.
+//! first, or the cause is unknown. Each object has at most one of these findings, the one with the
+//! most specific cause.
 
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::convergence::object_context;
@@ -15,7 +15,7 @@ use crate::model::world::lookups::ASK_AGAIN;
 use crate::model::world::store::{Deletion, Flag, Record, Slot};
 use crate::time::Timestamp;
 
-/// Returns the problem of a deletion, and what it will be if nothing changes.
+/// Returns the problems that a deletion has, or will have if nothing changes.
 pub(crate) fn deletion_detections(
     world: &mut World,
     operator: &Operator,
@@ -53,7 +53,7 @@ pub(crate) fn deletion_detections(
         Vec::from_iter(absent.map(|absence| owner_absent(world, record, deletion, &absence)));
     match &blocker {
         Some(blocker) => detections.push(blocked(world, record, deletion, blocker)),
-        // Then it is time to read the dependents, or to read them again.
+        // When this detection is due, the dependents are read, or read again.
         None if is_collected => {
             let code = FindingCode::DeletionBlockedByDependent;
             let again = world.now.after(READ_AGAIN).after(ASK_AGAIN);
@@ -74,8 +74,8 @@ pub(crate) fn deletion_detections(
     detections
 }
 
-/// Counts a finalizer that flaps and a deletion that has got stuck, and notes if the controller
-/// of a finalizer was absent meanwhile. The objects that wait for this one are reviewed.
+/// Counts a finalizer that began to flap and a deletion that became stuck, records whether the
+/// controller of a finalizer was absent, and reviews the objects that wait for this one.
 pub(crate) fn note_finalizer_findings(
     world: &mut World,
     traces: &mut Traces,
@@ -106,8 +106,8 @@ pub(crate) fn note_finalizer_findings(
     }
 }
 
-/// Notes that the controllers of an object's finalizers are alive. If one was absent until now,
-/// it needs time.
+/// Records that the controllers of an object's finalizers are alive. One that was absent until now
+/// gets time to work.
 fn note_return(world: &mut World, slot: Slot) {
     let now = world.now;
     let hot = world.store.get_mut(slot).and_then(|record| record.hot.as_mut());
@@ -121,8 +121,8 @@ fn note_return(world: &mut World, slot: Slot) {
     }
 }
 
-/// Reviews an object that blocks others if no finding about it is open, so that its finding
-/// opens in the same step and explains theirs from the beginning.
+/// Reviews an object that blocks others if no finding about it is open, so that its finding opens
+/// in the same step and explains theirs from the start.
 pub(crate) fn review_blocker(world: &mut World, slot: Slot) {
     let hot = world.store.get(slot).and_then(|record| record.hot.as_ref());
     if hot.is_none_or(|hot| !STANDSTILL.iter().any(|code| hot.findings.contains(code))) {
@@ -130,7 +130,7 @@ pub(crate) fn review_blocker(world: &mut World, slot: Slot) {
     }
 }
 
-/// Detects that the controller that should remove a finalizer has stopped: it was alive before.
+/// Detects that the controller that should remove a finalizer was alive but has stopped.
 fn owner_absent(
     world: &World,
     record: &Record,
@@ -148,7 +148,7 @@ fn owner_absent(
     .foreign_if(!absence.is_own)
 }
 
-/// Detects that another object must be deleted first, and is stuck.
+/// Detects that another object, which must be deleted first, is stuck.
 fn blocked(world: &World, record: &Record, deletion: &Deletion, blocker: &Blocker) -> Detection {
     let code = FindingCode::DeletionBlockedByDependent;
     let detection = detect_deletion(world, record, code, deletion, blocker.due, || {
@@ -164,8 +164,8 @@ fn blocked(world: &World, record: &Record, deletion: &Deletion, blocker: &Blocke
     detection.blocked_by(blocker.watched.map(|slot| world.subject(slot)))
 }
 
-/// Detects a deletion that makes no progress, for no better known cause. If an object below it
-/// is not stuck yet, this waits until it is.
+/// Detects a deletion that makes no progress for an unknown cause. If a dependent may block it but
+/// is not stuck yet, this waits until the dependent is.
 fn finalizer_stuck(
     world: &World,
     record: &Record,
@@ -191,8 +191,7 @@ fn finalizer_stuck(
     )
 }
 
-/// Detects a deletion that makes progress, or has not waited for long enough to be stuck, but
-/// takes longer than usual.
+/// Detects a deletion that is not stuck, but takes longer than usual.
 fn cleanup_slow(world: &World, record: &Record, deletion: &Deletion) -> Option<Detection> {
     let kind = world.kind_of(record.watch);
     let own = deletion
@@ -226,7 +225,7 @@ fn detect_deletion(
         .weak_if(record.flags.has(Flag::Undated))
         .not_before(record.created());
 
-    // Progress of the deletion shows that the operator no longer works on what came before it.
+    // Progress shows that the operator no longer works on what preceded the deletion.
     let waited_since = deletion.waited_since.filter(|_| deletion.last_progress.is_none());
     Detection { waited_since, ..detection }
 }

@@ -1,8 +1,8 @@
-//! Namespaces and custom resource definitions that are being deleted, and the objects in them that
-//! block that.
+//! Terminating scopes: namespaces and custom resource definitions that are being deleted, and the
+//! objects in them that block the deletion.
 //!
-//! Only watched objects count: the loopwatch of every operator sees the namespace, but only the one
-//! whose objects block it reports that.
+//! Only watched objects count: every loopwatch in the cluster sees the namespace, but only the one
+//! that watches a blocking object reports it.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use crate::time::{Span, Timestamp};
 pub(crate) struct TerminatingScopes {
     /// At most [`MAX_TERMINATING_SCOPES`].
     deleted: BTreeMap<TerminatingScope, ScopeDeletion>,
-    /// When the timer of all is due.
+    /// When to review all of them.
     due: Option<Timestamp>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct TerminatingScopes {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum TerminatingScope {
     Namespace(String),
-    /// By name; its objects are those of a group and a resource.
+    /// The name, `RESOURCE.GROUP`, determines which objects belong to it.
     Definition(String),
 }
 
@@ -42,7 +42,7 @@ struct ScopeDeletion {
     conditions: Vec<Condition>,
     /// The number of watched objects at the last review.
     objects: u64,
-    /// When that number last became smaller.
+    /// When that number last decreased.
     last_progress: Option<Timestamp>,
 }
 
@@ -53,8 +53,8 @@ const REVIEW_AFTER: Span = Span::secs(1);
 const MAX_CONDITIONS: usize = 4;
 
 impl Part for TerminatingScopes {
-    /// The object may have blocked a namespace or a definition. Many may go at once, so the review
-    /// waits a moment.
+    /// The object may have blocked a scope. Many objects may disappear at once, so the review waits
+    /// a moment.
     fn removed(&mut self, step: &mut StepContext<'_>, slot: Slot, _deleted: bool) {
         let Some(record) = step.world.store.get(slot) else { return };
         if step.world.namespaces.is_terminating(&record.namespace) || self.has_definitions() {
@@ -75,7 +75,7 @@ impl Part for TerminatingScopes {
         self.review_scopes(step);
     }
 
-    /// The API server wrote when the deletions began.
+    /// Leaves the starts of the deletions as they are: the API server's clock set them.
     fn clock_stepped(&mut self, by_ms: i64) {
         let progress =
             self.deleted.values_mut().filter_map(|deletion| deletion.last_progress.as_mut());
@@ -126,8 +126,8 @@ impl TerminatingScopes {
         );
     }
 
-    /// Handles the list of all namespaces that the source reports, or of all definitions: others
-    /// are not being deleted.
+    /// Handles the full list of namespaces, or of definitions: forgets all scopes that are not in
+    /// it.
     pub(crate) fn retain_scopes(
         &mut self,
         world: &mut World,
@@ -139,7 +139,7 @@ impl TerminatingScopes {
         gone.iter().for_each(|scope| self.forget_scope(world, findings, scope));
     }
 
-    /// Handles that a namespace or a definition is gone, or is not being deleted.
+    /// Forgets a namespace or a definition that is gone or is not being deleted.
     pub(crate) fn forget_scope(
         &mut self,
         world: &mut World,
@@ -184,7 +184,7 @@ impl TerminatingScopes {
         let new =
             ScopeDeletion { since, conditions: Vec::new(), objects: u64::MAX, last_progress: None };
 
-        // It may have been created and deleted again while nobody looked.
+        // It may have been recreated and deleted again unseen.
         if known.get(&scope).is_some_and(|deletion| deletion.since != since) {
             known.remove(&scope);
         }
@@ -201,9 +201,9 @@ impl TerminatingScopes {
     }
 }
 
-/// Judges the objects of a namespace again, because it is being deleted. The API server deletes
-/// its Pods first, and everything else once the last Pod is gone: until then, the objects are
-/// live, but their operator cannot create what they lack.
+/// Judges the objects of a namespace again, because it is being deleted. The API server deletes its
+/// Pods first, and everything else once the last Pod is gone: until then, the other objects are
+/// live, but their operator cannot create anything for them.
 fn review_objects_in(world: &mut World, namespace: &str) {
     let inside = world
         .store
@@ -230,7 +230,7 @@ impl TerminatingScopes {
         let after = world.settings.finalizer_stuck_after;
 
         if visibilities.contains(&Visibility::Lost) || !sees(world, scope) {
-            return Some(now.after(after)); // nothing opens or closes meanwhile
+            return Some(now.after(after)); // until then, no finding opens or closes
         }
 
         let objects: u64 = watches.iter().map(|(_, objects)| objects).sum();
@@ -323,7 +323,7 @@ fn sees(world: &World, scope: &TerminatingScope) -> bool {
     }
 }
 
-/// Returns the active watches with objects in a scope, and their number.
+/// Returns the active watches that have objects in a scope, and how many each has.
 fn watches_within(world: &World, scope: &TerminatingScope) -> Vec<(u16, u64)> {
     let mut found = Vec::new();
     for (number, watch) in world.watches.iter().enumerate().filter(|(_, watch)| watch.active) {
@@ -381,9 +381,9 @@ fn blocker_in(world: &World, scope: &TerminatingScope, watches: &[(u16, u64)]) -
     oldest.min().map(|(.., slot)| slot).or_else(any)
 }
 
-/// Returns whether a namespace only waits for content to go that has no finalizers, as far as its
-/// conditions say. The API server deletes Pods before everything else, so an object that is not
-/// being deleted yet blocks nothing.
+/// Returns whether a namespace waits only for objects without finalizers, as far as its conditions
+/// show. The API server deletes Pods before everything else, so an object that is not being deleted
+/// yet blocks nothing.
 fn waits_for_pods(conditions: &[Condition]) -> bool {
     conditions.iter().all(|condition| condition.r#type == "NamespaceContentRemaining")
 }

@@ -1,4 +1,4 @@
-//! Deletions: which finalizers block them, for how long, and how each wait ends.
+//! Which finalizers a deletion waits for, for how long, and how each wait ends.
 
 use std::sync::Arc;
 
@@ -9,24 +9,23 @@ use crate::model::world::visibility::Visibility;
 use crate::snapshot::{FinalizerOutcome, Outcome};
 use crate::time::{Span, Timestamp};
 
-/// The multiple of `finalizer_stuck_after` for which a changing status counts as progress. Beyond
-/// it, the status is probably an error message that differs with every attempt.
+/// How long a changing status counts as progress, as a multiple of `finalizer_stuck_after`. After
+/// that, it is probably an error message that differs with every attempt.
 const BELIEVE_STATUS: i64 = 4;
 
-/// The multiple of `finalizer_stuck_after` for which changes of phases and conditions count as
-/// progress.
+/// How long changes of phases and conditions count as progress, as a multiple of
+/// `finalizer_stuck_after`.
 const BELIEVE_PHASES: i64 = 24;
 
-/// The number of phases and conditions of one deletion that are remembered, of which the earliest
-/// make room.
+/// The number of fingerprints that are remembered per deletion. The earliest make room.
 const MAX_SHOWN: usize = 32;
 
 impl ObjectContext<'_> {
     /// Updates the deletion, if the object is being deleted. `shown` is the fingerprint of its
     /// phase and conditions, unless they mean a failure; `removed` are the finalizers that the
-    /// previous version had and this one lacks. `waited_since` tells since when the object waited
-    /// for the operator before. Returns `false` if the kind has too many distinct finalizers to
-    /// count all of these.
+    /// previous version had and this one lacks. `waited_since` is when the object had begun to wait
+    /// for the operator before the deletion. Returns `false` if the kind has too many distinct
+    /// finalizers to count all of these.
     pub(crate) fn update_deletion(
         &mut self,
         update: &Update<'_>,
@@ -48,14 +47,14 @@ impl ObjectContext<'_> {
             newest_write: None,
             was_abandoned: false,
             resumed: None,
-            // If it has taken that long already, it may have counted before a restart.
+            // If it is already that old, it may have been counted before a restart.
             timed_out: now >= since.after(threshold),
         });
 
         // A later request with a shorter grace period does not begin a new deletion.
         let since = deletion.since;
 
-        // A phase that the object has shown before in this deletion is no progress, nor is one that
+        // A phase is not progress if the object has shown it before in this deletion, or if it
         // means a failure: it may be an error message that differs with every attempt.
         let new = shown.filter(|shown| !deletion.shown.contains(shown));
         if new.is_some() && deletion.shown.len() >= MAX_SHOWN {
@@ -104,7 +103,7 @@ impl ObjectContext<'_> {
     }
 
     /// Ends the deletion of an object. If it is gone, all of its finalizers count as removed;
-    /// otherwise loopwatch only lost sight of it.
+    /// otherwise, it is only no longer visible.
     pub(crate) fn finish_deletion(&mut self, gone: bool) {
         let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.take()) else {
             return;
@@ -132,7 +131,7 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Counts that the deletion has got stuck, once per deletion.
+    /// Counts a deletion that has become stuck, once.
     pub(crate) fn count_timeout(&mut self) {
         let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.as_mut()) else {
             return;
@@ -156,9 +155,9 @@ impl ObjectContext<'_> {
         self.removal_ended(finalizer, since, abandoned, late);
     }
 
-    /// Counts the removal of a finalizer. It may have happened as early as the blindness of the
-    /// watch began. In the grace after that, this matters only if the removal would otherwise count
-    /// as late.
+    /// Counts the removal of a finalizer. If the watch was blind, the removal may have happened as
+    /// early as the start of the blindness. In the grace period after it, this matters only if the
+    /// removal would otherwise count as late.
     fn removal_ended(
         &mut self,
         finalizer: &Arc<str>,
@@ -182,8 +181,8 @@ impl ObjectContext<'_> {
         let took = at.since(since);
         totals.removal.observe(took);
 
-        // An outage shows how long the outage was, and blindness how long that was. Until loopwatch
-        // knows how long removals take, a late one may be usual.
+        // A removal after an outage or blindness only shows how long that lasted. Until loopwatch
+        // knows how long removals take, a late one may be normal.
         let known = removals.samples() >= u64::from(self.settings.learn_after);
         if abandoned || !watched || (late && known) {
             removals.add_censored(took);

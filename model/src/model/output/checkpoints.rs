@@ -1,4 +1,4 @@
-//! What survives a restart of loopwatch.
+//! Checkpoints: what survives a restart of loopwatch.
 
 use crate::checkpoint::Checkpoint;
 use crate::finding::FindingId;
@@ -27,7 +27,7 @@ impl Model {
         }
     }
 
-    /// Takes over what an earlier process knew.
+    /// Restores what an earlier process knew.
     pub(crate) fn restore(&mut self, checkpoint: Checkpoint) {
         for kind in &mut self.world.kinds {
             if let Some(numbers) = checkpoint.learned.get(&kind.name()) {
@@ -44,7 +44,7 @@ impl Model {
         let findings =
             checkpoint.findings.iter().filter_map(|(finding, since)| Some((id(finding)?, *since)));
 
-        // It takes a while to find the explanations again.
+        // Finding the explanations again takes a while.
         let found_until = self.world.now.after(self.world.settings.deadline);
         let silent = checkpoint.silent.iter();
         let silent = silent

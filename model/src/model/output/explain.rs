@@ -1,4 +1,4 @@
-//! Explains one object: everything that the model knows about it, for people.
+//! Explains one object to people: everything that the model knows about it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::snapshot::{
 };
 use crate::time::Timestamp;
 
-/// The maximum number of findings of which one explains the next.
+/// The maximum length of a chain of findings that explain each other.
 const MAX_EXPLANATIONS: usize = 10;
 
 impl Model {
@@ -111,7 +111,7 @@ impl Model {
         found
     }
 
-    /// Returns an object of a watch, also while the watch is blind.
+    /// Returns the slot of an object, even while its watch is blind.
     fn slot_at(&self, address: &ObjectAddress) -> Option<Slot> {
         let ObjectAddress { group, kind, namespace, name } = address;
         self.world
@@ -119,7 +119,7 @@ impl Model {
             .find_map(|(number, _)| self.world.store.find(number, namespace, name))
     }
 
-    /// Returns an object as in the tree.
+    /// Returns an object as the tree shows it.
     pub(crate) fn explained_object(
         &self,
         findings: &FindingsByObject<'_>,
@@ -223,8 +223,8 @@ impl Model {
             of_condition.times.back().copied()
         };
 
-        // The model keeps reason and message only of the condition that decides the state, and only
-        // while they matter.
+        // The model keeps the reason and the message only of the deciding condition, and only while
+        // they matter.
         let decided = |name: &str| {
             let hot = hot?;
             Some((reason_in(&hot.signal, name)?.to_owned(), hot.message.clone()))
@@ -246,8 +246,8 @@ fn subjects_of(address: &ObjectAddress) -> [Subject; 2] {
     [Subject::Object { group, kind, namespace, name }, whole_kind]
 }
 
-/// Returns the reason in a signal such as `Ready=False (InvalidSpec)`, empty if there is none;
-/// `None` if the signal is not about this condition.
+/// Returns the reason in a signal such as `Ready=False (InvalidSpec)`, or an empty text if it has
+/// none. Returns `None` if the signal is about something other than this condition.
 fn reason_in<'a>(signal: &'a str, condition: &str) -> Option<&'a str> {
     let value = signal.strip_prefix(condition)?.strip_prefix('=')?;
     Some(
@@ -300,8 +300,8 @@ fn changes(history: &History) -> Vec<ExplainedChange> {
 }
 
 impl Explanation {
-    /// Adds the parts of an object that the model does not keep: reasons, messages and times of its
-    /// conditions, and who wrote it.
+    /// Adds what the model does not keep: reasons, messages and times of the conditions, and the
+    /// writers.
     pub fn add_view(&mut self, view: &ObjectView) {
         for known in &mut self.conditions {
             let Some(condition) = view.conditions.iter().find(|c| c.r#type == known.r#type) else {

@@ -1,4 +1,4 @@
-//! The owners and the children of one object, as trees with a limited size.
+//! The owners and the children of one object, as trees of limited size.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -13,7 +13,8 @@ use crate::snapshot::{ExplainedNode, ExplainedObject, ObjectState};
 /// The maximum number of objects in a tree.
 const MAX_NODES: usize = 200;
 
-/// The maximum number of objects directly below one, so that there is room for what is below these.
+/// The maximum number of objects directly below another one, so that there is room for deeper
+/// levels.
 const MAX_SIBLINGS: usize = 100;
 
 /// The maximum number of levels.
@@ -22,23 +23,23 @@ const MAX_LEVELS: usize = 8;
 /// An object in the tree.
 enum Member {
     Watched(Slot),
-    /// The model does not watch it, but knows this much about it.
+    /// The model does not watch the object, but knows this much about it.
     Unwatched(Box<ExplainedObject>),
 }
 
-/// An object next to another one.
+/// An owner or a child of a member.
 struct Relative {
     member: Member,
     uid: u128,
     blocks_owner_deletion: bool,
-    /// Those that need attention come first.
+    /// Objects that need attention have low ranks and come first.
     rank: u8,
 }
 
 /// A node while the tree grows.
 struct Growing {
     node: ExplainedNode,
-    /// Its place in the list of nodes below another one; `None` at the top.
+    /// The index of the node above it; `None` at the top.
     above: Option<usize>,
 }
 
@@ -48,11 +49,11 @@ struct Tree<'a> {
     findings: &'a FindingsByObject<'a>,
     nodes: Vec<Growing>,
     seen: BTreeSet<u128>,
-    /// The objects directly below the root for which there is no room.
+    /// The number of objects directly below the root that do not fit.
     more: u64,
 }
 
-/// Returns the owners of an object, with their owners below them.
+/// Returns the owners of an object, each with its own owners below it.
 pub(crate) fn owners(
     model: &Model,
     findings: &FindingsByObject<'_>,
@@ -61,8 +62,8 @@ pub(crate) fn owners(
     grow(model, findings, slot, Model::owners_beside).0
 }
 
-/// Returns the children of an object, with theirs below them, and the number of its children
-/// without room.
+/// Returns the children of an object, each with its own children below it, and the number of
+/// children that do not fit.
 pub(crate) fn children(
     model: &Model,
     findings: &FindingsByObject<'_>,
@@ -155,11 +156,11 @@ impl Tree<'_> {
         added
     }
 
-    /// Returns the top level of the tree, and the number of objects there without room.
+    /// Returns the top level of the tree, and the number of objects there that do not fit.
     fn finish(mut self) -> (Vec<ExplainedNode>, u64) {
         let mut top = Vec::new();
 
-        // Nodes come after those above them.
+        // Nodes come after the nodes above them.
         while let Some(Growing { mut node, above }) = self.nodes.pop() {
             node.nodes.reverse();
             match above.and_then(|index| self.nodes.get_mut(index)) {
@@ -189,8 +190,7 @@ impl Model {
         self.world.owners_of(*slot).iter().map(owner).collect()
     }
 
-    /// Returns an owner that the model does not see: it is gone, or of a kind or in a namespace
-    /// that is not watched.
+    /// Returns an owner that is not visible: it is gone, or its kind or namespace is not watched.
     fn unseen_owner(&self, child: Slot, owner: &Owner) -> ExplainedObject {
         let (group, kind) = self.world.owner_kind(owner);
         let namespace = self.world.store.get(child).map_or("", |record| &record.namespace);
@@ -277,7 +277,7 @@ impl Model {
         relatives
     }
 
-    /// Returns a child of which a read has shown only the metadata.
+    /// Returns a child of which only the metadata was read.
     fn unwatched_child(&self, dependent: &Dependent) -> ExplainedObject {
         let Dependent { group, kind, object } = dependent;
         let finalizer = |name: &String| {
@@ -313,7 +313,7 @@ fn address_of(object: &ExplainedObject) -> ObjectAddress {
     ObjectAddress { group, kind, namespace, name }
 }
 
-/// Returns the place of an object among its siblings.
+/// Returns the rank of an object among its siblings, the lowest first.
 fn rank(record: &Record) -> u8 {
     let hot = record.hot.as_ref();
     match record.state {

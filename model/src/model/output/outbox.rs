@@ -1,4 +1,4 @@
-//! What others take from the model: findings that changed, traces that ended, questions to answer.
+//! What callers take from the model: changes of findings, ended traces, and probes to answer.
 
 use crate::finding::FindingEvent;
 use crate::model::Model;
@@ -21,14 +21,14 @@ impl Model {
         self.traces.take_ended(&self.operator.revision_label())
     }
 
-    /// Returns what shows which replica leads.
+    /// Returns the state of leader election.
     #[must_use]
     pub fn leader_election(&self) -> LeaderElection {
         self.operator.leader_election(self.world.now)
     }
 
-    /// Removes and returns all probes, without a limit on their rate. For sources to which an
-    /// answer costs nothing, such as a dump.
+    /// Removes and returns all probes without a rate limit, for sources that can answer at no cost,
+    /// such as a dump.
     pub fn all_probes(&mut self) -> Vec<Probe> {
         let mut probes = self.probes();
         probes.extend(self.world.lookups.take_all());

@@ -4,8 +4,8 @@ use crate::model::Model;
 use crate::observation::SourceId;
 
 impl Model {
-    /// Returns the watches that could complete their first list but have not: those that neither
-    /// lack a permission nor fail. Before the first discovery, returns `discovery`. Anybody may
+    /// Returns the watches that could complete their first list but have not: those that have all
+    /// permissions and do not fail. Before the first discovery, returns `discovery`. Anybody may
     /// ask, so this costs far less than a snapshot.
     #[must_use]
     pub fn pending(&self) -> Vec<String> {

@@ -1,10 +1,10 @@
-//! The last hours, with the present.
+//! The recent past: the last hours up to now, for charts.
 
 use crate::model::Model;
 use crate::snapshot::RecentPast;
 
 impl Model {
-    /// Returns the last hours, with a point for the present.
+    /// Returns the last hours, including a point for now.
     #[must_use]
     pub fn recent_past(&self) -> RecentPast {
         let (present, _) = self.recent_past.past_point(&self.world, &self.findings);

@@ -1,4 +1,5 @@
-//! Makes snapshots. A snapshot is a copy, so an exporter does not block the model while it writes.
+//! Snapshots of the model. A snapshot is a copy, so an exporter does not block the model while it
+//! writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use crate::snapshot::{
 use crate::time::Timestamp;
 
 impl Model {
-    /// Returns the output of the model now. The cost is proportional to the number of unhealthy
+    /// Returns the current output of the model. The cost is proportional to the number of unhealthy
     /// objects, findings, kinds and namespaces, not to the number of objects.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
@@ -84,8 +85,8 @@ impl Model {
         (rows, next)
     }
 
-    /// Visits at most `visits` objects, starting at `cursor`, until `room` of them are wanted.
-    /// Returns a copy of these, and the cursor of the next object to visit.
+    /// Visits at most `visits` objects, starting at `cursor`, until it has found `room` wanted
+    /// ones. Returns copies of these, and the cursor of the next object to visit.
     #[must_use]
     pub fn select(
         &self,
@@ -197,8 +198,8 @@ impl Model {
         }
     }
 
-    /// Returns the number of a kind's owner references: those that exist and are unverified, and by
-    /// bad owner the bad ones.
+    /// Returns the number of a kind's owner references: all, the unverified ones, and the bad ones
+    /// by reason.
     fn owner_references(&self, number: usize, kind: &Kind) -> OwnerReferenceCounts {
         let of_kind = |slot: &Slot| {
             let record = self.world.store.get(*slot);
@@ -226,8 +227,8 @@ impl Model {
         counts
     }
 
-    /// Returns when the object that has been unconverged longest became so. Failed objects do not
-    /// count, because the operator has reported their failure.
+    /// Returns since when the object that has been unconverged for longest has been. Failed objects
+    /// do not count, because the operator has reported their failure.
     fn oldest_unconverged(&self, kind: &Kind) -> Option<Timestamp> {
         let waits = |state| matches!(state, ObjectState::Progressing | ObjectState::Overdue);
         let mut oldest_first = kind.unconverged.iter();
@@ -251,7 +252,7 @@ impl Model {
         summary
     }
 
-    /// Returns the objects whose deletion has waited for finalizers longest.
+    /// Returns the objects whose deletions have waited for finalizers for longest.
     fn shown_deletions(&self) -> Vec<DeletionRow> {
         let waits = self.world.kinds.iter().flat_map(|kind| kind.deletions.finalizers.values());
 
@@ -385,7 +386,7 @@ impl Model {
     pub(crate) fn signal_of(&self, record: &Record) -> String {
         match record.hot.as_ref() {
             Some(hot) if !hot.signal.is_empty() => hot.signal.clone(),
-            // The status of an object that is not visible may be another one by now.
+            // The status of an object that is not visible may have changed.
             _ if self.world.state_of(record) != record.state => String::new(),
             _ => {
                 let conditions = self.world.shared.condition_sets.get(record.conditions);
@@ -426,7 +427,7 @@ fn deleted(record: &Record) -> Option<Timestamp> {
     record.deletion().map(|deletion| deletion.since)
 }
 
-/// Returns the rank of an unhealthy object in listings; the worst have rank 0.
+/// Returns the rank of an unhealthy object in listings, 0 for the worst.
 fn badness(record: &Record) -> u8 {
     match record.state {
         ObjectState::Overdue => 0,

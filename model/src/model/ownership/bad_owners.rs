@@ -1,9 +1,9 @@
-//! Owner references that the garbage collector acts on or cannot follow, kept for long enough to be
-//! seen.
+//! Bad owners: owner references on which the garbage collector acts or which it cannot follow. They
+//! are kept for long enough that people see them.
 //!
 //! The garbage collector deletes a child within seconds if none of its owners exists, so such a
-//! reference is mostly an event and not a state. Its finding stays open for `hazard_kept_for`, also
-//! after the child is gone, and says when that happened.
+//! reference is more of an event than a state. Its finding stays open for `hazard_kept_for`, even
+//! after the child is gone, and shows when that happened.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use crate::time::{Span, Timestamp};
 #[derive(Debug, Default)]
 pub(crate) struct BadOwners {
     open: BTreeMap<FindingId, BadOwner>,
-    /// When the timer is due that ends the first bad owner.
+    /// When the first finding may close.
     pub(super) due: Option<Timestamp>,
 }
 
@@ -40,14 +40,14 @@ pub(crate) struct BadOwner {
     pub(crate) suspected: bool,
     /// The owner, if it exists in another namespace.
     pub(crate) owner: ObjectName,
-    /// How often the child has appeared with such a reference.
+    /// How many times the child has had such a reference.
     times: i64,
     /// When the child was deleted, or the reference corrected.
     ended: Option<Timestamp>,
     collected: bool,
 }
 
-/// The codes of bad owners.
+/// The codes of findings about bad owners.
 const CODES: [FindingCode; 5] = [
     FindingCode::OwnerMissing,
     FindingCode::OwnerReplaced,
@@ -165,8 +165,8 @@ impl Ownership {
         self.set_bad_owners_due(world);
     }
 
-    /// Ends the bad owners of a child whose codes `ends` selects: its references have been corrected,
-    /// or it is gone if `collected`.
+    /// Ends those bad owners of a child whose codes `ends` selects, because its references were
+    /// corrected or, if `collected`, the child is gone.
     pub(crate) fn end_bad_owners(
         &mut self,
         world: &mut World,
@@ -242,8 +242,8 @@ impl Ownership {
         self.set_bad_owners_due(world);
     }
 
-    /// Forgets the bad owners of a child that loopwatch has lost sight of.
-    pub(crate) fn forget_hazards(
+    /// Forgets the bad owners of a child that is no longer visible.
+    pub(crate) fn forget_bad_owners(
         &mut self,
         world: &World,
         findings: &mut OpenFindings,

@@ -1,4 +1,4 @@
-//! Cycles of owners.
+//! Cycles of owner references.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,16 +10,15 @@ use crate::model::world::World;
 use crate::model::world::store::{NO_UID, Slot};
 use crate::snapshot::OwnerHazard;
 
-/// The maximum number of objects that the search for a cycle visits.
+/// The maximum number of objects that a search for a cycle visits.
 const MAX_STEPS: usize = 10_000;
 
 /// The maximum number of objects of a cycle that a finding names.
 const MAX_NAMED: usize = 10;
 
 impl Ownership {
-    /// Opens a finding if the owners of an object form a cycle that contains it. Its subject is the
-    /// first object of the cycle in the order of kinds, namespaces and names, so that each cycle
-    /// has one finding.
+    /// Opens a finding if an object is part of a cycle of owners. The subject is the first object
+    /// of the cycle by kind, namespace and name, so that each cycle has one finding.
     pub(crate) fn find_cycle(
         &mut self,
         world: &mut World,
@@ -66,7 +65,7 @@ impl Ownership {
     }
 }
 
-/// Returns the shortest way from an object over its owners back to itself, if there is one.
+/// Returns the shortest path from an object through its owners back to itself, if there is one.
 fn cycle_of(world: &World, slot: Slot) -> Option<Vec<Slot>> {
     let mut came_from: BTreeMap<Slot, Slot> = BTreeMap::new();
     let mut front = VecDeque::from([slot]);

@@ -1,5 +1,5 @@
-//! Owners that annotations or labels name, because owner references cannot: in another namespace,
-//! or of a kind that the garbage collector should not follow.
+//! Logical owners: annotations or labels name them, because owner references cannot. They are in
+//! another namespace, or of a kind that the garbage collector should not follow.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogicalOwner {
     pub(crate) address: ObjectAddress,
-    /// The annotation or label that names it.
+    /// The key of the annotation or label that names it.
     pub(crate) key: String,
 }
 
@@ -35,14 +35,14 @@ pub(crate) enum Presence {
     Unwatched,
 }
 
-/// The annotations of operator-sdk's handler for owners (operator-lib,
+/// The annotations of the Operator SDK's handler for owners (operator-lib,
 /// `handler/enqueue_annotation.go`).
 const SDK: (&str, &str) = ("operator-sdk/primary-resource", "operator-sdk/primary-resource-type");
 
 impl LogicalOwner {
-    /// Returns the owner that the annotations name or, if they name none, the labels. `known`
-    /// returns the group and the kind of one of the operator's kinds by its name: an owner of any
-    /// other kind is not judged.
+    /// Returns the owner that the annotations or, if they name none, the labels name. `known` finds
+    /// the group and kind of one of the operator's kinds by name; owners of other kinds are not
+    /// judged.
     pub(crate) fn read(
         view: &ObjectView,
         settings: &Settings,

@@ -1,7 +1,7 @@
-//! Detects that the owner which annotations or labels of an object name does not exist.
+//! Missing logical owners: annotations or labels of an object name an owner that does not exist.
 //!
-//! The watches of the object and of its owner are independent. If that of the owner cannot see, the
-//! review waits for it.
+//! The watches of the object and of its owner are independent. While the owner's watch is blind,
+//! the review waits.
 
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
@@ -45,8 +45,8 @@ impl Ownership {
     }
 }
 
-/// Returns an owner with the namespace that its kind has: none if it is cluster-scoped. Returns
-/// `None` if the namespace is not known, as for the annotations of Cluster API on a Node.
+/// Clears the namespace of an owner whose kind is cluster-scoped. Returns `None` if a namespaced
+/// owner has no known namespace, as with Cluster API's annotations on a Node.
 fn with_scope(world: &World, mut owner: LogicalOwner) -> Option<LogicalOwner> {
     let address = &mut owner.address;
     let mut watches = world.watches_of(&address.group, &address.kind);

@@ -2,9 +2,9 @@
 //! logical owner is gone.
 //!
 //! The sources pass on an object without an owner only if it had one among the watched kinds, or if
-//! its writer and labels are those of owned objects of its kind. Most of these are fine: an
-//! operator has objects of its own, and some outlive their owners on purpose. An object is an
-//! orphan only if it stays so for `orphan_after`, and a live read confirms it.
+//! its writer and labels match those of owned objects of its kind. Most of these are fine: some
+//! belong to the operator itself, and some outlive their owners on purpose. An object is an orphan
+//! only if it has had no owner for `orphan_after` and a live read confirms that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +42,7 @@ struct OrphanCandidate {
     since: Timestamp,
     /// The owner that it had.
     former: Option<Former>,
-    /// An earlier process found that it is an orphan.
+    /// An earlier process found it to be an orphan.
     restored: bool,
     /// The labels that may name an owner.
     labels: BTreeMap<String, String>,
@@ -61,19 +61,19 @@ struct Former {
 #[derive(Debug)]
 pub(super) struct Logical {
     pub(super) owner: LogicalOwner,
-    /// Since when the model does not know the owner.
+    /// Since when the owner has been missing from the model.
     pub(super) missing_since: Option<Timestamp>,
 }
 
-/// The longest value of a label.
+/// The maximum length of a label value.
 const LONGEST_LABEL: usize = 63;
 
-/// The percentage of the owned objects of a kind up to which objects without an owner are
-/// exceptions.
+/// Objects without an owner are exceptions up to this percentage of the owned objects of their
+/// kind.
 const EXCEPTIONS_PERCENT: u64 = 5;
 
-/// How long after a child lost its reference its owner may vanish as a part of the same deletion:
-/// the garbage collector first removes the references if the children are to stay.
+/// If the owner disappears this soon after its child lost the reference, both belong to one
+/// deletion: the garbage collector removes the references first if it orphans the children.
 const SAME_DELETION: Span = Span::mins(1);
 
 /// The time between two attempts to confirm an orphan that cannot be read.
@@ -148,7 +148,7 @@ impl Ownership {
         let restored =
             new && findings.restored_start(FindingCode::Orphan, &world.subject(slot)).is_some();
 
-        // A primary object without an owner is the rule. In a dump, all kinds are primary.
+        // Primary objects usually have no owner. In a dump, all kinds are primary.
         let is_primary = world.kinds[kind as usize].role == Role::Primary && !view.resembles_owned;
         if former.is_none() && !restored && (is_primary || view.labels.is_empty()) {
             return;
@@ -169,8 +169,8 @@ impl Ownership {
         self.orphans.candidates.insert(slot, candidate);
     }
 
-    /// Reviews the objects that name this one as their logical owner, because it appeared or is
-    /// gone.
+    /// Reviews the objects that name this one as their logical owner after it has appeared or
+    /// disappeared.
     pub(crate) fn review_logically_owned(&self, world: &mut World, slot: Slot) {
         if self.orphans.by_owner.is_empty() {
             return;
@@ -239,8 +239,8 @@ impl Ownership {
     }
 }
 
-/// Returns when a possible orphan is a finding: at `due`, once a live read has confirmed it.
-/// Returns `None` if the read shows that it is none.
+/// Returns when a possible orphan becomes a finding: at `due`, once a live read has confirmed it.
+/// Returns `None` if the read shows that it is not an orphan.
 fn confirmed_at(world: &mut World, slot: Slot, due: Timestamp) -> Option<Timestamp> {
     let now = world.now;
     if due > now || world.has_open(FindingCode::Orphan, slot) {
@@ -260,8 +260,7 @@ fn confirmed_at(world: &mut World, slot: Slot, due: Timestamp) -> Option<Timesta
     }
 }
 
-/// Returns since when the answer to a read is recent: a moment after the attempt before the one
-/// that is due now.
+/// Returns the time from which an answer counts as recent: just after the previous attempt.
 pub(super) fn recently(world: &World) -> Timestamp {
     world.now.shifted(1000 - TRY_AGAIN.0)
 }
@@ -286,8 +285,8 @@ fn is_exception(world: &World, slot: Slot) -> bool {
     owned >= u64::from(world.settings.orphan_siblings) && others * 100 <= owned * EXCEPTIONS_PERCENT
 }
 
-/// Returns whether a namespace has a primary object with this name. One that the account cannot
-/// see may exist.
+/// Returns whether a namespace has a primary object with this name. An object that the account may
+/// not read counts as existing.
 fn primary(world: &World, namespace: &str, name: &str) -> Presence {
     let (mut hidden, mut not_before) = (None, None);
     for (number, watch) in world.watches.iter().enumerate().filter(|(_, watch)| watch.active) {

@@ -1,6 +1,6 @@
-//! Owner references of one object, compared with what the model knows: whether the owner exists, in
-//! the right namespace and with the right UID. `unverified_owners.rs` decides about owners that the model does
-//! not know.
+//! Compares the owner references of one object with what the model knows: whether the owner exists
+//! in the right namespace and with the right UID. `unverified_owners.rs` decides about owners that
+//! the model does not know.
 
 use crate::finding::Evidence;
 use crate::model::world::World;
@@ -29,16 +29,16 @@ enum OwnerState {
     Bad(OwnerHazard),
     /// The model does not know the owner.
     Unknown,
-    /// The owner is none of the operator's objects, or the reference does not name it completely,
-    /// so loopwatch does not judge the reference.
+    /// The owner is not one of the operator's objects, or the reference is incomplete, so loopwatch
+    /// does not judge it.
     Foreign,
 }
 
 /// What the model knows about all owner references of one child.
 #[derive(Debug, Default)]
 pub(crate) struct OwnerReferences {
-    /// The garbage collector keeps the child: one of its owners exists, or may exist as far as
-    /// loopwatch judges it.
+    /// The garbage collector keeps the child: one of its owners exists, or may exist because
+    /// loopwatch does not judge it.
     pub(crate) is_kept: bool,
     /// The references that are bad, whatever a read shows.
     pub(crate) bad: Vec<(OwnerHazard, OwnerFacts)>,
@@ -48,8 +48,8 @@ pub(crate) struct OwnerReferences {
     pub(crate) foreign: Vec<OwnerFacts>,
 }
 
-/// The part of `owner_missing_after` for which the watch of the owners must have been able to see
-/// before an unknown owner can be a new problem.
+/// An unknown owner can be a new problem only if its watch has been able to see for this fraction
+/// of `owner_missing_after`.
 const SETTLED_PART: i64 = 5;
 
 /// The time between two attempts while the watch of the owner cannot see.
@@ -83,8 +83,8 @@ pub(crate) fn first_unknown(world: &World, slot: Slot) -> Option<(u16, OwnerFact
     Some((kind, references(world, slot).unknown.into_iter().next()?))
 }
 
-/// Returns whether a reference is complete and its kind one that the API server may lack. The
-/// core group is always there.
+/// Returns whether a reference is complete and names a kind that the API server may not serve. It
+/// always serves the core group.
 fn may_be_unserved(world: &World, owner: &Owner) -> bool {
     let (group, kind) = world.owner_kind(owner);
     owner.uid() != NO_UID
@@ -121,8 +121,8 @@ fn owner_state(world: &World, slot: Slot, owner: &Owner) -> OwnerState {
     }
 }
 
-/// Returns whether the kind of an owner is one of the operator's: a watched kind, or another
-/// one of the group of a primary kind.
+/// Returns whether the kind of an owner belongs to the operator: it is watched, or in the group of
+/// a primary kind.
 pub(crate) fn is_of_operator(world: &World, group: &str, kind: &str) -> bool {
     let is_primary = |role: Role| role == Role::Primary;
     world.kinds.iter().any(|k| {
@@ -146,8 +146,8 @@ pub(crate) fn owner_watches(world: &World, slot: Slot) -> impl Iterator<Item = &
     })
 }
 
-/// Returns whether the watches of the owners have been able to see for long enough to tell a
-/// new problem from an old one.
+/// Returns whether the owners' watches have been able to see for long enough to distinguish a new
+/// problem from an old one.
 pub(crate) fn owners_seen_clearly(world: &World, slot: Slot) -> bool {
     let settled = Span(world.settings.owner_missing_after.0 / SETTLED_PART);
     owner_watches(world, slot).all(|watch| {
@@ -183,7 +183,7 @@ pub(crate) fn owner_facts(world: &World, slot: Slot, owner: &Owner) -> OwnerFact
     OwnerFacts { uid: owner.uid(), address }
 }
 
-/// Returns the owner as the model knows it, in whichever namespace.
+/// Returns the owner as the model knows it, whatever its namespace.
 pub(crate) fn owner_object(world: &World, owner: &OwnerFacts) -> ObjectName {
     let ObjectAddress { group, kind, name, .. } = owner.address.clone();
     let known = world.find_uid(owner.uid).and_then(|slot| world.store.get(slot));

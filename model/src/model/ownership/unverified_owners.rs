@@ -1,9 +1,9 @@
 //! Judges owner references as the garbage collector would.
 //!
-//! References to owners that the model knows are judged at once, by `references.rs` and `cycles.rs`.
-//! Watches are independent, so an unknown owner may only be late; and for some time after its
-//! deletion, its children wait for the garbage collector. Such a reference is unverified. After a
-//! while, a live read of the owner decides; one that fails decides nothing.
+//! References to owners that the model knows are judged at once, by `owner_references.rs` and
+//! `cycles.rs`. A reference to an unknown owner is unverified: watches are independent, so the
+//! owner may arrive later, and children of a deleted owner wait for the garbage collector. After a
+//! while, a live read of the owner decides; a failed read decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,17 +26,17 @@ use crate::time::{Span, Timestamp};
 pub(crate) struct UnverifiedOwners {
     /// By child. At most [`MAX_UNVERIFIED_OWNERS`].
     children: BTreeMap<Slot, UnverifiedOwner>,
-    /// The children by the time at which a read should decide.
+    /// The children, ordered by the time at which a read should decide.
     queue: BTreeSet<(Timestamp, Slot)>,
     /// Children that were deleted while their references were unverified. At most [`MAX_DELETED`].
     deleted: Vec<DeletedChild>,
-    /// The owners by which loopwatch asks whether foreign kinds exist, by kind. At most
+    /// By foreign kind, the owner that loopwatch reads to find out whether the kind exists. At most
     /// [`MAX_KINDS`].
     foreign: BTreeMap<String, ObjectAddress>,
-    /// The children whose owners have kinds that the API server does not serve. At most
+    /// The children with owners of kinds that the API server does not serve. At most
     /// [`MAX_UNSERVED`].
     unserved: BTreeSet<Slot>,
-    /// When to look whether it serves these kinds now.
+    /// When to check whether it serves these kinds now.
     unserved_due: Option<Timestamp>,
     pub(super) due: Option<Timestamp>,
 }
@@ -45,14 +45,14 @@ pub(crate) struct UnverifiedOwners {
 #[derive(Clone, Debug)]
 struct UnverifiedOwner {
     since: Timestamp,
-    /// When a read should decide; `None` once it has shown that the owner exists, or could not show
-    /// anything.
+    /// When a read should decide; `None` once a read has shown that the owner exists, or that
+    /// nothing can be shown.
     due: Option<Timestamp>,
-    /// The child appeared with this reference a moment ago, and not before its owner was deleted.
+    /// The child appeared with this reference a moment ago, well after any deletion of its owner.
     fresh: bool,
     /// The detector has asked for the read.
     asked: bool,
-    /// Answers from before this time do not count.
+    /// Answers from before then do not count.
     read_from: Timestamp,
     /// The field manager that wrote the child last.
     writer: Box<str>,
@@ -69,14 +69,14 @@ struct DeletedChild {
     owner: OwnerFacts,
 }
 
-/// The time that an event about the owner may take to arrive after the one about the child.
+/// How much later than the event about the child the event about its owner may arrive.
 const LATE_EVENT: Span = Span::secs(2);
 
-/// The part of `owner_missing_after` in which the operator may still create children of a deleted
-/// owner, from a stale cache: half a minute by default.
+/// After a deletion of an owner, the operator may still create children from a stale cache for this
+/// fraction of `owner_missing_after`: half a minute by default.
 const STALE_CACHE_PART: i64 = 10;
 
-/// How long a deleted child may wait for the answer about its owner.
+/// How long to wait for the answer about the owner of a deleted child.
 const GIVE_UP: Span = Span::mins(3);
 
 const MAX_DELETED: usize = 1_000;
@@ -85,7 +85,7 @@ const MAX_KINDS: usize = 1_000;
 
 const MAX_UNSERVED: usize = 5_000;
 
-/// How long the answer counts whether a foreign kind exists.
+/// How long the answer counts that a foreign kind exists or does not.
 const KIND_KNOWN_FOR: Span = Span::mins(10);
 
 impl UnverifiedOwners {
@@ -144,8 +144,8 @@ impl UnverifiedOwners {
 }
 
 impl Ownership {
-    /// Judges the references of an object whose owners are new, or have changed in a watch event if
-    /// `live`. Returns whether the change has corrected a bad reference.
+    /// Judges the references of an object with new owners. `live` means that a watch event shows
+    /// the change. Returns whether it corrected a bad reference.
     pub(crate) fn owners_changed(
         &mut self,
         world: &mut World,
@@ -258,7 +258,7 @@ impl Ownership {
         self.set_unverified_due(world);
         match gone {
             true => self.end_bad_owners(world, findings, &subject, true, |_| true),
-            false => self.forget_hazards(world, findings, &subject),
+            false => self.forget_bad_owners(world, findings, &subject),
         }
     }
 
@@ -279,8 +279,7 @@ impl Ownership {
         self.set_unverified_due(world);
     }
 
-    /// Reviews the children whose owners have unknown kinds, because an installation may have added
-    /// these.
+    /// Reviews the children with owners of unknown kinds, which may have been installed since.
     fn review_unserved(&mut self, world: &mut World) {
         if self.unverified.unserved_due.is_none_or(|due| due > world.now) {
             return;
@@ -340,8 +339,8 @@ impl Ownership {
                 .max(world.now),
         };
 
-        // An earlier process may have decided already, so its finding need not wait.
-        let restored = restored_hazard(world, findings, slot);
+        // If an earlier process already decided, its finding need not wait.
+        let restored = restored_bad_owner(world, findings, slot);
         let due = if restored.is_some() { world.now.after(LATE_EVENT) } else { due };
         let (since, read_from) = (restored.unwrap_or(world.now), world.now);
         let unverified = UnverifiedOwner {
@@ -358,8 +357,8 @@ impl Ownership {
         self.set_unverified_due(world);
     }
 
-    /// Decides whether the unknown owners of a child exist, if their reads have been answered.
-    /// Otherwise asks for them.
+    /// Decides whether the unknown owners of a child exist if their reads have been answered, or
+    /// else asks for the reads.
     fn decide_unverified(&mut self, world: &mut World, findings: &mut OpenFindings, slot: Slot) {
         let Some(unverified) = self.unverified.children.get(&slot).cloned() else { return };
         let OwnerReferences { is_kept, bad, unknown, .. } =
@@ -414,8 +413,8 @@ impl Ownership {
     }
 }
 
-/// Returns since when an earlier process had found that an owner of a child is missing.
-fn restored_hazard(world: &World, findings: &OpenFindings, slot: Slot) -> Option<Timestamp> {
+/// Returns the start of an earlier process's finding that an owner of a child is missing.
+fn restored_bad_owner(world: &World, findings: &OpenFindings, slot: Slot) -> Option<Timestamp> {
     if !findings.has_restored() {
         return None;
     }
@@ -429,7 +428,7 @@ fn restored_hazard(world: &World, findings: &OpenFindings, slot: Slot) -> Option
 }
 
 impl Ownership {
-    /// Lookups the owners of a child again, some time after a read has failed.
+    /// Schedules another read of the owners of a child after a failed one.
     fn read_owners_again(&mut self, world: &World, slot: Slot) {
         let at = world.now.after(TRY_AGAIN);
         if let Some(unverified) = self.unverified.children.get_mut(&slot) {
@@ -471,9 +470,9 @@ impl Ownership {
         self.open_past_bad_owner(world, findings, child.kind, bad_owner, child.deleted);
     }
 
-    /// Returns the references to those owners of foreign kinds whose kinds the API server does not
-    /// serve. The garbage collector cannot resolve these, even beside an owner that exists.
-    /// loopwatch reads one owner of each foreign kind to find out.
+    /// Returns the references to foreign kinds that the API server does not serve. The garbage
+    /// collector cannot resolve these, even if another owner exists. To find out, loopwatch reads
+    /// one owner of each foreign kind.
     fn unknown_kinds(
         &mut self,
         world: &mut World,
@@ -499,7 +498,7 @@ impl Ownership {
             let recent = world.now.shifted(-KIND_KNOWN_FOR.0);
             let is_unknown = match world.existence(slot, &asked, recent, Urgency::Suspicion) {
                 Some(existence) => existence == Existence::KindUnknown,
-                // Still, until the answer arrives.
+                // Until the answer arrives, nothing changes.
                 None => self.is_unresolvable(&world.subject(slot)),
             };
 
@@ -517,7 +516,7 @@ fn stale_cache(world: &World) -> Span {
 }
 
 impl Ownership {
-    /// Ends the bad owners of a child except those of the codes in `still`, and except a cycle.
+    /// Ends the bad owners of a child, except cycles and those with a code in `still`.
     fn end_bad_owners_of(
         &mut self,
         world: &mut World,

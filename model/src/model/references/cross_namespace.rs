@@ -1,9 +1,8 @@
-//! References between namespaces, and the events when one appears or disappears.
+//! References between namespaces, with an event for each that appears or disappears.
 //!
 //! An event is the difference between two versions of an object. The first version that loopwatch
-//! sees of an object has no predecessor, so its references are no events, unless the object has
-//! just been created. Only references that cross namespaces are kept, because most objects have
-//! none.
+//! sees has no predecessor, so its references are no events unless the object has just been
+//! created. Only references that cross namespaces are kept, because most objects have none.
 
 use std::collections::BTreeSet;
 
@@ -16,24 +15,23 @@ use crate::observation::{ObjectView, Reference};
 use crate::reference::{ObjectName, ReferenceChange, ReferenceForm};
 use crate::time::Span;
 
-/// How old an object may be when the watch shows it for the first time. An older one has just come
-/// into sight, with references that are no news: a child was adopted, for example.
+/// An object that is at most this old when the watch first shows it is new. An older one has only
+/// become visible, for example because it was adopted, so its references are no news.
 const NEW_FOR: Span = Span::mins(1);
-/// The lint of an object whose further references the decoder has left out.
+/// The lint of an object with more references than the decoder keeps.
 const CUT: &str = "many_references";
 /// Separates the parts of a place. No name of a group, a kind or a namespace contains it.
 const SEPARATOR: &str = "\0";
-/// The part of the references for which there is room beyond them: an eighth.
+/// The divisor for the spare capacity: an eighth of the references.
 const SPARE: usize = 8;
 
 /// The references between namespaces that objects hold.
 #[derive(Debug, Default)]
 pub(crate) struct CrossNamespace {
-    /// The references, ordered by the slots of their objects. A tree or a table would need more
-    /// memory for them.
+    /// Ordered by the slots of their objects. A tree or a hash table would need more memory.
     held: Vec<CrossReference>,
-    /// Objects of which not all references are known, because they did not fit or the decoder left
-    /// some out.
+    /// Objects with references that are not known, because they did not fit or the decoder left
+    /// them out.
     incomplete: BTreeSet<Slot>,
 }
 
@@ -77,7 +75,7 @@ impl CrossNamespace {
         let more = new.len().saturating_sub(count);
 
         if self.held.capacity() - self.held.len() < more {
-            // By itself, the vector would double.
+            // By default, the vector would double its capacity.
             self.held.reserve_exact(more + self.held.len() / SPARE);
         }
 
@@ -105,7 +103,7 @@ impl CrossNamespace {
         let (slot, view) = (version.slot, version.view);
         let own = &view.key.namespace;
 
-        // An object without a namespace of its own can only refer to the namespaces of others.
+        // A reference from a cluster-scoped object does not cross namespaces.
         let crosses =
             |r: &&Reference| !own.is_empty() && !r.namespace.is_empty() && r.namespace != *own;
         let crossing: Vec<&Reference> = view.references.iter().filter(crosses).collect();
@@ -117,8 +115,8 @@ impl CrossNamespace {
             return;
         }
 
-        // A difference is news if loopwatch has read the previous version in the same way, or knows
-        // that there was none.
+        // A difference is news only if loopwatch read the previous version in the same way, or
+        // knows that there was none.
         let comparable = !version.becomes_visible && !version.is_reread;
         let new = if is_cut { None } else { self.held_references(world, slot, &crossing) };
         match &new {
@@ -143,8 +141,8 @@ impl CrossNamespace {
     }
 }
 
-/// Updates the number of references of the object's kind: the object had `old` of them and has
-/// `new` now.
+/// Updates the count of the object's kind after the object's number of references changed from
+/// `old` to `new`.
 fn count_references(world: &mut World, slot: Slot, old: usize, new: usize) {
     let Some(record) = world.store.get(slot) else { return };
     let totals = &mut world.kinds[world.watches[record.watch as usize].kind as usize].totals;
@@ -168,16 +166,15 @@ impl CrossNamespace {
     }
 }
 
-/// Returns whether the references of an object that the model does not know yet are news: it
-/// was created just now, or while its watch could not see it.
+/// Returns whether the references of an object that the model does not know yet are news: the
+/// object was created just now, or while its watch was blind.
 pub(crate) fn is_new_object(world: &World, watch: u16, view: &ObjectView) -> bool {
     let unseen_since = world.watches[watch as usize].unseen_since(world.now);
     view.created.is_none_or(|created| created.after(NEW_FOR) >= unseen_since)
 }
 
 impl CrossNamespace {
-    /// Returns the references of an object in the form in which they are kept, or `None` if they do
-    /// not all fit.
+    /// Returns the references of an object in stored form, or `None` if they do not all fit.
     fn held_references(
         &self,
         world: &mut World,

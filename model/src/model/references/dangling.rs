@@ -1,10 +1,10 @@
-//! References whose target does not exist.
+//! Dangling references: their target does not exist.
 //!
-//! A target is missing once it has been absent for `dangling_after`, by a lookup after that time.
-//! Lookups that give no answer prove nothing. A target of which the object is an owner, or that the
-//! operator has created while loopwatch looked, is an output of the operator, so its absence is no
-//! cause of anything; the same holds for all objects of the kind. A field whose targets are absent
-//! for several objects that have converged is an output, too, or not needed.
+//! A target is missing once it has been absent for `dangling_after` and a lookup after that time
+//! confirms it. Lookups without an answer prove nothing. A target that the object owns, or that
+//! loopwatch saw the operator create, is an output of the operator, so its absence causes nothing,
+//! for any object of the kind. A field whose targets are absent for several converged objects is
+//! also an output, or not required.
 
 use std::collections::BTreeMap;
 
@@ -23,17 +23,15 @@ use crate::observation::ObjectAddress;
 use crate::snapshot::ObjectState;
 use crate::time::{Span, Timestamp};
 
-/// The longest and the shortest time after which a target that was absent is looked up again, and
-/// for which an answer counts.
+/// The longest and the shortest time after which an absent target is looked up again, and for which
+/// an answer counts.
 const LOOK_AGAIN: (Span, Span) = (Span::mins(1), Span::secs(1));
-/// The longest time after which a target of a watched kind is looked up again, which costs no
-/// request.
+/// The same for targets of watched kinds, for which a lookup costs no request: at most this long.
 const WATCHED_AGAIN: Span = Span::secs(10);
-/// The number of reads without an answer after which nothing is known about a target that was
-/// absent.
+/// After this many reads without an answer, an absent target counts as unknown.
 const MAX_UNANSWERED: u8 = 5;
-/// The number of converged objects that shows that a field is no requirement, because their targets
-/// in it are absent; or half of the objects of the kind, but at least two.
+/// If this many objects have converged although their targets in a field are absent, the field is
+/// not required. For kinds with few objects, half of them suffice, but at least two.
 const UNNEEDED_BY: usize = 3;
 /// The maximum number of references that a finding names.
 const MAX_NAMED: usize = 3;
@@ -115,15 +113,15 @@ impl References {
     }
 }
 
-/// Returns the time after which a target that was absent is looked up again: twice before it
-/// counts as missing, and at most once a minute.
+/// Returns the time after which an absent target is looked up again: half of `dangling_after`, but
+/// at most a minute.
 fn look_again(world: &World) -> Span {
     Span(world.settings.dangling_after.0 / 2).clamp(LOOK_AGAIN.1, LOOK_AGAIN.0)
 }
 
 impl References {
-    /// Returns the time of the earliest answer that says enough: after a target was absent for
-    /// long, one after that time.
+    /// Returns the earliest time from which an answer counts. Once a target has been absent for
+    /// `dangling_after`, only an answer from after that time does.
     fn answers_from(&self, world: &World, index: Index) -> Timestamp {
         let recent = world.now.shifted(-look_again(world).0);
         let held = self.get(index).filter(|held| held.state == State::Absent);
@@ -174,7 +172,7 @@ impl References {
 
         held.unanswered = 0;
         if state != State::Absent {
-            // A new reference was dangling from the beginning.
+            // A new reference was dangling from the start.
             let appeared = held.since().filter(|_| state == State::New);
             let since = appeared.unwrap_or(now);
             held.since = seconds(restored.map_or(since, |earlier| earlier.min(since)));
@@ -191,7 +189,7 @@ impl References {
         }
     }
 
-    /// Handles a read without an answer. For a target that was absent, nothing changes at first.
+    /// Handles a read without an answer. The first few change nothing for an absent target.
     fn target_unknown(&mut self, world: &mut World, index: Index) {
         let Some(slot) = self.get(index).map(|held| held.slot) else { return };
 
@@ -217,7 +215,7 @@ impl References {
     }
 }
 
-/// Returns since when an earlier process had found that an object has a dangling reference.
+/// Returns the start of an earlier process's finding about a dangling reference of an object.
 fn restored_dangling(world: &World, findings: &OpenFindings, slot: Slot) -> Option<Timestamp> {
     if !findings.has_restored() {
         return None;
@@ -265,9 +263,9 @@ impl References {
             return self.awaited_dangling(world, findings, slot);
         };
 
-        // The operator itself may have written the spec of an object that belongs to another one,
-        // with references that mean something else: those of an ACME challenge to Secrets are in
-        // the namespace of its issuer.
+        // The operator may have written the spec of an owned object, and its references may have
+        // another meaning: those of an ACME challenge to Secrets are relative to the namespace of
+        // its issuer.
         let written_by_operator = !world.owners_of(slot).is_empty();
         let confirmed = match object_context::state(world, slot)? {
             ObjectState::Progressing | ObjectState::Overdue | ObjectState::Failed => true,
@@ -304,8 +302,8 @@ impl References {
         Some(detection.suspected_if(!confirmed || written_by_operator).not_before(created))
     }
 
-    /// Returns a detection that is not due, if an earlier process had found a dangling reference
-    /// and nothing is known yet.
+    /// Returns a detection that is not due yet, if an earlier process had found a dangling
+    /// reference and no lookup has decided yet.
     fn awaited_dangling(
         &self,
         world: &World,

@@ -1,7 +1,8 @@
-//! The references of primary objects whose target may be missing, and when to look for each target.
+//! Schedules the lookups of reference targets: which references of primary objects to check, and
+//! when.
 //!
-//! A reference that appears is looked up soon, and one whose target is absent once a minute. All
-//! others are looked up in turn, each about every ten minutes. A target of a watched kind costs no
+//! The target of a new reference is looked up soon, an absent one once a minute. All others are
+//! looked up in turn, each approximately every ten minutes. A target of a watched kind costs no
 //! request; all others together cost at most one per second.
 
 mod table;
@@ -21,7 +22,7 @@ use crate::time::{Span, Timestamp};
 pub(crate) use self::table::{Held, Index, MAX_OUTPUTS, References, State, seconds};
 pub(crate) use crate::model::world::limits::MAX_REFERENCES;
 
-/// The maximum number of field managers of an operator that are remembered per kind.
+/// The number of the operator's field managers that are remembered per kind.
 const MAX_WRITERS: usize = 8;
 /// Separates the parts of a place. No name of a group, a kind or a namespace contains it.
 const SEPARATOR: &str = "\0";
@@ -66,8 +67,8 @@ impl Part for References {
 }
 
 impl References {
-    /// Takes the references of a version of an object with a new spec. `live` tells that the spec
-    /// changed just now.
+    /// Replaces the references of an object that has a new spec. `live` means that the spec changed
+    /// just now.
     fn update_references(&mut self, world: &mut World, slot: Slot, view: &ObjectView, live: bool) {
         let Some(record) = world.store.get(slot) else { return };
         let kind = world.watches[record.watch as usize].kind;
@@ -175,8 +176,8 @@ impl References {
             || (!self.outputs.is_empty() && self.outputs.contains(&output(&state.name(), path)))
     }
 
-    /// Remembers that a field of a kind names objects that the operator creates, and forgets its
-    /// references.
+    /// Remembers that a field of a kind names objects that the operator creates, and forgets
+    /// references in that field.
     pub(crate) fn learn_output(&mut self, world: &mut World, kind: u16, path: &str) {
         if self.outputs.len() >= MAX_OUTPUTS {
             return world.count_dropped(Limit::Outputs);
@@ -243,7 +244,7 @@ impl References {
     }
 }
 
-/// Returns the entry of an output.
+/// Returns the key of an output field.
 fn output(kind: &str, path: &str) -> String {
     format!("{kind} {path}")
 }

@@ -1,4 +1,4 @@
-//! The objects that references name: their kinds, and whether the operator creates them itself.
+//! The targets of references: their kinds, and whether the operator creates them itself.
 
 use crate::model::world::World;
 use crate::model::world::kinds::Watch;
@@ -6,11 +6,10 @@ use crate::model::world::store::Slot;
 use crate::model::world::visibility::Visibility;
 use crate::observation::{ObjectAddress, Reference, Scope};
 
-/// Kinds of the core group that the name of a field implies.
+/// Kinds of the core group. Names of fields often imply them.
 const CORE: [&str; 4] = ["ConfigMap", "PersistentVolumeClaim", "Secret", "ServiceAccount"];
 
-/// Further kinds of Kubernetes, with their groups. A watched kind of the same name makes them
-/// ambiguous.
+/// Other built-in kinds and their groups. A watched kind with the same name makes a name ambiguous.
 const BUILT_IN: [(&str, &str); 16] = [
     ("", "Namespace"),
     ("", "Node"),
@@ -44,7 +43,7 @@ const CLUSTER_SCOPED: [&str; 10] = [
     "StorageClass",
 ];
 
-/// Words in the last key of a path, in lower case, that say that the operator creates the object.
+/// Words that, in the last key of a path in lower case, mean that the operator creates the object.
 const OUTPUT_WORDS: [&str; 10] = [
     "connectionstringsecret",
     "scramcredentials",
@@ -59,10 +58,10 @@ const OUTPUT_WORDS: [&str; 10] = [
     "outputconfigmap",
 ];
 
-/// Fields of well-known kinds that name an object which the operator creates: group, kind, last key
-/// of the path. Anonymized recordings keep only the last key.
+/// Fields of well-known kinds that name objects that the operator creates, as group, kind and last
+/// key of the path. Anonymized recordings keep only the last key.
 const OUTPUTS: [(&str, &str, &str); 4] = [
-    // The volume keeps the name of its claim when the claim is gone.
+    // A volume keeps the name of its claim after the claim is gone.
     ("", "PersistentVolume", "claimRef"),
     ("cert-manager.io", "Certificate", "secretName"),
     ("cert-manager.io", "ClusterIssuer", "privateKeySecretRef"),
@@ -108,8 +107,8 @@ pub(crate) fn address_of(world: &World, reference: &Reference, own: &str) -> Opt
         false => namespace,
     };
 
-    // An object without a namespace does not say in which namespace its Secrets, or others with
-    // one, are. A dump does not show which kinds have namespaces.
+    // A cluster-scoped object does not show in which namespace its Secrets and other namespaced
+    // targets are. A dump does not show which kinds are namespaced.
     let is_core = group.is_empty() && CORE.contains(&kind.as_str());
     let is_namespaced = |watch: &Watch| watch.scope != Scope::Cluster && !watch.dumped;
     if namespace.is_empty()

@@ -1,5 +1,5 @@
-//! What one observation does, from its arrival to the end of the step. This is the only way to
-//! change the model.
+//! Handles one observation, from its arrival to the end of the step. Nothing else changes the
+//! model.
 
 use crate::model::Model;
 use crate::model::steps::kinds;
@@ -14,7 +14,7 @@ impl Model {
     /// current time.
     pub fn apply(&mut self, at: Timestamp, observation: Observation) {
         if let Observation::ClockStepped { by_ms } = observation {
-            // By the old setting, the step happened at `before`.
+            // Under the old setting, the clock stepped at `before`.
             let before = at.shifted(by_ms.saturating_neg());
             self.fire_timers(before);
             self.recent_past.time_passes(&self.world, &self.findings, before);
@@ -66,7 +66,7 @@ impl Model {
         }
     }
 
-    /// Passes an observation to the part of the model that knows what it means.
+    /// Dispatches an observation to the part of the model that handles it.
     fn handle(&mut self, observation: Observation) {
         match observation {
             // Kinds, and the objects of their watches.
@@ -102,7 +102,7 @@ impl Model {
             }
             Observation::EventSeen { watch, event } => self.event_seen(&watch, *event),
 
-            // What surrounds them.
+            // Definitions and namespaces.
             Observation::DefinitionSeen(definition) => self.definition_seen(definition),
             Observation::DefinitionGone(name) => self.definition_gone(name),
             Observation::DefinitionsListed(names) => self.definitions_listed(&names),

@@ -1,15 +1,14 @@
-//! Steps of the clock. Recordings of older versions contain them, and so does a live run whose
-//! clock had to be set.
+//! Steps of the clock. Recordings by older versions contain them, as do live runs whose clock was
+//! set.
 //!
-//! After a step, every instant that the model has taken from its own clock moves by the size of the
-//! step, so that all ages and deadlines stay as they were. Instants that the API server has written
-//! do not move.
+//! A step moves every instant that came from loopwatch's clock by the size of the step, so that all
+//! ages and deadlines stay the same. Instants that the API server wrote do not move.
 
 use crate::model::Model;
 use crate::time::Timestamp;
 
 impl Model {
-    /// Moves all own instants by `by_ms` milliseconds.
+    /// Moves all instants of loopwatch's clock by `by_ms` milliseconds.
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
         shift(&mut self.world.now);
@@ -33,7 +32,7 @@ impl Model {
             kind.rebase(by_ms);
         }
 
-        // A problem that was measured by the old setting may be none by the new one.
+        // What was a problem under the old setting may be none under the new one.
         self.world.review_everything();
         for slot in 0..self.world.store.end() {
             let Some(record) = self.world.store.get_mut(slot) else { continue };

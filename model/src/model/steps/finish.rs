@@ -1,9 +1,8 @@
-//! The subjects to review although no event about them arrived, and their review at the end of each
-//! step.
+//! The end of each step: reviews the subjects that the step or a later cause has marked for review.
 //!
-//! The model adds them when visibility returns, a list ends, it reads a kind in another way, settings
-//! change, or there is room for findings again. It adds only subjects with something to decide, so
-//! the cost follows the change.
+//! Besides events, such causes are visibility that returns, a list that ends, a kind that is read
+//! in a different way, changed settings, or new room for findings. Only subjects with something to
+//! decide are marked, so the cost is proportional to the change.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +15,7 @@ use crate::model::world::limits::Limit;
 use crate::model::world::store::Slot;
 
 impl Model {
-    /// Ends a step: reviews what is due for a review, and settles the findings.
+    /// Ends a step: reviews the marked subjects, and settles the findings.
     pub(crate) fn finish_step(&mut self) {
         if std::mem::take(&mut self.world.agenda.restored_findings) {
             self.forget_restored();

@@ -1,6 +1,4 @@
-//! The detectors that look at several objects at once: at all objects of one kind. Detectors of
-//! relations between owners and children, or between objects and their operator, would belong here,
-//! too.
+//! The detectors that look at all objects of one kind.
 
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
@@ -21,8 +19,8 @@ type KindDetector = fn(&World, u16) -> Option<Detection>;
 const OF_KINDS: &[(FindingCode, KindDetector)] =
     &[(FindingCode::Failing, failing), (FindingCode::ConditionMalformed, malformed)];
 
-/// Opens and closes the findings about a kind as a whole, and sets the timer of the kind. While
-/// no watch of the kind can see, nothing changes.
+/// Opens and closes the findings about a kind as a whole, and sets the timer of the kind. While all
+/// watches of the kind are blind, nothing changes.
 pub(crate) fn review_kind(world: &mut World, findings: &mut OpenFindings, number: u16) {
     let now = world.now;
     update_failing(world, number);
@@ -74,8 +72,7 @@ pub(crate) fn kind_detections(world: &World, number: u16) -> Vec<Detection> {
     detections.map(|detection| detection.suspected_if(suspected)).collect()
 }
 
-/// Updates the time since which the kind has been failing: when enough objects had failed to
-/// reach the thresholds.
+/// Updates since when the kind has been failing, which is when enough of its objects had failed.
 fn update_failing(world: &mut World, number: u16) {
     let kind = &mut world.kinds[number as usize];
     let needed = failing_objects(&world.settings, kind.objects);
@@ -87,7 +84,7 @@ fn update_failing(world: &mut World, number: u16) {
         };
 }
 
-/// Detects that many converged objects of a kind fail.
+/// Detects that many objects of a kind have begun to fail.
 fn failing(world: &World, number: u16) -> Option<Detection> {
     let kind = &world.kinds[number as usize];
     let since = kind.failures.failing_since?;

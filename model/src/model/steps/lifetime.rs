@@ -1,4 +1,4 @@
-//! How an object enters the model, and leaves it.
+//! Objects that enter and leave the model.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use crate::observation::ObjectView;
 use crate::snapshot::{ObjectState, Outcome};
 use crate::time::Timestamp;
 
-/// Where an object is: its watch with the current epoch, and its namespace with the position in
-/// that watch.
+/// Where an object is: its watch with the current epoch, and its namespace with its index in that
+/// watch.
 struct ObjectPlace {
     watch: u16,
     epoch: u32,
@@ -51,9 +51,9 @@ pub(super) fn insert_object(world: &mut World, watch: u16, view: &ObjectView) ->
     Some(slot)
 }
 
-/// Counts a new object in its namespace, whose state nobody knows yet. Returns the name that
-/// the objects of the namespace share, and the position of the namespace in the watch. If there
-/// is no room for one more namespace, the totals of an empty one make room.
+/// Counts a new object, whose state is not known yet, in its namespace. Returns the shared name of
+/// the namespace and its index in the watch. If there are too many namespaces, the totals of an
+/// empty one make room.
 fn count_in_namespace(world: &mut World, watch: u16, name: &str) -> (Arc<str>, u32) {
     let (now, limit) = (world.now, world.settings.limits.namespaces);
     let watch_state = &mut world.watches[watch as usize];
@@ -129,7 +129,7 @@ impl Model {
 }
 
 impl Record {
-    /// Returns the record of an object of which the model has not handled any version.
+    /// Returns the record of an object before its first version is handled.
     fn new(view: &ObjectView, place: ObjectPlace, now: Timestamp) -> Self {
         Self {
             uid: store::uid_number(&view.uid),

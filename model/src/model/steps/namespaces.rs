@@ -69,7 +69,7 @@ impl Model {
         }
     }
 
-    /// Takes the annotations of a namespace; returns whether they changed.
+    /// Updates the annotations of a namespace. Returns whether they changed.
     pub(crate) fn take_namespace(&mut self, namespace: NamespaceView) -> bool {
         let (parts, mut step) = self.parts();
         parts.terminating_scopes.note_namespace(&mut step, &namespace);
@@ -103,7 +103,7 @@ impl Model {
         earlier.as_ref() != Some(&annotated)
     }
 
-    /// Forgets the annotations of a namespace; returns whether it had any.
+    /// Forgets the annotations of a namespace. Returns whether it had any.
     pub(crate) fn forget_namespace(&mut self, name: &str) -> bool {
         self.findings.clear(self.world.now, FindingCode::ConfigInvalid, &subjects::namespace(name));
         self.world.namespaces.annotated.remove(name).is_some()

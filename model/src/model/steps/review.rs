@@ -1,5 +1,4 @@
-//! The review of one object: its state and its findings at this instant, and the timer for the next
-//! review.
+//! Reviews one object: its state, its findings, and the timer for the next review.
 
 use crate::finding::{Area, FindingCode};
 use crate::model::Model;
@@ -28,8 +27,8 @@ impl Model {
     }
 
     /// Judges an object at this instant, opens and closes findings about it, sets its timer, and
-    /// reviews its kind. If its watch is blind, only the obligation can end, as unknown; the rest
-    /// waits for the return of visibility.
+    /// reviews its kind. While its watch is blind, its obligation can only end as unknown, and the
+    /// rest waits until visibility returns.
     pub(crate) fn review_object(&mut self, slot: Slot) {
         self.parts.ownership.review_owner_references(&mut self.world, &mut self.findings, slot);
         let relations = self.relation_detections(slot);
@@ -79,8 +78,8 @@ impl Model {
     }
 }
 
-/// Removes the findings that settings or annotations silence. Returns since when the object
-/// counts as failing: a silenced object does not make its kind fail.
+/// Removes the findings that settings or annotations silence. Returns since when the object has
+/// counted as failing, unless that is silenced, too.
 fn drop_silenced(
     world: &World,
     slot: Slot,
@@ -96,8 +95,7 @@ fn drop_silenced(
     failing_since.filter(|_| !tuning::is_silenced(world, slot, FindingCode::Failing, &subject))
 }
 
-/// Keeps the findings and the due time of the timer in the object's record, and counts the
-/// objects with a history.
+/// Stores the findings and the due time in the object's record, and counts objects with a history.
 fn keep_judgement(
     world: &mut World,
     slot: Slot,
@@ -189,9 +187,9 @@ pub(super) fn update_kind(world: &mut World, slot: Slot, failing_since: Option<T
 }
 
 impl ObjectContext<'_> {
-    /// Enters the state that the object has now, and returns its problems, among them those in
-    /// `relations` to other objects. While its namespace is being deleted or the operator is
-    /// stopped, some of them do not count.
+    /// Moves the object to its current state, and returns its problems, including the given
+    /// `relations` to other objects. Some do not count while its namespace is being deleted or the
+    /// operator is stopped.
     fn judge(&mut self, relations: Vec<Detection>) -> Vec<Detection> {
         let state = self.state();
         let since = self.state_since(state);
@@ -213,15 +211,15 @@ impl ObjectContext<'_> {
         detections
     }
 
-    /// Returns when the object entered `state`, its state as of now.
+    /// Returns when the object entered its current state.
     fn state_since(&self, state: ObjectState) -> Timestamp {
         let hot = self.record.hot.as_ref();
         match state {
             ObjectState::Terminating => {
                 hot.and_then(|h| h.deletion.as_ref()).map_or(self.now, |d| d.since.min(self.now))
             }
-            // A new object from a list may have been in this state for long; `update_object` has
-            // set the time.
+            // A new object from a list may have been in this state for a long time; `update_object`
+            // has set it.
             _ if !self.record.flags.has(Flag::Judged) => self.record.since,
             _ => self.now,
         }
@@ -229,8 +227,8 @@ impl ObjectContext<'_> {
 }
 
 impl Model {
-    /// Returns the problems in the relations of an object to other objects. While the watch of the
-    /// object cannot see, there are none: the return of visibility reviews the object again.
+    /// Returns the problems in the relations of an object to other objects. While its watch is
+    /// blind, returns none: the object is reviewed again when visibility returns.
     pub(crate) fn relation_detections(&mut self, slot: Slot) -> Vec<Detection> {
         let Some(record) = self.world.store.get(slot) else { return Vec::new() };
         let watch = &self.world.watches[record.watch as usize];

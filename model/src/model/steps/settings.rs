@@ -1,4 +1,4 @@
-//! Settings that change: everything is judged again.
+//! Changes of settings, after which everything is judged again.
 
 use crate::model::Model;
 use crate::model::convergence::object_context;
@@ -11,7 +11,7 @@ impl Model {
     /// Replaces the settings.
     pub(crate) fn settings_changed(&mut self, settings: Settings) {
         if settings.annotations() != self.world.settings.annotations() {
-            // The sources start again, and list objects with other annotations.
+            // The sources restart and list the objects with other annotations.
             self.world.watches.iter_mut().for_each(|watch| watch.lists.reread = true);
         }
 

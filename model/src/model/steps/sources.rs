@@ -1,4 +1,4 @@
-//! What the failure or the recovery of a source means for the rest of the model.
+//! Sources that fail, recover or are off, and the effects on the rest of the model.
 
 use crate::model::Model;
 use crate::model::convergence::silent_status;
@@ -34,7 +34,7 @@ impl Model {
         self.world.agenda.operator = true;
     }
 
-    /// Handles that a source is off.
+    /// Handles a source that is off.
     pub(super) fn source_off(&mut self, id: &SourceId, reason: String) {
         self.source_recovered(id);
         self.world.sources.note_off(id, self.world.now, reason);
@@ -43,7 +43,7 @@ impl Model {
         }
     }
 
-    /// Handles that a source works, but cannot read everything.
+    /// Handles a source that works but cannot read everything.
     pub(super) fn source_restricted(&mut self, id: &SourceId, reason: String) {
         self.source_recovered(id);
         self.world.sources.note_restriction(id, self.world.now, reason);

@@ -1,4 +1,4 @@
-//! A new version of an object, for every part of the model that depends on it.
+//! Updates every part of the model that depends on a new version of an object.
 
 use std::sync::Arc;
 
@@ -40,8 +40,7 @@ impl Model {
         let (old, watch) = (Symbols::of(record), &self.world.watches[record.watch as usize]);
         let (reread, kind) = (watch.lists.reread, &self.world.kinds[watch.kind as usize]);
 
-        // Whether the fingerprint of the spec may change because loopwatch reads the kind in
-        // another way.
+        // Reading the kind differently may change the fingerprint of the spec.
         let rereads_spec = reread && kind.generation_is_unreliable();
         let (group, name) = (kind.group.clone(), kind.kind.clone());
         let reading = reading::read(&group, &name, view);
@@ -89,7 +88,7 @@ impl Model {
         }
     }
 
-    /// Updates what the model knows about the owners of an object, and who waits for them.
+    /// Updates the owners of an object, and the owners that wait for its deletion.
     fn update_ownership(&mut self, slot: Slot, view: &ObjectView, new: bool, live: bool) {
         let old_owners = if view.owners.is_empty() {
             orphans::owner_names(&self.world, slot)
@@ -117,7 +116,7 @@ impl Model {
     }
 }
 
-/// Returns when the problems of a new object began that an earlier process had found.
+/// Returns the start of each problem that an earlier process had found in a new object.
 fn restored(world: &World, findings: &OpenFindings, slot: Slot, verdict: Verdict) -> Restored {
     let Some(record) = world.store.get(slot).filter(|_| findings.has_restored()) else {
         return Restored::default();
@@ -140,7 +139,7 @@ fn restored(world: &World, findings: &OpenFindings, slot: Slot, verdict: Verdict
 }
 
 impl ObjectContext<'_> {
-    /// Counts what the status of a version says, if it is expected to say something.
+    /// Counts what the status of a version says, unless the object is a child.
     fn note_content(
         &mut self,
         view: &ObjectView,
@@ -157,8 +156,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Updates everything that depends on one object alone, after its record. Returns for each
-    /// limit whether the object is within it.
+    /// Updates everything about the object itself, after its record. Returns for each limit whether
+    /// the object is within it.
     fn update_parts(
         &mut self,
         update: &Update<'_>,
@@ -180,7 +179,7 @@ impl ObjectContext<'_> {
             self.update_obligation(update);
         }
 
-        // The status of whichever spec: the deletion of an object increments its generation, too.
+        // Whichever spec the status is about: deleting an object increments its generation, too.
         let said = update.about_earlier.unwrap_or(reading.verdict);
         let shown = (said != Verdict::Failed).then(|| self.shown());
         let removed = finalizers.removed();
@@ -243,8 +242,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Keeps the annotations that tune findings. Few objects have any, and a finding may open about
-    /// each of them at any time: other objects may change, too.
+    /// Stores the annotations that tune findings. Objects that have any (few do) keep them at all
+    /// times, because a change of another object may open a finding about them.
     fn update_annotated(&mut self, annotated: Option<Box<Annotated>>) {
         if annotated.is_some() || self.record.hot.is_some() {
             self.record.hot_mut().annotated = annotated;
@@ -258,16 +257,15 @@ impl Finalizers {
     }
 }
 
-/// Returns when an object that is new from a list entered its state: at the newest transition of
-/// its conditions or, if the conditions have no times or are about an earlier spec, at the last
-/// write of its spec.
+/// Returns when a new object from a list entered its state: at the newest transition of its
+/// conditions or, if they have no times or are about an earlier spec, at the last spec write.
 fn unchanged_since(view: &ObjectView, acknowledged: Acknowledged, now: Timestamp) -> Timestamp {
     let transitions = view.conditions.iter().filter_map(|c| c.changed);
     let changed = if acknowledged == Acknowledged::No { None } else { transitions.max() };
     changed.or_else(|| field_managers::spec_written(view)).map_or(now, |at| at.min(now))
 }
 
-/// Returns the message of the condition whose type `signal` begins with.
+/// Returns the message of the condition whose type is the start of `signal`.
 fn deciding_message(view: &ObjectView, signal: &str) -> String {
     let named = signal.split(['=', ' ']).next().unwrap_or_default();
     let condition = view.conditions.iter().find(|c| c.r#type == named);

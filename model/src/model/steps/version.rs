@@ -1,8 +1,7 @@
-//! Objects: each new version of one is compared with the previous one; the result, an
-//! [`Update`](crate::model::convergence::object_context::Update), goes to every part of the model that depends on it. Then the
-//! object is judged.
+//! Versions of objects: each is compared with the previous one, and the resulting `Update` goes to
+//! every part of the model that depends on it. Then the object is judged.
 //!
-//! This file is the tour of one version; the parts are listed in the order in which it passes them.
+//! This file shows the path of one version through the parts.
 
 use crate::model::Model;
 use crate::model::convergence::{silent_status, workloads};
@@ -14,7 +13,7 @@ use crate::model::world::store::{self, Slot};
 use crate::observation::{ObjectKey, ObjectView};
 use crate::snapshot::Outcome;
 
-/// What the model knows about an object of which it gets a version.
+/// What the model already knows about an object when a version of it arrives.
 enum Known {
     /// Nothing: the object is new.
     Nothing,
@@ -84,8 +83,8 @@ impl Model {
         self.operator.operator_shows_life(&mut self.world);
     }
 
-    /// Finds what the model knows about an object of which it gets a version, and marks it as part
-    /// of the current list. An object that somebody recreated replaces the earlier one.
+    /// Finds what the model already knows about an object when a version of it arrives, and marks
+    /// the object as part of the current list. A recreated object replaces the earlier one.
     fn recognize(&mut self, watch: u16, view: &ObjectView, version: u64, live: bool) -> Known {
         let Some(slot) = self.world.store.find(watch, &view.key.namespace, &view.key.name) else {
             return Known::Nothing;
@@ -95,7 +94,7 @@ impl Model {
         let is_later = (view.created, view.generation) > (record.created(), record.generation);
 
         if live && record.is_newer_than(version) && !is_later {
-            return Known::Settled; // an earlier connection has delivered it late
+            return Known::Settled; // a late delivery from an earlier connection
         }
 
         if record.uid != store::uid_number(&view.uid) {
@@ -113,7 +112,7 @@ impl Model {
         if unchanged { Known::Settled } else { Known::Earlier(slot) }
     }
 
-    /// Handles the deletion of an object, which a watch event of this version shows.
+    /// Handles a watch event of this version that shows the deletion of an object.
     pub(crate) fn object_deleted(&mut self, watch: u16, key: &ObjectKey, version: &str) {
         lists::version_reached(&mut self.world, &mut self.findings, watch, version, true);
         self.world.watches[watch as usize].include(key);

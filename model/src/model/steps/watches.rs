@@ -16,7 +16,7 @@ impl Model {
     pub(crate) fn kinds_discovered(&mut self, list: &[WatchedKind]) {
         self.world.sources.note_success(&SourceId::Discovery, self.world.now);
 
-        // First, the watches that are no longer discovered make room.
+        // First make room by deactivating the watches that are no longer discovered.
         let wanted: BTreeSet<&WatchId> = list.iter().map(|watched| &watched.watch).collect();
         for number in 0..self.world.watches.len() {
             let number = u16::try_from(number).unwrap_or(u16::MAX);
@@ -78,9 +78,9 @@ impl Model {
         self.world.forget_permissions(number);
     }
 
-    /// Resets a watch that no longer sees anything: removes its objects and ends their obligations
-    /// with the outcome `unknown`. The model remembers for a while what the objects were like: a
-    /// permission or a scope may return.
+    /// Resets a watch that can no longer see: removes its objects and ends their obligations as
+    /// `unknown`. The model remembers the objects for a while, because a permission or a scope may
+    /// return.
     pub(crate) fn reset_watch(&mut self, number: u16) {
         let slots = self.world.slots_of(number, |_| true);
         if !slots.is_empty() {

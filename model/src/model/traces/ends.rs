@@ -19,7 +19,7 @@ pub(crate) struct Traced<'a> {
 pub(crate) struct TraceStart {
     pub(crate) cause: TraceCause,
     pub(crate) generation: i64,
-    /// The obligation begins at a time in the object.
+    /// The start is a time in the object.
     pub(crate) dated: bool,
 }
 
@@ -42,8 +42,7 @@ impl Traces {
         self.add(of.slot, OpenStep::new(StepKind::Acknowledge, start));
     }
 
-    /// Ends the trace of the obligation, if there is one. If the obligation is late, another trace
-    /// shows the rest.
+    /// Ends the trace of the obligation, if there is one. If it is late, a second trace begins.
     pub(crate) fn end_obligation(
         &mut self,
         of: &Traced<'_>,
@@ -66,7 +65,7 @@ impl Traces {
     }
 
     /// Begins the trace of a deletion that began at `since`. `late_after` is the time after which a
-    /// deletion is stuck; `is_late` tells that this one has been when loopwatch saw it first.
+    /// deletion is stuck; `is_late` means that this one already was when loopwatch first saw it.
     pub(crate) fn begin_deletion(
         &mut self,
         of: &Traced<'_>,
@@ -100,8 +99,7 @@ impl Traces {
         }
     }
 
-    /// Ends the trace of the deletion, if there is one. If the deletion is stuck, another trace
-    /// shows the rest.
+    /// Ends the trace of the deletion, if there is one. If it is stuck, a second trace begins.
     pub(crate) fn end_deletion(&mut self, of: &Traced<'_>, outcome: Outcome) {
         if self.open.get(&of.slot).is_some_and(|trace| trace.part == TracePart::Deletion) {
             self.end_trace(of, outcome, of.now, Measured::default());
@@ -140,7 +138,7 @@ fn obligation_trace(of: &Traced<'_>, obligation: &Obligation, beginning: &TraceS
     let by_generation = record.generation > 0 && !of.kind.generation_is_unreliable();
     let part = match resumed {
         false if by_generation => TracePart::Generation(record.generation),
-        // The generation has had its trace.
+        // The generation already has a trace.
         _ => TracePart::Version(record.version),
     };
 

@@ -1,5 +1,5 @@
-//! Adds Kubernetes Events to traces: all of one type, reason and writer are one step, which counts
-//! them.
+//! Adds Kubernetes Events to traces. All Events with the same type, reason and reporter share one
+//! step, which counts them.
 
 use crate::model::kube_events::{reason_word, severity};
 use crate::model::traces::{EarlyEvent, OpenStep, Traces};
@@ -9,15 +9,15 @@ use crate::observation::{EventView, ObjectKey};
 use crate::time::{Span, Timestamp};
 use crate::trace::StepKind;
 
-/// The maximum number of steps of Events in one trace: anybody may write Events, and they leave
-/// room for the other steps.
+/// The maximum number of steps of Events in one trace: anybody may write Events, and other steps
+/// need room, too.
 const MAX_EVENT_STEPS: usize = 16;
 
-/// The time for which an Event waits for the change that it is about: the API server sends both on
-/// connections of their own, and each of them may gather for a moment.
+/// How long an Event waits for the change that it is about: the two arrive on different
+/// connections, and either may be delayed for a moment.
 const EARLY: Span = Span(500);
 
-/// The maximum number of Events that wait, of which the earliest make room.
+/// The maximum number of waiting Events. The earliest make room.
 const MAX_EARLY: usize = 64;
 
 /// The precision of times in Events of the older form.
@@ -69,7 +69,8 @@ impl Traces {
 }
 
 impl Traces {
-    /// Adds an Event about an object to its trace. An Event from before its watch belongs to none.
+    /// Adds an Event about an object to its trace. An Event without an open trace waits for a
+    /// moment.
     pub(crate) fn trace_event(&mut self, world: &World, watch: u16, kind: u16, event: &EventView) {
         if !self.on || event.added == 0 {
             return;
@@ -82,7 +83,7 @@ impl Traces {
         }
     }
 
-    /// Adds the Events that came a moment before the change which they are about.
+    /// Adds the Events that arrived just before the change that they are about.
     pub(super) fn trace_early_events(
         &mut self,
         world: &World,
@@ -111,8 +112,8 @@ fn count_of<'s>(step: &'s mut StepKind, same: &StepKind) -> Option<&'s mut u64> 
     ((&*r#type, &*reason, &*reporter) == (type_of, reason_of, reporter_of)).then_some(count)
 }
 
-/// Returns when an Event happened: loopwatch usually sees it at once, and its own time may be exact
-/// to a second only.
+/// Returns when an Event happened: loopwatch usually sees it at once, and its timestamp may be in
+/// whole seconds.
 fn instant(at: Option<Timestamp>, now: Timestamp) -> Timestamp {
     match at {
         Some(at) if at.0 % SECOND.0 == 0 => now.min(at.after(SECOND)),

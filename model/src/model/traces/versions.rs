@@ -1,4 +1,4 @@
-//! Adds what versions of objects show to traces: links, conditions, and children that get ready.
+//! Adds to traces what versions of objects show: links, conditions, and children that become ready.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ impl Traces {
         self.trace_child(world, slot, false);
     }
 
-    /// Links a trace that has just begun with others.
+    /// Links a trace that has just begun to others.
     fn link_trace(&mut self, world: &World, slot: Slot, view: &ObjectView) {
         let owners = world.owners_of(slot).iter().filter_map(|owner| world.find_uid(owner.uid()));
         let owners =
@@ -62,9 +62,9 @@ impl Traces {
         trace.links.extend([previous, owner, context].into_iter().flatten());
     }
 
-    /// Adds the conditions of a version to the object's trace: each status that a condition has is
-    /// a step. If the trace has `begun` with this version, transition times say since when; they
-    /// are exact to a second.
+    /// Adds the conditions of a version to the object's trace: each status of a condition is a
+    /// step. If the trace has `begun` with this version, the steps start at the transition times,
+    /// which are whole seconds.
     fn trace_conditions(&mut self, world: &World, slot: Slot, view: &ObjectView, begun: bool) {
         let now = world.now;
         let Some(trace) = self.open.get_mut(&slot) else { return };
@@ -98,8 +98,8 @@ impl Traces {
         new.into_iter().for_each(|step| self.add(slot, step));
     }
 
-    /// Adds what an object has become to the trace of the nearest owner that has one. `gone` says
-    /// that it was deleted.
+    /// Adds the state of an object to the trace of the nearest owner that has one. `gone` means
+    /// that the object was deleted.
     pub(crate) fn trace_child(&mut self, world: &World, slot: Slot, gone: bool) {
         if self.open.is_empty() {
             return;
@@ -127,7 +127,7 @@ impl Traces {
 
         let is_new = created.is_some_and(|created| created.after(Span::secs(1)) > trace.start);
         if (ready || says_nothing) && (!is_new || gone) {
-            return; // it was there before
+            return; // it existed before the trace
         }
 
         let begins = created
@@ -144,7 +144,7 @@ impl Traces {
         self.add(owner, step);
     }
 
-    /// Returns the nearest owner of an object that has a trace.
+    /// Returns the nearest owner with a trace.
     fn traced_owner(&self, world: &World, slot: Slot) -> Option<Slot> {
         let (mut seen, mut level) = (BTreeSet::from([slot]), vec![slot]);
         for _ in 0..OWNERS {

@@ -1,5 +1,5 @@
-//! Objects that loopwatch has not seen changing, because it read them in a list. Their timestamps,
-//! and the findings of an earlier process, say what happened before.
+//! Objects from lists, whose changes loopwatch did not see. Their timestamps and the findings of an
+//! earlier process show what happened before.
 
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::convergence::obligations::Opening;
@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 
 impl ObjectContext<'_> {
     /// Handles an object that has no obligation and that loopwatch has not seen converged. Its
-    /// timestamps, and the findings of an earlier process, show whether it has converged, has
+    /// timestamps and the findings of an earlier process show whether it has converged, has
     /// regressed, or gets a backfilled obligation.
     pub(super) fn open_from_timestamps(&mut self, update: &Update<'_>) {
         match update.verdict {
@@ -21,8 +21,8 @@ impl ObjectContext<'_> {
             Verdict::Progressing | Verdict::Failed => {
                 let written = spec_written(update.view).map(|written| written.min(self.now));
 
-                // An earlier process saw the change to the spec that does not recover, unless there
-                // is a newer change.
+                // An earlier process saw the change to the spec with which the object does not
+                // recover, unless there is a newer change.
                 let not_recovered =
                     update.restored.not_recovered.filter(|at| written.is_none_or(|w| w <= *at));
                 let no_task = update.acknowledged != Acknowledged::No && not_recovered.is_none();
@@ -46,8 +46,8 @@ impl ObjectContext<'_> {
     }
 
     /// Returns when a new unconverged object regressed, if it did: an object that stopped being
-    /// converged after its deadline had converged before. A run takes as long as it takes, and its
-    /// failure is its only result.
+    /// converged after its deadline had converged before. This does not hold for runs to
+    /// completion: they may take any time, and a failure is their only result.
     fn regressed_before(
         &self,
         update: &Update<'_>,
@@ -62,15 +62,14 @@ impl ObjectContext<'_> {
 
         let lost = lost.filter(|_| !reading::runs_to_completion(&self.kind.group, &self.kind.kind));
 
-        // If all its conditions turned after a later spec change, it had recovered, and is rolling
-        // out.
+        // If all its conditions turned after a later spec change, it had recovered and now rolls
+        // out that change.
         let rolls_out = update.verdict == Verdict::Progressing && update.all_lost_at >= written;
         let is_over = |since: &Timestamp| rolls_out && written > Some(*since);
         lost.or(update.restored.regressed.filter(|since| !is_over(since)))
     }
 
-    /// Gives the obligation of a listed object what an earlier process knew and its timestamps do
-    /// not show.
+    /// Restores what an earlier process knew about a listed object and its timestamps do not show.
     fn restore_unconverged(
         &mut self,
         update: &Update<'_>,
@@ -81,7 +80,7 @@ impl ObjectContext<'_> {
         let since = unconverged.since;
         unconverged.not_recovered = not_recovered;
 
-        // Managed fields show only the last one of the spec changes, and the last status write.
+        // Managed fields show only the last spec change and the last status write.
         let unanswered = match update.acknowledged {
             Acknowledged::Yes => false,
             Acknowledged::No => true,
@@ -101,8 +100,8 @@ impl ObjectContext<'_> {
                 unconverged.unacknowledged_since.map(|since| since.min(first));
         }
 
-        // The status may be about the earlier spec, which may have converged again before the
-        // change.
+        // The status may be about the earlier spec, with which the object may have converged again
+        // before the change.
         let still_lost =
             !matches!(update.about_earlier, Some(Verdict::Converged | Verdict::Finished));
         if let Some(lost) = regressed.filter(|_| still_lost) {

@@ -9,8 +9,8 @@ use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
 
 impl ObjectContext<'_> {
-    /// Opens an obligation. An earlier one ends, but not the time for which the object has been
-    /// unconverged.
+    /// Opens an obligation. An earlier one ends, but the time for which the object has been
+    /// unconverged goes on.
     pub(super) fn open_obligation(
         &mut self,
         update: &Update<'_>,
@@ -44,7 +44,7 @@ impl ObjectContext<'_> {
                 .regressed_since
                 .is_some_and(|since| self.regression_due(&earlier, since) <= self.now)
             {
-                // The finding is due already: a new spec must not close it.
+                // The finding is already due, and a new spec must not close it.
                 unconverged.mended_by = earlier.mended_by;
             }
         }
@@ -65,7 +65,7 @@ impl ObjectContext<'_> {
         self.trace_obligation(Some(update), opening, creation);
 
         if passed {
-            // The change and its deadline were both out of sight.
+            // Neither the change nor its deadline was visible.
             self.count_outcome(Outcome::Unknown);
             self.traces.forget_obligation(self.slot);
         }
@@ -90,8 +90,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Opens the obligation of a listed object whose silence has a meaning only now. The creation
-    /// time is that of the spec only if the spec never changed.
+    /// Opens the obligation of a listed object whose silent status has only now come to matter. The
+    /// spec is as old as the object only if it never changed.
     pub(crate) fn open_silent_obligation(&mut self) {
         let first_spec = self.record.generation <= 1;
         let opened = self.record.created().filter(|_| first_spec).unwrap_or(self.now).min(self.now);
@@ -152,7 +152,7 @@ impl ObjectContext<'_> {
         Some(unconverged)
     }
 
-    /// Gives the open obligation the deadlines that apply now.
+    /// Recomputes the deadlines of the open obligation.
     pub(crate) fn update_deadlines(&mut self) {
         let Some(creation) = self.record.obligation().map(|obligation| obligation.creation) else {
             return;
@@ -170,7 +170,7 @@ impl ObjectContext<'_> {
 }
 
 impl Unconverged {
-    /// Takes over what a newer spec, whose deadline is `deadline`, does not reset.
+    /// Takes over what a newer spec does not reset. `deadline` is the deadline of that spec.
     fn continue_from(&mut self, earlier: &Self, deadline: Timestamp) {
         self.since = self.since.min(earlier.since);
         self.unacknowledged_since = match (self.unacknowledged_since, earlier.unacknowledged_since)

@@ -1,4 +1,4 @@
-//! Ends obligations, each with exactly one [`Outcome`], and counts and learns from their times.
+//! Ends obligations, each with exactly one [`Outcome`], and counts and learns how long they took.
 
 use crate::model::convergence::object_context::ObjectContext;
 use crate::model::status::reading::Verdict;
@@ -8,10 +8,10 @@ use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
 
 impl ObjectContext<'_> {
-    /// Ends the obligation if the waiting time for its outcome is over. While the watch is blind,
-    /// an SLO deadline that passes ends it as unknown, and everything else waits. In a namespace
-    /// that is being deleted, it waits for the deletion of the object, and while the operator is
-    /// scaled to zero, its deadline waits for the operator.
+    /// Ends the obligation if the waiting time for its outcome is over. While the watch is blind, a
+    /// passed SLO deadline ends it as unknown, and all other outcomes wait. In a namespace that is
+    /// being deleted, the obligation ends only with the object; while the operator is scaled to
+    /// zero, the deadline waits.
     pub(crate) fn advance_obligation(&mut self) {
         if self.namespace_deleted {
             return;
@@ -20,7 +20,7 @@ impl ObjectContext<'_> {
         let Some(obligation) = self.record.obligation().cloned() else { return };
         let (now, settings, lost) = (self.now, self.settings, self.visibility == Visibility::Lost);
         if lost && !self.record.flags.has(Flag::Judged) {
-            return; // it appeared in blindness
+            return; // the object appeared while its watch was blind
         }
 
         if let Some(converged) = obligation.converged_since {
@@ -88,12 +88,12 @@ impl ObjectContext<'_> {
     }
 
     /// Ends the obligation, if one is open, with an outcome that the operator did not cause:
-    /// crate::model::convergence::obligationsseded, deleted, suspended or unknown. An obligation of an object of which nothing is
-    /// expected ends without an outcome.
+    /// superseded, deleted, suspended or unknown. If nothing is expected of the object, the
+    /// obligation ends without an outcome.
     pub(crate) fn close_obligation(&mut self, outcome: Outcome) {
         let Some(obligation) = self.record.obligation().cloned() else { return };
         if obligation.outcome.is_some() {
-            return self.close_obligation_trace(outcome); // the rest after the deadline
+            return self.close_obligation_trace(outcome); // counted at the deadline
         }
 
         if let Some(converged) =
@@ -130,8 +130,8 @@ impl ObjectContext<'_> {
         self.spec_has_converged(obligation, took, timed);
     }
 
-    /// Ends the obligation of an object whose status has said converged all along: nothing shows
-    /// whether it is about the new spec.
+    /// Ends the obligation of an object whose status has said converged all along, so that nothing
+    /// shows whether it is about the new spec.
     fn end_unconfirmed(&mut self, obligation: &Obligation) {
         self.count_outcome(Outcome::Unknown);
         self.end_obligation_trace(Outcome::Unknown, self.now, None);
@@ -167,8 +167,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Records for learning that the obligation had not ended at `at` and, if so, that it was not
-    /// acknowledged either.
+    /// Adds a censored duration: the obligation had not converged by `at`. Does the same for the
+    /// acknowledgement if that was missing, too.
     fn learn_censored(&mut self, obligation: &Obligation, at: Timestamp) {
         if !obligation.is_measured() || obligation.outcome.is_some() {
             return;

@@ -37,8 +37,8 @@ impl ObjectContext<'_> {
         self.note_verdict(update, current);
     }
 
-    /// Records the acknowledgement of a spec change, which is counted and learned if its time is
-    /// measured.
+    /// Records the acknowledgement of a spec change. If its time is measured, it is counted and
+    /// learned.
     fn note_acknowledgement(&mut self, update: &Update<'_>) {
         let (now, in_time) = (self.now, self.sees_in_time(update));
         let Some(obligation) = self.record.unconverged_mut().and_then(|u| u.obligation.as_mut())
@@ -62,8 +62,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Records since when the status says converged or failed. `current` tells whether it is about
-    /// the current spec.
+    /// Records since when the status has said converged or failed. `current` means that the status
+    /// is about the current spec.
     fn note_verdict(&mut self, update: &Update<'_>, current: bool) {
         let (now, reject_after, in_time) =
             (self.now, self.settings.reject_after, self.sees_in_time(update));
@@ -85,7 +85,7 @@ impl ObjectContext<'_> {
         if let (true, Some(failed)) = (!says_failed && !says_converged, obligation.failed_since)
             && now >= failed.after(reject_after)
         {
-            // The operator has rejected the spec and now tries again, so the deadline begins anew.
+            // The operator rejected the spec and now retries, so the deadline starts over.
             unconverged.working_since = now;
             obligation.deadline = now.after(deadline.unwrap_or_default());
         }
@@ -96,14 +96,14 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Returns whether loopwatch sees a version when it appears, so that its time is measured.
+    /// Returns whether loopwatch sees the version as it appears, so that its time can be measured.
     fn sees_in_time(&self, update: &Update<'_>) -> bool {
         (update.live || update.new) && self.visibility == Visibility::Clear
     }
 }
 
 impl Unconverged {
-    /// Records what the status says about whichever spec, and who has written it.
+    /// Records what the status says, whichever spec it is about, and who wrote it.
     fn note_status(&mut self, update: &Update<'_>, now: Timestamp) {
         self.last_status_write = status_writer(update.view).and_then(|m| m.time);
         self.unready = matches!(update.about_earlier, Some(Verdict::Progressing | Verdict::Failed));

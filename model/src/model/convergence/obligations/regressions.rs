@@ -1,5 +1,5 @@
-//! Regressions: objects that stop being converged although nobody has changed their specs. While
-//! the last spec change may still roll out, its answer may come late, or its parts one by one.
+//! Regressions: objects that stop being converged without a spec change. While the last spec change
+//! may still roll out, an unready object may be the late answer to that change instead.
 
 use crate::finding::FindingCode;
 use crate::model::convergence::object_context::{ObjectContext, Update};
@@ -10,17 +10,17 @@ use crate::model::world::store::{Flag, Unconverged};
 use crate::model::world::visibility::Visibility;
 use crate::time::{Span, Timestamp};
 
-/// The time after a spec change within which a failure is the answer to it, although the status has
-/// said converged meanwhile. Operators validate a spec within seconds, or at their next poll.
+/// The time after a spec change within which a failure is the answer to it even if the status said
+/// converged in between. Operators validate a spec within seconds, or at their next poll.
 const LATE_REJECTION: Span = Span::mins(2);
 
-/// The multiple of the time until it converged for which a new object must stay converged before
-/// its first rollout is over.
+/// How long a new object must stay converged before its first rollout is over, as a multiple of the
+/// time that it took to converge.
 const FIRST_STAND: i64 = 2;
 
 impl ObjectContext<'_> {
     /// Opens or closes a regression of an object without an obligation. `before` is the start of a
-    /// regression before its watch ended.
+    /// regression that began before its watch ended.
     pub(super) fn update_regression(&mut self, update: &Update<'_>, before: Option<Timestamp>) {
         let may_begin = self.record.flags.has(Flag::ConvergedUnseen) || self.is_first_spec();
         let rolls_out = may_begin && self.rolls_out();
@@ -28,8 +28,8 @@ impl ObjectContext<'_> {
             Verdict::Progressing if update.old_verdict == Verdict::Finished => {
                 self.open_obligation(update, self.now, Opening::Again); // it runs again
             }
-            // The status was about the earlier spec, or about the first part of a new object; only
-            // now comes the answer.
+            // The earlier status was about the earlier spec, or about the first part of a new
+            // object; this one is the answer.
             verdict
                 if self.record.unconverged().is_none()
                     && rolls_out
@@ -49,7 +49,7 @@ impl ObjectContext<'_> {
                 let lost =
                     update.lost_at.filter(|lost| !update.live || self.is_before_return(*lost));
 
-                // What happened in an outage arrives right after it, all at once.
+                // Events from an outage arrive all at once right after it.
                 let replayed = update.live
                     && matches!(self.visibility, Visibility::Grace(_))
                     && self.record.since >= self.regained;
@@ -80,9 +80,9 @@ impl ObjectContext<'_> {
     }
 
     /// Handles a further version of an object that had regressed. If a list shows that all its
-    /// conditions turned while the watch was blind, it had recovered meanwhile, unless they turn
-    /// without a recovery, as with each retry. A finding that is open keeps its start: closing and
-    /// opening it again would help nobody.
+    /// conditions turned while the watch was blind, it had recovered in between, unless its
+    /// conditions also turn without a recovery, for example with each retry. An open finding keeps
+    /// its start: reopening it would help nobody.
     fn continue_regression(&mut self, update: &Update<'_>) {
         let is_open = self.has_finding(FindingCode::Regressed);
         let Some(unconverged) = self.record.unconverged_mut() else { return };
@@ -99,8 +99,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Ends a regression although the status is about an earlier spec: it says that the object had
-    /// recovered before the spec changed.
+    /// Ends a regression because a status about an earlier spec shows that the object had recovered
+    /// before the spec changed.
     pub(super) fn end_regression(&mut self, update: &Update<'_>) {
         let unconverged = self.record.unconverged_mut();
         match unconverged {
@@ -127,9 +127,9 @@ impl ObjectContext<'_> {
 
     /// Returns the end of the deadline of the creation or, if it was later, of the last spec change
     /// that loopwatch saw. Until then, the object may still roll out, even if its status has said
-    /// converged meanwhile. The rollout of a creation is over earlier if the object stays
-    /// converged: its parts may join one by one, each as slowly as the first. Before it has
-    /// converged at all, it has an ordinary obligation, and `None` is returned.
+    /// converged in between. The rollout of a new object ends earlier if the object stays converged
+    /// for long enough: its parts may become ready one by one, each as slowly as the first. Returns
+    /// `None` for a new object that has not converged yet, because it has an ordinary obligation.
     pub(crate) fn rollout_until(&self) -> Option<Timestamp> {
         let changed = self.record.spec_change()?;
         if !self.is_first_spec() {
@@ -155,7 +155,7 @@ impl ObjectContext<'_> {
         self.rollout_until().is_some_and(|until| until > self.now)
     }
 
-    /// Returns whether nothing has changed the spec since the creation, as far as loopwatch knows.
+    /// Returns whether the spec is still that of the creation, as far as loopwatch knows.
     pub(super) fn is_first_spec(&self) -> bool {
         self.record
             .spec_change()

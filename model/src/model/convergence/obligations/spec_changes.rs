@@ -1,4 +1,4 @@
-//! Spec changes: whether loopwatch has seen one happen, or the object's timestamps must say when it
+//! Spec changes: whether loopwatch saw one happen, or the object's timestamps must show when it
 //! did.
 
 use crate::model::convergence::object_context::{ObjectContext, Update};
@@ -24,13 +24,13 @@ impl ObjectContext<'_> {
             _ => update.spec_written_by_operator,
         };
 
-        // An event shows the last write, whoever it was. Managed fields do not show every write
+        // An event shows the last write, whoever made it. Managed fields do not show every write
         // through `scale`.
         let in_blindness =
             |at: &Timestamp| at.after(Span::secs(1)) >= self.lost && self.is_before_return(*at);
         let last = last_spec_write(update.view).filter(|last| update.live && in_blindness(last));
         if by_operator {
-            // An operator that fills in defaults or counts revisions can neither extend its own
+            // By filling in defaults or counting revisions, an operator can neither extend its own
             // obligation nor end a regression.
             if self.record.unconverged().is_none() {
                 self.open_obligation(update, self.now, Opening::Own);
@@ -38,8 +38,8 @@ impl ObjectContext<'_> {
         } else if update.live && last.is_none() {
             self.open_obligation(update, self.now, Opening::Live);
         } else {
-            // Some writes, such as those through `scale`, leave the time of their managed fields as
-            // it was.
+            // Some writes, such as those through `scale`, do not update the time in their managed
+            // fields.
             let known = self.record.spec_change().max(self.record.created());
             let newer =
                 |at: &Timestamp| known.is_none_or(|known| *at >= known.after(Span::secs(1)));
@@ -51,10 +51,10 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Remembers when a spec changed that loopwatch has only now seen: its rollout may still be
+    /// Records when a spec changed that loopwatch sees only now, because its rollout may still be
     /// under way.
     pub(super) fn note_spec_change(&mut self, update: &Update<'_>) {
-        let first = update.view.generation == 1; // as old as the object, whoever wrote to it last
+        let first = update.view.generation == 1; // as old as the object, whoever wrote last
         let by_person = first || (update.view.generation > 1 && !update.spec_written_by_operator);
         let written = spec_written(update.view).filter(|_| by_person).map(|at| at.min(self.now));
 
@@ -63,8 +63,8 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Recalls that an object had converged with this spec before its watch ended, and returns
-    /// since when it had regressed.
+    /// Recalls that an object had converged with this spec before its watch ended. Returns since
+    /// when it had regressed, if it had.
     pub(super) fn recall_departed(&mut self, update: &Update<'_>) -> Option<Timestamp> {
         let spec = self.record.spec_identity(self.kind.generation_is_unreliable())?;
         let regressed = self.kind.departed.take(spec)?;
@@ -78,22 +78,23 @@ impl ObjectContext<'_> {
         regressed
     }
 
-    /// Returns whether an object that the model does not know is older than that: it was out of
-    /// sight, or did not fit.
+    /// Returns whether an object that is new to the model existed before: it was not visible, or
+    /// did not fit.
     pub(super) fn is_old(&self, update: &Update<'_>) -> bool {
         let created = update.view.created.filter(|_| update.verdict != Verdict::Unknown);
         created.is_some_and(|created| self.is_before_return(created))
     }
 
-    /// Returns whether something happened before visibility returned. A watch continues from its
-    /// version, so events of that time may arrive later. Times in objects are whole seconds.
+    /// Returns whether something happened before visibility returned. A watch resumes from its last
+    /// resource version, so events from before may arrive later. Times in objects are whole
+    /// seconds.
     pub(super) fn is_before_return(&self, at: Timestamp) -> bool {
         at.after(Span::secs(1)) <= self.regained
     }
 }
 
-/// Returns the time of the last status write since `opened`, if the object shows one, and the name
-/// of the field manager that writes the status.
+/// Returns the time of the last status write since `opened`, if the object shows one, and the field
+/// manager that writes the status.
 pub(crate) fn status_write(update: &Update<'_>, opened: Timestamp) -> (Option<Timestamp>, String) {
     let writer = status_writer(update.view);
     let name = writer.map_or_else(String::new, |m| m.name.clone());

@@ -1,4 +1,4 @@
-//! The table of all references, and the order in which their targets are looked up.
+//! The table of references, and the order in which their targets are looked up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher as _;
@@ -11,7 +11,7 @@ use crate::time::{Span, Timestamp};
 
 pub(crate) use crate::model::world::limits::MAX_OUTPUTS;
 
-/// The shortest time between two steps, of which each may ask for one read.
+/// The shortest time between two steps. Each step may ask for one read.
 pub(super) const STEP: Span = Span::secs(1);
 /// The time in which every reference is looked up once.
 const ROUND: Span = Span::mins(10);
@@ -24,30 +24,29 @@ pub(crate) type Index = u32;
 /// All references.
 #[derive(Debug, Default)]
 pub(crate) struct References {
-    /// In chunks, because a vector that grows needs the old and the new allocation at the same
-    /// time.
+    /// Chunked, because a growing vector needs its old and its new allocation at the same time.
     chunks: Vec<Vec<Option<Held>>>,
     free: Vec<Index>,
-    /// By the slot of the object.
+    /// Indexes by the slot of the object.
     by_slot: HashTable<Index>,
     hasher: DefaultHashBuilder,
-    /// The references to look up at an instant: those that are new, and those whose target is
-    /// absent.
+    /// The references with a time for their next lookup: those that are new, and those whose target
+    /// is absent.
     pub(crate) queue: BTreeSet<(Timestamp, Index)>,
     pub(super) queued: BTreeMap<Index, Timestamp>,
     /// The reference that the round looks up next.
     cursor: Index,
-    /// The number of references that wait for the round to look them up for the first time.
+    /// The number of references that wait for their first lookup by the round.
     pub(crate) unchecked: usize,
-    /// When the round looks up the next one.
+    /// When the round makes its next lookup.
     pub(super) round_due: Timestamp,
     /// Whether the round comes before the queue in the next step.
     pub(super) round_first: bool,
-    /// The instant before which no further read is asked for.
+    /// No further read is asked for before this time.
     pub(super) next_ask: Timestamp,
     /// When the timer is due.
     pub(crate) due: Option<Timestamp>,
-    /// The fields that name what the operator creates, as `group/Kind path`.
+    /// The fields that name objects that the operator creates, as `group/Kind path`.
     pub(super) outputs: BTreeSet<String>,
     /// The field managers that write the statuses of each kind.
     pub(super) writers: BTreeMap<u16, BTreeSet<String>>,
@@ -68,19 +67,20 @@ pub(crate) struct Held {
     pub(crate) state: State,
     /// A read has been asked for.
     pub(crate) asked: bool,
-    /// The target was absent for all of the time after which that is a finding.
+    /// The target has been absent for long enough to be a finding.
     pub(crate) missing: bool,
     /// The number of reads in a row that gave no answer.
     pub(crate) unanswered: u8,
 }
 
-// The memory budget is 64 bytes per reference: with 12 bytes in the index and a name of 20 bytes.
+// The memory budget is 64 bytes per reference, including 12 bytes in the index and a name of 20
+// bytes.
 const _: () = assert!(size_of::<Option<Held>>() <= 32, "a reference has grown past its budget");
 
 /// What is known about the target of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It waits for the round to look it up for the first time.
+    /// It waits for its first lookup by the round.
     Unchecked,
     /// It has been asked for, or is about to be.
     New,
@@ -105,7 +105,7 @@ impl References {
         self.by_slot.len()
     }
 
-    /// Returns the end of the range of indexes. Some before it may be free.
+    /// Returns the end of the index range. Some indexes before it may be free.
     pub(super) fn end(&self) -> Index {
         let full = self.chunks.len().saturating_sub(1) * CHUNK;
         Index::try_from(full + self.chunks.last().map_or(0, Vec::len)).unwrap_or(Index::MAX)
@@ -173,7 +173,7 @@ impl References {
         found
     }
 
-    /// Moves a reference in the queue; `None` takes it out.
+    /// Sets when to look up a reference. `None` removes it from the queue.
     pub(crate) fn enqueue(&mut self, index: Index, at: Option<Timestamp>) {
         let old = match at {
             Some(at) => self.queued.insert(index, at),
@@ -186,7 +186,7 @@ impl References {
         self.queue.extend(at.map(|at| (at, index)));
     }
 
-    /// Returns the references in the queue: all whose target is absent, and some others.
+    /// Returns the references in the queue: all with absent targets, and some others.
     pub(crate) fn queued(&self) -> impl Iterator<Item = (Index, &Held)> {
         self.queued.keys().filter_map(|index| Some((*index, self.get(*index)?)))
     }
@@ -206,7 +206,7 @@ impl References {
         Some(index)
     }
 
-    /// Returns the next reference of the round; only unchecked ones while there are any.
+    /// Returns the next reference of the round. While any are unchecked, only those count.
     pub(crate) fn take_round(&mut self) -> Option<Index> {
         let end = self.end();
         for _ in 0..end {
@@ -262,7 +262,7 @@ impl References {
         self.outputs.extend(outputs.into_iter().take(MAX_OUTPUTS));
     }
 
-    /// Returns whether the operator of a kind writes with one of these field managers.
+    /// Returns whether one of these field managers belongs to the operator of a kind.
     pub(crate) fn is_writer(&self, kind: u16, names: &[String]) -> bool {
         self.writers.get(&kind).is_some_and(|known| names.iter().any(|name| known.contains(name)))
     }
