@@ -13,8 +13,8 @@ use crate::time::Timestamp;
 #[serde(default)]
 pub struct Checkpoint {
     /// Learned convergence times by `group/Kind` (`Kind` alone for the core group): the bucket
-    /// counts of the estimator in `model/world/kinds/durations.rs`, first of converged spec changes, then of
-    /// censored ones.
+    /// counts of the estimator in `model/world/kinds/durations.rs`, first of converged spec
+    /// changes, then of censored ones.
     pub learned: BTreeMap<String, Vec<u64>>,
     /// The start of the problem behind each open finding, by finding ID.
     pub findings: BTreeMap<String, Timestamp>,

@@ -10,8 +10,8 @@
 //! If the number of objects that the operator holds is known, the trend looks at the signal without
 //! their share. If the rise then disappears, the objects explain it.
 //!
-//! A trend takes less than 3 KiB per signal, and allocates nothing after its creation. `cargo bench
-//! --bench fleet` measures its false alarms and its lead times on a synthetic fleet.
+//! A trend takes less than 3 KiB per signal, and allocates nothing after its creation.
+//! `cargo bench --bench fleet` measures its false alarms and its lead times on a synthetic fleet.
 
 mod statistics;
 mod window;

@@ -2,7 +2,7 @@
 
 pub(crate) mod object_context; // one object, with the data for judging it
 pub(crate) mod compare; // what a version changed
-pub(crate) mod silent_status; // a silent status
+pub(crate) mod silent_status; // a status that says nothing
 pub(crate) mod obligations; // what a spec change obliges the operator to
 mod traced; // what the traces record about an object
 pub(crate) mod transitions; // of conditions and phases

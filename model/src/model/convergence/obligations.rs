@@ -4,8 +4,8 @@
 //! converges. Otherwise, changes that never converge would never count. Only a spec change opens an
 //! obligation; an object that stops being converged without one has regressed.
 //!
-//! Some obligations have deadlines but count towards no total, because nobody changed the spec: the
-//! operator changed it itself, or the object was resumed or runs again.
+//! Some obligations have deadlines but count towards no total, because no person requested a
+//! change: the operator changed the spec itself, or the object was resumed or runs again.
 //!
 //! This file decides what a new version of an object means for its obligation. The modules are
 //! listed in the order in which they act.

@@ -172,9 +172,10 @@ impl ObjectContext<'_> {
         if open { (to_open as usize).div_ceil(2) } else { to_open as usize }
     }
 
-    /// Returns when the clock for the object's current phase starts: when it entered the phase, or
-    /// when it became expected to converge to its current spec, whichever is later. Before that,
-    /// the object was not expected to leave the phase, for example because it was paused.
+    /// Returns the start of the time that counts as spent in the current phase: when the object
+    /// entered it, or when it became expected to converge to its current spec, whichever is later.
+    /// Before that, the object was not expected to leave the phase, for example because it was
+    /// paused.
     pub(crate) fn in_phase_since(&self) -> Option<Timestamp> {
         let hot = self.record.hot.as_ref()?;
         let entered = hot.phase_since;

@@ -92,7 +92,7 @@ pub(crate) fn find_blocker(
     search.found.filter(|_| !search.is_cycle)
 }
 
-/// Marks the owners that wait for the deletion of this object for review. If it is `gone`, that is
+/// Marks for review the owners that wait for the deletion of this object. If it is `gone`, that is
 /// progress for them.
 pub(crate) fn review_waiting_owners(world: &mut World, slot: Slot, gone: bool) {
     let mut next = terminating_owners(world, slot);
@@ -126,7 +126,7 @@ pub(crate) fn waiting_owners(world: &World, slot: Slot) -> Vec<Slot> {
     world.terminating(slot).map_or_else(Vec::new, |_| terminating_owners(world, slot))
 }
 
-/// Marks the owners that waited for this object and no longer own it for review.
+/// Marks for review the owners that waited for this object and no longer own it.
 pub(crate) fn review_owners_left(world: &mut World, slot: Slot, waiting: Vec<Slot>) {
     if !waiting.is_empty() {
         let owners = terminating_owners(world, slot);

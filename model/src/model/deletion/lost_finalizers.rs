@@ -211,7 +211,7 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Returns whether the name of a writer leaves open if it is the controller of the finalizer
+    /// Returns whether the name of a writer does not show if it is the controller of the finalizer
     /// that it removed: both may have the same generic name, and a new version of the operator may
     /// use another name and another finalizer. Then only the reaction of the controller can tell.
     fn is_ambiguous(&self, finalizer: &str, writer: &str, added: &[&Arc<str>]) -> bool {

@@ -148,7 +148,7 @@ impl SoftDeletions {
         let deleted = record.deletion().is_some();
 
         if deleted {
-            return None; // it is now actually being deleted
+            return None; // it is really being deleted now
         }
 
         let created = record.created();

@@ -1,8 +1,9 @@
-//! The end of each step: reviews the subjects that the step or a later cause has marked for review.
+//! The end of each step: reviews the subjects that are marked for review although no event about
+//! them arrived.
 //!
-//! Besides events, such causes are visibility that returns, a list that ends, a kind that is read
-//! in a different way, changed settings, or new room for findings. Only subjects with something to
-//! decide are marked, so the cost is proportional to the change.
+//! They are marked when visibility returns, a list ends, a kind is read differently, settings
+//! change, or there is room for findings again. Only subjects with something to decide are marked,
+//! so the cost is proportional to the change.
 
 use std::collections::BTreeSet;
 

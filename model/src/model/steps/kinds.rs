@@ -84,7 +84,7 @@ fn update_failing(world: &mut World, number: u16) {
         };
 }
 
-/// Detects that many objects of a kind have begun to fail.
+/// Detects that many objects of a kind fail after they had converged.
 fn failing(world: &World, number: u16) -> Option<Detection> {
     let kind = &world.kinds[number as usize];
     let since = kind.failures.failing_since?;

@@ -289,8 +289,8 @@ pub(crate) fn seconds(at: Timestamp) -> u32 {
 mod tests {
     use super::*;
 
-    /// Bytes that hashbrown needs at most for an entry of 4 bytes: it grows when 7 of 8 places are
-    /// taken, to the double.
+    /// The maximum number of bytes that hashbrown needs for an entry of 4 bytes: it doubles its
+    /// size when 7 of 8 places are taken.
     const INDEX: usize = 12;
 
     #[test]
