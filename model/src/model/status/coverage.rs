@@ -49,8 +49,8 @@ pub(crate) struct Expected {
 }
 
 /// What the status of an object says, and the verdict if its silence has no meaning; see
-/// [`Reading::fallback`](crate::model::status::reading::Reading::fallback). Packed into a byte, because every
-/// object has one.
+/// [`Reading::fallback`](crate::model::status::reading::Reading::fallback). Packed into a byte,
+/// because every object has one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StatusSummary(u8);
 
@@ -127,8 +127,9 @@ impl StatusCoverage {
     /// say it.
     ///
     /// Operators that write conditions write them for every object. If all converged objects have
-    /// conditions, it is therefore enough that as many of them are converged as say nothing about their health. Other
-    /// parts of a status may be absent for good, so otherwise four times as many must be converged.
+    /// conditions, it is therefore enough that as many of them are converged as say nothing about
+    /// their health. Other parts of a status may be absent for good, so otherwise four times as
+    /// many must be converged.
     pub(crate) fn expected(&self) -> Expected {
         let Self {
             with_conditions,

@@ -1,4 +1,4 @@
-//! Lookups the status of an object: whether the spec of its current generation is in effect. The
+//! Reads the status of an object: whether the spec of its current generation is in effect. The
 //! rules interpret words and apply to all operators; `profiles.rs` lists the few exceptions.
 //! `workloads.rs` has exact rules for the workloads of Kubernetes, whose statuses no operator
 //! writes.
@@ -235,7 +235,7 @@ pub(crate) fn is_running_job(group: &str, kind: &str, reading: &Reading) -> bool
     workloads::runs_without_deadline(group, kind) && reading.reason == Reason::InMotion
 }
 
-/// Lookups the status of one object of the given kind.
+/// Reads the status of one object of the given kind.
 #[must_use]
 pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     let acknowledged = acknowledged(object);

@@ -44,7 +44,7 @@ pub fn deadline(object: Option<&Annotated>, namespace: Option<&Annotated>) -> Op
 }
 
 impl Annotated {
-    /// Lookups the annotations that tune findings; returns `None` if there are none.
+    /// Reads the annotations that tune findings; returns `None` if there are none.
     #[must_use]
     pub fn read(annotations: &BTreeMap<String, String>) -> Option<Box<Self>> {
         let (ignore, deadline) = (annotations.get(IGNORE), annotations.get(DEADLINE));

@@ -7,8 +7,8 @@ use crate::observation::SourceId;
 use crate::time::Timestamp;
 
 impl World {
-    /// Updates the visibility of a watch after its source failed or recovered, or a list began or ended.
-    /// If visibility returns, everything that would have changed meanwhile is reviewed.
+    /// Updates the visibility of a watch after its source failed or recovered, or a list began or
+    /// ended. If visibility returns, everything that would have changed meanwhile is reviewed.
     pub(crate) fn update_visibility(&mut self, number: u16) {
         let now = self.now;
         let watch = &mut self.watches[number as usize];

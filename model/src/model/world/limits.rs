@@ -1,7 +1,7 @@
 //! The limits on what the model keeps, and what had no room.
 //!
-//! A part counts what it drops where that happens. The finding about the limit opens before the next
-//! finding, or at the end of the step.
+//! A part counts what it drops where that happens. The finding about the limit opens before the
+//! next finding, or at the end of the step.
 
 use std::collections::BTreeMap;
 

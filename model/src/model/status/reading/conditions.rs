@@ -1,4 +1,4 @@
-//! Lookups the conditions of an object.
+//! Reads the conditions of an object.
 
 use crate::model::status::reading::polarity::{FINISHED_WORDS, Polarity, SUMMARY_TYPES};
 use crate::model::status::reading::reasons::{self, explains_a_problem, false_signal, sense, show};
@@ -44,7 +44,7 @@ pub(super) struct ConditionsReading {
     pub(super) dated: bool,
 }
 
-/// Lookups all conditions of an object.
+/// Reads all conditions of an object.
 pub(super) fn read(object: &ObjectView, kind: &str) -> Option<ConditionsReading> {
     let has_top_level = object.conditions.iter().any(|condition| condition.at.is_empty());
     let mut places: Vec<&str> = Vec::new();
@@ -87,7 +87,7 @@ fn is_own_key(key: &str) -> bool {
     version || (OWN_KEYS.contains(&words.last()) && !words.has("pod") && !words.has("node"))
 }
 
-/// Lookups the conditions at one place of the status.
+/// Reads the conditions at one place of the status.
 fn read_place(object: &ObjectView, kind: &str, at: &str) -> Option<ConditionsReading> {
     let mut place = ConditionsByRole { kind, ..ConditionsByRole::default() };
     for condition in object.conditions.iter().filter(|condition| condition.at == at) {

@@ -120,7 +120,7 @@ pub(super) fn pairs(
     }))
 }
 
-/// Lookups a count that is written as text: `statusReplicas: 1/3`.
+/// Reads a count that is written as text: `statusReplicas: 1/3`.
 fn ratio(object: &ObjectView) -> Option<Signal> {
     worst(status_facts(object).filter(|fact| fact.depth <= 2 && !fact.listed).map(|fact| {
         let FactValue::Text(text) = fact.value else { return None };

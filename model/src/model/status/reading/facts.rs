@@ -70,7 +70,7 @@ const FLAG_KEYS: &[&str] = &[
     "provisioned",
 ];
 
-/// Lookups the phases of an object.
+/// Reads the phases of an object.
 ///
 /// If its conditions are `summarized`, only the object's own phase and health are read.
 pub(super) fn phases(
@@ -177,7 +177,7 @@ fn is_stage_done(object: &ObjectView, fact: &StatusFact<'_>) -> bool {
     }
 }
 
-/// Lookups one phase.
+/// Reads one phase.
 pub(super) fn phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {
     let text = match fact.value {
         FactValue::Text(text) => text.clone(),
@@ -207,7 +207,7 @@ pub(super) fn phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> 
     Some(Signal::new(verdict, reason, format!("{}={text}", fact.path)))
 }
 
-/// Lookups a phase with the sense [`Sense::Lacking`]: the object is either broken or not ready yet.
+/// Reads a phase with the sense [`Sense::Lacking`]: the object is either broken or not ready yet.
 fn read_lacking(text: &str) -> (Verdict, Reason) {
     let words = Words::of(text);
     let broken = ["unavailable", "offline", "down", "missing", "disconnected"]
@@ -254,7 +254,7 @@ pub(super) fn flags_of_parts(object: &ObjectView) -> Option<Signal> {
     Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}=false", fact.path)))
 }
 
-/// Lookups a flag that says that the work is not done yet: `completed: false`.
+/// Reads a flag that says that the work is not done yet: `completed: false`.
 pub(super) fn unfinished(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
         let end = matches!(fact.key.last(), "complete" | "completed" | "done" | "finished");
@@ -267,7 +267,7 @@ pub(super) fn unfinished(object: &ObjectView) -> Option<Signal> {
     Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}=false", fact.path)))
 }
 
-/// Lookups the result of an object that ran to completion: `pass: false`, `verdict: Fail`.
+/// Reads the result of an object that ran to completion: `pass: false`, `verdict: Fail`.
 pub(super) fn bad_result(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
         let result =

@@ -1,4 +1,4 @@
-//! Lookups the verdicts on parts of an object in lists: environments, shards, members.
+//! Reads the verdicts on parts of an object in lists: environments, shards, members.
 //!
 //! A summary such as `Ready=True` often says only that the operator did its own work. The parts say
 //! whether it had the intended effect.
@@ -69,7 +69,7 @@ const RECORDS: &[&str] = &[
 /// Keys for a state that the object is about to enter.
 const NEXT: &[&str] = &["candidate", "canary", "proposed", "upcoming"];
 
-/// Lookups the phases of parts, and their flags. Only bad news count.
+/// Reads the phases of parts, and their flags. Only bad news count.
 ///
 /// The phase of a part itself counts in full. Deeper in a part, for example in the checks of a
 /// proposed change, a failure shows only that the part is not done.

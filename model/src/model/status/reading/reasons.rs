@@ -1,4 +1,4 @@
-//! Lookups the reason and the message of a condition.
+//! Reads the reason and the message of a condition.
 
 use crate::model::status::reading::senses::{self, Sense};
 use crate::model::status::reading::signals::Signal;
@@ -17,7 +17,7 @@ pub(super) fn explains_a_problem(condition: &Condition) -> bool {
     problem(&condition.reason) || problem(&condition.message)
 }
 
-/// Lookups a condition of a good type, such as `Ready`, that is false: severity, reason and message
+/// Reads a condition of a good type, such as `Ready`, that is false: severity, reason and message
 /// show whether the object is waiting or has failed.
 pub(super) fn false_signal(condition: &Condition, kind: &str) -> Signal {
     let text = show(condition);

@@ -43,7 +43,7 @@ pub(super) fn runs_without_deadline(group: &str, kind: &str) -> bool {
     (group, kind) == ("batch", "Job")
 }
 
-/// Lookups the status of a workload. Returns `None` for other kinds, and if only the metadata of the
+/// Reads the status of a workload. Returns `None` for other kinds, and if only the metadata of the
 /// object is known.
 pub(super) fn read(group: &str, kind: &str, object: &ObjectView) -> Option<Signal> {
     let rules = rules_of(group, kind)?;

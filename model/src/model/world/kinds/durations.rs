@@ -2,7 +2,7 @@
 //! the objects of the kind take to converge after their creation and after an update.
 //!
 //! The estimator is the product limit of Kaplan and Meier (1958) over fixed buckets. It also uses
-//! censored durations: if a spec change was crate::modelseded after `t`, or its object deleted, it would
+//! censored durations: if a spec change was superseded after `t`, or its object deleted, it would
 //! have taken longer than `t`. Without these durations, slow kinds would look fast. A late spec
 //! change counts as censored at its SLO deadline, whatever came later: an outage shows how long the
 //! outage was. A rejected one teaches nothing: the person who mends the spec decides how long that
@@ -64,7 +64,7 @@ impl Learned {
         counts.map(|count| u64::from(*count)).collect()
     }
 
-    /// Lookups the form that checkpoints store. Surplus numbers are ignored; missing ones count as
+    /// Reads the form that checkpoints store. Surplus numbers are ignored; missing ones count as
     /// zero, so the checkpoints of older versions, which did not tell creations from updates, load
     /// as updates.
     pub(crate) fn from_numbers(numbers: &[u64]) -> Self {
@@ -90,7 +90,7 @@ impl Durations {
         *count = count.saturating_add(1);
     }
 
-    /// Adds a spec change that had not ended after `lasted`, when it was late, was crate::modelseded, or
+    /// Adds a spec change that had not ended after `lasted`, when it was late, was superseded, or
     /// its object was suspended, deleted or lost from view.
     pub(crate) fn add_censored(&mut self, lasted: Span) {
         self.decay();
@@ -124,7 +124,7 @@ impl Durations {
         self.ended.iter().chain(&self.censored).map(|count| u64::from(*count)).collect()
     }
 
-    /// Lookups the form that checkpoints store, as [`Learned::from_numbers`].
+    /// Reads the form that checkpoints store, as [`Learned::from_numbers`].
     pub(crate) fn from_numbers(numbers: &[u64]) -> Self {
         Learned::from_numbers(numbers).update
     }

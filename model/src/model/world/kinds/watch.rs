@@ -1,5 +1,5 @@
-//! A watch: one kind in one scope, with what the model knows about its lists, its visibility and its
-//! namespaces.
+//! A watch: one kind in one scope, with what the model knows about its lists, its visibility and
+//! its namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
