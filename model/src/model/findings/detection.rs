@@ -2,7 +2,7 @@
 //!
 //! A detector is one function. It says since when a problem exists and when the problem becomes a
 //! finding, so the same threshold sets the timer and opens the finding. `detectors.rs` contains the
-//! detectors that look at a single object, `relations.rs` those that look at several objects at
+//! detectors that look at a single object, `deletion/stuck.rs` those that look at several objects at
 //! once.
 
 use crate::finding::{Confidence, Evidence, FindingCode, Subject};
