@@ -1,7 +1,8 @@
-//! Reads the status of an object: whether the spec of its current generation is in effect. The
-//! rules interpret words and apply to all operators; `profiles.rs` lists the few exceptions.
-//! `workloads.rs` has exact rules for the workloads of Kubernetes, whose statuses no operator
-//! writes.
+//! Reads the status of an object and decides whether its current spec is in effect.
+//!
+//! The rules interpret words, so they apply to any operator; `profiles.rs` lists the few
+//! exceptions. For the built-in workload kinds, `workloads.rs` has exact rules, because their
+//! controllers are known.
 //!
 //! ```text
 //!  paused? ─▶ acknowledged? ─▶ conditions ─┐
@@ -31,7 +32,7 @@ use crate::time::{Span, Timestamp};
 pub(crate) use self::remarks::observed_generation;
 pub(crate) use self::remembered::signal as remembered_signal;
 
-/// The time within which an operator writes the conditions of a run that has ended.
+/// How long an operator may take after the end of a run to write its conditions.
 const WRITTEN_WITHIN: Span = Span::mins(1);
 
 /// The meaning of a status for the current generation, with the rule that decided it.
@@ -39,15 +40,15 @@ const WRITTEN_WITHIN: Span = Span::mins(1);
 pub struct Reading {
     /// The verdict.
     pub verdict: Verdict,
-    /// The verdict if objects of this kind never say more than this one. It differs from `verdict`
-    /// only if that rests on what the status does not say.
+    /// The verdict that applies if no object of this kind ever has conditions about its health. It
+    /// differs from `verdict` only if `reason` is [`Reason::NoSummaryYet`].
     pub fallback: Verdict,
     /// Whether the operator has seen the current generation.
     pub acknowledged: Acknowledged,
     /// The rule that decided the verdict.
     pub reason: Reason,
-    /// The part of the status that decided the verdict, as text for people: `Ready=False
-    /// (InvalidSpec)`, `status.phase=Failed`.
+    /// The part of the status that decided the verdict, as text for people, such as `Ready=False
+    /// (InvalidSpec)` or `status.phase=Failed`.
     pub signal: String,
 }
 
@@ -147,7 +148,7 @@ reasons! {
     SeverityError => "the severity of a condition is Error",
     /// A condition that means work in progress is true.
     InMotion => "a condition reports work in progress",
-    /// A condition that means suspended is true.
+    /// A condition that means that the object is suspended is true.
     SuspendedTrue => "a condition reports that it is suspended",
     /// The object ran to completion.
     Complete => "it ran to completion",
@@ -218,19 +219,20 @@ pub(crate) fn runs_to_completion(group: &str, kind: &str) -> bool {
     facts::is_run_kind(kind) || profiles::of(group, kind).runs_to_completion
 }
 
-/// Returns whether a failure at `failed` was the end of a run. What fails later than that has
-/// failed after the run.
+/// Returns whether the run of the object has ended and the failure at `failed` belongs to it. A
+/// failure more than [`WRITTEN_WITHIN`] after the end does not.
 pub(crate) fn ended_with(object: &ObjectView, failed: Timestamp) -> bool {
     facts::run_ended(object).is_some_and(|ended| failed <= ended.after(WRITTEN_WITHIN))
 }
 
-/// Returns whether objects of a kind are workloads of Kubernetes, whose status has exact rules.
+/// Returns whether a kind is a built-in workload kind, whose status has exact rules.
 #[must_use]
 pub fn is_workload(group: &str, kind: &str) -> bool {
     workloads::has_rules(group, kind)
 }
 
-/// Returns whether the object is a Job that runs. Its owner may wait for it, but it is not late.
+/// Returns whether the object is a running Job. Its owner may wait for it, but no deadline applies
+/// to the Job itself.
 pub(crate) fn is_running_job(group: &str, kind: &str, reading: &Reading) -> bool {
     workloads::runs_without_deadline(group, kind) && reading.reason == Reason::InMotion
 }
@@ -251,7 +253,7 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
         return reading(verdict, reason, text);
     }
 
-    // `running: false` is a desired state, which an object that is starting has not entered.
+    // `spec.running: false` states a desire. An object that is still starting is not paused yet.
     let pause = object
         .paused
         .as_ref()
@@ -270,7 +272,7 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     let runs = facts::is_run_kind(kind);
     let signal = worst_signal(object, kind, &profile, runs);
 
-    // Healthy parts do not show that the object is healthy if its conditions do not.
+    // Healthy entries of lists do not make up for missing conditions about health.
     let from_parts = |signal: &Signal| signal.is_good() && signal.text.contains('[');
     let unsaid = if signal.as_ref().is_none_or(from_parts) {
         remarks::none_about_health(object)
@@ -311,6 +313,7 @@ fn worst_signal(
         return None;
     }
 
+    // A phase has no generation, so a `Ready=True` that has one overrules a bad phase.
     let conditions = conditions::read(object, kind);
     let summarized = conditions.as_ref().is_some_and(|conditions| conditions.summarized);
     let minimal = conditions.as_ref().is_some_and(|conditions| conditions.minimal);
@@ -320,11 +323,11 @@ fn worst_signal(
     let phases = facts::phases(object, profile, runs, summarized)
         .filter(|phase| !dated || !matches!(phase.verdict, Verdict::Failed | Verdict::Progressing));
 
-    // An object that runs is past its deployment, so a part that is not healthy is a fault.
+    // An object in the phase `Running` has been deployed, so an unhealthy part is a fault.
     let unhealthy =
         remarks::unhealthy_part(object).filter(|_| facts::is_in_phase(object, "running"));
 
-    // A phase takes precedence over a completed step.
+    // A phase takes precedence over a condition that reports a completed step.
     let conditions = conditions.map(|conditions| conditions.signal);
     let conditions =
         conditions.filter(|signal| signal.reason != Reason::StepTrue || phases.is_none());
@@ -337,7 +340,8 @@ fn worst_signal(
         return Some(phase.clone());
     }
 
-    // Of a run that has ended, a condition such as `Running=False` says only that.
+    // Once the phase says that a run has ended, a condition without a summary, such as
+    // `Running=False`, does not mean work in progress.
     let ended = |signal: &Signal| runs && signal.verdict == Verdict::Finished;
     let conditions = conditions.filter(|signal| {
         signal.verdict != Verdict::Progressing || summarized || !phases.as_ref().is_some_and(ended)
@@ -345,6 +349,7 @@ fn worst_signal(
     let phases = worst([phases, facts::unfinished(object)]);
     let signal = worst([conditions, phases, unhealthy]);
 
+    // An object that is scaled to zero need not be ready.
     if let Some(signal) = signal.as_ref().filter(|signal| summarized && !signal.is_good())
         && signal.is_summary_false()
         && !conditions::names_a_failure(object)
@@ -353,6 +358,8 @@ fn worst_signal(
         return Some(Signal::new(Verdict::Converged, Reason::ScaledToZero, "status.replicas=0"));
     }
 
+    // A summary covers flags and counts, except counts of parts that are too low. `Available` alone
+    // does not cover counts.
     let signal = if summarized || signal.is_some() { signal } else { facts::flags(object) };
     let signal = if summarized { signal } else { worst([signal, facts::flags_of_parts(object)]) };
     let counts = if summarized && !minimal {
@@ -360,10 +367,12 @@ fn worst_signal(
     } else {
         counts::read(object, signal.is_some())
     };
-    let short = counts.as_ref().is_some_and(|counts| counts.reason == Reason::CountsShort);
 
+    // Counts that are too low confirm a fault whose reason contradicts it.
+    let short = counts.as_ref().is_some_and(|counts| counts.reason == Reason::CountsShort);
     let doubtful = if short { remarks::doubtful_fault(object) } else { None };
     let signal = worst([signal, counts, doubtful]).or_else(|| facts::schedule(object));
+
     let signal = match signal {
         Some(signal) if signal.verdict == Verdict::Suspended => Some(signal),
         Some(signal) if signal.verdict == Verdict::Finished => {
@@ -373,8 +382,7 @@ fn worst_signal(
     };
 
     match signal {
-        // Next to a good signal, an error text does not count: it may be left over from an earlier
-        // attempt.
+        // Beside a good signal, an error text may be left over from an earlier attempt.
         Some(signal) if signal.is_good() => {
             Some(converged_or_finished(object, profile, runs, signal))
         }

@@ -26,8 +26,8 @@ const OWN_KEYS: &[&str] = &[
     "overall",
 ];
 
-/// Lists of the Gateway API and of routers in which every entry has conditions about the object.
-/// All entries count, even beside `.status.conditions`.
+/// Status lists of the Gateway API and of OpenShift routes whose entries have conditions about the
+/// object. These conditions count even if `.status.conditions` exists.
 const PART_LISTS: &[&str] = &["parents", "listeners", "ancestors", "ingress"];
 
 /// The combined meaning of the conditions of an object.
@@ -36,17 +36,19 @@ pub(super) struct ConditionsReading {
     pub(super) signal: Signal,
     /// Whether the conditions sum up the whole object.
     pub(super) summarized: bool,
-    /// Whether the summary guarantees only a minimum: `Available` can be true with one replica of
-    /// three.
+    /// Whether the summary is `Available`, which guarantees only a minimum: it can be true with one
+    /// ready replica out of three.
     pub(super) minimal: bool,
-    /// Whether `Ready` is true and dated with the current generation. A phase without a date may be
-    /// about something that the object only reports on, such as a check of a commit.
+    /// Whether `Ready` is true and has an `observedGeneration`. A phase has none: it may be about
+    /// something that the object only reports on, such as a check of a commit.
     pub(super) dated: bool,
 }
 
-/// Reads all conditions of an object.
+/// Reads all conditions of an object. Returns `None` if none of them has a meaning.
 pub(super) fn read(object: &ObjectView, kind: &str) -> Option<ConditionsReading> {
     let has_top_level = object.conditions.iter().any(|condition| condition.at.is_empty());
+
+    // Conditions deeper in the status are usually about Pods or children.
     let mut places: Vec<&str> = Vec::new();
     for condition in &object.conditions {
         let at = condition.at.as_str();
@@ -69,7 +71,7 @@ pub(super) fn read(object: &ObjectView, kind: &str) -> Option<ConditionsReading>
     })
 }
 
-/// Returns whether a condition is false for a reason that is a failure.
+/// Returns whether any condition of the object is false with a reason that names a failure.
 pub(super) fn names_a_failure(object: &ObjectView) -> bool {
     object
         .conditions
@@ -93,8 +95,7 @@ fn read_place(object: &ObjectView, kind: &str, at: &str) -> Option<ConditionsRea
     for condition in object.conditions.iter().filter(|condition| condition.at == at) {
         let outdated = is_outdated(object, condition);
 
-        // If the status as a whole has an `observedGeneration`, a summary counts even if its own
-        // lags behind.
+        // If the status has its own `observedGeneration`, that of a summary condition may lag.
         let undecided =
             (outdated && object.observed_generation.is_none()) || is_worked_on(object, condition);
         place.add(condition, outdated, undecided);
@@ -108,9 +109,9 @@ fn is_outdated(object: &ObjectView, condition: &Condition) -> bool {
     condition.observed_generation.is_some_and(|seen| seen < object.generation)
 }
 
-/// Returns whether a condition is false for the same reason for which a type that means work in
-/// progress is true: `Ready=False (Expired)` beside `Issuing=True (Expired)`. Unless that reason is
-/// an error, it says why the operator works, not that it failed.
+/// Returns whether a false condition shares its reason with a true condition that means work in
+/// progress: `Ready=False (Expired)` beside `Issuing=True (Expired)`. Unless the reason is an
+/// error, it then says why the operator works, not that it failed.
 fn is_worked_on(object: &ObjectView, condition: &Condition) -> bool {
     let Condition { at, reason, .. } = condition;
     let works = |other: &Condition| {
@@ -143,7 +144,7 @@ struct ConditionsByRole<'k> {
     fault: Option<Signal>,
     terminal: Option<Signal>,
     in_progress: Option<Signal>,
-    /// Types that mean work in progress, with a reason that says the work is done.
+    /// Types that mean work in progress, with a reason that says that the work is done.
     work_done: Option<Signal>,
     /// `Progressing=True` without a reason, which a healthy Deployment has too.
     bare_progressing: Option<Signal>,
@@ -157,7 +158,7 @@ struct ConditionsByRole<'k> {
     unexplained: bool,
     /// Whether a type that means work in progress is true.
     moves: bool,
-    /// Whether `Ready` is true for the current generation.
+    /// Whether `Ready` is true and has an `observedGeneration`.
     dated: bool,
 }
 
@@ -178,8 +179,8 @@ fn keep_worse(kept: &mut Option<Signal>, signal: Signal) {
 }
 
 impl ConditionsByRole<'_> {
-    /// Adds a condition. `outdated` means that it is about an earlier generation, `undecided` that
-    /// a summary says neither converged nor failed, whatever its status.
+    /// Adds a condition. An `outdated` condition is about an earlier generation. A summary that is
+    /// `undecided` means work in progress, whatever its status.
     fn add(&mut self, condition: &Condition, outdated: bool, undecided: bool) {
         match Polarity::of(&condition.r#type) {
             Polarity::Summary(position) if undecided => {
@@ -196,7 +197,8 @@ impl ConditionsByRole<'_> {
                 self.add_fault(polarity, condition);
             }
             Polarity::InProgress => self.add_in_progress(condition),
-            // A queue admits an object once; a router in a list of routers admits it or refuses it.
+            // At the top level, `Admitted` comes from a queue and is neutral. In a list of routers,
+            // it says whether a router accepts the object.
             Polarity::Neutral if !condition.at.is_empty() && condition.r#type == "Admitted" => {
                 self.add_part(condition)
             }
@@ -217,7 +219,7 @@ impl ConditionsByRole<'_> {
             Unknown => {
                 Signal::new(self.unknown_verdict(condition), Reason::ReadyUnknown, show(condition))
             }
-            // Without a valid status, only reason and message show what the condition means.
+            // Without a valid status, only the reason and the message show the meaning.
             Absent if explains_a_problem(condition) => false_signal(condition, self.kind),
             Absent if matches!(sense(&condition.reason), Some(Sense::Good | Sense::Done)) => return,
             Absent => Signal::new(Verdict::Progressing, Reason::ReadyUnknown, show(condition)),
@@ -225,8 +227,8 @@ impl ConditionsByRole<'_> {
         self.keep_summary(position, signal);
     }
 
-    /// Returns the verdict on a condition with the status `Unknown`: something that the operator
-    /// depends on has stopped, or is not known yet.
+    /// Returns the verdict on a condition with the status `Unknown`. It is a failure if the reason
+    /// says so, or says that something else, such as an account, is paused.
     fn unknown_verdict(&self, condition: &Condition) -> Verdict {
         let reason = Words::of(&condition.reason);
         match reason.sense() {
@@ -314,8 +316,8 @@ impl ConditionsByRole<'_> {
             True if is_work_done(condition) => {
                 keep_worse(&mut self.work_done, new(Verdict::Converged, Reason::InMotion));
             }
-            // A Deployment stays `Progressing` after its rollout is complete. Only a reason
-            // distinguishes the two.
+            // A Deployment stays `Progressing` after its rollout. Only the reason shows whether the
+            // rollout is complete.
             True if condition.r#type == "Progressing" && condition.reason.is_empty() => {
                 keep_worse(&mut self.bare_progressing, new(Verdict::Progressing, Reason::InMotion));
             }
@@ -336,8 +338,8 @@ impl ConditionsByRole<'_> {
         let paused = Polarity::of(&condition.r#type) == Polarity::Paused;
         let new = |verdict, reason| Signal::new(verdict, reason, show(condition));
         match condition.status {
-            // Of something else, such as `AccountSuspended`, only the reason and the message tell
-            // whether it matters.
+            // If something else is paused, such as in `AccountSuspended`, only the reason and the
+            // message show whether that matters.
             True if paused
                 && reasons::is_about_object(
                     &Words::of(&condition.r#type),
@@ -390,8 +392,8 @@ impl ConditionsByRole<'_> {
             });
         }
 
-        // An object that also has a summary condition keeps running, and only its rollout is
-        // complete.
+        // An object with a summary condition keeps running. A completion beside it means that the
+        // rollout is complete.
         let completion = match self.completion {
             Some(signal) if signal.verdict == Verdict::Finished && self.summary.is_some() => {
                 Some(Signal { verdict: Verdict::Converged, ..signal })
@@ -404,7 +406,7 @@ impl ConditionsByRole<'_> {
         let summarized = position < SUMMARY_TYPES.len() || completion.is_some();
         let minimal = SUMMARY_TYPES.get(position) == Some(&"available");
 
-        // `Available=False` beside `Progressing=True` is a rollout.
+        // `Available=False` without an explanation, beside `Progressing=True`, is a rollout.
         let rolls_out =
             |signal: &Signal| self.unexplained && self.moves && signal.verdict == Verdict::Failed;
         let summary = self.summary.map(|(_, signal)| match signal {

@@ -1,13 +1,13 @@
-//! Lookups counts: replicas, nodes, members.
+//! Reads counts, such as those of replicas, nodes and members.
 
 use crate::model::status::reading::facts::{StatusFact, status_facts};
 use crate::model::status::reading::signals::{Signal, worst};
 use crate::model::status::reading::{Reason, Verdict};
 use crate::observation::{FactValue, ObjectView};
 
-/// Lookups counts of replicas.
+/// Reads the counts of an object: first counts as text, then replicas, then pairs.
 ///
-/// With `other_signals`, a missing count of ready replicas does not mean that none is ready.
+/// Without `other_signals`, a missing count of ready replicas means that none is ready.
 pub(super) fn read(object: &ObjectView, other_signals: bool) -> Option<Signal> {
     ratio(object).or_else(|| replicas(object, other_signals)).or_else(|| pairs(object, |_| true))
 }
@@ -67,7 +67,7 @@ fn replicas(object: &ObjectView, other_signals: bool) -> Option<Signal> {
 
     match (present, updated) {
         (Some(short), _) if short.0 < wanted => {
-            // A replica that exists and is unhealthy is worse than one that does not exist yet.
+            // An unhealthy replica is worse than a missing one.
             let verdict =
                 if short.1.ends_with("Healthy") { Verdict::Failed } else { Verdict::Progressing };
             Some(Signal::new(verdict, Reason::CountsShort, of(short)))
@@ -94,8 +94,8 @@ fn replicas(object: &ObjectView, other_signals: bool) -> Option<Signal> {
     }
 }
 
-/// Lookups pairs of counts: `members` and `readyMembers`, `instances[0].replicas` and
-/// `instances[0].readyReplicas`.
+/// Reads pairs of counts, such as `members` and `readyMembers`, or `instances[0].replicas` and
+/// `instances[0].readyReplicas`. `wanted` selects the counts of ready items.
 pub(super) fn pairs(
     object: &ObjectView,
     wanted: impl Fn(&StatusFact<'_>) -> bool,

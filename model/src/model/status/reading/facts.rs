@@ -1,4 +1,4 @@
-//! Lookups phases, flags, counts and error texts of a status.
+//! Reads the phases, flags, results, times and error texts of a status.
 
 use crate::model::status::reading::profiles::Profile;
 use crate::model::status::reading::senses::Sense;
@@ -24,7 +24,8 @@ pub(super) struct StatusFact<'a> {
 const NOT_CURRENT: &[&str] =
     &["desired", "target", "previous", "expected", "old", "requested", "next", "prior", "last"];
 
-/// Last words of keys that hold a phase, for verdicts, findings and metrics; the most common first.
+/// Last words of keys that hold a phase, for verdicts, findings and metrics. If an object has
+/// several phases, the first word in this list determines the one to show.
 const PHASE_KEYS: &[&str] = &[
     "phase",
     "state",
@@ -112,8 +113,8 @@ pub(super) fn phases(
     })
 }
 
-/// Returns the phase of the object itself, that of the first key of [`PHASE_KEYS`]; empty if it has
-/// none.
+/// Returns the phase of the object itself, from the key that comes first in [`PHASE_KEYS`]. Returns
+/// an empty text if the object has none.
 pub(super) fn own_phase(object: &ObjectView) -> &str {
     let own = status_facts(object).filter(|fact| fact.is_phase() && fact.is_own_phase());
     let texts = own.filter_map(|fact| match fact.value {
@@ -122,7 +123,7 @@ pub(super) fn own_phase(object: &ObjectView) -> &str {
     });
     let order = |fact: &StatusFact<'_>| PHASE_KEYS.iter().position(|key| *key == fact.key.last());
 
-    // `health.status` comes before `status`.
+    // Among equal keys, the deeper one is more specific: `health.status` comes before `status`.
     let first =
         texts.min_by_key(|(fact, _)| (order(fact), fact.key.len(), std::cmp::Reverse(fact.depth)));
     first.map_or("", |(_, text)| text)
@@ -153,7 +154,7 @@ const RUN_KINDS: &[&str] = &[
     "test",
 ];
 
-/// Words of kinds that only start runs, or run without an end.
+/// Words of kinds whose objects only start runs, or run without an end.
 const NOT_RUN_KINDS: &[&str] = &["cron", "scheduled", "session", "streaming"];
 
 /// Returns whether the words of a kind say that its objects run to completion: `PipelineRun`,
@@ -163,8 +164,8 @@ pub(super) fn is_run_kind(kind: &str) -> bool {
     RUN_KINDS.contains(&words.last()) && !NOT_RUN_KINDS.iter().any(|word| words.has(word))
 }
 
-/// Returns whether a fact such as `stageStatus: success` says only that one stage is done, and
-/// `stage` does not say that it is the last one.
+/// Returns whether a fact such as `stageStatus: success` says only that one stage is done:
+/// `status.stage` exists and does not itself name a good end, such as `completed`.
 fn is_stage_done(object: &ObjectView, fact: &StatusFact<'_>) -> bool {
     let stage =
         fact.key.len() == 2 && matches!(fact.key.get(0), "stage" | "step") && fact.depth == 1;
@@ -177,7 +178,7 @@ fn is_stage_done(object: &ObjectView, fact: &StatusFact<'_>) -> bool {
     }
 }
 
-/// Reads one phase.
+/// Reads one phase. Returns `None` if its text has no meaning.
 pub(super) fn phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {
     let text = match fact.value {
         FactValue::Text(text) => text.clone(),
@@ -221,7 +222,7 @@ fn read_lacking(text: &str) -> (Verdict, Reason) {
     }
 }
 
-/// Lookups flags of the object: `status.ready: false`.
+/// Reads the flags of the object, such as `status.ready: false`.
 pub(super) fn flags(object: &ObjectView) -> Option<Signal> {
     let has_message = object
         .fact("status.message")
@@ -247,14 +248,14 @@ pub(super) fn flags(object: &ObjectView) -> Option<Signal> {
     }))
 }
 
-/// Lookups flags of parts, in lists: while one is false, the object is not complete.
+/// Reads the flags of parts, in lists. While one is false, the object is not complete.
 pub(super) fn flags_of_parts(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object)
         .find(|fact| fact.listed && fact.is_part_flag() && *fact.value == FactValue::Flag(false))?;
     Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}=false", fact.path)))
 }
 
-/// Reads a flag that says that the work is not done yet: `completed: false`.
+/// Reads a flag that says that the work is not done yet, such as `completed: false`.
 pub(super) fn unfinished(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
         let end = matches!(fact.key.last(), "complete" | "completed" | "done" | "finished");
@@ -267,7 +268,8 @@ pub(super) fn unfinished(object: &ObjectView) -> Option<Signal> {
     Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}=false", fact.path)))
 }
 
-/// Reads the result of an object that ran to completion: `pass: false`, `verdict: Fail`.
+/// Reads a bad result of an object that ran to completion, such as `pass: false` or
+/// `verdict: Fail`.
 pub(super) fn bad_result(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
         let result =
@@ -287,7 +289,7 @@ pub(super) fn bad_result(object: &ObjectView) -> Option<Signal> {
     Some(Signal::new(Verdict::Failed, Reason::EndedBadly, fact.path))
 }
 
-/// Lookups error texts: any text that is not blank means a failure.
+/// Reads error texts. Any text that is not blank means a failure.
 pub(super) fn errors(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
         let named =
@@ -298,8 +300,8 @@ pub(super) fn errors(object: &ObjectView) -> Option<Signal> {
     Some(Signal::new(Verdict::Failed, Reason::ErrorText, fact.path))
 }
 
-/// Returns whether the object runs to completion and has started: the status has a start time, or
-/// counts both successes and failures.
+/// Returns whether the object has started a run: its status has a start time, or counts both
+/// successes and failures.
 fn has_started_run(object: &ObjectView) -> bool {
     let counts = |path: &&str| matches!(object.fact(path), Some(FactValue::Number(_)));
     ["status.succeeded", "status.failed"].iter().all(counts)
@@ -309,7 +311,7 @@ fn has_started_run(object: &ObjectView) -> bool {
 /// Events that end a run.
 const RUN_ENDS: &[&str] = &["completion", "completed", "end", "ended", "finish", "finished"];
 
-/// Events that end a run, or stop a service.
+/// Events that stop a run or a service.
 const STOPS: &[&str] = &["stop", "stopped", "termination"];
 
 /// Returns whether the status has an end time.
@@ -317,13 +319,13 @@ pub(super) fn ended(object: &ObjectView) -> bool {
     has_time_of(object, RUN_ENDS) || has_time_of(object, STOPS)
 }
 
-/// Returns when the run of an object ended, if its status says so.
+/// Returns the end time of a run; the latest, if its status has several.
 pub(super) fn run_ended(object: &ObjectView) -> Option<Timestamp> {
     times_of(object, RUN_ENDS).filter_map(Timestamp::parse).max()
 }
 
-/// Returns whether the status has a time whose key begins with one of `events`: `startTime`,
-/// `completedAt`.
+/// Returns whether the status has a time whose key begins with one of `events`, such as `startTime`
+/// or `completedAt`.
 fn has_time_of(object: &ObjectView, events: &[&str]) -> bool {
     times_of(object, events).next().is_some()
 }
@@ -342,7 +344,7 @@ fn times_of<'o>(object: &'o ObjectView, events: &[&str]) -> impl Iterator<Item =
     })
 }
 
-/// Lookups schedules: a schedule that has run at least once counts as converged.
+/// Reads a schedule. A schedule that has run at least once counts as converged.
 pub(super) fn schedule(object: &ObjectView) -> Option<Signal> {
     let fact = status_facts(object).find(|fact| {
         let fired = fact.key.get(0) == "last"
@@ -381,12 +383,12 @@ impl StatusFact<'_> {
         matches!(self.value, FactValue::Text(text) if words.iter().any(|word| text.eq_ignore_ascii_case(word)))
     }
 
-    /// Returns whether this is a phase or state of now.
+    /// Returns whether this is a current phase or state.
     pub(super) fn is_phase(&self) -> bool {
         self.key_ends_with(PHASE_KEYS) && self.is_current()
     }
 
-    /// Returns whether this is a flag of an entry of a list: `shards[2].ready`.
+    /// Returns whether this is a flag of a part, such as `shards[2].ready`.
     pub(super) fn is_part_flag(&self) -> bool {
         self.depth == 2
             && self.key.len() == 1
@@ -423,8 +425,7 @@ impl StatusFact<'_> {
             && matches!(Words::of(parent).last(), "error" | "err" | "failure")
     }
 
-    /// Returns whether this is an entry of a list of errors, or in one: `errors[0]`,
-    /// `problems[0].message`.
+    /// Returns whether this is in a list of errors, such as `errors[0]` or `problems[0].message`.
     pub(super) fn is_in_error_list(&self) -> bool {
         self.path
             .split('.')

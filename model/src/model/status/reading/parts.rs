@@ -1,7 +1,7 @@
-//! Reads the verdicts on parts of an object in lists: environments, shards, members.
+//! Reads the states of the parts of an object, such as its environments, shards or members.
 //!
-//! A summary such as `Ready=True` often says only that the operator did its own work. The parts say
-//! whether it had the intended effect.
+//! A summary such as `Ready=True` often says only that the operator has done its own work. The
+//! parts show whether this work had the intended effect.
 
 use crate::model::status::reading::facts::{self, StatusFact};
 use crate::model::status::reading::profiles::Profile;
@@ -11,7 +11,7 @@ use crate::model::status::reading::words::Words;
 use crate::model::status::reading::{Reason, Verdict, counts};
 use crate::observation::{FactValue, ObjectView};
 
-/// Words, in the singular, for parts without which an object is not complete.
+/// Words, in the singular, for parts that an object needs in order to be complete.
 const PARTS: &[&str] = &[
     "application",
     "broker",
@@ -41,7 +41,7 @@ const PARTS: &[&str] = &[
     "zone",
 ];
 
-/// Words, in the singular, for entries about the past or about work that may fail without harm to
+/// Words, in the singular, for entries about the past, or about work that may fail without harm to
 /// the object.
 const RECORDS: &[&str] = &[
     "attempt",
@@ -69,10 +69,10 @@ const RECORDS: &[&str] = &[
 /// Keys for a state that the object is about to enter.
 const NEXT: &[&str] = &["candidate", "canary", "proposed", "upcoming"];
 
-/// Reads the phases of parts, and their flags. Only bad news count.
+/// Reads the phases, flags and errors of parts. Good ones do not count.
 ///
-/// The phase of a part itself counts in full. Deeper in a part, for example in the checks of a
-/// proposed change, a failure shows only that the part is not done.
+/// A failed phase of a part means a failure of the object. A failed phase deeper in a part, for
+/// example in the checks of a proposed change, means only that the part is not done.
 pub(super) fn read(object: &ObjectView, profile: &Profile) -> Option<Signal> {
     worst(facts::status_facts(object).filter(|fact| fact.depth > 1).map(|fact| {
         if is_part(&fact) {
@@ -99,7 +99,7 @@ pub(super) fn read(object: &ObjectView, profile: &Profile) -> Option<Signal> {
     }))
 }
 
-/// Lookups counts of parts that are too low: `shards[1].readyReplicas`, `readyMembers`.
+/// Reads counts of parts that are too low, such as `shards[1].readyReplicas` or `readyMembers`.
 pub(super) fn short_counts(object: &ObjectView) -> Option<Signal> {
     let counts_parts = |fact: &StatusFact<'_>| {
         is_part(fact) || (fact.depth == 1 && !fact.key.has("replicas") && names_part(&fact.key))
@@ -111,7 +111,7 @@ fn bad_phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {
     let signal =
         Some(fact).filter(|fact| fact.is_phase()).and_then(|fact| facts::phase(fact, profile))?;
 
-    // In a map of parts, the name of the part adds a key.
+    // In a map of parts, the name of the part is one more key than in a list.
     let deeper = fact.depth > if fact.listed { 2 } else { 3 };
     match signal.verdict {
         Verdict::Failed if deeper => {
@@ -122,8 +122,8 @@ fn bad_phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {
     }
 }
 
-/// Returns whether a fact is in a list or map of parts, or in the next state of the object, and not
-/// in a record of the past.
+/// Returns whether a fact is in a list or map of parts, or in a state that the object is about to
+/// enter. Facts in records of the past are not.
 fn is_part(fact: &StatusFact<'_>) -> bool {
     let mut part = false;
     for (i, key) in fact.path.split('.').skip(1).enumerate() {
@@ -144,7 +144,8 @@ fn names_part(words: &Words) -> bool {
     words.iter().any(|word| PARTS.contains(&singular(word)))
 }
 
-/// Returns whether a fact is in the status of a part: `status.modelStatus.transitionStatus`.
+/// Returns whether a fact is in the status of a part, such as
+/// `status.modelStatus.transitionStatus`.
 fn is_in_status_of_part(fact: &StatusFact<'_>) -> bool {
     let words = Words::of(fact.path.split('.').nth(1).unwrap_or_default());
     fact.depth == 2
@@ -154,7 +155,7 @@ fn is_in_status_of_part(fact: &StatusFact<'_>) -> bool {
         && !words.iter().any(|word| RECORDS.contains(&singular(word)))
 }
 
-/// Returns whether a fact is in the state of an activity of the object:
+/// Returns whether a fact is in the state of an activity of the object, such as
 /// `status.provisioning.state`.
 fn is_in_activity(fact: &StatusFact<'_>) -> bool {
     let words = Words::of(fact.path.split('.').nth(1).unwrap_or_default());

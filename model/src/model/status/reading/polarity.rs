@@ -6,8 +6,8 @@ use crate::model::status::reading::words::Words;
 /// The meaning of a condition type for the object if the condition is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Polarity {
-    /// The whole object is healthy: `Ready`, `Available`. Holds the position in [`SUMMARY_TYPES`];
-    /// the lowest decides.
+    /// The whole object is healthy: `Ready`, `Available`. Holds the position in [`SUMMARY_TYPES`],
+    /// or its length for any other type. The summary with the lowest position decides.
     Summary(u8),
     /// A part of the object is healthy: `ConfigurationsReady`.
     Part,
@@ -35,7 +35,7 @@ pub(super) enum Polarity {
 pub(super) const SUMMARY_TYPES: &[&str] =
     &["ready", "available", "healthy", "succeeded", "operational", "successful"];
 
-/// Words in the reason of a [`Polarity::InProgress`] type that mean the work is done.
+/// Words in the reason of a [`Polarity::InProgress`] type that mean that the work is done.
 pub(super) const FINISHED_WORDS: &[&str] = &[
     "available",
     "complete",
@@ -53,8 +53,8 @@ pub(super) const FINISHED_WORDS: &[&str] = &[
 /// Types of intermediate steps, which become true long before the object is healthy.
 const STEPS: &[&str] = &["approved", "launched", "registered", "scheduled"];
 
-/// Types that are unrelated to health although their words suggest otherwise: idle, upgradeable and
-/// drifted objects are healthy.
+/// Types that are unrelated to health although their words suggest otherwise. An upgradeable or
+/// drifted object, for example, may be healthy.
 const NEUTRAL: &[&str] = &[
     "active",
     "upgradeable",
@@ -71,7 +71,7 @@ fn is_participle(word: &str) -> bool {
 }
 
 impl Polarity {
-    /// Returns whether a condition type has no word with a meaning: `Example`.
+    /// Returns whether no word of a condition type has a meaning, such as `Example`.
     pub(super) fn is_unknown(r#type: &str) -> bool {
         let name = r#type.rsplit_once('/').map_or(r#type, |(_, name)| name);
         let words = Words::of(name);
@@ -100,7 +100,7 @@ impl Polarity {
             }
 
             if words.get(0) == "running" {
-                // An Ansible run, an import, or a Pod of an object that should be idle.
+                // Such as an Ansible run, an import, or a Pod of an object that should be idle.
                 return Self::InProgress;
             }
         }

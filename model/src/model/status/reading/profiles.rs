@@ -1,17 +1,17 @@
-//! Exceptions for well-known kinds, as a table. Of the other files of the reading, only
-//! `workloads.rs` depends on a kind.
+//! Exceptions for well-known kinds, as a table. Apart from `workloads.rs`, no other file has rules
+//! for single kinds.
 
 use crate::model::status::reading::senses::Sense;
 
 /// The exceptions for one kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Profile {
-    /// The object runs to completion, although its status records no end time.
+    /// Whether the objects run to completion, even if no end time shows it.
     pub(super) runs_to_completion: bool,
-    /// Phases whose words mislead, with the sense that they have here; compared case-insensitively.
+    /// Phases whose words mislead, with the sense that they have here. Case does not matter.
     pub(super) phases: &'static [(&'static str, Sense)],
-    /// The type of a condition that must be present for the object to count as converged; empty if
-    /// there is none.
+    /// The type of the condition that an object must have before it counts as converged; empty if
+    /// the kind needs none.
     pub(super) required_condition: &'static str,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct Profile {
 struct ProfileRow {
     /// A group, or a domain that begins with a dot.
     group: &'static str,
-    /// Empty for all kinds.
+    /// A kind; empty for all kinds of the group.
     kind: &'static str,
     profile: Profile,
 }
@@ -45,7 +45,7 @@ const PERCONA_RUN: Profile =
 /// pkg/operators/v1alpha1/installplan_types.go).
 const INSTALL_PLAN: Profile = Profile { runs_to_completion: true, ..ORDINARY };
 
-/// Older versions of Gloo write their states as numbers: pending, accepted, rejected, warning
+/// Older versions of Gloo write states as numbers, from 0: pending, accepted, rejected, warning
 /// (solo-io/solo-kit: api/v1/status.proto).
 const GLOO: Profile = Profile {
     phases: &[("0", Sense::InProgress), ("1", Sense::Good), ("2", Sense::Bad), ("3", Sense::Bad)],

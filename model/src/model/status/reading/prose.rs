@@ -1,10 +1,10 @@
-//! Finds plain errors in messages, which are prose.
+//! Finds words that report errors in messages, which are prose.
 
-/// Words that report an error wherever they are.
+/// Words that report an error wherever they occur.
 const ERRORS: &[&str] =
     &["cannot", "denied", "error", "errors", "failed", "failure", "forbidden", "invalid", "unable"];
 
-/// Words before an error that deny it.
+/// Words that deny an error if they precede it directly.
 const DENIALS: &[&str] = &["0", "any", "if", "no", "not", "previously", "without"];
 
 /// Returns whether a message reports an error anywhere: `Pod "a" is not Ready because "PullError":

@@ -10,15 +10,15 @@ pub(super) fn sense(text: &str) -> Option<Sense> {
     Words::of(text).sense()
 }
 
-/// Returns whether the reason or the message tells of a problem or of work in progress.
+/// Returns whether the reason or the message reports a problem or work in progress.
 pub(super) fn explains_a_problem(condition: &Condition) -> bool {
     let problem =
         |text: &str| matches!(sense(text), Some(Sense::Bad | Sense::InProgress | Sense::Lacking));
     problem(&condition.reason) || problem(&condition.message)
 }
 
-/// Reads a condition of a good type, such as `Ready`, that is false: severity, reason and message
-/// show whether the object is waiting or has failed.
+/// Reads a false condition of a good type, such as `Ready`. Its severity, reason and message show
+/// whether the object is waiting or has failed.
 pub(super) fn false_signal(condition: &Condition, kind: &str) -> Signal {
     let text = show(condition);
     let by_severity = match condition.severity.as_str() {
@@ -56,7 +56,7 @@ pub(super) fn false_signal(condition: &Condition, kind: &str) -> Signal {
         {
             (Verdict::Suspended, Reason::SuspendedTrue)
         }
-        // Something else is off: a key is disabled, an account is suspended.
+        // Something that the object needs is off, such as a key or an account.
         (Some(Sense::Paused), _) => (Verdict::Failed, Reason::ReadyFalse),
         (Some(Sense::InProgress | Sense::Lacking), _) => {
             (Verdict::Progressing, Reason::ReadyPending)
@@ -68,7 +68,7 @@ pub(super) fn false_signal(condition: &Condition, kind: &str) -> Signal {
         {
             (Verdict::Progressing, Reason::ReadyPending)
         }
-        // Reason and message contradict the status, so one of them is out of date.
+        // Reason and message contradict the status, so the condition is out of date.
         (Some(Sense::Good | Sense::Done), Some(Sense::Good | Sense::Done)) => {
             (Verdict::Progressing, Reason::ReadyPending)
         }
@@ -88,7 +88,7 @@ pub(super) fn false_signal(condition: &Condition, kind: &str) -> Signal {
     Signal::new(verdict, reason, text)
 }
 
-/// Returns whether neither the reason nor the message of a condition that is false says why.
+/// Returns whether neither the reason nor the message of a false condition says why it is false.
 pub(super) fn is_unexplained(condition: &Condition) -> bool {
     let bad = |text: &str| sense(text) == Some(Sense::Bad);
     let explained = bad(&condition.reason)
@@ -98,8 +98,8 @@ pub(super) fn is_unexplained(condition: &Condition) -> bool {
     condition.severity.is_empty() && sense(&condition.reason).is_none() && !explained
 }
 
-/// Returns whether the object as a whole waits until a person approves it: `Waiting=True`, with a
-/// message such as `waiting for admin approval`. The operator has nothing to do until then.
+/// Returns whether the object as a whole waits for the approval of a person: `Waiting=True` with a
+/// message such as `waiting for admin approval`. Until then, the operator has nothing to do.
 pub(super) fn waits_for_approval(condition: &Condition) -> bool {
     let waiting = ["waiting", "pending", "awaiting"]
         .iter()
@@ -110,11 +110,11 @@ pub(super) fn waits_for_approval(condition: &Condition) -> bool {
     waiting && (approval(&condition.reason) || approval(&condition.message))
 }
 
-/// Words for those who pause objects. They are off themselves in `UserDisabled` and
-/// `OperatorStopped`.
+/// Words for those who may pause an object. In `UserDisabled` and `OperatorStopped`, however, they
+/// are off themselves.
 const AGENTS: &[&str] = &["admin", "administrator", "controller", "operator", "user"];
 
-/// Other words beside `Paused` or `Suspended` that do not name another thing.
+/// Other words that may stand beside `Paused` or `Suspended` without naming another thing.
 const PAUSE_WORDS: &[&str] = &[
     "at",
     "autoscaling",
@@ -156,12 +156,12 @@ const PAUSE_WORDS: &[&str] = &[
 ];
 
 /// Returns whether a type or a reason such as `Paused`, `ReconciliationPaused` or `SuspendedByUser`
-/// says that somebody paused this object, rather than that something it needs is off:
-/// `KMSKeyDisabled`, `AccountSuspended`.
+/// says that somebody paused this object. `KMSKeyDisabled` and `AccountSuspended` say that
+/// something else is off.
 pub(super) fn is_about_object(pause: &Words, condition: &Condition, kind: &str) -> bool {
     let (r#type, kind) = (Words::of(&condition.r#type), Words::of(kind));
 
-    // In a reason, the words of the type: `MonitoringReady=False (MonitoringDisabled)`.
+    // A reason may repeat words of the type: `MonitoringReady=False (MonitoringDisabled)`.
     let of_type = |word: &str| condition.status == ConditionStatus::False && r#type.has(word);
     let has_agent =
         ["by", "pause", "paused", "request", "requested"].iter().any(|word| pause.has(word));

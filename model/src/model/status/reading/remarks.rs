@@ -10,9 +10,10 @@ use crate::model::status::reading::{Reason, Verdict};
 use crate::observation::ConditionStatus::{False, True};
 use crate::observation::ObjectView;
 
-/// Returns a signal if the operator writes conditions but none about the health of the object yet:
-/// the list is empty, or it only has types without a meaning, and only they acknowledge the
-/// generation.
+/// Returns a signal if the operator writes conditions, but none about the health of the object yet.
+///
+/// Either the list of conditions is empty, or no type in it has a meaning. In the second case, the
+/// conditions must also be the only place with an `observedGeneration`.
 pub(super) fn none_about_health(object: &ObjectView) -> Option<Signal> {
     let new = |text| Some(Signal::new(Verdict::Progressing, Reason::NoSummaryYet, text));
     let mut top_level = object.conditions.iter().filter(|condition| condition.at.is_empty());
@@ -47,8 +48,8 @@ pub(super) fn unhealthy_part(object: &ObjectView) -> Option<Signal> {
     Some(Signal::new(Verdict::Failed, Reason::FaultTrue, show(condition)))
 }
 
-/// Returns a signal if a fault is true although its reason is good. Only the counts can settle the
-/// contradiction.
+/// Returns a signal if a condition that means a fault is true although its reason is good. Only
+/// counts can settle this contradiction.
 pub(super) fn doubtful_fault(object: &ObjectView) -> Option<Signal> {
     let condition = object.conditions.iter().find(|condition| {
         condition.at.is_empty()
@@ -59,8 +60,8 @@ pub(super) fn doubtful_fault(object: &ObjectView) -> Option<Signal> {
     Some(Signal::new(Verdict::Failed, Reason::FaultTrue, show(condition)))
 }
 
-/// Returns the generation that the status is about: many operators set `observedGeneration` in
-/// their conditions only.
+/// Returns the generation that the status is about. Many operators set `observedGeneration` only in
+/// their conditions.
 pub(crate) fn observed_generation(object: &ObjectView) -> Option<i64> {
     object.observed_generation.or_else(|| newest_generation(object))
 }
@@ -71,7 +72,7 @@ fn newest_generation(object: &ObjectView) -> Option<i64> {
     top_level.filter_map(|condition| condition.observed_generation).max()
 }
 
-/// Returns whether `Progressing` says that the rollout is complete.
+/// Returns whether the condition `Progressing` says that the rollout is complete.
 pub(super) fn rolled_out(object: &ObjectView) -> bool {
     object.conditions.iter().any(|condition| {
         condition.r#type == "Progressing" && condition.status == True && is_work_done(condition)

@@ -1,12 +1,12 @@
-//! The part of the status that decided a verdict, of an object at rest: the model keeps no text of
-//! it, only the statuses of its conditions and its phase.
+//! Restores the text of the signal that decided the verdict on an object at rest. The model keeps
+//! only the phase of such an object and the statuses of its conditions.
 
 use crate::model::status::reading::Reason;
 use crate::model::status::reading::polarity::Polarity;
 use crate::snapshot::ConditionState;
 
-/// Returns the part as text for people, such as `Ready=True`; empty if what the model keeps does
-/// not show it.
+/// Returns the signal as text for people, such as `Ready=True`; empty if the model did not keep
+/// enough to tell.
 pub(crate) fn signal(reason: Reason, conditions: &[ConditionState], phase: &str) -> String {
     match reason {
         Reason::ReadyTrue => {

@@ -1,4 +1,4 @@
-//! The meaning of single words: one table for condition types, reasons and phases.
+//! The meaning of single words, in one table for condition types, reasons and phases.
 
 /// The meaning of a word or a compound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,7 +276,7 @@ const NOT_IN_PROGRESS: &[&str] = &[
 pub(super) fn of(word: &str) -> Option<Sense> {
     let at = WORDS.partition_point(|(entry, _)| entry.trim_end_matches('*') <= word);
 
-    // An exact match, or a match by stem, is always the last entry that does not sort after the
+    // If an entry matches, by its stem or in full, it is the last one that does not sort after the
     // word.
     let found = WORDS[..at].last().filter(|(entry, _)| match entry.strip_suffix('*') {
         Some(stem) => word.starts_with(stem),

@@ -1,4 +1,4 @@
-//! The meaning of one part of a status, and the choice between several parts.
+//! The meaning of one part of a status, and the rule that chooses between several.
 
 use crate::model::status::reading::{Reason, Verdict};
 
@@ -8,7 +8,7 @@ pub(super) struct Signal {
     pub(super) verdict: Verdict,
     /// The rule that decided the verdict.
     pub(super) reason: Reason,
-    /// The part itself, as people write it: `Ready=False (InvalidSpec)`.
+    /// The part itself, as text for people, such as `Ready=False (InvalidSpec)`.
     pub(super) text: String,
 }
 
@@ -27,13 +27,13 @@ impl Signal {
         matches!(self.verdict, Verdict::Converged | Verdict::Finished)
     }
 
-    /// Returns whether a summary condition is false, for whatever reason.
+    /// Returns whether a false condition of a good type, such as `Ready`, decided the verdict.
     pub(super) fn is_summary_false(&self) -> bool {
         matches!(self.reason, Reason::ReadyFalse | Reason::ReadyPending)
     }
 }
 
-/// Returns the worst of the signals that are present, the first of them if several are equally bad.
+/// Returns the worst of the signals that are present; if several are equally bad, the first.
 pub(super) fn worst(signals: impl IntoIterator<Item = Option<Signal>>) -> Option<Signal> {
     signals.into_iter().flatten().reduce(Signal::worse)
 }

@@ -10,7 +10,7 @@ use crate::model::status::reading::senses::Sense::{
     self, Bad, Done, Good, InProgress, Lacking, Paused,
 };
 
-/// Words that negate the next one.
+/// Words that negate a later one.
 const NEGATIONS: &[&str] = &["isnt", "doesnt", "never", "no", "non", "not", "without"];
 
 /// Words whose negation means a refusal rather than a delay.
@@ -30,10 +30,10 @@ const REFUSED_IF_NEGATED: &[&str] = &[
     "valid",
 ];
 
-/// Nouns that a negation reaches over other words: `NoDiskPressure`.
+/// Nouns that a negation reaches across other words, as in `NoDiskPressure`.
 const FAULT_NOUNS: &[&str] = &["conflicts", "errors", "pressure", "violations", "warnings"];
 
-/// Words that begin a modifier of the head: `WaitingForQuota`, `FailedToPull`.
+/// Words that begin a modifier of the head, as in `WaitingForQuota` and `FailedToPull`.
 const PREPOSITIONS: &[&str] = &[
     "after", "as", "at", "because", "before", "by", "due", "for", "from", "in", "of", "on", "to",
     "until", "while", "with",
@@ -41,8 +41,8 @@ const PREPOSITIONS: &[&str] = &[
 
 /// The words of a text in lower case, without an allocation.
 ///
-/// Only the first 128 bytes and 24 words are read. Longer texts are prose, whose beginning usually
-/// decides.
+/// `Words` reads at most 128 bytes and 24 words. Longer texts are prose, and the beginning of prose
+/// usually decides.
 pub(super) struct Words {
     bytes: [u8; SIZE],
     spans: [(u8, u8); COUNT],
@@ -71,7 +71,7 @@ impl Words {
                 let before = source[i - 1];
                 let after = source.get(i + 1).copied().unwrap_or(b' ');
 
-                // `podReady` and `APIServer`.
+                // As in `podReady` and `APIServer`.
                 before.is_ascii_lowercase()
                     || before.is_ascii_digit()
                     || (before.is_ascii_uppercase() && after.is_ascii_lowercase())
@@ -133,8 +133,8 @@ impl Words {
         self.sense_of(0, split).or_else(|| self.sense_of(split, self.count))
     }
 
-    /// Returns whether a word begins a modifier. `in sync`, `up to date`, `in progress` and `out
-    /// of` are fixed phrases.
+    /// Returns whether the word at `i` begins a modifier. In the fixed phrases `in sync`, `up to
+    /// date`, `in progress` and `out of`, the preposition does not.
     fn begins_modifier(&self, i: usize) -> bool {
         let next = if i + 1 < self.count { self.get(i + 1) } else { "" };
         PREPOSITIONS.contains(&self.get(i))
@@ -144,8 +144,8 @@ impl Words {
             )
     }
 
-    /// Returns the meaning of a range of words. A bad word decides wherever it is; otherwise the
-    /// last word with a meaning decides.
+    /// Returns the meaning of a range of words. A bad word decides wherever it stands. Without one,
+    /// the last word with a meaning decides.
     fn sense_of(&self, begin: usize, end: usize) -> Option<Sense> {
         // `FinalizingPartiallyFailed` (Velero) is still finalizing.
         if end > begin + 2
@@ -155,6 +155,7 @@ impl Words {
             return Some(InProgress);
         }
 
+        // The position of a negation that has not reached a word yet.
         let mut negated = None;
         let mut result = None;
         for i in begin..end {
@@ -194,8 +195,8 @@ impl Words {
             ("in", "sync") | ("up", "to") => Some(Good),
             ("out", "of") | ("over", "quota") => Some(Lacking),
             ("timed", "out") => Some(Bad),
-            // In prose, a conflict. As a reason, `AlreadyExists` may as well explain why nothing
-            // had to be done.
+            // In prose, this is a conflict. As a reason, `AlreadyExists` may also explain why the
+            // operator had nothing to do.
             ("already", "exists") if self.count > 3 => Some(Bad),
             // `ScalingDown` does not mean that the object is down.
             ("up" | "down", _) if before.ends_with("ing") => Some(InProgress),
@@ -210,8 +211,8 @@ impl Words {
 /// Returns a sense after a negation: `NotReady` is lacking, `NotAllowed` is a refusal, `NoErrors`
 /// is good.
 ///
-/// `adjacent` means that the negation directly precedes the word; `NoDataFailed` does not negate
-/// the failure.
+/// `adjacent` means that the negation directly precedes the word. In `NoDataFailed`, it does not,
+/// so the failure stands.
 fn negated_sense(word: &str, sense: Sense, adjacent: bool) -> Option<Sense> {
     match sense {
         Good | Done if REFUSED_IF_NEGATED.contains(&word) => Some(Bad),

@@ -1,11 +1,15 @@
-//! The exact rules for the workload kinds of Kubernetes, which its own controllers write.
+//! The exact rules for the built-in workload kinds, whose statuses Kubernetes' own controllers
+//! write.
 //!
-//! They combine `kubectl rollout status` (kubernetes/kubectl:
+//! The rules combine `kubectl rollout status` (kubernetes/kubectl:
 //! pkg/polymorphichelpers/rollout_status.go) with kstatus (kubernetes-sigs/cli-utils:
-//! pkg/kstatus/status/core.go), and differ from both where an operator would wait longer: a Job is
-//! done when it is complete, not when it runs; a Pod that failed has failed; an update strategy
-//! `OnDelete` leaves out only what a person has to do. A Pod that no node fits may still get a new
-//! node, so it has not failed.
+//! pkg/kstatus/status/core.go). They differ from both in these points:
+//!
+//! - A Job is done when it is complete, not when it runs.
+//! - A Pod in the phase `Failed` has failed.
+//! - With the update strategy `OnDelete`, old Pods do not count as outdated, because a person has
+//!   to delete them. All replicas must still be ready.
+//! - An unschedulable Pod has not failed, because the cluster may still get a node for it.
 
 use crate::model::status::reading::reasons::show;
 use crate::model::status::reading::signals::Signal;
@@ -26,7 +30,7 @@ const WORKLOADS: &[(&str, &str, Rules)] = &[
     ("", "PersistentVolumeClaim", claim),
 ];
 
-/// The container state that kstatus counts as a failure.
+/// The reason of a waiting container that kstatus counts as a failure.
 const CRASH_LOOP: &str = "CrashLoopBackOff";
 
 /// Returns whether a kind has rules here.
@@ -38,13 +42,13 @@ fn rules_of(group: &str, kind: &str) -> Option<Rules> {
     WORKLOADS.iter().find(|(g, k, _)| *g == group && *k == kind).map(|(_, _, rules)| *rules)
 }
 
-/// Returns whether a kind runs as long as its Pods take, so that no deadline applies to it.
+/// Returns whether objects of a kind run as long as their Pods take, so that no deadline applies.
 pub(super) fn runs_without_deadline(group: &str, kind: &str) -> bool {
     (group, kind) == ("batch", "Job")
 }
 
-/// Reads the status of a workload. Returns `None` for other kinds, and if only the metadata of the
-/// object is known.
+/// Reads the status of a workload. Returns `None` for other kinds, and for an object of which only
+/// the metadata is known.
 pub(super) fn read(group: &str, kind: &str, object: &ObjectView) -> Option<Signal> {
     let rules = rules_of(group, kind)?;
     let only_metadata = object.hashes.spec == 0 && object.status == StatusShape::Absent;
@@ -79,7 +83,7 @@ fn deployment(object: &ObjectView) -> Signal {
         return Signal::new(Verdict::Converged, Reason::ScaledToZero, "spec.replicas=0");
     }
 
-    // Without `progressDeadlineSeconds`, there is no condition Progressing.
+    // A Deployment without `progressDeadlineSeconds` has no condition `Progressing`.
     let done =
         |c: &&Condition| c.status == ConditionStatus::True && c.reason == "NewReplicaSetAvailable";
     if let Some(still) = progressing.filter(|c| !done(c)) {
@@ -143,7 +147,7 @@ fn stateful_set(object: &ObjectView) -> Signal {
 }
 
 fn daemon_set(object: &ObjectView) -> Signal {
-    // The API server itself writes zeros into the status of a new DaemonSet.
+    // The status of a new DaemonSet has zeros before its controller has written anything.
     let wanted = ("status.desiredNumberScheduled", number(object, "status.desiredNumberScheduled"));
     let unwritten = observed_generation(object).is_none() && wanted.1 == 0;
     if let Some(signal) = not_observed(object).or_else(|| unwritten.then(|| lagging(object))) {
@@ -212,7 +216,7 @@ fn pod(object: &ObjectView) -> Signal {
         "Succeeded" => return Signal::new(Verdict::Finished, Reason::PhaseDone, in_phase()),
         "Failed" => return Signal::new(Verdict::Failed, Reason::PhaseFailed, failed_pod(object)),
         "Running" | "Pending" | "" => {}
-        // The node is out of reach.
+        // In the phase `Unknown`, the node does not respond.
         _ => return Signal::new(Verdict::Unknown, Reason::NothingToJudge, in_phase()),
     }
 
@@ -259,8 +263,8 @@ fn claim(object: &ObjectView) -> Signal {
     Signal::new(verdict, reason, signal)
 }
 
-/// Returns a signal if this field pauses the object. Annotations do not pause the controllers of
-/// Kubernetes.
+/// Returns a signal if `field` pauses the object. The built-in controllers ignore annotations that
+/// pause objects.
 fn paused(object: &ObjectView, field: &str) -> Option<Signal> {
     let pause = object.paused.as_ref().filter(|pause| pause.by == field)?;
     Some(Signal::new(Verdict::Suspended, Reason::Paused, pause.by.clone()))
@@ -282,14 +286,14 @@ fn lagging(object: &ObjectView) -> Signal {
     Signal::new(Verdict::Progressing, Reason::NotAcknowledged, text)
 }
 
-/// Returns a signal if a count is lower than it should be.
+/// Returns a signal if the count at `path` is lower than wanted.
 fn short(object: &ObjectView, path: &str, (of, wanted): (&str, i64)) -> Option<Signal> {
     let have = number(object, path);
     let text = || format!("{path}={have} of {of}={wanted}");
     (have < wanted).then(|| Signal::new(Verdict::Progressing, Reason::CountsShort, text()))
 }
 
-/// Returns a signal if there are Pods that the controller has yet to delete.
+/// Returns a signal if the controller still has to delete Pods.
 fn surplus((path, have): (&str, i64), (of, wanted): (&str, i64)) -> Option<Signal> {
     let text = || format!("{path}={have}, more than {of}={wanted}");
     (have > wanted).then(|| Signal::new(Verdict::Progressing, Reason::InMotion, text()))
@@ -314,12 +318,12 @@ fn replica_failure(object: &ObjectView) -> Option<Signal> {
     Some(Signal::new(Verdict::Progressing, Reason::FaultTrue, show(failure)))
 }
 
-/// Returns whether only a person, by deleting Pods, brings a new template into effect.
+/// Returns whether a new Pod template takes effect only when a person deletes the old Pods.
 fn updates_on_delete(object: &ObjectView) -> bool {
     text(object, "spec.updateStrategy.type") == Some("OnDelete")
 }
 
-/// Returns the reason of a Pod that failed, such as `Evicted`.
+/// Returns the reason of a failed Pod, such as `Evicted`, or its phase, as text for people.
 fn failed_pod(object: &ObjectView) -> String {
     match text(object, "status.reason") {
         Some(reason) => format!("status.reason={reason}"),
@@ -327,7 +331,7 @@ fn failed_pod(object: &ObjectView) -> String {
     }
 }
 
-/// Returns why containers wait, each with the path of the reason.
+/// Returns the reasons of all waiting containers, each after its path.
 fn waiting(object: &ObjectView) -> impl Iterator<Item = (&str, &str)> {
     object.facts.iter().filter_map(|fact| match &fact.value {
         FactValue::Text(reason) if fact.path.ends_with(".state.waiting.reason") => {
@@ -348,7 +352,7 @@ fn known(object: &ObjectView, path: &str) -> Option<i64> {
     }
 }
 
-/// Returns a count. The controllers leave out zeros.
+/// Returns a count; 0 if it is absent, because the controllers leave out zeros.
 fn number(object: &ObjectView, path: &str) -> i64 {
     number_or(object, path, 0)
 }
