@@ -1,14 +1,13 @@
 //! A detection: the conclusion of one detector about one subject.
 //!
-//! A detector is one function. It says since when a problem exists and when the problem becomes a
-//! finding, so the same threshold sets the timer and opens the finding. `detectors.rs` contains the
-//! detectors that look at a single object, `deletion/stuck.rs` those that look at several objects at
-//! once.
+//! A detector is one function. It says when a problem began and when it becomes a finding, so the
+//! same threshold sets the timer and opens the finding. The detectors in `detectors.rs` look at a
+//! single object, those in `deletion/stuck.rs` at several objects.
 
 use crate::finding::{Confidence, Evidence, FindingCode, Subject};
 use crate::time::Timestamp;
 
-/// A problem that is a finding, or becomes one if nothing changes.
+/// A problem that is a finding now, or will become one if nothing changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Detection {
     pub(crate) code: FindingCode,
@@ -17,25 +16,25 @@ pub(crate) struct Detection {
     /// When the problem becomes a finding. If this is in the future, it sets the timer of the
     /// subject.
     pub(crate) due: Timestamp,
-    /// The evidence, which is empty before the problem is due.
+    /// The evidence; empty before the problem is due.
     pub(crate) evidence: Evidence,
-    /// The evidence does not justify a page, so the finding is at most a warning.
+    /// Whether the evidence does not justify a page. The finding is then at most a warning.
     pub(crate) weak: bool,
     pub(crate) confidence: Confidence,
-    /// The earliest start that a finding of an earlier run may give this one. A problem that began
-    /// before it was another one.
+    /// The earliest start that this finding may take over from a finding of an earlier run. A
+    /// finding that began before it was about another problem.
     pub(crate) not_before: Option<Timestamp>,
-    /// The object of which a finding may explain this one.
+    /// The object that blocks this one. A finding about it may explain this one.
     pub(crate) blocker: Option<Subject>,
-    /// Since when the object had waited for the operator when the problem began.
+    /// When the object began to wait for the operator, which may be before the problem began.
     pub(crate) waited_since: Option<Timestamp>,
-    /// Another program than the operator should solve the problem, so no finding about the operator
-    /// explains it.
+    /// Whether another program than the operator should solve the problem. No finding about the
+    /// operator explains it then.
     pub(crate) foreign: bool,
 }
 
 impl Detection {
-    /// Returns a detection. It collects the evidence only if the problem is due.
+    /// Returns a detection. Calls `evidence` only if the problem is due.
     pub(crate) fn new(
         now: Timestamp,
         code: FindingCode,
@@ -63,13 +62,13 @@ impl Detection {
         Self { not_before: self.not_before.max(earliest), ..self }
     }
 
-    /// Makes the detection only suspected if `suspected`.
+    /// Lowers the confidence to suspected if `suspected`.
     pub(crate) fn suspected_if(self, suspected: bool) -> Self {
         let confidence = if suspected { Confidence::Suspected } else { self.confidence };
         Self { confidence, ..self }
     }
 
-    /// Sets the object of which a finding may explain this one.
+    /// Sets the object that blocks this one.
     pub(crate) fn blocked_by(self, blocker: Option<Subject>) -> Self {
         Self { blocker, ..self }
     }

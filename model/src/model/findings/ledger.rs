@@ -15,15 +15,16 @@ use crate::time::Span;
 const LIMIT_REACHED_FOR: Span = Span::mins(10);
 
 impl OpenFindings {
-    /// Opens the finding of a detection, or updates it, unless the settings or annotations disable
-    /// it. Counts it as dropped if too many findings are open. The findings about limits that were
-    /// exceeded before open first.
+    /// Opens or updates the finding of a detection, or closes it if settings or annotations disable
+    /// it. Counts the finding as dropped if too many are open.
+    ///
+    /// If limits have been exceeded since the last report, the findings about them open first.
     pub(crate) fn report(&mut self, world: &mut World, subject: Subject, detection: Detection) {
         self.report_exceeded_limits(world);
         self.report_one(world, subject, detection);
     }
 
-    /// Opens the findings about the limits that were exceeded.
+    /// Opens the findings about the limits that have been exceeded since the last call.
     pub(crate) fn report_exceeded_limits(&mut self, world: &mut World) {
         for limit in world.dropped.take_exceeded() {
             self.report_exceeded(world, limit);
@@ -57,7 +58,7 @@ impl OpenFindings {
         }
     }
 
-    /// Keeps the findings about limits open while anything is left out because of them.
+    /// Keeps the finding about a limit open while the limit leaves anything out.
     pub(crate) fn hold_limits(&mut self, world: &World) {
         let active = || world.watches.iter().filter(|watch| watch.active);
         let has_shared = |watch: &Watch| watch.namespaces.iter().any(WatchNamespace::is_shared);
@@ -86,9 +87,9 @@ fn subject(limit: Limit) -> Subject {
     Subject::Limit { name: limit.as_str().to_owned() }
 }
 
-/// Returns whether a subject is the operator or a controller of it, an object of one of its kinds,
-/// or all of these, or a source that reads from the operator's processes. Findings about the
-/// operator may explain those about them.
+/// Returns whether findings about the operator may explain findings about a subject. These subjects
+/// are the operator, its controllers, its primary kinds, their objects, and the sources that read
+/// from its processes.
 fn is_work_of_operator(world: &World, subject: &Subject) -> bool {
     let (group, kind) = match subject {
         Subject::Operator { .. } | Subject::Controller { .. } => return true,

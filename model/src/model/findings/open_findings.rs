@@ -1,12 +1,13 @@
 //! Findings from their opening to their closing.
 //!
-//! A detector reports a problem with [`OpenFindings::raise`] again and again while it exists, and
-//! [`OpenFindings::clear`]s it afterwards. After each step of the model, [`OpenFindings::settle`]
-//! decides which findings explain which, and announces the changes.
+//! While a problem exists, its detector reports it again and again with [`OpenFindings::raise`].
+//! When the problem is over, [`OpenFindings::clear`] closes the finding. At the end of each step of
+//! the model, [`OpenFindings::settle`] decides which findings explain which, and announces the
+//! changes.
 //!
 //! The number of open findings is limited. A more severe finding takes the place of a less severe
-//! one, which then waits until there is room. Findings about limits do not count, because they
-//! report that the limit is reached.
+//! one, which then waits until there is room. Findings about limits do not count towards the limit,
+//! because they are the ones that report it.
 
 mod report; // what a detector reports
 mod record; // one finding with its state
@@ -14,9 +15,9 @@ mod register; // the open findings, with indexes
 mod queue; // the findings that wait for room
 mod explanations; // which findings explain which
 mod operator_facts; // what is known about the operator, for explanations
-mod catching_up; // the time of an operator that has just begun
+mod catching_up; // the time that an operator has to catch up after its start
 mod earlier_starts; // start times of findings of an earlier run
-mod announcements; // the events
+mod announcements; // finding events
 #[cfg(test)]
 mod tests;
 
@@ -43,13 +44,13 @@ pub(crate) struct OpenFindings {
     /// Findings whose explanation may have changed in this step.
     unexplained: BTreeSet<FindingId>,
     announcements: Announcements,
-    /// When the timer is due that closes held findings.
+    /// When the timer that closes held findings is due.
     pub(crate) due: Option<Timestamp>,
 }
 
 impl OpenFindings {
-    /// Opens a finding, or updates an open one and keeps the earlier start time. At most `limit`
-    /// findings are open.
+    /// Opens a finding, or updates it if it is open or waits. Of two start times, the finding keeps
+    /// the earlier. At most `limit` findings are open.
     pub(crate) fn raise(&mut self, now: Timestamp, mut report: Report, limit: usize) -> Raised {
         let id = report.id();
         if self.open.contains(id) {
@@ -72,6 +73,7 @@ impl OpenFindings {
             return Raised::Open;
         }
 
+        // Without room, a more severe finding takes the place of the least severe one.
         let least = self.open.least_severe();
         match least.filter(|(least, _)| *least > record.finding.severity) {
             Some((_, evicted)) => {
@@ -84,20 +86,20 @@ impl OpenFindings {
         Raised::Dropped
     }
 
-    /// Closes a finding, if it is open, and forgets it if it waits.
+    /// Closes a finding if it is open, or forgets it if it waits.
     pub(crate) fn clear(&mut self, now: Timestamp, code: FindingCode, subject: &Subject) {
         let id = FindingId::of(code, subject);
         self.close(now, id);
         self.waiting.remove(id);
     }
 
-    /// Keeps a finding open until `until`, although its problem is over: for findings about events
-    /// whose subject may be gone at once. A new report of the problem ends this.
+    /// Keeps a finding open until `until`, although its problem is over. Findings about events need
+    /// this, because their subject may be gone at once. The next report releases the finding.
     pub(crate) fn hold(&mut self, code: FindingCode, subject: &Subject, until: Timestamp) {
         self.open.hold(FindingId::of(code, subject), until);
     }
 
-    /// Closes the findings whose time is over. Returns when the next one is due.
+    /// Closes the held findings whose time is over. Returns when the next one is due.
     pub(crate) fn expire(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.open.overdue(now).into_iter().for_each(|id| drop(self.close(now, id)));
         self.open.next_due()
@@ -115,8 +117,8 @@ impl OpenFindings {
         closed.iter().for_each(|subject| self.clear(now, code, subject));
     }
 
-    /// Names the operator as the subject of findings, the kinds that its controllers reconcile, and
-    /// when these last succeeded.
+    /// Sets the operator as the subject of findings, the kind that each of its controllers
+    /// reconciles, and when each controller last succeeded.
     pub(crate) fn set_operator(
         &mut self,
         subject: Subject,
@@ -132,10 +134,12 @@ impl OpenFindings {
         }
     }
 
-    /// Ends a step of the model: opens waiting findings if there is room or if they have become
-    /// more severe, updates the explanations, and announces the findings that opened or whose
-    /// explanation changed. When an explanation ends, the operator has `recovers_within` to solve
-    /// the problem before it alerts.
+    /// Ends a step of the model. Opens waiting findings if there is room, or in place of less
+    /// severe ones. Then updates the explanations, and announces the findings that opened or whose
+    /// explanation changed.
+    ///
+    /// When an explanation ends, the operator has `recovers_within` to solve the problem before its
+    /// finding alerts.
     pub(crate) fn settle(&mut self, now: Timestamp, limit: usize, recovers_within: Span) {
         while self.open.has_room(limit) {
             let Some(record) = self.waiting.pop() else { break };
@@ -146,8 +150,8 @@ impl OpenFindings {
             (self.waiting.most_severe(), self.open.least_severe())
             && severity < least
         {
-            // If the queue is full, this drops the evicted finding rather than one that is more
-            // severe.
+            // Evicting first means that a full queue drops the evicted finding, not a more severe
+            // one.
             self.evict(now, evicted);
             if let Some(record) = self.waiting.pop() {
                 self.open_late(now, record);
@@ -159,8 +163,8 @@ impl OpenFindings {
         self.announcements.end_step(now, finding);
     }
 
-    /// Returns whether findings were dropped because the queue was full, and there is room for them
-    /// now. The detectors must then report all problems again.
+    /// Returns whether a full queue dropped findings for which there is room now, and forgets that
+    /// it did. The detectors must then report all problems again.
     pub(crate) fn take_overflow(&mut self, limit: usize) -> bool {
         let room = self.waiting.is_worked_off() && self.open.has_room(limit);
         if room {
@@ -175,7 +179,7 @@ impl OpenFindings {
         self.announcements.take_events()
     }
 
-    /// Returns the latest events, also those that were taken.
+    /// Returns the latest events, including those that were taken.
     pub(crate) fn past(&self) -> &PastEvents {
         self.announcements.past()
     }
@@ -185,8 +189,8 @@ impl OpenFindings {
         self.announcements.take_lost()
     }
 
-    /// Changes the severity of a finding that is open or waits. `is_fixed` tells whether a rule of
-    /// the settings sets it.
+    /// Changes the severity of a finding that is open or waits. `is_fixed` means that a rule of the
+    /// settings sets it.
     pub(crate) fn set_severity(
         &mut self,
         code: FindingCode,
@@ -218,15 +222,15 @@ impl OpenFindings {
         self.open.findings()
     }
 
-    /// Returns the start times that should survive a restart: of findings that are open or wait,
-    /// and of findings of an earlier run that have not opened again yet.
+    /// Returns the start times that should survive a restart. They belong to findings that are open
+    /// or wait, and to findings of an earlier run that have not opened again yet.
     pub(crate) fn start_times(&self) -> BTreeMap<FindingId, Timestamp> {
         let found = self.found().map(|finding| (finding.id, finding.since));
         self.earlier.iter().chain(found).collect()
     }
 
-    /// Returns the open findings that do not alert, and until when if that is known, as it should
-    /// survive a restart.
+    /// Returns the findings that do not alert, each with the end of its silence if that is known.
+    /// This should survive a restart.
     pub(crate) fn silent(&self, now: Timestamp) -> BTreeMap<FindingId, Option<Timestamp>> {
         let earlier = self.earlier.silent().map(|(id, until)| (id, Some(until)));
         let open = self.open.findings().filter(|finding| !finding.alerts_at(now));
@@ -241,8 +245,8 @@ impl OpenFindings {
         self.earlier.restore(restored, silent);
     }
 
-    /// Keeps the start of a finding until `until`, as over a restart: its subject goes out of
-    /// sight, and may return.
+    /// Keeps the start time of a finding until `until`, because its subject goes out of sight and
+    /// may return.
     pub(crate) fn set_aside(&mut self, code: FindingCode, subject: &Subject, until: Timestamp) {
         let id = FindingId::of(code, subject);
         if let Some(record) = self.open.get(id).or_else(|| self.waiting.get(id)) {
@@ -250,14 +254,13 @@ impl OpenFindings {
         }
     }
 
-    /// Keeps the restored start of a finding until an instant, although nothing shows its problem
-    /// before.
+    /// Keeps the restored start time of a finding until `until`, even if no detector reports the
+    /// finding before.
     pub(crate) fn keep_until(&mut self, id: FindingId, until: Timestamp) {
         self.earlier.keep_until(id, until);
     }
 
-    /// Returns the findings about controllers that are open or may open again, with others that are
-    /// set aside.
+    /// Returns the open findings about controllers, and all findings whose start time is set aside.
     pub(crate) fn of_controllers(&self) -> impl Iterator<Item = FindingId> {
         let is_of_controller =
             |finding: &&Finding| matches!(finding.subject, Subject::Controller { .. });
@@ -266,7 +269,7 @@ impl OpenFindings {
         open.map(|finding| finding.id).chain(self.earlier.aside())
     }
 
-    /// Forgets the start times that were set aside for too long.
+    /// Forgets the start times that were set aside until now or earlier.
     pub(crate) fn forget_aside(&mut self, now: Timestamp) {
         self.earlier.forget_aside(now);
     }
@@ -282,7 +285,7 @@ impl OpenFindings {
         self.open.contains(id) || self.waiting.contains(id)
     }
 
-    /// Returns whether findings wait for room.
+    /// Returns whether findings wait for room, or were dropped because the queue was full.
     pub(crate) fn has_waiting(&self) -> bool {
         self.waiting.has_any()
     }
@@ -292,14 +295,15 @@ impl OpenFindings {
         !self.earlier.is_empty()
     }
 
-    /// Forgets the start times of an earlier run, except those of `ids` and those that are set
-    /// aside: the other problems are over.
+    /// Forgets the start times of an earlier run whose problems are over: all except those of `ids`
+    /// and those that are set aside.
     pub(crate) fn keep_restored(&mut self, now: Timestamp, ids: &BTreeSet<FindingId>) {
         self.earlier.forget_aside(now);
         self.earlier.retain(ids);
     }
 
-    /// Forgets the start times of an earlier run for problems of `subject` that it no longer has.
+    /// Forgets the earlier start times of findings about `subject`, except those of `codes`,
+    /// because the subject no longer has the other problems.
     pub(crate) fn keep_restored_of(&mut self, subject: &Subject, codes: &[FindingCode]) {
         self.earlier.retain_of(subject, codes);
     }
@@ -351,7 +355,7 @@ impl OpenFindings {
         Some(record)
     }
 
-    /// Closes a finding, which then waits for room.
+    /// Closes a finding and makes it wait for room.
     fn evict(&mut self, now: Timestamp, id: FindingId) {
         if let Some(record) = self.close(now, id) {
             self.waiting.push(record);

@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 #[derive(Debug, Default)]
 pub(crate) struct PastEvents {
     events: VecDeque<PastEvent>,
-    /// The number of events that had no room.
+    /// The number of events that were forgotten because of [`MAX_PAST`].
     forgotten: u64,
 }
 
@@ -45,7 +45,7 @@ impl PastEvents {
         });
     }
 
-    /// Returns the events about an object or its kind, in order.
+    /// Returns the events about any of `subjects`, such as an object and its kind, in order.
     pub(crate) fn about(&self, subjects: &[Subject]) -> Vec<ExplainedEvent> {
         let about = self.events.iter().filter(|event| subjects.contains(&event.subject));
         about
@@ -59,7 +59,7 @@ impl PastEvents {
             .collect()
     }
 
-    /// Returns all of them, in order.
+    /// Returns all events, in order.
     pub(crate) fn events(&self) -> impl Iterator<Item = snapshot::PastEvent> {
         self.events.iter().map(|event| snapshot::PastEvent {
             at: event.at,
@@ -72,7 +72,7 @@ impl PastEvents {
         })
     }
 
-    /// Returns the number of events that had no room.
+    /// Returns the number of events that were forgotten.
     pub(crate) fn forgotten(&self) -> u64 {
         self.forgotten
     }
@@ -84,7 +84,7 @@ impl PastEvents {
 }
 
 impl PastEvent {
-    /// Returns the change in words.
+    /// Returns the name of the change in snapshots.
     fn change(&self) -> &'static str {
         match self.change {
             Change::Opened => "opened",

@@ -29,7 +29,7 @@ pub struct Tuned {
     pub enabled: bool,
     /// The severity of the finding.
     pub severity: Severity,
-    /// A rule sets the severity, so nothing else may raise it.
+    /// Whether a rule sets the severity. If so, nothing else may raise it.
     pub is_fixed: bool,
 }
 
@@ -66,8 +66,8 @@ pub fn tuned<'a>(
 pub fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
 
-    // The position after the last `*`, and the end of the text that it stands for. If the rest does
-    // not match, the `*` stands for one more character.
+    // `star` holds the position after the last `*`, and the end of the text that it stands for. If
+    // the rest of the pattern does not match there, the `*` takes one more byte.
     let (mut p, mut t, mut star) = (0, 0, None);
     while t < text.len() {
         match pattern.get(p) {
@@ -99,8 +99,8 @@ impl FindingRule {
     }
 }
 
-/// Returns whether the selector selects the namespace. A subject without a namespace is in none, so
-/// that only a selector without `include` selects it.
+/// Returns whether the selector selects the namespace. Only a selector without `include` selects a
+/// subject that has no namespace.
 fn selects_namespace(selector: &Selector, namespace: &str) -> bool {
     selector.selects(|pattern| !namespace.is_empty() && matches(pattern, namespace))
 }
@@ -119,8 +119,8 @@ impl<'a> TuningTarget<'a> {
         Self { group, kind: subject.kind(), resource, namespace: subject.namespace() }
     }
 
-    /// Returns whether `pattern`, as `group/Kind`, names the kind. As for `--watch`, the name may
-    /// be in any case, and it may be the plural.
+    /// Returns whether `pattern`, such as `group/Kind`, names the kind. As in `--watch`, case does
+    /// not matter, and the name may be the plural.
     fn is_kind(&self, pattern: &str) -> bool {
         let (group, name) = match pattern.rsplit_once('/') {
             Some(parts) => parts,
@@ -133,7 +133,8 @@ impl<'a> TuningTarget<'a> {
     }
 }
 
-/// Returns whether a finding may open, and its severity.
+/// Returns whether a finding may open about a subject, and its severity. Considers the settings and
+/// the annotations of the subject's namespace, but not those of the object.
 pub(crate) fn of_subject(world: &World, code: FindingCode, subject: &Subject) -> Tuned {
     let mut target = TuningTarget::of(subject);
     if !world.settings.findings.is_empty() && target.resource.is_empty() {
@@ -146,8 +147,8 @@ pub(crate) fn of_subject(world: &World, code: FindingCode, subject: &Subject) ->
     tuned(&world.settings, code, &target, namespace)
 }
 
-/// Returns whether the annotations of an object, or the settings and its namespace, disable a
-/// finding about it.
+/// Returns whether the settings, or the annotations of an object or of its namespace, disable a
+/// finding about the object.
 pub(crate) fn is_silenced(world: &World, slot: Slot, code: FindingCode, subject: &Subject) -> bool {
     let hot = world.store.get(slot).and_then(|record| record.hot.as_ref());
     let annotated = hot.and_then(|hot| hot.annotated.as_ref());

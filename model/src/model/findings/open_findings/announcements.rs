@@ -7,14 +7,14 @@ use crate::model::findings::past_events::PastEvents;
 use crate::model::world::limits::MAX_FINDING_EVENTS;
 use crate::time::Timestamp;
 
-/// Events that nobody has taken yet, and the latest ones.
+/// The finding events that have not been taken yet, and the latest ones.
 #[derive(Debug, Default)]
 pub(super) struct Announcements {
     /// Findings that opened in this step, with their order. They are announced at its end.
     opened: BTreeMap<FindingId, usize>,
     /// Events since the last call of `take_events`, at most [`MAX_FINDING_EVENTS`].
     events: VecDeque<FindingEvent>,
-    /// Older events that were dropped since the last call of `take_lost`.
+    /// The number of events that were dropped since the last call of `take_lost`.
     lost: u64,
     past: PastEvents,
 }
@@ -32,15 +32,14 @@ impl Announcements {
         }
     }
 
-    /// Announces that another finding explains this one now or no longer does, unless it opened in
-    /// this step.
+    /// Announces that the explanation of a finding has changed, unless it opened in this step.
     pub(super) fn explained(&mut self, now: Timestamp, finding: &Finding) {
         if !self.opened.contains_key(&finding.id) {
             self.push(now, Change::Explained, finding);
         }
     }
 
-    /// Ends the step: announces the findings that opened in it, in their order.
+    /// Announces the findings that opened in this step, in their order.
     pub(super) fn end_step<'a>(
         &mut self,
         now: Timestamp,
@@ -66,7 +65,7 @@ impl Announcements {
         std::mem::take(&mut self.lost)
     }
 
-    /// Returns the latest events, also those that were taken.
+    /// Returns the latest events, including those that were taken.
     pub(super) fn past(&self) -> &PastEvents {
         &self.past
     }

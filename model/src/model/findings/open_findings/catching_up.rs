@@ -1,7 +1,7 @@
-//! The time that an operator has to work off what waited before it began.
+//! The time that an operator has to catch up with the objects that waited before its start.
 //!
-//! If the operator began shortly before loopwatch, nobody could see whether `OperatorDown`
-//! explained what waited.
+//! If the operator began shortly before loopwatch, loopwatch did not see whether the operator was
+//! down before, so that `OperatorDown` would have explained why the objects waited.
 
 use crate::finding::{Explainer, FindingCode};
 use crate::model::findings::open_findings::OpenFindings;
@@ -9,8 +9,8 @@ use crate::model::findings::open_findings::record::Record;
 use crate::time::Timestamp;
 
 impl OpenFindings {
-    /// Notes when the operator began, which was shortly before loopwatch did. It has until an
-    /// instant to work off what waited before.
+    /// Notes that the operator began shortly before loopwatch, at `began`. It has until `until` to
+    /// catch up, and findings that nobody has been notified of do not alert before.
     pub(crate) fn operator_began(&mut self, now: Timestamp, began: Timestamp, until: Timestamp) {
         self.operator.set_beginning(began, until);
 
@@ -26,13 +26,13 @@ impl OpenFindings {
         }
     }
 
-    /// Returns when the operator began, if it still may work off what waited before.
+    /// Returns when the operator began, if it may still catch up.
     pub(crate) fn catches_up_since(&self, now: Timestamp) -> Option<Timestamp> {
         self.operator.catches_up(now).map(|(began, _)| began)
     }
 
-    /// Ends the time of [`Self::operator_began`] at `until`, if that is earlier: the operator had
-    /// time at an earlier beginning.
+    /// Ends the time to catch up at `until`, if that is earlier than before. An operator that had
+    /// run earlier has already had some of this time.
     pub(crate) fn operator_had_time(&mut self, now: Timestamp, until: Timestamp) {
         let Some(old) = self.operator.shorten_catching_up(until) else { return };
         self.open.change_all(|record| {
@@ -42,8 +42,9 @@ impl OpenFindings {
         });
     }
 
-    /// Returns until when the operator may work off what has waited since before it began. A
-    /// finding of an earlier run has had its time.
+    /// Returns until when the operator may catch up with the problem of a finding, if the problem
+    /// began before the operator. A finding that an earlier run of loopwatch had is excluded: the
+    /// operator has had time for it.
     pub(super) fn may_catch_up(&self, record: &Record, now: Timestamp) -> Option<Timestamp> {
         let finding = &record.finding;
         let (_, until) =

@@ -1,6 +1,5 @@
 //! Start times of findings of an earlier run. A finding that opens again takes its earlier start.
-//!
-//! The same holds for a finding whose subject goes out of sight and may return.
+//! A finding whose subject goes out of sight does so, too, if the subject returns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,24 +9,25 @@ use crate::time::Timestamp;
 /// Start times of findings that may open again.
 #[derive(Debug, Default)]
 pub(super) struct EarlierStarts {
-    /// An entry is used up when its finding opens again.
+    /// The earlier start times. A finding that opens again removes its entry.
     since: BTreeMap<FindingId, Timestamp>,
-    /// Until when those of them that did not alert in the earlier run do not alert yet.
+    /// Findings that did not alert in the earlier run, with the end of their silence.
     silent: BTreeMap<FindingId, Timestamp>,
-    /// Until when an entry is kept whose problem nothing shows. At most [`MAX_ASIDE`].
+    /// Findings whose start times stay until an instant even if no detector reports them before. At
+    /// most [`MAX_ASIDE`].
     aside: BTreeMap<FindingId, Timestamp>,
     /// The findings that have taken their earlier start and have not closed since.
     reopened: BTreeSet<FindingId>,
 }
 
-/// What a finding takes over from the one of an earlier run.
+/// The state that a finding takes over from an earlier one.
 pub(super) struct EarlierStart {
     pub(super) since: Timestamp,
-    /// Until when it does not alert.
+    /// Until when the finding does not alert.
     pub(super) silent_until: Option<Timestamp>,
 }
 
-/// The maximum number of entries that are kept although nothing shows their problem.
+/// The maximum number of start times that are set aside.
 const MAX_ASIDE: usize = 10_000;
 
 impl EarlierStarts {
@@ -83,7 +83,7 @@ impl EarlierStarts {
         self.aside.keys().copied()
     }
 
-    /// Keeps the start of a finding until `until`.
+    /// Keeps the start time of a finding until `until`.
     pub(super) fn set_aside(&mut self, id: FindingId, since: Timestamp, until: Timestamp) {
         if self.aside.len() < MAX_ASIDE || self.aside.contains_key(&id) {
             self.since.insert(id, since);
@@ -91,14 +91,14 @@ impl EarlierStarts {
         }
     }
 
-    /// Keeps an entry until `until`, although nothing shows its problem before.
+    /// Keeps an existing start time until `until`, even if no detector reports the finding before.
     pub(super) fn keep_until(&mut self, id: FindingId, until: Timestamp) {
         if self.since.contains_key(&id) && self.aside.len() < MAX_ASIDE {
             self.aside.insert(id, until);
         }
     }
 
-    /// Forgets the entries that were set aside for too long.
+    /// Forgets the start times that were set aside until now or earlier.
     pub(super) fn forget_aside(&mut self, now: Timestamp) {
         self.aside.retain(|id, until| {
             let keep = *until > now;
@@ -126,7 +126,7 @@ impl EarlierStarts {
         }
     }
 
-    /// Moves the instants at which something ends by `by_ms` milliseconds.
+    /// Moves the ends of silences and of the time aside by `by_ms` milliseconds. Start times stay.
     pub(super) fn rebase(&mut self, by_ms: i64) {
         let ends = self.silent.values_mut().chain(self.aside.values_mut());
         ends.for_each(|until| *until = until.shifted(by_ms));

@@ -1,8 +1,8 @@
 //! Which open findings explain which.
 //!
-//! One cause should raise one alert. A finding that another one explains raises none, so the other
-//! one alerts in its place: a finding about the operator or a controller gets the severity of the
-//! most severe finding that it explains.
+//! One cause should raise one alert. A finding that another one explains raises none, and its cause
+//! alerts in its place. For this, a finding about the operator or a controller gets the severity of
+//! the most severe finding that it explains.
 
 use crate::finding::{
     Confidence, Explainer, FINDINGS, Finding, FindingCode, FindingId, Severity, Subject,
@@ -11,12 +11,12 @@ use crate::model::findings::open_findings::OpenFindings;
 use crate::model::findings::open_findings::record::Record;
 use crate::time::{Span, Timestamp};
 
-/// How much later than its effect the problem of a controller may seem to begin. A change of an
-/// object makes its reconciles fail, and a scrape shows that afterwards.
+/// How much later than its effect the problem of a controller may seem to begin. For example, a
+/// change of an object makes its reconciles fail, and only the next scrapes show the failures.
 const SHOWN_WITHIN: Span = Span::mins(2);
 
 impl OpenFindings {
-    /// Explains the findings whose explanation may have changed.
+    /// Updates the explanations that may have changed.
     pub(super) fn update_explanations(&mut self, now: Timestamp, recovers_within: Span) {
         while let Some(id) = self.unexplained.pop_first() {
             let Some(record) = self.open.get(id) else { continue };
@@ -33,8 +33,8 @@ impl OpenFindings {
         }
     }
 
-    /// Announces the explanation of a finding, if it has changed, and makes the cause alert in its
-    /// place.
+    /// Announces the explanation of a finding if it has changed. If the finding does not alert,
+    /// makes its cause alert in its place.
     fn show_explanation(&mut self, now: Timestamp, id: FindingId, changed: bool) {
         let Some(Record { finding, .. }) = self.open.get(id) else { return };
         if changed {
@@ -49,8 +49,8 @@ impl OpenFindings {
         }
     }
 
-    /// Marks an open finding, and those that it could explain, because its severity or its
-    /// confidence has changed.
+    /// Marks an open finding whose severity or confidence has changed, and the findings that it
+    /// could explain.
     pub(super) fn mark_reassessed(&mut self, id: FindingId) {
         let Some(Record { finding, .. }) = self.open.get(id) else { return };
         let (code, subject) = (finding.code, finding.subject.clone());
@@ -58,7 +58,7 @@ impl OpenFindings {
         self.mark_explained(code, &subject);
     }
 
-    /// Marks the open findings that a finding of `code` on `subject` could explain.
+    /// Marks the open findings that a finding of `code` about `subject` could explain.
     pub(super) fn mark_explained(&mut self, code: FindingCode, subject: &Subject) {
         self.unexplained.extend(self.open.blocked_by(subject));
 
@@ -94,8 +94,8 @@ impl OpenFindings {
         }
     }
 
-    /// Marks the open findings that a worker explains of a controller with a new success: the
-    /// others may work.
+    /// Marks the open findings that a stuck worker of one of `controllers` explains. These
+    /// controllers have a new success, so their other workers may work.
     pub(super) fn mark_explained_by_workers(&mut self, controllers: &[Subject]) {
         for controller in controllers {
             let worker = FindingId::of(FindingCode::ReconcileStuck, controller);
@@ -107,7 +107,7 @@ impl OpenFindings {
         }
     }
 
-    /// Returns the first open finding that explains another one, in the order of `explained_by`.
+    /// Returns the open finding that explains this one; the first in the order of `explained_by`.
     fn explanation(&self, record: &Record) -> Option<FindingId> {
         let Record { finding, causes, .. } = record;
         let operator = self.operator.subject.as_ref().filter(|_| causes.of_operator);
@@ -134,10 +134,12 @@ impl OpenFindings {
         })
     }
 
-    /// Returns the finding of `code` on a controller of the kind of the subject of `other`, if it
-    /// did not begin much later. One that is only about a worker does not explain what began later
-    /// while others worked, but it explains the deletion of an object that has waited since it
-    /// began.
+    /// Returns the finding of `code` about a controller that reconciles the kind of `other`, if it
+    /// did not begin much later than `other`.
+    ///
+    /// With `of_worker`, the finding is about one stuck worker. If other workers have succeeded
+    /// since, it does not explain problems that began later. It does explain the deletion of an
+    /// object that has waited since the worker got stuck.
     fn of_controller(&self, code: FindingCode, other: &Record, of_worker: bool) -> Option<&Record> {
         let kind = other.finding.subject.whole_kind()?;
         let waited = other.causes.waited_since.filter(|_| of_worker);
@@ -158,22 +160,22 @@ impl OpenFindings {
         found.min_by_key(|deeper| deeper.finding.since)
     }
 
-    /// Gives a finding at least the severity of one for which it alerts.
+    /// Gives a finding at least the severity of a finding for which it alerts.
     fn raise_severity(&mut self, id: FindingId, severity: Severity) {
         if self.open.change(id, |record| record.raise_to(severity)) == Some(true) {
             self.mark_reassessed(id);
         }
     }
 
-    /// Returns whether the problem that explained a finding is over, at least for this one.
+    /// Returns whether the problem that explained a finding is over, at least for this finding.
     fn explanation_has_ended(&self, finding: &Finding) -> bool {
         finding
             .explained_by
             .is_some_and(|cause| self.has_ended(cause) || self.is_only_of_worker(cause, finding))
     }
 
-    /// Returns whether the problem of a finding that explained another one is over, or as good as
-    /// over: its evidence has become weak.
+    /// Returns whether the problem of a finding that explained another one is over. Weak evidence
+    /// for it counts as its end.
     fn has_ended(&self, cause: FindingId) -> bool {
         match self.open.get(cause) {
             Some(Record { finding, weak, .. }) => {
@@ -183,8 +185,8 @@ impl OpenFindings {
         }
     }
 
-    /// Returns whether a finding that explained `other` is about one worker, and could still alert
-    /// in its place. If it does not explain it any more, other workers have begun to work.
+    /// Returns whether the finding that explained `other` is about one worker and could still alert
+    /// in its place. If it no longer explains `other`, the reason is that other workers work.
     fn is_only_of_worker(&self, cause: FindingId, other: &Finding) -> bool {
         self.open.get(cause).is_some_and(|cause| {
             let of_worker = Explainer::Worker(cause.finding.code);

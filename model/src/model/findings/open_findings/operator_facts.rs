@@ -1,4 +1,4 @@
-//! What is known about the operator, whose findings may explain those about objects.
+//! Facts about the operator, which decide whether its findings explain those about objects.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ pub(super) struct OperatorFacts {
     pub(super) reconciled: BTreeMap<String, Subject>,
     /// When a reconcile of each controller last succeeded.
     pub(super) succeeded: BTreeMap<String, Timestamp>,
-    /// Its beginning, if that was shortly before loopwatch began.
+    /// The start of the operator, if that was shortly before loopwatch began.
     began: Option<OperatorStart>,
 }
 
-/// The beginning of an operator.
+/// The start of an operator.
 #[derive(Debug)]
 struct OperatorStart {
     at: Timestamp,
-    /// Until when the operator may work off what waited before.
+    /// Until when the operator may work off the objects that waited before its start.
     until: Timestamp,
 }
 
@@ -57,15 +57,14 @@ impl OperatorFacts {
         self.began = Some(OperatorStart { at, until });
     }
 
-    /// Returns when the operator began, and until when it may work off what waited before, if that
-    /// time is not over.
+    /// Returns when the operator began, and until when it may catch up, if that time is not over.
     pub(super) fn catches_up(&self, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
         let began = self.began.as_ref().filter(|began| now < began.until)?;
         Some((began.at, began.until))
     }
 
-    /// Ends the time to work off what waited at `until`, if that is earlier. Returns the end
-    /// before.
+    /// Ends the time to catch up at `until`, if that is earlier than the current end. Returns the
+    /// former end.
     pub(super) fn shorten_catching_up(&mut self, until: Timestamp) -> Option<Timestamp> {
         let began = self.began.as_mut().filter(|began| until < began.until)?;
         Some(std::mem::replace(&mut began.until, until))

@@ -9,9 +9,9 @@ use crate::model::findings::open_findings::record::Record;
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     records: BTreeMap<FindingId, Record>,
-    /// All of them, the most severe first.
+    /// All waiting findings, the most severe first.
     ranked: BTreeSet<(Severity, FindingId)>,
-    /// A finding was dropped because even the queue was full.
+    /// Whether a finding was dropped because the queue was full.
     overflowed: bool,
 }
 
@@ -54,7 +54,7 @@ impl Queue {
         self.records.values().map(|record| &record.finding)
     }
 
-    /// Changes a record.
+    /// Changes a record and its rank.
     pub(super) fn change(&mut self, id: FindingId, change: impl FnOnce(&mut Record)) {
         let Some(record) = self.records.get_mut(&id) else { return };
         self.ranked.remove(&record.rank());
@@ -72,7 +72,7 @@ impl Queue {
         !self.records.is_empty() || self.overflowed
     }
 
-    /// Returns whether findings were dropped, and none waits any more.
+    /// Returns whether findings were dropped and none waits any more.
     pub(super) fn is_worked_off(&self) -> bool {
         self.overflowed && self.records.is_empty()
     }

@@ -10,36 +10,37 @@ use crate::time::{Span, Timestamp};
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) finding: Finding,
-    /// The evidence is weak, so the finding is at most a warning.
+    /// Whether the evidence is weak. The finding is then at most a warning.
     pub(super) weak: bool,
-    /// A rule of the settings sets the severity.
+    /// Whether a rule of the settings sets the severity.
     is_fixed: bool,
     pub(super) causes: Causes,
-    /// The severity of a finding that this open one explains, because it alerts in its place.
+    /// The severity that this finding has taken over from a finding for which it alerts.
     raised_to: Option<Severity>,
     deferred: Option<Deferred>,
-    /// The last step of the clock has moved the start of this open finding, perhaps wrongly.
+    /// Whether the clock has been set since the last report. The start of this open finding may
+    /// then have moved wrongly.
     is_rebased: bool,
 }
 
-/// The alert of a finding that another one explained while it waited for the operator to catch up.
+/// The alert of a finding that another finding explained before it had alerted.
 #[derive(Debug)]
 struct Deferred {
-    /// When the other one explained it.
+    /// When the other finding began to explain it.
     at: Timestamp,
-    /// When it would have alerted.
+    /// When it would have begun to alert.
     alerts_from: Timestamp,
 }
 
-/// The area of findings that are causes, and may get the severity of what they explain.
+/// The area of findings that are causes. They may get the severity of the findings they explain.
 const CAUSES: Area = Area::Operator;
 
-/// How long a finding must be open until its alert has fired, at the latest: the longest `for` of
-/// the rules, a scrape and an evaluation.
+/// The longest time from the opening of a finding until its alert fires: the longest `for` of the
+/// rules, a scrape and an evaluation.
 const FIRES_WITHIN: Span = Span::mins(3);
 
 impl Record {
-    /// Returns the record of a new finding, which continues one of an earlier run if there was one.
+    /// Returns the record of a new finding, which continues the `earlier` one.
     pub(super) fn new(now: Timestamp, mut report: Report, earlier: Option<EarlierStart>) -> Self {
         let (id, causes) = (report.id(), report.take_causes());
         let Report { subject, detection, severity, is_fixed, .. } = report;
@@ -73,7 +74,7 @@ impl Record {
         !matches!(self.finding.subject, Subject::Limit { .. })
     }
 
-    /// Takes over a new report, except for its causes. Keeps the earlier start time.
+    /// Takes over a new report, except for its causes. Of the two start times, keeps the earlier.
     pub(super) fn update(&mut self, report: Report) {
         let Detection { since, evidence, weak, confidence, .. } = report.detection;
         self.weak = weak;
@@ -85,11 +86,11 @@ impl Record {
         finding.evidence = evidence;
     }
 
-    /// Does the same for an open finding. Returns whether its severity or its confidence has
-    /// changed.
+    /// Does the same as [`Self::update`] for an open finding. Returns whether its severity or its
+    /// confidence has changed.
     pub(super) fn update_open(&mut self, now: Timestamp, report: Report) -> bool {
         if std::mem::take(&mut self.is_rebased) {
-            // The detector knows which instants have moved with the clock.
+            // The detector knows which instants have moved with the clock, so its start is right.
             self.finding.since = report.detection.since;
         }
 
@@ -101,7 +102,7 @@ impl Record {
             return false;
         }
 
-        // Nobody has been notified of the finding as it is now.
+        // No alert has reported the finding with this severity and confidence yet.
         if self.finding.explained_by.is_some() {
             self.finding.alerts_from = None;
         } else if can_alert(after) && !can_alert(before) {
@@ -111,8 +112,8 @@ impl Record {
         true
     }
 
-    /// Sets the severity, as far as the evidence allows it, unless it has been raised to a higher
-    /// one. A rule of the settings overrides that.
+    /// Sets the severity, but not above a warning if the evidence is weak. A severity that was
+    /// raised stays, unless a rule of the settings fixes the new one.
     pub(super) fn set_severity(&mut self, severity: Severity, is_fixed: bool) {
         self.is_fixed = is_fixed;
         if is_fixed {
@@ -123,9 +124,9 @@ impl Record {
         self.finding.severity = if self.weak { severity.max(Severity::Warning) } else { severity };
     }
 
-    /// Gives an open finding at least the severity of one for which it alerts. It keeps it until it
-    /// closes, so that its alert does not end before the problem. Returns whether it was less
-    /// severe.
+    /// Gives an open finding at least the severity of a finding for which it alerts. It keeps this
+    /// severity until it closes, so that its alert does not end before the problem. Returns whether
+    /// it was less severe.
     pub(super) fn raise_to(&mut self, severity: Severity) -> bool {
         let is_raised = self.finding.severity > severity;
         if is_raised {
@@ -137,10 +138,10 @@ impl Record {
     }
 
     /// Returns whether the alert for this finding makes one for `other` unnecessary. A suspected
-    /// finding has no alert, and a less severe one might reach nobody in time, unless its severity
-    /// can be raised.
+    /// finding has no alert. The alert of a less severe finding might reach nobody in time, unless
+    /// its severity can be raised.
     pub(super) fn speaks_for(&self, other: &Finding) -> bool {
-        // The most severe is the least.
+        // Severities sort in descending order: the most severe is the least.
         self.finding.confidence >= other.confidence
             && (self.finding.severity <= other.severity || self.can_be_raised())
     }
@@ -152,9 +153,11 @@ impl Record {
             && !self.is_fixed
     }
 
-    /// Decides from when on an open finding alerts. `has_ended` tells that the problem that
-    /// explained it is over. The operator then has `recovers_within` to solve this one, and until
-    /// `catches_up` to work off what waited before it began.
+    /// Decides when an open finding begins to alert.
+    ///
+    /// `has_ended` means that the problem that explained this one is over. The operator then has
+    /// `recovers_within` to solve this one. Otherwise, it has until `catches_up`, if it still works
+    /// off the objects that waited before its start.
     pub(super) fn update_alert(
         &mut self,
         now: Timestamp,
@@ -168,8 +171,8 @@ impl Record {
                 None
             }
             (None, None) if has_ended => {
-                // A cause that comes and goes too quickly for an alert must not silence this one
-                // again and again.
+                // A cause that ended before its alert could fire must not postpone this alert.
+                // Otherwise, a cause that comes and goes would silence it forever.
                 let deferred =
                     self.deferred.take().filter(|deferred| now.since(deferred.at) < FIRES_WITHIN);
                 Some(deferred.map_or(now.after(recovers_within), |deferred| deferred.alerts_from))
@@ -185,7 +188,7 @@ impl Record {
         can_alert((confidence, severity)) && alerts_from.is_some_and(|from| now >= from.after(HOLD))
     }
 
-    /// Returns the record of a finding that was open and has to wait for room.
+    /// Returns the record without the state that only an open finding has.
     pub(super) fn without_room(mut self) -> Self {
         (self.finding.explained_by, self.finding.alerts_from) = (None, None);
         Self { raised_to: None, deferred: None, is_rebased: false, ..self }
@@ -206,7 +209,7 @@ impl Record {
         instants.chain(deferred).for_each(|at| *at = at.shifted(by_ms));
     }
 
-    /// Does the same for an open finding, whose next report corrects its start.
+    /// Does the same as [`Self::rebase`] for an open finding, whose next report corrects its start.
     pub(super) fn rebase_open(&mut self, by_ms: i64) {
         self.rebase(by_ms);
         self.is_rebased = true;
@@ -219,7 +222,8 @@ fn can_alert((confidence, severity): (Confidence, Severity)) -> bool {
     confidence == Confidence::Confirmed && severity != Severity::Info
 }
 
-/// Returns whether the API server wrote when the problem began.
+/// Returns whether the start of the problem is a time that the API server wrote, so that it never
+/// moves with the clock.
 fn has_dated_start(code: FindingCode) -> bool {
     use FindingCode::{
         CleanupSlow, DefinitionStuck, DeletionBlockedByDependent, FinalizerOwnerAbsent,

@@ -11,11 +11,11 @@ use crate::time::Timestamp;
 #[derive(Debug, Default)]
 pub(super) struct Register {
     records: BTreeMap<FindingId, Record>,
-    /// Those that count towards the limit, the least severe last.
+    /// The findings that count towards the limit, the least severe last.
     ranked: BTreeSet<(Severity, FindingId)>,
-    /// Those that a finding about another object may explain, by that object.
+    /// The findings that another object blocks, by that object.
     blocked: BTreeSet<(Subject, FindingId)>,
-    /// When some of them close, unless a detector reports them again.
+    /// When held findings close, unless a detector reports them again.
     held: BTreeMap<FindingId, Timestamp>,
 }
 
@@ -49,7 +49,7 @@ impl Register {
         self.records.get(&id)
     }
 
-    /// Returns the finding of `code` on `subject` with its state.
+    /// Returns the record of the finding of `code` about `subject`.
     pub(super) fn about(&self, code: FindingCode, subject: &Subject) -> Option<&Record> {
         self.get(FindingId::of(code, subject))
     }
@@ -85,7 +85,7 @@ impl Register {
         self.records.values_mut().for_each(change);
     }
 
-    /// Sets what may explain a finding. Returns whether that has changed.
+    /// Sets the causes of a finding. Returns whether they have changed.
     pub(super) fn set_causes(&mut self, id: FindingId, causes: Causes) -> bool {
         let Some(record) = self.records.get_mut(&id).filter(|record| record.causes != causes)
         else {
@@ -111,7 +111,7 @@ impl Register {
         blocked.map(|(_, id)| *id)
     }
 
-    /// Returns whether a finding that counts towards the limit has room.
+    /// Returns whether there is room for another finding that counts towards the limit.
     pub(super) fn has_room(&self, limit: usize) -> bool {
         self.ranked.len() < limit
     }
@@ -128,7 +128,7 @@ impl Register {
         }
     }
 
-    /// Ends the time of [`Self::hold`].
+    /// Ends a [`Self::hold`], so that the finding does not expire.
     pub(super) fn release(&mut self, id: FindingId) {
         self.held.remove(&id);
     }

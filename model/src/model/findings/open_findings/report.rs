@@ -1,4 +1,4 @@
-//! What a detector reports, and what became of the report.
+//! The report of a detector, and its effect.
 
 use crate::finding::{FindingId, Severity, Subject};
 use crate::model::findings::detection::Detection;
@@ -10,31 +10,33 @@ pub(crate) struct Report {
     pub(crate) subject: Subject,
     pub(crate) detection: Detection,
     pub(crate) severity: Severity,
-    /// A rule of the settings sets the severity.
+    /// Whether a rule of the settings sets the severity.
     pub(crate) is_fixed: bool,
-    /// The operator should solve the problem, so a finding about the operator may explain it.
+    /// Whether the operator should solve the problem, so that a finding about it may explain this
+    /// one.
     pub(crate) of_operator: bool,
 }
 
-/// What may explain a finding, according to its last report.
+/// The facts that decide which findings may explain a finding, from its last report.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Causes {
-    /// The object of which a finding may explain this one.
+    /// The object that blocks this one. A finding about it may explain this one.
     pub(super) blocker: Option<Box<Subject>>,
-    /// Since when the object had waited for the operator when the problem began.
+    /// When the object began to wait for the operator, which may be before the problem began.
     pub(super) waited_since: Option<Timestamp>,
-    /// A finding about the operator may explain this one.
+    /// Whether a finding about the operator may explain this one.
     pub(super) of_operator: bool,
 }
 
-/// What became of a report.
+/// The effect of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Raised {
     /// The finding is open.
     Open,
-    /// There is no room for the finding; it opens when there is.
+    /// The finding has waited for room since an earlier report.
     Waiting,
-    /// The limit is reached: this finding now waits or, if it is open, a less severe one does.
+    /// The limit is reached. Either this new finding waits for room, or it is open and a less
+    /// severe one waits.
     Dropped,
 }
 
@@ -43,7 +45,7 @@ impl Report {
         FindingId::of(self.detection.code, &self.subject)
     }
 
-    /// Removes and returns what may explain the finding.
+    /// Removes and returns the causes.
     pub(super) fn take_causes(&mut self) -> Causes {
         Causes {
             blocker: self.detection.blocker.take().map(Box::new),
