@@ -1,6 +1,6 @@
 //! What loopwatch can see: its sources, and the lists and audits of each watch.
 
-pub(crate) mod definitions; // of custom resources
-pub(crate) mod lists; // of watches, and their audits
-pub(crate) mod sources; // that fail and recover
+pub(crate) mod definitions; // custom resource definitions without a status subresource
+pub(crate) mod lists; // lists and audits of watches
+pub(crate) mod sources; // failing sources and missing permissions
 pub(crate) mod unreadable; // objects that a source could not read

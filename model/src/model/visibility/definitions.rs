@@ -11,11 +11,11 @@ use crate::observation::{DefinitionView, StatusSchema};
 /// The definitions without a status subresource.
 #[derive(Debug, Default)]
 pub(crate) struct Definitions {
-    /// By name; at most [`MAX_DEFINITIONS`].
+    /// The definitions by name, for a review when the settings change; at most [`MAX_DEFINITIONS`].
     pub(crate) in_body: BTreeMap<String, DefinitionView>,
 }
 
-/// The maximum number of definitions that can be reviewed again.
+/// The maximum number of definitions that the model keeps for another review.
 pub(crate) const MAX_DEFINITIONS: usize = 2_000;
 
 /// Opens or closes the finding about a definition.
@@ -29,8 +29,8 @@ pub(crate) fn review_definition(
         let evidence =
             Evidence::new().text("kind", definition.kind).text("group", definition.group);
 
-        // The creation time is the best evidence, because loopwatch does not see earlier
-        // versions of a definition.
+        // loopwatch does not see earlier versions of a definition, so its creation is the best
+        // known start of the problem.
         let (now, since) = (world.now, definition.created.unwrap_or(world.now).min(world.now));
         findings.report(
             world,

@@ -1,4 +1,4 @@
-//! Watches: discovery of kinds, lists and audits.
+//! The lists of watches, and the audits that compare their object counts.
 
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
@@ -10,12 +10,12 @@ use crate::model::world::{World, subjects};
 use crate::observation::{Answer, Probe, SourceId, WatchId};
 use crate::time::Span;
 
-/// The shortest time between two audits. Without one, the timer of an audit that cannot be made
-/// would fire forever.
+/// The shortest time between two audits. With a configured time of 0, the timer of an audit that
+/// cannot be made would otherwise fire forever.
 const SHORTEST_AUDIT: Span = Span::secs(1);
 
-/// Remembers which objects of a watch have converged with their specs, and the starts of the
-/// findings about them.
+/// Remembers the converged specs of a watch's objects and the start times of the findings about
+/// them, because the objects are about to leave the model.
 pub(crate) fn remember_objects(
     world: &mut World,
     findings: &mut OpenFindings,
@@ -46,7 +46,7 @@ pub(crate) fn remember_objects(
 pub(crate) fn list_began(world: &mut World, number: u16, epoch: u64) {
     let watch = &mut world.watches[number as usize];
     watch.lists.listing = Some(epoch);
-    // Not the source's epoch, which does not fit into a record.
+    // The watch counts its own epochs, because the source's epoch does not fit into a record.
     watch.lists.epoch = watch.lists.epoch.wrapping_add(1);
     watch.lists.current = 0;
     watch.audit.pending = None;
@@ -54,13 +54,14 @@ pub(crate) fn list_began(world: &mut World, number: u16, epoch: u64) {
     world.update_visibility(number);
 }
 
-/// Asks for the next audit of a watch, unless one is pending.
+/// Asks for an audit of a watch. If the watch cannot be audited now, or an audit is pending,
+/// schedules the next one.
 pub(crate) fn audit_due(world: &mut World, number: u16) {
     let watch = &mut world.watches[number as usize];
     watch.audit.due = None;
     if watch.active && watch.lists.synced && !watch.filtered && watch.audit.pending.is_none() {
-        // The next audit is due once a source has taken this probe: after a gap, one audit is
-        // enough.
+        // The next audit is scheduled only when a source takes this probe, so one audit is enough
+        // after a gap.
         world.agenda.probes.insert(Probe::Count(watch.id.clone()));
     } else {
         schedule_audit(world, number);
@@ -73,8 +74,8 @@ pub(crate) fn schedule_audit(world: &mut World, number: u16) {
     world.agenda.timers.set(Timer::Audit(number), old, Some(due));
 }
 
-/// Handles the API server's object count: compares it with the model's count once both are at
-/// the same version.
+/// Handles the API server's object count. Compares it with the model's count, at once or as soon as
+/// the watch reaches the same version.
 pub(crate) fn count_answered(
     world: &mut World,
     findings: &mut OpenFindings,
@@ -85,6 +86,7 @@ pub(crate) fn count_answered(
     else {
         return;
     };
+
     let counted = PendingCount {
         at: world.now,
         objects: *objects,
@@ -107,9 +109,9 @@ pub(crate) fn count_answered(
     }
 }
 
-/// Records that a watch is about to deliver `version`, as an event or as a bookmark. Compares a
-/// pending count if the model is at its version now, because an event of a later version is not
-/// applied yet.
+/// Records that a watch is about to deliver `version`, in an event or a bookmark. The model has not
+/// applied that event yet, so a later version means that it is at the version of a pending count,
+/// which this function then compares.
 pub(crate) fn version_reached(
     world: &mut World,
     findings: &mut OpenFindings,
@@ -148,8 +150,7 @@ fn compare_counts(
     let lag = counted.late_event.map_or(Span::ZERO, |late| late.since(counted.at));
     watch.totals.lag.observe(lag);
 
-    // Objects beyond the limit are missing on purpose, and the finding about the limit reports
-    // them.
+    // The model leaves out objects beyond the limit on purpose, and another finding reports that.
     let here = watch.totals.objects.saturating_add(watch.lists.excluded.len() as u64);
     let here = i64::try_from(here).unwrap_or(i64::MAX);
     let server = i64::try_from(counted.objects).unwrap_or(i64::MAX);

@@ -1,7 +1,7 @@
-//! Sources that fail, and permissions that the account lacks: everything that restricts what
-//! loopwatch can see.
+//! Failing sources and missing permissions, which restrict what loopwatch can see, and excessive
+//! permissions.
 //!
-//! Once a watch has failed for `source_failing_after`, it is blind: its objects count as `unknown`
+//! A watch that has failed for `source_failing_after` is blind. Its objects then count as `unknown`
 //! until it recovers.
 
 use std::collections::BTreeSet;
@@ -15,8 +15,8 @@ use crate::observation::{Permission, PermissionsView, SourceId};
 use crate::snapshot::SourceSummary;
 use crate::time::Span;
 
-/// Opens the finding about a failing source if it has failed for long enough; otherwise sets
-/// its timer.
+/// Opens the finding about a source that has failed for long enough. If it has not, sets the timer
+/// of the source.
 pub(crate) fn source_due(world: &mut World, findings: &mut OpenFindings, number: u16) {
     let (now, after) = (world.now, world.settings.source_failing_after);
     let Some((id, summary)) = world.sources.failing(number) else { return };
@@ -51,7 +51,7 @@ fn evidence_of_failure(code: FindingCode, summary: SourceSummary) -> Evidence {
     evidence.with("failing_for", Value::Age(since))
 }
 
-/// Opens and closes the findings about sources again, because the settings changed.
+/// Reviews all findings about sources, because the settings changed.
 pub(crate) fn review_sources(world: &mut World, findings: &mut OpenFindings) {
     for number in world.sources.numbers() {
         source_due(world, findings, number);
@@ -114,7 +114,7 @@ pub(crate) fn review_permissions(world: &mut World, findings: &mut OpenFindings)
     }
 }
 
-/// Returns the finding that reports that a source fails.
+/// Returns the code of the finding about a failing source.
 pub(crate) fn failing_code(id: &SourceId) -> FindingCode {
     if *id == SourceId::Config { FindingCode::ConfigInvalid } else { FindingCode::SourceFailing }
 }

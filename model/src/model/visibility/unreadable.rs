@@ -5,7 +5,7 @@ use crate::model::world::kinds::Watch;
 use crate::model::world::limits::Limit;
 use crate::observation::{Cause, SourceId};
 
-/// Counts a skipped object. Audits of its watch then tolerate a difference.
+/// Counts a skipped object. Audits of its watch then tolerate a difference of one more object.
 pub(crate) fn object_skipped(world: &mut World, source: &SourceId, cause: Cause) {
     world.count_dropped(match cause {
         Cause::TooLarge => Limit::ObjectBytes,
@@ -19,9 +19,9 @@ pub(crate) fn object_skipped(world: &mut World, source: &SourceId, cause: Cause)
 }
 
 impl Watch {
-    /// Returns whether objects were removed, because the list that has just ended did not show
-    /// them. A skipped object has no name, so as many objects as were skipped may still exist, and
-    /// the model keeps them as they were.
+    /// Returns whether the list that has just ended proves that objects were deleted: it lacks more
+    /// objects of the model than the source skipped. A skipped object has no name, so any object
+    /// that the list lacks could be it.
     pub(crate) fn has_removed_objects(&self) -> bool {
         self.totals.objects.saturating_sub(self.lists.current) > u64::from(self.lists.skipped)
     }
