@@ -1,4 +1,5 @@
-//! Counts of the objects of a kind by what their statuses say.
+//! Counts the objects of a kind by the content of their statuses, to decide whether a status that
+//! says nothing about health is expected to say more.
 
 use crate::model::status::reading::{Reading, Reason, Verdict};
 use crate::observation::{ObjectView, StatusShape};
@@ -6,19 +7,19 @@ use crate::observation::{ObjectView, StatusShape};
 /// What the status of an object says about its health.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum StatusContent {
-    /// It says that the object is converged, and has conditions.
+    /// The status says that the object is converged, and has conditions.
     ConvergedWithConditions,
-    /// It says that the object is converged, and has no conditions.
+    /// The status says that the object is converged, and has no conditions.
     Converged,
     /// The object has no status, or an empty one.
     Empty,
     /// The object has a status that says nothing about its health.
     NoHealth,
-    /// The object has a place for conditions about its health, but none yet.
+    /// The operator writes conditions, but the object has none about its health yet.
     NoConditionsYet,
-    /// It says that work is in progress.
+    /// The status says that work is in progress.
     Progressing,
-    /// It says something else.
+    /// The status says something else, or the object is being deleted.
     #[default]
     Other,
 }
@@ -32,29 +33,29 @@ pub(crate) struct StatusCoverage {
     no_health: u64,
     no_conditions_yet: u64,
     progressing: u64,
-    /// What silent objects were expected to say at the end of the last list; `None` before the end
-    /// of the first. While a list is read, the order of its objects must not matter.
+    /// The expectation at the end of the last list; `None` before the end of the first list. It
+    /// applies during a list, so that the order of the listed objects does not matter.
     pub(crate) listed: Option<Expected>,
 }
 
-/// What silent objects are expected to say, because the kind is known to say more.
+/// What objects of a kind are expected to say if their status says nothing about their health.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Expected {
-    /// Objects without a status are expected to get one.
+    /// Whether objects without a status are expected to get one.
     pub(crate) status: bool,
-    /// Objects whose status says nothing about their health are expected to say something.
+    /// Whether statuses without health are expected to say something about it.
     pub(crate) more: bool,
-    /// Objects with a place for conditions are expected to get some.
+    /// Whether objects without conditions about their health yet are expected to get some.
     pub(crate) conditions: bool,
 }
 
-/// What the status of an object says, and the verdict if its silence has no meaning; see
-/// [`Reading::fallback`](crate::model::status::reading::Reading::fallback). Packed into a byte,
-/// because every object has one.
+/// The content of an object's status, and the verdict if the object is not expected to say more
+/// ([`Reading::fallback`](crate::model::status::reading::Reading::fallback)). Both are packed into
+/// one byte, because every object has a summary.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StatusSummary(u8);
 
-/// All contents. The first one is the default.
+/// All contents, the default first. [`StatusSummary`] stores positions in this list.
 const CONTENTS: [StatusContent; 7] = [
     StatusContent::Other,
     StatusContent::ConvergedWithConditions,
@@ -65,7 +66,7 @@ const CONTENTS: [StatusContent; 7] = [
     StatusContent::Progressing,
 ];
 
-/// All verdicts.
+/// All verdicts, the default first. [`StatusSummary`] stores positions in this list.
 const VERDICTS: [Verdict; 6] = [
     Verdict::Unknown,
     Verdict::Converged,
@@ -107,6 +108,7 @@ impl StatusContent {
         }
     }
 
+    /// Returns whether the status says nothing about the health of the object.
     pub(crate) fn is_silent(self) -> bool {
         matches!(self, Self::Empty | Self::NoHealth | Self::NoConditionsYet)
     }
@@ -123,13 +125,13 @@ impl StatusCoverage {
         }
     }
 
-    /// Returns what silent objects are expected to say, because enough other objects of the kind
-    /// say it.
+    /// Returns what silent objects are expected to say, judging by the other objects of the kind.
     ///
-    /// Operators that write conditions write them for every object. If all converged objects have
-    /// conditions, it is therefore enough that as many of them are converged as say nothing about
-    /// their health. Other parts of a status may be absent for good, so otherwise four times as
-    /// many must be converged.
+    /// Most expectations need at least as many objects that say more as silent ones. `more` is
+    /// stricter: it needs four converged objects for each silent one, because parts of a status
+    /// other than conditions may be absent for good. If all converged objects have conditions, one
+    /// for each silent object is enough, because an operator that writes conditions writes them for
+    /// every object.
     pub(crate) fn expected(&self) -> Expected {
         let Self {
             with_conditions,
@@ -140,6 +142,7 @@ impl StatusCoverage {
             progressing,
             ..
         } = *self;
+
         let converged = with_conditions + without_conditions;
         let most = |count: u64, silent: u64| count > 0 && count >= silent;
         Expected {
@@ -164,7 +167,7 @@ impl StatusCoverage {
 }
 
 impl Expected {
-    /// Returns whether an object that is silent in this way is expected to say more.
+    /// Returns whether an object whose status has this content is expected to say more.
     pub(crate) fn of(self, content: StatusContent) -> bool {
         match content {
             StatusContent::Empty => self.status,
@@ -182,7 +185,7 @@ impl Expected {
 mod tests {
     use super::*;
 
-    /// Fails to compile if a content is new. It belongs into the list of the test, too.
+    /// Fails to compile when somebody adds a content, which then also belongs into the test's list.
     fn is_in_the_list(content: StatusContent) {
         match content {
             StatusContent::ConvergedWithConditions
