@@ -33,7 +33,7 @@ const ROOM: f64 = 0.15;
 /// A heap without a goal is full at this share of its maximum size.
 const FULL: f64 = 0.9;
 
-/// How long it counts that the runtime has limited the CPU time of its collector.
+/// How long the runtime counts as limiting the CPU time of its collector after it last did so.
 const LIMITED_FOR: Span = Span::mins(10);
 
 impl Collector {
