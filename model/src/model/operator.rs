@@ -46,17 +46,18 @@ use crate::observation::{
 use crate::time::{Span, Timestamp};
 use crate::trace::OperatorChange;
 
-/// The maximum number of instances. Those that loopwatch has not seen for longest make room.
+/// The maximum number of instances. A new one replaces the one that loopwatch has not seen for
+/// longest.
 pub(super) const MAX_INSTANCES: usize = 50;
 
 /// The maximum number of restarts that are remembered per instance.
 const MAX_RESTARTS: usize = 32;
 
-/// The difference from which on two start times are those of two processes. Frameworks round them.
+/// Start times that differ by more than this belong to two processes. Frameworks round them.
 const SAME_START: Span = Span::secs(2);
 
-/// A process that started this long before a sign of life of the known one is the same: the clock
-/// of its node was set. The clocks of nodes differ by less.
+/// A start time that is more than this before the last sign of life of the known process shows no
+/// new process: somebody has set the clock of the node. The clocks of two nodes differ by less.
 const CLOCKS_DIFFER: Span = Span::mins(5);
 
 /// All that is known about the operator.
@@ -80,7 +81,7 @@ pub(crate) struct Operator {
     first_seen: Option<Timestamp>,
     /// It has been seen running.
     has_begun: bool,
-    /// It is gone, and that justifies a page.
+    /// It has been gone for long enough to justify a page.
     down: bool,
     /// The findings about it that are open.
     found: BTreeSet<(FindingCode, Subject)>,
@@ -100,13 +101,13 @@ pub(crate) struct Instance {
     pub(crate) scrape_failure: Option<(Timestamp, Cause)>,
     /// The process as the kernel last described it; absent if it has ended.
     by_kernel: Option<(Timestamp, ProcessView)>,
-    /// When the last process started that the kernel has shown.
+    /// The start of the latest process that the kernel has shown.
     started_by_kernel: Option<Timestamp>,
     /// When its process ended, unless another one has taken its place.
     process_ended: Option<Timestamp>,
     /// How often another process took its place.
     replaced: u32,
-    /// When that happened, at most [`MAX_RESTARTS`].
+    /// The times of the latest of these replacements, at most [`MAX_RESTARTS`].
     restarts: VecDeque<Timestamp>,
     /// What its metrics have shown so far.
     history: History,
@@ -117,7 +118,7 @@ pub(crate) struct Instance {
 }
 
 impl Operator {
-    /// Returns an instance, which it adds if necessary.
+    /// Returns an instance, and adds it if it is new.
     fn instance(&mut self, now: Timestamp, name: &str) -> &mut Instance {
         if !self.instances.contains_key(name) && self.instances.len() >= MAX_INSTANCES {
             let oldest = self
@@ -153,9 +154,10 @@ impl Operator {
 }
 
 impl Instance {
-    /// Notes when the process started that was seen now. `known` is when the same source last saw
-    /// the process, and the start that it showed then: the kernel and the metrics have different
-    /// clocks. Returns whether it is another process.
+    /// Notes the start of the process that a source has just seen. `known` is when the same source
+    /// last saw the process, and the start that it showed then. Starts from the kernel and from the
+    /// metrics are not compared, because their clocks differ. Returns whether this is another
+    /// process.
     fn note_start(
         &mut self,
         now: Timestamp,
@@ -182,7 +184,7 @@ impl Instance {
         self.metrics.iter_mut().for_each(|(at, _)| shift(at));
         self.scrape_failure.iter_mut().for_each(|(at, _)| shift(at));
 
-        // Start times in metrics are by the clock of their node, and stay.
+        // Start times in metrics are by the node's clock, so they stay.
         if let Some((at, process)) = &mut self.by_kernel {
             shift(at);
             process.started.iter_mut().for_each(shift);
@@ -195,8 +197,8 @@ impl Instance {
     }
 }
 
-/// Returns whether a start time is that of a process that took the place of a known one, which was
-/// last `seen` then.
+/// Returns whether the process that `started` has replaced the `known` one. `known` is the start of
+/// the known process, and `seen` is when it was last seen.
 fn is_successor(
     known: Option<Timestamp>,
     started: Option<Timestamp>,
@@ -207,7 +209,7 @@ fn is_successor(
     is_later(started, known) && !seen.is_some_and(is_before)
 }
 
-/// Returns whether a start time is that of a later process than another one.
+/// Returns whether `started` is the start of a later process than `other`.
 fn is_later(started: Option<Timestamp>, other: Option<Timestamp>) -> bool {
     started.zip(other).is_some_and(|(started, other)| started > other.after(SAME_START))
 }
@@ -222,8 +224,8 @@ impl Operator {
     ) {
         let up = world.sources.up_since(&SourceId::Pods);
 
-        // A source that is off still says what the environment of loopwatch says, which is no
-        // success.
+        // While the source is off, the view holds only what the environment of loopwatch says. That
+        // is no success.
         if view.complete || view.pods.iter().any(|pod| !pod.phase.is_empty()) {
             world.sources.note_success(&SourceId::Pods, world.now);
         }
@@ -239,6 +241,7 @@ impl Operator {
         self.view = Some(Arc::new(view));
         self.forget_trends(world, findings, None);
         self.containers_ended(world, &ends);
+
         ends.iter().for_each(|end| {
             traces.operator_changed(end.finished.unwrap_or(world.now), OperatorChange::Stopped)
         });
@@ -269,7 +272,7 @@ impl Operator {
         let known_start = known.and_then(|(_, earlier)| earlier.process.started);
         let known_at = known.map(|(at, _)| at);
 
-        // The kernel shows the same restart, if it shows the process at all.
+        // If the kernel shows the process, it shows this restart too, and `process_seen` counts it.
         let restarted = if instance.started_by_kernel.is_none() {
             instance.note_start(now, (known_at, known_start), view.process.started)
         } else {
@@ -278,6 +281,7 @@ impl Operator {
         let panicked =
             instance.history.update(now, known, &view, restarted, &open, &world.settings);
 
+        // `recent` reads the process from the new metrics, so they are stored first.
         instance.scrape_failure = None;
         let name = view.instance.clone();
         instance.recent.scraped(now, &view);
@@ -288,6 +292,7 @@ impl Operator {
             self.operator_crashed(world, now, true);
         }
 
+        // The source's interval is the longest one of any instance.
         let metrics = self.instances.values().filter_map(|instance| instance.metrics.as_ref());
         let longest =
             metrics.map(|(_, view)| view.interval).filter(|interval| *interval > Span::ZERO).max();
@@ -361,8 +366,8 @@ impl Operator {
         kind: ProfileKind,
         answer: Answer,
     ) {
-        // Any other answer leaves the source as it is, for example off because the operator serves
-        // no pprof.
+        // Any other answer does not change the state of the source. It is off, for example, if the
+        // operator serves no pprof.
         let Answer::Profiled(profile) = answer else { return };
         world.sources.note_success(&SourceId::Profiles, world.now);
         if let Some(known) = self.instances.get_mut(instance) {
@@ -376,7 +381,7 @@ impl Operator {
         world.agenda.operator = true;
     }
 
-    /// Reviews the operator because of a sign of life, if it counts as gone.
+    /// Schedules a review of the operator after a sign of life if `OperatorDown` is open.
     pub(crate) fn operator_shows_life(&self, world: &mut World) {
         world.agenda.operator |=
             self.found.iter().any(|(code, _)| *code == FindingCode::OperatorDown);

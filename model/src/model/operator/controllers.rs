@@ -1,11 +1,11 @@
 //! Which controllers are alive, as far as loopwatch can see: their leader election leases, their
 //! writes and, for the operator's own controllers, its Pods.
 //!
-//! A write proves that a controller was alive, but no writes prove nothing: an operator without
-//! work is quiet. Only a lease that nobody renews any more, or that is gone, shows that a
-//! controller has stopped, and so do the Pods of the operator if loopwatch sees all of them and
-//! none runs. A lease is as old as the time since loopwatch saw it renewed, so it survives its
-//! holder; any other controller without a lease never counts as absent.
+//! A write proves that a controller was alive, but missing writes prove nothing: an operator
+//! without work is quiet. Only two signs show that a controller has stopped: a lease that nobody
+//! renews any more, even if it has been deleted, and the operator's Pods, if loopwatch sees all of
+//! them and none runs. The age of a lease is the time since loopwatch saw it renewed, so it keeps
+//! growing after its holder is gone. A controller with neither sign never counts as absent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,8 @@ use crate::time::{Span, Timestamp};
 /// The leases that loopwatch has seen renewed.
 #[derive(Debug, Default)]
 pub(crate) struct Controllers {
-    /// By `namespace/name`. At most [`MAX_LEASES`]; those that are unknown for longest make room.
+    /// By `namespace/name`, at most [`MAX_LEASES`]. A new one replaces the one whose holder has
+    /// been silent for longest.
     leases: BTreeMap<String, SeenLease>,
     /// Since when the leases are up to date; `None` while their source fails or is off.
     visible_since: Option<Timestamp>,
@@ -30,11 +31,11 @@ pub(crate) struct Controllers {
 /// Whether a controller is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Liveness {
-    /// It was alive at `last`, and counts as absent from `absent_at` on if nothing changes.
+    /// It was alive at `last`. It counts as absent from `absent_at` on if nothing changes.
     SeenAlive { last: Timestamp, absent_at: Timestamp },
     /// It was alive at `last` and has been absent for long enough since.
     Absent { last: Timestamp, absent_at: Timestamp },
-    /// Nothing shows it.
+    /// Nothing shows whether it is alive.
     Unknown,
 }
 
@@ -49,7 +50,7 @@ const REMEMBERED_FOR: Span = Span::hours(7 * 24);
 const RECENT: Span = Span::mins(1);
 
 impl Liveness {
-    /// Merges two opinions: a controller is alive if either of them says so.
+    /// Merges two results: a controller is alive if either of them says so.
     fn or_later(self, now: Timestamp, other: Self) -> Self {
         let times = |liveness| match liveness {
             Self::SeenAlive { last, absent_at } | Self::Absent { last, absent_at } => {
@@ -72,12 +73,12 @@ impl Liveness {
 }
 
 impl Controllers {
-    /// Takes what an earlier process knew.
+    /// Restores the leases of a checkpoint.
     pub(crate) fn restore(&mut self, leases: BTreeMap<String, SeenLease>) {
         self.leases.extend(leases.into_iter().take(MAX_LEASES));
     }
 
-    /// Returns what should survive a restart.
+    /// Returns the leases for a checkpoint.
     pub(crate) fn remembered(&self) -> BTreeMap<String, SeenLease> {
         self.leases.clone()
     }
@@ -87,8 +88,8 @@ impl Controllers {
         self.visible_since = visible.then(|| self.visible_since.unwrap_or(now));
     }
 
-    /// Handles a lease. `renewed` tells whether loopwatch saw it renewed just now. Returns whether
-    /// a controller that was absent is alive again.
+    /// Handles a lease. `renewed` tells whether loopwatch has just seen a renewal. Returns whether
+    /// a controller has appeared, or is alive again after an absence.
     pub(crate) fn lease_seen(
         &mut self,
         now: Timestamp,
@@ -100,8 +101,8 @@ impl Controllers {
         let known = self.leases.get(&key).map(|seen| seen.alive);
         let written = lease.written.map(|written| written.min(now));
 
-        // At first sight, only a recent renewal, or one since the last run, shows that anybody is
-        // alive.
+        // Without a renewal in view, only a recent write of the lease, or one after the last known
+        // sign of life, shows that its holder is alive.
         let first = written.filter(|written| {
             now.since(*written) <= RECENT || known.is_some_and(|alive| *written > alive)
         });
@@ -136,8 +137,8 @@ impl Controllers {
         })
     }
 
-    /// Returns whether a controller is alive. `written` is when it last wrote anything, by the API
-    /// server's clock.
+    /// Returns whether a controller is alive, according to leases and writes. `written` is when it
+    /// last wrote anything, by the API server's clock.
     pub(crate) fn liveness(
         &self,
         now: Timestamp,
@@ -158,7 +159,7 @@ impl Controllers {
 
         let (own, shared) = (workloads(Relation::Own), workloads(Relation::SameDomain));
 
-        // The same Deployment may hold another lease after an upgrade.
+        // After an upgrade, the same Deployment may hold a lease of another name.
         let related = relations.iter().filter(|(relation, seen)| {
             *relation != Relation::None
                 || own.contains(workload(&seen.holder))
@@ -201,8 +202,9 @@ impl Operator {
         }
     }
 
-    /// Returns whether a controller is alive, and when it last wrote an object of the watched
-    /// kinds. If it is a part of the operator, also the Pods of that show it.
+    /// Returns whether a controller is alive, according to its leases and to its last write of an
+    /// object of a watched kind. If it is a part of the operator, the Pods of the operator count,
+    /// too.
     pub(crate) fn liveness(
         &self,
         world: &World,
@@ -211,7 +213,7 @@ impl Operator {
         is_own: bool,
     ) -> Liveness {
         let written = controller.manager.and_then(|manager| {
-            // Equal generic names in other groups are other programs.
+            // The same generic name in another group belongs to another program.
             let kinds =
                 world.kinds.iter().filter(|kind| !is_generic(manager) || *kind.group == *group);
             kinds

@@ -1,5 +1,4 @@
-//! What happened to the operator lately, for its timeline. The parts that judge the operator
-//! remember it anyway.
+//! Recent events of the operator, for its timeline. The detectors of the operator keep them anyway.
 
 use crate::model::operator::Operator;
 use crate::observation::ContainerEnd;
@@ -40,7 +39,7 @@ fn event(at: Timestamp, change: &'static str, name: &str, detail: String) -> Pas
     PastEvent { at, what: Happening::Operator { change, name: name.to_owned(), detail } }
 }
 
-/// `OOMKilled, exit code 137`.
+/// Describes an end, for example as `OOMKilled, exit code 137`.
 fn words(end: &ContainerEnd) -> String {
     let code = format!("exit code {}", end.exit_code);
     if end.reason.is_empty() { code } else { format!("{}, {code}", end.reason) }

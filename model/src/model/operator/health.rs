@@ -1,17 +1,17 @@
-//! Whether the operator is there at all, by a ladder of evidence: its Pods, its lease, its metrics
-//! endpoint and its process.
+//! Whether the operator is there at all. A ladder of evidence decides: its Pods, its lease, its
+//! metrics endpoint and its process.
 //!
-//! Each rung may be unknown. A finding needs at least one rung that shows the absence, and none
-//! that contradicts it: a Pod that runs, or a sign of life since then, such as a renewal of the
-//! lease, a scrape or a write. The Pods alone are enough for a page if loopwatch sees all of them,
-//! and so is the lease together with the metrics or the process. One alone takes longer, and opens
-//! a warning: without a view of the Pods, nothing shows whether somebody has scaled the operator to
-//! zero. If other Pods may run that loopwatch does not see, only the lease shows the absence.
+//! Each rung may be unknown. A finding needs at least one rung that shows the absence, and nothing
+//! that contradicts it, such as a running Pod or a later renewal of the lease, scrape or write. The
+//! Pods alone justify a page if loopwatch sees all of them, and so does the lease together with
+//! another rung. A single rung other than the Pods takes longer and opens only a warning: without a
+//! view of the Pods, nothing shows whether somebody has scaled the operator to zero. If Pods may
+//! run that loopwatch does not see, only the lease shows the absence.
 //!
-//! The full time is necessary because a kubelet may start the container again. If none is about to,
-//! or it has done so too often already, half of it is enough. A container that waits for its
-//! restart gets the full time until the finding about its restarts explains the absence, because
-//! otherwise one crash loop would page twice.
+//! The kubelet may start the container again, so a page waits for `operator_down_after`. Half of
+//! this time is enough if no restart is likely, or if the container has restarted too often
+//! already. A container in backoff gets the full time until the finding about its restarts explains
+//! the absence. Otherwise one crash loop would page twice.
 
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
@@ -26,20 +26,20 @@ use crate::observation::{Cause, Role, SourceId};
 use crate::snapshot::DownSign;
 use crate::time::{Span, Timestamp};
 
-/// How long after its end a container may seem alive, because writes and scrapes arrive late.
+/// How long a container may seem alive after its end, because writes and scrapes arrive late.
 const LAST_WORDS: Span = Span::secs(10);
 
-/// What the ladder says.
+/// The result of climbing the ladder.
 #[derive(Debug, Default)]
 struct Ladder {
-    /// Since when each rung that shows the absence does so, and what it shows, for people. The Pods
-    /// are first.
+    /// Each rung that shows the absence: since when, and a description for people. The Pods come
+    /// first.
     absent: Vec<(Timestamp, String)>,
-    /// The same for programs.
+    /// The same signs, for programs.
     signs: Vec<DownSign>,
-    /// The Pods, all of which loopwatch sees, show the absence.
+    /// The Pods show the absence, and loopwatch sees enough of them to be sure.
     certain: bool,
-    /// Besides, none of them is likely to run soon.
+    /// The Pods show the absence, and none of them is likely to run soon.
     lasting: bool,
     /// The last sign of life.
     last_life: Option<Timestamp>,
@@ -48,7 +48,8 @@ struct Ladder {
 }
 
 impl Ladder {
-    /// Returns when the absence justifies a page, and when a warning.
+    /// Returns when the absence justifies a page, and when it justifies a warning. Time before
+    /// `from`, when loopwatch could not see the operator, does not count.
     fn due(
         &self,
         from: Timestamp,
@@ -78,22 +79,24 @@ impl Operator {
     /// Detects that the operator is gone. Returns whether that justifies a page now.
     pub(super) fn operator_down(&self, world: &World, verdicts: &mut Verdicts) -> bool {
         let Some(looked_since) = self.operator_sighted(world) else {
-            // What is open stays open: nothing shows whether the operator is back.
+            // An open finding stays open, because nothing shows whether the operator is back.
             verdicts.keep(FindingCode::OperatorDown);
             return self.down;
         };
+
         let Some(ladder) = self.ladder(world) else { return false };
 
         verdicts.look_again(ladder.again);
         let settings = &world.settings;
 
-        // A page stays while the container that ended tries again.
+        // Once a page is open, the shorter time stays in force while the container tries again.
         let after = match ladder.certain && (ladder.lasting || self.down) {
             true => settings.operator_gone_after(),
             false => settings.operator_down_after,
         };
         let due = ladder.due(looked_since, after, settings.owner_absent_after);
         let Some((strong, weak)) = due else { return false };
+
         let since = ladder.absent.iter().map(|(since, _)| *since).min().unwrap_or(world.now);
         let is_strong = strong <= world.now;
 
@@ -114,14 +117,15 @@ impl Operator {
     }
 
     /// Returns since when loopwatch can see the operator; `None` while a source that could show it
-    /// alive fails. A watch that the API server answers with errors shows nothing if the Pods show
-    /// the absence: its webhook for conversions may have died with the operator.
+    /// alive fails. If the Pods show the absence, watches that the API server answers with errors
+    /// do not count: their conversion webhook may have died with the operator.
     pub(super) fn operator_sighted(&self, world: &World) -> Option<Timestamp> {
         let heard = self.heard_since?;
         let up = [SourceId::Pods, SourceId::Lease]
             .iter()
             .map(|id| world.sources.up_since(id))
             .collect::<Option<Vec<_>>>()?;
+
         let watches = world.watches.iter().filter(|watch| watch.active && watch.missing.is_empty());
         let mut regained = Timestamp(0);
         let is_dead = matches!(self.pods_say(world), PodsSay::Down(Stopped { certain: true, .. }));
@@ -137,6 +141,7 @@ impl Operator {
             {
                 return None;
             }
+
             regained = regained.max(watch.blindness.regained);
         }
 
@@ -148,6 +153,7 @@ impl Operator {
     fn ladder(&self, world: &World) -> Option<Ladder> {
         let mut ladder = Ladder { last_life: self.last_sign_of_life(world), ..Ladder::default() };
         let mut others_may_run = false;
+
         match self.pods_say(world) {
             PodsSay::Nothing => {}
             PodsSay::Running => return None,
@@ -169,7 +175,7 @@ impl Operator {
 
                 (ladder.certain, ladder.again) = (certain, restarted.map(pods::proven_at));
 
-                // A container that crashes again and again may renew the lease each time.
+                // A container in a crash loop may renew the lease in each run.
                 let of_others = |life: &Timestamp| {
                     *life > ended.after(LAST_WORDS) && restarted.is_none_or(|at| *life < at)
                 };
@@ -186,7 +192,7 @@ impl Operator {
                 true => {
                     ladder.absent.push((renewed, format!("lease {name} is not renewed")));
                     ladder.signs.push(DownSign::LeaseNotRenewed);
-                    others_may_run = false; // whoever led would renew it
+                    others_may_run = false; // a leader would renew it
                 }
                 false => ladder.again = ladder.again.into_iter().chain([stale_at]).min(),
             }
@@ -194,7 +200,7 @@ impl Operator {
 
         if others_may_run {
             ladder.signs.clear();
-            // The metrics and the process of this Pod show the same as the Pod.
+            // Metrics and processes show no more than the Pods in view do.
             ladder.absent.clear();
             return ladder.again.is_some().then_some(ladder);
         }
@@ -212,7 +218,7 @@ impl Operator {
             .max()
             .filter(|_| !running);
 
-        // The metrics end with the process, so both together are one sign.
+        // The metrics end with the process, so the two count as one rung.
         let signs = [
             (refused, DownSign::MetricsRefused, "metrics endpoint refuses connections"),
             (ended, DownSign::ProcessEnded, "process ended"),
@@ -238,7 +244,7 @@ impl Operator {
         ladder.map(|ladder| ladder.signs).unwrap_or_default()
     }
 
-    /// Returns whether the operator is up, as far as anything shows it.
+    /// Returns whether the operator is up; `None` if nothing shows it.
     pub(super) fn operator_up(&self, world: &World) -> Option<bool> {
         if self.is_found_down() {
             return Some(false);
@@ -260,7 +266,7 @@ impl Operator {
         }
     }
 
-    /// Returns when anything last showed that the operator was alive, except its Pods.
+    /// Returns the last sign of life from anything but the Pods.
     fn last_sign_of_life(&self, world: &World) -> Option<Timestamp> {
         let lease = self.operator_lease().map(|(_, lease)| lease.alive);
         let instances = self.instances.values();
@@ -281,8 +287,8 @@ pub(super) fn operator_written(world: &World) -> Option<Timestamp> {
 
 impl Operator {
     /// Returns whether the operator is alive, according to its Pods. `written` is when it last
-    /// wrote anything. Pods that run show life; that none runs shows absence only if loopwatch sees
-    /// all of them and has seen one run.
+    /// wrote anything. A running Pod shows life. If no Pod runs, that shows absence only if
+    /// loopwatch sees all Pods and has seen one run.
     pub(crate) fn operator_pods_liveness(
         &self,
         world: &World,
@@ -292,6 +298,7 @@ impl Operator {
         let up = world.sources.up_since(&SourceId::Pods);
         let (Some(view), Some(up)) = (&self.view, up) else { return Liveness::Unknown };
         let Some(ran) = self.pods.last_running(now) else { return Liveness::Unknown };
+
         let last = written.map_or(ran, |written| written.min(now).max(ran));
         let absent_at = last.max(up).after(after);
 

@@ -1,6 +1,6 @@
-//! What the scrapes of one instance have shown so far, as far as the detectors need it: per
-//! controller a few counts and the times since which states last. Counters that become smaller, and
-//! those of another process, begin anew.
+//! What the scrapes of one instance have shown so far, as far as the detectors need it: for each
+//! controller a few counts, and since when each state has lasted. A counter that becomes smaller,
+//! or belongs to another process, counts from zero.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,23 +9,22 @@ use crate::observation::{ControllerView, MAX_CONTROLLERS, MetricsView};
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
 
-/// The time without a scrape after which nothing is known about the instance any more, unless
-/// scrapes are rarer.
+/// After this time without a scrape, the state of the instance is unknown, unless scrapes are
+/// rarer.
 pub(super) const STALE_AFTER: Span = Span::mins(5);
 
-/// How long after the last scrape a finding that it showed stays open, although nothing is known
-/// any more: the end of the metrics is not the end of the problem.
+/// How long a finding stays open after the last scrape, which showed it. The end of the metrics is
+/// not the end of the problem.
 pub(super) const KEPT_FOR: Span = Span::mins(30);
 
-/// The number of intervals between scrapes that may pass instead, so that findings last from one
-/// scrape to the next.
+/// If scrapes are rare, this many intervals between them may pass instead, so that findings last
+/// from one scrape to the next.
 const STALE_INTERVALS: i64 = 2;
 
-/// Counts of a [`Window`] within this time are one, if the window is from five minutes to an hour
-/// long.
+/// The length of the parts of a [`Window`] from five minutes to an hour long.
 const GRAIN: Span = Span::secs(30);
 
-/// The minimum number of parts of a [`Window`], so that it forgets little at once.
+/// The minimum number of parts of a [`Window`], so that it forgets only a little at a time.
 const MIN_PARTS: i64 = 10;
 
 /// The maximum number of parts of a [`Window`].
@@ -37,7 +36,7 @@ const MAX_COUNTS: usize = 128;
 /// The number of parts into which the window for the growth of a queue is divided.
 const GROWTH_PARTS: usize = 12;
 
-/// A queue must have grown by at least this much over the whole window.
+/// The number of objects by which a queue must grow over the whole window.
 const MIN_GROWTH: u64 = 50;
 
 /// The history of one instance.
@@ -47,14 +46,14 @@ pub(crate) struct History {
     pub(super) controllers: BTreeMap<String, Loop>,
     /// Requests to the API server.
     pub(super) requests: Window,
-    /// Of these, those that failed on the side of the API server, or had no answer.
+    /// Those of the requests that had no answer, or that the API server failed or throttled.
     pub(super) failed: Window,
-    /// The last scrape before the first of these within the window, and the length of the queues
-    /// then.
+    /// The last scrape before the first failed request within the window, and the length of the
+    /// queues then.
     calm: Option<(Timestamp, u64)>,
-    /// Of these, those that the API server denied.
+    /// Those of the requests that the API server denied.
     pub(super) forbidden: Window,
-    /// Of these, those that met a conflict.
+    /// Those of the requests that met a conflict.
     pub(super) conflicts: Window,
 }
 
@@ -69,13 +68,13 @@ pub(crate) struct Loop {
     pub(super) panics: Window,
     /// Since when all workers are busy and objects wait.
     pub(super) saturated_since: Option<Timestamp>,
-    /// Since when workers are busy although no reconcile has ended, so that one of them has run
-    /// since then.
+    /// Since when workers have been busy without the end of any reconcile. At least one reconcile
+    /// has run since then.
     pub(super) unended_since: Option<Timestamp>,
     pub(super) backlog: Option<Backlog>,
-    /// The shortest queue in each part of the window, the latest last, and when the current part
-    /// began.
+    /// The shortest queue in each part of the window, the latest part last.
     depths: VecDeque<u64>,
+    /// When the latest part began.
     part_began: Option<Timestamp>,
     /// The longest running time, in seconds, of a reconcile that then succeeded.
     pub(super) longest: f64,
@@ -100,7 +99,8 @@ pub(super) struct Backlog {
     pub(super) since: Timestamp,
     /// The length from which shrinking is measured.
     reference: u64,
-    /// It has lasted for long enough; it is over when the queue is within the limit.
+    /// It has lasted for long enough. From then on, it ends only when the queue is within the
+    /// limit.
     pub(super) stands: bool,
 }
 
@@ -124,9 +124,9 @@ pub(super) fn kept_until(at: Timestamp, view: &MetricsView) -> Timestamp {
 }
 
 impl History {
-    /// Takes a scrape. `earlier` is the one before it, unless it was of another process. `open`
-    /// holds the open findings about controllers. Returns whether a reconcile has panicked in
-    /// between.
+    /// Takes a scrape. `earlier` is the scrape before it, and `restarted` tells whether that one
+    /// was of another process. `open` holds the open findings about the operator. Returns whether a
+    /// reconcile has panicked in between.
     pub(super) fn update(
         &mut self,
         now: Timestamp,
@@ -173,12 +173,13 @@ impl History {
         settings: &Settings,
     ) {
         let Some((earlier_at, earlier)) = earlier else { return };
+
         let (mut all, mut failed, mut forbidden, mut conflicts) = (0_u64, 0_u64, 0_u64, 0_u64);
         for (code, count) in &view.requests {
             let known =
                 earlier.requests.iter().find(|(other, _)| other == code).map(|(_, count)| *count);
 
-            // A code appears with its first request.
+            // The counter of a status code appears only with the first such request.
             let new = if earlier.requests.is_empty() {
                 0
             } else {
@@ -212,7 +213,7 @@ impl History {
         self.conflicts.add(now, conflicts, Span::hours(1));
     }
 
-    /// Returns when the last scrape was before requests began to fail within the window, and the
+    /// Returns the time of the last scrape before requests began to fail within the window, and the
     /// length of the queues then.
     pub(super) fn calm(&self) -> Option<(Timestamp, u64)> {
         self.calm
@@ -228,6 +229,8 @@ impl History {
 }
 
 impl Loop {
+    /// Takes a scrape of the controller. Returns whether a reconcile has panicked since the one
+    /// before.
     fn update(
         &mut self,
         now: Timestamp,
@@ -236,7 +239,8 @@ impl Loop {
         restarted: bool,
         settings: &Settings,
     ) -> bool {
-        // A counter may appear only with its first event.
+        // A counter that was absent before counts from zero: it may appear only with its first
+        // event.
         let since = |of: fn(&ControllerView) -> Option<u64>| {
             Some(grown(of(earlier?), of(view)?, restarted))
         };
@@ -244,7 +248,7 @@ impl Loop {
         let errors = failed.unwrap_or(0);
         let running = |view: &ControllerView| view.longest_running_seconds.unwrap_or(0.0);
 
-        // One that a restart has ended shows nothing.
+        // A reconcile that a restart has ended shows nothing.
         let is_same =
             !restarted && earlier.is_some_and(|earlier| earlier.succeeded <= view.succeeded);
         let succeeds = is_same && succeeded > Some(0) && errors == 0;
@@ -282,12 +286,13 @@ impl Loop {
             (self.backlog, self.part_began) = (None, None);
             return self.depths.clear();
         };
+
         let backlog = (depth > u64::from(settings.queue_backlog)).then(|| {
             let new = Backlog { since: now, reference: depth, stands: false };
             let known = self.backlog.unwrap_or(new);
 
-            // A queue that shrinks is the end of a backlog, such as after the start of the
-            // operator.
+            // If the queue shrinks, the operator is working off its backlog, for example after its
+            // start.
             let shrinks = !known.stands && depth < known.reference / 10 * 9;
             if shrinks { new } else { known }
         });
@@ -296,6 +301,7 @@ impl Loop {
             let stands = backlog.stands || now.since(backlog.since) >= settings.queue_backlog_after;
             Backlog { stands, ..backlog }
         });
+
         let part = Span(settings.queue_growth_window.0 / GROWTH_PARTS as i64);
         match self
             .depths
@@ -314,8 +320,9 @@ impl Loop {
         }
     }
 
-    /// Returns by how much the queue has grown if it has only grown over the whole window. The last
-    /// part is not complete.
+    /// Returns by how much the queue has grown over the whole window; `None` if it has shrunk in
+    /// between, or has grown too little or too rarely. The latest part is not complete and does not
+    /// count.
     pub(super) fn growth(&self) -> Option<u64> {
         let complete: Vec<u64> = self.depths.iter().take(GROWTH_PARTS).copied().collect();
         let (first, last) = (complete.first().copied()?, complete.last().copied()?);
@@ -329,7 +336,7 @@ impl Loop {
             .then_some(grown)
     }
 
-    /// Notes whether a reconcile that ran at the scrape before still runs: none has ended in
+    /// Notes whether a reconcile that ran at the previous scrape still runs: none has ended in
     /// between.
     fn update_unended(
         &mut self,
@@ -358,7 +365,7 @@ impl Loop {
         self.unsynced_since = unsynced.then(|| self.unsynced_since.unwrap_or(now));
     }
 
-    /// Forgets the states that may have ended while nobody looked, except those whose finding
+    /// Forgets the states that may have ended between two scrapes, except those whose finding
     /// `is_open`.
     fn forget_states(&mut self, is_open: impl Fn(FindingCode) -> bool) {
         self.saturated_since =
@@ -396,7 +403,7 @@ impl Loop {
 }
 
 impl Window {
-    /// Adds a count, and forgets those that are older than `keep`.
+    /// Adds a count, and forgets counts older than `keep`.
     fn add(&mut self, now: Timestamp, count: u64, keep: Span) {
         let from = now.before(keep);
         while self.counts.front().is_some_and(|(at, _)| *at <= from)
@@ -458,8 +465,8 @@ pub(super) fn queued(view: &MetricsView) -> u64 {
         .fold(0, u64::saturating_add)
 }
 
-/// Returns by how much a counter has grown. One that became smaller, or is of another process,
-/// began at zero.
+/// Returns by how much a counter has grown. A counter that became smaller, or belongs to another
+/// process, began at zero.
 fn grown(earlier: Option<u64>, now: u64, restarted: bool) -> u64 {
     let earlier = earlier.filter(|earlier| !restarted && *earlier <= now);
     now - earlier.unwrap_or(0)

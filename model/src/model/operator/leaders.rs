@@ -14,7 +14,8 @@ use crate::observation::{LeaseView, OperatorView, PodView, pod_of_holder};
 use crate::time::{Span, Timestamp};
 use crate::trace::OperatorChange;
 
-/// The number of generated parts at the end of a Pod's name: the hash of its template and its own.
+/// The maximum number of generated parts at the end of a Pod's name: the hash of its template and
+/// its own suffix.
 const GENERATED_PARTS: usize = 2;
 
 /// The maximum number of the operator's leases. Operators have one, or one per controller.
@@ -28,7 +29,7 @@ const MAX_CHANGES: usize = 32;
 pub(crate) struct Leaders {
     /// By the name of the lease, at most [`MAX_LEASES`].
     leases: BTreeMap<String, Leadership>,
-    /// When another replica than that of this process last led.
+    /// When a replica other than loopwatch's own Pod last led.
     elsewhere: Option<Timestamp>,
 }
 
@@ -40,7 +41,7 @@ struct Leadership {
     revision: String,
     /// The UID of its Pod, as far as it is known.
     uid: String,
-    /// When the leader changed without a rollout, and the Pod that led before.
+    /// When the leader changed although it did not have to go, and the Pod that led before.
     changes: VecDeque<(Timestamp, String)>,
 }
 
@@ -75,15 +76,15 @@ impl Leaders {
         }
     }
 
-    /// Returns the changes of the leader without a rollout: the lease, when, and the Pod that led
-    /// before.
+    /// Returns the changes of the leader that no rollout or end of a Pod explains: the lease, when,
+    /// and the Pod that led before.
     pub(super) fn changes(&self) -> impl Iterator<Item = (&str, Timestamp, &str)> {
         self.leases.iter().flat_map(|(lease, known)| {
             known.changes.iter().map(|(at, before)| (lease.as_str(), *at, before.as_str()))
         })
     }
 
-    /// Returns when another replica than that of this process last led.
+    /// Returns when a replica other than loopwatch's own Pod last led.
     pub(super) fn elsewhere(&self) -> Option<Timestamp> {
         self.elsewhere
     }
@@ -96,8 +97,8 @@ impl Leaders {
 }
 
 impl Leadership {
-    /// Returns whether the leader had to go: its Pod is gone, terminates or was evicted, or a
-    /// rollout brings another revision.
+    /// Returns whether the leader had to go: its Pod is gone, terminates or has ended, or a rollout
+    /// brings another revision.
     fn is_replaced(&self, revision: &str, view: &OperatorView) -> bool {
         let is_rollout =
             !revision.is_empty() && !self.revision.is_empty() && revision != self.revision;
@@ -133,8 +134,8 @@ impl Operator {
         }
     }
 
-    /// Notes when another replica than that of this process has led. Without a Pod of its own,
-    /// loopwatch sees all of them.
+    /// Notes when a replica other than loopwatch's own Pod last led. If loopwatch runs in no Pod of
+    /// the operator, it sees all replicas, and there is nothing to note.
     pub(crate) fn note_other_leader(&mut self) {
         let Some(view) = &self.view else { return };
         let Some(own) = view.pods.iter().find(|pod| pod.own) else { return };
@@ -151,15 +152,16 @@ impl Operator {
         self.leaders.elsewhere = self.leaders.elsewhere.max(others);
     }
 
-    /// Returns the operator's lease, with its name. If it has several, the one that was renewed
-    /// last. `None` if it has none, or if loopwatch cannot see the leases.
+    /// Returns the operator's lease, with its name. Of several leases, returns the one that was
+    /// renewed last. Returns `None` if there is none, or if loopwatch cannot see the leases.
     pub(super) fn operator_lease(&self) -> Option<(&str, &SeenLease)> {
         let view = self.view.as_ref()?;
         let is_own = |holder: &str| is_of_workload(holder, &view.name);
         self.controllers.seen_in(&view.namespace, is_own).max_by_key(|(_, lease)| lease.alive)
     }
 
-    /// Returns the Pods that hold one of the operator's leases and have renewed it lately.
+    /// Returns the Pods that hold one of the operator's leases, if they have renewed it within
+    /// `lately`.
     pub(super) fn operator_leaders(
         &self,
         world: &World,
@@ -173,7 +175,7 @@ impl Operator {
             .map(|(_, lease)| pod_of_holder(&lease.holder))
     }
 
-    /// Detects that nobody leads although Pods run, and that the leader changes again and again.
+    /// Detects that nobody leads although Pods run, or that the leader changes again and again.
     pub(super) fn leader_verdicts(&self, world: &World, verdicts: &mut Verdicts) {
         match self.leader_absent(world) {
             Ok(detection) => detection
@@ -203,8 +205,8 @@ impl Operator {
             return;
         }
 
-        // Without all Pods in view, each change may be the end of a Pod. A Pod that leads again was
-        // still there.
+        // Unless loopwatch sees all Pods, each change may be due to the end of a Pod. A Pod that
+        // leads again had not ended.
         let led: BTreeSet<&str> = recent
             .iter()
             .map(|(_, pod)| pod.as_str())
@@ -223,14 +225,16 @@ impl Operator {
         verdicts.push(self.operator_subject(), detection.suspected_if(!view.complete && !returned));
     }
 
-    /// Returns `Err` while loopwatch cannot see the operator.
+    /// Detects that nobody leads although Pods run. Returns `Err` while loopwatch cannot see the
+    /// operator.
     fn leader_absent(&self, world: &World) -> Result<Option<Detection>, ()> {
         let (Some(view), Some((name, lease))) = (&self.view, self.operator_lease()) else {
             return Ok(None);
         };
+
         let looked_since = self.operator_sighted(world).ok_or(())?;
         if !self.leases.exists(&view.namespace, name) {
-            return Ok(None); // somebody has removed it, because nobody needs it
+            return Ok(None); // somebody removed the lease, so no controller needs it
         }
 
         let leading = || {
@@ -247,10 +251,11 @@ impl Operator {
             .filter(|pod| pod.deleted.is_none())
             .filter_map(|pod| pod.containers.first());
 
-        // Each Pod that has just started needs time to take the lease.
+        // After its start, a Pod needs time to take the lease. The Pod that has run longest counts.
         let running: Vec<Timestamp> =
             containers.filter_map(|container| container.running_since).collect();
         let Some(oldest) = running.iter().min().copied() else { return Ok(None) };
+
         let since = lease.alive;
         let from = [looked_since, oldest.min(world.now)]
             .into_iter()
@@ -258,7 +263,8 @@ impl Operator {
             .max();
         let due = since.max(from.unwrap_or(since)).after(world.settings.leader_absent_after);
 
-        // After an upgrade, the operator may not elect a leader any more, or use another lease.
+        // After an upgrade, the operator may elect no leader any more, or use another lease. So the
+        // finding is certain only if the last holder still exists, or if metrics say who leads.
         let holder = pod_of_holder(&lease.holder);
 
         // The Pods of a StatefulSet keep their names.

@@ -1,6 +1,6 @@
 //! Leader election leases.
 //!
-//! Operators write `renewTime` by their own clocks, so a lease is as old as the time since
+//! Operators write `renewTime` by their own clocks. The age of a lease is therefore the time since
 //! loopwatch saw `renewTime` change.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,17 +16,16 @@ use crate::time::{Span, Timestamp};
 
 pub(crate) use crate::model::world::limits::MAX_LEASES;
 
-/// The time without a renewal after which a lease has no holder. Replicas wait much shorter before
-/// they take over.
+/// After this time without a renewal, a lease has no holder. Replicas take over much sooner.
 const ABANDONED_AFTER: Span = Span::mins(5);
 
-/// What shows which replica of the operator leads.
+/// The facts that show which replica of the operator leads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LeaderElection {
-    /// All leases, except those that nobody has renewed for long. A lease that its holder has
-    /// released has none.
+    /// All leases, except those that nobody has renewed for long. After its holder has released it,
+    /// a lease has an empty holder.
     pub leases: Vec<LeaseView>,
-    /// The operator has a Pod besides that of this process.
+    /// The operator has a Pod other than the one in which this process runs.
     pub stands_by: bool,
 }
 
@@ -103,7 +102,7 @@ impl Leases {
         true
     }
 
-    /// Returns whether a lease is known, and this version of it shows a renewal.
+    /// Returns whether a version of a known lease shows a renewal.
     pub(super) fn is_renewed_by(&self, lease: &LeaseView) -> bool {
         let known = self.rows.get(&(lease.namespace.clone(), lease.name.clone()));
         known.is_some_and(|known| known.lease.renewed != lease.renewed && lease.renewed.is_some())
@@ -125,7 +124,7 @@ impl Leases {
         self.rows.retain(|(within, name), _| within != namespace || names.contains(name.as_str()));
     }
 
-    /// Moves the times at which loopwatch saw renewals to the new setting of its clock.
+    /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
         for row in self.rows.values_mut() {
             row.seen_renewed_at = row.seen_renewed_at.map(|at| at.after(Span(by_ms)));
@@ -151,7 +150,7 @@ impl Leases {
         self.rows.values().map(|row| &row.lease).filter(move |lease| lease.namespace == namespace)
     }
 
-    /// Returns all leases, except those that nobody has renewed for long: a lease survives its
+    /// Returns all leases, except those that nobody has renewed for long: a lease outlives its
     /// holder.
     pub(crate) fn held(&self, now: Timestamp) -> impl Iterator<Item = &LeaseRow> {
         let is_abandoned = move |row: &LeaseRow| {
@@ -169,7 +168,7 @@ impl Leases {
 }
 
 impl Operator {
-    /// Returns what shows which replica leads.
+    /// Returns the facts that show which replica leads.
     pub(crate) fn leader_election(&self, now: Timestamp) -> LeaderElection {
         let stands_by = |pod: &PodView| !pod.own && pod.deleted.is_none();
         let view = self.view.as_ref();

@@ -1,6 +1,6 @@
 //! The verdicts about the control loops of the operator, as its metrics show them. Each is judged
-//! at a scrape, so that nothing opens between two scrapes. Of several replicas, only the leader is
-//! judged: a standby without work is healthy.
+//! as of its last scrape, so no finding opens between two scrapes. With several replicas, only the
+//! leader is judged: a standby without work is healthy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,15 +18,15 @@ use crate::time::{Span, Timestamp};
 /// backoff of client-go is 1,000 s.
 const FAILURE_OVER_AFTER: Span = Span::mins(20);
 
-/// How many times as long as one that succeeded before a reconcile may run. The mean of all
-/// reconciles hides a few long ones.
+/// A reconcile may run this many times as long as the longest one that has succeeded. The mean of
+/// all reconciles hides a few long ones.
 const TIMES_LONGEST: f64 = 2.0;
 
-/// The longest time that such a reconcile allows another one.
+/// The maximum time that such an earlier reconcile allows a later one.
 const LONGEST_LEARNED: Span = Span::hours(4);
 
-/// How much longer than its caches may take to fill a controller must be without a first reconcile
-/// although objects wait.
+/// How long objects must have waited for the first reconcile, in addition to the time that the
+/// caches may take to fill.
 const UNSYNCED_FOR: Span = Span::mins(1);
 
 /// One controller of an instance at its last scrape.
@@ -110,8 +110,8 @@ impl Operator {
     }
 
     /// Returns the instances that do the work but can no longer be scraped, and until when the
-    /// findings that their last scrape has shown stay open. None if the operator is down: then it
-    /// has no controllers that could work.
+    /// findings from their last scrape stay open. Returns none if another instance leads, or if the
+    /// operator is down and no controller can work.
     fn unseen_instances(&self, world: &World) -> Vec<(&str, Timestamp, &Instance, Timestamp)> {
         let is_led =
             self.fresh_instances(world).any(|(_, _, instance)| leading(instance) == Some(true));
@@ -126,7 +126,8 @@ impl Operator {
             let is_unseen = fresh_until(*at, metrics) <= world.now && world.now < until;
             let container = self.pod_of(name).and_then(|pod| pod.containers.first());
 
-            // Its reconciles have ended with the process that was scraped.
+            // If the container has restarted since the scrape, the reconciles of that process have
+            // ended.
             let is_same = container
                 .and_then(|container| container.running_since)
                 .is_none_or(|since| since <= *at);
@@ -141,7 +142,8 @@ impl Operator {
         unseen.collect()
     }
 
-    /// Returns whether an instance does the work, as far as the leases or its own metrics show it.
+    /// Returns whether an instance does the work, as far as the leases or else its own metrics show
+    /// it.
     fn may_lead(&self, world: &World, name: &str, instance: &Instance) -> bool {
         // Each controller may have a lease of its own, with another holder.
         let holders: BTreeSet<&str> = self.operator_leaders(world, STALE_AFTER).collect();
@@ -202,7 +204,7 @@ fn of_loop(
     Detection::new(world.now, code, since, world.now, || evidence(instance))
 }
 
-/// Detects a controller of which no reconcile has succeeded since the first of several errors.
+/// Detects a controller with several errors and no success since the first of them.
 fn reconcile_failing(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
     let failing = scraped.own.failing?;
     let lasted = scraped.at.since(failing.since) >= world.settings.reconcile_failing_after;
@@ -227,11 +229,11 @@ fn reconcile_failing(world: &World, scraped: &Scraped<'_>) -> Option<Detection> 
             }
         });
 
-    // The operator tries again after a conflict, which is no failure.
+    // A conflict is no failure, because the operator tries again.
     Some(detection.suspected_if(conflicts.saturating_mul(10) >= failing.errors.saturating_mul(9)))
 }
 
-/// Notes errors beside successes, which people may want to know.
+/// Reports errors between successes. The controller works, but people may want to know.
 fn reconcile_errors(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
     let errors = scraped.own.errors.sum();
     let first = scraped.own.errors.first()?;
@@ -245,9 +247,8 @@ fn reconcile_errors(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
     })
 }
 
-/// Detects a reconcile that runs for much longer than usual. If the operator does not say how
-/// long its reconciles have been running, at least one of them has run since the last one
-/// ended.
+/// Detects a reconcile that runs for much longer than usual. If the operator does not report how
+/// long its reconciles have been running, the time without the end of any reconcile counts.
 fn reconcile_stuck(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
     let running = match scraped.view.longest_running_seconds {
         Some(longest) => seconds(longest),
@@ -256,11 +257,12 @@ fn reconcile_stuck(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
     let durations = scraped.view.reconcile_seconds.filter(|durations| durations.count > 0);
     #[expect(clippy::cast_precision_loss, reason = "a mean needs only a few digits")]
     let usual = durations.map(|durations| seconds(durations.sum / durations.count as f64));
-    let factor = i64::from(world.settings.reconcile_stuck_factor);
 
+    let factor = i64::from(world.settings.reconcile_stuck_factor);
     let usually = Span(usual.unwrap_or_default().0.saturating_mul(factor));
     let before = seconds(scraped.own.longest * TIMES_LONGEST).min(LONGEST_LEARNED);
     let threshold = world.settings.reconcile_stuck_after.max(usually).max(before);
+
     (running > threshold).then(|| {
         let since = scraped.at.before(running);
         of_loop(world, scraped, FindingCode::ReconcileStuck, since, |evidence| {
@@ -325,7 +327,7 @@ fn queue_backlog(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
 }
 
 /// Detects a controller that has not begun any reconcile although objects wait: the workers of
-/// controller-runtime start after all informers have synced. No framework has a metric for that
+/// controller-runtime start after all informers have synced. No framework has a metric for the sync
 /// itself.
 fn informer_not_synced(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
     let since = scraped.own.unsynced_since?;
@@ -341,8 +343,8 @@ fn informer_not_synced(world: &World, scraped: &Scraped<'_>) -> Option<Detection
     })
 }
 
-/// Returns the number of suspended objects of the kind that a controller reconciles; of all
-/// primary kinds if its name names none.
+/// Returns the number of suspended objects of the kind that a controller reconciles; of all primary
+/// kinds if its name fits none.
 fn skipped_objects(world: &World, controller: &str) -> u64 {
     let named = reconciled::kind_of_controller(world, controller);
     let counted = world.watches.iter().filter(|watch| {
@@ -358,7 +360,7 @@ fn leading(instance: &Instance) -> Option<bool> {
     instance.metrics.as_ref().and_then(|(_, metrics)| metrics.leading)
 }
 
-/// Returns a number of seconds as a span. A number that is none is zero.
+/// Returns a number of seconds as a span. NaN and negative numbers become zero.
 #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
 fn seconds(seconds: f64) -> Span {
     Span((seconds * 1000.0).max(0.0) as i64)

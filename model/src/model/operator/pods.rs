@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::observation::{ContainerEnd, ContainerView, MAX_PODS, OperatorView, PodView};
 use crate::time::{Span, Timestamp};
 
-/// How long a container must run after it ended before it counts as running. One that crashes again
-/// and again runs for seconds each time.
+/// How long a restarted container must run before it counts as running. In a crash loop, each run
+/// lasts only seconds.
 pub(super) const PROVEN_AFTER: Span = Span::mins(1);
 
-/// How long after an outage of the API server an operator may still exit because of it.
+/// How long after an outage of the API server the operator may still exit because of it.
 const RECONNECTS_WITHIN: Span = Span::secs(30);
 
 /// The maximum number of restarts, and of ends, that are remembered per Pod.
@@ -22,24 +22,24 @@ pub(crate) struct Pods {
     histories: BTreeMap<String, PodHistory>,
     /// Whether a Pod of the operator runs, according to the latest view.
     pub(super) running: bool,
-    /// When loopwatch saw that the last of them stopped.
+    /// When loopwatch saw the last running Pod stop. Out of date while one runs.
     last_running: Option<Timestamp>,
     /// Since when there is no Pod at all, not even one that terminates.
     none_since: Option<Timestamp>,
-    /// Since when a rollout ends the old Pods before it starts new ones.
+    /// Since when a rollout has been under way that ends the old Pods before it starts new ones.
     recreating_since: Option<Timestamp>,
     /// Since when no container of the operator runs although there should be one.
     idle_since: Option<Timestamp>,
     /// When loopwatch saw that the workload should have Pods again, after it should have had none.
     wanted_since: Option<Timestamp>,
-    /// Since when the workload should have no Pods, according to the latest view. If it was so when
-    /// loopwatch first saw the workload, since a Pod was last seen to run, or since the epoch.
+    /// Since when the workload should have no Pods, according to the latest view. If loopwatch
+    /// first saw the workload in this state: since it last saw a Pod run, or else since the epoch.
     pub(super) unwanted_since: Option<Timestamp>,
-    /// A view has shown the workload. The first one may not, because a request failed.
+    /// A view has shown the workload. The first view may lack it because a request failed.
     knows_workload: bool,
     /// When the latest view was taken.
     viewed: Option<Timestamp>,
-    /// When loopwatch could last see the Pods again after it could not.
+    /// When the source of the Pods last recovered from a failure.
     regained: Option<Timestamp>,
 }
 
@@ -48,19 +48,19 @@ pub(crate) struct Pods {
 pub(crate) struct PodHistory {
     /// The kubelet's count of restarts.
     counted: u32,
-    /// When loopwatch saw it restarted, at most [`MAX_ENDS`].
+    /// When loopwatch saw the container restart, at most [`MAX_ENDS`].
     restarts: VecDeque<Timestamp>,
     /// Its ends, at most [`MAX_ENDS`].
     ends: VecDeque<ContainerEnd>,
-    /// When loopwatch first saw that it does not run.
+    /// Since when loopwatch has seen that it does not run.
     stopped_seen: Option<Timestamp>,
-    /// When its last run ended that was not one of a crash loop.
+    /// When its last run ended that was not part of a crash loop.
     down_since: Option<Timestamp>,
     /// When loopwatch first saw the Pod.
     first_seen: Timestamp,
 }
 
-/// When a container that has just started again counts as running.
+/// Returns when a container that has just restarted counts as running.
 pub(super) fn proven_at(restarted: Timestamp) -> Timestamp {
     restarted.after(PROVEN_AFTER)
 }
@@ -72,8 +72,8 @@ pub(super) enum PodsSay {
     Nothing,
     /// It runs.
     Running,
-    /// It is meant not to run, or has no chance to run yet: until the instant, if there is one,
-    /// nothing else matters.
+    /// It should not run, or has had no chance to run yet. The excuse ends at the instant, if that
+    /// is known, and until then no other sign matters.
     Excused(Option<Timestamp>),
     /// It does not run.
     Down(Stopped),
@@ -87,10 +87,10 @@ pub(super) struct Stopped {
     pub(super) state: String,
     /// There are no other Pods that might run.
     pub(super) certain: bool,
-    /// When the last container ended. A sign of life before that shows no life now.
+    /// When the last container ended. An earlier sign of life shows nothing.
     pub(crate) ended: Timestamp,
-    /// Since when a container runs that does not count as running yet. A sign of life since then
-    /// may be its last one.
+    /// When a container restarted that does not count as running yet. It may crash again after any
+    /// later sign of life.
     pub(super) restarted: Option<Timestamp>,
     /// Whether the operator may soon run again by itself.
     pub(super) comeback: Comeback,
@@ -100,23 +100,23 @@ pub(super) struct Stopped {
     never_ran: bool,
 }
 
-/// Whether an operator that does not run may soon run again by itself. Of several Pods, the
+/// Whether an operator that does not run may soon run again by itself. With several Pods, the
 /// greatest value counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Comeback {
-    /// Nothing shows that: there is no Pod, or its container has ended or cannot be created.
+    /// No sign of it: there is no Pod, or its container has ended or cannot be created.
     Unlikely,
     /// The kubelet waits before it starts the container again.
     BacksOff,
-    /// The kubelet starts the container, or has just done so; or its end is not certain, because
-    /// the Pod terminates.
+    /// The kubelet starts the container or has just started it, or the Pod terminates and its
+    /// container may still run.
     Possible,
 }
 
 /// The state of the operator's container in one Pod.
 enum PodState {
     Running,
-    /// It has never started, and has tried since then.
+    /// It has never started, and has been trying since this time.
     Starting(Timestamp),
     /// It does not run, or has only just started again.
     Stopped(Stopped),
@@ -132,8 +132,8 @@ impl PodState {
 }
 
 impl Comeback {
-    /// Returns what the state of a container shows. After the restart of a node, it may take a
-    /// while to create one.
+    /// Returns what the state of a container shows. After a node restarts, creating a container may
+    /// take a while.
     fn of(container: &ContainerView) -> Self {
         match container.waiting.as_str() {
             _ if container.running_since.is_some() => Self::Possible,
@@ -145,9 +145,9 @@ impl Comeback {
 }
 
 impl Pods {
-    /// Takes a new view of the Pods. Returns the ends of containers since the last one, except
-    /// those of Pods that terminate: a process that a signal ends has an exit code, too. `up` is
-    /// since when the source works; `None` if it has failed until now.
+    /// Takes a new view of the Pods. Returns the ends of containers since the previous view, except
+    /// in terminating Pods: a process that a signal ends has an exit code, too. `up` is since when
+    /// the source has been up; `None` if it has failed until now.
     pub(super) fn update(
         &mut self,
         now: Timestamp,
@@ -184,8 +184,7 @@ impl Pods {
         self.none_since = view.pods.is_empty().then(|| self.none_since.unwrap_or(now));
         let replicas = view.workload.as_ref().map(|workload| workload.replicas);
 
-        // Nothing shows since when a workload has been stopped that loopwatch sees for the first
-        // time.
+        // At the first view of a workload, nothing shows since when it has been scaled to zero.
         let began =
             if self.knows_workload { now } else { self.last_running.unwrap_or(Timestamp(0)) };
         self.knows_workload |= replicas.is_some();
@@ -227,6 +226,7 @@ impl Pods {
         let Some(replicas) = replicas.or((!view.pods.is_empty()).then_some(u32::MAX)) else {
             return PodsSay::Nothing;
         };
+
         if view.pods.is_empty() {
             let stopped = |since: Timestamp| {
                 let since = self.wanted_since.map_or(since, |wanted| wanted.max(since));
@@ -237,10 +237,12 @@ impl Pods {
             return since.map_or(PodsSay::Nothing, |since| PodsSay::Down(stopped(since)));
         }
 
-        // A rollout keeps the old Pod until the new one is ready, unless it recreates.
+        // A rolling update keeps the old Pod until the new one is ready. A rollout that recreates
+        // Pods does not.
         let is_alone =
             !view.workload.as_ref().is_some_and(|workload| workload.rolling && !workload.recreates);
         let certain = view.complete || (replicas == 1 && is_alone);
+
         match terminated(view) {
             Some((name, ended)) => match ended > now {
                 true => PodsSay::Excused(Some(ended)),
@@ -253,8 +255,8 @@ impl Pods {
         }
     }
 
-    /// Returns until when the operator has had no chance to run. A new Pod is no excuse for one
-    /// that crashes beside it, nor for those before it that never ran either.
+    /// Returns until when the operator is excused because it has had no chance to run. A new Pod is
+    /// no excuse while another Pod crashes beside it, or if earlier Pods never ran either.
     fn excused(&self, states: &[PodState], start_within: Span) -> Option<Timestamp> {
         let starting = states.iter().filter_map(|state| match state {
             PodState::Starting(at) => Some(*at),
@@ -266,8 +268,9 @@ impl Pods {
         Some(since.min(self.idle_since.unwrap_or(since)).after(start_within))
     }
 
-    /// Returns the state of several Pods of which none runs: since the last of them stopped. New
-    /// Pods, and those that ended without a run, count only if there are no others.
+    /// Merges the states of Pods of which none runs. The Pod that stopped last counts. New Pods
+    /// count only if no Pod has stopped, and Pods that ended without a run only if no other Pod
+    /// crashes.
     fn down<'a>(
         &self,
         now: Timestamp,
@@ -305,7 +308,7 @@ impl Pods {
 
         let Some(last) = latest else { return PodsSay::Nothing };
 
-        // A Pod that ended long ago does not say when the one after it did.
+        // A Pod that ended long ago does not show when a later one, now gone, stopped.
         let ran = self.last_running(now).filter(|_| has_run && !crashes);
         let since = [Some(last.since), ran, self.wanted_since]
             .into_iter()
@@ -321,11 +324,13 @@ impl Pods {
         let (Some(history), Some(container)) = (history, container) else {
             return PodState::Unknown;
         };
+
         let ended = container.ended.as_ref();
         let end = ended.and_then(|ended| ended.finished).map(|finished| finished.min(now));
         let is_over = has_ended(pod);
 
-        // Pods that a node rejects replace each other without end.
+        // A workload replaces Pods that a node rejects again and again, so their own ages show
+        // nothing.
         let never_ran = is_over && end.is_none();
         let stopped_seen =
             if never_ran { Some(self.idle_since.unwrap_or(now)) } else { history.stopped_seen };
@@ -415,7 +420,7 @@ impl PodHistory {
 
         let Some(end) = container.ended.clone() else { return history };
 
-        // The kubelet shows the last end only. All restarts of a young Pod were recent.
+        // The kubelet shows only the last end. All restarts of a young Pod are recent.
         let finished = end.finished.map_or(now, |finished| finished.min(now));
         let is_young = pod.created.is_some_and(|created| now.since(created) <= window);
         let known = if is_young { container.restarts } else { container.restarts.min(1) };
@@ -426,8 +431,8 @@ impl PodHistory {
         history
     }
 
-    /// Notes the end of a container. If it had run for moments only, it has been down since an
-    /// earlier end.
+    /// Notes the end of a container. If it ran for less than [`PROVEN_AFTER`], it has been down
+    /// since an earlier end.
     fn note_end(&mut self, now: Timestamp, end: &ContainerEnd) {
         let finished = end.finished.map_or(now, |finished| finished.min(now));
         let lived = end.started.map(|started| finished.since(started));
@@ -436,9 +441,9 @@ impl PodHistory {
         }
     }
 
-    /// Takes a new view of the container. Returns how it ended since the last one, if it did.
-    /// Restarts while loopwatch could not see the Pods do not count: an operator that cannot reach
-    /// the API server either exits.
+    /// Takes a new view of the container. Returns how it ended since the previous view, if it did.
+    /// Restarts while loopwatch could not see the Pods, and shortly after, do not count: an
+    /// operator that cannot reach the API server exits.
     fn update(
         &mut self,
         now: Timestamp,
@@ -478,7 +483,7 @@ impl PodHistory {
         }
     }
 
-    /// Returns when loopwatch saw it restarted.
+    /// Returns when loopwatch saw the container restart.
     pub(super) fn restarts(&self) -> impl Iterator<Item = Timestamp> {
         self.restarts.iter().copied()
     }
@@ -507,7 +512,7 @@ impl PodHistory {
     }
 }
 
-/// Returns the state of a container that has tried to start since then.
+/// Returns the state of a container that has been trying to start since `since`.
 fn never_started(since: Timestamp) -> Stopped {
     let (state, comeback) = ("never started".to_owned(), Comeback::Unlikely);
     Stopped {
@@ -522,8 +527,8 @@ fn never_started(since: Timestamp) -> Stopped {
     }
 }
 
-/// Returns the Pod whose grace period ends last, if all Pods terminate, and when. The kubelet of a
-/// node that is lost never ends its Pods, and a StatefulSet waits for it.
+/// If all Pods terminate, returns the Pod whose grace period ends last, and when. On a lost node,
+/// no kubelet ends the Pods, and a StatefulSet waits for them.
 fn terminated(view: &OperatorView) -> Option<(&str, Timestamp)> {
     let ends = view.pods.iter().map(|pod| Some((pod.name.as_str(), pod.deleted?)));
     ends.collect::<Option<Vec<_>>>()?.into_iter().max_by_key(|(_, ended)| *ended)

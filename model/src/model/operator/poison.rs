@@ -1,10 +1,10 @@
-//! The object that makes the operator crash: restarts or panics that follow the newest spec change
-//! of one and the same object which the operator never acknowledges.
+//! The object that makes the operator crash. Restarts or panics follow its newest spec change,
+//! which the operator never acknowledges.
 //!
-//! The first crash only makes the object a suspect. It stays one while its spec is not
-//! acknowledged, although others change later: an operator that crashes acknowledges nothing any
-//! more. Kills for memory and regular ends do not count, nor does anything that happens while the
-//! API server fails, which makes operators exit, too.
+//! The first crash only makes the object a suspect. It stays a suspect until its spec is
+//! acknowledged or changes, even if other objects change later: an operator that crashes
+//! acknowledges nothing any more. Kills for memory and regular ends do not count. Crashes while the
+//! API server fails do not count either, because such failures make operators exit, too.
 
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
@@ -18,8 +18,8 @@ use crate::time::{Span, Timestamp};
 /// How soon after a spec change the first crash must follow.
 const FOLLOWS_WITHIN: Span = Span::mins(2);
 
-/// The number of panics from which on the finding is certain: the operator survives them, and goes
-/// on with other objects.
+/// From this number of panics on, the finding is certain: the operator survives them and goes on
+/// with other objects.
 const CERTAIN_PANICS: u32 = 2;
 
 /// The object that may make the operator crash.
@@ -104,6 +104,7 @@ impl Operator {
     pub(crate) fn poison_object(&self, world: &World, slot: Slot) -> Option<Detection> {
         let suspect = self.suspect.as_ref().filter(|suspect| suspect.slot == slot)?;
         let record = world.store.get(slot).filter(|record| suspect.waits(record))?;
+
         if suspect.restarts.saturating_add(suspect.panics) < world.settings.poison_crashes {
             return None;
         }

@@ -1,5 +1,5 @@
-//! The process of an instance: for each signal the better source, which is the kernel or the
-//! instance's metrics.
+//! The process of an instance. Each signal comes from the better of its two sources, the kernel and
+//! the instance's metrics.
 
 use std::sync::Arc;
 
@@ -28,8 +28,7 @@ impl Instance {
         merge(self.by_kernel.as_ref(), self.metrics.as_ref())
     }
 
-    /// Returns its process as it is now: nothing is known from metrics that cannot be scraped any
-    /// more.
+    /// Returns its process as it is now: without its metrics if the last scrape failed.
     fn process_now(&self) -> ProcessView {
         merge(
             self.by_kernel.as_ref(),
@@ -37,24 +36,25 @@ impl Instance {
         )
     }
 
-    /// Returns its process, from what was seen since an instant.
+    /// Returns its process, from the sources that have seen it since `from`.
     pub(super) fn process_since(&self, from: Timestamp) -> ProcessView {
         let kernel = self.by_kernel.as_ref().filter(|(at, _)| *at >= from);
         merge(kernel, self.metrics.as_ref().filter(|(at, _)| *at >= from))
     }
 }
 
-/// Returns a process for which each signal comes from the better source.
+/// Takes each signal of a process from the better source.
 fn merge(
     kernel: Option<&(Timestamp, ProcessView)>,
     metrics: Option<&(Timestamp, Arc<MetricsView>)>,
 ) -> ProcessView {
     let kernel = kernel.map(|(_, process)| process.clone()).unwrap_or_default();
 
-    // A scrape from before its start shows an earlier process. The start in the metrics cannot show
-    // that, because it is by the clock of the node.
+    // A scrape from before the start of the process shows an earlier one. The start time in the
+    // metrics cannot show that, because it is by the node's clock.
     let is_of_process = |at: Timestamp| kernel.started.is_none_or(|started| at >= started);
     let Some((_, metrics)) = metrics.filter(|(at, _)| is_of_process(*at)) else { return kernel };
+
     let reported = &metrics.process;
     ProcessView {
         instance: metrics.instance.clone(),

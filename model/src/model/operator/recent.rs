@@ -10,14 +10,13 @@ use crate::time::{Span, Timestamp};
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
     points: VecDeque<RecentPoint>,
-    /// The last scrape of the point before the newest one, and its counts of reconciles and
-    /// failures.
+    /// The counts of the last scrape of the point before the newest one.
     earlier: Option<Counts>,
-    /// The last scrape.
+    /// The counts of the last scrape.
     latest: Option<Counts>,
 }
 
-/// What the controllers of an instance have counted since its start.
+/// The reconciles of all controllers of an instance since its start.
 #[derive(Clone, Copy, Debug)]
 struct Counts {
     at: Timestamp,
@@ -74,7 +73,7 @@ impl Recent {
         self.points.back().is_none_or(|last| now.since(last.at) >= EVERY)
     }
 
-    /// Returns the point of this instant.
+    /// Returns the current point. Adds one if it is due.
     fn point(&mut self, now: Timestamp) -> &mut RecentPoint {
         if self.is_due(now) {
             if self.points.len() >= RECENT_POINTS {

@@ -1,5 +1,5 @@
-//! Which kind each controller of the operator reconciles, according to its name. Frameworks name a
-//! controller after its kind by default, and people mostly add only a word.
+//! Which kind each controller of the operator reconciles, according to its name. By default,
+//! frameworks name a controller after its kind. People usually add only a word.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use crate::model::world::World;
 use crate::model::world::kinds::Kind;
 use crate::observation::Role;
 
-/// The words that people add to the kind.
+/// The words that people add to the name of the kind.
 const ADDED: [&str; 2] = ["controller", "reconciler"];
 
 impl Operator {
-    /// Returns the kinds that controllers reconcile, as subjects, by the name of the controller. A
-    /// controller whose name fits no kind, or several, is left out, unless the operator has only
-    /// one controller and one kind.
+    /// Returns the kinds that controllers reconcile, as subjects, by the name of the controller.
+    /// Leaves out a controller whose name fits no kind, or several kinds, unless the operator has
+    /// only one controller and one kind.
     pub(super) fn reconciled_kinds(&self, world: &World) -> BTreeMap<String, Subject> {
         let scraped = self.instances.values().filter_map(|instance| instance.metrics.as_ref());
         let controllers: BTreeSet<&str> = scraped
@@ -37,7 +37,7 @@ impl Operator {
     }
 }
 
-/// Returns the number of the only kind that the name of a controller fits.
+/// Returns the number of the kind that the name of a controller fits, if it fits only one.
 pub(super) fn kind_of_controller(world: &World, controller: &str) -> Option<u16> {
     let name = plain(controller);
     let mut fitting = reconciled_by_operator(world).filter(|(_, kind)| is_named_after(&name, kind));

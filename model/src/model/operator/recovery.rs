@@ -1,6 +1,6 @@
-//! How long the operator needs after a fault of the API server until it has worked off what it
-//! missed: until its queues are as short as before, and no more objects wait that became
-//! unconverged during the fault.
+//! How long the operator takes to recover from a fault of the API server. It has recovered when its
+//! queues are as short as before, and no object is left that became unconverged during the fault
+//! and still is.
 
 use crate::finding::FindingCode;
 use crate::model::operator::Operator;
@@ -13,10 +13,10 @@ use crate::observation::Role;
 use crate::snapshot::OperatorHealth;
 use crate::time::{Span, Timestamp};
 
-/// A shorter fault is a connection that broke.
+/// A shorter fault is only a broken connection.
 const SHORTEST_FAULT: Span = Span::secs(30);
 
-/// How long no request may have failed before the fault counts as over. An operator repeats failed
+/// A fault counts as over after this time without a failed request. An operator repeats failed
 /// requests more and more rarely.
 const QUIET: Span = Span::secs(45);
 
@@ -35,7 +35,7 @@ pub(crate) struct Recovery {
     fault: Option<Fault>,
     /// How long the last recovery took.
     took: Option<Span>,
-    /// The last sign of the fault before that. `ApiErrors` may be open for longer.
+    /// The last sign of the fault before that recovery. `ApiErrors` may stay open for longer.
     ended: Option<Timestamp>,
 }
 
@@ -45,13 +45,13 @@ struct Fault {
     since: Timestamp,
     /// The last sign of it.
     last: Timestamp,
-    /// loopwatch itself cannot reach the API server, so it lasts until that is over.
+    /// loopwatch itself cannot reach the API server. The fault lasts until it can.
     lasts: bool,
     /// It is over, and the operator recovers.
     over: bool,
-    /// Since when nothing waits any more.
+    /// Since when nothing waits because of the fault any more.
     done_since: Option<Timestamp>,
-    /// Before the first sign of it.
+    /// The operator before the first sign of it.
     before: Calm,
 }
 
@@ -76,11 +76,12 @@ impl Recovery {
 }
 
 impl Operator {
-    /// Notes whether the API server fails, and measures the recovery after that. Returns when to
+    /// Notes whether the API server fails, and measures the recovery afterwards. Returns when to
     /// look again.
     pub(super) fn update_recovery(&mut self, world: &World) -> Option<Timestamp> {
         let now = world.now;
         let known = self.recovery.fault;
+
         if let Some((sign, lasts)) = self.api_fault(world) {
             let new = || Fault {
                 since: sign,
@@ -94,8 +95,8 @@ impl Operator {
             let fault = known.unwrap_or_else(new);
             let is_over = fault.over && sign <= fault.last;
             if lasts || (!is_over && now.since(sign) < QUIET) {
-                // A second fault during a recovery continues the first one. One that seems to be
-                // over may be recovered from.
+                // A second fault during a recovery continues the first one. Without a new sign of
+                // the fault, the operator may be recovering already.
                 let quiet = known.is_some() && !lasts && sign <= fault.last;
                 let done_since = if quiet { self.recovered_since(world, &fault) } else { None };
                 let last = fault.last.max(sign);
@@ -125,12 +126,12 @@ impl Operator {
         Some(now.after(CHECK_EVERY))
     }
 
-    /// Returns since when nothing waits any more that waits because of a fault.
+    /// Returns since when nothing waits because of a fault any more.
     fn recovered_since(&self, world: &World, fault: &Fault) -> Option<Timestamp> {
         let sees =
             primary_watches(world).all(|watch| watch.visibility(world.now) != Visibility::Lost);
 
-        // Scrapes from before the end of the fault show nothing.
+        // Scrapes from before the end of the fault do not show the recovery.
         let is_scraped = self.fresh_instances(world).all(|(_, at, _)| at > fault.last);
         let is_done = sees
             && is_scraped
@@ -140,14 +141,15 @@ impl Operator {
         is_done.then(|| fault.done_since.unwrap_or(world.now))
     }
 
-    /// Returns the last sign that the API server fails, if it does, and whether loopwatch cannot
-    /// reach it either.
+    /// If the API server fails, returns the last sign of that, and whether loopwatch cannot reach
+    /// the API server either.
     fn api_fault(&self, world: &World) -> Option<(Timestamp, bool)> {
         let fails = self.found.iter().any(|(code, _)| *code == FindingCode::ApiErrors);
         let last = self
             .fresh_instances(world)
             .filter_map(|(_, _, instance)| instance.history.failed.last())
             .max();
+
         let blind = primary_watches(world).any(|watch| watch.blindness.failing);
         let last =
             last.filter(|last| fails && self.recovery.ended.is_none_or(|ended| *last > ended));
@@ -161,8 +163,8 @@ fn primary_watches(world: &World) -> impl Iterator<Item = &Watch> {
 }
 
 impl Operator {
-    /// Returns how the operator was before requests began to fail, or at `sign` if all of them have
-    /// succeeded so far. The verdict comes later than the first failure, when objects wait already.
+    /// Returns the state of the operator before its requests began to fail, or at `sign` if none
+    /// has failed yet. `ApiErrors` opens later than the first failure, when objects wait already.
     fn calm_before(&self, world: &World, sign: Timestamp) -> Calm {
         let calm =
             || self.fresh_instances(world).filter_map(|(_, _, instance)| instance.history.calm());
@@ -176,7 +178,7 @@ impl Operator {
     }
 }
 
-/// Returns the number of objects that became unconverged after one instant and until another,
+/// Returns the number of objects that became unconverged after `after` and no later than `until`,
 /// and still are.
 fn unconverged_between(world: &World, after: Timestamp, until: Timestamp) -> usize {
     let primary = world.kinds.iter().filter(|kind| kind.role == Role::Primary);
@@ -192,7 +194,7 @@ impl Operator {
         scraped.map(|(_, metrics)| queued(metrics)).sum()
     }
 
-    /// Returns how the operator is, for people.
+    /// Returns the health of the operator as snapshots show it.
     pub(crate) fn operator_health(&self, world: &World) -> OperatorHealth {
         let fault = self.recovery.fault.filter(|fault| fault.over);
         OperatorHealth {

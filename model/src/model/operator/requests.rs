@@ -11,24 +11,25 @@ use crate::model::operator::review::Verdicts;
 use crate::model::world::World;
 use crate::time::{Span, Timestamp};
 
-/// The number of half minutes within the window in which requests must have been denied. An
-/// operator may try once whether it is allowed to do something.
+/// Requests must have been denied in at least this many parts of the window, each of half a minute.
+/// An operator may try once whether it is allowed to do something.
 const FORBIDDEN_PARTS: usize = 2;
 
-/// The percentage of failed requests from which on nothing works, so that a page is justified.
+/// From this percentage of failed requests on, hardly anything works, which justifies a page.
 const BROKEN_PERCENT: u64 = 50;
 
 /// The maximum number of missing permissions in the evidence.
 const MAX_MISSING: usize = 5;
 
-/// Requests of all instances within the window.
+/// The requests of all instances within the window.
 #[derive(Debug, Default)]
 struct Sum {
     all: u64,
+    /// Those of them that failed, or those that the API server denied.
     counted: u64,
     first: Option<Timestamp>,
     last: Option<Timestamp>,
-    /// The largest number of half minutes with such requests of one instance.
+    /// The largest number of half minutes in which one instance had such requests.
     parts: usize,
 }
 
@@ -47,14 +48,14 @@ impl Sum {
     }
 
     fn percent(&self) -> u64 {
-        // The two windows do not forget at the same instant.
+        // The two windows do not forget at the same instant, so the quotient may exceed 100.
         self.counted.saturating_mul(100).checked_div(self.all).unwrap_or(0).min(100)
     }
 }
 
 impl Operator {
     /// Detects requests of the operator that the API server denies, or that fail. All replicas
-    /// count: they use one account, and a standby renews nothing but its lease.
+    /// count, because they use one account. A standby sends little besides requests for its lease.
     pub(super) fn request_verdicts(&self, world: &World, verdicts: &mut Verdicts) {
         let (mut failed, mut forbidden) = (Sum::default(), Sum::default());
         for (_, at, instance) in self.fresh_instances(world) {
@@ -70,6 +71,7 @@ impl Operator {
             let evidence = Evidence::new()
                 .with("requests", Value::count(sum.counted))
                 .with("window", Value::Span(window));
+
             evidence.with("percent", Value::count(sum.percent()))
         };
 
@@ -81,8 +83,8 @@ impl Operator {
                     evidence(&failed)
                 });
 
-            // An idle operator requests little but what it repeats, so the restart of an API server
-            // fills its window.
+            // An idle operator sends hardly anything but retries, so the restart of an API server
+            // fills its window with failures. Only failures that last justify a page.
             let pages = failed.percent() >= BROKEN_PERCENT
                 && failed.lasted() >= settings.source_failing_after;
             verdicts.push(self.operator_subject(), detection.weak_if(!pages));

@@ -1,5 +1,4 @@
-//! The restarts of the operator: too many of them, and those after which the kernel kills it for
-//! its memory.
+//! The restarts of the operator: restart loops, and kills for its memory soon after its start.
 
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
@@ -21,7 +20,8 @@ impl Operator {
             (pod.name.as_str(), history.restarts_since(from), history.last_end())
         });
 
-        // Processes say less than Pods, and nothing if their Pod is gone.
+        // A Pod shows more than its process does, so a process counts only if no Pod of it is
+        // visible. It does not count if its Pod is gone.
         let counts = |name: &str| self.pod_of(name).is_none() && self.may_run(name);
         let without_pod = self.instances.iter().filter(|(name, _)| counts(name));
         let of_processes = without_pod.map(|(name, instance)| {
@@ -44,6 +44,7 @@ impl Operator {
         else {
             return;
         };
+
         let detection =
             Detection::new(world.now, FindingCode::RestartLoop, *first, world.now, || {
                 Evidence::new()
@@ -85,8 +86,8 @@ impl Operator {
     }
 }
 
-/// Returns when the kernel killed the container of a Pod for its memory soon after its start,
-/// and after how long.
+/// Returns when the kernel killed the container of a Pod for its memory soon after its start, and
+/// how long the container had run.
 fn kills_at_start(world: &World, history: &PodHistory) -> Vec<(Timestamp, Span)> {
     let settings = &world.settings;
     let ends = history.ends_since(world.now.before(settings.restart_window));
@@ -99,7 +100,8 @@ fn kills_at_start(world: &World, history: &PodHistory) -> Vec<(Timestamp, Span)>
 }
 
 impl Operator {
-    /// Returns whether one of the two findings about the restarts of a Pod is open.
+    /// Returns whether a Pod has restarted, or been killed at its start, often enough for a
+    /// finding.
     pub(super) fn restarts_too_often(&self, world: &World) -> bool {
         let from = world.now.before(world.settings.restart_window);
         let restarts = |history: &PodHistory| {
@@ -112,7 +114,7 @@ impl Operator {
         self.operator_pods().any(|(_, history)| restarts(history) || kills(history))
     }
 
-    /// Returns the Pods of the operator that stay, with their histories.
+    /// Returns the Pods of the operator that do not terminate, with their histories.
     pub(super) fn operator_pods(&self) -> impl Iterator<Item = (&PodView, &PodHistory)> {
         let pods = self.view.iter().flat_map(|view| &view.pods).filter(|pod| pod.deleted.is_none());
         pods.filter_map(|pod| Some((pod, self.pods.history(&pod.uid)?)))

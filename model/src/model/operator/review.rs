@@ -16,8 +16,8 @@ use crate::time::Timestamp;
 #[derive(Debug, Default)]
 pub(crate) struct Verdicts {
     detections: Vec<(Subject, Detection)>,
-    /// Findings that stay as they are, because loopwatch cannot see; about any subject if it names
-    /// none.
+    /// Open findings that stay open, because loopwatch cannot see whether the problem is over.
+    /// `None` stands for any subject.
     kept: Vec<(FindingCode, Option<Subject>)>,
     /// When to look again.
     again: Vec<Timestamp>,
@@ -28,12 +28,12 @@ impl Verdicts {
         self.detections.push((subject, detection));
     }
 
-    /// Neither opens nor closes findings of this code.
+    /// Keeps findings of this code open.
     pub(super) fn keep(&mut self, code: FindingCode) {
         self.kept.push((code, None));
     }
 
-    /// Neither opens nor closes a finding about a subject.
+    /// Keeps the finding about a subject open.
     pub(super) fn keep_about(&mut self, subject: Subject, code: FindingCode) {
         self.kept.push((code, Some(subject)));
     }
@@ -44,8 +44,8 @@ impl Verdicts {
 }
 
 impl Operator {
-    /// Returns the subject of findings about the operator as a whole. If it runs in no Pod that
-    /// loopwatch knows, only the name of an instance is known, if that.
+    /// Returns the subject of findings about the operator as a whole. Without a view of the
+    /// workload, uses the name of an instance, or else `operator`.
     pub(crate) fn operator_subject(&self) -> Subject {
         if let Some(view) = &self.view {
             return Subject::Operator {

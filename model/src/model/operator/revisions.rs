@@ -21,7 +21,7 @@ pub(crate) struct Revisions {
     current: Revision,
     /// The label of the one before.
     previous: Option<String>,
-    /// When another one took charge, with the labels of the old and the new one; at most
+    /// When another revision took charge, with the labels of the old and the new one; at most
     /// [`MAX_CHANGES`].
     changes: VecDeque<(Timestamp, String, String)>,
 }
@@ -39,7 +39,7 @@ impl Revisions {
         self.changes.iter_mut().for_each(|(at, ..)| *at = at.shifted(by_ms));
     }
 
-    /// Notes that another revision took charge. The first one that is known has replaced none.
+    /// Notes that another revision took charge. The first known revision replaces none.
     fn note_change(&mut self, now: Timestamp, old: &str, new: &str) {
         if old.is_empty() || old == new {
             return;
@@ -63,7 +63,7 @@ impl Operator {
         };
         let (new, old) = (revision.clone(), std::mem::take(&mut self.revisions.current));
 
-        // Totals that counted before any revision was known belong to the first one.
+        // Counts from before any revision was known belong to the first one.
         if old != Revision::default() && old.label() != new.label() {
             let returns = self.revisions.previous.as_deref() == Some(new.label());
             for number in 0..world.kinds.len() {
@@ -82,8 +82,8 @@ impl Operator {
         self.revisions.current.label().to_owned()
     }
 
-    /// Returns the revision of the Pod that holds a lease. Without one that is known, it is the
-    /// revision of the own Pod, or else of the newest Pod that is ready.
+    /// Returns the revision of the Pod that holds a lease. If no known Pod holds one, returns the
+    /// revision of loopwatch's own Pod, or else of the newest ready Pod.
     fn revision_in_charge(&self, world: &World) -> Option<&Revision> {
         let view = self.view.as_ref()?;
         let holds = |pod: &&PodView| {
@@ -102,11 +102,13 @@ impl Operator {
     }
 }
 
-/// Attributes what a kind's totals count from now on to another revision.
+/// Attributes the counts of a kind from now on to another revision. `returns` says whether it is
+/// the one that was in charge before.
 fn change_revision(world: &mut World, number: usize, returns: bool) {
     let Some(kind) = world.kinds.get(number).filter(|kind| kind.role == Role::Primary) else {
         return;
     };
+
     let now = revision_totals(world, number, kind);
     let EarlierRevisions { all, previous } = kind.earlier.as_deref().cloned().unwrap_or_default();
     let current = now.less(&all);

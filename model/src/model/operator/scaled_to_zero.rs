@@ -1,7 +1,7 @@
-//! Maintenance: while somebody has scaled the operator to zero, nothing is expected of it. No
-//! deadline passes, and when the operator should run again, the time of the stop does not count.
-//! Deletions go on counting: an object that waits for a finalizer of an operator that is stopped
-//! does not go away, which is how uninstalled operators block namespaces.
+//! Maintenance: while the operator is scaled to zero, nothing is expected of it. No deadline
+//! passes, and once the operator should run again, the time of the stop does not count. Deletions
+//! do count: an object that waits for a finalizer of a stopped operator does not go away. That is
+//! how uninstalled operators block namespaces.
 //!
 //! Without a view of the operator's workload, nothing shows that it is stopped.
 
@@ -12,8 +12,9 @@ use crate::observation::Role;
 use crate::time::{Span, Timestamp};
 
 impl Operator {
-    /// Judges the objects again if the operator was stopped, or is no longer. `was` is since when
-    /// it was stopped before.
+    /// Schedules a review of the waiting and unhealthy objects if the operator has just been
+    /// stopped, or is no longer stopped. `was` is since when it was stopped according to the
+    /// previous view.
     pub(super) fn review_stop(&self, world: &mut World, was: Option<Timestamp>) {
         let stopped = self.pods.unwanted_since;
         if was.is_some() == stopped.is_some() {
@@ -39,10 +40,11 @@ impl Operator {
 }
 
 impl Unconverged {
-    /// Takes the time from `from` to `to` out of everything that is waited for.
+    /// Moves all starts and deadlines so that the time from `from` to `to` does not count.
     fn pause(&mut self, from: Timestamp, to: Timestamp) {
         let lost = |since: Timestamp| to.since(since.max(from)).max(Span::ZERO);
         let move_start = |since: &mut Timestamp| *since = since.after(lost(*since));
+
         [&mut self.unacknowledged_since, &mut self.regressed_since]
             .into_iter()
             .flatten()

@@ -1,12 +1,12 @@
 //! The beginning of an operator that starts together with loopwatch, as with a sidecar. The
-//! operator gets time to work off what waited before: nobody could see whether `OperatorDown`
-//! explained that.
+//! operator gets time to work off the objects that waited before: nobody could see whether
+//! `OperatorDown` explained their wait.
 //!
-//! It gets this time once. If Pods replace each other again and again, each with a loopwatch that
-//! knows nothing, what waits would never alert. Two beginnings within twice that time are therefore
-//! one: the other Pods and the leases show the earlier one, and the later one gets only what is
-//! left. Mostly, they show only the last Pod, but the one before it may have had as long, so the
-//! time that they show counts twice.
+//! It gets this time only once. Otherwise, if Pods replaced each other again and again, each with a
+//! loopwatch that knows nothing, waiting objects would never alert. Two beginnings within twice
+//! this time therefore count as one. The other Pods and the leases show the earlier beginning, and
+//! the later one gets only the rest of the time. Usually they show only the last Pod. The Pod
+//! before that may have run for as long, so the time that they show counts twice.
 
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::operator::Operator;
@@ -17,13 +17,14 @@ use crate::observation::{LeaseView, PodView};
 use crate::time::{Span, Timestamp};
 
 impl Operator {
-    /// Notes an operator that has begun only now, or has not begun yet: a sidecar starts with it,
-    /// and loopwatch itself may have been replaced with it.
+    /// Notes that the operator has begun only now, or has not begun yet: a sidecar starts together
+    /// with it, and a rollout replaces both.
     pub(super) fn note_beginning(&mut self, world: &World, findings: &mut OpenFindings) {
         let (now, settings) = (world.now, &world.settings);
         let Some(view) = self.view.as_ref().filter(|_| !self.has_begun) else {
             return;
         };
+
         let known =
             || view.pods.iter().filter(|pod| pod.deleted.is_none() && !pod.phase.is_empty());
 
@@ -43,16 +44,18 @@ impl Operator {
         }
     }
 
-    /// Shortens the time that an operator has got because it has just begun, if it began shortly
-    /// before that, too.
+    /// Shortens the time that an operator gets at its beginning if there was an earlier beginning
+    /// shortly before.
     pub(crate) fn review_beginning(&self, world: &World, findings: &mut OpenFindings) {
         let (Some(began), Some(view)) = (findings.catches_up_since(world.now), &self.view) else {
             return;
         };
+
         let deadline = world.settings.deadline.0;
         let from = began.before(Span(deadline.saturating_mul(2)));
 
-        // Its own leadership may seem to begin just before it: the API server writes whole seconds.
+        // The operator's own leadership may seem to begin just before `began`, because the API
+        // server writes whole seconds.
         let is_earlier = |(start, _): &Run| from <= *start && start.after(PROVEN_AFTER) <= began;
         let leases = self.leases.in_namespace(&view.namespace);
         let led = leases.filter(|lease| is_of_workload(&lease.holder, &view.name)).filter_map(led);
@@ -61,7 +64,8 @@ impl Operator {
             view.pods.iter().filter_map(|pod| ran(pod, began)).filter(is_earlier).collect();
         let Some(first) = led.iter().chain(&ran).map(|(start, _)| *start).min() else { return };
 
-        // The leader is one of the Pods, and several may have run at once.
+        // The leader is one of the Pods, so the two sums overlap. Several Pods may have run at
+        // once, so the time since the first start is the maximum.
         let sum = |runs: &[Run]| runs.iter().map(|(_, took)| took.0).sum::<i64>();
         let had = sum(&led).max(sum(&ran)).min(began.since(first).0);
         let left = deadline.saturating_sub(had.saturating_mul(2));
@@ -72,14 +76,15 @@ impl Operator {
 /// When the operator began to run, and for how long it did.
 type Run = (Timestamp, Span);
 
-/// Returns how long the holder of a lease has led, by the clock of the API server, if that was long
-/// enough to work.
+/// Returns since when and for how long the holder of a lease has led, by the API server's clock, if
+/// that was long enough to work.
 fn led(lease: &LeaseView) -> Option<Run> {
     let led = lease.renewed?.since(lease.acquired?);
     (led >= PROVEN_AFTER).then_some((lease.written?.before(led), led))
 }
 
-/// Returns how long the operator ran in a Pod before `began`, if that was long enough to work.
+/// Returns since when and for how long the operator ran in a Pod before `began`, if that was long
+/// enough to work.
 fn ran(pod: &PodView, began: Timestamp) -> Option<Run> {
     let container = pod.containers.first()?;
     let ended = container.ended.as_ref().and_then(|end| Some((end.started?, end.finished?)));

@@ -26,7 +26,7 @@ use crate::trend::{Forecast, Trend, TrendConfig, TrendState, TrendVerdict};
 /// The trends of the operator.
 #[derive(Debug, Default)]
 pub(crate) struct Trends {
-    /// By instance. They are at most as many as the instances of the operator.
+    /// By instance, at most one for each of the operator's instances.
     processes: BTreeMap<String, Box<Watched>>,
     baseline: Baseline,
     /// The subject of the findings that are open.
@@ -51,7 +51,7 @@ struct Watched {
     asked: BTreeMap<ProfileKind, Asked>,
 }
 
-/// A question for a profile.
+/// A request for a profile.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     at: Timestamp,
@@ -66,7 +66,7 @@ enum Reason {
     Confirmed,
 }
 
-/// An instance that is silent for longer does not run any more.
+/// An instance that has been silent for longer counts as ended.
 const SILENT: Span = Span::mins(10);
 
 /// Profiles cost memory, so none is taken while the operator uses more than this share of its
@@ -74,7 +74,7 @@ const SILENT: Span = Span::mins(10);
 const NEAR_LIMIT: f64 = 0.9;
 
 impl Trends {
-    /// Returns what a snapshot shows.
+    /// Returns the trends as snapshots show them.
     pub(crate) fn summaries(&self) -> Vec<TrendSummary> {
         let mut rows = Vec::new();
         for (instance, watched) in &self.processes {
@@ -135,7 +135,7 @@ impl Watched {
         [&mut self.memory, &mut self.tasks, &mut self.descriptors]
     }
 
-    /// Forgets an earlier process.
+    /// Starts anew if the signals come from another process than before.
     fn note_start(&mut self, now: Timestamp, signals: &Signals) {
         let restarted = self.number != signals.number
             || self.restarts.zip(signals.restarts).is_some_and(|(known, seen)| seen > known);
@@ -145,7 +145,8 @@ impl Watched {
             self.forecast.clear();
             (self.collector, self.marks, self.last) = Default::default();
 
-            // The time of the last profile stays, and limits the next one.
+            // The time of the last request stays, because profiles must not follow each other too
+            // soon.
             self.asked.values_mut().for_each(|asked| asked.reason = Reason::Threshold);
         }
 
@@ -155,7 +156,8 @@ impl Watched {
 
     fn sample(&mut self, now: Timestamp, mut signals: Signals, objects: Option<f64>) {
         if self.last.heap && !signals.heap {
-            // The metrics are missing for now. Another signal would look like a jump.
+            // The metrics are missing for now. The last values stay, because another signal would
+            // look like a jump.
             (signals.memory, signals.heap, signals.capacity) =
                 (self.last.memory, true, self.last.capacity);
             signals.runtime_limit = self.last.runtime_limit;
@@ -190,7 +192,7 @@ impl Watched {
 }
 
 impl Operator {
-    /// Takes the signals of an instance of which a sample has arrived.
+    /// Takes the signals of an instance after a new sample of it.
     pub(crate) fn sample_trends(
         &mut self,
         world: &mut World,
@@ -202,9 +204,10 @@ impl Operator {
         let container = self.pod_of(name).and_then(|pod| pod.containers.first());
         let signals = Signals::of(now, instance, container);
 
-        // Without any object, loopwatch does not see what the operator holds.
+        // If loopwatch sees no object at all, it does not know how many the operator holds.
         let objects =
             Some(world.store.len()).filter(|objects| *objects > 0).map(|objects| objects as f64);
+
         let trends = &mut self.trends;
         let start = signals.started.unwrap_or(now);
         let watched = trends
@@ -230,8 +233,8 @@ impl Operator {
         self.review_trends(world, findings);
     }
 
-    /// Forgets the trends of an instance whose process has ended, and of those that are no longer
-    /// known.
+    /// Forgets the trends of the instance whose process has `ended`, and of instances that are no
+    /// longer known or no longer run.
     pub(crate) fn forget_trends(
         &mut self,
         world: &mut World,
@@ -270,8 +273,8 @@ impl Operator {
             .collect()
     }
 
-    /// Asks for a profile of an instance, unless it was asked for lately or the operator is close
-    /// to its limit.
+    /// Asks for a profile of an instance, unless there was a recent request or the operator is
+    /// close to its limit.
     fn want_profile(
         &mut self,
         world: &mut World,

@@ -19,11 +19,12 @@ pub(super) struct Mark {
     objects: Option<f64>,
 }
 
-/// The marks of the process before the present one.
+/// The marks of the current process, and those of the process before it.
 #[derive(Debug, Default)]
 pub(super) struct Baseline {
-    /// The instance whose marks are collected, with them.
+    /// The instance of the current process, with its marks so far.
     current: Option<(String, Marks)>,
+    /// The marks of the process before it.
     before: [Option<Mark>; UPTIMES.len()],
 }
 
@@ -34,13 +35,13 @@ pub(super) struct Jump {
     pub(super) uptime: Span,
 }
 
-/// The uptimes: after the warm-up, and when caches and pools have settled.
+/// The uptimes of the marks: after the warm-up, and when caches and pools have settled.
 const UPTIMES: [Span; 3] = [Span::hours(1), Span::hours(6), Span::hours(24)];
 
 /// A jump of less than this is noise in a small process.
 const LEAST: f64 = 32.0 * 1024.0 * 1024.0;
 
-/// With this many times the objects, a larger memory is expected.
+/// If the number of objects has grown by more than this factor, more memory is expected.
 const MORE_OBJECTS: f64 = 1.2;
 
 impl Marks {
@@ -51,7 +52,7 @@ impl Marks {
         self.now = Some(mark);
 
         for (taken, at) in self.taken.iter_mut().zip(UPTIMES) {
-            // A process that loopwatch sees only later has no mark for that uptime.
+            // A process that loopwatch first sees later than that has no mark for this uptime.
             if taken.is_none() && uptime >= at && uptime.0 < at.0 + at.0 / 4 {
                 *taken = Some(mark);
             }
@@ -60,9 +61,9 @@ impl Marks {
 }
 
 impl Baseline {
-    /// Notes the marks of a process. Those of another one become the baseline when it has reached
-    /// its first mark. Of two that run at once, only the first counts: they may have different
-    /// work.
+    /// Notes the marks of a process. When a new process has reached its first mark, the marks of
+    /// the one before become the baseline. Of two processes that run at once, only the first
+    /// counts, because they may do different work.
     pub(super) fn note(
         &mut self,
         instance: &str,
@@ -88,8 +89,8 @@ impl Baseline {
         self.current = Some((instance.to_owned(), *marks));
     }
 
-    /// Returns the jump of a process at the last uptime for which both are known, unless it holds
-    /// more objects.
+    /// Returns the jump of a process at the latest uptime for which it and the process before it
+    /// have marks, unless it holds more objects.
     pub(super) fn jump(&self, instance: &str, marks: &Marks, percent: u32) -> Option<Jump> {
         let own = self.current.as_ref().filter(|(name, _)| name == instance)?;
         let index = (0..UPTIMES.len())
@@ -106,8 +107,8 @@ impl Baseline {
         (jumped && !more).then_some(Jump { before: before.used, uptime: UPTIMES[index] })
     }
 
-    /// Returns whether the memory now is above that of the process before; `None` if that is not
-    /// known.
+    /// Returns whether the memory now is more than `percent` above the highest mark of the process
+    /// before; `None` if that has no mark.
     pub(super) fn exceeds(&self, marks: &Marks, percent: u32) -> Option<bool> {
         let before = self.before.iter().flatten().map(|mark| mark.used).max_by(f64::total_cmp)?;
         Some(marks.now?.used > (1.0 + f64::from(percent) / 100.0) * before)

@@ -1,5 +1,5 @@
-//! Garbage collection that does hardly anything else: the heap has reached the limit of the
-//! runtime, which collects again and again to keep it.
+//! Garbage collection thrash: the heap has reached the limit of the runtime, which collects again
+//! and again to stay below it.
 
 use crate::model::operator::trends::signals::Signals;
 use crate::time::{Span, Timestamp};
@@ -11,6 +11,7 @@ pub(super) struct Collector {
     counted: Option<(Timestamp, u64)>,
     /// Collections per second, between the last two counts.
     pub(super) rate: Option<f64>,
+    /// The number of the last collection whose CPU time the runtime limited.
     limited_cycle: Option<u64>,
     /// When the runtime last limited the CPU time of its collector.
     limited: Option<Timestamp>,
@@ -25,14 +26,14 @@ const INTERVAL: Span = Span::secs(60);
 /// few seconds, an idle one every two minutes.
 const FAST: f64 = 1.0;
 
-/// The heap may grow by this share until the next collection. Far from its limit, the runtime of Go
-/// lets it double.
+/// A heap is full if it may grow by at most this share until the next collection. Far from its
+/// limit, the runtime of Go lets the heap double.
 const ROOM: f64 = 0.15;
 
-/// The share of its maximum size that a heap without a goal must have reached.
+/// A heap without a goal is full at this share of its maximum size.
 const FULL: f64 = 0.9;
 
-/// How long a limitation of the collector's CPU time counts.
+/// How long the runtime counts as limiting the CPU time of its collector after it last did so.
 const LIMITED_FOR: Span = Span::mins(10);
 
 impl Collector {
@@ -49,7 +50,7 @@ impl Collector {
         }
 
         if let Some(cycle) = signals.gc_limited_cycle {
-            // At first sight, it is not known when that was.
+            // The first value does not show when the runtime last did so.
             if self.limited_cycle.is_some_and(|earlier| cycle > earlier) {
                 self.limited = Some(now);
             }
@@ -60,7 +61,7 @@ impl Collector {
         self.since = if thrashes { self.since.or(Some(now)) } else { None };
     }
 
-    /// Returns whether the runtime itself has found lately that it collects too much.
+    /// Returns whether the runtime has lately limited the CPU time of its collector.
     pub(super) fn is_limited(&self, now: Timestamp) -> bool {
         self.limited.is_some_and(|at| now.since(at) < LIMITED_FOR)
     }

@@ -92,8 +92,8 @@ impl Operator {
         found.into_iter().flatten().collect()
     }
 
-    /// Detects that the memory will soon reach its limit. It pages only if the operator needs more
-    /// than it usually does, and objects suffer.
+    /// Detects that the memory will soon reach its limit. The finding pages only if the operator
+    /// needs more memory than usual and objects suffer.
     fn exhaustion(
         &self,
         world: &World,
@@ -114,6 +114,7 @@ impl Operator {
         };
         let own = self.trends.baseline.exceeds(marks, percent);
         let deviates = own.unwrap_or_else(|| memory.lowest().is_some_and(above));
+
         let since = verdict.since.filter(|_| by_trend.is_some()).unwrap_or(process.now);
         let evidence = || {
             let evidence = process.growth(&verdict).with("exhausted_in", Value::Span(exhaustion));
@@ -146,14 +147,15 @@ impl Operator {
     }
 
     /// Returns the innermost functions of the stack that grew most between two profiles, without
-    /// those of the language: every goroutine that waits ends in `runtime.gopark`.
+    /// those of Go's runtime and standard library: the stack of every waiting goroutine ends in
+    /// `runtime.gopark`.
     fn top_growth(&self, instance: &str, kind: ProfileKind) -> Vec<String> {
         let profile = self.instances.get(instance).and_then(|known| known.profiles.get(&kind));
         let Some(stack) = profile.and_then(|profile| profile.stacks.first()) else {
             return Vec::new();
         };
-        let culprit = stack.culprit();
 
+        let culprit = stack.culprit();
         stack
             .functions
             .iter()
@@ -225,7 +227,8 @@ impl Reviewed<'_> {
         let detection =
             Detection::new(self.now, FindingCode::GarbageCollectionThrash, since, due, evidence);
 
-        // Without a word of the runtime itself, fast collections may be due to much work.
+        // If the runtime could have limited its collector but has not, frequent collections may be
+        // due to much work.
         Some(
             detection
                 .suspected_if(!collector.is_limited(self.now) && last.gc_limited_cycle.is_some()),
@@ -283,14 +286,15 @@ impl Reviewed<'_> {
         )
     }
 
-    /// Returns the profiles that would show more about the problems, each with its most urgent
-    /// reason.
+    /// Returns the profiles that would show more about the problems, each with the most urgent
+    /// reason for it.
     fn wanted(&self) -> Vec<(ProfileKind, Reason)> {
         let Watched { memory, tasks, forecast, .. } = self.watched;
         let threshold = |crossed: bool| crossed.then_some(Reason::Threshold);
         let heap = [Reason::of(&memory.verdict()), threshold(self.memory_level().is_some())];
         let last_minute = forecast.exhaustion().map(|_| Reason::Confirmed);
         let goroutines = [Reason::of(&tasks.verdict()), threshold(self.task_level().is_some())];
+
         let heap = heap
             .into_iter()
             .chain([last_minute])
@@ -303,7 +307,8 @@ impl Reviewed<'_> {
         heap.into_iter().chain(goroutines).collect()
     }
 
-    /// Returns the highest threshold that the number of goroutines exceeds. Threads have none.
+    /// Returns the highest threshold that the number of goroutines exceeds. There are no thresholds
+    /// for threads.
     fn task_level(&self) -> Option<u64> {
         let tasks = self.watched.last.tasks.filter(|_| self.watched.last.goroutines)?;
         self.settings.goroutine_levels.iter().copied().filter(|level| tasks > *level as f64).max()

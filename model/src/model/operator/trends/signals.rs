@@ -9,7 +9,7 @@ use crate::time::{Span, Timestamp};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Signals {
     pub(super) started: Option<Timestamp>,
-    /// Which process of the instance it is.
+    /// Which process of the instance it is, counted from zero.
     pub(super) number: u32,
     /// How often its container was restarted.
     pub(super) restarts: Option<u32>,
@@ -24,7 +24,7 @@ pub(super) struct Signals {
     pub(super) used: Option<f64>,
     /// The container's memory limit, in bytes.
     pub(super) limit: Option<f64>,
-    /// The limit that the runtime keeps, in bytes.
+    /// The limit that the runtime tries to keep, such as `GOMEMLIMIT`, in bytes.
     pub(super) runtime_limit: Option<f64>,
     pub(super) heap_goal: Option<f64>,
     pub(super) gc_cycles: Option<u64>,
@@ -35,24 +35,24 @@ pub(super) struct Signals {
     pub(super) goroutines: bool,
     pub(super) descriptors: Option<f64>,
     pub(super) max_descriptors: Option<f64>,
-    /// Whether it waits for another replica to end.
+    /// Whether its metrics say that it does not lead.
     pub(super) standby: bool,
-    /// Whether it may have profiles: only Go's are read.
+    /// Whether it may serve profiles. loopwatch reads only those of Go.
     pub(super) has_profiles: bool,
 }
 
-/// A process of Go needs at least this much besides its heap. Resident memory may be less than the
-/// sum for a while.
+/// A Go process needs at least this much memory besides its heap. For a while, its resident memory
+/// may be smaller than its heap goal.
 const LEAST_OTHER: f64 = 16.0 * 1024.0 * 1024.0;
 
 /// The share of the limit that is assumed for everything besides the heap if resident memory is not
 /// known.
 const ASSUMED_OTHER: f64 = 0.1;
 
-/// `GOGC`, if it is not known.
+/// The assumed `GOGC` if it is not known.
 const GC_PERCENT: u64 = 100;
 
-/// Limits from here on are none: the kernel reports a huge number instead.
+/// A limit of this size or more means that there is none: the kernel reports a huge number instead.
 const NO_LIMIT: u64 = 1 << 60;
 
 impl Signals {
@@ -103,9 +103,9 @@ impl Signals {
         self.started.map(|started| now.since(started))
     }
 
-    /// Returns the memory to look ahead, and the value at which its limit is reached. A runtime
-    /// with a limit of its own fills its memory with garbage up to that by design, so only its live
-    /// heap shows anything.
+    /// Returns the memory to forecast, and the value at which it reaches its limit. A runtime with
+    /// a limit of its own below that of the container lets garbage fill the memory up to its limit
+    /// by design, so only its live heap shows anything.
     pub(super) fn foreseen(&self) -> (Option<f64>, Option<f64>) {
         let keeps = |own: &f64| self.limit.is_none_or(|limit| *own < limit);
         match self.runtime_limit.filter(keeps) {
@@ -125,6 +125,7 @@ impl Signals {
         let Some(gc_percent) = gc_percent else {
             return self.runtime_limit.or(self.limit); // a heap with a maximum size, as in Java
         };
+
         let total = self.runtime_limit.or(self.limit)?;
         let other = match resident {
             Some(resident) => (resident - self.heap_goal.unwrap_or_default()).max(LEAST_OTHER),
