@@ -25,7 +25,7 @@ const SEED: u64 = 1;
 /// The length of a history.
 const DAYS: i64 = 7;
 
-/// Rounds of the measurement of time. The fastest one counts, because other processes slow down the
+/// Rounds of the time measurement. The fastest one counts, because other processes slow down the
 /// others.
 const ROUNDS: usize = 20;
 
@@ -35,7 +35,7 @@ enum Signal {
     LiveHeap,
     LiveHeapWithObjects,
     Resident,
-    /// The live heap, with a limit that is not known.
+    /// The live heap, with an unknown limit.
     Unlimited,
 }
 

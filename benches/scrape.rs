@@ -18,11 +18,11 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 const RUNS: u32 = 100;
 /// The size of a chunk from the network.
 const CHUNK: usize = 16 << 10;
-/// Series of a usual operator, and of the largest one that is known.
+/// The numbers of series of a typical operator and of the largest known one.
 const USUAL: usize = 3_000;
 const LARGE: usize = 800_000;
-/// The targets: how often it must be faster, the time of a usual scrape, and the memory of a large
-/// one.
+/// The targets: how many times as fast as the crate, the time for a typical scrape, and the memory
+/// for a large one.
 const TARGETS: (f64, Duration, usize) = (20.0, Duration::from_millis(5), 4 << 20);
 
 /// Metrics of controllers in the proportions of controller-runtime: mostly buckets of histograms,

@@ -30,7 +30,7 @@ const RATE: usize = 1_000;
 const SECONDS: usize = 10;
 /// Rounds of the model. The fastest one counts.
 const ROUNDS: usize = 5;
-/// The targets: the part of a core at that rate, and the memory with the collector away for ten
+/// The targets: the share of a core at that rate, and the memory with the collector away for ten
 /// minutes.
 const TARGETS: (f64, usize) = (0.05, 8 << 20);
 

@@ -105,7 +105,7 @@ fn the_incident_plays_on_the_page_which_can_be_filtered_by_keyboard() {
     browser
         .wait_for("document.querySelector('.recording').innerText.startsWith('A recording plays')");
 
-    // The page follows without being loaded again.
+    // The page updates without a reload.
     browser.eval("window.stays = 1");
     browser.wait_for("document.body.innerText.includes('PhaseCycling opened')");
     browser.wait_for("document.body.innerText.includes('PhaseCycling closed')");

@@ -23,7 +23,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns the report without the breaks of its lines.
+/// Returns the report without line breaks.
 fn unwrapped(output: &Output) -> String {
     text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -74,7 +74,7 @@ fn every_query_has_data_on_a_prometheus_that_scrapes_incidents() {
     }
 
     let is_empty = |query: &Query| {
-        // The 0 of a panel that shows a number although there is no series is no data.
+        // A 0 that a panel shows although there is no series does not count as data.
         let promql = query.promql.replace(" or vector(0)", "");
         match prometheus.has_data(&promql) {
             Ok(has_data) => !has_data,

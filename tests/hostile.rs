@@ -50,7 +50,7 @@ fn owner(number: usize, name: &str) -> Value {
     json!({"apiVersion": "example.io/v1", "kind": "Widget", "name": name, "uid": uid(number)})
 }
 
-/// Everything that an owner reference may look like, and the finding that is right, if it says
+/// All malformed shapes of an owner reference, each with the correct finding, if the reference says
 /// enough for one.
 fn malformed_owners() -> Vec<(Value, Option<&'static str>)> {
     let whole = owner(1, "web");
@@ -162,7 +162,7 @@ fn odd_owners_and_finalizers_are_survived_and_judged_by_what_they_say() {
         let control =
             |text: &str| text.chars().find(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}');
 
-        // Programs read JSON, in which every character is escaped that must be.
+        // Programs read JSON, which escapes every character that needs it.
         assert!(format == "json" || control(&shown).is_none(), "{format}: {:?}", control(&shown));
         assert_eq!(control(&said), None, "{format}: {said}");
         assert!(

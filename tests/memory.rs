@@ -25,7 +25,7 @@ const CHILDREN: usize = 100_000;
 const SIBLINGS: usize = 10;
 /// The budget of a child with its edge to its owner, and that of a further edge, in bytes.
 const BUDGET: (usize, usize) = (300, 64);
-/// Series of the largest operator that is known, and the budget for reading them, in bytes.
+/// The number of series of the largest known operator, and the budget for reading them, in bytes.
 const SERIES: usize = 800_000;
 const SCRAPE_BUDGET: usize = 4 << 20;
 

@@ -56,7 +56,7 @@ impl Run {
         Ok(values.sum())
     }
 
-    /// Waits until loopwatch knows so many objects and no first list is missing. Returns the time
+    /// Waits until loopwatch knows this many objects and no first list is missing. Returns the time
     /// since the start.
     fn wait_objects(&self, objects: usize, within: Duration) -> Duration {
         eventually(within, &format!("{objects} objects are known"), || {
@@ -113,7 +113,8 @@ fn idle_seconds() -> f64 {
 #[test]
 fn five_hundred_kinds_start_without_streamed_lists() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    // If streamed lists are ignored, the first lists wait ten seconds; all others know.
+    // If the API server ignores streamed lists, the first lists wait ten seconds; the other watches
+    // then know.
     for streamed in [StreamedLists::Supported, StreamedLists::Refused, StreamedLists::Ignored] {
         let server =
             Standin::start(Traits { kinds: 500, objects: 4, streamed, ..Traits::default() });

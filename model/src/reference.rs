@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 /// A reference between namespaces that appeared or disappeared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReferenceEvent {
-    /// The ID. Every replica gives the same event the same one.
+    /// The ID, which is the same on every replica.
     pub id: ReferenceEventId,
     /// When loopwatch saw the change.
     pub at: Timestamp,

@@ -139,7 +139,7 @@ pub struct Settings {
     /// How long reconciles must fail without a single success before the finding `ReconcileFailing`
     /// opens, and the window in which the finding `ReconcileErrors` counts errors.
     pub reconcile_failing_after: Span,
-    /// The number of errors that either of these needs. One or two are part of normal work, such as
+    /// The number of errors that either finding needs. One or two are part of normal work, such as
     /// conflicts.
     pub reconcile_errors: u32,
     /// How long a reconcile may run before the finding `ReconcileStuck` opens, if

@@ -126,8 +126,8 @@ pub struct KindSummary {
     pub deadline: Span,
     /// Where that deadline comes from.
     pub deadline_source: DeadlineSource,
-    /// Since when the object that has been unconverged for longest has been, failed objects aside;
-    /// absent if there is none.
+    /// When the object that has been unconverged for longest became so, not counting failed
+    /// objects; absent if there is none.
     pub oldest_unconverged: Option<Timestamp>,
     /// Totals over all namespaces.
     pub totals: KindTotals,

@@ -113,9 +113,9 @@ fn report(dir: &Path, error: &std::io::Error) {
     warn!(dir = %dir.display(), %error, "cannot write the checkpoint");
 }
 
-/// Writes the checkpoint to a new file and renames it, so that a crash leaves the old one intact.
-/// Another process that wrote at the same time, such as the Pod that an update replaces, would
-/// rename an incomplete file.
+/// Writes the checkpoint to a new file and renames it, so that a crash leaves the old one intact. A
+/// lock keeps out another process that writes at the same time, such as the Pod that an update
+/// replaces: it would rename an incomplete file.
 fn write(dir: &Path, settings: &Settings, checkpoint: Checkpoint) -> std::io::Result<()> {
     std::fs::create_dir_all(dir)?;
     let folder = std::fs::File::open(dir)?;

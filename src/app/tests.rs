@@ -34,7 +34,7 @@ fn widget(version: u64, name: &str) -> Observation {
     Observation::Applied { watch: kind().watch, object: Box::new(object) }
 }
 
-/// No timer is on the way to the webhook: the clock stands still.
+/// No timer may delay the request to the webhook: the clock stands still.
 #[tokio::test(start_paused = true)]
 async fn a_changed_reference_reaches_the_webhook_at_once() {
     let receiver = FakeReceiver::start([]).await;

@@ -133,8 +133,8 @@ impl Recording {
         Unread { fields: self.fields.counts().clone(), ..self.unread.clone() }
     }
 
-    /// One line without its end: `Ok(None)` at the end of the file, `Ok(Some(Err))` if the line is
-    /// too long.
+    /// Reads one line without its line ending: `Ok(None)` at the end of the file, `Ok(Some(Err))`
+    /// if the line is too long.
     fn line(&mut self) -> io::Result<Option<Result<Vec<u8>, String>>> {
         let mut line = Vec::new();
         self.number += 1;

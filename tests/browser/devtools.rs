@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-/// How long the browser may take for one command, and a condition to become true.
+/// How long the browser may take for one command, and for a condition to become true.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A browser with one tab.
@@ -159,7 +159,7 @@ impl Browser {
         }
     }
 
-    /// The upper part of the page as PNG, in device pixels that are `scale` times as small.
+    /// The upper part of the page as PNG, with `scale` device pixels per CSS pixel.
     pub(crate) fn picture(&mut self, width: u32, height: &Value, scale: f64) -> Vec<u8> {
         let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": scale });
         let options = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });

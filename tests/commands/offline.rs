@@ -167,7 +167,8 @@ fn a_dump_of_one_namespace_says_nothing_about_others() {
     let is_in = |item: &Value| item["metadata"]["namespace"] == "team-b";
     let found = findings_in(&items().into_iter().filter(is_in).collect::<Vec<_>>());
 
-    // The lease that shows the time is elsewhere, too, so no cleanup counts as slow.
+    // The lease that shows the time of the dump is in another namespace, too, so no cleanup counts
+    // as slow.
     let unknown = ["LogicalOwnerMissing", "CleanupSlow"];
     let is_expected = |finding: &&str| {
         finding.contains(" team-b/") && !unknown.iter().any(|code| finding.starts_with(code))
@@ -234,7 +235,8 @@ fn broken_parts_are_named_with_file_and_line_and_prove_no_absence() {
 
     let absences = ["OwnerMissing", "LogicalOwnerMissing", "Dangling", "Orphan"];
 
-    // That the object with the UID of an owner has another kind shows without any absence.
+    // The dump has the object with the owner's UID, and it is of another kind. This proves the
+    // fault without any absent object.
     let proven = |finding: &&str| {
         finding.ends_with("/mismatch") || !absences.iter().any(|code| finding.starts_with(code))
     };

@@ -11,7 +11,7 @@ use super::*;
 
 const PAGE: &str = "docs/alerts.md";
 
-/// Settings that are no thresholds of findings.
+/// Settings that are not thresholds of findings.
 const OTHERS: [&str; 10] = [
     "deadlines",                  // `deadline`, by kind
     "reject_after",               // decides an outcome
@@ -163,7 +163,8 @@ fn no_alert_on_the_error_budget_contains_a_threshold() {
         let words = expr.split(|c: char| !(c.is_ascii_alphanumeric() || "_:.".contains(c)));
         let numbers: BTreeSet<&str> = words.filter(|word| word.parse::<f64>().is_ok()).collect();
 
-        // 1 − objective, more than 0 overdue objects, and what `increase` loses.
+        // The numbers in `1 - objective`, in `> 0` overdue objects, and those that make up for what
+        // `increase` loses.
         assert!(
             numbers.is_subset(&BTreeSet::from(["0", "0.7", "1", "2"])),
             "{numbers:?} in {expr}"

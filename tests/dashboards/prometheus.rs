@@ -70,8 +70,8 @@ impl Loopwatch {
         })
     }
 
-    /// Runs beside an API server, with receivers for everything that it sends. Nobody listens
-    /// there.
+    /// Runs loopwatch next to an API server, with a receiver configured for everything that it
+    /// sends. Nothing listens at these addresses.
     pub(crate) fn run(name: &str, server: &Standin) -> Self {
         Self::start(name, |command, folder| {
             let nobody = format!("http://127.0.0.1:{}/", ports::free());
@@ -136,7 +136,7 @@ impl Prometheus {
         let series = answer["result"].as_array().into_iter().flatten();
         let mut values = series.filter_map(|series| series["values"].as_array()).flatten();
 
-        // 0/0 is no value: the panel shows nothing.
+        // 0/0 is not a value: the panel shows nothing.
         Ok(values.any(|value| value[1].as_str().is_some_and(|value| value != "NaN")))
     }
 

@@ -75,7 +75,7 @@ fn fire_and_clear() {
     let posted = wait_posted(&webhook, "firing", "Overdue");
     assert_eq!(posted["labels"], *labels, "what the webhook got is what Prometheus has");
 
-    // A second cause gives a second alert. The orderly deletion of an object gives none.
+    // A second cause raises a second alert. The orderly deletion of an object raises none.
     case.operator.fault("FinalizerStuck?kind=PhaseOnly&namespace=alerted");
     for kind in ["PhaseOnly", "MapConditions"] {
         case.kube.delete(ZOO, kind, "alerted", TWIN);
@@ -122,7 +122,7 @@ fn fire_and_clear() {
     wait_posted(&webhook, "resolved", "Overdue");
     wait_posted(&webhook, "resolved", "FinalizerStuck");
 
-    // Each cause gives one alert: Alertmanager sent neither explained findings nor alerts of other
+    // Each cause raises one alert: Alertmanager sent neither explained findings nor alerts of other
     // rules.
     let findings: Vec<_> =
         all_posted(&webhook).iter().map(|alert| alert["labels"]["finding"].clone()).collect();

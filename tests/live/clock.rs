@@ -27,7 +27,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 const SOON: Duration = Duration::from_secs(15);
 
-/// The time that passes between the exposition before and after the clock is set.
+/// The time that passes between the exposition before the clock is set and the one after.
 const LATER: Duration = Duration::from_secs(5);
 
 /// The clock of one process.
@@ -263,8 +263,8 @@ fn expect_only_time_passed(
     assert!(ages >= 5, "few ages among {before:?}");
 }
 
-/// Reports whether the process believes the time that is `offset` seconds from now: its log has
-/// timestamps.
+/// Reports whether the clock of the process is `offset` seconds ahead, according to the timestamps
+/// in its log.
 fn shows_offset(sidecar: &Sidecar, offset: &str) -> Result<(), String> {
     // Loopwatch logs that it cannot read the request.
     let _ = http::request("NO METHOD", sidecar.port, "/", &[], "");

@@ -1,5 +1,5 @@
-//! How soon loopwatch reports an owner in another namespace, which the garbage collector soon
-//! deletes the child for.
+//! How soon loopwatch reports an owner in another namespace. The garbage collector soon deletes the
+//! child because of such an owner.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -170,7 +170,7 @@ const DETECTED: &[Proof] = &[
     },
 ];
 
-/// A finalizer of nobody in these tests.
+/// A finalizer that no controller in these tests removes.
 const FOREIGN: &str = "storage.example.com/detach";
 
 const EXTENSIONS: &str = "apiextensions.k8s.io/v1";

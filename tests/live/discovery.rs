@@ -388,7 +388,7 @@ fn account_with_all_permissions() {
     assert!(others.iter().all(|(code, _)| code == "PermissionExcess"), "{others:?}");
 }
 
-/// An account has permissions at home, and more from a role binding in another namespace.
+/// An account has permissions in its own namespace, and more from a role binding in another one.
 fn permissions_elsewhere() {
     let plane = bed();
     let (home, other) = ("home", "elsewhere");

@@ -46,8 +46,8 @@ const BOTH: &[&str] = &["prometheus", "prometheus-alertmanager"];
 /// One kind of the zoo has no status subresource.
 const OF_DEFINITIONS: &str = "StatusSubresourceMissing";
 const UP: &str = "loopwatch_operator_up";
-/// The time after which a standby takes over. With less, a leader on a busy machine loses the
-/// Lease, and ends.
+/// The time after which a standby takes over. If it is shorter, a leader on a busy machine loses
+/// the Lease, and ends.
 const LEASE: Duration = Duration::from_secs(8);
 /// A time within which a wrong finding would open, several times the threshold.
 const LONG: Duration = Duration::from_secs(6);
@@ -118,8 +118,8 @@ impl Watched {
         });
     }
 
-    /// Waits until a new leader reconciles, which takes longer than the deadlines of this test, by
-    /// an object that loopwatch ignores.
+    /// Waits until a new leader reconciles an object that loopwatch ignores. This takes longer than
+    /// the deadlines of this test.
     fn wait_reconciling(&self) {
         let name = "ignored";
         let ignored = json!({"metadata": {"annotations": {"loopwatch.dev/ignore": "all"}}});
@@ -384,7 +384,8 @@ fn near_misses() {
     all.expect_finding(secs(2) + SLACK, "OperatorDown");
 }
 
-/// Two restarts are none too many, three are. That explains why the operator is down.
+/// Two restarts are not too many; three are. The finding about them explains why the operator is
+/// down.
 fn restart_loop() {
     let mut all =
         Watched::start("down-restarts", 1, quick_but(json!({"operator_down_after": "20s"})));
@@ -430,7 +431,7 @@ fn restart_loop() {
     assert!(!opened(&all.sidecar).iter().any(is_memory), "killed, but not for its memory");
 }
 
-/// One kill for its memory soon after its start is no finding, two are.
+/// One kill for its memory soon after its start causes no finding; two do.
 fn out_of_memory_at_start() {
     let mut all =
         Watched::start("down-memory", 1, quick_but(json!({"operator_down_after": "20s"})));
@@ -516,8 +517,7 @@ fn leaders() {
     assert_eq!(found.0["confidence"], "confirmed", "{found}");
 }
 
-/// An operator without metrics: its Pod says that it is down, and its objects say what that means
-/// for them.
+/// An operator without metrics: its Pod shows that it is down, and its objects show the effects.
 fn kopf_without_metrics(python: PathBuf) {
     let (plane, namespace) = (bed(), "down-kopf");
     let kube = &plane.kube;

@@ -171,8 +171,8 @@ fn counts() {
     permissions_come_and_go(case);
 }
 
-/// Without the permission the source is off, with that of the older form it works, too, and a
-/// restart counts nothing twice.
+/// Without the permission, the source is off. With the permission for the older form, it works,
+/// too. A restart counts nothing twice.
 fn permissions_come_and_go(mut case: Case) {
     revoke(&case, 2);
     expect_off(&case);

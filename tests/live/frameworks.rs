@@ -46,8 +46,8 @@ const WITHIN: Duration = Duration::from_secs(70);
 /// The number of objects whose changes make a backlog.
 const MANY: usize = 16;
 
-/// Findings of severity info, which are no verdicts. The second one is right, and not about these
-/// operators: one kind of the zoo has no status subresource.
+/// Findings of severity info, which are not verdicts. The second one is correct, but not about
+/// these operators: one kind of the zoo has no status subresource.
 const NOTES: [&str; 2] = ["ReconcileErrors", "StatusSubresourceMissing"];
 
 fn settings() -> Value {

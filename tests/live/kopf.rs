@@ -66,7 +66,7 @@ fn from_outside(python: PathBuf) {
     pause(Duration::from_secs(2)); // longer than the threshold `settle`
     expect_only(&sidecar, &[]);
 
-    // It stops: first as a process that lives, then for good.
+    // The operator stops: first its process hangs, then it ends.
     operator.fault("Unacknowledged");
     kube.change(KIND, TEAM, "one", json!({"size": 3}));
 

@@ -345,7 +345,7 @@ fn busy() {
 }
 
 /// loopwatch finds secure metrics by the ports of its own Pod. As long as its account may not read
-/// them, it names the rule that is missing, and accuses nobody.
+/// them, it names the missing rule, and reports nothing else.
 fn secure() {
     let (plane, namespace) = (bed(), "loop-secure");
     let kube = &plane.kube;

@@ -16,7 +16,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// A reference to another namespace that appears or disappears reaches the webhook within a second;
-/// a reference within the namespace, a restart and another change of the object are no events.
+/// a reference within the namespace, a restart and another change of the object cause no events.
 fn reference() {
     const NAME: &str = "notified";
 

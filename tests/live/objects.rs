@@ -49,7 +49,7 @@ fn dashboard() {
 }
 
 /// Provokes one fault of each kind, beside a deletion and a reference to another namespace that are
-/// in order.
+/// correct.
 fn provoke(case: &Case) {
     let Case { kube, namespace, .. } = case;
     for name in ["stuck", "retired"] {

@@ -1,4 +1,4 @@
-//! An outage of the API server is no reason to list again: loopwatch continues from the last
+//! An outage of the API server is not a reason to list again: loopwatch continues from the last
 //! version.
 
 use std::sync::atomic::{AtomicBool, Ordering};

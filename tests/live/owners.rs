@@ -144,7 +144,7 @@ fn owners_are_read() {
     assert_eq!(given, expected);
 }
 
-/// The object that a line of a recording is about, and the answer, if it is the answer to a read.
+/// Returns the object and the answer, if the line of a recording is the answer to a read.
 fn answer(line: &str) -> Option<(String, String)> {
     let line: Value = serde_json::from_str(line).ok()?;
     let answered = line.as_object()?.values().find_map(|value| value.get("answered"))?;

@@ -330,7 +330,8 @@ fn own_cluster_role(kube: &Kube, namespace: &str) {
     );
 }
 
-/// Expects that the garbage collector never deletes the cluster role, and says so.
+/// Expects that the garbage collector reports the invalid reference in an Event, and never deletes
+/// the cluster role.
 fn expect_kept(fixture: &mut Fixture) {
     let (kube, name) = (&fixture.kube, format!("a-{}", fixture.namespace));
     let role = kube.find(RBAC, "ClusterRole", "", &name).unwrap_or_default();
@@ -345,7 +346,7 @@ fn expect_kept(fixture: &mut Fixture) {
     stays(3, "the cluster role", || kube.find(RBAC, "ClusterRole", "", &name).is_some());
 }
 
-/// Creates objects that own a third one together: that is no cycle.
+/// Creates two objects that together own a third one. That is not a cycle.
 fn own_twice(fixture: &mut Fixture) {
     let twin = owned_by(&fixture.find(ZOO, "Widget", TWIN).unwrap_or_default());
     let namespace = &fixture.namespace;

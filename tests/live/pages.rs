@@ -182,9 +182,9 @@ fn expect_text(alert: &Value, key: &str, parts: &[&str]) {
     }
 }
 
-/// The operator ignores a change of an object, and later all of its replicas die. Each of both is
-/// one page, which names the object, the cause, the evidence and the next step, and resolves once
-/// and not before the fault ends.
+/// The operator ignores a change of an object, and later all of its replicas die. Each of these
+/// causes one page, which names the object, the cause, the evidence and the next step, and which
+/// resolves once, not before the fault ends.
 fn one_per_incident() {
     let mut all = Replicated::start();
     all.kube.zoo("Widget", NAMESPACE, "target", json!({}));

@@ -108,8 +108,8 @@ fn permissions_decide_what_a_sidecar_sees() {
     );
     assert_eq!(view["workload"], json!({"kind": "Deployment", "replicas": 2}), "{view}");
 
-    // A rollout ends the own Pod, too. This sidecar outlives it, and sees the new revision take
-    // over.
+    // A rollout also ends loopwatch's own Pod. This sidecar outlives it, and sees the new revision
+    // take over.
     let sidecar = Sidecar::start_with(bed(), "own-pods.rollout", &account, &quick(), &[], &paths);
     let runs = |image: &str| {
         sidecar.expect(Duration::from_secs(60), &format!("{image} is in charge"), || {

@@ -14,7 +14,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// A process that a flag names is read every few seconds. Its end makes the source fail; without
-/// the flag, outside of a Pod, the source is off and no problem.
+/// the flag, outside of a Pod, the source is off, which is not a problem.
 fn named() {
     let plane = bed();
     plane.kube.namespace("process-named");

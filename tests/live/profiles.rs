@@ -27,7 +27,7 @@ struct Watcher {
     directory: PathBuf,
 }
 
-/// The same with pprof, with profiles off, and where no pprof is.
+/// One with pprof, one with profiles off, and one whose operator serves no pprof.
 struct Watchers {
     on: Watcher,
     off: Watcher,
@@ -35,8 +35,8 @@ struct Watchers {
 }
 
 /// A leak of goroutines and one of memory exceed their thresholds. loopwatch takes profiles, which
-/// name the function that leaks, and keeps them. Without pprof, and without permission, it finds
-/// the same and takes none.
+/// name the function that leaks, and keeps them. Without pprof, or with profiles off, it reports
+/// the same leaks, but takes no profiles.
 fn taken() {
     let (plane, name) = (bed(), "profiles");
     plane.kube.namespace(name);
@@ -139,7 +139,8 @@ fn leak_memory(operator: &Operator, all: &Watchers) {
     operator.cure("HeapLeak");
 }
 
-/// The profiles are there for tools, and only if loopwatch may take some.
+/// Checks that tools can download the profiles, and that there are none if loopwatch may not take
+/// any.
 fn check_kept(all: &Watchers) {
     let Watchers { on, off, absent } = all;
     let on_disk = on.kept();

@@ -26,8 +26,8 @@ pub(crate) struct Prometheus {
 pub(crate) type Target<'a> = (&'a str, &'a str, u16);
 
 impl Prometheus {
-    /// Starts Prometheus with one target, which keeps its files in a folder of this name, and waits
-    /// until it scrapes it.
+    /// Starts Prometheus with one target, and waits until Prometheus scrapes it. Prometheus keeps
+    /// its files in a folder of this name.
     pub(crate) fn start(name: &str, target: u16, alertmanager: Option<u16>) -> Self {
         Self::start_with(
             name,

@@ -58,7 +58,7 @@ pub(crate) struct Proof {
     pub(crate) namespaces: &'static [&'static str],
     /// Further flags of the operator.
     pub(crate) flags: &'static [&'static str],
-    /// Does what is similar to the fault, but correct.
+    /// Does something that is similar to the fault, but correct.
     pub(crate) near_miss: fn(&mut Fixture),
     /// Provokes the fault, and panics unless the cluster reaches the faulty state.
     pub(crate) provoke: fn(&mut Fixture),

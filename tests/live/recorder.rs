@@ -18,8 +18,8 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Records a namespace, or all if `namespace` is empty, with the account and thresholds of a
-    /// running loopwatch, whose name is `sidecar`.
+    /// Records one namespace, or all of them if `namespace` is empty, with the account and
+    /// thresholds of a running loopwatch, whose name is `sidecar`.
     pub(crate) fn start(sidecar: &str, namespace: &str, kubeconfig: &Path, file: &Path) -> Self {
         Self::start_with(sidecar, namespace, kubeconfig, file, &[])
     }

@@ -29,9 +29,9 @@ const CLUSTER: &str = "test-bed";
 /// How long a trace may take to arrive, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A spec change gives a trace with the children that the operator creates, a late one an error,
-/// and a deletion one with its finalizer. Traces survive that Jaeger is away. Exemplars in
-/// Prometheus name traces that Jaeger has.
+/// A spec change produces a trace with the children that the operator creates, a late change one
+/// with an error, and a deletion one with its finalizer. Traces survive an outage of Jaeger.
+/// Exemplars in Prometheus name traces that Jaeger has.
 fn jaeger() {
     let binary = binaries::jaeger().unwrap_or_else(|missing| panic!("{missing}"));
     let mut jaeger = Jaeger::new(&binary, bed().directory());
@@ -117,7 +117,8 @@ fn jaeger() {
     );
     assert_eq!(failed.links(), [root.trace_id()], "the generation before");
 
-    // What happens while Jaeger is away arrives later, except for what it had before.
+    // Traces of what happens while Jaeger is down arrive later. Jaeger forgets the traces that it
+    // had before.
     jaeger.stop();
     case.operator.cure("Overdue");
     case.wait_settled("Widget", "target");

@@ -33,12 +33,12 @@ const SOON: Duration = Duration::from_secs(60);
 /// The pause between two objects.
 const APART: Duration = Duration::from_millis(100);
 
-/// No pause. The traces of objects that a test makes at once end after it, because a trace stays
-/// open for a second after the status that ends it. A leader that dies before has sent none of
-/// them; one that dies within a moment of a renewal may lose a trace, or send it twice.
+/// No pause before the leader dies. A trace stays open for a second after the status that ends it,
+/// so the leader has not sent the traces of objects that the test has just made. A leader that dies
+/// just after a renewal may lose a trace, or send it twice.
 const AT_ONCE: Duration = Duration::ZERO;
 
-/// Two replicas, each with its sidecar. Each obligation gives exactly one trace, although the
+/// Two replicas, each with its sidecar. Each obligation produces exactly one trace, although the
 /// leader dies with its sidecar, and although the next one steps down.
 fn leader() {
     const NAME: &str = "turns";

@@ -154,7 +154,7 @@ pub fn rules_at(pace: Pace, directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Changes the times in a line of a rule. Rules without a wait keep it so.
+/// Changes the times in a line of a rule. Rules without a wait stay without one.
 fn at_pace(pace: Pace, line: &str) -> String {
     let (keep_firing_for, kept) = match pace {
         Pace::Quick => ("2s", None),

@@ -13,7 +13,7 @@ use super::wait::{eventually, until};
 /// The folder of the Go module that pins the versions, below `controlplane`.
 const PINNED_BY: &str = "definitions";
 
-/// The time within which the API server begins or ends to serve a kind.
+/// The time within which the API server starts or stops serving a kind.
 const SOON: Duration = Duration::from_secs(30);
 
 /// A Go module with definitions.

@@ -39,7 +39,7 @@ impl ExternalMetrics {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let config = Arc::clone(&config);
-                // A connection that breaks is one that the API server opens again.
+                // If a connection breaks, the API server opens another one.
                 std::thread::spawn(move || answer(stream, config, loopwatch));
             }
         });
@@ -156,8 +156,8 @@ fn wanted(query: &str) -> Vec<String> {
         .collect()
 }
 
-/// The sum of the series with these labels. No series is not 0: the autoscaler must not scale down
-/// because of it.
+/// The sum of the series with these labels. The absence of a series does not mean 0: the autoscaler
+/// must not scale down because of it.
 fn sum(metrics: &str, metric: &str, wanted: &[String]) -> Result<f64, String> {
     let series = metrics
         .lines()

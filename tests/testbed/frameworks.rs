@@ -51,8 +51,8 @@ pub struct Member {
     faults: u16,
 }
 
-/// Installs and starts an operator with the flags that those in Java and Rust share, and waits
-/// until it runs. Returns the process, and the port of its faults.
+/// Installs and starts an operator with the flags that the operators in Java and Rust share, and
+/// waits until it runs. Returns the process, and the port of its faults.
 fn launch(
     plane: &ControlPlane,
     framework: Framework,

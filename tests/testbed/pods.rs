@@ -123,13 +123,14 @@ impl StandInPod {
         stand_in
     }
 
-    /// Its container is ready or not, as its readiness probe says.
+    /// Sets whether its container is ready, as a readiness probe would.
     pub fn set_ready(&mut self, ready: bool) {
         self.ready = ready;
         self.write();
     }
 
-    /// Its container has ended: with `OOMKilled` and 137, or with `Error` and another code.
+    /// Records that its container has ended: with `OOMKilled` and 137, or with `Error` and another
+    /// code.
     pub fn ended(&mut self, reason: &str, code: i32) {
         let [started, finished] = [self.started, Timestamp::now()].map(seconds);
         let end = json!({"exitCode": code, "reason": reason, "startedAt": started, "finishedAt": finished,
@@ -139,7 +140,7 @@ impl StandInPod {
         self.write();
     }
 
-    /// The kubelet waits before it starts the container again.
+    /// Records that the kubelet waits before it starts the container again.
     pub fn backs_off(&mut self) {
         self.remember_end();
         let message = format!("back-off restarting failed container {}", self.container["name"]);
@@ -147,7 +148,7 @@ impl StandInPod {
         self.write();
     }
 
-    /// The kubelet has started the container again.
+    /// Records that the kubelet has started the container again.
     pub fn restarted(&mut self) {
         self.remember_end();
         self.restarts += 1;
@@ -156,7 +157,7 @@ impl StandInPod {
         self.write();
     }
 
-    /// Its deletion has begun, as in a rollout. It stays until [`StandInPod::remove`].
+    /// Begins its deletion, as a rollout does. The Pod stays until [`StandInPod::remove`].
     pub fn terminate(&self) {
         self.kube.delete("v1", "Pod", &self.namespace, &self.name);
     }

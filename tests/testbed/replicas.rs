@@ -116,7 +116,7 @@ impl Replicas {
     }
 }
 
-/// The address of a Pod by the number of Pods before it.
+/// The address of the Pod that has `before` Pods before it.
 fn address(before: u8) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 0, 2 + before)
 }
@@ -137,7 +137,7 @@ fn deployment(namespace: &str, metrics: u16) -> Value {
 }
 
 impl Replica {
-    /// Kills the process with SIGKILL, without a word to its Pod's status: see
+    /// Kills the process with SIGKILL, without an entry in its Pod's status: see
     /// [`StandInPod::ended`].
     pub fn kill(&mut self) {
         self.operator.process.kill();

@@ -56,8 +56,8 @@ const MAX_RESTARTS: usize = 32;
 /// Start times that differ by more than this belong to two processes. Frameworks round them.
 const SAME_START: Span = Span::secs(2);
 
-/// A start time that is more than this before the last sign of life of the known process shows no
-/// new process: somebody has set the clock of the node. The clocks of two nodes differ by less.
+/// A start time that precedes the last sign of life of the known process by more than this does not
+/// show a new process: somebody has set the node's clock. The clocks of two nodes differ by less.
 const CLOCKS_DIFFER: Span = Span::mins(5);
 
 /// All that is known about the operator.
@@ -225,7 +225,7 @@ impl Operator {
         let up = world.sources.up_since(&SourceId::Pods);
 
         // While the source is off, the view holds only what the environment of loopwatch says. That
-        // is no success.
+        // does not count as a success.
         if view.complete || view.pods.iter().any(|pod| !pod.phase.is_empty()) {
             world.sources.note_success(&SourceId::Pods, world.now);
         }

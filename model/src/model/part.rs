@@ -1,4 +1,4 @@
-//! The interface of the parts: each owns a state of its own and takes part in each step.
+//! The interface of the parts: each owns some state and takes part in each step.
 //!
 //! A part sees each version of an object, and each removal, and says what is wrong with an object
 //! when the model reviews it. It can ask for a timer. `parts.rs` lists all parts.
@@ -25,11 +25,11 @@ pub(crate) struct Version<'a> {
     /// The version came from a watch event, so the change has just happened.
     pub(crate) is_live: bool,
     /// The spec may differ from that of the previous version: it changed, the object is new, or
-    /// loopwatch reads the kind in another way.
+    /// loopwatch now reads the kind differently.
     pub(crate) has_other_spec: bool,
     /// The object existed before, but loopwatch could not see it.
     pub(crate) becomes_visible: bool,
-    /// loopwatch reads the kind in another way, so differences may not be changes.
+    /// loopwatch now reads the kind differently, so differences may not be changes.
     pub(crate) is_reread: bool,
 }
 
@@ -38,7 +38,7 @@ pub(crate) trait Part {
     /// Takes a version of an object.
     fn seen(&mut self, _step: &mut StepContext<'_>, _version: &Version<'_>) {}
 
-    /// Forgets an object. It was `deleted`, or is out of sight.
+    /// Forgets an object. `deleted` tells whether it was deleted or is only no longer visible.
     fn removed(&mut self, _step: &mut StepContext<'_>, _slot: Slot, _deleted: bool) {}
 
     /// Returns the problems of an object.

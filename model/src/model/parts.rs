@@ -1,4 +1,4 @@
-//! All parts with a state of their own, and how a step passes them.
+//! All parts with a state of their own, and the order in which a step calls them.
 
 use crate::model::configuration::consumers::Configuration;
 use crate::model::deletion::soft_deletion::SoftDeletions;
@@ -12,8 +12,8 @@ use crate::model::world::store::Slot;
 use crate::model::world::timers::{Timer, Timers};
 use crate::time::Timestamp;
 
-/// Lists the parts, in the order in which a version of an object passes them. Parts whose timers
-/// are due at the same instant follow it, too.
+/// Lists the parts, in the order in which they see a version of an object. Timers of parts that are
+/// due at the same instant fire in this order, too.
 macro_rules! parts {
     ($($name:ident: $part:ty,)*) => {
         #[derive(Debug, Default)]

@@ -54,7 +54,7 @@ impl Points {
             return;
         }
 
-        // After a long silence, only the latest points have room.
+        // After a long gap, only the latest points fit.
         let missed = (at.since(first).0 / LONGEST.0).saturating_sub(PAST_POINTS as i64).max(0);
         let mut due = first.after(Span(missed * LONGEST.0));
         let (mut point, counted) = self.past_point(world, findings);
@@ -125,7 +125,7 @@ impl Points {
         self.points.push_back(point);
     }
 
-    /// Merges each two points into the second, with the convergences of both.
+    /// Merges each pair of points into the second of the two, with the convergences of both.
     fn thin_out(&mut self) {
         let mut all = std::mem::take(&mut self.points).into_iter();
         while let Some(first) = all.next() {

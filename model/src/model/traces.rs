@@ -28,18 +28,18 @@ mod versions; // versions of the object and its children
 /// The annotations with the trace of the change, in the order of their precedence.
 const CONTEXTS: [&str; 2] = ["tracing.k8s.io/traceparent", "traceparent"];
 
-/// How many levels of owners are searched for a trace to show an object in: from a Pod to the owner
-/// of its Deployment, and one more.
+/// How many levels of owners to search for a trace in which to show an object: from a Pod to the
+/// owner of its Deployment, and one more.
 const OWNERS: usize = 4;
 
 /// The maximum number of owners per level. Anybody may write owner references, even many or
 /// circular ones.
 const MAX_OWNERS: usize = 64;
 
-/// The number of keys of ended traces that are remembered. The earliest make room.
+/// The maximum number of remembered keys of ended traces. Beyond it, the oldest are forgotten.
 const MAX_KEYS: usize = 4_096;
 
-/// The number of changes of the operator that are kept. The earliest make room.
+/// The maximum number of remembered changes of the operator. Beyond it, the oldest are forgotten.
 const MAX_CHANGES: usize = 32;
 
 /// How long after a status write the operator may write an Event about it.
@@ -63,7 +63,7 @@ pub(crate) struct Traces {
     keys: (BTreeSet<u64>, VecDeque<u64>),
     /// The object whose trace has just begun.
     begun: Option<Slot>,
-    /// Kubernetes Events of the last moment about objects without a trace.
+    /// The most recent Kubernetes Events about objects without a trace.
     early: VecDeque<EarlyEvent>,
     /// The numbers of traces and of steps that did not fit, since the model's last step.
     dropped: (u32, u32),

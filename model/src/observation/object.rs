@@ -306,12 +306,12 @@ pub struct Reference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StartupRead {
-    /// The object is a Secret, not a ConfigMap.
+    /// Whether the object is a Secret, not a ConfigMap.
     #[serde(skip_serializing_if = "is_default")]
     pub secret: bool,
     /// Its name. It is in the namespace of the workload.
     pub name: String,
-    /// The Pods read all of its keys, not only some.
+    /// Whether the Pods read all of its keys, not only some.
     #[serde(skip_serializing_if = "is_default")]
     pub whole: bool,
 }

@@ -92,12 +92,12 @@ const RESULTS: [SendResult; 5] = [
 /// How long loopwatch waits for a receiver.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
-    /// For one request, including the connection and the head of the response.
+    /// The limit for one request, including the connection and the head of the response.
     request: Duration,
-    /// For all attempts for an event. An event that a receiver never accepts must not delay all
-    /// later ones.
+    /// The limit for all attempts for one event. An event that a receiver never accepts must not
+    /// delay all later ones.
     event: Duration,
-    /// For the queue after a stop signal.
+    /// The limit for the queue after a stop signal.
     stop: Duration,
 }
 

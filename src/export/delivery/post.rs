@@ -82,7 +82,7 @@ impl Delivery {
 
 impl<T> Delivery<T> {
     /// The outcome of an unsuccessful response. `is_passing` says whether a later request may
-    /// succeed. After a redirect none does: the token must not go elsewhere.
+    /// succeed. After a redirect, none may: the token must not go elsewhere.
     pub(super) fn of_refusal(status: StatusCode, headers: &HeaderMap, is_passing: bool) -> Self {
         let problem = format!("HTTP {}", status.as_u16());
         match is_passing {

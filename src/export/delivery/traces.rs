@@ -83,12 +83,12 @@ struct TraceQueue {
 /// How long loopwatch waits.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
-    /// For more traces, before loopwatch sends those in the queue.
+    /// How long to wait for more traces before loopwatch sends those in the queue.
     gather: Duration,
-    /// For all attempts for a batch. A batch that the collector never accepts must not delay all
-    /// later ones.
+    /// The limit for all attempts for one batch. A batch that the collector never accepts must not
+    /// delay all later ones.
     batch: Duration,
-    /// For the queue after a stop signal.
+    /// The limit for the queue after a stop signal.
     stop: Duration,
 }
 

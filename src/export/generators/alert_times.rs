@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::export::delivery::alertmanager::EVALUATE_EVERY;
 use crate::sources::operator::DEFAULT_INTERVAL;
 
-/// The time within which prompt faults must page: the best time that another tool quotes, 2.4
-/// minutes.
+/// The time within which prompt faults must page: 2.4 minutes, the best time that another tool
+/// claims.
 const QUOTED: Span = Span::secs(144);
 
 /// A row of the table.

@@ -28,7 +28,7 @@ fn metrics() -> impl Iterator<Item = &'static Metric> {
     CATALOG.iter().map(|row| &row.metric)
 }
 
-/// The part of an exposition that does not depend on the machine.
+/// The part of an exposition that is the same on every machine.
 fn stable(text: &str) -> String {
     let end = text.find("# HELP loopwatch_build").expect("the build is always there");
     text[..end].to_owned()

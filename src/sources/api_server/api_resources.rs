@@ -236,7 +236,7 @@ impl ApiResources {
         self.tag.is_some()
     }
 
-    /// The kind of this group and name. If several resources have the kind, one that can be
+    /// The kind of this group and name. If several resources have the kind, returns one that can be
     /// watched.
     pub(crate) fn find_kind(&self, group: &str, kind: &str) -> Option<&ApiKind> {
         let first = (group.to_owned(), String::new());

@@ -245,7 +245,7 @@ impl ProcessReader {
             }
         }
 
-        // A process that still runs counts even if the clue leads nowhere.
+        // A process that still runs counts even if the clue matches no process.
         if sampled.is_none()
             && let Some(process) =
                 before.as_ref().map(|before| before.process).filter(|_| has_changed)

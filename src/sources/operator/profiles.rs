@@ -67,7 +67,8 @@ pub(crate) struct Profiler {
     /// The Pod of this process; `None` outside a cluster.
     own: Option<OwnPod>,
     metrics: MetricsAddresses,
-    /// Held while a profile is fetched and decoded: one at a time limits the memory.
+    /// Held while a profile is fetched and decoded: taking one profile at a time limits the memory
+    /// in use.
     turn: Arc<Mutex<()>>,
 }
 

@@ -1,9 +1,9 @@
 //! Looks up single objects for the model: whether they exist, their metadata, and their dependents.
 //!
-//! Only a certain answer blames anybody: [`Answer::Absent`] only if the API server says that this
-//! object does not exist, and [`Answer::KindUnknown`] only if a current and complete list of kinds
-//! lacks the kind. Everything else is [`Answer::Failed`]. The requests ask for metadata only, never
-//! for the contents of an object.
+//! An answer about existence must be certain: it is [`Answer::Absent`] only if the API server says
+//! that this object does not exist, and [`Answer::KindUnknown`] only if a current and complete list
+//! of kinds lacks the kind. Everything else is [`Answer::Failed`]. The requests ask for metadata
+//! only, never for the contents of an object.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -288,7 +288,8 @@ impl Look<'_> {
         observations
     }
 
-    /// The kind of the family's objects. As in a dump, there may be others.
+    /// Returns the watched kind of the family's objects. As in a dump, the kind may have objects
+    /// that loopwatch did not read.
     fn watched(&self, group: &str, kind: &str) -> WatchedKind {
         let known = self.resources.find_kind(group, kind).cloned().unwrap_or_default();
         let scope = if known.namespaced { Scope::AllNamespaces } else { Scope::Cluster };

@@ -150,7 +150,7 @@ pub(super) fn api_fails_and_recovers() {
     let took = sidecar.expect(secs(180), "the recovery is measured", || sidecar.metric(series));
     let elapsed = over.elapsed().as_secs_f64();
 
-    // It counts from the last request that failed, and the operator asks more and more rarely.
+    // The time counts from the last failed request, and the operator retries less and less often.
     assert!(
         took > 0.0 && took <= elapsed + 32.0,
         "the recovery took {took} s, {elapsed:.0} s after the fault"

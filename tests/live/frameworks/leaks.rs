@@ -25,8 +25,8 @@ const LENGTH: Duration = Duration::from_secs(260);
 /// minutes long, so it needs a sample every two seconds.
 const FACTOR: i64 = 150;
 
-/// The number of recordings of a process that make one: loopwatch reads a process only every ten
-/// seconds.
+/// The number of recordings of a process to merge into one: loopwatch reads a process only every
+/// ten seconds.
 const RECORDERS: u32 = 5;
 
 /// The time from the start of one to the start of the next one.
@@ -170,7 +170,8 @@ fn verdict(recordings: Vec<(View, PathBuf)>) -> Views {
 }
 
 /// Returns a recording together with the samples of the process in another one. Each recorder
-/// computes the start of the process anew, and the stretch would make a restart of the difference.
+/// computes the start of the process anew, and the stretch would turn the difference into a
+/// restart.
 fn with_processes(recording: &str, other: &str) -> String {
     let (header, rest) = recording.split_once('\n').expect("a header");
     let read = |line: &str| -> RecordedObservation {

@@ -86,7 +86,7 @@ struct Site {
     replicas: Vec<Replica>,
 }
 
-/// A code, and the beginning of the subjects of which it is expected.
+/// The code of an expected finding, and the beginning of the names of its possible subjects.
 type Expected = Vec<(&'static str, String)>;
 
 impl Site {

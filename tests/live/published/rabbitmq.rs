@@ -173,7 +173,7 @@ impl Site {
         eprintln!("rabbitmq: all kinds are discovered: {:.1?}", began.elapsed());
     }
 
-    /// Scales a cluster up. The operator does not support the opposite.
+    /// Scales a cluster up. The operator does not support scaling down.
     fn scale(&self) {
         TEAMS.iter().for_each(|team| self.respecify(team, "small", json!({"replicas": 3})));
         self.expect_converged("three Pods");

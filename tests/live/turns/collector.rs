@@ -66,7 +66,7 @@ impl Mood {
         Self::Busy,
     ];
 
-    /// Whether loopwatch gives up what it sends.
+    /// Whether the collector refuses spans for good, so that loopwatch gives up on them.
     pub(crate) const fn refuses(self) -> bool {
         matches!(self, Self::Broken | Self::WebPage)
     }

@@ -24,7 +24,7 @@ pub(super) struct Expected {
     seed: usize,
     pub(super) gone: BTreeSet<String>,
     terminating: BTreeSet<String>,
-    /// Deleted, but it depends on timing whether a dependent keeps them.
+    /// Objects of which timing decides whether a dependent keeps them.
     pub(super) either: BTreeSet<String>,
     alive: BTreeSet<String>,
 }
@@ -218,7 +218,7 @@ impl Web {
         }
     }
 
-    /// The objects that the garbage collector deletes without any deletion.
+    /// The objects that the garbage collector deletes even without the deletion.
     fn anyway(&self) -> BTreeSet<usize> {
         let prediction = self.graph().predict(&Request::default());
         prediction.anyway.into_iter().map(|id| id.index()).collect()

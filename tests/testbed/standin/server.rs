@@ -135,8 +135,8 @@ impl Standin {
         Self { port, shared }
     }
 
-    /// Makes a command of the program `loopwatch run` with this API server. Its kubeconfig is in
-    /// `folder`, which is its home, too.
+    /// Turns a command of the program into `loopwatch run` against this API server. Its kubeconfig
+    /// is in `folder`, which is its home, too.
     pub fn run_beside<'a>(&self, command: &'a mut Command, folder: &Path) -> &'a mut Command {
         let file = folder.join("kubeconfig");
         std::fs::write(&file, self.kubeconfig().to_string())

@@ -52,7 +52,7 @@ pub struct WorldState {
     pub reviewed: Vec<String>,
     /// Namespaces whose reviews fail.
     pub unreviewable: Vec<&'static str>,
-    /// Resources that another authorizer than that of the rules denies.
+    /// Resources that another authorizer denies, whatever the rules say.
     pub denied: Vec<String>,
     /// The objects of a resource. A resource without an entry has 42 objects, of which only one can
     /// be read.
@@ -155,8 +155,8 @@ impl World {
             (request.uri().path().to_owned(), request.uri().query().unwrap_or_default().to_owned());
         self.change(|state| {
             let poisoned = state.poisoned.as_ref().is_some_and(|word| path.ends_with(word));
-            // Samples of discovery are requests of the supervisor itself, and not of the task to
-            // panic.
+            // The samples of discovery are requests of the supervisor itself, not of the task that
+            // should panic.
             assert!(!poisoned || query.contains("limit=20"), "poisoned");
         });
 
@@ -423,7 +423,7 @@ pub(super) fn page_of(objects: usize, query: &str, version: u64) -> (Range<usize
     (from..end, metadata)
 }
 
-/// An object in a namespace, which an object of a kind may own.
+/// An object in a namespace. If `owner` names a kind, an object of that kind owns it.
 pub fn object(namespace: &str, name: &str, owner: Option<ServedKind>) -> Value {
     let owners: Vec<Value> = owner
         .into_iter()

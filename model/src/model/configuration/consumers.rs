@@ -308,7 +308,8 @@ impl Configuration {
             let answer = world.brief_existence(slot, &address, at);
             let asked = *self.asked.get_or_insert(world.now);
             if answer.is_none() && world.now < asked.after(ASK_AGAIN) {
-                // The entry keeps its time, so that the answer counts.
+                // The entry keeps its due time, so that the answer to this read counts as recent
+                // enough.
                 self.next_read = world.now.after(READ_STEP);
                 self.reads.insert((at, name));
                 return;

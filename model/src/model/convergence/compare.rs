@@ -125,8 +125,8 @@ fn lost_at(view: &ObjectView, verdict: Verdict, reading: &Reading) -> Option<Tim
     decided.or_else(|| lost.filter_map(|c| c.changed).max())
 }
 
-/// Returns when the first of the conditions that show an object as unconverged turned. Before that,
-/// no condition contradicted convergence. Returns `None` if a time is missing, or if something
+/// Returns the earliest transition among the conditions that show an object as unconverged. Before
+/// it, no condition contradicted convergence. Returns `None` if a time is missing, or if something
 /// other than a condition decided the verdict.
 fn all_lost_at(view: &ObjectView, verdict: Verdict, reading: &Reading) -> Option<Timestamp> {
     lost_at(view, verdict, reading)?;

@@ -63,8 +63,8 @@ impl ObjectContext<'_> {
     /// Returns when the deadline of an obligation passes. Before the operator has acknowledged the
     /// spec, the deadline of the acknowledgement applies, counted from the first unacknowledged
     /// spec change. After that, newer specs extend the deadline to at most [`MAX_EXTENSIONS`] times
-    /// its length. An object that was not ready with the earlier specs either gets no more than
-    /// that before the acknowledgement.
+    /// its length. If the object was not ready with the earlier specs either, it gets no more than
+    /// that before the acknowledgement, too.
     pub(crate) fn deadline_passes(&self, unconverged: &Unconverged) -> Timestamp {
         let Some(obligation) = &unconverged.obligation else {
             return unconverged
@@ -161,9 +161,9 @@ impl ObjectContext<'_> {
     }
 
     /// Returns since when the object has been failing with a spec that had converged. If many
-    /// objects of a kind do, the kind is failing. An object that fails while the last spec change
-    /// may still roll out does not count: it probably has a bad spec. One that retries counts until
-    /// it has converged, because retries would otherwise close and reopen the finding.
+    /// objects of a kind fail like this, the kind is failing. An object that fails while the last
+    /// spec change may still roll out does not count: it probably has a bad spec. One that retries
+    /// counts until it has converged, because retries would otherwise close and reopen the finding.
     pub(crate) fn failing_since(&self) -> Option<Timestamp> {
         let hot = self.record.hot.as_ref().filter(|_| !self.is_excused())?;
         let retries = self.record.verdict == Verdict::Progressing && hot.failing_since.is_some();

@@ -74,8 +74,8 @@ pub(crate) struct Update<'a> {
     pub(crate) old_spec_hash: u64,
     /// When the object stopped being converged, according to its conditions.
     pub(crate) lost_at: Option<Timestamp>,
-    /// When the first of the conditions that show the object as unconverged turned, if all of them
-    /// have times and one of them decided the verdict.
+    /// The earliest transition among the conditions that show the object as unconverged, if all of
+    /// them have times and one of them decided the verdict.
     pub(crate) all_lost_at: Option<Timestamp>,
     /// The verdict on an earlier spec, if the status is about that one.
     pub(crate) about_earlier: Option<Verdict>,

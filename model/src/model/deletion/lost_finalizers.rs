@@ -211,9 +211,10 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Returns whether the name of a writer does not show if it is the controller of the finalizer
-    /// that it removed: both may have the same generic name, and a new version of the operator may
-    /// use another name and another finalizer. Then only the reaction of the controller can tell.
+    /// Returns whether the name of a writer cannot show if the writer is the controller of the
+    /// finalizer that it removed. Both may have the same generic name, and a new version of the
+    /// operator may use another name and another finalizer. Then only the reaction of the
+    /// controller can tell.
     fn is_ambiguous(&self, finalizer: &str, writer: &str, added: &[&Arc<str>]) -> bool {
         let mut own = added.iter().map(|added| self.is_of_operator(added));
         let was_of_operator = self.is_of_operator(finalizer);

@@ -1,6 +1,6 @@
 //! Reasons of Kubernetes Events that may be label values.
 
-/// The maximum length of a reason; that of the API `events.k8s.io/v1`.
+/// The maximum length of a reason, the same as in the API `events.k8s.io/v1`.
 const MAX_REASON: usize = 128;
 
 /// Reasons of the controllers of Kubernetes about objects that operators watch, in alphabetical

@@ -159,7 +159,7 @@ impl Controllers {
 
         let (own, shared) = (workloads(Relation::Own), workloads(Relation::SameDomain));
 
-        // After an upgrade, the same Deployment may hold a lease of another name.
+        // After an upgrade, the same Deployment may hold a lease under another name.
         let related = relations.iter().filter(|(relation, seen)| {
             *relation != Relation::None
                 || own.contains(workload(&seen.holder))

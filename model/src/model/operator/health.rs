@@ -89,7 +89,8 @@ impl Operator {
         verdicts.look_again(ladder.again);
         let settings = &world.settings;
 
-        // Once a page is open, the shorter time stays in force while the container tries again.
+        // Once the finding pages, the shorter time stays in force while the kubelet retries the
+        // container.
         let after = match ladder.certain && (ladder.lasting || self.down) {
             true => settings.operator_gone_after(),
             false => settings.operator_down_after,

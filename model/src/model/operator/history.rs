@@ -46,14 +46,15 @@ pub(crate) struct History {
     pub(super) controllers: BTreeMap<String, Loop>,
     /// Requests to the API server.
     pub(super) requests: Window,
-    /// Those of the requests that had no answer, or that the API server failed or throttled.
+    /// The requests among them that got no answer, or that the API server failed to serve or
+    /// throttled.
     pub(super) failed: Window,
     /// The last scrape before the first failed request within the window, and the length of the
     /// queues then.
     calm: Option<(Timestamp, u64)>,
-    /// Those of the requests that the API server denied.
+    /// The requests among them that the API server denied.
     pub(super) forbidden: Window,
-    /// Those of the requests that met a conflict.
+    /// The requests among them that failed because of a conflict.
     pub(super) conflicts: Window,
 }
 

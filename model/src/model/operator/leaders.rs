@@ -41,7 +41,7 @@ struct Leadership {
     revision: String,
     /// The UID of its Pod, as far as it is known.
     uid: String,
-    /// When the leader changed although it did not have to go, and the Pod that led before.
+    /// When the leader changed without need, and the Pod that led before.
     changes: VecDeque<(Timestamp, String)>,
 }
 
@@ -263,8 +263,8 @@ impl Operator {
             .max();
         let due = since.max(from.unwrap_or(since)).after(world.settings.leader_absent_after);
 
-        // After an upgrade, the operator may elect no leader any more, or use another lease. So the
-        // finding is certain only if the last holder still exists, or if metrics say who leads.
+        // After an upgrade, the operator may no longer elect a leader, or may use another lease. So
+        // the finding is certain only if the last holder still exists, or if metrics say who leads.
         let holder = pod_of_holder(&lease.holder);
 
         // The Pods of a StatefulSet keep their names.

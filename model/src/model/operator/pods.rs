@@ -54,7 +54,7 @@ pub(crate) struct PodHistory {
     ends: VecDeque<ContainerEnd>,
     /// Since when loopwatch has seen that it does not run.
     stopped_seen: Option<Timestamp>,
-    /// When its last run ended that was not part of a crash loop.
+    /// When the last run that was not part of a crash loop ended.
     down_since: Option<Timestamp>,
     /// When loopwatch first saw the Pod.
     first_seen: Timestamp,
@@ -89,8 +89,8 @@ pub(super) struct Stopped {
     pub(super) certain: bool,
     /// When the last container ended. An earlier sign of life shows nothing.
     pub(crate) ended: Timestamp,
-    /// When a container restarted that does not count as running yet. It may crash again after any
-    /// later sign of life.
+    /// When the container restarted, if it does not count as running yet. It may crash again after
+    /// any later sign of life.
     pub(super) restarted: Option<Timestamp>,
     /// Whether the operator may soon run again by itself.
     pub(super) comeback: Comeback,

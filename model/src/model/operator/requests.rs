@@ -25,7 +25,7 @@ const MAX_MISSING: usize = 5;
 #[derive(Debug, Default)]
 struct Sum {
     all: u64,
-    /// Those of them that failed, or those that the API server denied.
+    /// The requests among them that failed, or those that the API server denied.
     counted: u64,
     first: Option<Timestamp>,
     last: Option<Timestamp>,

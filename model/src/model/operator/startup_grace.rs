@@ -5,8 +5,8 @@
 //! It gets this time only once. Otherwise, if Pods replaced each other again and again, each with a
 //! loopwatch that knows nothing, waiting objects would never alert. Two beginnings within twice
 //! this time therefore count as one. The other Pods and the leases show the earlier beginning, and
-//! the later one gets only the rest of the time. Usually they show only the last Pod. The Pod
-//! before that may have run for as long, so the time that they show counts twice.
+//! the later one gets only the rest of the time. Usually these show only the last Pod. The Pod
+//! before it may have run for as long, so the time that they show counts double.
 
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::operator::Operator;

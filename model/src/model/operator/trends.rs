@@ -58,7 +58,7 @@ struct Asked {
     reason: Reason,
 }
 
-/// Why a profile is wanted. A more urgent reason asks again.
+/// Why a profile is wanted. For a more urgent reason, loopwatch asks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reason {
     Threshold,

@@ -227,8 +227,8 @@ impl Model {
         counts
     }
 
-    /// Returns since when the object that has been unconverged for longest has been. Failed objects
-    /// do not count, because the operator has reported their failure.
+    /// Returns when the object that has been unconverged for longest became so. Failed objects do
+    /// not count, because the operator has reported their failure.
     fn oldest_unconverged(&self, kind: &Kind) -> Option<Timestamp> {
         let waits = |state| matches!(state, ObjectState::Progressing | ObjectState::Overdue);
         let mut oldest_first = kind.unconverged.iter();

@@ -85,7 +85,7 @@ const MAX_KINDS: usize = 1_000;
 
 const MAX_UNSERVED: usize = 5_000;
 
-/// How long the answer counts that a foreign kind exists or does not.
+/// How long an answer about the existence of a foreign kind counts.
 const KIND_KNOWN_FOR: Span = Span::mins(10);
 
 impl UnverifiedOwners {

@@ -1,7 +1,7 @@
 //! References between namespaces, with an event for each that appears or disappears.
 //!
 //! An event is the difference between two versions of an object. The first version that loopwatch
-//! sees has no predecessor, so its references are no events unless the object has just been
+//! sees has no predecessor, so its references cause no events unless the object has just been
 //! created. Only references that cross namespaces are kept, because most objects have none.
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use crate::reference::{ObjectName, ReferenceChange, ReferenceForm};
 use crate::time::Span;
 
 /// An object that is at most this old when the watch first shows it is new. An older one has only
-/// become visible, for example because it was adopted, so its references are no news.
+/// become visible, for example because it was adopted, so its references do not count as new.
 const NEW_FOR: Span = Span::mins(1);
 /// The lint of an object with more references than the decoder keeps.
 const CUT: &str = "many_references";
@@ -115,8 +115,8 @@ impl CrossNamespace {
             return;
         }
 
-        // A difference is news only if loopwatch read the previous version in the same way, or
-        // knows that there was none.
+        // A difference counts only if loopwatch read the previous version in the same way, or knows
+        // that there was none.
         let comparable = !version.becomes_visible && !version.is_reread;
         let new = if is_cut { None } else { self.held_references(world, slot, &crossing) };
         match &new {
@@ -166,7 +166,7 @@ impl CrossNamespace {
     }
 }
 
-/// Returns whether the references of an object that the model does not know yet are news: the
+/// Returns whether the references of an object that the model does not know yet count as new: the
 /// object was created just now, or while its watch was blind.
 pub(crate) fn is_new_object(world: &World, watch: u16, view: &ObjectView) -> bool {
     let unseen_since = world.watches[watch as usize].unseen_since(world.now);

@@ -2,9 +2,9 @@
 //!
 //! A target is missing once it has been absent for `dangling_after` and a lookup after that time
 //! confirms it. Lookups without an answer prove nothing. A target that the object owns, or that
-//! loopwatch saw the operator create, is an output of the operator, so its absence causes nothing,
-//! for any object of the kind. A field whose targets are absent for several converged objects is
-//! also an output, or not required.
+//! loopwatch saw the operator create, is an output of the operator, so its absence causes no
+//! finding, for any object of the kind. A field whose targets are absent for several converged
+//! objects is also an output, or not required.
 
 use std::collections::BTreeMap;
 

@@ -100,7 +100,8 @@ macro_rules! reasons {
                 }
             }
 
-            /// Returns words for people instead of a label value; `None` if it is not one.
+            /// Returns the words for people that stand for a label value; `None` if the text is not
+            /// a label value.
             #[must_use]
             pub fn words(label: &str) -> Option<&'static str> {
                 match label {

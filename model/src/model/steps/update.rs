@@ -179,7 +179,8 @@ impl ObjectContext<'_> {
             self.update_obligation(update);
         }
 
-        // Whichever spec the status is about: deleting an object increments its generation, too.
+        // The status counts whichever spec it is about: deleting an object increments its
+        // generation, too.
         let said = update.about_earlier.unwrap_or(reading.verdict);
         let shown = (said != Verdict::Failed).then(|| self.shown());
         let removed = finalizers.removed();

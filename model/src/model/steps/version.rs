@@ -98,7 +98,7 @@ impl Model {
         }
 
         if record.uid != store::uid_number(&view.uid) {
-            // Deleted and recreated without a delete event.
+            // The object was deleted and recreated, but no delete event arrived.
             self.remove_object(slot, Outcome::Deleted);
             return Known::Nothing;
         }

@@ -120,7 +120,7 @@ impl Model {
         watch.lists.synced = true;
         watch.lists.reread = false;
 
-        // Lower than before if the API server was restored from a backup.
+        // This is lower than before if the API server was restored from a backup.
         watch.lists.newest = store::version_number(version);
         watch.lists.newest_object = watch.lists.newest_object.min(watch.lists.newest);
         watch.lists.excluded.retain(|_, seen| *seen == current);

@@ -17,7 +17,7 @@ const MAX_EVENT_STEPS: usize = 16;
 /// connections, and either may be delayed for a moment.
 const EARLY: Span = Span(500);
 
-/// The maximum number of waiting Events. The earliest make room.
+/// The maximum number of waiting Events. Beyond it, the oldest are forgotten.
 const MAX_EARLY: usize = 64;
 
 /// The precision of times in Events of the older form.

@@ -1,9 +1,9 @@
 //! What the model has to look at next: subjects to review although no event about them arrived,
 //! timers, and questions to the sources.
 //!
-//! The parts add subjects when visibility returns, a list ends, loopwatch reads a kind in another
-//! way, settings change, or there is room for findings again. They add only subjects with something
-//! to decide, so the cost follows the change.
+//! The parts add subjects when visibility returns, a list ends, loopwatch reads a kind differently,
+//! settings change, or there is room for findings again. They add only subjects with something to
+//! decide, so the cost follows the change.
 
 use std::collections::BTreeSet;
 

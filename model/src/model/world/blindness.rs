@@ -17,7 +17,8 @@ impl World {
             (true, Some(since)) => {
                 watch.blindness.lost_since = None;
 
-                // The first list is no blindness, unless the source failed before.
+                // Before the first list, a watch does not count as blind, unless the source failed
+                // before.
                 let grace = now.since(since).min(MAX_GRACE);
                 let is_longer =
                     since >= watch.blindness.grace_until || grace > watch.blindness.grace;
@@ -36,7 +37,7 @@ impl World {
         }
     }
 
-    /// Remembers to review an object when the sight of its watch returns.
+    /// Remembers to review an object when its watch can see again.
     pub(crate) fn postpone_review(&mut self, slot: Slot) {
         if let Some(record) = self.store.get(slot) {
             self.watches[record.watch as usize].blindness.postponed.insert(slot);

@@ -16,15 +16,15 @@ pub(crate) struct LastWrite {
     at: u32,
     /// When the data changed, in seconds; 0 if it may be as old as the object.
     pub(crate) changed: u32,
-    /// Half of the fingerprint of the metadata, with [`CERTAIN`] set if it was the data for
-    /// certain.
+    /// The lower half of the fingerprint of the metadata. [`CERTAIN`] is set if the write certainly
+    /// changed the data.
     marks: u32,
 }
 
 // There is one for each watched ConfigMap and Secret.
 const _: () = assert!(size_of::<LastWrite>() <= 12, "a written time has grown past its budget");
 
-/// It was the data for certain, not the metadata.
+/// The write certainly changed the data, and not only the metadata.
 const CERTAIN: u32 = 1 << 31;
 
 /// The last write of an object that may have been one of its data.

@@ -27,8 +27,8 @@ pub(crate) fn last_spec_write(view: &ObjectView) -> Option<Timestamp> {
 }
 
 /// Returns whether the operator wrote the spec after all others. `known` is the time of the last
-/// spec write that is known already: times in managed fields are whole seconds, and a write in the
-/// same second is that of the operator if the other one is known.
+/// spec write that is known already: times in managed fields are whole seconds, so a write in the
+/// same second counts as the operator's if the other write is known already.
 pub(crate) fn spec_written_by_operator(view: &ObjectView, known: Timestamp) -> bool {
     let (own, other) = (spec_times(view, true).max(), spec_times(view, false).max());
     own.is_some_and(|own| other.is_none_or(|other| own > other || (own == other && other <= known)))

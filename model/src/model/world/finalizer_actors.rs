@@ -35,8 +35,8 @@ pub(crate) enum Actor {
     Remover(Arc<str>),
     /// The operator that serves this group, with its field manager if it is known.
     Operator { group: Arc<str>, manager: Option<Arc<str>> },
-    /// This field manager has added the finalizer and behaves like a controller. Equal generic
-    /// names of other groups stand for other programs.
+    /// This field manager has added the finalizer and behaves like a controller. The same generic
+    /// name in another group means another program.
     Adder { manager: Arc<str>, group: Arc<str> },
     /// Nothing but the domain of the finalizer is known.
     Domain(Arc<str>),

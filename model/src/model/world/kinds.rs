@@ -44,7 +44,7 @@ pub(crate) struct Kind {
     /// What its owned objects have in common.
     pub(crate) siblings: Siblings,
     pub(crate) totals: KindTotals,
-    /// What they counted under earlier revisions of the operator; `None` before the first change of
+    /// The totals under earlier revisions of the operator; `None` before the first change of
     /// revision.
     pub(crate) earlier: Option<Box<EarlierRevisions>>,
     /// Unconverged objects by the time at which they became so.
@@ -102,7 +102,7 @@ pub(crate) struct MalformedConditions {
 
 /// The objects that had converged when their watch ended or lost its permission, each by the
 /// fingerprint of its UID and its spec. The same watch or another one may see them again soon, and
-/// then knows that they had.
+/// the model then knows that they had converged.
 #[derive(Debug, Default)]
 pub(crate) struct Departed {
     /// When the last watch ended.
@@ -188,7 +188,7 @@ impl Kind {
         self.configured_or_learned(settings, &self.learned.acknowledgement).0
     }
 
-    /// Returns the longer one of the deadlines after a creation and after an update, for display.
+    /// Returns the longer of the deadlines after a creation and after an update, for display.
     pub(crate) fn longest_deadline(&self, settings: &Settings) -> (Span, DeadlineSource) {
         let (creation, update) = (self.deadline(settings, true), self.deadline(settings, false));
         if creation.0 > update.0 { creation } else { update }
@@ -259,8 +259,8 @@ impl Kind {
         true
     }
 
-    /// Moves all own instants by `by_ms` milliseconds. The waits for finalizers begin at deletion
-    /// timestamps, which the API server wrote.
+    /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds. The waits for
+    /// finalizers begin at deletion timestamps, which the API server wrote.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         // The records say which of their instants have moved.
         self.unconverged.clear();

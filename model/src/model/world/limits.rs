@@ -90,16 +90,16 @@ pub(crate) const MAX_REFERENCES: usize = 50_000;
 /// The maximum number of kinds and fields that are known to name what the operator creates.
 pub(crate) const MAX_OUTPUTS: usize = 1_000;
 
-/// The maximum number of objects whose marks are kept.
+/// The maximum number of objects whose soft-deletion marks are kept.
 pub(crate) const MAX_SOFT_DELETED: usize = 20_000;
 
 /// The maximum number of workloads whose configuration is followed.
 pub(crate) const MAX_CONSUMERS: usize = 20_000;
 
-/// The maximum number of events that are kept. Beyond it, the oldest are dropped.
+/// The maximum number of reference events that are kept. Beyond it, the oldest are dropped.
 pub(crate) const MAX_REFERENCE_EVENTS: usize = 10_000;
 
-/// The maximum number of events that are kept. Beyond it, the oldest are dropped.
+/// The maximum number of finding events that are kept. Beyond it, the oldest are dropped.
 pub(crate) const MAX_FINDING_EVENTS: usize = 10_000;
 
 /// The maximum number of namespaces and definitions that are being deleted at once.

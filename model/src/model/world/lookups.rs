@@ -22,9 +22,9 @@ pub(crate) struct Lookups {
     queue: BTreeSet<(Urgency, u64, Probe)>,
     /// The number of the last entry in the queue.
     last: u64,
-    /// Until when the sources take no probe of each urgency.
+    /// For each urgency, the time before which the sources may take no probe.
     next: [Timestamp; 2],
-    /// When the timer is due that lets the sources take the next probe.
+    /// When the timer that lets the sources take the next probe is due.
     pub(super) due: Option<Timestamp>,
     /// Answers that nobody needs for long, in the order in which they arrived.
     brief: VecDeque<(Timestamp, Probe)>,

@@ -11,8 +11,8 @@ use crate::observation::{Answer, Cause, Dependent, ObjectAddress, Probe};
 use crate::time::Timestamp;
 
 impl World {
-    /// Returns what a read of `address` at `not_before` or later has shown. If there was none, asks
-    /// for one; `slot` is reviewed when the answer arrives.
+    /// Returns what a read of `address` at `not_before` or later has shown. If there was no such
+    /// read, asks for one; `slot` is reviewed when the answer arrives.
     pub(crate) fn existence(
         &mut self,
         slot: Slot,

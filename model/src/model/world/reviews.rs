@@ -3,7 +3,7 @@
 use crate::model::world::World;
 
 impl World {
-    /// Marks all objects for a review whose deletion waits for a finalizer.
+    /// Marks all objects whose deletion waits for a finalizer for review.
     pub(crate) fn review_deletions(&mut self) {
         let waits = self.kinds.iter().flat_map(|kind| kind.deletions.finalizers.values());
         self.agenda

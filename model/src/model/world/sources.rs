@@ -4,7 +4,7 @@ use crate::observation::{Cause, SourceId};
 use crate::snapshot::SourceSummary;
 use crate::time::{Span, Timestamp};
 
-/// The number of sources from which on inactive ones make room for new ones.
+/// From this number of sources on, new ones replace inactive ones.
 const MAX_SOURCES: usize = 2_000;
 
 /// All sources since the start, by number.

@@ -30,8 +30,8 @@ impl World {
             .filter(|(_, watch)| watch.active)
     }
 
-    /// Updates a kind from discovery. If loopwatch reads the kind in another way from now on, an
-    /// object whose version is known is not known.
+    /// Updates a kind from discovery. If loopwatch now reads the kind differently, it reads an
+    /// object again even if its version is known.
     pub(crate) fn update_kind_definition(&mut self, number: u16, watched: &WatchedKind) {
         let kind = self.watches[number as usize].kind;
         let state = &mut self.kinds[kind as usize];

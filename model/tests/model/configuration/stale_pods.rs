@@ -102,7 +102,7 @@ fn other_configuration_and_a_write_at_the_creation_do_not_count() {
     world.advance(Span::hours(1));
     world.lab.assert_no_findings();
 
-    // The ConfigMap was created again: nobody knows whether its data is another.
+    // The ConfigMap was created again: nothing shows whether its data is different.
     let mut world = World::with_app();
     world.create_settings_again();
     world.advance(Span::hours(1));
@@ -222,7 +222,7 @@ fn a_restart_keeps_the_finding_and_its_start() {
         (vec![FINDING.to_owned()], written)
     );
 
-    // Nobody has seen the version before, so the write may have been one of the labels.
+    // loopwatch has not seen the version before, so the write may have changed only the labels.
     assert_eq!(world.lab.finding("StaleConfiguration").confidence, Confidence::Suspected);
 
     world.roll();

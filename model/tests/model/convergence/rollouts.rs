@@ -1,5 +1,5 @@
 //! Rollouts: what an object shows while its operator replaces one replica after the other is
-//! neither flapping nor a regression, but a deadline holds.
+//! neither flapping nor a regression, but deadlines still apply.
 
 use loopwatch_model::observation::ConditionStatus::{False, True};
 use loopwatch_model::snapshot::{ObjectState, Outcome};

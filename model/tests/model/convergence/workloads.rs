@@ -181,7 +181,7 @@ fn a_child_opens_no_finding_and_counts_towards_no_total_but_its_state() {
         apply_and_wait(&mut lab, &deployment("shop", "web", 3, 3));
     }
 
-    // Many Deployments that fail at once are no failing kind.
+    // Many Deployments that fail at once do not make a failing kind.
     for number in 0..50 {
         apply(&mut lab, &deployment("shop", &format!("web{number}"), 3, 3));
     }

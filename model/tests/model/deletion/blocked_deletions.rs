@@ -1,4 +1,4 @@
-//! Deletions that wait for other objects, and slow ones, as real operators make them.
+//! Deletions that wait for other objects, and slow ones, as real operators cause them.
 
 use loopwatch_model::observation::{Cause, ConditionStatus, ObjectAddress, Role, Scope};
 use loopwatch_model::time::Span;

@@ -29,12 +29,12 @@ fn cascade() -> World {
     world
 }
 
-/// Another controller waits with the deletion of an object, too.
+/// Adds the finalizer of another controller, which delays the deletion of an object, too.
 fn detach(world: &mut World, object: &ObjectAddress) {
     world.put(object, |view, _| view.finalizers.push("storage.other.com/detach".into()));
 }
 
-/// Adds a claim of the child that is being deleted and that no watch shows.
+/// Adds a claim that the child owns. It is being deleted, and no watch shows it.
 fn claim(world: &mut World, finalizers: &[&str]) {
     let owner = world.owner(&db());
     let claim = at("", "PersistentVolumeClaim", "team-a", "data-web-db-0");
@@ -73,7 +73,7 @@ fn a_watched_leaf_explains_the_objects_above_it() {
 
     assert_eq!(widgets.finalizers["foregroundDeletion"].waiting[4], 1, "blocked_by_dependent");
 
-    // The leaf goes, and with it everything.
+    // The leaf disappears, and everything else with it.
     world.remove(&db());
     world.lab.assert_no_findings();
 }

@@ -36,7 +36,7 @@ fn kinds() -> Vec<KindFacts> {
     ]
 }
 
-/// `Widget team-a/web`, or `Site web`. The UID is the text.
+/// Makes the node `Widget team-a/web`, or `Site web`. Its UID is the same text.
 fn node(text: &str) -> Node {
     let (kind, place) = text.split_once(' ').expect("KIND [NAMESPACE/]NAME");
     let (namespace, name) = place.split_once('/').unwrap_or(("", place));

@@ -1,4 +1,4 @@
-//! Namespaces and definitions that are deleted and created again, as it happens to clusters.
+//! Namespaces and definitions that are deleted and created again, as happens in real clusters.
 
 use loopwatch_model::observation::{Cause, DefinitionView, ObjectAddress, Observation, SourceId};
 use loopwatch_model::time::Span;
@@ -36,7 +36,7 @@ fn a_namespace_that_waits_for_a_pod_with_a_long_grace_period_is_not_blocked_by_l
     let mut world = World::new();
     world.healthy(&web(), "widget-operator", &[FINALIZER]);
 
-    // Kubernetes 1.33 deletes Pods first, so nobody has asked the widget to go yet.
+    // Kubernetes 1.33 deletes Pods first, so nobody has requested the deletion of the widget yet.
     world.lab.delete_namespace("team-a", &["NamespaceContentRemaining"]);
     world.advance(Span::mins(40));
     world.lab.assert_no_findings();

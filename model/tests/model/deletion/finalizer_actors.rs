@@ -155,7 +155,7 @@ fn the_client_of_a_person_is_never_the_actor_of_a_finalizer() {
 
         let mut view = lab.view(&widget);
         view.managers[1].finalizers.clear();
-        // In the manifest, as Argo CD's documentation says.
+        // The manifest contains the finalizer, as Argo CD's documentation recommends.
         view.managers[0].finalizers.clone_from(&widget.finalizers);
         view.managers[0].name = client.into();
         lab.apply_view(view);

@@ -21,7 +21,8 @@ fn a_backup_operator_that_cleans_up_at_the_same_time_as_the_owner_writes_its_sta
         world.advance(Span::mins(1));
         world.put(&old, |view, now| view.deleted = Some(now));
 
-        // The operator says "Deleting"; within the same second the backup agent lets go.
+        // The operator says "Deleting"; within the same second the backup agent removes its
+        // finalizer.
         world.put(&old, |view, now| {
             view.managers.retain(|m| m.subresource != "status");
             view.managers.push(status_by("widget-operator", now));

@@ -185,7 +185,7 @@ fn other_annotations_and_another_threshold_can_be_configured() {
         (vec![WEB.to_owned()], vec![(SoftDeletePhase::Off, 1)])
     );
 
-    // Other annotations from now on. The sources list all objects again.
+    // From now on, loopwatch reads other annotations. The sources list all objects again.
     lab.configure(unlearned());
     let view = ObjectView { version: (lab.version - 1).to_string(), ..marked(&mut lab, &web, &[]) };
     lab.list_views(vec![view]);

@@ -192,7 +192,7 @@ fn the_end_of_a_cause_gives_the_operator_a_deadline_to_catch_up() {
     own.run(580, |view| add(&mut view.succeeded, 1));
     assert_eq!(own.lab.alerting(), []);
 
-    // It has worked for as long as it may take, and the object still waits.
+    // The time in which the controller should recover is over, and the object still waits.
     own.run(30, |view| add(&mut view.succeeded, 1));
     assert_eq!(own.lab.alerting(), [("Unacknowledged".to_owned(), Severity::Critical)]);
 }
@@ -282,7 +282,7 @@ fn an_absent_leader_explains_objects_that_wait() {
         );
     }
 
-    // An object that waited before nobody led any more.
+    // An object that began to wait before the operator lost its leader.
     let (mut lab, _) = Op::with_lab();
     let mut web = lab.converged("other");
     lab.apply(web.spec(2, lab.now));

@@ -1,4 +1,4 @@
-//! Limits: they count what lives, what exceeds them is counted and reported, and nothing else
+//! Limits count only what exists. What exceeds them is counted and reported, and nothing else
 //! suffers.
 
 use loopwatch_model::model::Model;

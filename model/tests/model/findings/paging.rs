@@ -152,7 +152,7 @@ fn a_container_that_has_restarted_keeps_no_finding_of_its_controllers() {
 }
 
 /// Returns a sidecar that has started with its operator, and an object that the operator has not
-/// acknowledged for 40 minutes. `before` shows what was before.
+/// acknowledged for 40 minutes. `before` shows loopwatch what happened earlier.
 fn replaced(before: impl FnOnce(&mut Lab, &mut Op)) -> (Lab, Op) {
     let mut lab = Lab::unsynced(unlearned());
     let mut op = Op::running(&lab);
@@ -260,7 +260,7 @@ fn a_first_start_that_fails_at_once_takes_no_time_away() {
 
     assert_eq!(lab.alerting(), []);
 
-    // Its own leadership is no earlier beginning.
+    // Its own leadership does not count as an earlier start.
     for minutes in 1..9 {
         lab.advance(Span::mins(1));
         lab.renewed_ago(POD, Some(Span::mins(minutes)), Span::ZERO);
@@ -296,7 +296,7 @@ fn pods_that_replace_each_other_after_a_few_minutes_each_page_in_time() {
     }
 }
 
-/// Those that a node has evicted stay.
+/// The Pods that a node has evicted remain.
 #[test]
 fn pods_that_replace_each_other_and_stay_page_in_time() {
     let (mut lab, _) = replaced(|lab, op| {

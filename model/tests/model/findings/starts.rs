@@ -1,4 +1,4 @@
-//! The start of a finding: problems that are over do not lend theirs to the next ones.
+//! The start of a finding: a new problem does not inherit the start of an earlier one that is over.
 
 use loopwatch_model::observation::ConditionStatus::{False, True, Unknown};
 use loopwatch_model::observation::*;
@@ -336,7 +336,7 @@ fn the_start_of_a_problem_of_an_earlier_run_is_not_that_of_a_later_spec() {
     let mut lab = Lab::unsynced(unlearned());
     lab.now = first.now.after(Span::hours(5));
 
-    // Somebody mended the spec while loopwatch was down.
+    // Somebody fixed the spec while loopwatch was down.
     let written = lab.now.after(Span::mins(-3));
     w.spec(3, written).waiting();
     lab.observe(Observation::Restored(Box::new(checkpoint)));

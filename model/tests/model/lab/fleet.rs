@@ -31,7 +31,7 @@ pub struct Load {
     pub leak: f64,
     /// The largest daily wave, as a share of the base.
     pub wave: f64,
-    /// Whether it is always that large. Otherwise it is between none and that.
+    /// Whether the wave is always that large. Otherwise, its size varies between zero and that.
     pub full_wave: bool,
     /// Whether objects come in two bursts per day, with ramps.
     pub bursts: bool,
@@ -49,7 +49,7 @@ pub struct Reading {
     pub objects: f64,
     /// The live heap at which resident memory reaches the limit.
     pub capacity: f64,
-    /// The pod was killed: this is its last sample.
+    /// Whether the pod was killed. If so, this is its last sample.
     pub killed: bool,
 }
 

@@ -11,10 +11,10 @@ use super::Lab;
 pub const OPERATOR: &str = "widget-operator";
 /// The finding that it is down.
 pub const DOWN: &str = "OperatorDown operator ops/widget-operator";
-/// Its first Pod, and the name of its instance there.
+/// The operator's first Pod. `INSTANCE` is the name of its instance.
 pub const POD: &str = "widget-operator-7d9f8c6b5-x2x4v";
 pub const INSTANCE: &str = "ops/widget-operator-7d9f8c6b5-x2x4v";
-/// Its second Pod, if it has one.
+/// The operator's second Pod, if it has one.
 pub const OTHER_POD: &str = "widget-operator-7d9f8c6b5-zzzzz";
 pub const OTHER: &str = "ops/widget-operator-7d9f8c6b5-zzzzz";
 

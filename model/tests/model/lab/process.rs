@@ -10,7 +10,7 @@ use super::{Lab, START, unlearned};
 
 pub const MIB: f64 = 1024.0 * 1024.0;
 
-/// An operator with one Pod, of which the metrics are scraped every thirty seconds.
+/// An operator with one Pod, whose metrics are scraped every thirty seconds.
 pub struct Process {
     pub lab: Lab,
     pub started: Timestamp,

@@ -60,7 +60,7 @@ impl Lab {
         (lab, widget)
     }
 
-    /// Returns a lab with a widget that has lost its readiness 20 minutes ago, and that widget.
+    /// Returns a lab with a widget that lost its readiness 20 minutes ago, and that widget.
     pub fn regressed() -> (Self, Widget) {
         let mut lab = Self::new();
         let mut web = lab.converged("web");

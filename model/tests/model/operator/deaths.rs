@@ -1,4 +1,4 @@
-//! One death of the operator is one alert, with signs of a closed set.
+//! The death of the operator raises one alert, with signs from a closed set.
 
 use loopwatch_model::observation::{Cause, Observation, ProcessView, SourceId};
 use loopwatch_model::time::Span;
@@ -53,7 +53,7 @@ fn a_finalizer_of_another_program_is_another_death() {
 fn a_finalizer_of_the_framework_is_of_the_operator_that_writes_the_status() {
     const MARKER: &str = "kopf.zalando.org/KopfFinalizerMarker";
 
-    // A name that many programs share may be that of another program.
+    // A name that many programs share may belong to another program.
     for (manager, is_own) in [("kopf", true), ("manager", false)] {
         let (mut lab, mut op) = Op::with_lab();
         let mut doomed = lab.converged("doomed");
@@ -107,7 +107,7 @@ fn the_pods_show_that_the_owner_of_a_finalizer_is_absent_or_alive() {
 
     assert!(!lab.has("FinalizerOwnerAbsent"), "{:?}", lab.findings());
 
-    // Pods that loopwatch sees only in part show none either.
+    // If loopwatch sees only some of the Pods, an expired lease does not show an absence, either.
     let mut lab = Lab::new();
     let mut op = Op::running(&lab);
     op.view.complete = false;

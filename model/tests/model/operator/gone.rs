@@ -96,7 +96,7 @@ fn a_crash_or_two_that_the_operator_survives_are_silent() {
 }
 
 /// A kubelet starts a container at once after its first end, and then waits for 10, 20, 40 …
-/// seconds. The container runs for `lives`. Returns when it ended first.
+/// seconds. The container runs for `lives`. Returns when it first ended.
 fn crash_again_and_again(
     lab: &mut Lab,
     op: &mut Op,
@@ -150,7 +150,8 @@ fn a_crash_loop_pages_once_after_half_of_the_time() {
 
 #[test]
 fn a_crash_loop_that_is_none_yet_is_not_another_page() {
-    // Its explanation opens after half of the time, so that it would come too late.
+    // The finding that explains it opens after half of the time, so that `OperatorDown` would come
+    // before it.
     let (mut lab, mut op) = Op::with_lab();
     let ended = crash_again_and_again(&mut lab, &mut op, 2, Span::secs(35), "Error");
 

@@ -221,8 +221,8 @@ fn a_conversion_webhook_that_died_with_the_operator_hides_no_death() {
 
     assert_eq!(lab.finding("OperatorDown").severity, Severity::Critical);
 
-    // Nothing shows whether an operator runs of which loopwatch does not see all Pods, or with an
-    // API server that is away.
+    // Nothing shows whether the operator runs if loopwatch does not see all of its Pods, or if the
+    // API server is unreachable.
     let (mut lab, mut op) = Op::with_lab();
     (op.view.complete, op.workload().replicas) = (false, 2);
     op.crash(&mut lab, "Error");

@@ -76,7 +76,7 @@ fn an_upgrade_that_gives_up_its_lease_is_only_suspected_of_having_no_leader() {
 
     assert_eq!(lab.finding("LeaderAbsent").confidence, Confidence::Suspected);
 
-    // A Pod of a StatefulSet has the name of the one before.
+    // A Pod of a StatefulSet has the same name as its predecessor.
     let (mut twin, mut named) = with_leader();
     named.view.pods = vec![pod(POD, twin.now)];
     named.view.pods[0].uid = "another".into();

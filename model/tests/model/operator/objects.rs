@@ -1,4 +1,4 @@
-//! Single objects on which the operator crashes, or which it neglects.
+//! Single objects that make the operator crash, or that it neglects.
 
 use loopwatch_model::finding::Confidence;
 use loopwatch_model::time::Span;
@@ -167,7 +167,7 @@ fn an_object_is_not_starved_while_few_others_are_served_or_the_operator_has_writ
 
     assert!(!lab.has("Starved"));
 
-    // One other object that changes again and again is one.
+    // Another object that changes again and again counts as one object.
     let (mut lab, _) = hungry(0);
     let mut busy = lab.converged("busy");
     for spec in 2..40 {

@@ -107,7 +107,7 @@ fn a_reset_of_the_counters_is_no_burst_of_errors() {
     own.run(1_200, |_| {});
     own.lab.assert_no_findings();
 
-    // Errors that a new process counts are new ones.
+    // Errors that a new process counts are new.
     own.run(10, |view| (view.failed, view.succeeded) = (Some(3), Some(0)));
     own.run(310, |_| {});
     own.assert_found("ReconcileFailing");
@@ -140,7 +140,7 @@ fn a_step_of_the_clock_of_the_operators_node_is_no_new_process() {
         lab.assert_no_findings();
     }
 
-    // What a new process has counted is new, although it is more than the old one had counted.
+    // Everything that a new process has counted is new, even if the old one had counted less.
     let started = lab.now;
     scrape(&mut lab, started, 3);
 

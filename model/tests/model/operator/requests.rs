@@ -105,7 +105,7 @@ fn the_recovery_after_an_outage_lasts_until_the_queue_is_drained_and_objects_hav
     assert_eq!((health.recovery, health.recovering_since), (Some(Span::secs(60)), None));
     assert_eq!(health.up, Some(true));
 
-    // A connection that breaks is no outage.
+    // A broken connection is not an outage.
     own.lab.fail();
     own.lab.advance(Span::secs(5));
     own.lab.recover();
@@ -175,7 +175,7 @@ fn the_restart_of_an_api_server_pages_nobody_although_an_idle_operator_requests_
     lab.assert_no_findings();
     assert_eq!(idle(&mut lab, &mut counts, 60, 180), Severity::Critical, "it does not come back");
 
-    // An outage that is over, which the first scrape after a gap shows.
+    // The first scrape after a gap shows an outage that is already over.
     let (mut lab, mut counts) = (Lab::new(), Vec::new());
     requests(&mut lab, 600, &mut counts, &[("200", 1)]);
     lab.advance(Span::mins(30));
@@ -185,7 +185,7 @@ fn the_restart_of_an_api_server_pages_nobody_although_an_idle_operator_requests_
 
 #[test]
 fn an_operator_that_exits_because_its_requests_fail_is_one_alert() {
-    // Its node cannot reach the API server, which loopwatch can.
+    // The operator's node cannot reach the API server, but loopwatch can.
     for fails in [true, false] {
         let mut lab = Lab::new();
         let mut op = Op::running(&lab);

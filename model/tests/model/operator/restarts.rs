@@ -83,7 +83,7 @@ fn an_operator_that_exits_while_the_api_server_is_away_is_in_no_restart_loop() {
     lab.run_with_lease(POD, 5);
     lab.assert_no_findings();
 
-    // One that goes on to crash is found.
+    // The finding opens if the operator keeps crashing.
     let (mut lab, mut op) = Op::with_lab();
     outage(&mut lab, &mut op);
     lab.advance(Span::mins(1));
@@ -114,7 +114,7 @@ fn restarts_of_several_pods_and_rollouts_are_no_loop() {
 
     lab.assert_no_findings();
 
-    // Restarts that are spread over hours are no loop either.
+    // Restarts that are spread over hours are not a loop, either.
     for _ in 0..6 {
         op.crash(&mut lab, "Error");
         lab.advance(Span::secs(10));

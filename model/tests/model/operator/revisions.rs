@@ -113,7 +113,7 @@ fn more_knowledge_about_a_revision_is_no_new_one() {
     let operator = lab.snapshot().operator;
     assert_eq!(operator.revision.image, "registry.example.com/op:v1");
 
-    // The Pod that is all that is known says nothing any more.
+    // The only known Pod no longer says which revision it runs.
     pods(&mut lab, vec![own(pod("op-1", ""))]);
     assert_eq!(counted(&lab), "a 1");
 }

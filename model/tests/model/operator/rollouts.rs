@@ -96,7 +96,7 @@ fn a_pod_that_terminates_without_end_is_down_after_its_grace_period() {
     replaced.seen(&mut lab);
     lab.assert_no_findings();
 
-    // A rollout with a long grace period is no absence.
+    // A rollout with a long grace period is not an absence.
     let (mut lab, mut op) = Op::with_lab();
     op.view.pods[0].deleted = Some(lab.now.after(Span::mins(30)));
     op.seen(&mut lab);
@@ -123,7 +123,7 @@ fn pods_that_a_node_rejects_again_and_again_are_no_operator_that_starts() {
 
     assert_eq!(lab.findings(), [DOWN], "{:?}", lab.findings());
 
-    // Those that a node rejects only after a while are not excused without end either.
+    // Pods that a node rejects only after a while are not excused forever, either.
     let (mut lab, mut op) = Op::with_lab();
     op.view.pods.clear();
     for number in 0..12 {

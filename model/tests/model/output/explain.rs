@@ -20,7 +20,8 @@ fn explain(world: &World, of: &ObjectAddress) -> Explanation {
     world.lab.model.explain(of).expect("it is visible")
 }
 
-/// Returns the names in the tree, in order: `a(b(c) d)`, with the objects without room.
+/// Returns the names in the tree, in order: `a(b(c) d)`, with the number of objects that do not
+/// fit.
 fn tree(nodes: &[ExplainedNode]) -> String {
     let text = |node: &ExplainedNode| {
         let below =

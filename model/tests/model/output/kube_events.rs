@@ -90,7 +90,7 @@ fn reasons_are_bounded_and_those_of_kubernetes_always_count_by_name() {
 
     lab.assert_no_findings();
 
-    // Free text is no reason, and says nothing about the limit.
+    // Free text does not count as a reason, and does not exceed the limit.
     for reason in ["", "no bucket for web", "a\u{1b}[31m", "ü", &"x".repeat(200)] {
         lab.see_event(event(reason, reason, 1, 1));
     }

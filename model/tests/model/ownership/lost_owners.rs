@@ -1,4 +1,4 @@
-//! Objects that lose their owner, as it happens to clusters.
+//! Objects that lose their owner, as happens in real clusters.
 
 use loopwatch_model::observation::Cause;
 use loopwatch_model::time::Span;

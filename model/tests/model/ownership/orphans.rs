@@ -106,7 +106,7 @@ fn a_read_that_fails_or_contradicts_accuses_nobody() {
 fn an_object_whose_label_names_an_owner_that_is_gone_is_an_orphan() {
     let mut world = with_siblings(5);
     create_labelled(&mut world, &map("left"), "departed", |_| ());
-    // Its instance exists: the operator means it.
+    // The instance that its label names exists, so the operator keeps the object on purpose.
     create_labelled(&mut world, &map("kept"), "w3", |_| ());
     world.advance(Span::mins(6));
 

@@ -1,4 +1,4 @@
-//! Owners that no watch shows: loopwatch reads them, and a read that fails accuses nobody.
+//! Owners that no watch shows: loopwatch reads them, and a failed read causes no finding.
 
 use loopwatch_model::observation::{Cause, Role, Scope};
 use loopwatch_model::time::Span;

@@ -1,4 +1,4 @@
-//! Targets that come late or go away, as real operators make them.
+//! Targets that come late or go away, as real operators cause them.
 
 use loopwatch_model::observation::{Cause, ObjectAddress, Role, Scope};
 use loopwatch_model::time::Span;

@@ -61,7 +61,8 @@ fn objects_that_the_operator_creates_are_outputs() {
 
     assert!(world.reads.is_empty());
 
-    // By their owner, although loopwatch has not seen how they appeared; also after a restart.
+    // loopwatch recognizes outputs by their owner, although it has not seen how they appeared; also
+    // after a restart.
     let mut world = World::answering(Lab::new());
     world.put_unseen(&secret_at("first"), |view, _| view.owners = vec![owned_by("first")]);
     world.ready("first", &[secret("first")]);
@@ -76,7 +77,7 @@ fn objects_that_the_operator_creates_are_outputs() {
     again.advance(Span::mins(9));
     again.lab.assert_no_findings();
 
-    // By their writer, if loopwatch has seen that they appeared.
+    // loopwatch recognizes outputs by their writer, if it has seen them appear.
     let mut world = World::answering(Lab::new());
     world.waiting("first", &[secret("first")]);
     world.advance(Span::secs(65));

@@ -502,7 +502,7 @@ fn with_events(seed: u64, history: Vec<(Timestamp, Observation)>) -> Vec<(Timest
     let mut dice = Dice(seed.rotate_left(17) | 1);
     let mut mixed = Vec::with_capacity(2 * history.len());
     for (at, observation) in history {
-        // The instant of a step is by the new setting.
+        // The instant of a clock step follows the new setting of the clock.
         let is_step = matches!(observation, Observation::ClockStepped { .. });
         if !is_step && dice.one_in(2) {
             mixed.push((at, event(&mut dice, at)));
@@ -559,7 +559,7 @@ fn differs(history: &[(Timestamp, Observation)], every_ms: i64) -> Option<String
     for (at, observation) in history {
         a.apply(*at, observation.clone());
 
-        // The instant of a step is by the new setting.
+        // The instant of a clock step follows the new setting of the clock.
         let end = match observation {
             Observation::ClockStepped { by_ms } => at.0 - by_ms,
             _ => at.0,
@@ -756,7 +756,7 @@ fn in_the_end_only_what_is_broken_is_reported() {
                 snapshot.findings.iter().any(|f| {
                     let Subject::Object { kind: k, namespace: ns, name: n, .. } = &f.subject else { return false };
                     (k.as_str(), ns.as_str(), n) == (KINDS[*kind], NAMESPACES[*namespace], name)
-                        // Their owners are at random, so many references are bad.
+                        // Their owners are random, so many references are bad.
                         && if codes.is_empty() { f.info().area.as_str() != "ownership" } else { codes.contains(&f.code) }
                 })
             };

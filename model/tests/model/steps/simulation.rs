@@ -22,7 +22,7 @@ struct RandomWorld {
     widgets: BTreeMap<String, Widget>,
     traces: Vec<Trace>,
     keys: BTreeSet<TraceKey>,
-    /// Kubernetes Events have a die of their own, and this is how many there were.
+    /// Kubernetes Events use random numbers of their own; `events` counts them.
     event_dice: Dice,
     events: u64,
 }
@@ -234,8 +234,8 @@ impl RandomWorld {
         let converged =
             self.traces.iter().filter(|trace| trace.measured.converged.is_some()).count() as u64;
 
-        // A trace also ends when its deadline passes out of sight, and the object may converge
-        // later.
+        // A trace also ends when its deadline passes while the watch is blind, and the object may
+        // converge later.
         assert!(converged <= snapshot.kinds[0].totals.convergence.count(), "{context}");
     }
 }

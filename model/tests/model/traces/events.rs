@@ -39,7 +39,7 @@ fn events_of_one_reason_are_one_step_from_the_first_to_the_last() {
     let start = lab.now;
     for second in 1..=3 {
         lab.advance(Span::secs(1));
-        // Of the older form, exact to a second.
+        // An Event in the older form, with times in whole seconds.
         lab.see_event(EventView {
             at: Some(start.after(Span::secs(second))),
             ..event("web", "SyncFailed")

@@ -1,4 +1,4 @@
-//! Traces: each obligation gives one, with its steps; nothing is kept if nobody wants them.
+//! Traces: each obligation produces one, with its steps; nothing is kept if nobody wants them.
 
 use loopwatch_model::observation::ConditionStatus::{False, True};
 use loopwatch_model::observation::ObjectAddress;

@@ -46,7 +46,7 @@ fn a_finding_that_is_open_survives_blindness_in_which_a_timer_fires() {
     let mut widget = lab.converged("web");
     lab.apply(widget.waiting());
     lab.apply(widget.phase("Failing over").condition("Synced", ConditionStatus::True, "x"));
-    // Leaves its window while the watch is blind.
+    // This transition leaves its window while the watch is blind.
     lab.apply(widget.condition("Synced", ConditionStatus::False, "x"));
     lab.advance(Span::mins(20));
 

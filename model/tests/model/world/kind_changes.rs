@@ -1,4 +1,4 @@
-//! Kinds that are read in another way from now on: in another version or role, without a status
+//! Kinds that loopwatch begins to read differently: in another version or role, without a status
 //! subresource, or by their metadata alone.
 
 use loopwatch_model::finding::Severity;

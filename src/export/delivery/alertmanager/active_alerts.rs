@@ -25,7 +25,8 @@ pub(crate) struct ActiveAlerts {
     /// Since when a model that was rebuilt after a panic has been listing everything again.
     relisting: Option<Timestamp>,
     firing: BTreeMap<AlertKey, FiringAlert>,
-    /// What does not fire yet. An earlier process may have posted it, so its end also matters.
+    /// Alerts that do not fire yet. An earlier process may have posted them, so their end also
+    /// matters.
     waiting: BTreeMap<AlertKey, FiringAlert>,
     cleared: BTreeMap<AlertKey, ClearedAlert>,
     /// When the last posting was made, and whether anything has changed since.
@@ -43,7 +44,7 @@ pub(crate) struct AlertKey {
     pub(crate) namespace: String,
     /// The team of the namespace; empty if loopwatch knows none.
     team: String,
-    /// Whether only the loopwatch of another replica, which leads, may see the cause.
+    /// Whether the cause may be visible only to the loopwatch of another replica, which leads.
     is_cause_unknown: bool,
 }
 
@@ -75,8 +76,8 @@ const LIFETIME: Span = Span::mins(5);
 /// away learns of it.
 const REMEMBERED: Span = Span::mins(15);
 
-/// How long another replica still counts as leading after its last sign. Its successor must repeat
-/// its alerts, with the same labels, before they end.
+/// How long another replica still counts as leading after its last sign of leading. Its successor
+/// must repeat its alerts, with the same labels, before they end.
 const LEADS: Span = Span::mins(1);
 
 /// The maximum number of firing alerts.

@@ -15,7 +15,7 @@ pub(super) struct Alert {
     labels: Pairs,
     annotations: Pairs,
     starts_at: Timestamp,
-    /// In the past if the alert has cleared.
+    /// This is in the past if the alert has cleared.
     ends_at: Timestamp,
     /// The source of the alert, to which Alertmanager and its notifications link.
     #[serde(rename = "generatorURL", skip_serializing_if = "Option::is_none")]

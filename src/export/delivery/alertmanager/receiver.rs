@@ -111,8 +111,8 @@ impl Receiver {
         }
     }
 
-    /// Posts to the instances that have not accepted the posting yet. Returns `None` if all have;
-    /// otherwise, the wait that one of them requests.
+    /// Posts to the instances that have not accepted the posting yet. Returns `None` if all have
+    /// accepted it; otherwise, the wait that one of them requests, if any.
     async fn post(&mut self, posting: &Posting) -> Option<Option<Duration>> {
         let mut looking = pin!(self.look_up());
         let mut results = Vec::new();
@@ -253,8 +253,8 @@ impl Receiver {
     }
 }
 
-/// Returns the IPv4 addresses, or the IPv6 addresses if there are no others: with both, each
-/// Alertmanager has one of each.
+/// Returns the IPv4 addresses, or the IPv6 addresses if there are no others. Where both exist, each
+/// Alertmanager usually has one of each.
 fn of_one_family(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let (four, six): (Vec<SocketAddr>, Vec<SocketAddr>) =
         addresses.into_iter().partition(SocketAddr::is_ipv4);

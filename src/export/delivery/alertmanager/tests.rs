@@ -139,7 +139,7 @@ async fn a_posting_that_is_refused_is_not_repeated() {
     assert_eq!(bodies(&script.requests), ["[1]", "[2]"]);
 }
 
-/// For example the page of a proxy that asks for a password. No alert would arrive, and nobody
+/// An example is the page of a proxy that asks for a password. No alert would arrive, and nobody
 /// would know.
 #[tokio::test]
 async fn a_web_page_is_no_acceptance() {

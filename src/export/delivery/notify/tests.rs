@@ -25,7 +25,7 @@ const SHORT: Patience = Patience {
     stop: Duration::from_secs(2),
 };
 
-/// A little more than the longest first wait of a backoff.
+/// A little longer than the longest possible first wait of a backoff.
 const FIRST_WAIT: Duration = Duration::from_millis(1_010);
 
 impl Sender {

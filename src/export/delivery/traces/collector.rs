@@ -17,6 +17,6 @@ pub struct Collector {
     /// Time for one request, including the connection and the response.
     pub within: Duration,
     pub sampling: Sampling,
-    /// For the log: how secrets may leak by mistake.
+    /// Warnings for the log about secrets that may leak by mistake.
     pub warnings: Vec<String>,
 }

@@ -1,12 +1,13 @@
-//! Which traces to send: all interesting ones, and a part of the rest. A trace is sent or dropped
-//! as a whole.
+//! Which traces to send: all interesting ones, and a fraction of the rest. A trace is sent or
+//! dropped as a whole.
 
 use std::collections::BTreeMap;
 
 use loopwatch_model::trace::Trace;
 use opentelemetry::trace::TraceId;
 
-/// The part of the uninteresting traces to send, as a limit on the last eight bytes of their IDs.
+/// The fraction of the uninteresting traces to send, as a limit on the last eight bytes of their
+/// IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling(u64);
 

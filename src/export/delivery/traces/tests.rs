@@ -91,7 +91,7 @@ fn collector(url: &str) -> Collector {
     }
 }
 
-/// A trace of two spans that converged after three of ten seconds.
+/// A trace of two spans, which converged after 3 s of a deadline of 10 s.
 pub(super) fn trace(generation: i64) -> Trace {
     let step = |kind, from, to| TraceStep {
         kind,
@@ -413,7 +413,7 @@ async fn a_collector_that_is_away_costs_the_oldest_traces_and_no_memory() {
 
 #[tokio::test(start_paused = true)]
 async fn a_collector_that_is_away_for_ten_minutes_gets_what_was_kept() {
-    // Nothing listens on the port until then.
+    // Nothing listens on the port yet.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     drop(listener);

@@ -52,7 +52,7 @@ pub(super) struct Decided {
     pub(super) own: Vec<Trace>,
     /// The number of spans that another replica sends.
     pub(super) others: usize,
-    /// Whether they waited for a renewal, so that more come only with the next one.
+    /// Whether the traces waited for a renewal, so that more come only with the next one.
     pub(super) waited: bool,
 }
 
@@ -206,7 +206,8 @@ mod tests {
         assert_eq!(both(&[1], &lease(ONE, 10)), [nothing(), nothing()], "until the next renewal");
         assert_eq!(both(&[2], &lease(ONE, 12)), [(vec![1], 0), (vec![], 1)]);
 
-        // The leader dies. Its sidecar lives on, and sees the same.
+        // The leader dies. Its sidecar lives on, and sees the same traces and leases as the other
+        // sidecar.
         assert_eq!(both(&[3], &lease(ONE, 12)), [nothing(), nothing()]);
         assert_eq!(both(&[4], &lease("", 13)), [nothing(), nothing()], "nobody leads");
         assert_eq!(both(&[5], &lease(TWO, 14)), [(vec![], 3), (vec![2, 3, 4], 0)]);

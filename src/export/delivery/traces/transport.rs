@@ -82,7 +82,7 @@ fn delivery(response: &Response<Bytes>) -> Delivery<Rejected> {
         return Delivery::of_refusal(status, headers, is_passing);
     }
 
-    // A body that is not OTLP has no effect.
+    // A body that is not OTLP is ignored.
     let said = ExportTraceServiceResponse::decode(response.body().clone()).unwrap_or_default();
     let partial = said.partial_success.unwrap_or_default();
     let spans = u64::try_from(partial.rejected_spans).unwrap_or(0);

@@ -9,7 +9,7 @@ use super::{WAITS, rule, selector};
 const TENANT: &str = "LoopwatchTenantFinding";
 
 /// The areas of the findings about objects. The others are about the operator and loopwatch, which
-/// tenants cannot repair.
+/// tenants cannot fix.
 const AREAS: [Area; 4] = [Area::Deletion, Area::Ownership, Area::References, Area::Convergence];
 
 const HEAD: &str = r#"# Generated from model/src/finding/table.rs by `UPDATE=1 cargo test --lib`; do not edit.

@@ -14,7 +14,7 @@ use crate::export::presentation::{json, page};
 use crate::sources::operator::intake;
 
 /// Values at the ends of the ranges of floating-point numbers and of integers, and values that are
-/// no numbers.
+/// not numbers.
 const VALUES: [&str; 11] = [
     "0",
     "1",
@@ -29,8 +29,8 @@ const VALUES: [&str; 11] = [
     "1e-320",
 ];
 
-/// The files of `tests/scrapes` with other values, and with a name of a controller that breaks
-/// texts.
+/// The files of `tests/scrapes` with other values, and with a controller name that would break the
+/// output formats.
 fn scrapes(first: usize) -> impl Iterator<Item = String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scrapes");
     let files = fs::read_dir(folder).expect("scrapes").map(|entry| entry.expect("an entry").path());

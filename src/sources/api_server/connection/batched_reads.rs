@@ -153,8 +153,8 @@ impl Batch {
     }
 }
 
-/// Whether the server has closed a connection that has no unread data. If this became known only
-/// after the wait, the next request would use the dead connection.
+/// Whether the server has closed a connection that has no unread data. If the connection noticed
+/// this only after the wait, the next request would use a dead connection.
 fn is_closed(socket: &std::net::TcpStream) -> bool {
     match socket.peek(&mut [0]) {
         Ok(read) => read == 0,

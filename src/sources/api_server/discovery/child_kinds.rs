@@ -28,7 +28,7 @@ pub(super) struct SampledKinds {
     kinds: BTreeMap<(String, String), ChildKind>,
     /// The namespaces of sampled primary objects, in the order in which rounds visit them.
     namespaces: Vec<String>,
-    /// Whether there are primary kinds without namespaces, whose children may be anywhere.
+    /// Whether there are cluster-scoped primary kinds, whose children may be anywhere.
     anywhere: bool,
     /// Where the next samples of primary objects begin.
     tokens: BTreeMap<WatchId, String>,

@@ -20,7 +20,8 @@ struct Outage {
     lost: BTreeSet<SourceId>,
     /// When the first of them lost it.
     since: Option<Instant>,
-    /// Whether another watch has recovered since the outage was logged, so that a new loss is news.
+    /// Whether another watch has recovered since the outage was logged, so that a new loss is
+    /// logged again.
     recovered: bool,
 }
 

@@ -518,8 +518,8 @@ async fn a_kind_that_comes_back_is_listed_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_sends_bookmarks_is_not_taken_for_dead() {
-    // It sends them only at the end of a list and shortly before the end of a stream. One suspicion
-    // is enough.
+    // The server sends bookmarks only at the end of a list and shortly before the end of a stream.
+    // The watch suspects it only once.
     let late = || stream([pause(148), bookmark(20), pause(1)]);
     let run =
         watch([listed([pause(199)]), stream([pause(149)]), late(), stream([pause(149)]), late()])
@@ -528,7 +528,7 @@ async fn a_server_that_never_sends_bookmarks_is_not_taken_for_dead() {
 
     assert_eq!(after_list(&run), expected, "{:?}", run.script.waits());
 
-    // Nor does a streamed list that comes later raise it again.
+    // A later streamed list does not make the watch suspicious again, either.
     let gone = stream([pause(100), error(410, "Expired")]);
     let run = watch([listed([pause(199)]), gone, listed([pause(199)])]).await;
     let expected = [

@@ -1,4 +1,4 @@
-//! Tests of comparisons with servers that behave in all ways.
+//! Tests of comparisons against servers that behave well and badly.
 
 use std::convert::Infallible;
 use std::sync::Mutex as StdMutex;
@@ -143,7 +143,7 @@ impl Run {
         Self { probes, observations, _task: task }
     }
 
-    /// A source for the server, which waits as short as possible.
+    /// A source for the server, with the shortest possible waits.
     fn of(server: &Server, dir: Option<PathBuf>) -> Self {
         let wait = Some(Duration::from_millis(1));
         let options = ProfileOptions { url: server.url.parse().ok(), dir, wait, off: false };

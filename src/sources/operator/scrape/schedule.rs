@@ -57,7 +57,8 @@ impl ScrapeSchedule {
     pub(super) fn failed(&mut self, cause: Cause, cost: Duration, answered: bool) -> Duration {
         self.failures = self.failures.saturating_add(1);
         if cause == Cause::Refused {
-            // A refused connection costs nothing, and the end of the outage is worth knowing.
+            // A refused connection costs the operator nothing, and loopwatch should notice the end
+            // of the outage soon.
             return self.interval;
         }
 

@@ -83,7 +83,7 @@ async fn a_new_permission_on_pods_is_used_after_the_next_review() {
     assert_eq!(views(&seen), [(1, 1)]);
     assert!(seen.contains(&Observation::SourceRecovered { source: SourceId::Pods }), "{seen:?}");
 
-    // Without the permission, the watch is refused, which is no lasting failure.
+    // Without the permission, the watch is refused, which is not a lasting failure.
     world.change(|state| state.rules.remove("op"));
     world.cut();
 

@@ -47,7 +47,7 @@ async fn the_named_process_is_read_as_often_as_metrics_but_at_least_every_ten_se
     }
 }
 
-/// Otherwise the page shows an instance without anything beside the real one.
+/// Otherwise, the page would show an empty instance next to the real one.
 #[tokio::test(start_paused = true)]
 async fn outside_of_a_pod_the_address_of_the_metrics_names_the_process_from_the_beginning() {
     let instances = |urls: &[&str]| {

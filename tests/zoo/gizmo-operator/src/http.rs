@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 /// An answer: the status, the type of the content, and the content.
 pub type Answer = (u16, &'static str, String);
 
-/// Answers `GET /metrics` and the like with what `answer` makes of the method and the path.
+/// Answers `GET /metrics` and the like with what `answer` returns for the method and the path.
 pub fn serve(address: &str, answer: impl Fn(&str, &str) -> Answer + Send + 'static) -> std::io::Result<()> {
     let listener = TcpListener::bind(address)?;
     std::thread::spawn(move || {

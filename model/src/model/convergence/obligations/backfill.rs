@@ -62,7 +62,7 @@ impl ObjectContext<'_> {
 
         let lost = lost.filter(|_| !reading::runs_to_completion(&self.kind.group, &self.kind.kind));
 
-        // If all its conditions turned after a later spec change, it had recovered and now rolls
+        // If all its conditions changed after a later spec change, it had recovered and now rolls
         // out that change.
         let rolls_out = update.verdict == Verdict::Progressing && update.all_lost_at >= written;
         let is_over = |since: &Timestamp| rolls_out && written > Some(*since);

@@ -80,9 +80,9 @@ impl ObjectContext<'_> {
     }
 
     /// Handles a further version of an object that had regressed. If a list shows that all its
-    /// conditions turned while the watch was blind, it had recovered in between, unless its
-    /// conditions also turn without a recovery, for example with each retry. An open finding keeps
-    /// its start: reopening it would help nobody.
+    /// conditions changed while the watch was blind, it had recovered in between, unless its
+    /// conditions also change without a recovery, for example with each retry. An open finding
+    /// keeps its start: reopening it would help nobody.
     fn continue_regression(&mut self, update: &Update<'_>) {
         let is_open = self.has_finding(FindingCode::Regressed);
         let Some(unconverged) = self.record.unconverged_mut() else { return };

@@ -100,7 +100,7 @@ impl Polarity {
             }
 
             if words.get(0) == "running" {
-                // Such as an Ansible run, an import, or a Pod of an object that should be idle.
+                // For example an Ansible run, an import, or a Pod of an object that should be idle.
                 return Self::InProgress;
             }
         }

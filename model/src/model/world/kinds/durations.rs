@@ -5,7 +5,7 @@
 //! censored durations: if a spec change was superseded after `t`, or its object deleted, it would
 //! have taken longer than `t`. Without these durations, slow kinds would look fast. A late spec
 //! change counts as censored at its SLO deadline, whatever came later: an outage shows how long the
-//! outage was. A rejected one teaches nothing: the person who mends the spec decides how long that
+//! outage was. A rejected one teaches nothing: the person who fixes the spec decides how long that
 //! takes.
 //!
 //! Old knowledge decays: once [`MEMORY`] spec changes are counted, every count is halved, so that

@@ -20,8 +20,8 @@ pub(crate) struct Siblings {
 
 const MAX_LABELS: usize = 16;
 
-/// The number of owned objects with the name of their owner in a label from which on the label
-/// names owners.
+/// Once this many owned objects have the name of their owner in a label, the label counts as one
+/// that names owners.
 const NAMING_FROM: u64 = 5;
 
 impl Siblings {
@@ -47,8 +47,8 @@ impl Siblings {
         }
     }
 
-    /// Returns the name of the owner that the labels of an object give, if nearly all owned objects
-    /// have it there.
+    /// Returns the name of the owner according to the labels of an object, if nearly all owned
+    /// objects of the kind have it in the same label.
     pub(crate) fn named_owner<'a>(&self, labels: &'a BTreeMap<String, String>) -> Option<&'a str> {
         let names_owner = |count: u64| count >= NAMING_FROM && count * 100 >= self.labelled * 80;
         let mut names = labels

@@ -42,10 +42,10 @@ pub(crate) struct Lists {
     pub(crate) epoch: u32,
     /// The source's epoch of the list in progress.
     pub(crate) listing: Option<u64>,
-    /// The next list is read anew, because the kind is read in another way: an equal version does
-    /// not mean that an object is unchanged.
+    /// The next list is read anew, because loopwatch now reads the kind differently: an equal
+    /// version does not mean that an object is unchanged.
     pub(crate) reread: bool,
-    /// The number of objects of which the current epoch is known.
+    /// The number of objects that the watch has shown in the current epoch.
     pub(crate) current: u64,
     /// Objects beyond `limits.objects`, by fingerprint, with the epoch in which they were last
     /// seen. At most [`MAX_EXCLUDED`].
@@ -115,7 +115,7 @@ impl Watch {
         self.scope.namespace().is_none_or(|within| within == namespace)
     }
 
-    /// Moves all own instants by `by_ms` milliseconds.
+    /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
         self.blindness.blind.iter_mut().for_each(shift);

@@ -184,7 +184,7 @@ fn a_replay_gives_the_same_however_often_it_ticks() {
         for ticks in [0, 20] {
             let mut again = Model::new(world::settings());
             for (at, observation) in &world.history {
-                // The instant of a step is by the new setting.
+                // The instant of a clock step follows the new setting of the clock.
                 let end = match observation {
                     Observation::ClockStepped { by_ms } => at.shifted(-by_ms),
                     _ => *at,

@@ -44,11 +44,11 @@ pub(crate) struct Unconverged {
     /// The first spec change that the operator has not acknowledged. A newer spec does not reset
     /// this, so loopwatch finds a dead operator although something keeps changing the spec.
     pub(crate) unacknowledged_since: Option<Timestamp>,
-    /// The status says that the object is not ready, about whichever spec.
+    /// The status says that the object is not ready, whichever spec the status is about.
     pub(crate) unready: bool,
     /// When the object stopped being converged without a spec change.
     pub(crate) regressed_since: Option<Timestamp>,
-    /// The conditions have turned since the regression began, although the object has not
+    /// The conditions have changed since the regression began, although the object has not
     /// recovered.
     pub(crate) restless: bool,
     /// The end of the deadline of the last spec change, if the regression began before it: the
@@ -94,9 +94,9 @@ pub(crate) struct Obligation {
     /// No person asked for this: the operator changed the spec itself, or the object was resumed or
     /// runs again. The obligation has deadlines, but it counts towards no total.
     pub(crate) uncounted: bool,
-    /// A failure is a regression and no answer to the spec, because no person asked for anything
-    /// new: the operator changed the spec itself, or somebody resumed an object that had converged
-    /// or regressed.
+    /// A failure counts as a regression, not as an answer to the spec, because nobody asked for
+    /// anything new: the operator changed the spec itself, or somebody resumed an object that had
+    /// converged or regressed.
     pub(crate) unasked: bool,
     /// A part of it happened while the watch was blind, so its times are neither measured nor
     /// learned.
@@ -133,7 +133,7 @@ pub(crate) struct Deletion {
     /// The controller of a finalizer was found absent during the deletion, so its duration shows
     /// nothing.
     pub(crate) was_abandoned: bool,
-    /// When an absent controller was back. It needs time from then on.
+    /// When an absent controller returned. From then on, it gets time to work.
     pub(crate) resumed: Option<Timestamp>,
     /// The deletion has counted as timed out.
     pub(crate) timed_out: bool,
@@ -176,7 +176,7 @@ impl Unconverged {
         self.unacknowledged_since.unwrap_or(self.working_since)
     }
 
-    /// Moves all own instants by `by_ms` milliseconds.
+    /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     pub(super) fn rebase(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
         if !self.dated {

@@ -6,7 +6,7 @@ pub(crate) fn version_number(version: &str) -> u64 {
     version.parse().unwrap_or(0)
 }
 
-/// The number of an empty UID, which tells no objects apart.
+/// The number of an empty UID. It does not distinguish objects.
 pub(crate) const NO_UID: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
 
 /// Returns a UID as a number: the 128 bits of a UUID, or the fingerprint of any other text.

@@ -73,7 +73,7 @@ pub(crate) enum Flag {
     ConvergenceTimed,
     /// The status is not empty.
     HasStatus,
-    /// The object is as silent as before, and was expected to say more. It still is.
+    /// The object's status is still silent, and the object was and is expected to say more.
     SilentStatusMatters,
     /// The model counts the object towards `limits.histories`.
     HasHistory,
@@ -86,8 +86,8 @@ pub(crate) enum Flag {
     Judged,
     /// The object has no managed fields, so nothing shows when its spec was written.
     Undated,
-    /// The status never said anything but converged since the last spec change, so the rollout may
-    /// begin yet.
+    /// The status has said nothing but converged since the last spec change, so the rollout may yet
+    /// begin.
     ConvergedUnseen,
     /// The object entered its state at an instant that the API server wrote.
     SinceDated,
@@ -128,8 +128,9 @@ impl Record {
         }
     }
 
-    /// Returns whether this version is newer than that of a watch event. Versions of lists do not
-    /// compare with it: those of a cluster that was restored from a backup are lower than before.
+    /// Returns whether this version is newer than that of a watch event. Versions from lists cannot
+    /// be compared like this: after a cluster is restored from a backup, they are lower than
+    /// before.
     pub(crate) fn is_newer_than(&self, version: u64) -> bool {
         version != 0 && version < self.version
     }
@@ -146,8 +147,8 @@ impl Record {
         self.spec_changed = at.and_then(|at| u32::try_from(at.0 / 1000).ok()).unwrap_or(0);
     }
 
-    /// Returns a fingerprint of the object with its current spec, if anything identifies that. The
-    /// generation does so unless status writes increment it.
+    /// Returns a fingerprint of the object with its current spec, if anything identifies the spec.
+    /// The generation does so unless status writes increment it.
     pub(crate) fn spec_identity(&self, unreliable_generation: bool) -> Option<u64> {
         let by_generation = self.generation > 0 && !unreliable_generation;
         let spec = if by_generation { self.generation.unsigned_abs() } else { self.spec_hash };
@@ -157,8 +158,8 @@ impl Record {
         (spec != 0).then(|| hasher.finish())
     }
 
-    /// Moves all own instants by `by_ms` milliseconds. The beginning of a deletion is an instant of
-    /// the API server.
+    /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds. The beginning of a
+    /// deletion is an instant of the API server.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
         if !self.flags.has(Flag::SinceDated) {

@@ -74,7 +74,7 @@ async fn a_slow_instance_does_not_hold_up_the_others_for_long() {
     );
 }
 
-/// Otherwise each posting would make two lines in the log.
+/// Otherwise, each posting would log two lines.
 #[tokio::test]
 async fn a_lookup_that_keeps_failing_is_one_problem_although_the_known_addresses_accept() {
     let script = FakeReceiver::start([]).await;
@@ -166,8 +166,8 @@ async fn a_host_with_addresses_of_both_kinds_is_posted_to_over_one_of_them() {
     assert_eq!(shown, ["192.0.2.1:443", "192.0.2.2:443"]);
 }
 
-/// An outage of the network is often one of the resolver, too. Problems that take turns would make
-/// lines without end.
+/// A network outage often breaks name resolution, too. Two alternating problems would log lines
+/// without end.
 #[tokio::test]
 async fn a_lookup_and_instances_that_fail_together_are_one_line_in_the_log() {
     let log = Captured::start();

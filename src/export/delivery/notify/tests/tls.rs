@@ -62,7 +62,8 @@ async fn a_receiver_needs_a_certificate_of_the_given_authority() {
         "a certificate for another host"
     );
 
-    // With an address, the name of the host still decides: `localhost` is at this address, too.
+    // The URL contains an address, but the name of the host still decides: `localhost` is at this
+    // address, too.
     let address = url.strip_prefix("https://").and_then(|address| address.parse().ok());
     for (url, is_trusted) in [(&url, true), (&other, false)] {
         let Webhook { url, token_file, .. } = webhook(url);

@@ -314,7 +314,7 @@ fn a_fast_stream_gathers_for_a_shorter_time() {
     assert!(fast < Duration::from_millis(1), "60 MB per second: {fast:?}");
     assert!(batch_time_for(gather, 6_000_000, Duration::ZERO) < Duration::from_millis(1));
 
-    // A stream that fills the window in each wait may be faster than that.
+    // A stream that fills the window in each wait may be faster than the measured rate.
     assert!(batch_time_for(gather, 64 << 10, Duration::from_millis(5)) < Duration::from_millis(4));
     assert_eq!(batch_time_for(gather, 1, Duration::MAX), gather);
 }

@@ -167,7 +167,8 @@ fn beside(siblings: usize, of_siblings: &Value, of_object: Value) -> Vec<Value> 
     std::iter::once(meta("object", of_object)).chain(siblings).collect()
 }
 
-/// Whether an object without an owner is passed on beside these siblings: in a list, and later.
+/// Whether the sink passes on an object without an owner among these siblings: within a list, and
+/// after it.
 fn is_passed_on(siblings: usize, of_siblings: &Value, of_object: &Value) -> bool {
     let objects = beside(siblings, of_siblings, of_object.clone());
     let mut lab = Lab::new();

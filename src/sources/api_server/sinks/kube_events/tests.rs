@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::sources::feed::Clock;
 
-/// A node at noon of a day, whose steady clock a test sets.
+/// A node on which it is noon; the test sets its steady clock.
 #[derive(Default)]
 struct Node(std::sync::atomic::AtomicU64);
 

@@ -136,7 +136,8 @@ async fn an_account_that_may_watch_pods_sees_all_of_the_operator() {
         2
     );
 
-    // Nothing changes: nothing is reported. A change of the Deployment is found within a minute.
+    // While nothing changes, the source reports nothing. It finds a change of the Deployment within
+    // a minute.
     let views = |seen: Vec<Observation>| {
         seen.iter().filter(|o| matches!(o, Observation::OperatorSeen(_))).count()
     };
@@ -186,7 +187,7 @@ async fn an_account_that_may_get_pods_sees_its_own() {
     restarts(2);
     assert_eq!(run.view_within(11).await.pods[0].containers[0].restarts, 2);
 
-    // More permissions are noticed when the supervisor reviews them, and so is their loss.
+    // The source notices new and lost permissions when the supervisor reviews them.
     let _ = world.clone().allow("op", &["list", "watch"], "", &["pods"]);
     run.handle.review.notify_one();
 
@@ -288,7 +289,7 @@ async fn a_named_operator_is_watched_from_outside() {
 #[tokio::test(start_paused = true)]
 async fn a_failing_api_server_is_a_failure_and_no_accusation() {
     let world = world().allow("op", &["get"], "", &["pods"]);
-    // Reviews of access name no namespace at this place.
+    // The access reviews in this file name no namespace.
     world.change(|state| state.unreviewable = vec![""]);
 
     let mut run = Run::start(&world, OperatorIdentity::Beside(own(OWN)));

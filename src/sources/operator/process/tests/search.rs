@@ -72,13 +72,13 @@ fn several_containers_are_told_apart_by_the_start_in_the_metrics() {
     fake.process(9, "git", 7, 20_001, OPERATOR);
     assert_eq!(search(&fake, &started(200.0)), process(7, 20_000));
 
-    // A Java virtual machine notes its start late. Both containers may then be meant.
+    // A Java virtual machine notes its start late. Both containers are then possible.
     assert!(matches!(search(&fake, &started(201.4)), ProcessSearch::Ambiguous(_)));
 
     fake.process(8, "helper", 0, 30_000, OTHER);
     assert_eq!(search(&fake, &started(201.4)), process(7, 20_000));
 
-    // A clue that leads nowhere, for example after the clock was set, decides nothing.
+    // A clue that matches no process, for example after the clock was set, is ignored.
     assert!(matches!(search(&fake, &started(5_000.0)), ProcessSearch::Ambiguous(_)));
 }
 

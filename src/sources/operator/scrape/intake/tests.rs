@@ -99,7 +99,8 @@ fn real_metrics_have_no_problem() {
     }
 }
 
-/// A change of real text: at this place (in thousandths), as many bytes become these.
+/// Damage to real text: the position (in thousandths of the length), the number of bytes to
+/// replace, and their replacement.
 type Damage = (usize, usize, Vec<u8>);
 
 fn damaged(mut text: Vec<u8>, damages: &[Damage]) -> Vec<u8> {

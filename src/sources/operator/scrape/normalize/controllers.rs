@@ -57,7 +57,8 @@ impl Controllers {
         };
 
         for table in tables {
-            // The lanes in order: a name in the first lane is the proper one.
+            // Visit the lanes in order: if several lanes name a controller, the name in the first
+            // one counts.
             let lanes = self
                 .sheets
                 .values()

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 #[derive(Default)]
 pub(super) struct SeenSeries(HashSet<u64, BuildHasherDefault<Hashed>>);
 
-/// The hasher of a hash: the hash itself.
+/// A hasher for values that are already hashes: it returns them unchanged.
 #[derive(Default)]
 pub(super) struct Hashed(u64);
 

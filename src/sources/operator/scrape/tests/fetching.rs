@@ -376,7 +376,7 @@ async fn closes(url: &str, begin: &'static [u8], again: &'static [u8]) -> Failur
 
 #[tokio::test]
 async fn a_failed_request_leaves_no_connection() {
-    // Many in one write, because the limit of the time is real, and the machine may be busy.
+    // One write sends many headers, because the time limit is real and the machine may be busy.
     let headers: &'static [u8] = "a: b\r\n".repeat(1024).leak().as_bytes();
     for (url, begin, again, cause) in [
         ("http://ADDRESS/", &b""[..], &b""[..], Cause::Timeout),

@@ -134,7 +134,7 @@ async fn the_token_is_the_last_resort() {
 async fn an_address_that_the_host_lacks_does_not_end_the_search() {
     let operator = Server::plain(Reply::text(METRICS));
 
-    // As ::1 on a host without IPv6: the kernel refuses to connect, and nobody was asked.
+    // Like ::1 on a host without IPv6: the kernel refuses to connect, and no server gets a request.
     let lacking = "255.255.255.255".parse().expect("an address");
     let candidate =
         PortCandidate { addresses: vec![lacking, operator.address.ip()], ..at(operator.address) };

@@ -178,7 +178,7 @@ async fn a_sidecar_finds_the_operator_and_finds_it_again() {
     operator.answer(Reply::text(METRICS));
     run.wait_for("metrics works").await;
 
-    // The operator starts again, at another port.
+    // The operator restarts on another port.
     operator.answer(Reply::Cut);
     operator.stop();
     run.wait_for("ns/operator-0: refused").await;
@@ -347,7 +347,7 @@ async fn new_ports_do_not_make_every_round_a_search() {
     run.next().await;
 
     for round in 0..20 {
-        // A program that listens at another port every second, beside one that loopwatch knows.
+        // A program that listens on another port every second, next to one that loopwatch knows.
         run.listen_at([other.address.port(), 1 + round].into_iter());
         tokio::time::sleep(Duration::from_millis(150)).await;
     }

@@ -146,7 +146,7 @@ impl World {
         }
     }
 
-    /// Discovers the kinds, of which the account may not watch one.
+    /// Discovers the kinds. The account may not watch the `forbidden` one.
     fn discover(&mut self, forbidden: Option<usize>) {
         let mut kinds: Vec<WatchedKind> = (0..4).map(watched).collect();
         if let Some(kind) = forbidden {
