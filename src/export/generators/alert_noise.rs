@@ -36,11 +36,12 @@ end, and counts the alerts that begin, once through the [rules](../alerts/findin
 
 - A finding that [another one explains](findings.md) raises no alert. A finding about the operator or a controller gets the severity
   of what it explains, so that its alert pages instead, unless the [settings](tuning.md) set its severity.
-- An alert begins at the earliest 15 s after its finding: a finding that explains it may open a moment later. An alert that has begun
+- An alert begins at least 15 s after its finding, because a finding that explains it may open a moment later. An alert that has begun
   lasts until its finding closes, even if another one explains it by then.
-- When a finding closes that explained others, the operator has its `deadline` to catch up before those alert.
-- A cause explains what begins to wait while it lasts, also after days: its alert still fires, and its controller still does not work. A reconcile that
-  hangs explains only what began with it if others succeed, and a cause whose severity cannot rise explains nothing more severe than itself.
+- When a finding that explained others closes, the operator has its `deadline` to catch up before the others alert.
+- A cause explains everything that begins to wait while it lasts, even after days: its alert still fires, and its controller still does not
+  work. If other reconciles succeed, a reconcile that hangs explains only what began to wait with it. A cause whose severity cannot rise
+  explains nothing more severe than itself.
 
 ";
 
