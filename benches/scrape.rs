@@ -1,5 +1,5 @@
-//! The cost of reading the operator's own metrics, beside the crate `prometheus-parse` with the
-//! same text. Run with `cargo bench --bench scrape`.
+//! The cost of reading the operator's own metrics, compared with the crate `prometheus-parse` on
+//! the same text. Run with `cargo bench --bench scrape`.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 

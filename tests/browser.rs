@@ -58,7 +58,7 @@ impl Drop for Demo {
     }
 }
 
-/// `loopwatch run` beside a stand-in for an API server.
+/// `loopwatch run` with a stand-in for an API server.
 struct Run {
     process: Child,
     port: u16,
@@ -262,7 +262,7 @@ fn an_object_shows_its_trace_for_copying_if_traces_are_exported() {
                 explained["trace_id"]
             );
 
-            // One click selects all of it.
+            // One click selects the whole ID.
             browser.click(".trace");
             assert_eq!(browser.eval("getSelection().toString()"), explained["trace_id"]);
             assert_eq!(

@@ -560,7 +560,7 @@ fn reader_rights_cover_dependents_and_no_contents() {
         })
     };
 
-    // The kinds of `created_for` in src/sources/reads/dependents.rs.
+    // The kinds of `created_for` in `src/sources/probes/object_lookups/dependents.rs`.
     for (group, resource) in [
         ("apps", "replicasets"),
         ("apps", "controllerrevisions"),

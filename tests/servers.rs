@@ -14,7 +14,7 @@ use tempfile::TempDir;
 /// The tests measure times, so they run one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The time to wait for first lists, also on a machine that is busy with other work.
+/// The time to wait for first lists, even on a machine that is busy with other work.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A running `loopwatch run`.

@@ -132,9 +132,9 @@ pub enum StepKind {
 /// Something that happened to the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceEvent {
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
-    /// What.
+    /// What happened.
     pub what: OperatorChange,
 }
 

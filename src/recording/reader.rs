@@ -121,7 +121,6 @@ impl Recording {
         }
     }
 
-    /// The header.
     #[must_use]
     pub fn header(&self) -> &RecordingHeader {
         &self.header

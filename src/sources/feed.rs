@@ -147,8 +147,6 @@ impl Observations {
         self.clock.now()
     }
 
-    /// A tick, after the announcement of a jump of the clock if there was one. Call this only if no
-    /// observation waits: a tick must not overtake one.
     pub(crate) fn ticks(&self) -> impl Iterator<Item = (Timestamp, Observation)> + use<> {
         self.clock.ticks()
     }

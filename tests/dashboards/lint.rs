@@ -50,7 +50,7 @@ const UNITS: [&str; 6] = ["short", "percentunit", "s", "bytes", "ops", "reqps"];
 /// A violation: the rule, the panel, and the problem.
 pub(crate) type Violation = (&'static str, String, String);
 
-/// Returns all violations, also of rules from which the dashboards deviate.
+/// Returns all violations, including those that a deviation allows.
 pub(crate) fn violations(dashboard: &Value) -> Vec<Violation> {
     let mut found = of_dashboard(dashboard);
     for panel in loopwatch_testbed::bundled::panels(dashboard) {

@@ -13,7 +13,6 @@ use loopwatch_testbed::wait::{eventually, pause};
 use loopwatch_testbed::webhook::Webhook;
 use loopwatch_testbed::{http, ports, repository};
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test_with("alertmanager::posted", &["prometheus-alertmanager"], posted)]
 }

@@ -16,7 +16,6 @@ use loopwatch_testbed::sidecar::quick;
 use loopwatch_testbed::wait::eventually;
 use loopwatch_testbed::webhook::Webhook;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     let programs = &["prometheus", "prometheus-alertmanager"];
     vec![test_with("alerts::fire_and_clear", programs, fire_and_clear)]

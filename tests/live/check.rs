@@ -13,7 +13,6 @@ use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
 use loopwatch_testbed::sidecar::{program, quick};
 use loopwatch_testbed::wait::eventually;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("check::faults_and_health", faults_and_health),

@@ -17,7 +17,6 @@ use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 use loopwatch_testbed::wait::{eventually, pause};
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test_with("clock::set_while_running", &["faketime"], set_while_running),

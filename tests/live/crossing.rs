@@ -16,7 +16,6 @@ use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 use loopwatch_testbed::wait::pause;
 use loopwatch_testbed::webhook::Webhook;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test("crossing::owner", owner)]
 }

@@ -15,7 +15,6 @@ use loopwatch_testbed::accounts::own_account;
 use loopwatch_testbed::kube::{Kube, ZOO};
 use loopwatch_testbed::wait::{eventually, pause};
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     proof::trials("deletion", DETECTED)
 }
@@ -399,8 +398,8 @@ fn release(kube: &Kube, api: &str, kind: &str, namespace: &str, name: &str) {
     kube.patch(api, kind, namespace, name, &json!({"metadata": {"finalizers": null}}));
 }
 
-/// Deletes a namespace that an object of somebody else blocks, although the operator's object there
-/// is gone.
+/// Deletes a namespace that an object of another program blocks, although the operator's object
+/// there is gone.
 fn block_by_foreign_object(fixture: &mut Fixture) {
     let kube = &fixture.kube;
     let near = near_namespace(fixture);
@@ -446,7 +445,7 @@ fn block_namespace(fixture: &mut Fixture) {
     });
 }
 
-/// Lets both namespaces go.
+/// Removes what blocks the two namespaces.
 fn unblock_namespaces(fixture: &mut Fixture) {
     let near = near_namespace(fixture);
     fixture.operator.cure("FinalizerStuck");

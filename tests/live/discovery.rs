@@ -14,7 +14,6 @@ use loopwatch_testbed::wait::{eventually, pause};
 use loopwatch_testbed::webhook::Webhook;
 use loopwatch_testbed::wire::Wire;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("discovery::zero_configuration", zero_configuration),
@@ -429,7 +428,7 @@ fn permissions_elsewhere() {
 }
 
 /// A webhook authorizer grants permissions to an account, and cannot list them: the review of rules
-/// is incomplete, as on managed clusters. loopwatch asks for them, also if other permissions are
+/// is incomplete, as on managed clusters. loopwatch asks for them, even if other permissions are
 /// listed.
 fn permissions_of_a_webhook() {
     let plane = bed();

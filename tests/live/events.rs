@@ -15,7 +15,6 @@ use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
 use loopwatch_testbed::sidecar::{program, quick};
 use loopwatch_testbed::wait::pause;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test("events::selectors", selectors), test("events::counts", counts)]
 }
@@ -143,7 +142,7 @@ fn counts() {
 
     expect_no_count(&case, "TestForeign");
 
-    // They are part of the timeline.
+    // The Events are part of the timeline.
     let server = format!("--server=http://127.0.0.1:{}", case.sidecar.port);
     let output = program("explain", bed())
         .args(["explain", "widget", "new", "-n", NAME, "-o", "json", &server])

@@ -13,7 +13,6 @@ use loopwatch_testbed::kube::ZOO;
 use loopwatch_testbed::sidecar::{program, quick};
 use loopwatch_testbed::wait::eventually;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test("explain::three_sources", three_sources)]
 }

@@ -12,7 +12,6 @@ use loopwatch_testbed::kube::ZOO;
 use loopwatch_testbed::sidecar::quick;
 use loopwatch_testbed::wait::pause;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("fault::unacknowledged", unacknowledged),

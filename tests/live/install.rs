@@ -16,7 +16,6 @@ use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 use loopwatch_testbed::wait::eventually;
 use loopwatch_testbed::{kustomize, repository};
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("install::sidecar", sidecar),
@@ -145,8 +144,8 @@ fn kustomizations() {
 }
 
 /// The API server accepts everything that the examples and the components contain, without any
-/// field that it does not know, in a cluster with the Prometheus Operator. One line beside the
-/// sidecar installs the rules, the dashboards and the PodMonitor.
+/// field that it does not know, in a cluster with the Prometheus Operator. One line in addition to
+/// the sidecar installs the rules, the dashboards and the PodMonitor.
 fn monitoring_stack() {
     let definitions = definitions::find().unwrap_or_else(|missing| panic!("{missing}"));
     let kube = &bed().kube;

@@ -14,7 +14,6 @@ use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
 use loopwatch_testbed::sidecar::{ShownFinding, Sidecar, program, quick};
 use loopwatch_testbed::wire::Wire;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("itself::bad_file", bad_file),

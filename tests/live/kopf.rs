@@ -14,7 +14,6 @@ use loopwatch_testbed::operator::NAMESPACE;
 use loopwatch_testbed::sidecar::{Sidecar, quick};
 use loopwatch_testbed::wait::{eventually, pause};
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test_after("kopf::from_outside", kopf::interpreter, from_outside)]
 }
@@ -22,8 +21,8 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// The namespace of the test.
 const TEAM: &str = "gadgets";
 
-/// A finding that is correct here: kopf may read the definitions of all operators, also that of the
-/// zoo's kind without a status subresource.
+/// A finding that is correct here: kopf may read the definitions of all operators, including that
+/// of the zoo's kind without a status subresource.
 const TRUE_ANYWAY: &str = "StatusSubresourceMissing";
 
 /// A healthy operator causes no finding. When it stops, each change is unacknowledged, and each

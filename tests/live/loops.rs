@@ -17,7 +17,6 @@ use loopwatch_testbed::replicas::Replicas;
 use loopwatch_testbed::sidecar::{ShownFinding, Sidecar, can_be_in_pod, quick_but};
 use loopwatch_testbed::wait::{eventually, pause};
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("loops::failing", failing),

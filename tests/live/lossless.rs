@@ -15,7 +15,6 @@ use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 use loopwatch_testbed::wait::pause;
 use loopwatch_testbed::wire::Wire;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test("lossless::churn_with_cuts", churn_with_cuts)]
 }

@@ -23,7 +23,6 @@ use loopwatch_testbed::sidecar::program;
 use loopwatch_testbed::stretch::stretched;
 use loopwatch_testbed::wait::pause;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test("memory::stretched", stretched_runs)]
 }

@@ -10,7 +10,6 @@ use loopwatch_testbed::sidecar::{Sidecar, quick};
 use loopwatch_testbed::wait::{pause, until};
 use loopwatch_testbed::webhook::Webhook;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test("notify::reference", reference)]
 }

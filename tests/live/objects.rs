@@ -12,7 +12,6 @@ use loopwatch_testbed::kube::ZOO;
 use loopwatch_testbed::sidecar::quick_but;
 use loopwatch_testbed::wait::eventually;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test_with("objects::dashboard", &["prometheus"], dashboard)]
 }
@@ -48,8 +47,8 @@ fn dashboard() {
     eprintln!("objects: {queries} queries of the dashboard answer, all with data");
 }
 
-/// Provokes one fault of each kind, beside a deletion and a reference to another namespace that are
-/// correct.
+/// Provokes one fault of each kind, next to a deletion and a reference to another namespace that
+/// are correct.
 fn provoke(case: &Case) {
     let Case { kube, namespace, .. } = case;
     for name in ["stuck", "retired"] {

@@ -14,7 +14,6 @@ use loopwatch_testbed::operator::ACCOUNT;
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 use loopwatch_testbed::wait::{eventually, pause};
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("owners::children_that_lose_their_owner_stay", children_that_lose_their_owner_stay),

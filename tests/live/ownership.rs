@@ -10,7 +10,6 @@ use loopwatch_testbed::kube::{Kube, ZOO};
 use loopwatch_testbed::operator::ACCOUNT;
 use loopwatch_testbed::wait::eventually;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     proof::trials("ownership", DETECTED)
 }

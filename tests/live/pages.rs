@@ -20,7 +20,6 @@ use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 use loopwatch_testbed::wait::{eventually, pause};
 use loopwatch_testbed::webhook::Webhook;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test_with(
         "pages::one_per_incident",

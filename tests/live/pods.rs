@@ -13,7 +13,6 @@ use loopwatch_testbed::operator::ACCOUNT;
 use loopwatch_testbed::sidecar::{Sidecar, program, quick};
 use loopwatch_testbed::wait::{eventually, pause};
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test(
         "pods::permissions_decide_what_a_sidecar_sees",
@@ -65,7 +64,7 @@ fn permissions_decide_what_a_sidecar_sees() {
     assert_eq!((&view["name"], &view["complete"]), (&json!("op"), &json!(false)), "{view}");
     assert_eq!(view["pods"][0]["revision"], json!({"hash": hash}), "{view}");
 
-    // It may get Pods: its own one, with the end of a container.
+    // The account may get Pods: loopwatch reads its own one, with the end of a container.
     allow(&["get"], &[]);
     die(&own);
 

@@ -8,7 +8,6 @@ use crate::bed::{bed, test};
 use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
 use loopwatch_testbed::sidecar::{Sidecar, quick};
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test("process::named", named)]
 }

@@ -13,7 +13,6 @@ use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 use loopwatch_testbed::wait::pause;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test_with("profiles::taken", &["go"], taken)]
 }
@@ -69,7 +68,7 @@ fn taken() {
 fn leak_goroutines(operator: &Operator, all: &Watchers) {
     let Watchers { on, off, absent } = all;
 
-    // Each change starts some goroutines more.
+    // Each change starts some more goroutines.
     operator.fault("TaskLeak?tasks=40");
     let mut turn = 0;
     let mut change = || {

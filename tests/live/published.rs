@@ -1,4 +1,4 @@
-//! Published operators, unchanged, with loopwatch beside them.
+//! Unmodified published operators, observed by loopwatch.
 
 mod cert_manager;
 mod rabbitmq;

@@ -16,7 +16,6 @@ use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
 use loopwatch_testbed::sidecar::{program, quick};
 use loopwatch_testbed::wait::pause;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("recording::replay_finds_the_same", replay_finds_the_same),

@@ -13,7 +13,6 @@ use loopwatch_model::time::Timestamp;
 use loopwatch_testbed::kube::ZOO;
 use loopwatch_testbed::wait::{eventually, pause};
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     proof::trials("references", DETECTED)
 }

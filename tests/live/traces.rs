@@ -17,7 +17,6 @@ use loopwatch_testbed::sidecar::quick;
 use loopwatch_testbed::wait::{eventually, pause};
 use loopwatch_testbed::{binaries, http};
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test_with("traces::jaeger", &["prometheus"], jaeger)]
 }

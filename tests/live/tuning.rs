@@ -13,7 +13,6 @@ use loopwatch_testbed::kube::ZOO;
 use loopwatch_testbed::operator::Operator;
 use loopwatch_testbed::sidecar::{Sidecar, quick};
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("tuning::excluded_namespace", excluded_namespace),

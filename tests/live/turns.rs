@@ -19,7 +19,6 @@ use loopwatch_testbed::wait::{eventually, pause};
 
 mod collector;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("turns::leader", leader),
@@ -118,7 +117,7 @@ fn leader() {
     });
     expect(all);
 
-    // It comes back, and the new leader dies alone: its sidecar lives.
+    // The first leader comes back, and the new leader dies alone: its sidecar lives on.
     let again = replicas.all[first].pod.name.clone();
     replicas.all[first].restart();
     sidecars[first] = beside(2, &again);

@@ -18,7 +18,6 @@ use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
 use loopwatch_testbed::sidecar::program;
 use loopwatch_testbed::wait::{eventually, pause};
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("what_if::random_graphs", random_graphs),

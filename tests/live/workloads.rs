@@ -11,7 +11,6 @@ use loopwatch_testbed::kube::ZOO_KINDS;
 use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test("workloads::a_stuck_rollout_is_named", a_stuck_rollout_is_named)]
 }

@@ -12,7 +12,6 @@ use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
 use loopwatch_testbed::replicas::{LEASE_DURATION, Replicas};
 use loopwatch_testbed::wait::eventually;
 
-/// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![test("zoo::replicas", replicas), test("zoo::secure_metrics", secure_metrics)]
 }

@@ -72,7 +72,7 @@ impl Drop for ExternalMetrics {
 
 /// A server with the certificate of the API server.
 fn server_config(plane: &ControlPlane) -> Arc<ServerConfig> {
-    // Another test may have done so.
+    // Another test may have installed a provider already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let file = |name: &str| plane.directory().join("certs").join(name);
     let certificates = CertificateDer::pem_file_iter(file("apiserver.crt")).expect("a certificate");

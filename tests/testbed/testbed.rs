@@ -1,5 +1,5 @@
-//! A real control plane on this machine, with operators of the zoo and loopwatch as processes
-//! beside it.
+//! A real control plane on this machine, with operators of the zoo and loopwatch as further
+//! processes.
 //!
 //! ```text
 //!   binaries ──▶ control plane (etcd, API server, controllers, scheduler, fake kubelet) ◀── kube (as administrator)

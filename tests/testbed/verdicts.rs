@@ -177,7 +177,7 @@ pub fn unseen(trouble: Trouble, framework: Framework, view: View) -> Option<&'st
     }
 }
 
-/// Returns the findings of which each run of a fault shows one or both, and why; none if all runs
+/// Returns two findings if each run of a fault shows one or both of them, and why; none if all runs
 /// find the same.
 #[must_use]
 pub fn varying(

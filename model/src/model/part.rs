@@ -11,7 +11,7 @@ use crate::model::world::store::Slot;
 use crate::observation::ObjectView;
 use crate::time::Timestamp;
 
-/// What a part may use in a step, beside its own state.
+/// What a part may use in a step, in addition to its own state.
 pub(crate) struct StepContext<'a> {
     pub(crate) world: &'a mut World,
     pub(crate) operator: &'a Operator,

@@ -150,7 +150,7 @@ impl World {
 }
 
 impl World {
-    /// Counts an item that had no room because of a limit.
+    /// Counts an item that was dropped because of a limit.
     pub(crate) fn count_dropped(&mut self, limit: Limit) {
         self.dropped.count(limit);
     }

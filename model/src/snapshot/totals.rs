@@ -77,11 +77,11 @@ pub struct NamespaceTotals {
 /// The part of a kind's totals that was counted under given revisions of the operator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RevisionTotals {
-    /// Of [`KindTotals::acknowledge`].
+    /// The part of [`KindTotals::acknowledge`].
     pub acknowledge: Histogram,
-    /// Of [`KindTotals::convergence`].
+    /// The part of [`KindTotals::convergence`].
     pub convergence: Histogram,
-    /// Of [`NamespaceTotals::obligations`].
+    /// The part of [`NamespaceTotals::obligations`].
     pub obligations: BTreeMap<Arc<str>, [u64; Outcome::ALL.len()]>,
 }
 

@@ -93,7 +93,7 @@ async fn judge(
     model
 }
 
-/// The settings for one look, during which no time passes. A reference that dangles counts at once,
+/// The settings for one look, during which no time passes. A dangling reference counts at once,
 /// unless somebody has just written the object: then the target may follow.
 fn settled(settings: Settings, view: &ObjectView, now: Timestamp) -> Settings {
     let Settings { dangling_after, owner_missing_after, orphan_after, .. } = settings;

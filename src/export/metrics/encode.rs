@@ -32,11 +32,8 @@ pub(crate) struct Samples<'a> {
 /// The value of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SampleValue {
-    /// A count.
     Count(u64),
-    /// An integer.
     Integer(i64),
-    /// A real number.
     Real(f64),
     /// Milliseconds, written in seconds.
     Millis(i64),

@@ -21,7 +21,6 @@ pub(crate) struct TimelineEntry {
 pub(crate) enum EntrySort {
     /// Somebody changed the object.
     Changed,
-    /// A Kubernetes Event.
     Event,
     Opened,
     Closed,

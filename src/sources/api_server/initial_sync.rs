@@ -97,7 +97,7 @@ impl InitialSync {
         });
     }
 
-    /// The watch will never list.
+    /// Notes that the watch will never list.
     pub(crate) fn gave_up(&self, watch: &WatchId) {
         self.set(watch, ListStage::Failed);
     }
@@ -127,12 +127,12 @@ impl SyncReporter {
         Self { sync: None, first: AtomicBool::new(true) }
     }
 
-    /// The list begins.
+    /// Notes that the list begins.
     pub(crate) fn listing(&self) {
         self.set(ListStage::Listing);
     }
 
-    /// The list has one more object.
+    /// Notes one more object of the list.
     pub(crate) fn object(&self) {
         if let Some((sync, _)) = &self.sync
             && self.first.load(Ordering::Relaxed)
@@ -141,12 +141,12 @@ impl SyncReporter {
         }
     }
 
-    /// The list is complete.
+    /// Notes that the list is complete.
     pub(crate) fn listed(&self) {
         self.set(ListStage::Listed);
     }
 
-    /// The list has failed for now.
+    /// Notes that the list has failed for now.
     pub(crate) fn failed(&self) {
         self.set(ListStage::Failed);
     }

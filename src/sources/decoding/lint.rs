@@ -72,7 +72,6 @@ const TABLE: [(Lint, &str); 28] = [
 ];
 
 impl Lints {
-    /// Adds a lint.
     pub(super) fn add(&mut self, lint: Lint) {
         self.0 |= 1 << lint as u32;
     }

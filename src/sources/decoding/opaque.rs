@@ -1,4 +1,4 @@
-//! Fingerprints values of which the decoder needs nothing else, except in some cases the scalar.
+//! Fingerprints values from which the decoder needs nothing else, except sometimes the scalar.
 
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 

@@ -7,9 +7,7 @@ use loopwatch_model::observation::Pause;
 pub(super) enum SwitchSource {
     /// A field of the spec, by its path.
     Field,
-    /// An annotation.
     Annotation,
-    /// A label.
     Label,
 }
 

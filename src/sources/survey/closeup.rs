@@ -25,7 +25,6 @@ use crate::sources::probes::{ObjectLookups, WatchedChildKinds};
 
 /// The result of one look at an object.
 pub(crate) struct CloseUp {
-    /// The object.
     pub(crate) object: ObjectView,
     /// The object and its family, in the order in which watches would send them.
     pub(crate) observations: Vec<Observation>,
@@ -192,7 +191,7 @@ fn node_of(kind: &ApiKind, view: &ObjectView) -> Node {
     }
 }
 
-/// An object of which only the place in the graph is known.
+/// An object about which only its place in the graph is known.
 fn outline(node: &Node, now: Timestamp) -> ObjectView {
     ObjectView {
         key: ObjectKey { namespace: node.namespace.clone(), name: node.name.clone() },

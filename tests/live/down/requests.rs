@@ -109,7 +109,7 @@ pub(super) fn api_fails_and_recovers() {
     names.iter().for_each(|name| drop(plane.kube.zoo("Widget", namespace, name, json!({}))));
     names.iter().for_each(|name| wait_converged(&sidecar, "Widget", namespace, name));
 
-    // A single refusal is no fault.
+    // A single refusal is not a fault.
     gate.refuse(Refusal { status: 503, retry_after: None, path: "widgets/widget-0/status" });
     plane.kube.change("Widget", namespace, "widget-0", json!({"size": 2}));
     eventually(secs(10), "the gate refuses", || {

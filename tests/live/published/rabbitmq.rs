@@ -55,8 +55,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// the lease has expired.
 const STUCK_AFTER: Duration = Duration::from_secs(40);
 
-/// Findings that are correct here: this account may read the definitions of all operators, also
-/// that of the zoo's kind without a status subresource.
+/// Findings that are correct here: this account may read the definitions of all operators,
+/// including that of the zoo's kind without a status subresource.
 const TRUE_ANYWAY: [&str; 1] = ["StatusSubresourceMissing"];
 
 /// The time that the operator may be absent, longer than a roll takes.

@@ -54,8 +54,8 @@ pub struct WorldState {
     pub unreviewable: Vec<&'static str>,
     /// Resources that another authorizer denies, whatever the rules say.
     pub denied: Vec<String>,
-    /// The objects of a resource. A resource without an entry has 42 objects, of which only one can
-    /// be read.
+    /// The objects of a resource. A resource without an entry has 42 objects, but only one of them
+    /// can be read.
     pub objects: BTreeMap<&'static str, Vec<Value>>,
     /// All lists, as path and query.
     pub lists: Vec<String>,

@@ -288,7 +288,7 @@ impl ObjectContext<'_> {
         let (now, half_window) = (self.now, Span(self.settings.flap_window.0 / 2));
         let Some(History { transitions, .. }) = self.history() else { return };
         if transitions.len() >= MAX_CONDITIONS_WITH_HISTORY {
-            // Conditions that have not changed recently do not flap, so they make room.
+            // Conditions that have not changed recently do not flap, so the limit drops them first.
             let recent =
                 |t: &Transitions| t.times.back().is_some_and(|at| at.after(half_window) > now);
             transitions.retain(|t| t.condition == *condition || recent(t));

@@ -20,7 +20,8 @@ use crate::time::{Span, Timestamp};
 /// The lint of an object with more finalizers than its view keeps.
 const CUT: &str = "many_finalizers";
 
-/// The number of changes that are remembered per object. The earliest make room.
+/// The maximum number of changes that are remembered per object. Beyond it, the oldest are
+/// forgotten.
 const MAX_CHANGES: usize = 32;
 
 /// How soon the controller of a finalizer adds it again after somebody else removed it.

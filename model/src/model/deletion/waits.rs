@@ -17,7 +17,8 @@ const BELIEVE_STATUS: i64 = 4;
 /// `finalizer_stuck_after`.
 const BELIEVE_PHASES: i64 = 24;
 
-/// The number of fingerprints that are remembered per deletion. The earliest make room.
+/// The maximum number of fingerprints that are remembered per deletion. Beyond it, the oldest are
+/// forgotten.
 const MAX_SHOWN: usize = 32;
 
 impl ObjectContext<'_> {
@@ -125,7 +126,7 @@ impl ObjectContext<'_> {
             } else if let Some(waits) = self.kind.deletions.finalizers.get_mut(finalizer)
                 && waits.waiting.remove(&(deletion.since, self.slot))
             {
-                // It took longer than that.
+                // The removal would have taken longer than that.
                 waits.removals.add_censored(self.now.since(deletion.since));
             }
         }

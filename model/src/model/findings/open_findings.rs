@@ -245,8 +245,8 @@ impl OpenFindings {
         self.earlier.restore(restored, silent);
     }
 
-    /// Keeps the start time of a finding until `until`, because its subject goes out of sight and
-    /// may return.
+    /// Keeps the start time of a finding until `until`, because its subject is no longer visible
+    /// and may return.
     pub(crate) fn set_aside(&mut self, code: FindingCode, subject: &Subject, until: Timestamp) {
         let id = FindingId::of(code, subject);
         if let Some(record) = self.open.get(id).or_else(|| self.waiting.get(id)) {

@@ -22,8 +22,8 @@ const ABANDONED_AFTER: Span = Span::mins(5);
 /// The facts that show which replica of the operator leads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LeaderElection {
-    /// All leases, except those that nobody has renewed for long. After its holder has released it,
-    /// a lease has an empty holder.
+    /// All leases, except those that nobody has renewed for a long time. After its holder has
+    /// released it, a lease has an empty holder.
     pub leases: Vec<LeaseView>,
     /// The operator has a Pod other than the one in which this process runs.
     pub stands_by: bool,
@@ -150,8 +150,8 @@ impl Leases {
         self.rows.values().map(|row| &row.lease).filter(move |lease| lease.namespace == namespace)
     }
 
-    /// Returns all leases, except those that nobody has renewed for long: a lease outlives its
-    /// holder.
+    /// Returns all leases, except those that nobody has renewed for a long time: a lease outlives
+    /// its holder.
     pub(crate) fn held(&self, now: Timestamp) -> impl Iterator<Item = &LeaseRow> {
         let is_abandoned = move |row: &LeaseRow| {
             let longest = row.lease.duration.unwrap_or_default().max(ABANDONED_AFTER);

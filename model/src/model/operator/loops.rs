@@ -229,7 +229,7 @@ fn reconcile_failing(world: &World, scraped: &Scraped<'_>) -> Option<Detection> 
             }
         });
 
-    // A conflict is no failure, because the operator tries again.
+    // A conflict is not a failure, because the operator tries again.
     Some(detection.suspected_if(conflicts.saturating_mul(10) >= failing.errors.saturating_mul(9)))
 }
 
@@ -297,7 +297,7 @@ fn workers_saturated(world: &World, scraped: &Scraped<'_>) -> Option<Detection> 
     })
 }
 
-/// Detects a queue that is long and does not shrink, or that has grown for long.
+/// Detects a queue that is long and does not shrink, or that has grown for a long time.
 fn queue_backlog(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
     let depth = Value::count(scraped.view.queue_depth?);
     if let Some(backlog) = scraped.own.backlog.filter(|backlog| backlog.stands) {

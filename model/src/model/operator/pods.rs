@@ -256,7 +256,7 @@ impl Pods {
     }
 
     /// Returns until when the operator is excused because it has had no chance to run. A new Pod is
-    /// no excuse while another Pod crashes beside it, or if earlier Pods never ran either.
+    /// not an excuse while another Pod crashes, or if earlier Pods never ran either.
     fn excused(&self, states: &[PodState], start_within: Span) -> Option<Timestamp> {
         let starting = states.iter().filter_map(|state| match state {
             PodState::Starting(at) => Some(*at),

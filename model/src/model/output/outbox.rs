@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 use crate::trace::Trace;
 
 impl Model {
-    /// Gathers traces from now on. [`Model::traces`] returns those that have ended.
+    /// Starts to gather traces. [`Model::traces`] returns those that have ended.
     pub fn gather_traces(&mut self) {
         self.traces.gather(self.world.settings.limits.trace_bytes);
     }

@@ -77,7 +77,7 @@ pub(crate) enum Watched {
     Absent,
     /// Its watch cannot see now.
     Blind,
-    /// No watch would show it for certain.
+    /// No watch would certainly show it.
     No,
 }
 

@@ -185,7 +185,7 @@ impl Expected {
 mod tests {
     use super::*;
 
-    /// Fails to compile when somebody adds a content, which then also belongs in the test's list.
+    /// Fails to compile when somebody adds a variant, which then also belongs in the test's list.
     fn is_in_the_list(content: StatusContent) {
         match content {
             StatusContent::ConvergedWithConditions

@@ -52,8 +52,8 @@ pub(super) fn insert_object(world: &mut World, watch: u16, view: &ObjectView) ->
 }
 
 /// Counts a new object, whose state is not known yet, in its namespace. Returns the shared name of
-/// the namespace and its index in the watch. If there are too many namespaces, the totals of an
-/// empty one make room.
+/// the namespace and its index in the watch. If there are too many namespaces, the new one replaces
+/// an empty one.
 fn count_in_namespace(world: &mut World, watch: u16, name: &str) -> (Arc<str>, u32) {
     let (now, limit) = (world.now, world.settings.limits.namespaces);
     let watch_state = &mut world.watches[watch as usize];

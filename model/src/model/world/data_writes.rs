@@ -1,10 +1,10 @@
 //! When the data of a ConfigMap or Secret was written, according to its metadata.
 //!
 //! loopwatch never reads the data. The managed fields show when a writer last changed something in
-//! its part of the object, which may be its data or its metadata. It was the data for certain if
-//! the writer has no part in the metadata, or if loopwatch has seen the versions before and after,
-//! with the same metadata. The type of a Secret never changes, and nothing changes the data after
-//! `immutable` was set.
+//! its part of the object, which may be its data or its metadata. The write certainly changed the
+//! data if the writer has no part in the metadata, or if loopwatch has seen the versions before and
+//! after, with the same metadata. The type of a Secret never changes, and nothing changes the data
+//! after `immutable` was set.
 
 use crate::observation::ObjectView;
 use crate::time::{Span, Timestamp};
@@ -31,7 +31,7 @@ const CERTAIN: u32 = 1 << 31;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DataWrite {
     at: Timestamp,
-    /// It was certainly the data.
+    /// The write certainly changed the data.
     only_data: bool,
     created: Option<Timestamp>,
     marks_hash: u64,

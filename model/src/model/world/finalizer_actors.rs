@@ -114,7 +114,7 @@ pub(crate) fn built_in(finalizer: &str) -> Option<&'static str> {
     BUILT_IN.iter().find(|(name, _)| *name == finalizer).map(|(_, actor)| *actor)
 }
 
-/// Returns whether the garbage collector removes a finalizer. Such a finalizer is no fault: it
+/// Returns whether the garbage collector removes a finalizer. Such a finalizer is not a fault: it
 /// waits for other objects.
 pub(crate) fn is_of_garbage_collector(finalizer: &str) -> bool {
     matches!(finalizer, FOREGROUND | ORPHAN)

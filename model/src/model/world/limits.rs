@@ -1,4 +1,4 @@
-//! The limits on what the model keeps, and what had no room.
+//! The limits on what the model keeps, and the counts of what it drops.
 //!
 //! A part counts what it drops where that happens. The finding about the limit opens before the
 //! next finding, or at the end of the step.
@@ -65,7 +65,7 @@ pub(crate) enum Limit {
     UnreadableObjects,
 }
 
-/// What had no room.
+/// The items that were dropped because of a limit.
 #[derive(Debug, Default)]
 pub(crate) struct Dropped {
     /// How many items exceeded each limit.

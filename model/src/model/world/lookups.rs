@@ -26,7 +26,8 @@ pub(crate) struct Lookups {
     next: [Timestamp; 2],
     /// When the timer that lets the sources take the next probe is due.
     pub(super) due: Option<Timestamp>,
-    /// Answers that nobody needs for long, in the order in which they arrived.
+    /// Answers that nobody needs for long, in the order in which they arrived. They are forgotten
+    /// soon.
     brief: VecDeque<(Timestamp, Probe)>,
 }
 
@@ -46,7 +47,7 @@ pub(super) enum Asked {
     Now,
     /// It waits in the queue, or a source has just taken it.
     Before,
-    /// There is no room for it.
+    /// The queue has no room for it.
     NoRoom,
 }
 
@@ -90,7 +91,7 @@ struct Read {
     /// The objects to review when the answer arrives. At most [`MAX_WAITING`]; others are reviewed
     /// by their timers.
     waiting: BTreeSet<Slot>,
-    /// A detector may need the answer for long.
+    /// A detector may need the answer for a long time.
     kept: bool,
 }
 
@@ -109,7 +110,7 @@ impl Lookups {
         self.known.get(probe)?.answer.as_ref()
     }
 
-    /// Keeps the answer to a question for long.
+    /// Keeps the answer to a question until it is no longer needed.
     pub(super) fn keep(&mut self, probe: &Probe) {
         if let Some(read) = self.known.get_mut(probe) {
             read.kept = true;
@@ -190,7 +191,8 @@ impl Lookups {
         });
     }
 
-    /// Forgets the answers that arrived a minute ago and that nobody needs for long.
+    /// Forgets the answers that arrived a minute ago, except those that a detector may need for
+    /// longer.
     pub(super) fn forget_brief(&mut self, now: Timestamp) {
         let before = now.shifted(-ASK_AGAIN.0);
         while let Some((_, probe)) = self.brief.pop_front_if(|(at, _)| *at < before) {

@@ -71,7 +71,7 @@ impl World {
     }
 
     /// Removes an object from the graph. Its children are reviewed. `gone` tells that the object
-    /// was deleted, and not only lost from sight.
+    /// was deleted, and is not merely no longer visible.
     pub(crate) fn remove_from_graph(&mut self, slot: Slot, gone: bool) {
         let Some(record) = self.store.get(slot) else { return };
         let (uid, name) = (record.uid, record.name.clone());

@@ -13,7 +13,7 @@ pub(crate) struct ReferenceEvents {
 }
 
 impl ReferenceEvents {
-    /// Adds an event. Returns whether the oldest one had to make room.
+    /// Adds an event. Returns whether the oldest one was dropped for it.
     pub(super) fn push(&mut self, event: ReferenceEvent) -> bool {
         let full = self.queue.len() >= MAX_REFERENCE_EVENTS;
         if full {

@@ -59,7 +59,7 @@ impl World {
         (Symbols { phase, conditions, finalizers: self.acquire_finalizers(finalizers) }, fits)
     }
 
-    /// Drops the references that [`Model::acquire_symbols`] has added.
+    /// Drops the references that [`Self::acquire_symbols`] has added.
     pub(crate) fn release_symbols(&mut self, symbols: Symbols) {
         self.shared.texts.release(symbols.phase);
         self.shared.condition_sets.release(symbols.conditions);

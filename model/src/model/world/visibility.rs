@@ -42,7 +42,7 @@ impl Watch {
     }
 
     /// Returns since when what the watch shows now may have happened: since the beginning of the
-    /// blindness, also in the grace after it, because a watch that continues from its version shows
+    /// blindness, even in the grace after it, because a watch that continues from its version shows
     /// the events of the blindness only then.
     pub(crate) fn unseen_since(&self, now: Timestamp) -> Timestamp {
         match self.visibility(now) {

@@ -1,4 +1,4 @@
-//! Kinds and watches: which watch shows what, and the totals of those that make room.
+//! Kinds and watches: which watch shows what, and the totals of those that others replace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -16,7 +16,7 @@ fn objects_that_fail_after_their_operator_changed_their_specs_are_found() {
     for widget in &mut widgets {
         widget.spec(2, widget.spec_written);
         let mut view = lab.view(widget);
-        // Its new version migrates all objects.
+        // The operator's new version migrates all objects.
         view.managers.push(spec_by("widget-operator", lab.now));
         lab.apply_view(view);
         lab.apply(widget.failed("MigrationFailed"));

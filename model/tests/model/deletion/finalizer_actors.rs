@@ -110,7 +110,7 @@ fn the_controller_that_removed_a_finalizer_from_other_objects_is_its_actor() {
     let expected = "field manager backup-agent (removed it from other objects)";
     assert_eq!(actor(&mut lab, &[("backup.other.com/snapshot", "kubectl")]), expected);
 
-    // A restart keeps that.
+    // A restart keeps this knowledge.
     let checkpoint = lab.model.checkpoint();
     let mut lab = Lab::unsynced(lab.model.settings().clone());
     lab.model = Model::new(lab.model.settings().clone());

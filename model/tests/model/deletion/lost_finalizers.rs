@@ -13,8 +13,7 @@ const LOST: &str = "FinalizerLost Widget team-a/web";
 
 const FLAPPING: &str = "FinalizerFlapping Widget team-a/web";
 
-/// Returns a version of the object with these finalizers, of which the backup agent owns the
-/// foreign one.
+/// Returns a version of the object with these finalizers. The backup agent owns the foreign one.
 fn version(lab: &mut Lab, widget: &Widget, finalizers: &[&str]) -> ObjectView {
     let mut view = lab.view(widget);
     view.finalizers = finalizers.iter().map(|f| (*f).to_owned()).collect();

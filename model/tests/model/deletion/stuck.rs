@@ -1,4 +1,5 @@
-//! Deletions: a finalizer that nobody removes is found, whatever the status says meanwhile.
+//! Deletions: loopwatch finds a finalizer that nobody removes, whatever the status says in the
+//! meantime.
 
 use loopwatch_model::observation::ConditionStatus::{False, True};
 use loopwatch_model::snapshot::ObjectState;

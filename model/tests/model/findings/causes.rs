@@ -246,7 +246,7 @@ fn failing_reconciles_explain_a_deletion_that_waits_for_the_operator() {
         assert_eq!(own.lab.alerting().len(), 1, "{:?}", own.lab.alerting());
     }
 
-    // A deletion that waited before.
+    // A deletion that began to wait earlier.
     let (mut own, mut web) = healthy();
     web.finalizers = vec!["example.io/cleanup".into()];
     own.lab.apply(&web);

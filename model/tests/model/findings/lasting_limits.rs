@@ -1,4 +1,4 @@
-//! Limits that stay reached, and limits that make room.
+//! Limits that stay reached, and limits below which there is room again.
 
 use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::time::Span;

@@ -171,7 +171,7 @@ fn a_sidecar_that_starts_before_the_operator_waits_for_it() {
 
     assert!(!lab.alerts("Unacknowledged"));
 
-    // Another start later is no excuse.
+    // A later start is not an excuse.
     (op.container().running_since, op.container().restarts) = (Some(lab.now), 1);
     op.seen(&mut lab);
     lab.advance_by_minutes(2);

@@ -285,7 +285,7 @@ fn a_second_rollout_a_minute_after_the_first_leaves_the_rest_of_the_time() {
     }
 }
 
-/// Each loopwatch sees the operator's Pod before its own one only.
+/// Each loopwatch sees only its own Pod of the operator and the one before it.
 #[test]
 fn pods_that_replace_each_other_after_a_few_minutes_each_page_in_time() {
     for minutes in 4..15 {

@@ -1,4 +1,4 @@
-//! The operator beside the objects: its Pods, its lease and its metrics.
+//! The operator itself: its Pods, its lease and its metrics.
 
 use loopwatch_model::observation::{
     Cause, ContainerEnd, ContainerView, ControllerView, Framework, LeaseView, MetricsView,
@@ -9,7 +9,7 @@ use loopwatch_model::time::{Span, Timestamp};
 use super::Lab;
 
 pub const OPERATOR: &str = "widget-operator";
-/// The finding that it is down.
+/// The finding that the operator is down.
 pub const DOWN: &str = "OperatorDown operator ops/widget-operator";
 /// The operator's first Pod. `INSTANCE` is the name of its instance.
 pub const POD: &str = "widget-operator-7d9f8c6b5-x2x4v";

@@ -41,7 +41,7 @@ fn a_container_that_nobody_starts_again_is_down_after_half_of_the_time() {
         expect_down(&mut lab, ended, GONE_AFTER, waiting);
     }
 
-    // Both of two replicas.
+    // One of two replicas ends, and then the other one.
     let (mut lab, mut op) = Op::with_lab();
     op.view.pods.push(pod(OTHER_POD, lab.now));
     op.workload().replicas = 2;
@@ -131,7 +131,7 @@ fn a_crash_loop_pages_once_after_half_of_the_time() {
 
         lab.changes();
 
-        // Its next attempts end nothing.
+        // The next attempts to start do not close the findings.
         for _ in 0..4 {
             op.restart(&mut lab);
             lab.advance(Span::secs(30));

@@ -7,7 +7,7 @@ use loopwatch_model::time::Span;
 use crate::lab::Lab;
 use crate::lab::pods::{INSTANCE, OTHER_POD, Op, POD, pod};
 
-/// Returns a lab with two Pods of the operator, of which the first leads.
+/// Returns a lab with two Pods of the operator. The first one leads.
 fn with_leader() -> (Lab, Op) {
     let mut lab = Lab::new();
     let mut op = Op::running(&lab);

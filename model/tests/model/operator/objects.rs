@@ -118,7 +118,7 @@ fn panics_after_the_change_of_one_object_name_it() {
     assert!(!own.lab.has("PoisonObject"));
 }
 
-/// Returns a lab with converged objects, of which the spec of the first one changes; the operator
+/// Returns a lab with converged objects. The spec of the first one changes, and the operator
 /// acknowledges `others` changes of the rest in the next four minutes.
 fn hungry(others: usize) -> (Lab, Widget) {
     let mut lab = Lab::new();

@@ -136,7 +136,7 @@ fn the_latest_events_are_part_of_the_timeline_of_their_object_only() {
     assert_eq!(last.reporter, "widget-operator");
     assert!(shown(&lab, "db").is_empty());
 
-    // Together with the findings, in order.
+    // The timeline shows them together with the findings, in order.
     lab.advance(Span::mins(1));
     web.generation += 1;
     lab.apply(&web);

@@ -37,14 +37,14 @@ fn an_owner_in_annotations_that_vanishes_is_found() {
     world.create(&owner, &[]);
     world.lab.assert_no_findings();
 
-    // Recreated within the grace.
+    // The owner is recreated within the grace.
     world.remove(&owner);
     world.advance(Span::mins(4));
     world.create(&owner, &[]);
     world.advance(Span::mins(20));
     world.lab.assert_no_findings();
 
-    // Cleaned up together with its owner.
+    // The object is cleaned up together with its owner.
     world.remove(&owner);
     world.advance(Span::secs(30));
     world.remove(&child);

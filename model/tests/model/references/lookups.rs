@@ -223,7 +223,7 @@ fn references_beyond_the_limit_are_dropped_and_counted() {
     world.lab.list_in(&watch(), views);
     assert_eq!(world.lab.dropped("references"), 1_200);
 
-    // Objects that are deleted make room.
+    // Deleted objects make room for the references of others.
     world.lab.list_in(&watch(), vec![]);
     world.waiting("web", &[secret("db")]);
     world.advance(Span::mins(4));

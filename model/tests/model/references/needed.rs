@@ -53,7 +53,7 @@ fn a_field_whose_targets_are_absent_for_several_converged_objects_is_not_needed(
 
 #[test]
 fn objects_that_the_operator_creates_are_outputs() {
-    // By the name of the field.
+    // loopwatch recognizes outputs by the name of the field.
     let mut world = World::answering(Lab::new());
     world.waiting("web", &[reference("", "Secret", "spec.writeConnectionSecretToRef", "out")]);
     world.advance(Span::mins(9));
@@ -61,8 +61,8 @@ fn objects_that_the_operator_creates_are_outputs() {
 
     assert!(world.reads.is_empty());
 
-    // loopwatch recognizes outputs by their owner, although it has not seen how they appeared; also
-    // after a restart.
+    // loopwatch recognizes outputs by their owner, although it has not seen how they appeared, and
+    // even after a restart.
     let mut world = World::answering(Lab::new());
     world.put_unseen(&secret_at("first"), |view, _| view.owners = vec![owned_by("first")]);
     world.ready("first", &[secret("first")]);

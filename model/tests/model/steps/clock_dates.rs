@@ -1,4 +1,4 @@
-//! Steps of the clock beside times of the API server.
+//! Steps of the clock in the presence of times that the API server wrote.
 
 use loopwatch_model::observation::*;
 use loopwatch_model::snapshot::ObjectState;

@@ -100,7 +100,7 @@ fn links_lead_to_the_owner_and_to_the_trace_of_the_change() {
     assert!(matches!(steps[1], StepKind::Child(name) if name.name == "part"), "{steps:?}");
 }
 
-/// Tenants write owner references, also circular ones.
+/// Tenants write owner references, even circular ones.
 #[test]
 fn objects_that_all_own_each_other_cost_no_more_than_their_number() {
     let mut lab = lab();

@@ -46,9 +46,9 @@ fn events_of_one_reason_are_one_step_from_the_first_to_the_last() {
         });
     }
 
-    // From before the watch.
+    // An Event from before the watch.
     lab.see_event(EventView { count: 40, added: 0, ..event("web", "Old") });
-    // From before the change.
+    // An Event from before the change.
     lab.see_event(EventView { at: Some(start.before(Span::secs(2))), ..event("web", "Stale") });
     lab.see_event(EventView {
         at: Some(start.after(Span(2_500))),

@@ -29,7 +29,7 @@ struct Shared {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rejected {
     pub(super) spans: u64,
-    /// Why.
+    /// Why the collector refused them.
     pub(super) message: String,
 }
 

@@ -3,7 +3,7 @@ use loopwatch_model::time::Timestamp;
 use super::*;
 use crate::export::sample::{Sample, sample};
 
-/// Many objects in all states, of which some share a name, a state and a time.
+/// Many objects in all states. Some share a name, a state and a time.
 fn many(count: usize) -> Sample {
     let mut view = sample();
     let row = view.rows[0].clone();

@@ -120,7 +120,7 @@ impl Discovery {
         let scopes = if !last.is_empty() {
             last
         } else if candidate.role == Role::Child {
-            // A child kind that was never visible is no loss.
+            // A child kind that was never visible is not a loss.
             return Vec::new();
         } else if !expected.is_empty() && !self.writes_everywhere(candidate) {
             return expected;

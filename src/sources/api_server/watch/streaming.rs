@@ -43,12 +43,12 @@ impl StreamingSupport {
         }
     }
 
-    /// A streamed list is complete.
+    /// Notes that a streamed list is complete.
     pub(crate) fn worked(&self) {
         *self.lock() = Learnt { proven: true, ..Learnt::default() };
     }
 
-    /// A streamed list was refused or ignored.
+    /// Notes that a streamed list was refused or ignored.
     pub(crate) fn refused(&self) {
         let mut learnt = self.lock();
         learnt.refusals = learnt.refusals.saturating_add(1);

@@ -39,7 +39,7 @@ enum Says {
     Half(&'static [u8]),
     /// 200, the body, and then zeros without end.
     Endless(&'static [u8]),
-    /// Nothing.
+    /// No response.
     Hangs,
     /// 200, the body, and then nothing on an open connection.
     Stalls(&'static [u8]),

@@ -25,10 +25,10 @@ pub(crate) struct ScrapeOptions {
 /// Where the operator's metrics are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ScrapeTarget {
-    /// Loopwatch searches.
+    /// loopwatch searches for them.
     #[default]
     Find,
-    /// Loopwatch does not read them.
+    /// loopwatch does not read them.
     Off,
     /// At these addresses.
     Urls(Vec<HttpUrl>),

@@ -20,8 +20,8 @@ pub(super) struct ScrapeSchedule {
 
 /// The inverse of the share of the operator's CPU time that scrapes may use.
 pub(super) const SHARE: u32 = 100;
-/// Number of scrapes of which the cheapest shows the cost: a wait for a busy node is not CPU time
-/// of the operator.
+/// The cheapest of this many scrapes shows the cost: a wait for a busy node is not CPU time of the
+/// operator.
 const COSTS: usize = 3;
 /// The largest budget, in seconds: this much of the cost may not be the operator's CPU time.
 const BUDGET: f64 = 10.0;

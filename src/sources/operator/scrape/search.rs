@@ -91,7 +91,7 @@ fn choose(mut probed: Vec<Probed>) -> SearchResult {
         probed.result.as_ref().ok().copied().filter(|content| *content >= Content::Process)
     };
 
-    // The first of the best ones.
+    // Take the first of the best ones.
     let best = (0..probed.len()).rev().max_by_key(|at| content(&probed[*at]));
     if let Some(at) = best
         && let Some(content) = content(&probed[at])

@@ -22,7 +22,7 @@ fn named() -> OperatorIdentity {
     OperatorIdentity::Named(OperatorName { namespace: "op".to_owned(), name: "op".to_owned() })
 }
 
-/// Starts the sources beside an operator.
+/// Starts the sources for this operator.
 fn start(
     world: &World,
     operator: OperatorIdentity,

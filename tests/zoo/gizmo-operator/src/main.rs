@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    // Without a limit, as by default.
+    // Without the flag, there is no limit, as by default.
     let concurrency = flag("--concurrency").unwrap_or("0").parse()?;
     let context = Arc::new(Context { client, metrics, faults, ready_after });
 

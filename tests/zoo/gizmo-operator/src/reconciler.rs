@@ -1,4 +1,4 @@
-//! Brings one object to its spec.
+//! Reconciles one object.
 
 use std::sync::Arc;
 use std::time::Duration;

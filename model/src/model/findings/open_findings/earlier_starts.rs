@@ -1,5 +1,5 @@
 //! Start times of findings of an earlier run. A finding that opens again takes its earlier start.
-//! A finding whose subject goes out of sight does so, too, if the subject returns.
+//! So does a finding whose subject is no longer visible for a while.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -321,7 +321,7 @@ mod tests {
             "targets that exist are not queued"
         );
 
-        // Removed references make room.
+        // Removed references make room for others.
         for slot in 0..2_500 {
             assert_eq!(references.of(slot).len(), 4);
 

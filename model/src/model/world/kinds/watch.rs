@@ -158,7 +158,7 @@ impl Watch {
 
     /// Returns the position of `namespace`, adding it if necessary. If `limit` namespaces have
     /// objects, further ones share the position of [`OTHER`], and the second value is then `false`.
-    /// The third is a namespace that had to make room, because it has no objects.
+    /// The third is the namespace without objects that the new one replaces, if any.
     pub(crate) fn namespace(
         &mut self,
         namespace: &str,

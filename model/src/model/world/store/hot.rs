@@ -124,7 +124,7 @@ pub(crate) struct Deletion {
     /// The last progress that loopwatch saw.
     pub(crate) last_progress: Option<Timestamp>,
     /// Fingerprints of the phases and conditions that the object has shown since. Returning to one
-    /// is no progress.
+    /// is not progress.
     pub(crate) shown: Vec<u64>,
     /// Each finalizer with the actor that should remove it, in the order of `metadata.finalizers`.
     pub(crate) actors: Vec<(Arc<str>, Actor)>,

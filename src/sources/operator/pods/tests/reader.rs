@@ -65,7 +65,7 @@ fn off(seen: &[Observation]) -> String {
 
 const OWN: &str = "op-5f6d8c7b9d-2xk4p";
 
-/// A namespace with the operator of [`REAL`], another Pod of it, and a Pod of somebody else.
+/// A namespace with the operator of [`REAL`], another Pod of it, and a Pod of another program.
 fn world() -> World {
     let world = World::new(&[POD, DEPLOYMENT]);
     let named = |name: &str, owner: &str| {

@@ -106,7 +106,6 @@ pub(super) enum Signal {
     Leading,
     /// Only the presence of the framework.
     Framework,
-    /// The language runtime.
     Runtime(Runtime),
 }
 

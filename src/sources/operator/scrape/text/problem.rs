@@ -17,7 +17,6 @@ pub(in crate::sources::operator::scrape) enum Problem {
     Labels,
     /// More labels than the limit.
     TooManyLabels,
-    /// No value.
     NoValue,
     /// A value that is not a number.
     Value,

@@ -238,7 +238,7 @@ impl World {
         }
     }
 
-    /// An owner reference of any quality.
+    /// An owner reference, valid or not.
     fn some_owner(&mut self, child: &ObjectAddress) -> OwnerReference {
         let existing: Vec<ObjectAddress> = self.objects.keys().cloned().collect();
         let any =

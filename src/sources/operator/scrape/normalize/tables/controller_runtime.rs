@@ -1,4 +1,4 @@
-//! controller-runtime (Go), also as part of Kubebuilder or the Operator SDK.
+//! controller-runtime (Go), including Kubebuilder and the Operator SDK.
 
 use loopwatch_model::observation::Framework;
 
