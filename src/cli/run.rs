@@ -21,7 +21,7 @@ pub(super) struct RunArgs {
     pub(super) flags: Flags,
 }
 
-/// Runs. `file` is the configuration file. `arguments` is the command line, with which loopwatch
+/// Runs the command. `file` is the configuration file. `arguments` is the command line, with which loopwatch
 /// reads the file again when it changes.
 pub(super) fn run(
     args: RunArgs,

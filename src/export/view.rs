@@ -37,7 +37,7 @@ pub(crate) use self::links::{ExternalUrl, Links};
 pub(crate) use self::lookup::{LookupError, Nearest, ObjectQuestion, explain_object, find_object};
 pub(crate) use self::object_name::{ObjectName, encoded, group_parameter, kind_name};
 pub(crate) use self::obligation::obligation_in_words;
-pub(crate) use self::order::{Beside, ListPosition, SortKey, SortOrder, SortedPage, sorted_page};
+pub(crate) use self::order::{ListPosition, PageEdge, SortKey, SortOrder, SortedPage, sorted_page};
 pub(crate) use self::quantile::quantile;
 pub(crate) use self::text::{Number, age, capitalised, controls_display};
 pub(crate) use self::timeline::timeline_entries;

@@ -7,7 +7,7 @@ use loopwatch_model::time::Timestamp;
 use loopwatch_testbed::repository;
 use serde_json::{Value, json};
 
-/// The revision that made the incident, and the one before.
+/// The revision that made the incident, and the previous one.
 pub(crate) const REVISIONS: [&str; 2] = ["5f6d8c7b9d", "7c9d5f6b8d"];
 
 /// The number of observations of the incident before the rollout.

@@ -294,7 +294,7 @@ impl NodeClock {
         clock
     }
 
-    /// Sets the clock to so many seconds from now.
+    /// Sets the clock to `offset` seconds from now.
     fn set(&self, offset: &str) {
         std::fs::write(&self.file, offset).expect("our own folder");
     }

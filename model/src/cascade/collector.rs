@@ -44,19 +44,19 @@ struct State {
     queued: bool,
     /// The number of references that the object still has.
     owners: u32,
-    /// Of these, those to owners that exist or may exist.
+    /// The number of its references to owners that exist or may exist.
     solid: u32,
-    /// Of these, those to owners in foreground deletion.
+    /// The number of its references to owners in foreground deletion.
     waiting: u32,
-    /// Of these, those that the garbage collector cannot resolve.
+    /// The number of its references that the garbage collector cannot resolve.
     unresolvable: u32,
     /// References that were dangling or waiting when they were added.
     stale: Vec<u32>,
     /// The number of references of other objects to this one.
     dependents: u32,
-    /// Of these, those that block the deletion of this object.
+    /// The number of those references that block the deletion of this object.
     blocking: u32,
-    /// Of these, those of objects in foreground deletion.
+    /// The number of those references whose object is in foreground deletion.
     foreground_dependents: u32,
     /// The number of objects that still exist in this terminating scope.
     contents: u32,

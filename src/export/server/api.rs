@@ -14,7 +14,7 @@ use serde_json::json;
 use super::exporter::Exporter;
 use crate::export::presentation::json;
 use crate::export::view::{
-    Beside, Filter, ListPosition, LookupError, ObjectQuestion, SortOrder, SortedPage, Word,
+    Filter, ListPosition, LookupError, ObjectQuestion, PageEdge, SortOrder, SortedPage, Word,
     explain_object, sorted_page,
 };
 
@@ -164,8 +164,8 @@ pub(super) async fn sorted(exporter: &Exporter, query: ObjectQuery) -> Result<So
         "" => SortOrder::default(),
         sort => SortOrder::parse(sort)?,
     };
-    let (filter, beside) = (query.filter()?, query.beside()?);
-    let page = sorted_page(&*exporter.view, &filter, order, &beside, query.limit()).await;
+    let (filter, edge) = (query.filter()?, query.edge()?);
+    let page = sorted_page(&*exporter.view, &filter, order, &edge, query.limit()).await;
 
     Ok(SortedList { filter, order, page })
 }
@@ -335,12 +335,12 @@ impl ObjectQuery {
         }
     }
 
-    fn beside(&self) -> Result<Beside, String> {
+    fn edge(&self) -> Result<PageEdge, String> {
         let place = |token: &str| ListPosition::parse(token).ok_or_else(|| invalid_token(token));
         match (self.r#continue.as_str(), self.before.as_str()) {
-            ("", "") => Ok(Beside::Start),
-            (after, "") => place(after).map(Beside::After),
-            ("", before) => place(before).map(Beside::Before),
+            ("", "") => Ok(PageEdge::Start),
+            (after, "") => place(after).map(PageEdge::After),
+            ("", before) => place(before).map(PageEdge::Before),
             _ => Err("a page is either before or after another one, not both".to_owned()),
         }
     }

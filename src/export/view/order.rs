@@ -41,7 +41,7 @@ pub(crate) struct ListPosition {
 
 /// Where a page begins or ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Beside {
+pub(crate) enum PageEdge {
     /// At the first object.
     #[default]
     Start,
@@ -87,17 +87,17 @@ pub(crate) async fn sorted_page(
     view: &dyn View,
     filter: &Filter,
     order: SortOrder,
-    beside: &Beside,
+    edge: &PageEdge,
     limit: usize,
 ) -> SortedPage {
-    let (mut rows, matching) = nearest(view, filter, order, beside, limit + 1).await;
+    let (mut rows, matching) = nearest(view, filter, order, edge, limit + 1).await;
     let has_more = rows.len() > limit;
     rows.truncate(limit);
 
-    let (has_previous, has_next) = match beside {
-        Beside::Start => (false, has_more),
-        Beside::After(_) => (true, has_more),
-        Beside::Before(_) => {
+    let (has_previous, has_next) = match edge {
+        PageEdge::Start => (false, has_more),
+        PageEdge::After(_) => (true, has_more),
+        PageEdge::Before(_) => {
             rows.reverse();
             (has_more, true)
         }
@@ -112,10 +112,10 @@ async fn nearest(
     view: &dyn View,
     filter: &Filter,
     order: SortOrder,
-    beside: &Beside,
+    edge: &PageEdge,
     room: usize,
 ) -> (Vec<ObjectRow>, u64) {
-    let backwards = matches!(beside, Beside::Before(_));
+    let backwards = matches!(edge, PageEdge::Before(_));
     let compare = |a: &Values<'_>, b: &Values<'_>| {
         let ascending = a.cmp(b);
         if order.reversed == backwards { ascending } else { ascending.reverse() }
@@ -133,9 +133,9 @@ async fn nearest(
 
                 matching.set(matching.get() + 1);
                 let values = order.of_object(object);
-                let is_behind = match beside {
-                    Beside::Start => true,
-                    Beside::After(place) | Beside::Before(place) => {
+                let is_behind = match edge {
+                    PageEdge::Start => true,
+                    PageEdge::After(place) | PageEdge::Before(place) => {
                         compare(&values, &order.of_place(place)) == Ordering::Greater
                     }
                 };

@@ -31,7 +31,7 @@ pub struct WorldState {
     pub rules: BTreeMap<String, Vec<Value>>,
     /// Whether reviews of rules say that they are incomplete.
     pub incomplete: bool,
-    /// Whether reviews of rules list none.
+    /// Whether reviews of rules list no rules.
     pub unlisted: bool,
     /// Whether discovery is aggregated.
     pub aggregated: bool,
@@ -408,8 +408,8 @@ fn page(objects: &[Value], query: &str) -> Value {
     json!({ "metadata": metadata, "items": objects[range] })
 }
 
-/// Which of so many objects are on the page of a list that a query asks for, and the metadata of
-/// that page.
+/// Returns which of the `objects` objects are on the page that a query asks for, and the metadata
+/// of that page.
 pub(super) fn page_of(objects: usize, query: &str, version: u64) -> (Range<usize>, Value) {
     let number = |name: &str| {
         query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')?.parse().ok())

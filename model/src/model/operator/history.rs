@@ -230,8 +230,8 @@ impl History {
 }
 
 impl Loop {
-    /// Takes a scrape of the controller. Returns whether a reconcile has panicked since the one
-    /// before.
+    /// Takes a scrape of the controller. Returns whether a reconcile has panicked since the previous
+    /// scrape.
     fn update(
         &mut self,
         now: Timestamp,

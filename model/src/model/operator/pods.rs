@@ -132,8 +132,8 @@ impl PodState {
 }
 
 impl Comeback {
-    /// Returns what the state of a container shows. After a node restarts, creating a container may
-    /// take a while.
+    /// Returns whether the operator may soon run again, according to the state of its container.
+    /// After a node restarts, creating a container may take a while.
     fn of(container: &ContainerView) -> Self {
         match container.waiting.as_str() {
             _ if container.running_since.is_some() => Self::Possible,

@@ -17,9 +17,9 @@ use crate::time::Timestamp;
 /// The revisions of the operator.
 #[derive(Debug, Default)]
 pub(crate) struct Revisions {
-    /// The one in charge; empty while none is known.
+    /// The revision in charge; empty while none is known.
     current: Revision,
-    /// The label of the one before.
+    /// The label of the previous revision.
     previous: Option<String>,
     /// When another revision took charge, with the labels of the old and the new one; at most
     /// [`MAX_CHANGES`].

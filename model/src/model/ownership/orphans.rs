@@ -265,7 +265,7 @@ pub(super) fn recently(world: &World) -> Timestamp {
     world.now.shifted(1000 - TRY_AGAIN.0)
 }
 
-/// Returns whether the owner let the object go on purpose: it was being deleted when the
+/// Returns whether the owner released the object on purpose: it was being deleted when the
 /// reference disappeared, or shortly after.
 fn was_released(world: &World, candidate: &OrphanCandidate) -> bool {
     let Some(former) = &candidate.former else { return false };

@@ -110,8 +110,8 @@ pub(crate) fn count_answered(
 }
 
 /// Records that a watch is about to deliver `version`, in an event or a bookmark. The model has not
-/// applied that event yet, so a later version means that it is at the version of a pending count,
-/// which this function then compares.
+/// applied that event yet. So once `version` has passed that of a pending count, the model is at the
+/// version of the count, and this function compares the two.
 pub(crate) fn version_reached(
     world: &mut World,
     findings: &mut OpenFindings,

@@ -1,5 +1,5 @@
-//! Maintenance is silent: objects that are paused, an operator that is scaled to zero or replaced,
-//! and namespaces that go away.
+//! Maintenance raises no alert: objects that are paused, an operator that is scaled to zero or
+//! replaced, and namespaces that are deleted.
 
 use loopwatch_model::finding::{Confidence, Severity};
 use loopwatch_model::observation::ConditionStatus::False;

@@ -39,8 +39,8 @@ fn lead(lab: &mut Lab, holder: &str) {
     lab.observe(Observation::LeaseSeen(lease));
 }
 
-/// The revision in charge with the number of converged obligations under it, and the same of the
-/// one before.
+/// The revision in charge with the number of converged obligations under it, and the same for
+/// the previous revision.
 fn counted(lab: &Lab) -> String {
     let snapshot = lab.snapshot();
     let (operator, kind) = (snapshot.operator, &snapshot.kinds[0]);

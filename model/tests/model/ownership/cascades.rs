@@ -1,4 +1,4 @@
-//! Owners that are deleted, replaced and created again, as real operators and tools do it.
+//! Owners that are deleted, replaced and created again, as real operators and tools do.
 
 use loopwatch_model::observation::ObjectAddress;
 use loopwatch_model::time::Span;

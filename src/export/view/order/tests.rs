@@ -41,9 +41,9 @@ async fn pages_show_each_object_once_forwards_and_backwards_in_every_order() {
             expected.reverse();
         }
 
-        let (mut shown, mut pages, mut beside) = (Vec::new(), Vec::new(), Beside::Start);
+        let (mut shown, mut pages, mut edge) = (Vec::new(), Vec::new(), PageEdge::Start);
         loop {
-            let page = sorted_page(&view, &Filter::default(), order, &beside, 400).await;
+            let page = sorted_page(&view, &Filter::default(), order, &edge, 400).await;
             assert_eq!((page.matching, page.has_previous), (2_500, !shown.is_empty()));
 
             shown.extend(page.rows.clone());
@@ -57,13 +57,13 @@ async fn pages_show_each_object_once_forwards_and_backwards_in_every_order() {
                 break;
             }
 
-            beside = Beside::After(last);
+            edge = PageEdge::After(last);
         }
 
         assert_eq!(names(&shown), names(&expected), "{text}");
 
         for index in (1..pages.len()).rev() {
-            let before = Beside::Before(ListPosition::of(&pages[index][0]));
+            let before = PageEdge::Before(ListPosition::of(&pages[index][0]));
             let page = sorted_page(&view, &Filter::default(), order, &before, 400).await;
 
             assert_eq!(names(&page.rows), names(&pages[index - 1]), "{text}, page {index}");
@@ -76,7 +76,7 @@ async fn pages_show_each_object_once_forwards_and_backwards_in_every_order() {
 async fn the_worst_objects_come_first_and_the_filter_counts() {
     let view = many(100);
     let filter = Filter { namespace: Some("team-1".to_owned()), ..Filter::default() };
-    let found = sorted_page(&view, &filter, SortOrder::default(), &Beside::Start, 10).await;
+    let found = sorted_page(&view, &filter, SortOrder::default(), &PageEdge::Start, 10).await;
     let matching = view.rows.iter().filter(|row| row.namespace == "team-1").count();
 
     assert_eq!((found.rows[0].state, found.matching), (ObjectState::Failed, matching as u64));
@@ -84,7 +84,7 @@ async fn the_worst_objects_come_first_and_the_filter_counts() {
     // An object that is gone is still a place.
     let gone = ListPosition::parse("failed/0/team-0//Widget/example.io").expect("a place");
     let from_gone =
-        sorted_page(&view, &filter, SortOrder::default(), &Beside::After(gone), 10).await;
+        sorted_page(&view, &filter, SortOrder::default(), &PageEdge::After(gone), 10).await;
 
     assert_eq!(names(&from_gone.rows), names(&found.rows));
 }

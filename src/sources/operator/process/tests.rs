@@ -59,7 +59,7 @@ impl FakeProc {
         self.write(&format!("{pid}/cgroup"), cgroup);
         self.write(&format!("{pid}/mountinfo"), "");
 
-        // A folder on a disk has a size, as a folder of descriptors has it on Linux 6.2 and later.
+        // A folder on a disk has a size, as a folder of descriptors does on Linux 6.2 and later.
         self.write(&format!("{pid}/fd/0"), "");
     }
 
