@@ -97,8 +97,7 @@ impl Drop for Run {
     }
 }
 
-/// Returns the time for which processors have been idle since the start of the machine, in seconds,
-/// as a sum over all.
+/// Returns the idle time since the start of the machine, in seconds, summed over all processors.
 fn idle_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/stat").expect("Linux");
     let line =

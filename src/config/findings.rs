@@ -185,7 +185,7 @@ fn read_parts(
     Ok(())
 }
 
-/// Reads a list of strings, or a string with commas.
+/// Reads a list of strings, or a comma-separated string.
 fn names(value: Value, name: fn(&str) -> Result<String, String>) -> Result<Vec<String>, String> {
     match value {
         Value::String(text) => text.split(',').map(|part| name(part.trim())).collect(),

@@ -148,7 +148,7 @@ pub struct Binaries {
 /// The program and the manifests of RabbitMQ's cluster operator.
 #[derive(Clone, Debug)]
 pub struct RabbitmqFiles {
-    /// The program.
+    /// The operator's executable.
     pub operator: PathBuf,
     /// Its manifests, in one file.
     pub manifests: PathBuf,

@@ -19,7 +19,7 @@ pub const NAMESPACE: &str = "cert-manager";
 /// The API version of its main kinds.
 pub const API: &str = "cert-manager.io/v1";
 
-/// Its kinds, with their API versions.
+/// The controller's kinds, with their API versions.
 pub const KINDS: [(&str, &str); 6] = [
     (API, "Certificate"),
     (API, "CertificateRequest"),

@@ -10,10 +10,10 @@ use super::controlplane::ControlPlane;
 use super::guard::Program;
 use super::repository;
 
-/// Its kind.
+/// The kind that the operator reconciles.
 pub const KIND: &str = "Gear";
 
-/// Its account.
+/// The operator's service account.
 pub const ACCOUNT: &str = "gear-operator";
 
 /// Finds the operator with its libraries, or builds it into the cache of built programs. Returns

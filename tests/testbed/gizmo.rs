@@ -9,10 +9,10 @@ use super::controlplane::ControlPlane;
 use super::guard::Program;
 use super::repository;
 
-/// Its kind.
+/// The kind that the operator reconciles.
 pub const KIND: &str = "Gizmo";
 
-/// Its account.
+/// The operator's service account.
 pub const ACCOUNT: &str = "gizmo-operator";
 
 /// Finds the operator, or builds it into the cache of built programs.

@@ -17,10 +17,10 @@ use super::operator::{NAMESPACE, install_zoo, switch_off, switch_on};
 use super::wait::eventually;
 use super::{http, ports, repository};
 
-/// Its kind.
+/// The kind that the operator reconciles.
 pub const KIND: &str = "Gadget";
 
-/// Its account.
+/// The operator's service account.
 pub const ACCOUNT: &str = "gadget-operator";
 
 /// The finalizer that kopf adds to each object.

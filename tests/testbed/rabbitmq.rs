@@ -17,20 +17,20 @@ use super::{kustomize, ports};
 /// The namespace of its Deployment, its account and its lease.
 pub const NAMESPACE: &str = "rabbitmq-system";
 
-/// Its account, and the name of its Deployment.
+/// The name of the operator's service account and of its Deployment.
 pub const ACCOUNT: &str = "rabbitmq-cluster-operator";
 
-/// The API version of its kind.
+/// The API version of the operator's kind.
 pub const API: &str = "rabbitmq.com/v1beta1";
 
-/// Its kind. Each object has a StatefulSet with Pods and volume claims, Services, Secrets,
-/// ConfigMaps and a role.
+/// The operator's kind. Each object has a StatefulSet with Pods and volume claims, Services,
+/// Secrets, ConfigMaps and a role.
 pub const KIND: &str = "RabbitmqCluster";
 
-/// Its finalizer.
+/// The operator's finalizer.
 pub const FINALIZER: &str = "deletion.finalizers.rabbitmqclusters.rabbitmq.com";
 
-/// The name of its program in its image, which is also its field manager.
+/// The name of the executable in the operator's image, which is also its field manager.
 const MANAGER: &str = "manager";
 
 /// Installs its manifests with the component that lets loopwatch read more. The Pod of its

@@ -58,7 +58,7 @@ pub const MAX_STACKS: usize = 10;
 /// The maximum number of functions of a [`GrowingStack`].
 pub const MAX_FRAMES: usize = 16;
 
-/// The first parts of the packages of Go's runtime and standard library.
+/// The first path segments of the packages of Go's runtime and standard library.
 const STANDARD_PACKAGES: &[&str] = &[
     "archive",
     "bufio",

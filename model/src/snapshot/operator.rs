@@ -33,10 +33,10 @@ pub struct OperatorSummary {
 pub struct OperatorHealth {
     /// Whether it is up; absent if nothing shows it.
     pub up: Option<bool>,
-    /// How long it took after the last fault of the API server to drain its queues and converge its
-    /// objects.
+    /// How long the operator took after the last fault of the API server to drain its queues and
+    /// converge its objects.
     pub recovery: Option<Span>,
-    /// The end of the API server's fault from which it is now recovering.
+    /// The end of the API server's fault from which the operator is now recovering.
     pub recovering_since: Option<Timestamp>,
     /// When another replica was last seen to lead. As a sidecar, loopwatch scrapes only its own
     /// replica, so it may not see why objects wait.

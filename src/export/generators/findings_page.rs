@@ -61,7 +61,7 @@ fn thresholds(info: &FindingInfo) -> String {
     }
 }
 
-/// The line that lists the findings that explain this one; empty if there are none.
+/// The line "Explained by"; empty if no finding explains this one.
 fn explained(info: &FindingInfo) -> String {
     let explainers = info.explained_by.iter().map(|explainer| match explainer {
         Explainer::Subject(code) => code.name().to_owned(),

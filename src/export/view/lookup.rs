@@ -43,9 +43,9 @@ pub(crate) enum LookupError {
     },
 }
 
-/// Lowest Jaro-Winkler similarity at which loopwatch suggests a name.
+/// The lowest Jaro-Winkler similarity at which loopwatch suggests a name.
 const SIMILAR: f64 = 0.75;
-/// Most suggestions in a message.
+/// The maximum number of suggestions in a message.
 pub(crate) const CANDIDATES: usize = 5;
 /// Objects to visit under one lock of the model.
 const BATCH: usize = 1024;

@@ -82,7 +82,7 @@ struct FieldOfReference<'a> {
     field: ReferenceField,
 }
 
-/// Keeps the reference that a name under a key makes.
+/// Records the reference to the object that a key's value names.
 pub(super) fn keep_name(walk: &mut Walk<'_>, slot: ReferenceKey, name: &str) {
     if slot.takes_name && is_name(name) {
         let name_hash = walk.hasher.text(name);

@@ -27,7 +27,7 @@ use self::siblings::Objects;
 use self::special::{Special, is_special};
 use crate::sources::decoding::DecodeOptions;
 
-/// Depth of lists in lists.
+/// The maximum depth of nested lists.
 const MAX_LISTS: usize = 8;
 
 /// What a part of a dump was.

@@ -160,8 +160,7 @@ impl ObjectLookups {
             return Ok(Answer::KindUnknown);
         };
 
-        // Only an object of a cluster-scoped kind has no namespace; such a kind ignores a given
-        // one.
+        // Objects of a namespaced kind need a namespace. For a cluster-scoped kind, it is ignored.
         let namespace = served.namespaced.then_some(namespace.as_str());
         if namespace == Some("") {
             return Err(NotFound::Failed(Cause::Invalid));

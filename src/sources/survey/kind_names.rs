@@ -26,7 +26,7 @@ pub(crate) enum KindNameError {
 
 /// Lowest Jaro-Winkler similarity at which loopwatch suggests another name.
 const SIMILAR: f64 = 0.8;
-/// Most candidates in a message.
+/// The maximum number of candidates in a message.
 const CANDIDATES: usize = 8;
 
 /// Kinds that the garbage collector ignores.

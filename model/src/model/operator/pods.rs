@@ -488,7 +488,7 @@ impl PodHistory {
         self.restarts.iter().copied()
     }
 
-    /// Returns its latest ends.
+    /// Returns the latest terminations of the container.
     pub(super) fn ends(&self) -> impl Iterator<Item = &ContainerEnd> {
         self.ends.iter()
     }

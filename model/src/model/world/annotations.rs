@@ -9,8 +9,8 @@ use crate::finding::{FINDINGS, FindingCode};
 use crate::settings::ALL_FINDINGS;
 use crate::time::Span;
 
-/// The annotation of an object or a namespace that names the findings to ignore: `all`, or a list
-/// with commas.
+/// The annotation of an object or a namespace that names the findings to ignore: `all`, or a
+/// comma-separated list.
 pub const IGNORE: &str = "loopwatch.dev/ignore";
 
 /// The annotation of an object or a namespace that sets the deadline of the object, or of all

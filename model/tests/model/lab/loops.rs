@@ -7,13 +7,13 @@ use loopwatch_model::time::Span;
 use super::pods::INSTANCE;
 use super::{Lab, unlearned};
 
-/// A controller that changes between scrapes every ten seconds.
+/// A controller that is scraped every ten seconds, and changes between the scrapes.
 pub struct Loop {
     pub lab: Lab,
     pub view: ControllerView,
 }
 
-/// Each fault of a controller, by its finding.
+/// The faults of a controller, each with the finding that it causes.
 pub const FAULTS: [(&str, Fault); 5] = [
     ("ReconcileFailing", fails),
     ("ReconcileStuck", hangs),

@@ -57,7 +57,7 @@ const WRAPPERS: [&str; 12] = [
     "tini-static",
 ];
 
-/// Programs that run in the Pods of operators.
+/// Proxies that run in the Pods of operators.
 const PROXIES: [&str; 5] =
     ["envoy", "kube-rbac-proxy", "linkerd-proxy", "linkerd2-proxy", "pilot-agent"];
 

@@ -106,7 +106,7 @@ impl MetricsClient {
         self.token.is_some()
     }
 
-    /// The same endpoint, which no longer may get the token.
+    /// Returns the same endpoint without the token.
     pub(super) fn anonymous(self) -> Self {
         Self { token: None, ..self }
     }

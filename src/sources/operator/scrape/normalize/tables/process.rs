@@ -15,7 +15,7 @@ pub(super) static TABLE: Table = Table {
     ],
 };
 
-/// What the client for Rust adds. It does not report its language.
+/// What the Prometheus client for Rust adds. The client does not report its language.
 pub(super) static RUST: Table = Table {
     framework: None,
     who: &[],
