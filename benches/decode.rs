@@ -11,7 +11,7 @@ use loopwatch_model::model::reading::read;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-/// Rounds. The fastest one counts, because other processes slow down the others.
+/// The number of rounds. The fastest one counts, because other processes slow down the others.
 const ROUNDS: u32 = 20;
 /// Runs per round.
 const TIMES: u32 = 2_000;

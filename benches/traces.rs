@@ -51,7 +51,7 @@ fn uid(number: usize) -> String {
     format!("0d7b4c9e-1111-2222-3333-{number:012x}")
 }
 
-/// A version of an object with three conditions, of which `ready` says what two of them are.
+/// A version of an object with three conditions; `ready` is the status of two of them.
 fn shop(number: usize, version: usize, ready: Option<bool>) -> ObjectView {
     let condition = |name: &str, is: bool| Condition {
         r#type: name.into(),

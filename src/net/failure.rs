@@ -209,7 +209,7 @@ pub(crate) fn layers(error: &(dyn Error + 'static)) -> String {
 
         let text = error.to_string();
 
-        // Many layers repeat the text of the one below.
+        // Many layers repeat the text of the layer below.
         if !words.iter().any(|said| said.contains(&text)) {
             words.push(text);
         }

@@ -39,7 +39,7 @@ pub(crate) struct Expected {
     pub(crate) threshold: Duration,
     /// Other findings that are correct for the same object.
     pub(crate) also: &'static [&'static str],
-    /// The time for which the finding stays open after the cure, because it counts within a window.
+    /// How long the finding stays open after the cure, because it counts within a window.
     pub(crate) lingers: Duration,
 }
 
@@ -84,12 +84,12 @@ impl Case {
         )
     }
 
-    /// Creates a case without objects, in which loopwatch has further flags.
+    /// Creates a case without objects, and starts loopwatch with these additional flags.
     pub(crate) fn with_flags(name: &str, settings: &Value, flags: &[String]) -> Self {
         Self::start(name, settings, &[], |_| flags.to_vec(), &[])
     }
 
-    /// Creates a case without objects, in which loopwatch has environment variables.
+    /// Creates a case without objects, and starts loopwatch with these environment variables.
     pub(crate) fn with_environment(
         name: &str,
         settings: &Value,

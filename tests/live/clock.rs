@@ -26,7 +26,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 const SOON: Duration = Duration::from_secs(15);
 
-/// The time that passes between the exposition before the clock is set and the one after.
+/// The time between the last exposition before the clock is set and the first one after it.
 const LATER: Duration = Duration::from_secs(5);
 
 /// The clock of one process.

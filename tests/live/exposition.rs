@@ -8,7 +8,7 @@ use loopwatch_testbed::http;
 use loopwatch_testbed::operator::Operator;
 use loopwatch_testbed::sidecar::Sidecar;
 
-/// One family of loopwatch, and the series of controller-runtime of which it is the sum.
+/// A metric of loopwatch, and the series of controller-runtime whose sum it must equal.
 struct Repeated {
     family: &'static str,
     /// The value of `result`.

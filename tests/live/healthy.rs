@@ -21,7 +21,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![test("healthy::busy_operator", busy_operator)]
 }
 
-/// The time for which users make changes.
+/// How long users make changes.
 const BUSY_FOR: Duration = Duration::from_secs(90);
 
 /// Thresholds long enough for Pods on a busy machine. Windows for counts keep their defaults.

@@ -37,8 +37,8 @@ const FOUND: Duration = THRESHOLD.saturating_add(SLACK);
 /// The kind of the subject of these findings.
 const CONTROLLER: &str = "Controller";
 
-/// Thresholds of seconds for the loop, and none that matter for objects. A burst of 40 objects
-/// counts as a backlog if it lasts.
+/// Thresholds of a few seconds for findings about control loops; those about objects are too long
+/// to be reached. A burst of 40 objects counts as a backlog if it lasts.
 fn settings() -> Value {
     quick_but(json!({
         "deadline": "5m",

@@ -162,7 +162,7 @@ fn die(pod: &str) {
     kube.call("PATCH", &path, "application/merge-patch+json", Some(&change)).expect("a new status");
 }
 
-/// Records for some seconds, and returns the last view of the operator.
+/// Records for a few seconds, and returns the last view of the operator.
 fn record(name: &str, account: &Path, environment: &[(&str, &str)]) -> Value {
     let file = bed().directory().join(format!("own-pods.{name}.jsonl"));
     let program = program(&format!("own-pods.{name}"), bed());

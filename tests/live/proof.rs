@@ -50,7 +50,7 @@ pub(crate) struct Proof {
     pub(crate) also: &'static [(&'static str, &'static str)],
     /// The time that must pass before loopwatch may report it, in seconds.
     pub(crate) threshold: u64,
-    /// The time for which it stays open after the cure, in seconds.
+    /// How long the finding stays open after the cure, in seconds.
     pub(crate) lingers: u64,
     /// Prepares the cluster before the operator and loopwatch start.
     pub(crate) prepare: fn(&Kube, &str),
@@ -87,7 +87,7 @@ pub(crate) fn trials(file: &str, rows: &'static [Proof]) -> Vec<Trial> {
     rows.iter().map(|proof| test(&named(proof), || proof.run())).collect()
 }
 
-/// Thresholds of seconds. Those of ownership leave the garbage collector some seconds.
+/// Thresholds of a few seconds. Those about ownership leave the garbage collector enough time.
 fn thresholds() -> Value {
     let mut thresholds = quick();
     for (name, value) in [

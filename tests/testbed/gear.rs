@@ -60,8 +60,8 @@ fn maven(pom: &Path, out: &Path) -> Result<(), Missing> {
     }
 }
 
-/// Returns the program, to which the caller adds flags. `built` is the folder with its classes and
-/// libraries.
+/// Returns a command that runs the operator. The caller adds the flags. `built` is the folder with
+/// its classes and libraries.
 pub(crate) fn program(plane: &ControlPlane, built: &Path, name: &str) -> Program {
     let built = built.display();
     Program::new(name, "java", plane.directory())

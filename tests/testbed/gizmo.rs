@@ -48,7 +48,7 @@ pub fn build() -> Result<PathBuf, Missing> {
     Ok(built)
 }
 
-/// Returns the program, to which the caller adds flags.
+/// Returns a command that runs the operator. The caller adds the flags.
 pub(crate) fn program(plane: &ControlPlane, built: PathBuf, name: &str) -> Program {
     Program::new(name, built, plane.directory())
 }

@@ -402,7 +402,7 @@ pub fn install(plane: &ControlPlane, binary: &Path) {
     std::fs::copy(binary, installed(plane)).expect("the loopwatch binary and our own folder");
 }
 
-/// Returns the program `loopwatch`, to which the caller adds arguments.
+/// Returns a command that runs `loopwatch`. The caller adds the arguments.
 pub fn program(name: &str, plane: &ControlPlane) -> Program {
     let home = plane.directory().display().to_string();
     Program::new(name, installed(plane), plane.directory()).env("HOME", home).env("NO_COLOR", "1")

@@ -28,7 +28,7 @@ mod versions; // versions of the object and its children
 /// The annotations with the trace of the change, in the order of their precedence.
 const CONTEXTS: [&str; 2] = ["tracing.k8s.io/traceparent", "traceparent"];
 
-/// How many levels of owners to search for a trace in which to show an object: from a Pod to the
+/// How many levels of owners to search for a trace that can show an object: from a Pod to the
 /// owner of its Deployment, and one more.
 const OWNERS: usize = 4;
 

@@ -110,10 +110,10 @@ pub enum Why {
     /// The account may create it.
     #[serde(rename = "create_right")]
     CreatePermission,
-    /// It is a custom resource. `check`, `record --all`, and accounts that may only read or may
-    /// write all kinds watch all custom resources.
+    /// The kind is a custom resource. `check`, `record --all`, and accounts that may only read or
+    /// may write all kinds watch all custom resources.
     HasStatus,
-    /// The dump contains objects of it.
+    /// The dump contains objects of the kind.
     #[serde(rename = "in_snapshot")]
     InDump,
 }

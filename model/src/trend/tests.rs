@@ -15,7 +15,7 @@ impl Probe {
         Self { trend: Trend::new(TrendConfig::MEMORY, Timestamp(0)), now: Timestamp(0), noise: 7 }
     }
 
-    /// Feeds a signal, a function of the hours since the call, for some hours.
+    /// Feeds the signal `value`, a function of the hours since the call, for this number of hours.
     fn feed(&mut self, hours: f64, value: impl Fn(f64) -> f64) -> &mut Self {
         self.feed_with(hours, |t| (value(t), None))
     }

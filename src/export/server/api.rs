@@ -253,8 +253,8 @@ async fn gather(
     (rows, next)
 }
 
-/// Counts and a checksum, with which to compare instances: instances with the same observations
-/// return the same values.
+/// Counts and a checksum, for comparing instances: instances with the same observations return the
+/// same values.
 pub(super) async fn debug(State(exporter): State<Arc<Exporter>>) -> Response {
     let snapshot = exporter.view.snapshot();
     let (mut objects, mut checksum, mut next) = (0_u64, 0_u64, Some(Cursor::default()));

@@ -14,8 +14,8 @@ use serde_json::Value;
 /// several times.
 const MAX_PATHS: usize = 10_000;
 
-/// Bytes to parse in all tests. An ordinary recording needs a few MB; without a limit, a line with
-/// thousands of unknown fields would take hours.
+/// The maximum number of bytes to parse in all tests. An ordinary recording needs a few MB; without
+/// a limit, a line with thousands of unknown fields would take hours.
 const MAX_PARSED: usize = 64 << 20;
 
 /// Values of all types, for tests.

@@ -13,5 +13,5 @@ pub(super) const MAX_MESSAGE: usize = 256;
 pub(super) const MAX_MARK: usize = 256;
 /// Longest text of a fact, in bytes.
 pub(super) const MAX_FACT: usize = 128;
-/// Depth from which the decoder skips values: half of the JSON parser's own limit.
+/// The decoder skips values at this depth and below: half of the JSON parser's own limit.
 pub(super) const MAX_DEPTH: u8 = 64;

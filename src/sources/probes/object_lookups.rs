@@ -60,7 +60,7 @@ struct RefusedScope {
 
 /// Time for one answer. A slow API server must not delay the lookups of other kinds for longer.
 const WITHIN: Duration = Duration::from_secs(5);
-/// Time for which a refusal counts. Permissions change rarely, and each refused request is an entry
+/// How long a refusal counts. Permissions change rarely, and each refused request is an entry
 /// in the audit log.
 const REFUSED_FOR: Duration = Duration::from_secs(600);
 /// Limit on probes that wait for a list of kinds. Those beyond it fail.

@@ -26,9 +26,9 @@ pub(super) struct FollowedEvents {
 struct Unseen {
     /// The number of kinds whose Events matter.
     kinds: usize,
-    /// Of these, those for which the account lacks the permission.
+    /// Of these, the number of kinds that the account may not watch.
     refused: usize,
-    /// Of these, those for which there is no room.
+    /// Of these, the number of kinds without a watch because of the limit.
     over: usize,
 }
 

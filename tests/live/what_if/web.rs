@@ -24,7 +24,7 @@ pub(super) struct Expected {
     seed: usize,
     pub(super) gone: BTreeSet<String>,
     terminating: BTreeSet<String>,
-    /// Objects of which timing decides whether a dependent keeps them.
+    /// Objects that the garbage collector may delete or keep, depending on timing.
     pub(super) either: BTreeSet<String>,
     alive: BTreeSet<String>,
 }

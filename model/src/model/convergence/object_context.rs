@@ -25,7 +25,7 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) regained: Timestamp,
     /// When the watch's last blindness began, even if it is not over.
     pub(crate) lost: Timestamp,
-    /// The earliest time at which what is seen now may have happened.
+    /// The earliest time at which a change that the model sees now may have happened.
     pub(crate) unseen_since: Timestamp,
     /// The object's watch has been blind for so long that its objects count as unknown.
     pub(crate) blind: bool,

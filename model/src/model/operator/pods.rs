@@ -268,7 +268,7 @@ impl Pods {
         Some(since.min(self.idle_since.unwrap_or(since)).after(start_within))
     }
 
-    /// Merges the states of Pods of which none runs. The Pod that stopped last counts. New Pods
+    /// Merges the states of Pods, none of which runs. The Pod that stopped last counts. New Pods
     /// count only if no Pod has stopped, and Pods that ended without a run only if no other Pod
     /// crashes.
     fn down<'a>(

@@ -277,7 +277,7 @@ impl Model {
         relatives
     }
 
-    /// Returns a child of which only the metadata was read.
+    /// Returns a child whose metadata was read, but nothing else.
     fn unwatched_child(&self, dependent: &Dependent) -> ExplainedObject {
         let Dependent { group, kind, object } = dependent;
         let finalizer = |name: &String| {

@@ -3,7 +3,7 @@
 use crate::observation::{CLIENT_MANAGERS, Manager, ObjectView};
 use crate::time::Timestamp;
 
-/// The name with which the field managers of kubectl begin. A person behind it may write any part
+/// The prefix of kubectl's field managers. A person behind it may write any part
 /// of an object.
 const KUBECTL: &str = "kubectl";
 

@@ -26,7 +26,7 @@ pub(crate) struct Lookups {
     next: [Timestamp; 2],
     /// When the timer that lets the sources take the next probe is due.
     pub(super) due: Option<Timestamp>,
-    /// Answers that nobody needs for long, in the order in which they arrived. They are forgotten
+    /// Answers that are needed only briefly, in the order in which they arrived. They are forgotten
     /// soon.
     brief: VecDeque<(Timestamp, Probe)>,
 }

@@ -1,4 +1,4 @@
-//! Timers, the only way in which the passing of time changes the model.
+//! Timers. The passing of time changes the model only through them.
 
 use std::collections::BTreeSet;
 

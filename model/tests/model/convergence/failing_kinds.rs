@@ -1,4 +1,4 @@
-//! Kinds of which many objects fail at once.
+//! Kinds with many objects that fail at once.
 
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;

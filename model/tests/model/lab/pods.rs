@@ -60,8 +60,7 @@ impl Op {
         (lab, op)
     }
 
-    /// Returns a lab with an operator of which loopwatch sees no Pods, but a lease, and its
-    /// metrics.
+    /// Returns a lab in which loopwatch sees the operator's lease and metrics, but not its Pods.
     pub fn with_lab_without_pods() -> Lab {
         let mut lab = Lab::new();
         let mut op = Self::running(&lab);

@@ -53,7 +53,7 @@ impl Process {
         self.lab.observe(Observation::ProcessSeen(Box::new(process)));
     }
 
-    /// Scrapes for some hours; `change` sets signals by the hours since the call.
+    /// Scrapes for this number of hours; `change` sets the signals, given the hours since the call.
     pub fn run(&mut self, hours: f64, change: impl Fn(f64, &mut ProcessView)) -> &mut Self {
         let begin = self.lab.now;
         while self.lab.now.since(begin).seconds() < hours * 3600.0 {

@@ -279,7 +279,7 @@ fn a_sidecar_in_a_new_pod_that_crashes_does_not_know_whether_the_old_one_runs() 
 
 #[test]
 fn one_of_several_pods_shows_nothing_about_the_others() {
-    // Its metrics and its process end with it.
+    // The metrics and the process of the first Pod end with it.
     let mut lab = Lab::new();
     let mut op = Op::running(&lab);
     (op.view.complete, op.view.pods[0].own, op.workload().replicas) = (false, true, 3);

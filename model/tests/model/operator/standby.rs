@@ -7,8 +7,8 @@ use loopwatch_model::time::Span;
 use crate::lab::loops::{Loop, add, fails};
 use crate::lab::pods::{OTHER_POD, Op, POD, pod};
 
-/// Returns a sidecar in one of two Pods, of which `leader` leads for half an hour. All reconciles
-/// of the leader fail, and an object waits because of that.
+/// Returns a sidecar in one of two Pods. The Pod `leader` leads for half an hour. All reconciles of
+/// the leader fail, and an object waits because of that.
 fn waiting(leader: &str) -> Loop {
     let mut own = Loop::new();
     let mut op = Op::running(&own.lab);

@@ -10,7 +10,7 @@ fn settings_of(namespace: &str) -> ObjectAddress {
     at("", "ConfigMap", namespace, "web-settings")
 }
 
-/// Returns a reference to an object of which loopwatch has never heard.
+/// Returns a reference to an object that loopwatch has never seen.
 fn stranger(name: &str) -> OwnerReference {
     owner(&widget_at("team-a", name), "11111111-0000-4000-8000-000000000000")
 }

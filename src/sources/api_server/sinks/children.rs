@@ -81,7 +81,7 @@ pub(crate) struct NewPrimaries {
     pub(crate) announced: Arc<Notify>,
 }
 
-/// Age up to which a primary object counts as new.
+/// The maximum age of a primary object that counts as new.
 const NEW: Span = Span::mins(2);
 /// Limit on objects that wait for the end of a list.
 const MOST_UNDECIDED: usize = 1_000;

@@ -18,7 +18,7 @@ const PROVEN_AFTER: Duration = Duration::from_secs(2);
 /// Time between two reads of a stream. With the wait for the next coarse timer, it is up to 128 ms,
 /// a quarter of the half second in which changes must reach the model.
 const BATCH_TIME: Duration = Duration::from_millis(64);
-/// Age at which a stream counts as good, so that its end resets the backoffs.
+/// A stream that lives this long counts as good, so its end resets the backoffs.
 const GOOD_STREAM: Duration = Duration::from_secs(60);
 /// Rejections of a version after which the watch lists again. Behind a load balancer, an API server
 /// may lag behind the one that issued the version. After a restored backup, no API server reaches

@@ -21,7 +21,7 @@ struct Learnt {
     retry_at: Option<Instant>,
 }
 
-/// Time for which watches list in pages before one of them tries a streamed list again.
+/// How long watches list in pages before one of them tries a streamed list again.
 pub(crate) const RETRY_STREAMS_AFTER: Duration = Duration::from_secs(600);
 
 /// Refusals in a row that refute an earlier success. A single one may come from an aggregated API,

@@ -65,7 +65,7 @@ const SLEW: i64 = 100;
 const FIRST_JUMP: i64 = SECOND / 2;
 /// The difference at which later responses contradict the reading.
 const JUMP: i64 = 10 * SECOND;
-/// Time for which all responses must contradict the reading before it jumps.
+/// How long all responses must contradict the reading before it jumps.
 const JUMP_AFTER: Duration = Duration::from_secs(30);
 /// The number of responses that must contradict the reading before it jumps.
 const JUMP_RESPONSES: u32 = 3;

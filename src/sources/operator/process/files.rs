@@ -39,7 +39,7 @@ pub(super) const MAX_PROCESSES: usize = 10_000;
 const MAX_DESCRIPTORS: usize = 1_000_000;
 
 impl Proc {
-    /// The file system at `root`, in which loopwatch has the PID `own`.
+    /// Returns the proc file system at `root`. loopwatch has the PID `own` in it.
     pub(super) fn new(root: impl Into<PathBuf>, own: u32) -> Self {
         Self { root: root.into(), own }
     }

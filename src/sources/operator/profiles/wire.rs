@@ -1,5 +1,5 @@
-//! Reads the wire format of protobuf from a stream: numbers, and nested messages, of which the
-//! reader knows only the end.
+//! Reads the wire format of protobuf from a stream: numbers, and nested messages, whose
+//! end is all that the reader knows of them.
 //!
 //! A message is never in memory as a whole. An ordinary decoder builds a value for each nested
 //! message, so it would turn 64 MiB of empty messages, which compress to almost nothing, into

@@ -89,7 +89,7 @@ const LIMITS: RequestLimits = RequestLimits {
     whole: Duration::from_secs(60),
     bytes: 256 << 20,
 };
-/// Time for which an endpoint must fail before loopwatch searches for another one.
+/// How long an endpoint must fail before loopwatch searches for another one.
 const SEARCH_AFTER: Duration = Duration::from_secs(30);
 /// Limit on searches because of new ports between two scheduled ones. Some programs keep listening
 /// on new ports.

@@ -37,7 +37,7 @@ const READ_EVERY: Duration = Duration::from_secs(60);
 const READ_CHANGED_EVERY: Duration = Duration::from_secs(10);
 /// Time for a read of the list. No lookup can run during this time.
 const WITHIN: Duration = Duration::from_secs(15);
-/// Time for which a failure to read the list counts for all kinds that may be new.
+/// How long a failure to read the list counts for all kinds that may be new.
 const FAILED_FOR: Duration = Duration::from_secs(10);
 
 impl ServedKinds {

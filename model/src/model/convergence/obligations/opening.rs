@@ -9,8 +9,8 @@ use crate::snapshot::Outcome;
 use crate::time::{Span, Timestamp};
 
 impl ObjectContext<'_> {
-    /// Opens an obligation. An earlier one ends, but the time for which the object has been
-    /// unconverged goes on.
+    /// Opens an obligation, and ends the earlier one. That does not restart the time that the object
+    /// has been unconverged.
     pub(super) fn open_obligation(
         &mut self,
         update: &Update<'_>,

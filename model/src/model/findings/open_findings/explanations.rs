@@ -160,7 +160,7 @@ impl OpenFindings {
         found.min_by_key(|deeper| deeper.finding.since)
     }
 
-    /// Gives a finding at least the severity of a finding for which it alerts.
+    /// Gives a finding at least the severity of a finding that it explains.
     fn raise_severity(&mut self, id: FindingId, severity: Severity) {
         if self.open.change(id, |record| record.raise_to(severity)) == Some(true) {
             self.mark_reassessed(id);

@@ -15,7 +15,7 @@ pub(super) struct Record {
     /// Whether a rule of the settings sets the severity.
     is_fixed: bool,
     pub(super) causes: Causes,
-    /// The severity that this finding has taken over from a finding for which it alerts.
+    /// The severity that this finding has taken over from a finding that it explains.
     raised_to: Option<Severity>,
     deferred: Option<Deferred>,
     /// Whether the clock has been set since the last report. The start of this open finding may
@@ -124,9 +124,9 @@ impl Record {
         self.finding.severity = if self.weak { severity.max(Severity::Warning) } else { severity };
     }
 
-    /// Gives an open finding at least the severity of a finding for which it alerts. It keeps this
-    /// severity until it closes, so that its alert does not end before the problem. Returns whether
-    /// it was less severe.
+    /// Gives an open finding at least the severity of a finding that it explains, because its alert
+    /// also stands for that finding. It keeps this severity until it closes, so that its alert does
+    /// not end before the problem. Returns whether it was less severe.
     pub(super) fn raise_to(&mut self, severity: Severity) -> bool {
         let is_raised = self.finding.severity > severity;
         if is_raised {

@@ -62,7 +62,7 @@ impl Marks {
 
 impl Baseline {
     /// Notes the marks of a process. When a new process has reached its first mark, the marks of
-    /// the one before become the baseline. Of two processes that run at once, only the first
+    /// the previous process become the baseline. Of two processes that run at once, only the first
     /// counts, because they may do different work.
     pub(super) fn note(
         &mut self,

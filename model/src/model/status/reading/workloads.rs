@@ -47,8 +47,8 @@ pub(super) fn runs_without_deadline(group: &str, kind: &str) -> bool {
     (group, kind) == ("batch", "Job")
 }
 
-/// Reads the status of a workload. Returns `None` for other kinds, and for an object of which only
-/// the metadata is known.
+/// Reads the status of a workload. Returns `None` for other kinds, and for an object whose status
+/// was not read.
 pub(super) fn read(group: &str, kind: &str, object: &ObjectView) -> Option<Signal> {
     let rules = rules_of(group, kind)?;
     let only_metadata = object.hashes.spec == 0 && object.status == StatusShape::Absent;

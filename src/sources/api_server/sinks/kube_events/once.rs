@@ -19,8 +19,8 @@ struct EventPage {
     items: Vec<Box<RawValue>>,
 }
 
-/// The maximum number of Events to read. An object rarely has a tenth of it, because API servers
-/// delete Events after an hour.
+/// The maximum number of Events to read. An object rarely has even a tenth of that, because API
+/// servers delete Events after an hour.
 const MAX_EVENTS: usize = 500;
 
 /// Reads the Events about an object, in the group in which the account may list them.
