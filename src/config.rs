@@ -238,7 +238,8 @@ pub(crate) fn keys() -> Command {
     Flags::augment_args(Command::new("keys").no_binary_name(true).disable_help_flag(true))
 }
 
-/// Gives each flag of `command` that `named` also has its variable, except the `ignored` flags.
+/// Lets the environment set the flags of `command` that `named` also has, except the `ignored`
+/// ones.
 #[must_use]
 pub(crate) fn with_variables(command: Command, named: &Command, ignored: &[String]) -> Command {
     let names: Vec<&str> = named.get_arguments().filter_map(Arg::get_long).collect();

@@ -94,7 +94,7 @@ pub struct SelfMetrics {
     pub channel_depth: Gauge,
     /// Results of reading the configuration.
     pub config: ConfigReads,
-    /// Parts of the replayed recording without effect.
+    /// Parts of the recording that the replay ignores.
     pub recording_unread: Family<UnreadLabels, Gauge>,
     /// Rebuilds after a panic.
     pub rebuilds: Family<RebuildLabels, Counter>,

@@ -104,7 +104,7 @@ fn print_metrics(played: Played, flags: &ServeFlags) -> u8 {
     code
 }
 
-/// Reports the parts of the recording without effect, for machine-readable formats.
+/// Reports the parts of the recording that the replay ignores, for machine-readable formats.
 fn report_blind_spots(input: &Input) {
     for BlindSpot { what, why } in input.blind_spots() {
         super::print_error(&format!("{what}: {why}"));

@@ -1,4 +1,4 @@
-//! Reads a recording, plain or gzipped, and counts its parts without effect.
+//! Reads a recording, plain or gzipped, and counts the parts that it ignores.
 
 mod fields; // unknown fields
 mod header; // the first line

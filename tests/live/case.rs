@@ -98,8 +98,8 @@ impl Case {
         Self::start(name, settings, &[], |_| Vec::new(), environment)
     }
 
-    /// Starts an operator with further flags, and loopwatch with the flags that `flags` returns and
-    /// environment variables.
+    /// Starts an operator with additional flags, and loopwatch with the flags that `flags` returns
+    /// and with environment variables.
     fn start(
         name: &str,
         settings: &Value,

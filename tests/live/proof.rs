@@ -54,9 +54,9 @@ pub(crate) struct Proof {
     pub(crate) lingers: u64,
     /// Prepares the cluster before the operator and loopwatch start.
     pub(crate) prepare: fn(&Kube, &str),
-    /// Names of the namespaces besides that of the test, each without the name of the test.
+    /// Additional namespaces: the suffix of each name, after the name of the test.
     pub(crate) namespaces: &'static [&'static str],
-    /// Further flags of the operator.
+    /// Additional flags of the operator.
     pub(crate) flags: &'static [&'static str],
     /// Does something that is similar to the fault, but correct.
     pub(crate) near_miss: fn(&mut Fixture),

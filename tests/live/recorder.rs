@@ -24,7 +24,7 @@ impl Recorder {
         Self::start_with(sidecar, namespace, kubeconfig, file, &[])
     }
 
-    /// Like [`Recorder::start`], with further flags.
+    /// Like [`Recorder::start`], with additional flags.
     pub(crate) fn start_with(
         sidecar: &str,
         namespace: &str,
@@ -53,8 +53,8 @@ impl Recorder {
         Self { process }
     }
 
-    /// Records a namespace, with further flags, as a scenario of its name into `tests/scenarios` if
-    /// `SCENARIOS` is set.
+    /// If `SCENARIOS` is set, records a namespace as the scenario of the same name in
+    /// `tests/scenarios`, with additional flags.
     pub(crate) fn for_scenario(
         sidecar: &str,
         namespace: &str,
@@ -64,7 +64,7 @@ impl Recorder {
         Self::scenario(namespace, sidecar, namespace, kubeconfig, flags)
     }
 
-    /// Records some namespaces, separated by commas, as the scenario `name` if `SCENARIOS` is set.
+    /// If `SCENARIOS` is set, records some namespaces, separated by commas, as the scenario `name`.
     pub(crate) fn for_scenario_in(
         namespaces: &str,
         name: &str,

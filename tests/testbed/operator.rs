@@ -69,7 +69,7 @@ pub(crate) fn install_zoo(plane: &ControlPlane, folder: &str, kind: &str) {
 }
 
 impl Operator {
-    /// Starts an operator for `namespace` with further flags, and waits until it is ready.
+    /// Starts an operator for `namespace` with additional flags, and waits until it is ready.
     pub fn start(plane: &ControlPlane, name: &str, namespace: &str, flags: &[&str]) -> Self {
         let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, ports::free()));
         Self::start_at(plane, name, namespace, metrics, flags)

@@ -42,7 +42,7 @@ pub struct Replica {
 }
 
 impl Replicas {
-    /// Deploys replicas that serve a namespace, in the same namespace, with further flags. Their
+    /// Deploys replicas in the namespace that they serve, with additional flags. Their
     /// Pods share the ports of the Deployment, so each process has an address of its own.
     pub fn start(plane: &ControlPlane, namespace: &str, count: u8, flags: &[&str]) -> Self {
         allow_leader_election(&plane.kube, namespace);

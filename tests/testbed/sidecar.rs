@@ -79,7 +79,7 @@ pub fn quick_but(changes: Value) -> Value {
 }
 
 impl Sidecar {
-    /// Starts loopwatch with an account's kubeconfig, thresholds, and further flags.
+    /// Starts loopwatch with an account's kubeconfig, thresholds, and additional flags.
     pub fn start(
         plane: &ControlPlane,
         name: &str,

@@ -298,7 +298,7 @@ impl Shared {
         }
     }
 
-    /// Remembers an accepted trace as the exemplar of what the totals counted.
+    /// Remembers an accepted trace as an exemplar of the metrics that counted its object.
     fn note_exemplars(&self, trace: &Trace) {
         let ids = self.spans.ids(trace);
         let exemplar = |value: f64| {

@@ -98,7 +98,7 @@ impl RecordingInput {
         Self { recorded_by: recorded_by.to_owned(), ..Self::default() }
     }
 
-    /// Updates the counts of the parts without effect.
+    /// Updates the counts of the parts that the replay ignores.
     pub(crate) fn set_unread(&mut self, unread: &Unread) {
         let skipped =
             |(line, reason): &(u64, String)| SkippedLine { line: *line, reason: reason.clone() };
@@ -110,7 +110,8 @@ impl RecordingInput {
         self.unknown_header_fields.clone_from(&unread.header);
     }
 
-    /// The number of parts without effect, by the `part` label of `loopwatch_recording_unread`.
+    /// The number of parts that the replay ignores, by the `part` label of
+    /// `loopwatch_recording_unread`.
     pub(crate) fn unread(&self) -> [(UnreadPart, u64); 4] {
         [
             (UnreadPart::SkippedLine, self.skipped_lines),

@@ -71,7 +71,7 @@ struct Asked {
 
 /// The group of all kinds.
 pub const GROUP: &str = "standin.loopwatch.dev";
-/// A part of a spec of ordinary density.
+/// A part of a spec, with as many values per byte as usual.
 const FILL: &str =
     "{\"name\":\"one\",\"value\":\"some text\",\"enabled\":true,\"ports\":[80,443]},";
 /// Buffer of a connection: that of an API server on a busy node.

@@ -1,5 +1,5 @@
-//! Finds the kinds that an operator with all permissions serves, from the traces that it leaves:
-//! its field managers in statuses and finalizers, and the domain in the name of its leader election
+//! Finds the kinds that an operator with all permissions serves, by the signs that it leaves: its
+//! field managers in statuses and finalizers, and the domain in the name of its leader election
 //! lease.
 
 use std::collections::BTreeSet;
@@ -15,18 +15,18 @@ use crate::sources::api_server::api_resources::ApiKind;
 use crate::sources::api_server::connection::{Cluster, JSON};
 use crate::sources::decoding::{HashKey, or_default};
 
-/// The traces of the operator, and the kinds that show one.
+/// The signs of the operator, and the kinds that have shown one.
 #[derive(Debug, Default)]
 pub(super) struct Serving {
-    traces: Traces,
-    /// Kinds (group and resource) that have shown a trace. A kind stays here: its trace disappears
-    /// only with its objects.
+    signs: Signs,
+    /// Kinds (group and resource) that have shown a sign. They are never removed, because a sign
+    /// disappears only with the objects that bear it.
     served: BTreeSet<(String, String)>,
 }
 
 /// What an operator leaves behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Traces {
+struct Signs {
     managers: BTreeSet<String>,
     domains: BTreeSet<String>,
 }
@@ -122,7 +122,7 @@ const MOST_LEASES: usize = 100;
 const OBJECTS: usize = 5;
 
 impl Serving {
-    /// Looks for traces in kinds that have shown none so far. A kind that cannot be read shows
+    /// Looks for signs in kinds that have shown none so far. A kind that cannot be read shows
     /// none.
     pub(super) async fn review(
         &mut self,
@@ -130,10 +130,9 @@ impl Serving {
         key: &HashKey,
         kinds: &[&ApiKind],
     ) -> Result<(), Failure> {
-        self.traces = Traces::of(cluster).await?;
+        self.signs = Signs::of(cluster).await?;
         let open: Vec<&ApiKind> = kinds.iter().copied().filter(|kind| !self.serves(kind)).collect();
-        let reviews =
-            open.iter().map(|kind| self.traces.show(cluster, key, kind).boxed()).collect();
+        let reviews = open.iter().map(|kind| self.signs.show(cluster, key, kind).boxed()).collect();
         let found = concurrently(reviews).await?;
         let served = open
             .iter()
@@ -146,7 +145,7 @@ impl Serving {
         Ok(())
     }
 
-    /// Whether a kind has shown a trace.
+    /// Whether a kind has shown a sign.
     pub(super) fn serves(&self, kind: &ApiKind) -> bool {
         self.served.contains(&name(kind))
     }
@@ -156,13 +155,13 @@ fn name(kind: &ApiKind) -> (String, String) {
     (kind.group.clone(), kind.resource.clone())
 }
 
-impl Traces {
-    /// The traces to look for: the name of the account and of the workload, and the leases in its
+impl Signs {
+    /// The signs to look for: the name of the account and of the workload, and the leases in its
     /// namespace.
     async fn of(cluster: &Cluster) -> Result<Self, Failure> {
-        let mut traces = Self::default();
-        traces.managers.extend(account(cluster).await);
-        traces.managers.extend(cluster.workload().map(ToOwned::to_owned));
+        let mut signs = Self::default();
+        signs.managers.extend(account(cluster).await);
+        signs.managers.extend(cluster.workload().map(ToOwned::to_owned));
 
         let namespace = percent_encode(cluster.namespace());
         let path = format!(
@@ -170,18 +169,18 @@ impl Traces {
         );
         match cluster.get_json::<LeaseList>(&path, JSON).await {
             Ok(LeaseList { items }) => {
-                items.into_iter().for_each(|lease| traces.add(lease, cluster.workload()))
+                items.into_iter().for_each(|lease| signs.add(lease, cluster.workload()))
             }
-            // If the leases cannot be read, the other traces have to suffice.
+            // If the leases cannot be read, the other signs have to suffice.
             Err(failure) if failure.status.is_some() => {}
             Err(failure) => return Err(failure),
         }
 
-        traces.managers.retain(|manager| !COMMON_MANAGERS.contains(&manager.as_str()));
-        Ok(traces)
+        signs.managers.retain(|manager| !COMMON_MANAGERS.contains(&manager.as_str()));
+        Ok(signs)
     }
 
-    /// Whether a kind shows a trace: in its group, or in some of its objects.
+    /// Whether a kind shows a sign: in its group, or in some of its objects.
     async fn show(
         &self,
         cluster: &Cluster,
@@ -219,7 +218,7 @@ impl Traces {
         }
     }
 
-    /// Whether an object shows a trace.
+    /// Whether an object shows a sign.
     fn are_in(&self, object: &ObjectView) -> bool {
         let by_manager = object
             .managers
@@ -285,30 +284,30 @@ mod tests {
 
     #[test]
     fn only_the_own_leases_name_managers_and_domains() {
-        let mut traces = Traces::default();
-        traces.add(
+        let mut signs = Signs::default();
+        signs.add(
             lease("5dcf1f5b.example.io", "widget-operator-7f9-x2x_1", "widget-operator"),
             Some("widget-operator"),
         );
-        traces.add(
+        signs.add(
             lease("0a1b.other.io", "other-operator-7f9-x2x_1", "other-operator"),
             Some("widget-operator"),
         );
 
-        assert!(traces.name("example.io") && traces.name("apps.example.io"));
-        assert!(!traces.name("badexample.io") && !traces.name("other.io"));
-        assert!(traces.are_in(&written_by("widget-operator", true)));
+        assert!(signs.name("example.io") && signs.name("apps.example.io"));
+        assert!(!signs.name("badexample.io") && !signs.name("other.io"));
+        assert!(signs.are_in(&written_by("widget-operator", true)));
         assert!(
-            !traces.are_in(&written_by("widget-operator", false)),
+            !signs.are_in(&written_by("widget-operator", false)),
             "a write of the spec is no service"
         );
-        assert!(!traces.are_in(&written_by("other-operator", true)));
+        assert!(!signs.are_in(&written_by("other-operator", true)));
 
         let finalized = ObjectView {
             finalizers: vec!["db.example.io/cleanup".to_owned()],
             ..ObjectView::default()
         };
 
-        assert!(traces.are_in(&finalized));
+        assert!(signs.are_in(&finalized));
     }
 }

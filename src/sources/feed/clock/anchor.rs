@@ -233,8 +233,8 @@ mod tests {
     }
 
     proptest! {
-        /// The true offset lies within every interval, so the target is at most one second and the
-        /// latency away from it, and the reading arrives there at its pace.
+        /// The true offset lies within every interval. So the target differs from it by at most one
+        /// second plus the latency, and the reading approaches the target at its limited pace.
         #[test]
         fn one_server_is_followed_within_a_second(wall_error in -9 * SECOND..9 * SECOND, heard in exchanges()) {
             let mut rig = Rig::new(wall_error);
