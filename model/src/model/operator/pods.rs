@@ -30,7 +30,8 @@ pub(crate) struct Pods {
     recreating_since: Option<Timestamp>,
     /// Since when no container of the operator runs although there should be one.
     idle_since: Option<Timestamp>,
-    /// When loopwatch saw that the workload should have Pods again, after it should have had none.
+    /// When loopwatch saw that the workload should have Pods again, for example because it was scaled
+    /// up from zero.
     wanted_since: Option<Timestamp>,
     /// Since when the workload should have no Pods, according to the latest view. If loopwatch
     /// first saw the workload in this state: since it last saw a Pod run, or else since the epoch.

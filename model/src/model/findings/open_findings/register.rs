@@ -138,7 +138,7 @@ impl Register {
         self.held.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).collect()
     }
 
-    /// Returns when the time of the next held finding is over.
+    /// Returns the next time at which a finding is no longer held open.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         self.held.values().min().copied()
     }

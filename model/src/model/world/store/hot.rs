@@ -153,7 +153,7 @@ pub(crate) struct History {
 pub(crate) struct FinalizerChange {
     pub(crate) finalizer: Arc<str>,
     pub(crate) at: Timestamp,
-    /// Removed, or else added again.
+    /// Whether it was removed; otherwise, it was added again.
     pub(crate) removed: bool,
     /// The field manager that did it, if it is known.
     pub(crate) by: Option<Arc<str>>,
