@@ -148,8 +148,8 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
         state::save_last(dir, &model, saving).await;
     }
 
-    // Only after the state is safe: a hanging receiver takes seconds, and a second signal or the
-    // kubelet may end the process.
+    // The senders end only after the state is saved, because a hanging receiver takes seconds, and
+    // a second signal or the kubelet may end the process meanwhile.
     senders.close().await;
     let _ = tokio::time::timeout(DRAIN, serving).await;
     info!("stopped");

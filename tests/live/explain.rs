@@ -105,7 +105,8 @@ fn same(a: &Shape, b: &Shape, what: &str) -> Result<(), String> {
     if a == b { Ok(()) } else { Err(format!("{what} differ:\n{a:#?}\n{b:#?}")) }
 }
 
-/// Returns the tree as lines. A running loopwatch does not see the kinds that it does not watch.
+/// Returns the tree as lines, without objects of other kinds than `watched`: only `explain` with a
+/// cluster shows those.
 fn shape(explained: &Value, watched: &[String]) -> Shape {
     let mut lines = vec![line(&explained["object"], 0)];
     for direction in ["owners", "children"] {

@@ -31,7 +31,8 @@ pub(crate) fn trials() -> Vec<Trial> {
 const NAMESPACE: &str = "paged";
 const IGNORES: &str = "Unacknowledged?kind=Widget&name=target";
 
-/// Replicas of the operator, each with loopwatch in its Pod, and the way from there to a webhook.
+/// Replicas of the operator, each with loopwatch in its Pod, and a Prometheus and an
+/// Alertmanager that notify a webhook.
 struct Replicated {
     kube: Kube,
     replicas: Replicas,

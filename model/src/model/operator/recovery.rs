@@ -43,15 +43,15 @@ pub(crate) struct Recovery {
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     since: Timestamp,
-    /// The last sign of it.
+    /// The last sign of the fault.
     last: Timestamp,
     /// loopwatch itself cannot reach the API server. The fault lasts until it can.
     lasts: bool,
-    /// It is over, and the operator recovers.
+    /// The fault is over, and the operator recovers.
     over: bool,
     /// Since when nothing waits because of the fault any more.
     done_since: Option<Timestamp>,
-    /// The operator before the first sign of it.
+    /// The state of the operator before the first sign of the fault.
     before: Calm,
 }
 

@@ -38,7 +38,7 @@ pub(super) struct Meter {
     pub(super) bytes: u64,
     /// Time that loopwatch itself has spent.
     pub(super) work: Duration,
-    /// The part of it since loopwatch last yielded to other tasks.
+    /// The part of `work` since loopwatch last yielded to other tasks.
     unbroken: Duration,
 }
 
