@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::finding::{Evidence, FindingCode};
 use crate::model::Model;
-use crate::model::annotated::Annotated;
 use crate::model::deletion::terminating_scopes::TerminatingScope;
 use crate::model::findings::detection::Detection;
+use crate::model::world::annotations::Annotated;
 use crate::model::world::limits::Limit;
 use crate::model::world::subjects;
 use crate::observation::{NamespaceView, SourceId};

@@ -3,7 +3,7 @@
 use crate::model::Model;
 use crate::model::convergence::object_context;
 use crate::model::findings::tuning;
-use crate::model::tuning::Tuned;
+use crate::model::findings::tuning::Tuned;
 use crate::model::visibility::{definitions, sources};
 use crate::settings::Settings;
 

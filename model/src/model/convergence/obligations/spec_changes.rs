@@ -3,7 +3,7 @@
 
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::convergence::obligations::Opening;
-use crate::model::reading::Acknowledged;
+use crate::model::status::reading::Acknowledged;
 use crate::model::status::reading::Verdict;
 use crate::model::world::field_managers::{last_spec_write, spec_written, status_writer};
 use crate::model::world::store::Flag;
