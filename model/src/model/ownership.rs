@@ -16,7 +16,8 @@ use crate::model::part::{Part, StepContext};
 use crate::model::world::store::Slot;
 use crate::time::Timestamp;
 
-/// What the model has concluded about owners.
+/// What the model has concluded about owners. `steps/update.rs` calls it by its name, because it
+/// judges new owners after the world has stored them, and [`Part::seen`] comes before that.
 #[derive(Debug, Default)]
 pub(crate) struct Ownership {
     pub(crate) unverified: UnverifiedOwners,

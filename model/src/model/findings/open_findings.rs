@@ -1,9 +1,9 @@
 //! Findings from their opening to their closing.
 //!
 //! While a problem exists, its detector reports it again and again with [`OpenFindings::raise`].
-//! When the problem is over, [`OpenFindings::clear`] closes the finding. At the end of each step of
-//! the model, [`OpenFindings::settle`] decides which findings explain which, and announces the
-//! changes.
+//! When the problem is over, [`OpenFindings::clear`] closes the finding. For problems of objects,
+//! `steps/review.rs` calls both. At the end of each step of the model, [`OpenFindings::settle`]
+//! decides which findings explain which, and announces the changes.
 //!
 //! The number of open findings is limited. A more severe finding takes the place of a less severe
 //! one, which then waits until there is room. Findings about limits do not count towards the limit,
