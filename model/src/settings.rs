@@ -20,6 +20,11 @@ pub struct Settings {
     pub deadline: Span,
     /// Deadlines by `group/Kind` (`Kind` alone for the core group).
     pub deadlines: BTreeMap<String, Span>,
+    /// The shortest time before the finding `Unacknowledged` opens as a ticket, ahead of its
+    /// deadline, if the operator has always acknowledged spec changes of the kind far more quickly.
+    /// A restart of the operator usually takes at most two minutes, and the longest usual lease
+    /// 137 s.
+    pub unacknowledged_early_after: Span,
     /// How long an object must stay converged before its obligation ends as converged, and how long
     /// a kind must be failing before the finding `Failing` opens. States that last for less are
     /// often transient.
@@ -304,6 +309,7 @@ impl Default for Settings {
         Self {
             deadline: Span::mins(10),
             deadlines: BTreeMap::new(),
+            unacknowledged_early_after: Span::secs(140),
             settle: Span::secs(10),
             reject_after: Span::secs(10),
             unsaid_after: Span::secs(30),

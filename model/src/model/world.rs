@@ -80,6 +80,8 @@ pub(crate) struct World {
     pub(crate) unready_workloads: BTreeSet<Slot>,
     /// Somebody has scaled the operator to zero, so nothing is expected of it.
     pub(crate) operator_stopped: bool,
+    /// When the last known outage of the operator ended; the last of all instants while it lasts.
+    pub(crate) operator_failed: Timestamp,
 
     pub(crate) agenda: Agenda,
     pub(crate) lookups: Lookups,
@@ -117,6 +119,7 @@ impl World {
             unhealthy: BTreeSet::new(),
             unready_workloads: BTreeSet::new(),
             operator_stopped: false,
+            operator_failed: Timestamp(0),
             agenda: Agenda::default(),
             lookups: Lookups::default(),
             dropped: Dropped::default(),

@@ -1,6 +1,7 @@
 //! Finalizers, blocking chains, terminating scopes and soft deletion.
 
 mod stuck;
+mod progress;
 mod finalizer_actors;
 mod finalizers;
 mod lost_finalizers;

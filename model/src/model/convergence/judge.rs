@@ -15,6 +15,10 @@ use crate::time::{Span, Timestamp};
 /// spec keeps changing.
 const MAX_EXTENSIONS: i64 = 3;
 
+/// The number of objects that the operator must have acknowledged in order before the others wait
+/// for their turn.
+const QUEUE_FROM: usize = 5;
+
 impl ObjectContext<'_> {
     /// Returns the object's state at this instant.
     pub(crate) fn state(&self) -> ObjectState {
@@ -60,30 +64,56 @@ impl ObjectContext<'_> {
         due.is_some_and(|due| self.opens_at(due) <= self.now || (still && due <= self.now))
     }
 
-    /// Returns when the deadline of an obligation passes. Before the operator has acknowledged the
-    /// spec, the deadline of the acknowledgement applies, counted from the first unacknowledged
-    /// spec change. After that, newer specs extend the deadline to at most [`MAX_EXTENSIONS`] times
-    /// its length. If the object was not ready with the earlier specs either, it gets no more than
-    /// that before the acknowledgement, too.
+    /// Returns when the deadline of an obligation passes; the last of all instants if it has none.
+    /// Before the operator has acknowledged the spec, the deadline of the acknowledgement applies,
+    /// counted from the first unacknowledged spec change. After that, newer specs extend the
+    /// deadline to at most [`MAX_EXTENSIONS`] times its length. If the object was not ready with
+    /// the earlier specs either, it gets no more than that before the acknowledgement, unless it waits
+    /// for its turn. A run that is under way has a time of its own.
     pub(crate) fn deadline_passes(&self, unconverged: &Unconverged) -> Timestamp {
         let Some(obligation) = &unconverged.obligation else {
             return unconverged
                 .unacknowledged_since
                 .map_or(Timestamp(i64::MAX), |since| self.acknowledged_by(since));
         };
+        if unconverged.runs {
+            return self.run_passes(obligation);
+        }
+
         let span = self.deadline(obligation.creation).0;
         let most = unconverged.working_since.after(Span(span.0.saturating_mul(MAX_EXTENSIONS)));
 
         match unconverged.unacknowledged_since.map(|since| self.acknowledged_by(since)) {
-            Some(deadline) if unconverged.unready => deadline.min(most),
+            Some(deadline) if unconverged.unready => {
+                deadline.min(self.in_turn_until(unconverged).map_or(most, |turn| most.max(turn)))
+            }
             Some(deadline) => deadline,
             None => obligation.deadline.min(most),
         }
     }
 
-    /// Returns when the deadline for the acknowledgement of a spec change at `since` passes.
+    /// Returns when the deadline for the acknowledgement of a spec change at `since` passes. While
+    /// the object waits for its turn, it moves.
     pub(crate) fn acknowledged_by(&self, since: Timestamp) -> Timestamp {
-        since.after(self.acknowledgement_deadline())
+        let deadline = self.acknowledgement_deadline();
+        let passes = since.after(deadline);
+        self.queue_moved(since, deadline).map_or(passes, |until| passes.max(until))
+    }
+
+    fn in_turn_until(&self, unconverged: &Unconverged) -> Option<Timestamp> {
+        self.queue_moved(unconverged.unacknowledged_since?, self.acknowledgement_deadline())
+    }
+
+    /// Returns until when an object that waits for its acknowledgement since `since` may wait for
+    /// its turn, if the operator works off a queue in order: half a deadline after the last move.
+    /// An open finding stays open until the object has had its turn.
+    pub(super) fn queue_moved(&self, since: Timestamp, deadline: Span) -> Option<Timestamp> {
+        if self.has_predecessor(FindingCode::Unacknowledged) {
+            return None;
+        }
+
+        let half = Span(deadline.0 / 2);
+        self.kind.acknowledged.moved(since, half, QUEUE_FROM).map(|moved| moved.after(half))
     }
 
     /// Returns when a regression becomes a finding: after its threshold, but not while the rollout
@@ -150,12 +180,17 @@ impl ObjectContext<'_> {
         let opening =
             detections.iter().filter(|d| !self.is_finding(d)).map(|d| self.opens_at(d.due));
 
+        // An early finding becomes a page.
+        let page = self.record.unconverged().map(|unconverged| self.deadline_passes(unconverged));
+        let page = page.filter(|page| *page < Timestamp(i64::MAX)).map(|page| self.opens_at(page));
+
         // When the rollout is over, the object may count as failing.
         let rollout = self.record.unconverged().and_then(|unconverged| unconverged.rollout_until);
         opening
             .chain(self.obligation_due())
             .chain(self.history_due())
             .chain(rollout)
+            .chain(page)
             .filter(|due| *due > self.now)
             .min()
     }

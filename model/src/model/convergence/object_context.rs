@@ -34,6 +34,8 @@ pub(crate) struct ObjectContext<'a> {
     /// Somebody has scaled the operator to zero, so nothing is expected of it (see
     /// `operator/scaled_to_zero.rs`).
     pub(crate) operator_stopped: bool,
+    /// When the last known outage of the operator ended; the last of all instants while it lasts.
+    pub(crate) operator_failed: Timestamp,
     /// The deadline that annotations set.
     pub(crate) annotated_deadline: Option<Span>,
     /// The number of objects with a history is below `limits.histories`.
@@ -124,6 +126,7 @@ pub(crate) fn context<'a>(
         blind: watch.blindness.blind.is_some(),
         namespace_deleted,
         operator_stopped: world.operator_stopped && kind.role == Role::Primary,
+        operator_failed: world.operator_failed,
         annotated_deadline,
         may_add_history: world.histories < world.settings.limits.histories,
         history_denied: false,
@@ -146,10 +149,11 @@ pub(crate) fn state(world: &mut World, slot: Slot) -> Option<ObjectState> {
 
 impl ObjectContext<'_> {
     /// Returns how long the object may take to converge after its `creation` or, if `false`, an
-    /// update.
+    /// update. The time that runs take shows nothing about when they begin.
     pub(crate) fn deadline(&self, creation: bool) -> (Span, DeadlineSource) {
         match self.annotated_deadline {
             Some(annotated) => (annotated, DeadlineSource::Configured),
+            None if creation && self.is_of_runs() => self.kind.unlearned_deadline(self.settings),
             None => self.kind.deadline(self.settings, creation),
         }
     }

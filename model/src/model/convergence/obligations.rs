@@ -16,6 +16,8 @@ mod backfill; // what the timestamps of listed objects say
 mod regressions; // objects that stop being converged without a spec change
 mod progress; // acknowledgement, convergence, failure
 mod outcomes; // the end
+mod superseded; // spec changes that newer ones replaced before an acknowledgement
+mod runs; // work that ends by itself, in its own time
 
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::status::reading::Verdict;

@@ -25,8 +25,7 @@ pub(crate) fn blocks_at(
     record: &Record,
     deletion: &Deletion,
 ) -> Timestamp {
-    let stuck =
-        deletion.stuck_at(world.kind_of(record.watch).stuck_after(&world.settings, deletion));
+    let stuck = world.kind_of(record.watch).stuck_at(&world.settings, record, deletion);
     first_absence(world, operator, record, deletion).map_or(stuck, |absence| absence.due.min(stuck))
 }
 

@@ -172,8 +172,9 @@ fn finalizer_stuck(
     deletion: &Deletion,
     blocked_at: Option<Timestamp>,
 ) -> Detection {
-    let threshold = world.kind_of(record.watch).stuck_after(&world.settings, deletion);
-    let stuck = deletion.stuck_at(threshold);
+    let kind = world.kind_of(record.watch);
+    let threshold = kind.stuck_after(&world.settings, deletion);
+    let stuck = kind.stuck_at(&world.settings, record, deletion);
     let due = blocked_at.map_or(stuck, |at| at.max(stuck));
     detect_deletion(world, record, FindingCode::FinalizerStuck, deletion, due, || {
         Evidence::new()

@@ -2,19 +2,26 @@
 
 use std::sync::Arc;
 
+use crate::finding::FindingCode;
 use crate::model::convergence::object_context::{ObjectContext, Update};
-use crate::model::world::kinds::FinalizerWaits;
-use crate::model::world::store::Deletion;
+use crate::model::world::kinds::{FinalizerWaits, Kind};
+use crate::model::world::store::{Deletion, HotRecord, News, Record, Told};
 use crate::model::world::visibility::Visibility;
+use crate::settings::Settings;
 use crate::snapshot::{FinalizerOutcome, Outcome};
 use crate::time::{Span, Timestamp};
 
-/// How long a changing status counts as progress, as a multiple of `finalizer_stuck_after`. After
-/// that, it is probably an error message that differs with every attempt.
+/// How long new texts in a status count as progress, as a multiple of `finalizer_stuck_after`, and
+/// changes of a status of which loopwatch reads nothing. After that, they are probably error
+/// messages that differ with every attempt.
 const BELIEVE_STATUS: i64 = 4;
 
-/// How long changes of phases and conditions count as progress, as a multiple of
-/// `finalizer_stuck_after`.
+/// How long other changes count as progress if the part that loopwatch reads stays the same, as a
+/// multiple of `finalizer_stuck_after`.
+const BELIEVE_UNREAD: i64 = 1;
+
+/// How long new phases and conditions count as progress, and numbers that count towards an end, as
+/// a multiple of `finalizer_stuck_after`.
 const BELIEVE_PHASES: i64 = 24;
 
 /// The maximum number of fingerprints that are remembered per deletion. Beyond it, the oldest are
@@ -44,6 +51,7 @@ impl ObjectContext<'_> {
             waited_since,
             last_progress: None,
             shown: Vec::new(),
+            told: Told::default(),
             actors: Vec::new(),
             newest_write: None,
             was_abandoned: false,
@@ -63,9 +71,14 @@ impl ObjectContext<'_> {
         }
 
         deletion.shown.extend(new);
-        let moved = new.is_some();
-        let believed =
-            Span(threshold.0.saturating_mul(if moved { BELIEVE_PHASES } else { BELIEVE_STATUS }));
+        let believed = match deletion.told.hear(update.view) {
+            _ if new.is_some() => BELIEVE_PHASES,
+            News::Counts => BELIEVE_PHASES,
+            News::New | News::Unread => BELIEVE_STATUS,
+            News::Same => BELIEVE_UNREAD,
+            News::Nothing => 0,
+        };
+        let believed = Span(threshold.0.saturating_mul(believed));
         let status_moves = update.status_changed && !update.new && now < since.after(believed);
 
         if !removed.is_empty() || status_moves {
@@ -169,7 +182,7 @@ impl ObjectContext<'_> {
         let in_time = self.now.since(since) < self.settings.finalizer_stuck_after;
         let watched = self.visibility != Visibility::Lost && (in_time || since >= self.regained);
         let at = if watched { self.now } else { self.unseen_since };
-        let Some(FinalizerWaits { waiting, totals, removals }) =
+        let Some(FinalizerWaits { waiting, totals, removals, removed }) =
             self.kind.deletions.finalizers.get_mut(finalizer)
         else {
             return;
@@ -181,6 +194,10 @@ impl ObjectContext<'_> {
 
         let took = at.since(since);
         totals.removal.observe(took);
+        if watched {
+            let standstill = Span(self.settings.finalizer_stuck_after.0 / 2);
+            removed.note(self.now, (since, true), self.slot, standstill);
+        }
 
         // A removal after an outage or blindness only shows how long that lasted. Until loopwatch
         // knows how long removals take, a late one may be normal.
@@ -200,13 +217,41 @@ impl ObjectContext<'_> {
     }
 }
 
+impl Kind {
+    /// Returns when the deletion of an object of the kind counts as stuck. While the controller of a
+    /// finalizer works off the deletions in order, the object waits for its turn. A deletion that
+    /// has been stuck stays so until its own turn.
+    pub(crate) fn stuck_at(
+        &self,
+        settings: &Settings,
+        record: &Record,
+        deletion: &Deletion,
+    ) -> Timestamp {
+        let after = self.stuck_after(settings, deletion);
+        let (stuck, half) = (deletion.stuck_at(after), Span(after.0 / 2));
+        let is_open = |hot: &HotRecord| hot.findings.contains(&FindingCode::FinalizerStuck);
+        if record.hot.as_deref().is_some_and(is_open) {
+            return stuck;
+        }
+
+        let in_turn_until = |finalizer: &Arc<str>| {
+            let removed = &self.deletions.finalizers.get(finalizer)?.removed;
+            removed.moved(deletion.since, half, 1).map(|moved| moved.after(half))
+        };
+
+        let each = deletion.own_finalizers().map(in_turn_until);
+        each.map(|until| until.map_or(stuck, |until| until.max(stuck))).min().unwrap_or(stuck)
+    }
+}
+
 impl Deletion {
     /// Returns since when the controllers of the finalizers could work on the deletion.
     pub(crate) fn attended_since(&self) -> Timestamp {
         self.resumed.unwrap_or(self.since)
     }
 
-    /// Returns when the deletion counts as stuck, given how long it may take.
+    /// Returns when the deletion counts as stuck, given how long it may take, and that no other
+    /// deletion explains the wait.
     pub(crate) fn stuck_at(&self, after: Span) -> Timestamp {
         let stuck = self.attended_since().after(after);
         self.last_progress.map_or(stuck, |at| stuck.max(at.after(Span(after.0 / 2))))

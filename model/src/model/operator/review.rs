@@ -12,6 +12,16 @@ use crate::model::world::timers::Timer;
 use crate::observation::InstanceName;
 use crate::time::Timestamp;
 
+/// The findings during which the operator does not work as it usually does, so that the duration of
+/// its work shows nothing.
+const OUTAGES: [FindingCode; 5] = [
+    FindingCode::OperatorDown,
+    FindingCode::RestartLoop,
+    FindingCode::StartupOutOfMemory,
+    FindingCode::LeaderAbsent,
+    FindingCode::ApiErrors,
+];
+
 /// The conclusions of the detectors about the operator.
 #[derive(Debug, Default)]
 pub(crate) struct Verdicts {
@@ -95,6 +105,13 @@ impl Operator {
             } else {
                 findings.clear(now, code, &subject);
             }
+        }
+
+        let fails = open.iter().any(|(code, _)| OUTAGES.contains(code));
+        if fails {
+            world.operator_failed = Timestamp(i64::MAX);
+        } else if world.operator_failed == Timestamp(i64::MAX) {
+            world.operator_failed = now;
         }
 
         self.found = open;

@@ -24,6 +24,7 @@ mod facts; // phases, flags, error texts
 mod counts;
 mod parts; // verdicts in lists
 mod remembered; // what the model keeps of the status of an object at rest
+mod runs; // objects that do their work once and end
 
 use self::signals::{Signal, worst};
 use crate::observation::{Condition, ConditionStatus, ObjectView, StatusShape};
@@ -31,6 +32,7 @@ use crate::time::{Span, Timestamp};
 
 pub(crate) use self::remarks::observed_generation;
 pub(crate) use self::remembered::signal as remembered_signal;
+pub(crate) use self::runs::{has_begun, will_end};
 
 /// How long an operator may take after the end of a run to write its conditions.
 const WRITTEN_WITHIN: Span = Span::mins(1);

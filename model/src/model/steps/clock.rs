@@ -12,6 +12,10 @@ impl Model {
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
         shift(&mut self.world.now);
+        if self.world.operator_failed < Timestamp(i64::MAX) {
+            shift(&mut self.world.operator_failed);
+        }
+
         self.world.agenda.timers.rebase(by_ms);
         self.findings.rebase(by_ms);
         self.recent_past.clock_stepped(by_ms);

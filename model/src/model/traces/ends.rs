@@ -51,7 +51,9 @@ impl Traces {
         converged: Option<Span>,
     ) {
         if self.of_obligation(of.slot).is_some() {
-            let counted = of.record.obligation().is_some_and(|obligation| !obligation.uncounted);
+            // The SLO deadline of a superseded change may decide its outcome later.
+            let is_decided = |o: &Obligation| !o.uncounted && o.outcome.is_some();
+            let counted = of.record.obligation().is_some_and(is_decided);
             let measured = Measured { converged, counted, acknowledged: None };
             self.end_trace(of, outcome, at, measured);
         }

@@ -2,15 +2,19 @@
 
 pub(crate) mod siblings; // of owned objects
 pub(crate) mod durations; // learned, of convergences and removals
+pub(crate) mod pace; // slow work or an outage
+pub(crate) mod served; // objects that a controller has served, in their order
 mod namespace; // of a watch
 mod watch;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::status::coverage::StatusCoverage;
 use crate::model::world::finalizer_actors::FinalizerWriters;
 use crate::model::world::kinds::durations::{Durations, Learned};
+use crate::model::world::kinds::pace::Pace;
+use crate::model::world::kinds::served::Served;
 use crate::model::world::kinds::siblings::Siblings;
 use crate::model::world::store::Slot;
 use crate::observation::{Role, StatusSchema, WatchedKind};
@@ -50,8 +54,11 @@ pub(crate) struct Kind {
     /// Unconverged objects by the time at which they became so.
     pub(crate) unconverged: BTreeSet<(Timestamp, Slot)>,
     pub(crate) deletions: Deletions,
-    /// The latest acknowledgements of spec changes.
-    pub(crate) acknowledged: Acknowledgements,
+    /// The latest objects whose spec changes were acknowledged.
+    pub(crate) acknowledged: Served,
+    /// When the operator answered spec changes.
+    pub(crate) pace: Pace,
+    pub(crate) runs: Runs,
     /// When each controller that writes objects of the kind last did so, by the API server's clock.
     pub(crate) writers: Vec<(Arc<str>, Timestamp)>,
     pub(crate) failures: Failures,
@@ -113,15 +120,20 @@ pub(crate) struct Departed {
     regressed: BTreeMap<u64, Timestamp>,
 }
 
-/// The latest acknowledgements of spec changes of one kind.
+/// How the first work on the objects of a kind ended.
 #[derive(Debug, Default)]
-pub(crate) struct Acknowledgements {
-    /// The latest last, at most [`MAX_ACKNOWLEDGEMENTS`].
-    latest: VecDeque<(Timestamp, Slot)>,
+pub(crate) struct Runs {
+    /// Objects that have ended.
+    pub(crate) ended: u32,
+    /// Objects that have converged, and stay.
+    pub(crate) stayed: u32,
 }
 
-/// The maximum number of acknowledgements that are remembered per kind.
-const MAX_ACKNOWLEDGEMENTS: usize = 64;
+/// The number of objects that must have ended before the kind counts as a kind of runs.
+const RUNS_FROM: u32 = 3;
+
+/// The share of the objects of a kind of runs that may stay: one in this number.
+const FEW_STAY: u32 = 10;
 
 /// How long the model remembers objects of a watch that has ended, and findings about them.
 pub(crate) const REMEMBERED_FOR: Span = Span::hours(24);
@@ -136,6 +148,8 @@ pub(crate) struct FinalizerWaits {
     pub(crate) totals: FinalizerTotals,
     /// How long removals take.
     pub(crate) removals: Durations,
+    /// The latest objects from which it was removed.
+    pub(crate) removed: Served,
 }
 
 /// The name under which namespaces beyond `limits.namespaces` are counted.
@@ -176,8 +190,9 @@ impl Kind {
 
     /// Returns how long an object may take to converge after its creation, or else after an update,
     /// before a finding opens, and where that deadline comes from. A learned deadline is three
-    /// times the 95th percentile, at most one day and never less than the default: the next spec
-    /// change may be the first one of a slower sort.
+    /// times the 95th percentile of all changes, or of the usual late ones if that is longer. It is
+    /// at most one day and never less than the default: the next spec change may be the first one
+    /// of a slower sort.
     pub(crate) fn deadline(&self, settings: &Settings, creation: bool) -> (Span, DeadlineSource) {
         let durations = if creation { &self.learned.creation } else { &self.learned.update };
         self.configured_or_learned(settings, durations)
@@ -194,6 +209,14 @@ impl Kind {
         if creation.0 > update.0 { creation } else { update }
     }
 
+    /// Returns the deadline without anything that loopwatch has learned.
+    pub(crate) fn unlearned_deadline(&self, settings: &Settings) -> (Span, DeadlineSource) {
+        match self.configured_deadline(settings) {
+            Some(configured) => (configured, DeadlineSource::Configured),
+            None => (settings.deadline, DeadlineSource::Default),
+        }
+    }
+
     fn configured_or_learned(
         &self,
         settings: &Settings,
@@ -204,11 +227,11 @@ impl Kind {
         }
 
         let enough =
-            settings.learn_after > 0 && durations.samples() >= u64::from(settings.learn_after);
-        let learned = durations
-            .p95()
-            .filter(|_| enough)
-            .map(|p95| Span(p95.0.saturating_mul(3)).min(Span::hours(24)));
+            |count: u64| settings.learn_after > 0 && count >= u64::from(settings.learn_after);
+        let p95 = durations.p95().filter(|_| enough(durations.samples()));
+        let late = durations.usual_late().filter(|_| enough(durations.counted()));
+        let learned =
+            p95.max(late).map(|usual| Span(usual.0.saturating_mul(3)).min(Span::hours(24)));
         match learned.filter(|learned| *learned > settings.deadline) {
             Some(learned) => (learned, DeadlineSource::Learned),
             None => (settings.deadline, DeadlineSource::Default),
@@ -268,21 +291,17 @@ impl Kind {
         self.failures.failing_since = None;
         self.due = self.due.map(|at| at.shifted(by_ms));
         self.departed.rebase(by_ms);
-        self.acknowledged.latest.iter_mut().for_each(|(at, _)| *at = at.shifted(by_ms));
+        self.acknowledged.rebase(by_ms);
+        self.pace.rebase(by_ms);
+        let waits = self.deletions.finalizers.values_mut();
+        waits.for_each(|waits| waits.removed.rebase(by_ms));
     }
 }
 
-impl Acknowledgements {
-    pub(crate) fn note(&mut self, now: Timestamp, slot: Slot) {
-        if self.latest.len() >= MAX_ACKNOWLEDGEMENTS {
-            self.latest.pop_front();
-        }
-        self.latest.push_back((now, slot));
-    }
-
-    /// Returns the objects whose spec changes were acknowledged after `since`.
-    pub(crate) fn since(&self, since: Timestamp) -> impl Iterator<Item = Slot> {
-        self.latest.iter().filter(move |(at, _)| *at > since).map(|(_, slot)| *slot)
+impl Runs {
+    /// Returns whether the objects of the kind do their work once and end.
+    pub(crate) fn is_kind_of_runs(&self) -> bool {
+        self.ended >= RUNS_FROM && self.stayed.saturating_mul(FEW_STAY) <= self.ended
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Most objects of a large cluster are idle, so memory is dominated by the cold records.
 
+mod told; // what the status of an object has said during its deletion
 mod hot; // the part that few objects have
 mod ids; // of objects and their versions
 mod record;
@@ -12,10 +13,11 @@ use std::hash::BuildHasher;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 pub(crate) use self::hot::{
-    Deletion, FinalizerChange, History, HotRecord, Obligation, Transitions, Unconverged,
+    Deletion, FinalizerChange, History, HotRecord, Obligation, Superseded, Transitions, Unconverged,
 };
 pub(crate) use self::ids::{NO_UID, uid_number, uid_text, version_number};
 pub(crate) use self::record::{Flag, Flags, Record};
+pub(crate) use self::told::{News, Told};
 
 /// The position of an object in the store.
 pub(crate) type Slot = u32;

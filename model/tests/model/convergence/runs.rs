@@ -1,7 +1,8 @@
 //! Objects that run once, and runs that a schedule starts again.
 
-use loopwatch_model::observation::ConditionStatus::{False, True};
-use loopwatch_model::snapshot::ObjectState;
+use loopwatch_model::observation::ConditionStatus::{self, False, True};
+use loopwatch_model::settings::Settings;
+use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::Span;
 
 use crate::lab::{Lab, Widget, other_kind, text, unlearned};
@@ -169,4 +170,106 @@ fn a_velero_backup_that_succeeded_and_is_deleted_by_its_time_to_live_leaves_noth
     lab.assert_no_findings();
 
     assert_eq!(lab.kind().finalizers["gc.velero.io/backup"].totals.outcomes, [1, 0, 0, 0, 0]);
+}
+
+/// Returns a lab with pipeline runs, of which `runs` have ended after `span` each.
+fn after_runs(runs: usize, span: Span) -> Lab {
+    let mut lab = Lab::with(Settings::default());
+    lab.discover(&[other_kind("PipelineRun")]);
+    lab.list_in(&other_kind("PipelineRun").watch, Vec::new());
+    for number in 0..runs {
+        let mut run = begun(&mut lab, &format!("run-{number}"), "Running");
+        lab.advance(span);
+        see(&mut lab, run.condition("Succeeded", True, "Completed"));
+        lab.advance(Span::mins(5));
+    }
+
+    lab
+}
+
+/// Creates a pipeline run whose status gives this reason.
+fn begun(lab: &mut Lab, name: &str, reason: &str) -> Widget {
+    let mut run = Widget::new(name, lab.now);
+    see(lab, &run);
+    see(lab, run.condition("Succeeded", ConditionStatus::Unknown, reason));
+    run
+}
+
+fn see(lab: &mut Lab, run: &Widget) {
+    let view = lab.view(run);
+    lab.apply_to(&other_kind("PipelineRun").watch, view);
+}
+
+#[test]
+fn a_first_run_takes_as_long_as_it_takes_and_is_not_late() {
+    let mut lab = after_runs(0, Span::mins(1));
+    let mut run = begun(&mut lab, "build", "Running");
+    lab.advance(Span::hours(5));
+    lab.assert_no_findings();
+    assert_eq!(lab.outcomes_of("PipelineRun", Outcome::Late), 0);
+
+    see(&mut lab, run.condition("Succeeded", True, "Completed"));
+    lab.advance(Span::mins(1));
+    assert_eq!(lab.outcomes_of("PipelineRun", Outcome::Converged), 1);
+}
+
+#[test]
+fn a_run_that_does_not_begin_is_overdue() {
+    let mut lab = after_runs(25, Span::mins(45));
+    begun(&mut lab, "build", "Pending");
+    lab.advance(Span::mins(11));
+    assert_eq!(lab.findings(), ["Overdue PipelineRun team-a/build"]);
+}
+
+#[test]
+fn a_run_that_nobody_starts_is_unacknowledged() {
+    let mut lab = after_runs(25, Span::mins(45));
+    let run = Widget::new("build", lab.now);
+    see(&mut lab, &run);
+    lab.advance(Span::mins(11));
+    assert_eq!(lab.findings(), ["Unacknowledged PipelineRun team-a/build"]);
+}
+
+#[test]
+fn a_run_that_takes_far_longer_than_all_others_is_overdue() {
+    for (runs, usual, hours) in
+        [(25, Span::mins(45), 4), (25, Span::mins(1), 2), (4, Span::mins(20), 5)]
+    {
+        let mut lab = after_runs(runs, usual);
+        begun(&mut lab, "hangs", "Running");
+        lab.advance(Span::mins(50));
+        lab.assert_no_findings();
+
+        lab.advance(Span::hours(hours));
+        assert_eq!(lab.findings(), ["Overdue PipelineRun team-a/hangs"], "after {runs} runs");
+    }
+}
+
+#[test]
+fn objects_of_a_kind_whose_objects_all_end_are_runs_whatever_their_kind_is_called() {
+    let kind = other_kind("SparkApplication");
+    let mut lab = Lab::new();
+    lab.discover(std::slice::from_ref(&kind));
+    lab.list_in(&kind.watch, Vec::new());
+    let see = |lab: &mut Lab, app: &Widget, ended: bool| {
+        let mut view = lab.view(app);
+        view.facts.push(text("status.startTime", "2026-01-01T00:00:00Z"));
+        if ended {
+            view.facts.push(text("status.completionTime", "2026-01-01T00:00:00Z"));
+        }
+        lab.apply_to(&kind.watch, view);
+    };
+
+    for number in 0..3 {
+        let mut app = Widget::new(&format!("app-{number}"), lab.now);
+        see(&mut lab, app.phase("Submitted"), false);
+        lab.advance(Span::mins(5));
+        see(&mut lab, app.phase("Succeeded"), true);
+        lab.advance(Span::mins(5));
+    }
+
+    let mut app = Widget::new("long", lab.now);
+    see(&mut lab, app.phase("Running"), false);
+    lab.advance(Span::hours(3));
+    lab.assert_no_findings();
 }

@@ -2,7 +2,7 @@
 
 use loopwatch_model::finding::Severity;
 use loopwatch_model::observation::ConditionStatus;
-use loopwatch_model::observation::Manager;
+use loopwatch_model::observation::{Manager, ObjectView};
 use loopwatch_model::settings::FindingRule;
 use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::Span;
@@ -41,7 +41,11 @@ fn a_dead_operator_is_found_ten_minutes_after_the_first_of_many_scalings() {
 
     assert_eq!(lab.findings(), ["Unacknowledged Widget team-a/web"]);
     assert_eq!(lab.since("Unacknowledged"), first);
-    assert_eq!(lab.outcomes(Outcome::Superseded), 20, "none of them had time to become late");
+    assert_eq!(lab.outcomes(Outcome::Late), 1, "the others have not had time to become late");
+
+    let done = lab.view(widget.clone().ready());
+    lab.apply_view(ObjectView { generation: 22, observed_generation: Some(22), ..done });
+    assert_eq!((lab.outcomes(Outcome::Late), lab.outcomes(Outcome::Superseded)), (1, 19));
 }
 
 #[test]

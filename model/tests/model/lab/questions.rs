@@ -104,6 +104,13 @@ impl Lab {
         self.kind().namespaces.values().map(|n| n.obligations[outcome as usize]).sum()
     }
 
+    pub fn outcomes_of(&self, kind: &str, outcome: Outcome) -> u64 {
+        let kinds = self.snapshot().kinds;
+        let of_kind = kinds.iter().filter(|summary| summary.kind == kind);
+        let namespaces = of_kind.flat_map(|summary| summary.namespaces.values());
+        namespaces.map(|n| n.obligations[outcome as usize]).sum()
+    }
+
     pub fn row(&self, name: &str) -> ObjectRow {
         let (rows, _) = self.model.rows(Default::default(), usize::MAX);
         rows.into_iter().find(|row| row.name == name).unwrap_or_else(|| panic!("no object {name}"))

@@ -221,15 +221,26 @@ impl RandomWorld {
             self.traces.iter().filter(is_it).count() as u64
         };
 
-        for outcome in Outcome::ALL.iter().filter(|outcome| **outcome != Outcome::Unknown) {
-            let counted = snapshot.kinds[0]
-                .namespaces
-                .values()
-                .map(|n| n.obligations[*outcome as usize])
-                .sum::<u64>();
-
-            assert_eq!(traced(*outcome), counted, "{context}: {}", outcome.as_str());
+        let counted = |outcome: Outcome| {
+            let namespaces = snapshot.kinds[0].namespaces.values();
+            namespaces.map(|n| n.obligations[outcome as usize]).sum::<u64>()
+        };
+        let by_deadline = [Outcome::Late, Outcome::Superseded];
+        let decided_later =
+            |outcome: &&Outcome| **outcome == Outcome::Unknown || by_deadline.contains(*outcome);
+        for outcome in Outcome::ALL.iter().filter(|outcome| !decided_later(outcome)) {
+            assert_eq!(traced(*outcome), counted(*outcome), "{context}: {}", outcome.as_str());
         }
+
+        // The trace of a superseded change ends before the deadline that may make the change late.
+        let undecided = self.traces.iter().filter(|trace| {
+            trace.outcome == Outcome::Superseded && !trace.measured.counted && !trace.key.late
+        });
+        let [in_traces, in_totals] = [by_deadline.map(traced), by_deadline.map(counted)];
+        let later = in_totals.iter().sum::<u64>() - in_traces.iter().sum::<u64>();
+
+        assert!(in_traces[0] <= in_totals[0] && in_traces[1] <= in_totals[1], "{context}");
+        assert!(later <= undecided.count() as u64, "{context}: {in_traces:?} {in_totals:?}");
 
         let converged =
             self.traces.iter().filter(|trace| trace.measured.converged.is_some()).count() as u64;

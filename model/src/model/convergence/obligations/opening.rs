@@ -38,7 +38,8 @@ impl ObjectContext<'_> {
             ..Unconverged::default()
         };
 
-        if let Some(earlier) = earlier {
+        if let Some(mut earlier) = earlier {
+            unconverged.superseded = std::mem::take(&mut earlier.superseded);
             unconverged.continue_from(&earlier, obligation.deadline);
             if earlier
                 .regressed_since
@@ -123,6 +124,7 @@ impl ObjectContext<'_> {
         let outcome = (backfilled && new && slo_deadline <= self.now).then_some(Outcome::Late);
         Obligation {
             opened,
+            generation: self.record.generation,
             deadline: opened.after(deadline),
             deadline_source,
             slo_deadline,

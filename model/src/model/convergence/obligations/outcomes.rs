@@ -2,6 +2,7 @@
 
 use crate::model::convergence::object_context::ObjectContext;
 use crate::model::status::reading::Verdict;
+use crate::model::world::kinds::pace::{Answer, Wait};
 use crate::model::world::store::{Flag, Obligation};
 use crate::model::world::visibility::Visibility;
 use crate::snapshot::Outcome;
@@ -17,6 +18,7 @@ impl ObjectContext<'_> {
             return;
         }
 
+        self.advance_superseded();
         let Some(obligation) = self.record.obligation().cloned() else { return };
         let (now, settings, lost) = (self.now, self.settings, self.visibility == Visibility::Lost);
         if lost && !self.record.flags.has(Flag::Judged) {
@@ -36,7 +38,7 @@ impl ObjectContext<'_> {
             if now >= obligation.opened.after(settings.unsaid_after) && !lost {
                 self.end_unconfirmed(&obligation);
             }
-        } else if now >= obligation.slo_deadline && !self.operator_stopped {
+        } else if now >= obligation.slo_deadline && !self.operator_stopped && !self.runs() {
             match obligation.outcome {
                 None => self.slo_deadline_passed(&obligation),
                 Some(_) if self.record.verdict == Verdict::Unknown && !lost => {
@@ -56,6 +58,7 @@ impl ObjectContext<'_> {
             obligation.failed_since.map(|since| since.after(settings.reject_after)),
             obligation.unconfirmed.then(|| obligation.opened.after(settings.unsaid_after)),
             Some(obligation.slo_deadline),
+            self.superseded_due(),
         ];
 
         steps.into_iter().flatten().filter(|due| *due > self.now).min()
@@ -108,7 +111,11 @@ impl ObjectContext<'_> {
             || self.kind.expects_status();
         if expected {
             self.learn_censored(&obligation, self.now);
-            self.count_outcome(outcome);
+            if outcome == Outcome::Superseded {
+                self.supersede(&obligation);
+            } else {
+                self.count_outcome(outcome);
+            }
             self.close_obligation_trace(outcome);
         }
     }
@@ -120,11 +127,14 @@ impl ObjectContext<'_> {
         let timed = obligation.is_measured();
         self.end_obligation_trace(Outcome::Converged, converged, timed.then_some(took));
         if timed {
+            let answer = if obligation.creation { Answer::Creation } else { Answer::Update };
+            let wait = Wait { from: obligation.opened, to: converged };
             self.kind.totals.convergence.observe(took);
+            self.learn(answer, wait, obligation.outcome.is_none());
         }
 
-        if timed && obligation.outcome.is_none() {
-            self.kind.learned.convergence(obligation.creation).add(took);
+        if obligation.creation {
+            self.count_run();
         }
 
         self.spec_has_converged(obligation, took, timed);
@@ -148,6 +158,7 @@ impl ObjectContext<'_> {
 
     /// Removes the unconverged state of an object that has converged or is no longer expected to.
     pub(crate) fn clear_unconverged(&mut self) {
+        self.superseded_acknowledged(true);
         if self.take_unconverged().is_some() {
             self.traces.forget_obligation(self.slot);
         }
@@ -167,6 +178,23 @@ impl ObjectContext<'_> {
         }
     }
 
+    /// Learns how long the operator took to answer a change. If the change was late, it has counted
+    /// as censored already, and its real duration counts only if no outage caused it.
+    pub(super) fn learn(&mut self, answer: Answer, wait: Wait, in_slo: bool) {
+        let took = wait.to.since(wait.from);
+        if in_slo {
+            self.kind.learned.durations(answer).add(took);
+            return;
+        }
+
+        let blind = self.regained.since(self.lost.max(wait.from));
+        let was_seen = self.regained <= wait.from || Span(blind.0.saturating_mul(4)) < took;
+        let was_served = self.operator_failed <= wait.from;
+        if was_seen && was_served && self.kind.pace.teaches(answer, wait) {
+            self.kind.learned.durations(answer).add_late(took);
+        }
+    }
+
     /// Adds a censored duration: the obligation had not converged by `at`. Does the same for the
     /// acknowledgement if that was missing, too.
     fn learn_censored(&mut self, obligation: &Obligation, at: Timestamp) {
@@ -175,7 +203,8 @@ impl ObjectContext<'_> {
         }
 
         let lasted = at.since(obligation.opened);
-        self.kind.learned.convergence(obligation.creation).add_censored(lasted);
+        let answer = if obligation.creation { Answer::Creation } else { Answer::Update };
+        self.kind.learned.durations(answer).add_censored(lasted);
         if obligation.acknowledged.is_none() {
             self.kind.learned.acknowledgement.add_censored(lasted);
         }

@@ -3,14 +3,16 @@
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::status::reading::{Acknowledged, Verdict};
 use crate::model::world::field_managers::status_writer;
+use crate::model::world::kinds::pace::{Answer, Wait};
 use crate::model::world::store::Unconverged;
 use crate::model::world::visibility::Visibility;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 impl ObjectContext<'_> {
     /// Records status writes, acknowledgement, convergence and failure of an unconverged object.
     pub(super) fn update_progress(&mut self, update: &Update<'_>) {
         let now = self.now;
+        let runs = self.is_under_way(update);
         let Some(unconverged) = self.record.unconverged_mut() else { return };
         unconverged.note_status(update, now);
 
@@ -22,6 +24,7 @@ impl ObjectContext<'_> {
             Acknowledged::Unreported => written,
         };
 
+        unconverged.runs = runs && current;
         if current {
             unconverged.unacknowledged_since = None;
         } else if update.acknowledged_more && unconverged.unacknowledged_since.is_some() {
@@ -34,31 +37,54 @@ impl ObjectContext<'_> {
             self.note_acknowledgement(update);
         }
 
+        if current || update.acknowledged_more {
+            self.superseded_acknowledged(current);
+        }
+
         self.note_verdict(update, current);
     }
 
     /// Records the acknowledgement of a spec change. If its time is measured, it is counted and
-    /// learned.
+    /// learned. After a late one, the operator gets the whole deadline for its work.
     fn note_acknowledgement(&mut self, update: &Update<'_>) {
         let (now, in_time) = (self.now, self.sees_in_time(update));
-        let Some(obligation) = self.record.unconverged_mut().and_then(|u| u.obligation.as_mut())
-        else {
-            return;
-        };
+        let allowed = self.acknowledgement_deadline();
+        let Some(unconverged) = self.record.unconverged_mut() else { return };
+        let dated = unconverged.dated;
+        let Some(obligation) = unconverged.obligation.as_mut() else { return };
+        let opened = obligation.opened;
 
         obligation.acknowledged = Some(now);
         obligation.unmeasured |= !in_time;
-        if update.live && !update.new {
-            self.kind.acknowledged.note(now, self.slot);
+        let (measured, in_slo) = (obligation.is_measured(), obligation.outcome.is_none());
+        let live = update.live && !update.new;
+        if live && now >= opened.after(allowed) {
+            let creation = obligation.creation;
+            self.restart_deadline(creation);
         }
 
-        let took = obligation.is_measured().then(|| now.since(obligation.opened));
+        if live {
+            let half = Span(allowed.0 / 2);
+            self.kind.acknowledged.note(now, (opened, dated), self.slot, half);
+            self.kind.pace.answered(now);
+        }
+
+        let took = measured.then(|| now.since(opened));
         self.traces.acknowledged(self.slot, now, took);
         if let Some(took) = took {
             self.kind.totals.acknowledge.observe(took);
-            if obligation.outcome.is_none() {
-                self.kind.learned.acknowledgement.add(took);
-            }
+            self.learn(Answer::Acknowledgement, Wait { from: opened, to: now }, in_slo);
+        }
+    }
+
+    /// Makes the deadline for the convergence count from now, because the operator begins to work
+    /// only now.
+    fn restart_deadline(&mut self, creation: bool) {
+        let (now, deadline) = (self.now, self.deadline(creation).0);
+        let Some(unconverged) = self.record.unconverged_mut() else { return };
+        unconverged.working_since = now;
+        if let Some(obligation) = unconverged.obligation.as_mut() {
+            obligation.deadline = now.after(deadline);
         }
     }
 
@@ -77,6 +103,7 @@ impl ObjectContext<'_> {
             says_converged && !current && update.acknowledged == Acknowledged::Unreported;
         if says_converged && current && obligation.converged_since.is_none() {
             obligation.unmeasured |= !in_time;
+            self.kind.pace.answered(now);
         }
 
         obligation.converged_since =

@@ -3,14 +3,19 @@
 //!
 //! The estimator is the product limit of Kaplan and Meier (1958) over fixed buckets. It also uses
 //! censored durations: if a spec change was superseded after `t`, or its object deleted, it would
-//! have taken longer than `t`. Without these durations, slow kinds would look fast. A late spec
-//! change counts as censored at its SLO deadline, whatever came later: an outage shows how long the
-//! outage was. A rejected one teaches nothing: the person who fixes the spec decides how long that
-//! takes.
+//! have taken longer than `t`. Without these durations, slow kinds would look fast. A rejected one
+//! teaches nothing: the person who fixes the spec decides how long that takes.
+//!
+//! A late spec change counts as censored at its SLO deadline. If nothing suggests that it waited
+//! for the end of an outage (see `pace.rs`), its real duration also counts as late work. Late work
+//! has an estimate of its own, because a few late changes among many quick ones, such as a batch at
+//! night, may be just as usual. A duration is usual once [`USUAL_FROM`] changes took about as long.
 //!
 //! Old knowledge decays: once [`MEMORY`] spec changes are counted, every count is halved, so that
-//! the estimate follows a new version of the operator.
+//! the estimate follows a new version of the operator. Late work decays more slowly, so that the
+//! quick changes of a day do not erase the batch of the night.
 
+use crate::model::world::kinds::pace::Answer;
 use crate::time::Span;
 
 /// Upper bounds of the buckets in milliseconds: half a second to one day, each 1.25 to 2 times the
@@ -24,6 +29,12 @@ const BOUNDS_MS: [i64; 32] = [
 
 /// The number of counted spec changes at which all counts are halved.
 const MEMORY: u64 = 400;
+
+/// The number of halvings after which the counts of late work are halved, too.
+const LATE_MEMORY: u8 = 8;
+
+/// The number of late changes of about the same duration from which on this duration is usual.
+const USUAL_FROM: u32 = 5;
 
 /// What loopwatch has learned about one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,27 +52,37 @@ pub(crate) struct Learned {
 pub(crate) struct Durations {
     ended: [u32; BOUNDS_MS.len()],
     censored: [u32; BOUNDS_MS.len()],
+    /// Late changes by their real duration. `censored` counts each of them, too.
+    late: [u32; BOUNDS_MS.len()],
+    /// How often the other counts have been halved since the late ones were.
+    halvings: u8,
 }
 
 impl Learned {
-    /// Returns the durations until convergence after a creation, or else after an update.
-    pub(crate) fn convergence(&mut self, creation: bool) -> &mut Durations {
-        if creation { &mut self.creation } else { &mut self.update }
+    /// Returns the durations until an answer of the operator.
+    pub(crate) const fn durations(&mut self, answer: Answer) -> &mut Durations {
+        match answer {
+            Answer::Update => &mut self.update,
+            Answer::Creation => &mut self.creation,
+            Answer::Acknowledgement => &mut self.acknowledgement,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         [&self.update, &self.creation, &self.acknowledgement]
             .iter()
-            .all(|durations| durations.samples() == 0)
+            .all(|durations| durations.samples() == 0 && durations.late_samples() == 0)
     }
 
     /// Returns the form that checkpoints store: the counts of updates, of creations and of
-    /// acknowledgements; of each first the ended ones, then the censored ones.
+    /// acknowledgements; of each first the ended ones, then the censored ones. The late ones of all
+    /// three follow.
     pub(crate) fn to_numbers(&self) -> Vec<u64> {
         let parts = [&self.update, &self.creation, &self.acknowledgement];
         let counts =
             parts.iter().flat_map(|durations| durations.ended.iter().chain(&durations.censored));
-        counts.map(|count| u64::from(*count)).collect()
+        let late = parts.iter().flat_map(|durations| &durations.late);
+        counts.chain(late).map(|count| u64::from(*count)).collect()
     }
 
     /// Reads the form that checkpoints store. Surplus numbers are ignored; missing ones count as
@@ -69,13 +90,16 @@ impl Learned {
     /// as updates.
     pub(crate) fn from_numbers(numbers: &[u64]) -> Self {
         let mut learned = Self::default();
+        let mut numbers = numbers.iter().map(|number| u32::try_from(*number).unwrap_or(u32::MAX));
         let parts = [&mut learned.update, &mut learned.creation, &mut learned.acknowledgement];
-        let counts = parts
-            .into_iter()
-            .flat_map(|durations| durations.ended.iter_mut().chain(&mut durations.censored));
 
-        for (count, number) in counts.zip(numbers) {
-            *count = u32::try_from(*number).unwrap_or(u32::MAX);
+        for Durations { ended, censored, .. } in parts {
+            ended.iter_mut().chain(censored).zip(&mut numbers).for_each(|(count, n)| *count = n);
+        }
+
+        for durations in [&mut learned.update, &mut learned.creation, &mut learned.acknowledgement]
+        {
+            durations.late.iter_mut().zip(&mut numbers).for_each(|(count, n)| *count = n);
         }
 
         learned
@@ -98,6 +122,46 @@ impl Durations {
         *count = count.saturating_add(1);
     }
 
+    /// Adds the real duration of a late spec change, which counts as censored already.
+    pub(crate) fn add_late(&mut self, took: Span) {
+        if self.late_samples() >= MEMORY {
+            self.late.iter_mut().for_each(|count| *count /= 2);
+        }
+
+        let count = &mut self.late[bucket(took)];
+        *count = count.saturating_add(1);
+    }
+
+    /// Returns the time within which 95 % of the usual late changes end, rounded up to a bucket
+    /// bound. Durations that only a few changes took are not usual.
+    pub(crate) fn usual_late(&self) -> Option<Span> {
+        let usual = |index: usize| {
+            let near = index.saturating_sub(1)..=(index + 1).min(BOUNDS_MS.len() - 1);
+            self.late[near].iter().sum::<u32>() >= USUAL_FROM
+        };
+        let counts = || (0..BOUNDS_MS.len()).filter(|index| usual(*index));
+        let total: u64 = counts().map(|index| u64::from(self.late[index])).sum();
+
+        let mut longer = total;
+        counts()
+            .find(|index| {
+                longer -= u64::from(self.late[*index]);
+                self.late[*index] > 0 && longer * 20 <= total
+            })
+            .map(|index| Span(BOUNDS_MS[index]))
+    }
+
+    /// Returns the longest duration that counts, rounded up to a bucket bound.
+    pub(crate) fn longest(&self) -> Option<Span> {
+        let seen = |index: &usize| self.ended[*index] > 0 || self.late[*index] > 0;
+        (0..BOUNDS_MS.len()).rev().find(seen).map(|index| Span(BOUNDS_MS[index]))
+    }
+
+    /// Returns the number of late changes with a real duration.
+    fn late_samples(&self) -> u64 {
+        self.late.iter().map(|count| u64::from(*count)).sum()
+    }
+
     /// Returns the number of spec changes that ended.
     pub(crate) fn samples(&self) -> u64 {
         self.ended.iter().map(|count| u64::from(*count)).sum()
@@ -117,6 +181,12 @@ impl Durations {
     /// Returns the estimated time within which 99 % end, as [`Durations::p95`].
     pub(crate) fn p99(&self) -> Option<Span> {
         self.within(0.01)
+    }
+
+    /// Returns the estimated time within which 99.9 % end, as [`Durations::p95`]. `None` if a single
+    /// change that had not ended after that time makes the estimate uncertain.
+    pub(crate) fn p999(&self) -> Option<Span> {
+        self.within(0.001)
     }
 
     /// Returns the form that checkpoints store: the ended ones, then the censored ones.
@@ -151,13 +221,21 @@ impl Durations {
         None
     }
 
-    fn counted(&self) -> u64 {
+    /// Returns the number of spec changes that ended or are censored.
+    pub(crate) fn counted(&self) -> u64 {
         self.samples() + self.censored.iter().map(|count| u64::from(*count)).sum::<u64>()
     }
 
     fn decay(&mut self) {
-        if self.counted() >= MEMORY {
-            self.ended.iter_mut().chain(&mut self.censored).for_each(|count| *count /= 2);
+        if self.counted() < MEMORY {
+            return;
+        }
+
+        self.ended.iter_mut().chain(&mut self.censored).for_each(|count| *count /= 2);
+        self.halvings += 1;
+        if self.halvings >= LATE_MEMORY {
+            self.halvings = 0;
+            self.late.iter_mut().for_each(|count| *count /= 2);
         }
     }
 }
@@ -217,6 +295,38 @@ mod tests {
         }
 
         assert_eq!(durations.p95(), Some(Span::secs(2)));
+    }
+
+    #[test]
+    fn a_late_duration_is_usual_once_five_changes_took_about_as_long() {
+        let mut durations = Durations::default();
+        for minutes in [25, 31, 26, 35] {
+            durations.add_late(Span::mins(minutes));
+        }
+
+        durations.add_late(Span::hours(9));
+        assert_eq!(durations.usual_late(), None);
+
+        durations.add_late(Span::mins(29));
+        assert_eq!(durations.usual_late(), Some(Span::mins(48)), "nine hours are not usual");
+    }
+
+    #[test]
+    fn late_work_outlasts_the_quick_changes_of_a_day_but_not_those_of_a_month() {
+        let mut durations = Durations::default();
+        (0..20).for_each(|_| durations.add_late(Span::mins(15)));
+        (0..1_500).for_each(|_| durations.add(Span::secs(2)));
+        assert_eq!(durations.usual_late(), Some(Span::mins(16)));
+
+        (0..10_000).for_each(|_| durations.add(Span::secs(2)));
+        assert_eq!(durations.usual_late(), None);
+    }
+
+    #[test]
+    fn late_work_survives_a_checkpoint() {
+        let mut learned = Learned::default();
+        (0..7).for_each(|_| learned.acknowledgement.add_late(Span::mins(25)));
+        assert_eq!(Learned::from_numbers(&learned.to_numbers()), learned);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::finding::FindingCode;
 use crate::model::world::annotations::Annotated;
 use crate::model::world::finalizer_actors::Actor;
+use crate::model::world::store::told::Told;
 use crate::snapshot::{DeadlineSource, Outcome};
 use crate::time::{Span, Timestamp};
 
@@ -75,12 +76,28 @@ pub(crate) struct Unconverged {
     pub(crate) status_written: Option<Timestamp>,
     /// The field manager that wrote the status last, even if that was before the spec change.
     pub(crate) status_writer: String,
+    /// The status says that a run of the object is under way.
+    pub(crate) runs: bool,
+    /// Earlier spec changes that a newer one superseded before the operator acknowledged them, the
+    /// first one first. They have no outcome yet.
+    pub(crate) superseded: Vec<Superseded>,
+}
+
+/// A spec change that a newer one superseded before the operator acknowledged it.
+#[derive(Clone, Debug)]
+pub(crate) struct Superseded {
+    /// The generation of its spec; 0 if the kind has none.
+    pub(crate) generation: i64,
+    /// When it counts as late.
+    pub(crate) slo_deadline: Timestamp,
 }
 
 /// The operator's obligation to acknowledge one spec change and to converge.
 #[derive(Clone, Debug)]
 pub(crate) struct Obligation {
     pub(crate) opened: Timestamp,
+    /// The generation of its spec; 0 if the kind has none.
+    pub(crate) generation: i64,
     /// When the finding about a missed deadline opens.
     pub(crate) deadline: Timestamp,
     pub(crate) deadline_source: DeadlineSource,
@@ -126,6 +143,8 @@ pub(crate) struct Deletion {
     /// Fingerprints of the phases and conditions that the object has shown since. Returning to one
     /// is not progress.
     pub(crate) shown: Vec<u64>,
+    /// The texts of the status since.
+    pub(crate) told: Told,
     /// Each finalizer with the actor that should remove it, in the order of `metadata.finalizers`.
     pub(crate) actors: Vec<(Arc<str>, Actor)>,
     /// The newest write in the managed fields, by the API server's clock.
@@ -192,6 +211,7 @@ impl Unconverged {
             .into_iter()
             .flatten()
             .for_each(shift);
+        self.superseded.iter_mut().for_each(|change| shift(&mut change.slo_deadline));
         if let Some(obligation) = self.obligation.as_mut() {
             let Obligation {
                 opened,

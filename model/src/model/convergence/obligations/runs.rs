@@ -1,0 +1,94 @@
+//! Runs: objects that do one piece of work and end, such as a pipeline run or a backup.
+//!
+//! A run takes as long as its work takes. While it is under way, no deadline for convergence applies
+//! to it, and it is not late. It is overdue only once it has taken far longer than the other runs of
+//! its kind. A run that has not begun yet waits for its operator, as any other object does.
+
+use crate::model::convergence::object_context::{ObjectContext, Update};
+use crate::model::status::reading::{self, Verdict};
+use crate::model::world::store::{Flag, Obligation};
+use crate::time::{Span, Timestamp};
+
+/// How often a run may take as long as nearly all other runs of its kind.
+const USUAL_FACTOR: i64 = 3;
+
+/// How often a run may take as long as the longest of a few other ones.
+const LONGEST_FACTOR: i64 = 10;
+
+/// The number of other runs from which on the longest one shows something.
+const FEW_RUNS: u64 = 3;
+
+/// The shortest time after which a run is overdue: its work may differ from that of other runs.
+const AT_LEAST: Span = Span::hours(1);
+
+impl ObjectContext<'_> {
+    /// Returns whether a run of the object is under way.
+    pub(super) fn runs(&self) -> bool {
+        self.record.unconverged().is_some_and(|unconverged| unconverged.runs)
+    }
+
+    /// Returns whether the objects of the kind do their work once and end.
+    pub(crate) fn is_of_runs(&self) -> bool {
+        self.kind.runs.is_kind_of_runs()
+            || reading::runs_to_completion(&self.kind.group, &self.kind.kind)
+    }
+
+    /// Returns whether a new version shows a run that is under way.
+    pub(super) fn is_under_way(&self, update: &Update<'_>) -> bool {
+        let is_run = || self.is_of_runs() || reading::will_end(update.view);
+        update.verdict == Verdict::Progressing
+            && self.record.unconverged().is_some()
+            && reading::has_begun(update.view)
+            && is_run()
+    }
+
+    /// Counts how the first work on the object has ended.
+    pub(super) fn count_run(&mut self) {
+        let ended = self.record.verdict == Verdict::Finished;
+        let runs = &mut self.kind.runs;
+        let count = if ended { &mut runs.ended } else { &mut runs.stayed };
+        *count = count.saturating_add(1);
+    }
+
+    /// Returns when the time of the run that is under way passes, if one is.
+    pub(crate) fn run_under_way_passes(&self) -> Option<Timestamp> {
+        let obligation = self.record.obligation().filter(|_| self.runs())?;
+        Some(self.run_passes(obligation))
+    }
+
+    /// Returns when the time of a run passes; the last of all instants if nothing shows how long it
+    /// may take.
+    pub(crate) fn run_passes(&self, obligation: &Obligation) -> Timestamp {
+        let allowed = match self.annotated_deadline {
+            Some(annotated) => Some(annotated),
+            None if obligation.creation => self.usual_run(),
+            None => self.last_run(),
+        };
+        allowed.map_or(Timestamp(i64::MAX), |allowed| obligation.opened.after(allowed))
+    }
+
+    /// Returns how long a run may take in view of the other runs of its kind.
+    fn usual_run(&self) -> Option<Span> {
+        let durations = &self.kind.learned.creation;
+        let (samples, learn_after) = (durations.samples(), u64::from(self.settings.learn_after));
+        if learn_after == 0 || samples < FEW_RUNS {
+            return None;
+        }
+
+        let times = |span: Span, factor: i64| Span(span.0.saturating_mul(factor));
+        let usual = durations.p99().filter(|_| samples >= learn_after);
+        let allowed = match usual {
+            Some(usual) => times(usual, USUAL_FACTOR),
+            None => times(durations.longest()?, LONGEST_FACTOR),
+        };
+
+        Some(allowed.max(AT_LEAST))
+    }
+
+    /// Returns how long an object that runs again may take in view of its last run.
+    fn last_run(&self) -> Option<Span> {
+        let last = Span::secs(i64::from(self.record.last_convergence_secs));
+        let allowed = Span(last.0.saturating_mul(LONGEST_FACTOR)).max(self.deadline(false).0);
+        self.record.flags.has(Flag::ConvergenceTimed).then_some(allowed)
+    }
+}

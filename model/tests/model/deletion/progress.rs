@@ -1,0 +1,125 @@
+//! Deletions whose status changes: progress, or only another error text.
+
+use loopwatch_model::observation::ConditionStatus::False;
+use loopwatch_model::time::Span;
+
+use crate::deletion::STUCK;
+use crate::lab::{Lab, Widget, texts};
+
+/// Begins the deletion of a widget, and shows one message after the other, each after a minute.
+/// Returns whether its finalizer was found stuck.
+fn is_stuck(messages: impl Iterator<Item = String>) -> bool {
+    let mut lab = Lab::new();
+    let mut widget = lab.terminating("web", &["example.io/cleanup"]);
+    for message in messages {
+        lab.advance(Span::mins(1));
+        say(&mut lab, &mut widget, &message);
+    }
+
+    lab.has("FinalizerStuck")
+}
+
+fn say(lab: &mut Lab, widget: &mut Widget, message: &str) {
+    widget.condition("Ready", False, "CleanupFailed");
+    let mut view = lab.view(widget);
+    view.conditions[0].message = message.to_owned();
+    lab.apply_view(view);
+}
+
+#[test]
+fn an_error_whose_text_differs_at_each_attempt_in_numbers_and_identifiers_is_no_progress() {
+    assert!(is_stuck((0..17).map(|n| format!("AccessDenied: request id 8f{n}c-{n}d"))));
+    assert!(is_stuck((0..17).map(|n| format!("cannot delete bucket logs: attempt {n}"))));
+    assert!(is_stuck(
+        (0..17).map(|n| format!("timeout at 2026-01-01T00:{n:02}:00Z, retry in 30s"))
+    ));
+}
+
+#[test]
+fn an_attempt_that_starts_over_is_no_progress() {
+    assert!(is_stuck((0..30).map(|n| format!("{}: step {}", ["drain", "detach"][n % 2], n % 4))));
+    assert!(is_stuck((0..30).map(|n| format!("uploaded {}%", n % 3 * 10))));
+}
+
+#[test]
+fn a_drain_that_counts_down_and_a_share_that_rises_are_progress() {
+    assert!(!is_stuck((0..100).map(|n| format!("draining, {} Pods remaining", 100 - n))));
+    assert!(!is_stuck((0..100).map(|n| format!("moved {n}% of the data"))));
+    assert!(!is_stuck((0..100).map(|n| format!("deleted {n}/100 volumes"))));
+}
+
+#[test]
+fn a_drain_that_no_longer_counts_down_is_stuck() {
+    let left = |n: i64| format!("draining, {} Pods remaining (try {n})", (20 - n).max(3));
+    assert!(!is_stuck((0..22).map(left)));
+    assert!(is_stuck((0..28).map(left)));
+}
+
+/// Returns widgets that somebody deleted at the same time.
+fn scaled_down(lab: &mut Lab, size: usize) -> Vec<Widget> {
+    let names = (0..size).map(|number| format!("m{number}"));
+    let mut widgets: Vec<Widget> =
+        names.map(|name| lab.finalized(&name, &["example.io/cleanup"])).collect();
+    widgets.iter_mut().for_each(|widget| lab.begin_deletion(widget));
+    widgets
+}
+
+#[test]
+fn deletions_that_a_controller_works_off_one_by_one_are_not_stuck() {
+    let mut lab = Lab::new();
+    for widget in scaled_down(&mut lab, 40) {
+        lab.advance(Span::mins(1));
+        assert!(!lab.has("FinalizerStuck"), "{}", widget.name);
+        lab.delete(&widget);
+    }
+
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_queue_of_deletions_that_stops_is_stuck() {
+    let mut lab = Lab::new();
+    let widgets = scaled_down(&mut lab, 40);
+    for widget in &widgets[..20] {
+        lab.advance(Span::mins(1));
+        lab.delete(widget);
+    }
+
+    lab.advance(Span::mins(7));
+    assert!(!lab.has("FinalizerStuck"));
+    lab.advance(Span::mins(1));
+    assert_eq!(lab.findings().iter().filter(|found| found.starts_with("Final")).count(), 20);
+}
+
+#[test]
+fn a_deletion_that_later_ones_pass_is_stuck() {
+    let mut lab = Lab::new();
+    let mut web = lab.finalized("web", &["example.io/cleanup"]);
+    let names = (0..20).map(|number| format!("m{number}"));
+    let others: Vec<Widget> =
+        names.map(|name| lab.finalized(&name, &["example.io/cleanup"])).collect();
+    lab.begin_deletion(&mut web);
+    for mut other in others {
+        lab.advance(Span::secs(40));
+        lab.begin_deletion(&mut other);
+        lab.advance(Span::secs(20));
+        lab.delete(&other);
+    }
+
+    assert_eq!(lab.findings(), [STUCK]);
+}
+
+#[test]
+fn a_queue_of_another_finalizer_explains_no_wait() {
+    let mut lab = Lab::new();
+    let mut web = lab.finalized("web", &["example.io/cleanup", "other.io/backup"]);
+    let mut widgets = scaled_down(&mut lab, 30);
+    lab.begin_deletion(&mut web);
+    for widget in &mut widgets {
+        lab.advance(Span::mins(1));
+        lab.delete(widget);
+    }
+
+    assert!(lab.findings().contains(&STUCK.to_owned()), "{:?}", lab.findings());
+    web.finalizers = texts(&[]);
+}
