@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
+use crate::trend::Levels;
 
 /// The content of `--state-dir`, and the first observation of every recording segment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +36,9 @@ pub struct Checkpoint {
     /// What has been learned about finalizers, by kind and finalizer name, separated by a space.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub finalizers: BTreeMap<String, FinalizerMemory>,
+    /// The normal levels of the signals of the operator's processes, by the source of the signal.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub levels: BTreeMap<String, Levels>,
 }
 
 /// A leader election lease that has been seen renewed.

@@ -10,16 +10,31 @@
 //! If the number of objects that the operator holds is known, the trend looks at the signal without
 //! their share. If the rise then disappears, the objects explain it.
 //!
+//! Within less than a day, a leak and a daily ramp look alike. So the shorter two scales count only
+//! rises above the levels that are normal for the operator ([`levels`]), and growth that may have
+//! another reason ([`Doubt`]) is suspected, but not confirmed.
+//!
+//! A gap in the samples drops the windows. What the trend says is then unknown; what stood before
+//! the gap still stands ([`Trend::standing`]) until a whole window shows no more growth, or the
+//! signal has lost half of its rise.
+//!
 //! A trend takes less than 3 KiB per signal, and allocates nothing after its creation.
 //! `cargo bench --bench fleet` measures its false alarms and its lead times on a synthetic fleet.
 
 mod statistics;
 mod window;
 mod gates;
+mod tracked;
+mod doubt;
 mod forecast;
+mod levels;
 
+use self::doubt::Growth;
+pub use self::doubt::{Doubt, Known};
 pub use self::forecast::Forecast;
-use self::gates::{Bounds, Look};
+use self::gates::Bounds;
+pub use self::levels::{Levels, Swing};
+use self::tracked::{CONFIRMED, Evaluation, Streak, Tracked};
 use self::window::{History, Scale};
 use crate::time::{Span, Timestamp};
 
@@ -31,6 +46,7 @@ pub struct Trend {
     settled: Timestamp,
     /// The lowest value since the start.
     lowest: f64,
+    known: Known,
     scales: [Tracked; 3],
 }
 
@@ -86,40 +102,6 @@ pub enum TrendState {
     Confirmed,
 }
 
-/// A time scale with its history and its last evaluations.
-#[derive(Clone, Debug)]
-struct Tracked {
-    history: History,
-    leaks: Streak,
-    explained: Streak,
-    /// The last evaluation; absent before the window is full.
-    last: Option<Evaluation>,
-}
-
-/// The balance of evaluations that pass a rise and those that do not.
-#[derive(Clone, Copy, Debug, Default)]
-struct Streak {
-    /// At most [`CONFIRMED`].
-    balance: u8,
-    /// The highest level reached recently: [`SUSPECTED`], [`CONFIRMED`] or zero.
-    held: u8,
-    /// Evaluations since `held` was last reached.
-    misses: u8,
-    /// The start of the window in which the streak began, and the value there.
-    since: Option<Timestamp>,
-    begin: f64,
-    /// The value at the last evaluation that passed the gates.
-    top: f64,
-}
-
-/// An evaluation of a window.
-#[derive(Clone, Copy, Debug)]
-struct Evaluation {
-    look: Look,
-    explained: f64,
-    objects: f64,
-}
-
 /// The time scales. An hour shows leaks that exhaust the memory within a shift, a day those that
 /// take a week. Buckets of one, five and twenty minutes make 60 to 72 points: enough for the tests,
 /// and few enough to compare all pairs. The longest scale keeps two windows, because the high-water
@@ -153,16 +135,9 @@ static SCALES: [Scale; 3] = [
 /// warms up.
 const HOLD_OFF: Span = Span::mins(30);
 
-/// The balance at which a trend is suspected: at least a quarter of a window.
-const SUSPECTED: u8 = 3;
-
-/// The balance at which a trend is confirmed: at least half of a window.
-const CONFIRMED: u8 = 6;
-
-/// The number of evaluations without evidence after which a verdict ends: half of a window, or a
-/// whole one if it was confirmed.
-const SUSPECTED_HELD: u8 = 6;
-const CONFIRMED_HELD: u8 = 12;
+/// A level must exceed the normal one by this share of its distance from the lowest value, because
+/// no two days are equal.
+const ABOVE_NORMAL: f64 = 0.1;
 
 impl TrendConfig {
     /// Memory, in bytes. 1.5 % of the limit is less than the random variation of garbage
@@ -203,11 +178,13 @@ impl Trend {
             leaks: Streak::default(),
             explained: Streak::default(),
             last: None,
+            dropped: false,
         };
         Self {
             config,
             settled: started.after(HOLD_OFF),
             lowest: f64::INFINITY,
+            known: Known::default(),
             scales: SCALES.each_ref().map(track),
         }
     }
@@ -230,6 +207,17 @@ impl Trend {
         }
     }
 
+    /// Judges the following samples by what is known besides them.
+    pub fn judge_by(&mut self, known: Known) {
+        self.known = known;
+    }
+
+    /// Returns whether samples at an instant count: not at the start of the process.
+    #[must_use]
+    pub fn has_settled(&self, at: Timestamp) -> bool {
+        at >= self.settled
+    }
+
     /// Adds a sample. `objects` is the number of objects that the operator holds, if it is known,
     /// and `capacity` the value at which something breaks. Samples that are not finite are ignored.
     pub fn sample(
@@ -239,11 +227,12 @@ impl Trend {
         objects: Option<f64>,
         capacity: Option<f64>,
     ) {
-        if at < self.settled || !value.is_finite() {
+        if !self.has_settled(at) || !value.is_finite() {
             return;
         }
 
         self.lowest = self.lowest.min(value);
+        let level = value;
         #[expect(clippy::cast_possible_truncation, reason = "24 bits are precise enough")]
         let (value, covariate) = (value as f32, objects.map_or(f32::NAN, |objects| objects as f32));
         let mut due = [false; 3];
@@ -252,9 +241,9 @@ impl Trend {
             let had_window = tracked.history.window_begin().is_some();
             *due = tracked.history.add(at, value, covariate);
             if had_window && tracked.history.window_begin().is_none() {
-                // A gap dropped the window.
-                (tracked.leaks, tracked.explained, tracked.last) = Default::default();
+                tracked.drop_window();
             }
+            tracked.end_if_undone(level);
         }
 
         for index in (0..due.len()).filter(|index| due[*index]) {
@@ -268,31 +257,42 @@ impl Trend {
         Some(self.lowest).filter(|lowest| lowest.is_finite())
     }
 
-    /// Returns the current conclusion.
+    /// Returns the current conclusion: unknown if a gap has dropped the window of a standing one.
     #[must_use]
     pub fn verdict(&self) -> TrendVerdict {
+        self.verdict_or_stale()
+            .filter(|(_, is_stale)| !is_stale)
+            .map_or_else(TrendVerdict::default, |(verdict, _)| verdict)
+    }
+
+    /// Returns the conclusion that stands, also after a gap.
+    #[must_use]
+    pub fn standing(&self) -> TrendVerdict {
+        self.verdict_or_stale().map_or_else(TrendVerdict::default, |(verdict, _)| verdict)
+    }
+
+    /// Returns the conclusion that stands, and whether its window has been dropped since.
+    fn verdict_or_stale(&self) -> Option<(TrendVerdict, bool)> {
         let known = self
             .scales
             .iter()
-            .filter_map(|tracked| Some((tracked.state(), tracked, tracked.last?)));
+            .filter_map(|tracked| Some((tracked.standing(), tracked, tracked.last?)));
 
-        // The most urgent conclusion wins; among equals, the longest window, because its slope is
-        // the most exact.
-        let Some((state, tracked, last)) =
-            known.max_by_key(|(state, tracked, _)| (*state, tracked.history.scale().window))
-        else {
-            return TrendVerdict::default();
-        };
+        // The most urgent conclusion wins; among equals one that is up to date, and then the
+        // longest window, because its slope is the most exact.
+        let (state, tracked, last) = known.max_by_key(|(state, tracked, _)| {
+            (*state, !tracked.dropped, tracked.history.scale().window)
+        })?;
         let streak =
             if state == TrendState::GrowthExplained { tracked.explained } else { tracked.leaks };
         let exhaustion = self
             .scales
             .iter()
-            .filter(|tracked| tracked.state() == state && state > TrendState::Steady);
+            .filter(|tracked| tracked.standing() == state && state > TrendState::Steady);
 
         let exhaustion =
             exhaustion.filter_map(|tracked| tracked.last?.look.exhaustion).min_by(f64::total_cmp);
-        TrendVerdict {
+        let verdict = TrendVerdict {
             state,
             slope: Some(last.look.slope),
             window: tracked.history.scale().window,
@@ -301,7 +301,9 @@ impl Trend {
             objects: last.objects,
             since: streak.since.filter(|_| state > TrendState::Steady),
             exhaustion: exhaustion.map(hours),
-        }
+        };
+
+        Some((verdict, tracked.dropped))
     }
 
     fn evaluate(&mut self, index: usize, capacity: Option<f64>) {
@@ -322,10 +324,33 @@ impl Trend {
 
         let since = history.window_start();
         let objects = history.covariate_rise();
+        let is_new = self.is_above_normal(index, level);
+        let window = history.scale().window;
+        let growth = Growth {
+            since: self.scales[index].leaks.since.unwrap_or(since),
+            until: since.after(window),
+            level,
+            slope: rest.slope,
+            level_at: since.after(Span(window.0 - window.0 / 8)),
+        };
+        let (started, doubt) = (self.settled.before(HOLD_OFF), self.known.doubt);
+        let is_certain = doubt.is_removed_by(&growth, self.lowest, started);
+        let most = if is_certain { CONFIRMED } else { CONFIRMED - 1 };
+
         let tracked = &mut self.scales[index];
-        tracked.leaks.step(rest.passed, since, raw.begin, level);
-        tracked.explained.step(raw.passed && !rest.passed, since, raw.begin, level);
+        tracked.leaks.step(rest.passed && is_new, since, raw.begin, level, most);
+        let is_explained = raw.passed && !rest.passed && is_new;
+        tracked.explained.step(is_explained, since, raw.begin, level, CONFIRMED);
+        tracked.dropped = false;
         tracked.last = Some(Evaluation { look: rest, explained: raw.rise - rest.rise, objects });
+    }
+
+    /// Returns whether a level is higher than what is normal for the operator. The longest scale
+    /// needs no comparison, because it shows a whole day.
+    fn is_above_normal(&self, index: usize, level: f64) -> bool {
+        let margin = |normal: f64| ABOVE_NORMAL * (normal - self.lowest).max(0.0);
+        index + 1 == self.scales.len()
+            || self.known.normal.is_none_or(|normal| level > normal + margin(normal))
     }
 
     /// Returns how much of the signal one object accounts for: learned from two days of history if
@@ -364,57 +389,6 @@ impl TrendState {
             Self::GrowthExplained => "growth_explained",
             Self::Suspected => "suspected",
             Self::Confirmed => "confirmed",
-        }
-    }
-}
-
-impl Tracked {
-    fn clear(&mut self) {
-        self.history.clear();
-        (self.leaks, self.explained, self.last) = Default::default();
-    }
-
-    fn state(&self) -> TrendState {
-        match (self.leaks.held, self.explained.held) {
-            _ if self.last.is_none() => TrendState::Unknown,
-            (CONFIRMED, _) => TrendState::Confirmed,
-            (SUSPECTED, _) => TrendState::Suspected,
-            (_, 0) => TrendState::Steady,
-            (_, _) => TrendState::GrowthExplained,
-        }
-    }
-}
-
-impl Streak {
-    /// Adds one evaluation. One without evidence only cancels another one, because noise in one
-    /// quarter of the window can spoil its shape. A verdict outlasts such evaluations for a while
-    /// so that it does not flap, but ends at once when the value has lost half of its rise.
-    fn step(&mut self, passed: bool, since: Timestamp, begin: f64, level: f64) {
-        if passed {
-            if self.balance == 0 && self.held == 0 {
-                (self.since, self.begin) = (Some(since), begin);
-            }
-
-            (self.balance, self.top, self.misses) =
-                (self.balance.saturating_add(1).min(CONFIRMED), level, 0);
-            let reached = match self.balance {
-                CONFIRMED.. => CONFIRMED,
-                SUSPECTED.. => SUSPECTED,
-                _ => 0,
-            };
-
-            self.held = self.held.max(reached);
-            return;
-        }
-
-        (self.balance, self.misses) =
-            (self.balance.saturating_sub(1), self.misses.saturating_add(1));
-        let patience = if self.held == CONFIRMED { CONFIRMED_HELD } else { SUSPECTED_HELD };
-        if (self.held == 0 && self.balance == 0)
-            || self.misses >= patience
-            || level < self.begin.midpoint(self.top)
-        {
-            *self = Self::default();
         }
     }
 }

@@ -43,8 +43,16 @@ impl Forecast {
     pub fn sample(&mut self, at: Timestamp, value: f64, capacity: Option<f64>) {
         #[expect(clippy::cast_possible_truncation, reason = "24 bits are precise enough")]
         let due = self.history.add(at, value as f32, f32::NAN);
-        let Some(capacity) = capacity.filter(|_| self.history.window_begin().is_some()) else {
-            (self.minutes, self.exhaustion) = (0, None);
+        let near = capacity.filter(|capacity| value >= USED * capacity);
+        let has_window = self.history.window_begin().is_some();
+
+        // After a gap, a forecast stands until the next window is full, if the memory is still
+        // close to its limit.
+        let stands = self.exhaustion().is_some() && near.is_some();
+        let Some(capacity) = capacity.filter(|_| has_window) else {
+            if !stands {
+                (self.minutes, self.exhaustion) = (0, None);
+            }
             return;
         };
         if !due {
@@ -52,7 +60,7 @@ impl Forecast {
         }
 
         self.exhaustion =
-            self.time_to(capacity).filter(|span| *span <= HOUR.horizon && value >= USED * capacity);
+            self.time_to(capacity).filter(|span| *span <= HOUR.horizon && near.is_some());
         self.minutes = if self.exhaustion.is_some() { self.minutes.saturating_add(1) } else { 0 };
     }
 

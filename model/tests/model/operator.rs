@@ -20,3 +20,4 @@ mod objects;
 mod memory;
 mod process;
 mod trends;
+mod healthy_growth;

@@ -7,13 +7,16 @@
 mod baseline; // the memory of earlier processes
 mod collector; // garbage collection
 mod detectors; // the findings
+mod series; // the source of a signal, and its normal levels
 mod signals; // of a process, from the kernel and from its metrics
+mod watched; // a process, with the trends of its signals
 
 use std::collections::BTreeMap;
 
-use self::baseline::{Baseline, Marks};
-use self::collector::Collector;
+use self::baseline::Baseline;
+use self::series::NormalLevels;
 use self::signals::Signals;
+use self::watched::Watched;
 use crate::finding::Subject;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::operator::Operator;
@@ -21,7 +24,7 @@ use crate::model::world::World;
 use crate::observation::{Probe, ProfileKind, ProfileView};
 use crate::snapshot::{ProfileSummary, TrendSignal, TrendSummary};
 use crate::time::{Span, Timestamp};
-use crate::trend::{Forecast, Trend, TrendConfig, TrendState, TrendVerdict};
+use crate::trend::{Levels, TrendState, TrendVerdict};
 
 /// The trends of the operator.
 #[derive(Debug, Default)]
@@ -29,26 +32,10 @@ pub(crate) struct Trends {
     /// By instance, at most one for each of the operator's instances.
     processes: BTreeMap<String, Box<Watched>>,
     baseline: Baseline,
+    /// Levels that processes of the operator have reached and come back from.
+    levels: NormalLevels,
     /// The subject of the findings that are open.
     subject: Option<Subject>,
-}
-
-/// The trends of a process.
-#[derive(Debug)]
-struct Watched {
-    /// Which process of the instance it is.
-    number: u32,
-    /// The number of restarts of its container, if its Pod is visible.
-    restarts: Option<u32>,
-    memory: Trend,
-    tasks: Trend,
-    descriptors: Trend,
-    forecast: Forecast,
-    collector: Collector,
-    marks: Marks,
-    last: Signals,
-    /// The latest profile of each kind that the model has asked for.
-    asked: BTreeMap<ProfileKind, Asked>,
 }
 
 /// A request for a profile.
@@ -81,9 +68,9 @@ impl Trends {
             let memory =
                 if watched.last.heap { TrendSignal::LiveHeap } else { TrendSignal::Memory };
             let trends = [
-                (memory, &watched.memory, watched.last.memory),
-                (TrendSignal::Tasks, &watched.tasks, watched.last.tasks),
-                (TrendSignal::Descriptors, &watched.descriptors, watched.last.descriptors),
+                (memory, &watched.memory.trend, watched.last.memory),
+                (TrendSignal::Tasks, &watched.tasks.trend, watched.last.tasks),
+                (TrendSignal::Descriptors, &watched.descriptors.trend, watched.last.descriptors),
             ];
             for (signal, trend, _) in trends.into_iter().filter(|(.., value)| value.is_some()) {
                 let mut verdict = trend.verdict();
@@ -103,91 +90,29 @@ impl Trends {
         rows
     }
 
+    /// Returns the normal levels as checkpoints hold them.
+    pub(crate) fn levels(&self) -> BTreeMap<String, Levels> {
+        self.levels.to_checkpoint()
+    }
+
+    /// Takes the normal levels of a checkpoint.
+    pub(crate) fn restore_levels(&mut self, levels: BTreeMap<String, Levels>) {
+        self.levels.restore(levels);
+    }
+
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
         for watched in self.processes.values_mut() {
-            watched.trends_mut().into_iter().for_each(|trend| trend.clock_stepped(by_ms));
+            for followed in watched.followed_mut() {
+                followed.trend.clock_stepped(by_ms);
+                followed.series.clock_stepped(by_ms);
+            }
+
+            watched.used.0.clock_stepped(by_ms);
             watched.forecast.clock_stepped(by_ms);
             watched.collector.clock_stepped(by_ms);
             watched.asked.values_mut().for_each(|asked| asked.at = asked.at.shifted(by_ms));
         }
-    }
-}
-
-impl Watched {
-    /// `started` is the start of the process, or the present if that is not known.
-    fn new(number: u32, started: Timestamp) -> Self {
-        Self {
-            number,
-            restarts: None,
-            memory: Trend::new(TrendConfig::MEMORY, started),
-            tasks: Trend::new(TrendConfig::TASKS, started),
-            descriptors: Trend::new(TrendConfig::DESCRIPTORS, started),
-            forecast: Forecast::default(),
-            collector: Collector::default(),
-            marks: Marks::default(),
-            last: Signals::default(),
-            asked: BTreeMap::new(),
-        }
-    }
-
-    fn trends_mut(&mut self) -> [&mut Trend; 3] {
-        [&mut self.memory, &mut self.tasks, &mut self.descriptors]
-    }
-
-    /// Starts anew if the signals come from another process than before.
-    fn note_start(&mut self, now: Timestamp, signals: &Signals) {
-        let restarted = self.number != signals.number
-            || self.restarts.zip(signals.restarts).is_some_and(|(known, seen)| seen > known);
-        if restarted {
-            let started = signals.started.unwrap_or(now);
-            self.trends_mut().into_iter().for_each(|trend| trend.restart(started));
-            self.forecast.clear();
-            (self.collector, self.marks, self.last) = Default::default();
-
-            // The time of the last request stays, because profiles must not follow each other too
-            // soon.
-            self.asked.values_mut().for_each(|asked| asked.reason = Reason::Threshold);
-        }
-
-        self.number = signals.number;
-        self.restarts = signals.restarts.or(self.restarts);
-    }
-
-    fn sample(&mut self, now: Timestamp, mut signals: Signals, objects: Option<f64>) {
-        if self.last.heap && !signals.heap {
-            // The metrics are missing for now. The last values stay, because another signal would
-            // look like a jump.
-            (signals.memory, signals.heap, signals.capacity) =
-                (self.last.memory, true, self.last.capacity);
-            signals.runtime_limit = self.last.runtime_limit;
-        } else if let Some(value) = signals.memory {
-            if signals.heap && !self.last.heap && self.last.memory.is_some() {
-                self.memory.restart(signals.started.unwrap_or(now));
-            }
-            self.memory.sample(now, value, objects, signals.capacity);
-        }
-
-        if let Some(value) = signals.tasks {
-            self.tasks.sample(now, value, objects, None);
-        }
-
-        if let Some(value) = signals.descriptors {
-            self.descriptors.sample(now, value, None, signals.max_descriptors);
-        }
-
-        let (value, capacity) = signals.foreseen();
-        if let Some(value) = value {
-            self.forecast.sample(now, value, capacity);
-        }
-
-        self.collector.sample(now, &signals);
-        self.last = signals;
-    }
-
-    /// Returns the share of the limit that is in use.
-    fn share_used(&self) -> Option<f64> {
-        Some(self.last.used? / self.last.limit.filter(|limit| *limit > 0.0)?)
     }
 }
 
@@ -216,7 +141,8 @@ impl Operator {
             .or_insert_with(|| Box::new(Watched::new(signals.number, start)));
 
         watched.note_start(now, &signals);
-        if let Some((uptime, used)) = signals.uptime(now).zip(signals.used) {
+        let used = signals.used.filter(|_| watched.used.0.continues(now, signals.sources.used));
+        if let Some((uptime, used)) = signals.uptime(now).zip(used) {
             watched.marks.note(uptime, used, objects, signals.standby);
             let known = &self.instances;
             let is_running =
@@ -225,7 +151,7 @@ impl Operator {
             trends.baseline.note(name, &watched.marks, is_running);
         }
 
-        watched.sample(now, signals, objects);
+        watched.sample(now, signals, objects, &mut trends.levels);
         if self.trends.processes.len() > self.instances.len() {
             self.forget_trends(world, findings, None); // an instance had to make room
         }

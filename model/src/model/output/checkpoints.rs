@@ -24,6 +24,7 @@ impl Model {
             outputs: self.parts.references.outputs().cloned().collect(),
             leases: self.operator.controllers.remembered(),
             finalizers: finalizers::finalizer_memories(&self.world),
+            levels: self.operator.trends.levels(),
         }
     }
 
@@ -38,6 +39,7 @@ impl Model {
         self.world.restored.learning = checkpoint.learned;
         self.parts.references.restore_outputs(checkpoint.outputs);
         self.operator.controllers.restore(checkpoint.leases);
+        self.operator.trends.restore_levels(checkpoint.levels);
         finalizers::restore_finalizers(&mut self.world, checkpoint.finalizers);
 
         let id = |id: &String| Some(FindingId(u64::from_str_radix(id, 16).ok()?));

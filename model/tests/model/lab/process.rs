@@ -55,9 +55,19 @@ impl Process {
 
     /// Scrapes for this number of hours; `change` sets the signals, given the hours since the call.
     pub fn run(&mut self, hours: f64, change: impl Fn(f64, &mut ProcessView)) -> &mut Self {
+        self.run_every(Span::secs(30), hours, change)
+    }
+
+    /// Scrapes at another interval.
+    pub fn run_every(
+        &mut self,
+        interval: Span,
+        hours: f64,
+        change: impl Fn(f64, &mut ProcessView),
+    ) -> &mut Self {
         let begin = self.lab.now;
         while self.lab.now.since(begin).seconds() < hours * 3600.0 {
-            self.lab.now = self.lab.now.after(Span::secs(30));
+            self.lab.now = self.lab.now.after(interval);
             let mut process = self.process();
             change(self.lab.now.since(begin).seconds() / 3600.0, &mut process);
 

@@ -6,12 +6,13 @@ use crate::finding::{Area, Confidence, Evidence, FINDINGS, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::operator::Operator;
-use crate::model::operator::trends::{Reason, Watched};
+use crate::model::operator::trends::Reason;
+use crate::model::operator::trends::watched::{Followed, Watched};
 use crate::model::world::World;
 use crate::observation::ProfileKind;
 use crate::settings::Settings;
 use crate::time::Timestamp;
-use crate::trend::{Trend, TrendState, TrendVerdict};
+use crate::trend::{TrendState, TrendVerdict};
 
 /// The area of all findings of this file.
 const AREA: Area = Area::Process;
@@ -101,7 +102,7 @@ impl Operator {
         top: &dyn Fn() -> Vec<String>,
     ) -> Option<Detection> {
         let Watched { memory, forecast, marks, last, .. } = process.watched;
-        let verdict = memory.verdict();
+        let verdict = memory.trend.standing();
         let within = process.settings.exhaustion_within;
         let by_trend = verdict
             .exhaustion
@@ -113,7 +114,7 @@ impl Operator {
             last.memory.is_some_and(|now| now > lowest * (1.0 + f64::from(percent) / 100.0))
         };
         let own = self.trends.baseline.exceeds(marks, percent);
-        let deviates = own.unwrap_or_else(|| memory.lowest().is_some_and(above));
+        let deviates = own.unwrap_or_else(|| memory.trend.lowest().is_some_and(above));
 
         let since = verdict.since.filter(|_| by_trend.is_some()).unwrap_or(process.now);
         let evidence = || {
@@ -180,7 +181,7 @@ impl Reviewed<'_> {
     }
 
     fn heap_growth_explained(&self) -> Option<Detection> {
-        let verdict = self.watched.memory.verdict();
+        let verdict = self.watched.memory.trend.standing();
         let since = verdict.since.filter(|_| verdict.state == TrendState::GrowthExplained)?;
         let evidence = || {
             let evidence = self.evidence().with("explained", bytes(verdict.explained));
@@ -246,7 +247,7 @@ impl Reviewed<'_> {
                 .with_some("exhausted_in", verdict.exhaustion.map(Value::Span))
         };
 
-        let verdict = descriptors.verdict();
+        let verdict = descriptors.trend.standing();
         let share =
             last.descriptors.zip(last.max_descriptors).map(|(open, limit)| 100.0 * open / limit);
         if share.is_some_and(|share| share > f64::from(self.settings.descriptors_percent)) {
@@ -273,10 +274,10 @@ impl Reviewed<'_> {
     fn leak(
         &self,
         code: FindingCode,
-        trend: &Trend,
+        followed: &Followed,
         evidence: impl FnOnce(&TrendVerdict) -> Evidence,
     ) -> Option<Detection> {
-        let verdict = trend.verdict();
+        let verdict = followed.trend.standing();
         Reason::of(&verdict)?;
 
         let since = verdict.since.unwrap_or(self.now);
@@ -291,9 +292,10 @@ impl Reviewed<'_> {
     fn wanted(&self) -> Vec<(ProfileKind, Reason)> {
         let Watched { memory, tasks, forecast, .. } = self.watched;
         let threshold = |crossed: bool| crossed.then_some(Reason::Threshold);
-        let heap = [Reason::of(&memory.verdict()), threshold(self.memory_level().is_some())];
+        let heap = [Reason::of(&memory.trend.standing()), threshold(self.memory_level().is_some())];
         let last_minute = forecast.exhaustion().map(|_| Reason::Confirmed);
-        let goroutines = [Reason::of(&tasks.verdict()), threshold(self.task_level().is_some())];
+        let goroutines =
+            [Reason::of(&tasks.trend.standing()), threshold(self.task_level().is_some())];
 
         let heap = heap
             .into_iter()

@@ -2,7 +2,8 @@
 
 use crate::model::operator::Instance;
 use crate::model::operator::history::STALE_AFTER;
-use crate::observation::{ContainerView, Runtime};
+use crate::model::operator::trends::series::Source;
+use crate::observation::{ContainerView, ProcessView, Runtime};
 use crate::time::{Span, Timestamp};
 
 /// The signals of a process at one instant. Those that are not available are absent.
@@ -18,6 +19,8 @@ pub(super) struct Signals {
     pub(super) memory: Option<f64>,
     /// Whether `memory` is the live heap.
     pub(super) heap: bool,
+    /// Where `memory`, `used` and `tasks` come from.
+    pub(super) sources: Sources,
     /// The value of `memory` at which the limit is reached.
     pub(super) capacity: Option<f64>,
     /// The memory that counts towards the limit, in bytes.
@@ -39,6 +42,16 @@ pub(super) struct Signals {
     pub(super) standby: bool,
     /// Whether it may serve profiles. loopwatch reads only those of Go.
     pub(super) has_profiles: bool,
+    /// Whether the runtime fills its memory with garbage before it collects any, whatever is alive.
+    hoards: bool,
+}
+
+/// The sources of the signals that have several. Those without a value do not count.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sources {
+    pub(super) memory: Source,
+    pub(super) used: Source,
+    pub(super) tasks: Source,
 }
 
 /// A Go process needs at least this much memory besides its heap. For a while, its resident memory
@@ -48,6 +61,14 @@ const LEAST_OTHER: f64 = 16.0 * 1024.0 * 1024.0;
 /// The share of the limit that is assumed for everything besides the heap if resident memory is not
 /// known.
 const ASSUMED_OTHER: f64 = 0.1;
+
+/// A heap goal of at least this share of the limit of the runtime means that only the limit starts
+/// collections, as with `GOGC=off`.
+const HOARDS: f64 = 0.9;
+
+/// The memory besides the heap up to which resident memory shows nothing, as a share of the limit of
+/// the heap and in bytes: code, stacks and buffers of a JVM.
+const BESIDES_HEAP: (f64, f64) = (1.0 / 3.0, 64.0 * 1024.0 * 1024.0);
 
 /// The assumed `GOGC` if it is not known.
 const GC_PERCENT: u64 = 100;
@@ -77,6 +98,7 @@ impl Signals {
             restarts: container.map(|container| container.restarts),
             memory: number(process.live_heap.or(process.anonymous).or(process.resident)),
             heap: process.live_heap.is_some(),
+            sources: Sources::of(instance, from, &process),
             capacity: None,
             used: number(process.working_set.or(process.resident)),
             limit: limit(process.memory_limit)
@@ -91,11 +113,34 @@ impl Signals {
             max_descriptors: limit(process.max_fds),
             standby: metrics.and_then(|metrics| metrics.leading) == Some(false),
             has_profiles: is_go,
+            hoards: process.runtime == Runtime::Jvm,
         };
 
         let percent = process.gc_percent.unwrap_or(GC_PERCENT);
         signals.capacity = signals.capacity(number(process.resident), is_go.then_some(percent));
+        let goal = signals.heap_goal.zip(signals.runtime_limit);
+        signals.hoards |= goal.is_some_and(|(goal, limit)| goal >= HOARDS * limit);
         signals
+    }
+
+    /// Takes the values of signals from earlier ones that came from a better source.
+    pub(super) fn keep_memory(&mut self, last: &Self) {
+        (self.memory, self.heap, self.capacity) = (last.memory, last.heap, last.capacity);
+        (self.runtime_limit, self.sources.memory) = (last.runtime_limit, last.sources.memory);
+    }
+
+    pub(super) fn keep_tasks(&mut self, last: &Self) {
+        (self.tasks, self.goroutines) = (last.tasks, last.goroutines);
+        self.sources.tasks = last.sources.tasks;
+    }
+
+    /// Returns whether growth of `memory` may be garbage: the runtime fills the memory up to its
+    /// limit by design, and only the live heap would show what stays.
+    pub(super) fn may_be_garbage(&self) -> bool {
+        let (share, bytes) = BESIDES_HEAP;
+        let most = |limit: f64| limit * (1.0 + share) + bytes;
+        let is_beyond = |limit: f64| self.memory.is_some_and(|memory| memory > most(limit));
+        self.hoards && !self.heap && !self.runtime_limit.is_some_and(is_beyond)
     }
 
     /// Returns for how long the process has run.
@@ -103,15 +148,25 @@ impl Signals {
         self.started.map(|started| now.since(started))
     }
 
-    /// Returns the memory to forecast, and the value at which it reaches its limit. A runtime with
-    /// a limit of its own below that of the container lets garbage fill the memory up to its limit
-    /// by design, so only its live heap shows anything.
-    pub(super) fn foreseen(&self) -> (Option<f64>, Option<f64>) {
-        let keeps = |own: &f64| self.limit.is_none_or(|limit| *own < limit);
-        match self.runtime_limit.filter(keeps) {
-            Some(_) => (self.memory.filter(|_| self.heap), self.capacity),
-            None => (self.used, self.limit),
+    /// Returns the memory to forecast with its source, and the value at which it reaches its limit.
+    pub(super) fn foreseen(&self) -> (Option<(f64, Source)>, Option<f64>) {
+        match self.fills_by_design() && self.heap {
+            true => (self.memory.map(|live| (live, self.sources.memory)), self.capacity),
+            false => (self.used.map(|used| (used, self.sources.used)), self.limit),
         }
+    }
+
+    /// Returns whether the memory in use shows nothing, because garbage fills it by design, and the
+    /// heap after a collection is not known.
+    pub(super) fn is_obscured(&self) -> bool {
+        self.fills_by_design() && !self.heap
+    }
+
+    /// Returns whether the runtime lets garbage fill the memory up to a limit of its own, below that
+    /// of the container.
+    fn fills_by_design(&self) -> bool {
+        let keeps = |own: f64| self.limit.is_none_or(|limit| own < limit);
+        self.runtime_limit.map_or(self.hoards, keeps)
     }
 
     /// Returns the value of the memory signal at which the limit of the runtime or of the container
@@ -139,5 +194,34 @@ impl Signals {
             self.runtime_limit.map(|limit| limit.min(self.limit.unwrap_or(limit)) - other);
 
         limited.or(growing).map(|capacity| capacity.max(0.0))
+    }
+}
+
+impl Sources {
+    fn of(instance: &Instance, from: Timestamp, process: &ProcessView) -> Self {
+        let by_kernel = instance.by_kernel.as_ref().filter(|(at, _)| *at >= from);
+        let has_threads = by_kernel.is_some_and(|(_, kernel)| kernel.threads.is_some());
+        Self {
+            memory: match (process.live_heap, process.anonymous) {
+                (Some(_), _) => Source::LiveHeap,
+                (None, Some(_)) => Source::Anonymous,
+                (None, None) => Source::Resident,
+            },
+            used: match process.working_set {
+                Some(_) => Source::WorkingSet,
+                None => Source::Resident,
+            },
+            tasks: match process.goroutines {
+                Some(_) => Source::Goroutines,
+                None if has_threads => Source::Threads,
+                None => Source::OwnThreads,
+            },
+        }
+    }
+}
+
+impl Default for Sources {
+    fn default() -> Self {
+        Self { memory: Source::Resident, used: Source::Resident, tasks: Source::OwnThreads }
     }
 }
