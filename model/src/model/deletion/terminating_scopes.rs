@@ -148,7 +148,7 @@ impl TerminatingScopes {
     ) {
         if self.deleted.remove(scope).is_some() {
             if let TerminatingScope::Namespace(name) = scope {
-                world.namespaces.terminating.remove(name);
+                world.namespaces.set_terminating(name, false, world.now);
             }
 
             findings.clear(world.now, scope.code(), &scope.subject());
@@ -192,7 +192,7 @@ impl TerminatingScopes {
         let is_new = !known.contains_key(&scope);
         known.entry(scope.clone()).or_insert(new).conditions = conditions.collect();
         if is_new && let TerminatingScope::Namespace(name) = &scope {
-            world.namespaces.terminating.insert(name.clone());
+            world.namespaces.set_terminating(name, true, world.now);
             review_objects_in(world, name);
         }
 

@@ -92,7 +92,7 @@ impl Operator {
 
         let is_denied = forbidden.counted >= u64::from(settings.forbidden_requests)
             && forbidden.parts >= FORBIDDEN_PARTS;
-        if let Some(first) = forbidden.first.filter(|_| is_denied) {
+        if let Some((first, last)) = forbidden.first.zip(forbidden.last).filter(|_| is_denied) {
             let missing: BTreeSet<String> = world
                 .permissions_missing()
                 .into_iter()
@@ -101,10 +101,13 @@ impl Operator {
             let detection =
                 Detection::new(world.now, FindingCode::ApiForbidden, first, world.now, || {
                     evidence(&forbidden)
-                        .names("missing", missing.into_iter().take(MAX_MISSING).collect())
+                        .names("missing", missing.iter().take(MAX_MISSING).cloned().collect())
                 });
 
-            verdicts.push(self.operator_subject(), detection);
+            // The API server also denies the creation of objects in a namespace that is being
+            // deleted, whatever the account's rights.
+            let is_explained = missing.is_empty() && world.namespaces.were_terminating(first, last);
+            verdicts.push(self.operator_subject(), detection.suspected_if(is_explained));
         }
     }
 }

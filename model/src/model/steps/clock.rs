@@ -26,6 +26,7 @@ impl Model {
         self.operator.clock_stepped(by_ms);
         self.world.lookups.clock_stepped(by_ms);
         self.world.graph.clock_stepped(by_ms);
+        self.world.namespaces.clock_stepped(by_ms);
         self.traces.clock_stepped(by_ms);
 
         for watch in &mut self.world.watches {

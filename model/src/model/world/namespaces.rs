@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::world::annotations::{self, Annotated};
 use crate::snapshot::Health;
-use crate::time::Span;
+use crate::time::{Span, Timestamp};
 
 /// What the model knows about namespaces, by name.
 #[derive(Debug, Default)]
@@ -16,8 +16,15 @@ pub(crate) struct Namespaces {
     /// Their teams; only of those that have one.
     pub(crate) teams: BTreeMap<String, String>,
     /// Those that are being deleted.
-    pub(crate) terminating: BTreeSet<String>,
+    terminating: BTreeSet<String>,
+    /// The last time during which namespaces were being deleted: its start, and its end if none is
+    /// now.
+    terminations: Option<(Timestamp, Option<Timestamp>)>,
 }
+
+/// How much later the operator's metrics may show a request: after the longest usual time between
+/// two scrapes.
+const SCRAPED_WITHIN: Span = Span::mins(1);
 
 impl Namespaces {
     /// Sets the team of a namespace; none if `team` is empty. Returns whether there is room for it
@@ -41,6 +48,38 @@ impl Namespaces {
         let team =
             |namespace: &String| Some((namespace.clone(), self.teams.get(namespace)?.clone()));
         shown.keys().filter_map(team).collect()
+    }
+
+    /// Notes that a namespace is being deleted, or no longer is.
+    pub(crate) fn set_terminating(&mut self, name: &str, is_terminating: bool, now: Timestamp) {
+        let was_empty = self.terminating.is_empty();
+        if is_terminating {
+            self.terminating.insert(name.to_owned());
+        } else {
+            self.terminating.remove(name);
+        }
+
+        self.terminations = match (was_empty, self.terminating.is_empty()) {
+            (true, false) => Some((now, None)),
+            (false, true) => self.terminations.map(|(start, _)| (start, Some(now))),
+            _ => self.terminations,
+        };
+    }
+
+    /// Returns whether some namespace was being deleted whenever the operator's metrics showed
+    /// something between two instants.
+    pub(crate) fn were_terminating(&self, first: Timestamp, last: Timestamp) -> bool {
+        self.terminations.is_some_and(|(start, end)| {
+            start <= first && end.is_none_or(|end| last <= end.after(SCRAPED_WITHIN))
+        })
+    }
+
+    /// Moves all instants to the new setting of the clock.
+    pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
+        if let Some((start, end)) = &mut self.terminations {
+            *start = start.shifted(by_ms);
+            *end = end.map(|end| end.shifted(by_ms));
+        }
     }
 
     /// Returns whether a namespace is being deleted.

@@ -1,6 +1,6 @@
 //! The requests of the operator to the API server, and its recovery after these have failed.
 
-use loopwatch_model::finding::Severity;
+use loopwatch_model::finding::{Confidence, Severity};
 use loopwatch_model::observation::{Observation, Permission, PermissionsView};
 use loopwatch_model::time::Span;
 
@@ -222,4 +222,26 @@ fn an_operator_that_exits_because_its_requests_fail_is_one_alert() {
             "nothing shows its requests any more"
         );
     }
+}
+
+#[test]
+fn requests_that_are_denied_in_a_namespace_that_is_being_deleted_lack_no_right() {
+    for terminates in [true, false] {
+        let (mut lab, mut counts) = (Lab::new(), Vec::new());
+        requests(&mut lab, 300, &mut counts, &[("200", 50)]);
+        if terminates {
+            lab.delete_namespace("team-b", &["NamespaceContentRemaining"]);
+        }
+
+        requests(&mut lab, 240, &mut counts, &[("200", 50), ("403", 10)]);
+        let confidence = lab.finding("ApiForbidden").confidence;
+        assert_eq!(confidence == Confidence::Suspected, terminates);
+    }
+
+    // A right was lost before, and the next denial comes long after.
+    let (mut lab, mut counts) = (Lab::new(), Vec::new());
+    requests(&mut lab, 300, &mut counts, &[("200", 50), ("403", 10)]);
+    lab.delete_namespace("team-b", &["NamespaceContentRemaining"]);
+    requests(&mut lab, 60, &mut counts, &[("200", 50), ("403", 10)]);
+    assert_eq!(lab.finding("ApiForbidden").confidence, Confidence::Confirmed);
 }
