@@ -5,6 +5,7 @@ mod dangling;
 mod needed;
 mod lookups;
 mod late_targets;
+mod target_kinds;
 
 use loopwatch_model::observation::{ObjectAddress, ObjectView, Reference};
 use loopwatch_model::time::Span;

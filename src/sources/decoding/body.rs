@@ -74,12 +74,13 @@ impl<'de> AnyShape<'de> for SpecBody<'_, '_> {
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Fingerprints, A::Error> {
         let Self { walk, parent } = self;
         let (hasher, mut sum, mut key) = (walk.hasher, FingerprintSum::default(), String::new());
-        let end = walk.path.len();
+        let (end, mut is_remote) = (walk.path.len(), false);
 
         loop {
             let seed = |text: &str| {
                 key.clear();
                 key.push_str(words::cut(text, MAX_PATH));
+                is_remote |= parent.is_none() && references::reaches_cluster(text);
                 (
                     hasher.text(text),
                     SpecKey::of(text),
@@ -106,6 +107,9 @@ impl<'de> AnyShape<'de> for SpecBody<'_, '_> {
             sum.entry(&hasher, hash, value);
         }
 
+        if is_remote {
+            references::drop_remote(walk);
+        }
         Ok(sum.map(&hasher))
     }
 }

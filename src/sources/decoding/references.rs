@@ -113,6 +113,24 @@ fn keep(walk: &mut Walk<'_>, slot: ReferenceKey, mut reference: Reference) {
     walk.view.references.push(reference);
 }
 
+/// Removes the references to objects in another cluster, which the spec gives access to:
+/// controllers that apply objects there also act as a service account of that cluster.
+pub(super) fn drop_remote(walk: &mut Walk<'_>) {
+    walk.view.references.retain(|reference| reference.kind != "ServiceAccount");
+}
+
+/// Whether a field of the spec gives access to another cluster, to which the operator applies the
+/// object.
+pub(super) fn reaches_cluster(key: &str) -> bool {
+    let is_kubeconfig = key.get(..10).is_some_and(|start| start.eq_ignore_ascii_case("kubeconfig"));
+    is_kubeconfig || matches!(key, "remoteCluster" | "targetCluster")
+}
+
+/// Whether a field beside a name says in which cluster the object is.
+fn names_cluster(key: &str) -> bool {
+    reaches_cluster(key) || matches!(key, "cluster" | "clusterName")
+}
+
 /// Whether a reference may have this field, in addition to those of [`ReferenceField`].
 fn of_reference(key: &str) -> bool {
     matches!(key, "key" | "items" | "defaultMode")
@@ -235,9 +253,11 @@ impl<'de> AnyShape<'de> for SpecTree<'_, '_> {
 
         let (hasher, mut sum, end) = (walk.hasher, FingerprintSum::default(), walk.path.len());
         let (mut reference, mut named, mut plain) = (Reference::default(), false, true);
+        let mut is_remote = false;
         loop {
             let seed = |key: &str| {
                 walk.push_key(key);
+                is_remote |= names_cluster(key);
                 let field = slot.and_then(|_| ReferenceField::of(key));
                 (
                     hasher.text(key),
@@ -272,7 +292,7 @@ impl<'de> AnyShape<'de> for SpecTree<'_, '_> {
             sum.entry(&hasher, hash, value);
         }
 
-        if let Some(slot) = slot.filter(|_| named) {
+        if let Some(slot) = slot.filter(|_| named && !is_remote) {
             if slot.proof == Proof::PlainMap && !plain {
                 reference.name.clear();
             }

@@ -4,7 +4,7 @@
 //! confirms it. Lookups without an answer prove nothing. A target that the object owns, or that
 //! loopwatch saw the operator create, is an output of the operator, so its absence causes no
 //! finding, for any object of the kind. A field whose targets are absent for several converged
-//! objects is also an output, or not required.
+//! objects is also an output, or not required. `need.rs` decides whether a single object waits for its target.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::convergence::object_context;
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
-use crate::model::references::lookups::{Index, Lookup, References, State, seconds};
+use crate::model::references::lookups::{Index, Lookup, Mark, References, State, seconds};
+use crate::model::references::need;
 use crate::model::references::targets::{self, Watched};
 use crate::model::world::World;
 use crate::model::world::lookups::{ASK_AGAIN, Existence};
@@ -36,6 +37,15 @@ const UNNEEDED_BY: usize = 3;
 /// The maximum number of references that a finding names.
 const MAX_NAMED: usize = 3;
 
+/// A target that has been missing for long enough.
+struct MissingTarget {
+    /// The object probably waits for it.
+    is_needed: bool,
+    since: Timestamp,
+    address: ObjectAddress,
+    path: String,
+}
+
 /// What a lookup has shown about a target.
 struct LookedUp {
     /// The object with the reference is an owner of the target.
@@ -56,7 +66,7 @@ impl References {
         else {
             return Lookup::Done;
         };
-        let (slot, was_asked) = (held.slot, held.asked);
+        let (slot, was_asked) = (held.slot, held.marks.has(Mark::Asked));
         match targets::watched(world, &address) {
             Watched::Here(target) => {
                 let owned =
@@ -77,7 +87,7 @@ impl References {
 
         let answer = world.brief_existence(slot, &address, self.answers_from(world, index));
         if let Some(held) = self.get_mut(index) {
-            held.asked = answer.is_none();
+            held.marks.set(Mark::Asked, answer.is_none());
         }
 
         match answer {
@@ -142,6 +152,8 @@ impl References {
         let Some(held) = self.get_mut(index) else { return };
         let was_absent = held.state == State::Absent;
         (held.since, held.missing, held.unanswered) = (0, false, 0);
+        held.marks.set(Mark::Existed, true);
+        held.marks.set(Mark::Unneeded, false);
 
         let slot = held.slot;
         self.set_state(index, State::Exists);
@@ -235,7 +247,8 @@ impl References {
         slot: Slot,
     ) -> Option<Detection> {
         let references = self.of(slot);
-        let asked = |index: &&Index| self.get(**index).is_some_and(|held| held.asked);
+        let asked =
+            |index: &&Index| self.get(**index).is_some_and(|held| held.marks.has(Mark::Asked));
         let asked: Vec<Index> = references.iter().filter(asked).copied().collect();
 
         if !asked.is_empty() {
@@ -247,19 +260,8 @@ impl References {
             return None;
         }
 
-        let mut missing: Vec<(Timestamp, ObjectAddress, String)> = Vec::new();
-        for index in references {
-            let since = self.get(index).filter(|held| held.missing).and_then(|held| held.since());
-            let Some((since, (address, path))) = since.zip(self.target_of(world, index)) else {
-                continue;
-            };
-            if !self.is_unneeded(world, slot, &path) {
-                missing.push((since, address, path));
-            }
-        }
-
-        missing.sort();
-        let Some((since, ..)) = missing.first() else {
+        let missing = self.missing_targets(world, slot, references);
+        let Some(first) = missing.first() else {
             return self.awaited_dangling(world, findings, slot);
         };
 
@@ -267,39 +269,83 @@ impl References {
         // another meaning: those of an ACME challenge to Secrets are relative to the namespace of
         // its issuer.
         let written_by_operator = !world.owners_of(slot).is_empty();
-        let confirmed = match object_context::state(world, slot)? {
+        let is_waiting = match object_context::state(world, slot)? {
             ObjectState::Progressing | ObjectState::Overdue | ObjectState::Failed => true,
             ObjectState::Converged | ObjectState::Suspended | ObjectState::Unknown => false,
             ObjectState::Terminating | ObjectState::Finished => return None,
         };
-        let created = world.store.get(slot)?.created();
+        let confirmed = is_waiting && first.is_needed && !written_by_operator;
+        let record = world.store.get(slot)?;
+        let (since, created) = (first.since, record.created());
         let due = since.after(world.settings.dangling_after);
 
-        let signal = || {
-            world
-                .store
-                .get(slot)
-                .and_then(|record| record.hot.as_ref())
-                .map(|hot| hot.signal.clone())
+        let signal = || record.hot.as_ref().map(|hot| hot.signal.clone()).unwrap_or_default();
+        let named = |name: fn(&MissingTarget) -> String| {
+            Value::Names(missing.iter().take(MAX_NAMED).map(name).collect())
         };
-
         let detection =
-            Detection::new(world.now, FindingCode::DanglingReference, *since, due, || {
-                let named = || missing.iter().take(MAX_NAMED);
+            Detection::new(world.now, FindingCode::DanglingReference, since, due, || {
                 Evidence::new()
-                    .with(
-                        "reference",
-                        Value::Names(named().map(|(_, _, path)| path.clone()).collect()),
-                    )
-                    .with(
-                        "target",
-                        Value::Names(named().map(|(_, address, _)| address.to_string()).collect()),
-                    )
-                    .with("missing_for", Value::Age(*since))
-                    .text("signal", signal().unwrap_or_default())
+                    .with("reference", named(|target| target.path.clone()))
+                    .with("target", named(|target| target.address.to_string()))
+                    .with("missing_for", Value::Age(since))
+                    .text("signal", signal())
             });
 
-        Some(detection.suspected_if(!confirmed || written_by_operator).not_before(created))
+        Some(detection.suspected_if(!confirmed).not_before(created))
+    }
+
+    /// Returns the targets of an object that have been missing for long enough, those first that
+    /// it needs.
+    fn missing_targets(
+        &mut self,
+        world: &World,
+        slot: Slot,
+        references: Vec<Index>,
+    ) -> Vec<MissingTarget> {
+        let mut missing: Vec<MissingTarget> = Vec::new();
+        for index in references {
+            let since = self.get(index).filter(|held| held.missing).and_then(|held| held.since());
+            let Some((since, (address, path))) = since.zip(self.target_of(world, index)) else {
+                continue;
+            };
+
+            if !self.is_unneeded(world, slot, &path) {
+                let is_needed = self.needs(world, slot, index, since, &address, &path);
+                missing.push(MissingTarget { is_needed, since, address, path });
+            }
+        }
+
+        missing.sort_by(|one, other| {
+            let key = |of: &MissingTarget| (!of.is_needed, of.since);
+            key(one)
+                .cmp(&key(other))
+                .then_with(|| (&one.address, &one.path).cmp(&(&other.address, &other.path)))
+        });
+        missing
+    }
+
+    /// Returns whether an object probably waits for a target that has been missing `since`.
+    fn needs(
+        &mut self,
+        world: &World,
+        slot: Slot,
+        index: Index,
+        since: Timestamp,
+        address: &ObjectAddress,
+        path: &str,
+    ) -> bool {
+        let (Some(record), Some(held)) = (world.store.get(slot), self.get_mut(index)) else {
+            return false;
+        };
+        let has_existed = held.marks.has(Mark::Existed);
+        if need::manages_without(record, world.now, since, has_existed) {
+            held.marks.set(Mark::Unneeded, true);
+        }
+
+        let may_come =
+            !has_existed && need::may_be_created(record, world.now, address, path, since);
+        !held.marks.has(Mark::Unneeded) && !may_come
     }
 
     /// Returns a detection that is not due yet, if an earlier process had found a dangling

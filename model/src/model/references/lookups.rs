@@ -19,7 +19,7 @@ use crate::model::world::{World, field_managers};
 use crate::observation::{ObjectAddress, ObjectView, Role};
 use crate::time::{Span, Timestamp};
 
-pub(crate) use self::table::{Held, Index, MAX_OUTPUTS, References, State, seconds};
+pub(crate) use self::table::{Held, Index, MAX_OUTPUTS, Mark, References, State, seconds};
 pub(crate) use crate::model::world::limits::MAX_REFERENCES;
 
 /// The number of the operator's field managers that are remembered per kind.
@@ -84,7 +84,8 @@ impl References {
         for reference in
             view.references.iter().filter(|reference| is_primary && !reference.optional)
         {
-            let Some(address) = targets::address_of(world, reference, &view.key.namespace) else {
+            let Some(address) = targets::address_of(world, reference, kind, &view.key.namespace)
+            else {
                 continue;
             };
             if self.is_output(world, kind, &reference.slot) {

@@ -4,7 +4,7 @@ use crate::model::world::World;
 use crate::model::world::kinds::Watch;
 use crate::model::world::store::Slot;
 use crate::model::world::visibility::Visibility;
-use crate::observation::{ObjectAddress, Reference, Scope};
+use crate::observation::{ObjectAddress, Reference, Role, Scope};
 
 /// Kinds of the core group. Names of fields often imply them.
 const CORE: [&str; 4] = ["ConfigMap", "PersistentVolumeClaim", "Secret", "ServiceAccount"];
@@ -29,8 +29,13 @@ const BUILT_IN: [(&str, &str); 16] = [
     ("storage.k8s.io", "StorageClass"),
 ];
 
-/// Those of the built-in kinds that are cluster-scoped.
-const CLUSTER_SCOPED: [&str; 10] = [
+/// Common kinds and their groups, unless a watched kind has the same name.
+const COMMON: [(&str, &str); 2] =
+    [("cert-manager.io", "ClusterIssuer"), ("cert-manager.io", "Issuer")];
+
+/// Those of these kinds that are cluster-scoped.
+const CLUSTER_SCOPED: [&str; 11] = [
+    "ClusterIssuer",
     "ClusterRole",
     "DeviceClass",
     "GatewayClass",
@@ -88,18 +93,27 @@ pub(crate) fn is_known_output(group: &str, kind: &str, path: &str) -> bool {
     OUTPUT_WORDS.iter().any(|word| lower.contains(word)) || OUTPUTS.contains(&(group, kind, key))
 }
 
-/// Returns the address of the object that a reference names, if that is certain. `own` is the
-/// namespace of the object with the reference.
-pub(crate) fn address_of(world: &World, reference: &Reference, own: &str) -> Option<ObjectAddress> {
-    let Reference { kind, name, namespace, .. } = reference;
-    if kind.is_empty() || name.is_empty() {
+/// Returns the address of the object that a reference names, if that is certain. `of` is the kind
+/// of the object with the reference, and `own` its namespace.
+pub(crate) fn address_of(
+    world: &World,
+    reference: &Reference,
+    of: u16,
+    own: &str,
+) -> Option<ObjectAddress> {
+    let Reference { name, namespace, .. } = reference;
+    let (group, kind) = match reference.kind.as_str() {
+        "" => kind_of_key(world, reference, of)?,
+        kind => (group_of(world, reference)?, kind.to_owned()),
+    };
+    if name.is_empty() {
         return None;
     }
 
-    let group = group_of(world, reference)?;
-    let built_in = || BUILT_IN.iter().any(|(known, of_kind)| *known == group && of_kind == kind);
+    let kind = kind.as_str();
+    let built_in = || BUILT_IN.iter().chain(&COMMON).any(|known| *known == (group.as_str(), kind));
     let mut watches = world.watches_of(&group, kind);
-    let cluster_scoped = CLUSTER_SCOPED.contains(&kind.as_str()) && built_in();
+    let cluster_scoped = CLUSTER_SCOPED.contains(&kind) && built_in();
     let namespace = match cluster_scoped || watches.any(|(_, watch)| watch.scope == Scope::Cluster)
     {
         true => "",
@@ -109,7 +123,7 @@ pub(crate) fn address_of(world: &World, reference: &Reference, own: &str) -> Opt
 
     // A cluster-scoped object does not show in which namespace its Secrets and other namespaced
     // targets are. A dump does not show which kinds are namespaced.
-    let is_core = group.is_empty() && CORE.contains(&kind.as_str());
+    let is_core = group.is_empty() && CORE.contains(&kind);
     let is_namespaced = |watch: &Watch| watch.scope != Scope::Cluster && !watch.dumped;
     if namespace.is_empty()
         && !cluster_scoped
@@ -120,10 +134,26 @@ pub(crate) fn address_of(world: &World, reference: &Reference, own: &str) -> Opt
 
     Some(ObjectAddress {
         group,
-        kind: kind.clone(),
+        kind: kind.to_owned(),
         namespace: namespace.to_owned(),
         name: name.clone(),
     })
+}
+
+/// Returns the group and kind of the object that a reference without a kind names: its key is the
+/// name of a kind in the same group, as `issuerRef` of a Certificate.
+fn kind_of_key(world: &World, reference: &Reference, of: u16) -> Option<(String, String)> {
+    let path = reference.slot.trim_end_matches("[]");
+    let key = path.rsplit_once('.').map_or(path, |(_, key)| key);
+    let stem = ["Ref", "Reference"].iter().find_map(|end| key.strip_suffix(end))?;
+    let group = &world.kinds[of as usize].group;
+    let mut kinds = world.kinds.iter().filter(|kind| {
+        kind.group == *group && kind.kind.eq_ignore_ascii_case(stem) && kind.role == Role::Primary
+    });
+
+    let found =
+        kinds.next().filter(|_| reference.group.is_empty() || **group == reference.group)?;
+    Some((group.to_string(), found.kind.to_string()))
 }
 
 /// Returns the group of the object that a reference names, if that is certain.
@@ -142,6 +172,9 @@ fn group_of(world: &World, reference: &Reference) -> Option<String> {
     groups.dedup();
     match groups[..] {
         [group] => Some(group.to_owned()),
+        [] => {
+            COMMON.iter().find(|(_, of_kind)| of_kind == kind).map(|(group, _)| (*group).to_owned())
+        }
         _ => None,
     }
 }

@@ -137,3 +137,24 @@ fn the_search_for_references_leaves_the_fingerprint_of_the_spec() {
 
     assert_eq!((searched.hashes.spec, other.hashes.spec), (opaque("spec"), opaque("data")));
 }
+
+#[test]
+fn references_to_another_cluster_are_left_out() {
+    let kept = |spec: serde_json::Value| {
+        let references = of(&spec, &json!({})).references;
+        let mut paths: Vec<String> = references.into_iter().map(|r| r.slot).collect();
+        paths.sort_unstable();
+        paths
+    };
+
+    // Flux applies a Kustomization to another cluster, as an account of that cluster.
+    let spec = json!({"kubeConfig": {"secretRef": {"name": "prod"}}, "serviceAccountName": "deployer",
+        "sourceRef": {"kind": "GitRepository", "name": "app"}});
+    assert_eq!(kept(spec), ["spec.kubeConfig.secretRef", "spec.sourceRef"]);
+    assert_eq!(kept(json!({"serviceAccountName": "deployer"})), ["spec.serviceAccountName"]);
+
+    // A reference may say in which cluster its target is.
+    let spec = json!({"objectRef": {"kind": "Secret", "name": "a", "cluster": "member-1"},
+        "secretRef": {"name": "b"}, "clusterName": "here"});
+    assert_eq!(kept(spec), ["spec.secretRef"]);
+}

@@ -65,12 +65,37 @@ pub(crate) struct Held {
     /// epoch; 0 if unknown.
     pub(crate) since: u32,
     pub(crate) state: State,
-    /// A read has been asked for.
-    pub(crate) asked: bool,
+    pub(crate) marks: Marks,
     /// The target has been absent for long enough to be a finding.
     pub(crate) missing: bool,
     /// The number of reads in a row that gave no answer.
     pub(crate) unanswered: u8,
+}
+
+/// Boolean properties of a reference, as a set of [`Mark`]s.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks(u8);
+
+/// A boolean property of a reference.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mark {
+    /// A read has been asked for.
+    Asked,
+    /// The target has existed.
+    Existed,
+    /// The object was converged for long without the target, so it does not need it.
+    Unneeded,
+}
+
+impl Marks {
+    pub(crate) const fn has(self, mark: Mark) -> bool {
+        self.0 & (1 << mark as u8) != 0
+    }
+
+    pub(crate) const fn set(&mut self, mark: Mark, value: bool) {
+        let bit = 1 << mark as u8;
+        self.0 = if value { self.0 | bit } else { self.0 & !bit };
+    }
 }
 
 // The memory budget is 64 bytes per reference, including 12 bytes in the index and a name of 20
@@ -270,8 +295,8 @@ impl References {
 
 impl Held {
     pub(super) fn new(slot: Slot, place: Symbol, name: &str, state: State, since: u32) -> Self {
-        let (asked, missing) = (false, false);
-        Self { name: name.into(), slot, place, since, state, asked, missing, unanswered: 0 }
+        let (marks, missing) = (Marks::default(), false);
+        Self { name: name.into(), slot, place, since, state, marks, missing, unanswered: 0 }
     }
 
     /// Returns when the reference appeared, or since when its target is absent.
