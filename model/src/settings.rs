@@ -73,6 +73,10 @@ pub struct Settings {
     /// long the owner that its annotations name must have been gone. A cascading deletion takes
     /// seconds to minutes.
     pub orphan_after: Span,
+    /// How old an object without an owner must be before it counts as an orphan although loopwatch
+    /// has never seen the owner that its labels name. A restore from a backup brings children
+    /// before their owners, and large volumes take long.
+    pub orphan_unseen_after: Span,
     /// The annotation with the kind of an owner that owner references cannot name, in addition to
     /// those that loopwatch knows; empty for none. The annotation with its name is necessary, too.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -89,15 +93,18 @@ pub struct Settings {
     /// How long the target of a reference may be absent before the finding `DanglingReference`
     /// opens. People often create an object before the Secret that it refers to.
     pub dangling_after: Span,
-    /// The annotation that marks an object as deleted although it still exists, unless its value is
-    /// empty, `false`, `no`, `off`, `disabled` or `0`.
+    /// The annotation that switches soft deletion on for an object. It does not mark the object as
+    /// deleted.
     pub soft_delete_enable: String,
-    /// The annotation with the phase of such a deletion.
+    /// The annotation that says how far soft deletion is rolled out: `canary`, `stable` or `off`.
     pub soft_delete_phase: String,
-    /// The annotation with its time, in RFC 3339, or in seconds or milliseconds since the Unix
-    /// epoch.
+    /// The annotation with the time at which an object was soft-deleted, in RFC 3339, or in seconds
+    /// or milliseconds since the Unix epoch.
     pub soft_delete_time: String,
-    /// How long an object may be marked as deleted before the finding `SoftDeleteLingering` opens.
+    /// A part of the name of the finalizers that keep soft-deleted objects. Upper and lower case,
+    /// `-` and `_` do not matter.
+    pub soft_delete_finalizer: String,
+    /// How long an object may be soft-deleted before the finding `SoftDeleteLingering` opens.
     /// Operators that keep deleted objects for a while usually remove them within a day.
     pub soft_deleted_after: Span,
     /// The number of times that a finalizer must be added again within `flap_window` before the
@@ -325,6 +332,7 @@ impl Default for Settings {
             owner_missing_after: Span::mins(5),
             hazard_kept_for: Span::mins(15),
             orphan_after: Span::mins(5),
+            orphan_unseen_after: Span::hours(1),
             owner_kind_annotation: String::new(),
             owner_namespace_annotation: String::new(),
             owner_name_annotation: String::new(),
@@ -333,6 +341,7 @@ impl Default for Settings {
             soft_delete_enable: "soft-delete/enable".to_owned(),
             soft_delete_phase: "soft-delete/phase".to_owned(),
             soft_delete_time: "deleted_at".to_owned(),
+            soft_delete_finalizer: "softdelete".to_owned(),
             soft_deleted_after: Span::hours(24),
             finalizer_returns: 3,
             stale_after: Span::mins(10),

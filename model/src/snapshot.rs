@@ -149,12 +149,12 @@ pub struct KindSummary {
     pub stale_configuration: u64,
 }
 
-/// Objects that annotations mark as deleted.
+/// Soft-deleted objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SoftDeleteSummary {
     /// Number of objects.
     pub objects: u64,
-    /// The time of the earliest mark.
+    /// When the first of them was deleted.
     pub oldest: Option<Timestamp>,
 }
 

@@ -11,8 +11,8 @@ use super::*;
 
 const PAGE: &str = "docs/alerts.md";
 
-/// Settings that are not thresholds of findings.
-const OTHERS: [&str; 10] = [
+/// Settings that are no thresholds of findings.
+const OTHERS: [&str; 11] = [
     "deadlines",                  // `deadline`, by kind
     "reject_after",               // decides an outcome
     "unsaid_after",               // decides an outcome
@@ -22,6 +22,7 @@ const OTHERS: [&str; 10] = [
     "soft_delete_enable",         // names
     "soft_delete_phase",          // names
     "soft_delete_time",           // names
+    "soft_delete_finalizer",      // names
     "profile_every",              // an interval
 ];
 

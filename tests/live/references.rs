@@ -98,7 +98,7 @@ const DETECTED: &[Proof] = &[
         code: "SoftDeleteLingering",
         subject: ("Widget", TARGET),
         evidence: &["phase", "deleted_at"],
-        names: &["soft-delete/enable"],
+        names: &["deleted_at"],
         near_miss: |fixture| soft_delete(fixture, "near", 3600),
         provoke: |fixture| soft_delete(fixture, TARGET, 25 * 3600),
         cure: |fixture| {
@@ -146,7 +146,7 @@ fn soft_delete(fixture: &Fixture, name: &str, seconds_ago: i64) {
         Timestamp((jiff::Timestamp::now().as_second() - seconds_ago) * 1000).to_string();
     fixture.widget(name);
 
-    let annotations = json!({"soft-delete/enable": "true", "soft-delete/phase": "retained", "deleted_at": deleted_at});
+    let annotations = json!({"soft-delete/enable": "true", "soft-delete/phase": "stable", "deleted_at": deleted_at});
     let change = json!({"metadata": {"annotations": annotations}});
     let object = fixture.kube.patch(ZOO, "Widget", &fixture.namespace, name, &change);
 

@@ -232,7 +232,7 @@ findings! {
         evidence: ["owner", "owner_uid", "reason", "writer", "collected_after", "times"],
         settings: ["hazard_kept_for"],
         explained_by: [],
-        advice: "The reason in the evidence shows what is wrong: the API server serves no such kind, or the child has no namespace but its owner has one. Correct the operator, and delete the children that it leaves behind.",
+        advice: "The reason in the evidence shows what is wrong: the API server serves no such kind, or not in this version, or the child has no namespace but its owner has one. Correct the operator, and delete the children that it leaves behind.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
     }
     CrossNamespaceOwner Ownership Warning Ticket {
@@ -255,11 +255,11 @@ findings! {
     }
     Orphan Ownership Warning Ticket {
         meaning: "The object belongs to the operator but has no owner, so nobody deletes it.",
-        near_miss: "An object that a deletion with orphan policy has released, which is only suspected, one of an allowed kind or namespace, or an object of somebody else.",
+        near_miss: "An object that a deletion with orphan policy or the operator itself has released, or a volume, which are only suspected; a child that a restore has brought before its owner; the operator's own state; an object of an allowed kind or namespace, or of somebody else.",
         evidence: ["reason", "former_owner", "writer", "siblings", "orphan_for"],
-        settings: ["orphan_after", "orphan_siblings"],
+        settings: ["orphan_after", "orphan_unseen_after", "orphan_siblings"],
         explained_by: [],
-        advice: "If nothing uses the object any more, delete it. If it is meant to exist without an owner, allow its kind with --orphan-allow.",
+        advice: "If nothing uses the object any more and no restore is under way that will bring its owner, delete it. If it is meant to exist without an owner, allow its kind with --orphan-allow.",
         command: "kubectl get {resource} {name}{in_namespace} -o yaml",
     }
     LogicalOwnerMissing Ownership Warning Ticket {
@@ -273,7 +273,7 @@ findings! {
     }
     DanglingReference References Warning Ticket {
         meaning: "The spec refers to an object that does not exist.",
-        near_miss: "An optional reference, an object that the operator creates itself, or an object that loopwatch may not read.",
+        near_miss: "An optional reference, an object that the operator creates itself or that the object has long been ready without, one in another cluster, or one that loopwatch may not read.",
         evidence: ["reference", "target", "missing_for", "signal"],
         settings: ["dangling_after"],
         explained_by: [],
@@ -281,13 +281,13 @@ findings! {
         command: "kubectl get {resource} {name}{in_namespace} -o yaml",
     }
     SoftDeleteLingering References Warning Ticket {
-        meaning: "The object was marked as deleted but still exists.",
-        near_miss: "An object that was marked less than a day ago, or one whose mark was removed.",
+        meaning: "The object is soft-deleted but still exists after a long time, or a finalizer for soft deletion remains although soft deletion is off.",
+        near_miss: "An object that was soft-deleted less than a day ago, or one for which soft deletion is only switched on.",
         evidence: ["phase", "marked_by", "deleted_at", "marked_for", "threshold", "problem"],
-        settings: ["soft_deleted_after"],
+        settings: ["soft_deleted_after", "finalizer_stuck_after"],
         explained_by: [],
-        advice: "Check the controller that deletes marked objects, and whether it still handles this kind. Remove the mark if the object is to stay.",
-        command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.annotations}'",
+        advice: "Check the controller that removes soft-deleted objects, and whether it still handles this kind. If soft deletion is off, that controller must remove its finalizer.",
+        command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers} {.metadata.annotations}'",
     }
     StaleConfiguration References Info None {
         meaning: "A ConfigMap or Secret changed, but Pods that read it only at their start are older than the change.",

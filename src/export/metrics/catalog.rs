@@ -120,10 +120,10 @@ catalog! {
             "References to objects in other namespaces that have appeared or disappeared, by change (appeared, disappeared)."
             => Kind(references::crossing_changes);
         "loopwatch_soft_deleted_objects" Gauge Stable ["group", "kind", "phase"]
-            "Number of objects that annotations mark as deleted, by phase (canary, stable, off, other); absent if there are none."
+            "Number of soft-deleted objects, by the phase in which soft deletion is rolled out to them (canary, stable, off, other); absent if there are none."
             => Kind(references::soft_deleted);
         "loopwatch_soft_deleted_oldest_seconds" Gauge Stable ["group", "kind", "phase"]
-            "Age of the oldest mark of a soft-deleted object; absent if there are none."
+            "Time since the first of the soft-deleted objects was deleted; absent if there are none."
             => Kind(references::soft_deleted_oldest);
         "loopwatch_stale_configuration_objects" Gauge Stable ["group", "kind"]
             "Number of workloads with Pods that are older than the data of a ConfigMap or Secret that they read only at their start; absent if there are none."

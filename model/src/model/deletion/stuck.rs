@@ -6,6 +6,7 @@ use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::convergence::object_context;
 use crate::model::deletion::absence::{self, Absence};
 use crate::model::deletion::blocking_chains::{self, Blocker, READ_AGAIN, STANDSTILL};
+use crate::model::deletion::soft_deletion;
 use crate::model::findings::detection::Detection;
 use crate::model::operator::Operator;
 use crate::model::traces::Traces;
@@ -25,6 +26,10 @@ pub(crate) fn deletion_detections(
     else {
         return Vec::new();
     };
+    if soft_deletion::holds(&world.settings, deletion) {
+        return Vec::new(); // the object stays on purpose
+    }
+
     let absent = absence::first_absence(world, operator, record, deletion);
     if let Some(absence) = absent.as_ref().filter(|absence| absence.due <= world.now) {
         return vec![owner_absent(world, record, deletion, absence)];

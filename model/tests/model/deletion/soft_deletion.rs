@@ -1,4 +1,4 @@
-//! Soft deletion: objects that annotations mark as deleted, but that still exist.
+//! Soft deletion: objects that somebody has deleted, and that their operator keeps.
 
 use loopwatch_model::observation::ObjectView;
 use loopwatch_model::settings::Settings;
@@ -66,35 +66,108 @@ fn an_object_that_was_marked_a_day_ago_lingers() {
 }
 
 #[test]
-fn a_mark_that_is_off_or_removed_means_nothing() {
+fn an_annotation_that_only_switches_soft_deletion_on_marks_nothing() {
+    let mut lab = Lab::new();
+    let web = lab.converged("web");
+    for phase in ["canary", "stable", "off"] {
+        let phase = format!("soft-delete/phase={phase}");
+        mark(&mut lab, &web, &["soft-delete/enable=true", &phase]);
+        lab.advance(Span::hours(100));
+        lab.assert_no_findings();
+        assert_eq!(phases(&lab), []);
+    }
+}
+
+#[test]
+fn a_mark_that_is_removed_means_nothing() {
     let mut lab = Lab::new();
     let web = lab.converged("web");
     let old = deleted_at(lab.ago(Span::hours(100)));
-
-    for off in ["false", "False", "no", "0", "off", ""] {
-        mark(
-            &mut lab,
-            &web,
-            &[&format!("soft-delete/enable={off}"), "soft-delete/phase=off", &old],
-        );
-        lab.assert_no_findings();
-
-        assert_eq!(phases(&lab), []);
-    }
-
-    mark(&mut lab, &web, &["soft-delete/phase=off", &old]);
-    lab.assert_no_findings();
-    mark(&mut lab, &web, &["soft-delete/enable=true", &old]);
-
+    mark(&mut lab, &web, &[&old]);
     assert_eq!(lab.findings(), [WEB]);
 
-    mark(&mut lab, &web, &["soft-delete/enable=false", &old]);
+    mark(&mut lab, &web, &["deleted_at="]);
     lab.assert_no_findings();
-    mark(&mut lab, &web, &["soft-delete/enable=true", &old]);
-    mark(&mut lab, &web, &[]);
+    mark(&mut lab, &web, &[&old]);
+    mark(&mut lab, &web, &["soft-delete/enable=true"]);
     lab.assert_no_findings();
-
     assert_eq!(phases(&lab), []);
+}
+
+/// Deletes a widget that has a finalizer.
+fn held(lab: &mut Lab, name: &str, finalizer: &str) -> Widget {
+    let mut widget = lab.converged(name);
+    widget.finalizers = vec![finalizer.into()];
+    mark(lab, &widget, &["soft-delete/enable=true", "soft-delete/phase=stable"]);
+    widget.deleted = Some(lab.now);
+    mark(lab, &widget, &["soft-delete/enable=true", "soft-delete/phase=stable"]);
+    widget
+}
+
+#[test]
+fn an_object_that_a_finalizer_for_soft_deletion_holds_is_not_stuck() {
+    for finalizer in ["example.io/soft-delete", "SoftDelete.example.io/keep", "soft_delete"] {
+        let mut lab = Lab::new();
+        let deleted = held(&mut lab, "web", finalizer).deleted;
+        assert_eq!(phases(&lab), [(SoftDeletePhase::Stable, 1)], "{finalizer}");
+
+        lab.advance(Span::hours(23));
+        lab.assert_no_findings();
+        assert_eq!(lab.kind().soft_deleted[&SoftDeletePhase::Stable].oldest, deleted);
+
+        lab.advance(Span::hours(2));
+        assert_eq!(lab.findings(), [WEB]);
+        assert!(lab.evidence().contains(&format!("finalizer {finalizer}")), "{}", lab.evidence());
+    }
+
+    // Another finalizer holds the twin for no such reason.
+    let mut lab = Lab::new();
+    held(&mut lab, "web", "example.io/cleanup");
+    lab.advance(Span::hours(1));
+    assert!(lab.has("FinalizerStuck"), "{:?}", lab.findings());
+    assert_eq!(phases(&lab), []);
+}
+
+#[test]
+fn a_phase_marks_an_object_as_deleted() {
+    let mut lab = Lab::new();
+    let mut web = lab.converged("web");
+    web.phase = "SoftDeleted".into();
+    mark(&mut lab, &web, &[]);
+    assert_eq!(phases(&lab), [(SoftDeletePhase::Other, 1)]);
+
+    lab.advance(Span::hours(25));
+    assert!(lab.has("SoftDeleteLingering"));
+
+    web.phase = "Running".into();
+    mark(&mut lab, &web, &[]);
+    assert!(!lab.has("SoftDeleteLingering"));
+}
+
+#[test]
+fn a_finalizer_that_remains_although_soft_deletion_is_off_is_a_contradiction() {
+    for off in ["soft-delete/phase=off", "soft-delete/enable=false"] {
+        for deleted in [false, true] {
+            let mut lab = Lab::new();
+            let mut web = lab.converged("web");
+            web.finalizers = vec!["example.io/soft-delete".into()];
+            mark(&mut lab, &web, &["soft-delete/phase=stable"]);
+            web.deleted = Some(lab.now).filter(|_| deleted);
+            mark(&mut lab, &web, &[off]);
+            lab.advance(Span::mins(14));
+            lab.assert_no_findings();
+
+            lab.advance(Span::mins(2));
+            assert_eq!(lab.findings(), [WEB]);
+            assert!(lab.evidence().contains("problem soft deletion is off"), "{}", lab.evidence());
+
+            // The operator removes the finalizer.
+            web.finalizers.clear();
+            web.deleted = None;
+            mark(&mut lab, &web, &[off]);
+            lab.assert_no_findings();
+        }
+    }
 }
 
 #[test]
@@ -108,8 +181,7 @@ fn the_time_may_be_a_number_and_a_malformed_one_counts_from_first_sight() {
         assert_eq!(lab.since("SoftDeleteLingering"), START.after(Span::hours(-24)), "{text}");
     }
 
-    for text in
-        ["yesterday", "", "-5", "0", "1e9", "2999-01-01T00:00:00Z", "99999999999999999999", "ü"]
+    for text in ["yesterday", "-5", "0", "1e9", "2999-01-01T00:00:00Z", "99999999999999999999", "ü"]
     {
         let mut lab = Lab::new();
         let web = lab.converged("web");
@@ -146,7 +218,7 @@ fn phases_are_a_closed_set() {
         [("a", "canary"), ("b", "Stable"), ("c", "off"), ("d", "retained"), ("e", "")]
     {
         let widget = lab.converged(name);
-        mark(&mut lab, &widget, &["soft-delete/enable=1", &format!("soft-delete/phase={phase}")]);
+        mark(&mut lab, &widget, &["deleted_at=soon", &format!("soft-delete/phase={phase}")]);
     }
 
     let expected = [
@@ -162,7 +234,7 @@ fn phases_are_a_closed_set() {
 #[test]
 fn other_annotations_and_another_threshold_can_be_configured() {
     let settings = Settings {
-        soft_delete_enable: "example.io/trash".into(),
+        soft_delete_finalizer: "example.io/trash".into(),
         soft_delete_phase: "example.io/stage".into(),
         soft_delete_time: "example.io/trashed".into(),
         soft_deleted_after: Span::hours(1),
@@ -174,16 +246,19 @@ fn other_annotations_and_another_threshold_can_be_configured() {
     let old = lab.ago(Span::hours(100));
     mark(&mut lab, &web, &["soft-delete/enable=true", &deleted_at(old)]);
     lab.assert_no_findings();
-    mark(
-        &mut lab,
-        &web,
-        &["example.io/trash=yes", "example.io/stage=off", &format!("example.io/trashed={old}")],
-    );
+    mark(&mut lab, &web, &["example.io/stage=off", &format!("example.io/trashed={old}")]);
 
     assert_eq!(
         (lab.findings(), phases(&lab)),
         (vec![WEB.to_owned()], vec![(SoftDeletePhase::Off, 1)])
     );
+
+    // The setting names another finalizer, too.
+    held(&mut lab, "kept", "example.io/Trash-can");
+    lab.advance(Span::mins(59));
+    assert_eq!(lab.findings(), [WEB]);
+    lab.advance(Span::mins(1));
+    assert_eq!(lab.findings(), [WEB, "SoftDeleteLingering Widget team-a/kept"]);
 
     // From now on, loopwatch reads other annotations. The sources list all objects again.
     lab.configure(unlearned());
@@ -196,7 +271,7 @@ fn other_annotations_and_another_threshold_can_be_configured() {
 fn the_finding_survives_a_restart_and_blindness() {
     let mut lab = Lab::new();
     let web = lab.converged("web");
-    let marks = ["soft-delete/enable=true", "deleted_at=soon"];
+    let marks = ["deleted_at=soon"];
     mark(&mut lab, &web, &marks);
     lab.advance(Span::hours(25));
 
@@ -240,7 +315,7 @@ fn marks_beyond_the_limit_are_dropped_and_counted() {
     let views: Vec<ObjectView> = (0..20_003)
         .map(|number| {
             let widget = Widget::new(&format!("w{number}"), lab.now);
-            marked(&mut lab, &widget, &["soft-delete/enable=true"])
+            marked(&mut lab, &widget, &["deleted_at=soon"])
         })
         .collect();
 
@@ -253,7 +328,7 @@ fn marks_beyond_the_limit_are_dropped_and_counted() {
 fn a_step_of_the_clock_makes_no_mark_older() {
     let mut lab = Lab::new();
     let web = lab.converged("web");
-    mark(&mut lab, &web, &["soft-delete/enable=true"]);
+    mark(&mut lab, &web, &["deleted_at=soon"]);
     lab.step_clock(Span::hours(48));
     lab.advance(Span::hours(23));
     lab.assert_no_findings();
@@ -269,7 +344,7 @@ fn kinds_are_counted_apart() {
     lab.list_in(&other_kind("Gadget").watch, vec![]);
 
     let web = lab.converged("web");
-    mark(&mut lab, &web, &["soft-delete/enable=true"]);
+    mark(&mut lab, &web, &["deleted_at=soon"]);
 
     let kinds = lab.snapshot().kinds;
     let counts: Vec<usize> = kinds.iter().map(|kind| kind.soft_deleted.len()).collect();
