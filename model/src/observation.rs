@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 pub use self::event::{EventView, MAX_EVENT_MESSAGE, MAX_EVENTS};
 pub use self::kinds::{
     DefinitionView, LeaseView, LeftOut, Permission, PermissionsView, Role, Scope, StatusSchema,
-    WatchId, WatchedKind, Why, is_built_in_group, pod_of_holder,
+    WatchId, WatchedKind, Why, is_built_in_group, names_kind, pod_of_holder,
 };
 pub use self::managers::{CLIENT_MANAGERS, GENERIC_MANAGERS};
 pub use self::metrics::{

@@ -20,5 +20,6 @@ pub fn watched(group: &str, kind: &str, resource: &str, role: Role) -> WatchedKi
         suspected: false,
         filtered: role == Role::Child,
         metadata_only: role == Role::Child,
+        versions: Vec::new(),
     }
 }

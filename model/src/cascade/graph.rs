@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 
 use super::{DEFINITION, KindFacts, NAMESPACE, Node, NodeId};
 use crate::model::world::finalizer_actors::is_of_garbage_collector;
-use crate::observation::OwnerReference;
+use crate::observation::{OwnerReference, names_kind};
 
 /// Objects and their owner references.
 #[derive(Debug, Default)]
@@ -115,6 +115,14 @@ impl Graph {
         self.kinds.get(&(group.to_owned(), kind.to_owned()))
     }
 
+    /// The kind that an owner reference names.
+    fn named_kind(&self, group: &str, text: &str) -> Option<&KindFacts> {
+        self.kind(group, text).or_else(|| {
+            let mut kinds = self.kinds.values();
+            kinds.find(|known| known.group == group && names_kind(text, &known.kind))
+        })
+    }
+
     /// The owner references of an object, with the owner if it is in the graph.
     pub fn owners(
         &self,
@@ -176,7 +184,7 @@ impl Graph {
     ) -> Standing {
         let (group, version) =
             reference.api_version.split_once('/').unwrap_or(("", &reference.api_version));
-        let Some(kind) = self.kind(group, &reference.kind) else {
+        let Some(kind) = self.named_kind(group, &reference.kind) else {
             let silent = self.silent.iter().any(|silent| silent == group);
             return if silent { Standing::Unknown } else { Standing::Unresolvable };
         };
@@ -193,7 +201,7 @@ impl Graph {
         let namespace = if kind.namespaced { &dependent.namespace } else { "" };
         match owner.map(|owner| &self.nodes[owner as usize]) {
             Some(owner) => {
-                let is_it = owner.kind == reference.kind
+                let is_it = owner.kind == kind.kind
                     && owner.group == group
                     && owner.name == reference.name
                     && owner.namespace == namespace;

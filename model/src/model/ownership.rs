@@ -6,7 +6,8 @@ pub(crate) mod bad_owners; // kept for long enough to be seen
 pub(crate) mod cycles; // of owners
 pub(crate) mod logical_owners; // that annotations or labels name
 pub(crate) mod missing_owners; // of these, the ones that do not exist
-pub(crate) mod orphans; // objects that should have an owner
+pub(crate) mod orphans; // objects that may be without the owner that they should have
+mod orphan_verdicts; // which of them are
 
 use self::bad_owners::BadOwners;
 use self::orphans::Orphans;
@@ -33,7 +34,7 @@ impl Part for Ownership {
     }
 
     fn detections(&mut self, step: &mut StepContext<'_>, slot: Slot) -> Vec<Detection> {
-        let orphan = self.orphan(step.world, slot);
+        let orphan = self.orphan(step.world, step.operator, slot);
         let missing = self.logical_owner_missing(step.world, slot);
         orphan.into_iter().chain(missing).collect()
     }

@@ -20,6 +20,7 @@ pub(crate) mod reference_events; // references between namespaces that appear or
 pub(crate) mod reviews; // of many subjects
 pub(crate) mod shared_values; // the values that an object shares with others
 pub(crate) mod visibility; // whether a watch is up to date
+pub(crate) mod served_versions; // of kinds
 pub(crate) mod sources; // where observations come from, and whether they fail
 pub(crate) mod store; // all objects
 pub(crate) mod symbols; // of one version of an object
@@ -37,6 +38,7 @@ use self::lookups::Lookups;
 use self::namespaces::Namespaces;
 use self::owner_graph::OwnerGraph;
 use self::reference_events::ReferenceEvents;
+use self::served_versions::ServedVersions;
 use self::shared_values::SharedValues;
 use self::sources::Sources;
 use self::store::{Deletion, Record, Slot, Store};
@@ -64,6 +66,7 @@ pub(crate) struct World {
     pub(crate) watches_left_out: bool,
     /// The groups of the primary kinds that the operator surely serves.
     pub(crate) served_groups: BTreeSet<Arc<str>>,
+    pub(crate) served_versions: ServedVersions,
     pub(crate) sources: Sources,
     /// What the account may do, by namespace; empty for the whole cluster.
     pub(crate) permissions: BTreeMap<String, PermissionsView>,
@@ -109,6 +112,7 @@ impl World {
             watch_numbers: BTreeMap::new(),
             watches_left_out: false,
             served_groups: BTreeSet::new(),
+            served_versions: ServedVersions::default(),
             sources: Sources::default(),
             permissions: BTreeMap::new(),
             store: Store::new(),

@@ -53,6 +53,10 @@ pub struct WatchedKind {
     /// Recordings by older versions leave it out, although they hold only the metadata of children.
     #[serde(default, skip_serializing_if = "is_default")]
     pub metadata_only: bool,
+    /// All versions in which the API server serves the kind; empty in dumps, and in recordings by
+    /// older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<String>,
 }
 
 /// The scope of a watch.
@@ -146,6 +150,14 @@ pub struct DefinitionView {
     /// `metadata.deletionTimestamp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Timestamp>,
+}
+
+/// Returns whether an owner reference that says `text` names this kind. The garbage collector also
+/// resolves a kind in lower case.
+#[must_use]
+pub fn names_kind(text: &str, kind: &str) -> bool {
+    text == kind
+        || (text.eq_ignore_ascii_case(kind) && !text.contains(|c: char| c.is_ascii_uppercase()))
 }
 
 /// Returns whether an API group is one of Kubernetes itself. Any other group belongs to an

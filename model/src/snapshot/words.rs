@@ -87,6 +87,8 @@ words! {
         NamespacedOwner = "namespaced_owner",
         /// The owners form a cycle.
         Cycle = "cycle",
+        /// The API server does not serve the kind in the version that the reference names.
+        VersionUnserved = "version_unserved",
     }
 }
 
@@ -172,7 +174,7 @@ words! {
 }
 
 words! {
-    /// The phase of an object that annotations mark as deleted.
+    /// How far soft deletion is rolled out to an object.
     SoftDeletePhase {
         /// `canary`.
         Canary = "canary",

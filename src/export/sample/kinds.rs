@@ -96,8 +96,8 @@ pub(super) fn pods() -> KindSummary {
     (pods.totals.audit_difference, pods.synced) = (None, false);
     kind.watches = vec![pods];
     kind.owner_references =
-        OwnerReferenceCounts { all: 1227, unknown: 2, bad: [0, 0, 1, 0, 0, 0, 0] };
-    kind.totals.hazards = [0, 0, 3, 0, 0, 0, 0];
+        OwnerReferenceCounts { all: 1227, unknown: 2, bad: [0, 0, 1, 0, 0, 0, 0, 0] };
+    kind.totals.hazards = [0, 0, 3, 0, 0, 0, 0, 0];
 
     kind
 }

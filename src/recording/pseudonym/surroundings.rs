@@ -23,6 +23,7 @@ impl Pseudonyms {
             suspected,
             filtered,
             metadata_only,
+            versions,
             missing,
         } = kind;
 
@@ -45,6 +46,7 @@ impl Pseudonyms {
             suspected,
             filtered,
             metadata_only,
+            versions,
             missing,
         }
     }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use http::HeaderValue;
+use loopwatch_model::observation::names_kind;
 use serde::Deserialize;
 
 use super::collections::collection;
@@ -236,8 +237,8 @@ impl ApiResources {
         self.tag.is_some()
     }
 
-    /// The kind of this group and name. If several resources have the kind, returns one that can be
-    /// watched.
+    /// The kind of this group and name, which may be in lower case, as in an owner reference. If
+    /// several resources have the kind, one that can be watched.
     pub(crate) fn find_kind(&self, group: &str, kind: &str) -> Option<&ApiKind> {
         let first = (group.to_owned(), String::new());
         let in_group = self
@@ -246,7 +247,7 @@ impl ApiResources {
             .map(|(_, known)| known)
             .take_while(|known| known.group == group);
 
-        in_group.filter(|known| known.kind == kind).max_by_key(|known| known.watchable)
+        in_group.filter(|known| names_kind(kind, &known.kind)).max_by_key(|known| known.watchable)
     }
 
     /// Whether the API server of any group did not respond.

@@ -448,7 +448,7 @@ fn is_unanswered(kind: &WatchedKind, api_resources: &ApiResources) -> bool {
 
 fn watched(candidate: &KindCandidate, scope: Scope, missing: Vec<String>) -> WatchedKind {
     let KindCandidate { kind, role, why, status, suspected } = candidate.clone();
-    let ApiKind { group, version, kind, resource, .. } = kind;
+    let ApiKind { group, version, versions, kind, resource, .. } = kind;
     let watch = WatchId::new(&group, &resource, &scope);
     let filtered = role == Role::Child;
 
@@ -469,6 +469,7 @@ fn watched(candidate: &KindCandidate, scope: Scope, missing: Vec<String>) -> Wat
         suspected,
         filtered,
         metadata_only,
+        versions,
     }
 }
 

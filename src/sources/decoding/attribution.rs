@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
 
-use loopwatch_model::observation::{CLIENT_MANAGERS, GENERIC_MANAGERS, ObjectView};
+use loopwatch_model::observation::{CLIENT_MANAGERS, GENERIC_MANAGERS, ObjectView, names_kind};
 
 use super::{OWNERSHIP, same_words};
 
@@ -62,7 +62,9 @@ impl PrimaryKinds {
     pub(crate) fn own(&self, object: &ObjectView) -> bool {
         object.owners.iter().any(|owner| {
             let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
-            self.0.iter().any(|(own_group, kind)| own_group == group && *kind == owner.kind)
+            self.0
+                .iter()
+                .any(|(own_group, kind)| own_group == group && names_kind(&owner.kind, kind))
         })
     }
 

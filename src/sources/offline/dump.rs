@@ -387,6 +387,7 @@ fn watched(
         suspected: false,
         filtered: false,
         metadata_only: false,
+        versions: Vec::new(),
     }
 }
 

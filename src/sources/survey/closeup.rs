@@ -306,6 +306,7 @@ impl Look<'_> {
             suspected: false,
             filtered: false,
             metadata_only: false,
+            versions: Vec::new(),
         }
     }
 }

@@ -100,7 +100,9 @@ pub(crate) const fn code(reason: OwnerHazard) -> FindingCode {
         OwnerHazard::Replaced => FindingCode::OwnerReplaced,
         OwnerHazard::CrossNamespace => FindingCode::CrossNamespaceOwner,
         OwnerHazard::Cycle => FindingCode::OwnerCycle,
-        OwnerHazard::KindUnknown | OwnerHazard::NamespacedOwner => FindingCode::OwnerUnresolvable,
+        OwnerHazard::KindUnknown | OwnerHazard::VersionUnserved | OwnerHazard::NamespacedOwner => {
+            FindingCode::OwnerUnresolvable
+        }
     }
 }
 

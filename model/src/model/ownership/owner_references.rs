@@ -100,6 +100,10 @@ fn owner_state(world: &World, slot: Slot, owner: &Owner) -> OwnerState {
         return OwnerState::Foreign;
     }
 
+    if world.is_unserved(owner) {
+        return OwnerState::Bad(OwnerHazard::VersionUnserved);
+    }
+
     let known = world.find_uid(owner.uid()).and_then(|owner| world.store.get(owner));
     let Some(known) = known else {
         return if owner.uid() != NO_UID && is_of_operator(world, group, kind) {
@@ -212,9 +216,13 @@ pub(crate) fn bad_owner_evidence(
         (OwnerHazard::CrossNamespace, Some(known)) => {
             evidence.text("owner_namespace", known.namespace.to_string())
         }
-        (OwnerHazard::KindUnknown | OwnerHazard::Mismatch | OwnerHazard::NamespacedOwner, _) => {
-            evidence.text("reason", reason.as_str())
-        }
+        (
+            OwnerHazard::KindUnknown
+            | OwnerHazard::VersionUnserved
+            | OwnerHazard::Mismatch
+            | OwnerHazard::NamespacedOwner,
+            _,
+        ) => evidence.text("reason", reason.as_str()),
         _ => evidence,
     }
 }

@@ -10,6 +10,8 @@ impl Model {
     pub(crate) fn definition_seen(&mut self, definition: DefinitionView) {
         let (parts, mut step) = self.parts();
         parts.terminating_scopes.note_definition(&mut step, &definition);
+        let DefinitionView { group, kind, served, .. } = &definition;
+        self.world.note_served_versions(group, kind, served);
         self.definitions.in_body.remove(&definition.name);
         if definition.status == StatusSchema::InBody
             && self.definitions.in_body.len() < definitions::MAX_DEFINITIONS

@@ -179,13 +179,9 @@ impl Kind {
         kind.eq_ignore_ascii_case(&self.kind) && group.is_none_or(|group| *group == *self.group)
     }
 
-    /// Returns the name in settings and checkpoints: `group/Kind`, or `Kind` for the core group.
+    /// Returns its name in settings and checkpoints.
     pub(crate) fn name(&self) -> String {
-        if self.group.is_empty() {
-            self.kind.to_string()
-        } else {
-            format!("{}/{}", self.group, self.kind)
-        }
+        kind_name(&self.group, &self.kind)
     }
 
     /// Returns how long an object may take to converge after its creation, or else after an update,
@@ -296,6 +292,12 @@ impl Kind {
         let waits = self.deletions.finalizers.values_mut();
         waits.for_each(|waits| waits.removed.rebase(by_ms));
     }
+}
+
+/// Returns the name of a kind in settings and checkpoints: `group/Kind`, or `Kind` for the core
+/// group.
+pub(crate) fn kind_name(group: &str, kind: &str) -> String {
+    if group.is_empty() { kind.to_owned() } else { format!("{group}/{kind}") }
 }
 
 impl Runs {

@@ -18,7 +18,7 @@ use crate::time::{Span, Timestamp};
 pub(crate) struct Owner {
     /// The two halves of the UID: a `u128` would align the edge to 16 bytes.
     pub(super) uid: [u64; 2],
-    /// `group/Kind`, or `Kind` for the core group.
+    /// `group/Kind`, or `Kind` for the core group, and after a [`SEPARATOR`] the version.
     pub(crate) kind: Symbol,
     /// `blockOwnerDeletion`.
     pub(crate) blocks_deletion: bool,
@@ -46,6 +46,9 @@ pub(super) struct Departed {
     at: HashMap<u128, Timestamp>,
     order: VecDeque<(Timestamp, u128)>,
 }
+
+/// Separates the kind of an owner from its version.
+pub(super) const SEPARATOR: char = '\0';
 
 /// The lint of an object with more owners than its view keeps.
 pub(super) const CUT: &str = "many_owners";

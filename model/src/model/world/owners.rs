@@ -2,9 +2,10 @@
 
 use crate::model::world::World;
 use crate::model::world::intern::Symbol;
+use crate::model::world::kinds::kind_name;
 use crate::model::world::owner_graph::*;
 use crate::model::world::store::{self, Flag, Record, Slot};
-use crate::observation::{ObjectAddress, ObjectView, OwnerReference};
+use crate::observation::{ObjectAddress, ObjectView, OwnerReference, names_kind};
 
 impl World {
     /// Returns the object with this UID.
@@ -37,8 +38,18 @@ impl World {
 
     /// Returns the group and the kind of an owner.
     pub(crate) fn owner_kind(&self, owner: &Owner) -> (&str, &str) {
-        let text: &str = self.shared.texts.get(owner.kind);
+        let (text, _) = self.kind_and_version(owner.kind);
         text.split_once('/').unwrap_or(("", text))
+    }
+
+    /// Returns the version of an owner that the reference names.
+    pub(crate) fn owner_version(&self, owner: &Owner) -> &str {
+        self.kind_and_version(owner.kind).1
+    }
+
+    fn kind_and_version(&self, symbol: Symbol) -> (&str, &str) {
+        let text: &str = self.shared.texts.get(symbol);
+        text.split_once(SEPARATOR).unwrap_or((text, ""))
     }
 
     /// Returns the address of an object.
@@ -106,7 +117,7 @@ impl World {
         let references = &view.owners;
         let old = self.owners_of(slot);
         let same = |(old, new): (&Owner, &OwnerReference)| {
-            let kind = kind_text(new);
+            let kind = self.kind_text(new);
             old.uid() == store::uid_number(&new.uid)
                 && self.owner_name(old) == new.name
                 && **self.shared.texts.get(old.kind) == *kind
@@ -121,7 +132,7 @@ impl World {
             .iter()
             .map(|reference| {
                 let uid = store::uid_number(&reference.uid);
-                let kind = self.acquire_text(&kind_text(reference));
+                let kind = self.acquire_text(&self.kind_text(reference));
                 let name = (!self.is_known(uid, kind, &reference.name))
                     .then(|| Box::new(reference.name.as_str().into()));
 
@@ -138,7 +149,7 @@ impl World {
         let known = self.find_uid(uid).and_then(|slot| self.store.get(slot));
         known.is_some_and(|record| {
             *record.name == *name
-                && self.kind_of(record.watch).name() == **self.shared.texts.get(kind)
+                && self.kind_of(record.watch).name() == self.kind_and_version(kind).0
         })
     }
 
@@ -160,10 +171,16 @@ impl World {
     }
 }
 
-/// Returns the kind of a reference as `group/Kind`, or `Kind` for the core group.
-fn kind_text(reference: &OwnerReference) -> String {
-    match reference.api_version.split_once('/') {
-        Some((group, _)) => format!("{group}/{}", reference.kind),
-        None => reference.kind.clone(),
+impl World {
+    /// Returns the kind of a reference as `group/Kind`, or `Kind` for the core group, and its
+    /// version. The garbage collector also resolves a kind in lower case.
+    fn kind_text(&self, reference: &OwnerReference) -> String {
+        let (group, version) =
+            reference.api_version.split_once('/').unwrap_or(("", &reference.api_version));
+        let mut kinds = self.kinds.iter().filter(|kind| *kind.group == *group);
+        let known = kinds.find(|known| names_kind(&reference.kind, &known.kind));
+        let kind = known.map_or(reference.kind.as_str(), |known| &known.kind);
+
+        format!("{}{SEPARATOR}{version}", kind_name(group, kind))
     }
 }

@@ -38,6 +38,8 @@ impl World {
         let changed = (state.role, state.status, state.version.as_str())
             != (watched.role, watched.status, &watched.version);
 
+        self.note_served_versions(&watched.group, &watched.kind, &watched.versions);
+        let state = &mut self.kinds[kind as usize];
         state.version.clone_from(&watched.version);
         state.status = watched.status;
         state.role = watched.role;

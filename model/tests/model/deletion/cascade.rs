@@ -334,6 +334,20 @@ fn objects_with_an_invalid_owner_go_anyway_and_unresolvable_ones_stay() {
 }
 
 #[test]
+fn a_kind_in_lower_case_names_the_owner_as_the_garbage_collector_resolves_it() {
+    for (kind, is_taken) in [("widget", true), ("wIDGET", false)] {
+        let mut child = node("ConfigMap a/child").of("Widget a/root");
+        child.owners[0].kind = kind.to_owned();
+        let (graph, prediction) =
+            delete(&[node("Widget a/root"), child], "Widget a/root", Cascade::Background);
+
+        let removed = taken(&graph, &prediction, Fate::Removed);
+        assert_eq!(removed.contains(&"child".to_owned()), is_taken, "{removed:?}");
+        assert_eq!(kept(&graph, &prediction).is_empty(), is_taken);
+    }
+}
+
+#[test]
 fn an_unresolvable_dependent_blocks_a_foreground_deletion_for_ever() {
     let nodes = [node("Widget a/root"), node("Site cluster").blocking("Widget a/root")];
     let (graph, prediction) = delete(&nodes, "Widget a/root", Cascade::Foreground);

@@ -65,5 +65,6 @@ pub fn watched(role: Role, group: &str, kind: &str, scope: Scope) -> WatchedKind
         suspected: false,
         filtered: role == Role::Child,
         metadata_only: false,
+        versions: Vec::new(),
     }
 }

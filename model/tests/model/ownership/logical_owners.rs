@@ -130,7 +130,7 @@ fn the_owner_may_be_listed_after_the_child() {
         world.advance(Span::mins(20));
         world.lab.assert_no_findings(); // the watch of the owner has not listed yet
         world.list_kinds(&[kind()]);
-        world.advance(Span::mins(6));
+        world.advance(Span::mins(60));
 
         let expected =
             ["Orphan ConfigMap team-a/left", "LogicalOwnerMissing ConfigMap team-a/spoke"];

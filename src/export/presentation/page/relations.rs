@@ -193,6 +193,7 @@ const fn words(reason: OwnerHazard) -> &'static str {
         OwnerHazard::Mismatch => "with another kind or name",
         OwnerHazard::NamespacedOwner => "in a namespace, of objects without one",
         OwnerHazard::Cycle => "in a cycle",
+        OwnerHazard::VersionUnserved => "in a version that is not served",
     }
 }
 

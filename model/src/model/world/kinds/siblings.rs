@@ -34,27 +34,34 @@ impl Siblings {
             change(self.references, old.map_or(0, <[_]>::len), new.map_or(0, <[_]>::len));
     }
 
-    pub(crate) fn learn(&mut self, labels: &BTreeMap<String, String>, owner: &str) {
+    /// Learns from an owned object. Returns whether one of its labels now names owners, and did
+    /// not before.
+    pub(crate) fn learn(&mut self, labels: &BTreeMap<String, String>, owner: &str) -> bool {
         if labels.is_empty() {
-            return;
+            return false;
         }
 
+        let known: Vec<&String> = labels.keys().filter(|key| self.names_owners(key)).collect();
         self.labelled = self.labelled.saturating_add(1);
         for (key, _) in labels.iter().filter(|(_, value)| *value == owner) {
             if self.naming.len() < MAX_LABELS || self.naming.contains_key(key) {
                 *self.naming.entry(key.clone()).or_default() += 1;
             }
         }
+
+        labels.keys().any(|key| self.names_owners(key) && !known.contains(&key))
+    }
+
+    /// Returns whether the label has the name of the owner as its value on nearly all owned objects.
+    fn names_owners(&self, key: &str) -> bool {
+        let count = self.naming.get(key).copied().unwrap_or_default();
+        count >= NAMING_FROM && count * 100 >= self.labelled * 80
     }
 
     /// Returns the name of the owner according to the labels of an object, if nearly all owned
     /// objects of the kind have it in the same label.
     pub(crate) fn named_owner<'a>(&self, labels: &'a BTreeMap<String, String>) -> Option<&'a str> {
-        let names_owner = |count: u64| count >= NAMING_FROM && count * 100 >= self.labelled * 80;
-        let mut names = labels
-            .iter()
-            .filter(|(key, _)| self.naming.get(*key).is_some_and(|count| names_owner(*count)));
-
+        let mut names = labels.iter().filter(|(key, _)| self.names_owners(key));
         names.next().map(|(_, value)| value.as_str())
     }
 }

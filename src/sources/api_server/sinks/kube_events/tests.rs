@@ -38,6 +38,7 @@ fn widgets() -> WatchedKind {
         suspected: false,
         filtered: false,
         metadata_only: false,
+        versions: Vec::new(),
     }
 }
 

@@ -58,6 +58,7 @@ fn watched(kind: usize) -> WatchedKind {
         suspected: false,
         filtered: role == Role::Child,
         metadata_only: kind == 2,
+        versions: Vec::new(),
     }
 }
 
