@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 use crate::trend::Levels;
 
 /// The content of `--state-dir`, and the first observation of every recording segment.
@@ -49,6 +49,9 @@ pub struct SeenLease {
     pub alive: Timestamp,
     /// The identity of its last holder.
     pub holder: String,
+    /// Its duration, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Span>,
 }
 
 /// What has been learned about one finalizer of one kind.

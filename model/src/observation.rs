@@ -9,6 +9,7 @@
 //! empty or false are left out of the recorded form.
 
 mod event;
+mod holders;
 mod kinds;
 mod managers;
 mod metrics;
@@ -23,9 +24,10 @@ mod sources;
 use serde::{Deserialize, Serialize};
 
 pub use self::event::{EventView, MAX_EVENT_MESSAGE, MAX_EVENTS};
+pub use self::holders::pod_of_holder;
 pub use self::kinds::{
     DefinitionView, LeaseView, LeftOut, Permission, PermissionsView, Role, Scope, StatusSchema,
-    WatchId, WatchedKind, Why, is_built_in_group, names_kind, pod_of_holder,
+    WatchId, WatchedKind, Why, is_built_in_group, names_kind,
 };
 pub use self::managers::{CLIENT_MANAGERS, GENERIC_MANAGERS};
 pub use self::metrics::{
@@ -37,8 +39,8 @@ pub use self::object::{
     ObjectView, Owned, OwnerReference, Pause, Reference, StartupRead, StatusShape,
 };
 pub use self::operator::{
-    ContainerEnd, ContainerView, InstanceName, MAX_PODS, OperatorView, OperatorWorkload, PodView,
-    Revision,
+    ContainerEnd, ContainerView, InstanceName, MAX_END_MESSAGE, MAX_PODS, OperatorView,
+    OperatorWorkload, PodView, Revision,
 };
 pub use self::process::{ProcessView, Runtime};
 pub use self::profile::{GrowingStack, MAX_FRAMES, MAX_STACKS, ProfileKind, ProfileView};

@@ -137,6 +137,15 @@ pub struct Settings {
     /// until the operator's container starts for the first time. Ten minutes is the progress
     /// deadline of a Deployment; slow image pulls take minutes.
     pub operator_start_within: Span,
+    /// How long some of the operator's Pods, or one of several managers in a Pod, may be down while
+    /// the others run before the finding `OperatorDown` opens as a ticket. An hour is longer than
+    /// the replacement of a node takes.
+    pub partly_down_after: Span,
+    /// How long changes may wait for an operator that is scaled to zero or deleted before the
+    /// finding `OperatorDown` opens as a ticket. A day is longer than a night in which nobody needs
+    /// the operator. Four times as long applies to an operator that has been scaled to zero and
+    /// back before: a long weekend.
+    pub stopped_after: Span,
     /// The sliding window in which restarts of the operator's container are counted.
     pub restart_window: Span,
     /// The number of restarts of one Pod within the window that counts as a restart loop. One
@@ -351,6 +360,8 @@ impl Default for Settings {
             recover_at_least: Span::mins(2),
             operator_down_after: Span::mins(2),
             operator_start_within: Span::mins(10),
+            partly_down_after: Span::hours(1),
+            stopped_after: Span::hours(24),
             restart_window: Span::hours(1),
             restarts: 3,
             startup_within: Span::mins(10),

@@ -391,8 +391,8 @@ findings! {
     OperatorDown Operator Critical Page {
         meaning: "The operator is gone: nothing shows it alive, although its objects may still say Ready.",
         near_miss: "An operator that is scaled to zero, one that is being rolled out or has never started, or one that loopwatch cannot see.",
-        evidence: ["signs", "absent_for", "last_seen"],
-        settings: ["operator_down_after", "owner_absent_after", "operator_start_within"],
+        evidence: ["signs", "absent_for", "last_seen", "waiting_changes", "message"],
+        settings: ["operator_down_after", "owner_absent_after", "operator_start_within", "partly_down_after", "stopped_after"],
         explained_by: [Subject(StartupOutOfMemory), Subject(RestartLoop), Outage(ApiErrors)],
         advice: "Start the operator again. The signs in the evidence show what is missing: its container, its lease, its metrics endpoint or its process. Until it runs, no spec change takes effect and no deletion ends.",
         command: "kubectl get deployments,statefulsets,pods{in_namespace} -o wide",
@@ -400,7 +400,7 @@ findings! {
     RestartLoop Operator Critical Page {
         meaning: "The operator's container restarts again and again.",
         near_miss: "A rollout, which replaces Pods, or a single restart of each of several Pods.",
-        evidence: ["pod", "restarts", "window", "reason", "exit_code"],
+        evidence: ["pod", "container", "restarts", "window", "reason", "exit_code", "message"],
         settings: ["restarts", "restart_window"],
         explained_by: [Subject(StartupOutOfMemory), Outage(ApiErrors)],
         advice: "Read the last lines of the log of the container that ended, and the reason in the evidence. The finding is critical only while the operator does not run.",

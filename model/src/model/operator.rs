@@ -7,8 +7,13 @@ mod startup_grace; // for an operator that starts together with loopwatch
 mod events; // for its timeline
 mod health; // whether it is there
 mod history; // what its metrics have shown
+mod leader_absence; // whether nobody leads
 mod leaders; // its leases
+mod life; // signs of life other than the Pods
 mod loops; // its control loops
+mod lost_pods; // that nobody replaced on purpose
+mod other_containers; // of its Pods
+mod partly_down; // some of its Pods
 mod pods; // what has happened to its Pods
 mod poison; // objects that make it crash
 mod process; // the process of an instance, from the kernel and from its metrics
@@ -49,6 +54,9 @@ use crate::trace::OperatorChange;
 /// The maximum number of instances. A new one replaces the one that loopwatch has not seen for
 /// longest.
 pub(super) const MAX_INSTANCES: usize = 50;
+
+/// The findings that a sign of life ends.
+const GONE: [FindingCode; 2] = [FindingCode::OperatorDown, FindingCode::LeaderAbsent];
 
 /// The maximum number of restarts that are remembered per instance.
 const MAX_RESTARTS: usize = 32;
@@ -381,10 +389,10 @@ impl Operator {
         world.agenda.operator = true;
     }
 
-    /// Schedules a review of the operator after a sign of life if `OperatorDown` is open.
+    /// Schedules a review of the operator after a sign of life if a finding says that it is gone, or
+    /// that nobody leads.
     pub(crate) fn operator_shows_life(&self, world: &mut World) {
-        world.agenda.operator |=
-            self.found.iter().any(|(code, _)| *code == FindingCode::OperatorDown);
+        world.agenda.operator |= self.found.iter().any(|(code, _)| GONE.contains(code));
     }
 
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.

@@ -234,13 +234,6 @@ pub struct LeaseView {
     pub transitions: i64,
 }
 
-/// Returns the name of the Pod in the identity of a lease's holder: client-go appends `_` and a
-/// UUID.
-#[must_use]
-pub fn pod_of_holder(holder: &str) -> &str {
-    holder.split('_').next().unwrap_or(holder)
-}
-
 impl WatchId {
     /// Returns the name of the watch of `resource` in `scope`.
     #[must_use]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::holders::{is_held_by, pod_of_workload};
 use super::omission::is_default;
 use crate::time::Timestamp;
 
@@ -42,6 +43,12 @@ pub struct OperatorWorkload {
     /// up, is not.
     #[serde(skip_serializing_if = "is_default")]
     pub rolling: bool,
+    /// Whether it no longer exists.
+    #[serde(skip_serializing_if = "is_default")]
+    pub deleted: bool,
+    /// Whether a schedule scales it to zero, according to its annotations.
+    #[serde(skip_serializing_if = "is_default")]
+    pub scheduled: bool,
 }
 
 /// A Pod of the operator.
@@ -63,12 +70,19 @@ pub struct PodView {
     pub deleted: Option<Timestamp>,
     /// `status.phase`; empty if the account may not read the Pod.
     pub phase: String,
+    /// `status.reason`, for example `Evicted`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
     /// The revision of the operator.
     pub revision: Revision,
     /// The operator's own containers: neither loopwatch's nor those of a service mesh. The first
     /// one runs the operator.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<ContainerView>,
+    /// Other containers, such as those of a service mesh and init containers that have been
+    /// restarted, but not loopwatch's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub helpers: Vec<ContainerView>,
 }
 
 /// A revision of the operator.
@@ -119,6 +133,9 @@ pub struct ContainerEnd {
     pub reason: String,
     /// The exit code.
     pub exit_code: i32,
+    /// The message that it left, at most [`MAX_END_MESSAGE`] bytes of it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
     /// When it had started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<Timestamp>,
@@ -132,10 +149,29 @@ pub struct ContainerEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstanceName<'a>(pub &'a str);
 
+/// The maximum length of the message of a [`ContainerEnd`], in bytes.
+pub const MAX_END_MESSAGE: usize = 200;
+
 /// The maximum number of Pods in an [`OperatorView`].
 pub const MAX_PODS: usize = 50;
 
+/// The longest name of a host. The kubelet cuts longer names of Pods.
+const MAX_HOST_NAME: usize = 63;
+
 impl OperatorView {
+    /// Returns the name of the operator's Pod that holds a lease; `None` if the holder is no Pod of
+    /// the operator. A Pod that is gone is recognized by the form of its name.
+    #[must_use]
+    pub fn pod_of_holder<'a>(&'a self, holder: &'a str) -> Option<&'a str> {
+        let named = |name: &str| match name.get(..MAX_HOST_NAME) {
+            Some(cut) => is_held_by(holder, name) || is_held_by(holder, cut),
+            None => is_held_by(holder, name),
+        };
+        let known = self.pods.iter().map(|pod| pod.name.as_str()).filter(|name| named(name));
+
+        known.max_by_key(|name| name.len()).or_else(|| pod_of_workload(holder, &self.name))
+    }
+
     /// Returns the Pod of an instance, if it is among these Pods.
     #[must_use]
     pub fn pod_of(&self, instance: InstanceName<'_>) -> Option<&PodView> {

@@ -3,8 +3,11 @@
 mod health;
 mod deaths;
 mod gone;
+mod life;
 mod rollouts;
+mod containers;
 mod restarts;
+mod stopped;
 mod maintenance;
 mod leases;
 mod leaders;

@@ -2,8 +2,8 @@
 //! program; those of its Pods, its namespace and its images are the user's.
 
 use loopwatch_model::observation::{
-    ContainerView, InstanceName, MetricsView, OperatorView, PodView, ProcessView, ProfileView,
-    Revision,
+    ContainerEnd, ContainerView, InstanceName, MetricsView, OperatorView, PodView, ProcessView,
+    ProfileView, Revision,
 };
 
 use super::Pseudonyms;
@@ -17,21 +17,25 @@ impl Pseudonyms {
     }
 
     fn pod(&self, pod: PodView) -> PodView {
-        let PodView { name, uid, own, created, deleted, phase, revision, containers } = pod;
+        let PodView { name, uid, own, created, deleted, phase, reason, revision, .. } = pod;
         let (name, uid) = (self.name("object", &name), self.uid(&uid));
         let Revision { hash, version, image } = revision;
         let revision =
             Revision { hash, version: self.value(&version), image: self.name("image", &image) };
-        let containers =
-            containers.into_iter().map(|container| self.container(container)).collect();
+        let all = |containers: Vec<ContainerView>| -> Vec<ContainerView> {
+            containers.into_iter().map(|container| self.container(container)).collect()
+        };
+        let (containers, helpers) = (all(pod.containers), all(pod.helpers));
+        let reason = self.value(&reason);
 
-        PodView { name, uid, own, created, deleted, phase, revision, containers }
+        PodView { name, uid, own, created, deleted, phase, reason, revision, containers, helpers }
     }
 
     fn container(&self, container: ContainerView) -> ContainerView {
         let ContainerView { name, ready, running_since, waiting, restarts, ended, memory_limit } =
             container;
         let name = self.name("container", &name);
+        let ended = ended.map(|end| ContainerEnd { message: self.prose(&end.message), ..end });
         ContainerView { name, ready, running_since, waiting, restarts, ended, memory_limit }
     }
 

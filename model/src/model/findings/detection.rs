@@ -31,6 +31,8 @@ pub(crate) struct Detection {
     /// Whether another program than the operator should solve the problem. No finding about the
     /// operator explains it then.
     pub(crate) foreign: bool,
+    /// Whether the operator works nevertheless, so that the finding explains no other one.
+    pub(crate) aside: bool,
 }
 
 impl Detection {
@@ -54,6 +56,7 @@ impl Detection {
             blocker: None,
             waited_since: None,
             foreign: false,
+            aside: false,
         }
     }
 
@@ -76,6 +79,11 @@ impl Detection {
     /// Makes another program than the operator responsible if `foreign`.
     pub(crate) fn foreign_if(self, foreign: bool) -> Self {
         Self { foreign, ..self }
+    }
+
+    /// Lets the finding explain no other one if `aside`.
+    pub(crate) fn aside_if(self, aside: bool) -> Self {
+        Self { aside, ..self }
     }
 
     /// Makes the detection weak if `weak`.

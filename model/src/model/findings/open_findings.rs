@@ -93,6 +93,13 @@ impl OpenFindings {
         self.waiting.remove(id);
     }
 
+    /// Returns when the latest open problem of one of these sorts began that nothing explains.
+    pub(crate) fn latest_start(&self, codes: &[FindingCode]) -> Option<Timestamp> {
+        let unexplained = self.open.findings().filter(|finding| finding.explained_by.is_none());
+        let of_sort = unexplained.filter(|finding| codes.contains(&finding.code));
+        of_sort.map(|finding| finding.since).max()
+    }
+
     /// Keeps a finding open until `until`, although its problem is over. Findings about events need
     /// this, because their subject may be gone at once. The next report releases the finding.
     pub(crate) fn hold(&mut self, code: FindingCode, subject: &Subject, until: Timestamp) {

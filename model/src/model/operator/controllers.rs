@@ -49,6 +49,17 @@ const REMEMBERED_FOR: Span = Span::hours(7 * 24);
 /// alive.
 const RECENT: Span = Span::mins(1);
 
+/// How often the duration of a lease must pass without a renewal before its holder counts as gone:
+/// the next one may need as long again to take over.
+const DURATIONS: i64 = 2;
+
+/// Returns how long a lease may stay without a renewal: at least so long, or as long as it allows
+/// itself.
+pub(super) fn patience(lease: &SeenLease, at_least: Span) -> Span {
+    let duration = lease.duration.unwrap_or_default();
+    at_least.max(Span(duration.0.saturating_mul(DURATIONS)))
+}
+
 impl Liveness {
     /// Merges two results: a controller is alive if either of them says so.
     fn or_later(self, now: Timestamp, other: Self) -> Self {
@@ -88,6 +99,11 @@ impl Controllers {
         self.visible_since = visible.then(|| self.visible_since.unwrap_or(now));
     }
 
+    /// Returns whether the leases are up to date.
+    pub(super) fn are_leases_visible(&self) -> bool {
+        self.visible_since.is_some()
+    }
+
     /// Handles a lease. `renewed` tells whether loopwatch has just seen a renewal. Returns whether
     /// a controller has appeared, or is alive again after an absence.
     pub(crate) fn lease_seen(
@@ -119,21 +135,21 @@ impl Controllers {
         }
 
         let alive = known.map_or(alive, |known| known.max(alive));
-        self.leases.insert(key, SeenLease { alive, holder: lease.holder.clone() });
+        let (holder, duration) = (lease.holder.clone(), lease.duration);
+        self.leases.insert(key, SeenLease { alive, holder, duration });
         known.is_none_or(|known| alive.since(known) >= absent_after)
     }
 
-    /// Returns the leases of a namespace whose holder is `own`, with their names; none while
-    /// loopwatch cannot see the leases.
-    pub(crate) fn seen_in(
-        &self,
-        namespace: &str,
-        own: impl Fn(&str) -> bool,
-    ) -> impl Iterator<Item = (&str, &SeenLease)> {
+    /// Returns the leases of a namespace, with their names; none while loopwatch cannot see the
+    /// leases.
+    pub(crate) fn seen_in<'a>(
+        &'a self,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a SeenLease)> {
         let visible = self.leases.iter().filter(|_| self.visible_since.is_some());
         visible.filter_map(move |(key, seen)| {
             let (within, name) = key.split_once('/')?;
-            (within == namespace && own(&seen.holder)).then_some((name, seen))
+            (within == namespace).then_some((name, seen))
         })
     }
 
@@ -165,14 +181,22 @@ impl Controllers {
                 || own.contains(workload(&seen.holder))
                 || shared.contains(workload(&seen.holder))
         });
-        let recent =
-            related.map(|(_, seen)| seen.alive).filter(|alive| now.since(*alive) <= REMEMBERED_FOR);
-        let (Some(renewed), Some(visible)) = (recent.max(), self.visible_since) else {
+        let recent = related
+            .map(|(_, seen)| *seen)
+            .filter(|seen| now.since(seen.alive) <= REMEMBERED_FOR)
+            .max_by_key(|seen| seen.alive);
+        let (Some(lease), Some(visible)) = (recent, self.visible_since) else {
             return Liveness::Unknown;
         };
 
+        let (renewed, patience) = (lease.alive, patience(lease, absent_after));
         let last = written.map_or(renewed, |written| written.min(now).max(renewed));
-        let absent_at = last.max(visible).after(absent_after);
+        let absent_at = last.max(visible).after(absent_after).max(renewed.after(patience));
+
+        // A controller that worked for long without renewing its lease elects no leader any more.
+        if last >= renewed.after(patience) && absent_at <= now {
+            return Liveness::Unknown;
+        }
 
         // Several operators may use one domain, and this one may have no lease.
         let is_shared =

@@ -2,9 +2,9 @@
 //! metrics endpoint and its process.
 //!
 //! Each rung may be unknown. A finding needs at least one rung that shows the absence, and nothing
-//! that contradicts it, such as a running Pod or a later renewal of the lease, scrape or write. The
-//! Pods alone justify a page if loopwatch sees all of them, and so does the lease together with
-//! another rung. A single rung other than the Pods takes longer and opens only a warning: without a
+//! that contradicts it, such as a running Pod or a later renewal of the lease, scrape or write
+//! (`life.rs`). The Pods alone justify a page if loopwatch sees all of them, and so does the lease
+//! together with another rung. A single rung other than the Pods takes longer and opens only a warning: without a
 //! view of the Pods, nothing shows whether somebody has scaled the operator to zero. If Pods may
 //! run that loopwatch does not see, only the lease shows the absence.
 //!
@@ -20,9 +20,7 @@ use crate::model::operator::controllers::Liveness;
 use crate::model::operator::pods::{self, Comeback, PodsSay, Stopped};
 use crate::model::operator::review::Verdicts;
 use crate::model::world::World;
-use crate::model::world::kinds::Watch;
-use crate::model::world::visibility::Visibility;
-use crate::observation::{Cause, Role, SourceId};
+use crate::observation::{Cause, SourceId};
 use crate::snapshot::DownSign;
 use crate::time::{Span, Timestamp};
 
@@ -84,7 +82,18 @@ impl Operator {
             return self.down;
         };
 
-        let Some(ladder) = self.ladder(world) else { return false };
+        if self.is_stopped(world) {
+            self.stopped_for_long(world, verdicts);
+            return false;
+        }
+
+        let Some(ladder) = self.ladder(world) else {
+            if self.pods_say(world) == PodsSay::Running {
+                self.partly_down(world, verdicts);
+            }
+
+            return false;
+        };
 
         verdicts.look_again(ladder.again);
         let settings = &world.settings;
@@ -108,7 +117,8 @@ impl Operator {
                 .with("signs", Value::Names(names))
                 .with("absent_for", Value::Age(since));
 
-            evidence.with_some("last_seen", ladder.last_life.map(Value::Time))
+            let evidence = evidence.with_some("last_seen", ladder.last_life.map(Value::Time));
+            evidence.text("message", self.last_message())
         };
 
         let detection =
@@ -117,46 +127,14 @@ impl Operator {
         is_strong
     }
 
-    /// Returns since when loopwatch can see the operator; `None` while a source that could show it
-    /// alive fails. If the Pods show the absence, watches that the API server answers with errors
-    /// do not count: their conversion webhook may have died with the operator.
-    pub(super) fn operator_sighted(&self, world: &World) -> Option<Timestamp> {
-        let heard = self.heard_since?;
-        let up = [SourceId::Pods, SourceId::Lease]
-            .iter()
-            .map(|id| world.sources.up_since(id))
-            .collect::<Option<Vec<_>>>()?;
-
-        let watches = world.watches.iter().filter(|watch| watch.active && watch.missing.is_empty());
-        let mut regained = Timestamp(0);
-        let is_dead = matches!(self.pods_say(world), PodsSay::Down(Stopped { certain: true, .. }));
-
-        let answers = |watch: &Watch| {
-            !is_dead || !world.sources.is_refused(&SourceId::Watch(watch.id.clone()))
-        };
-        let primary =
-            watches.filter(|watch| world.kinds[watch.kind as usize].role == Role::Primary);
-        for watch in primary.filter(|watch| answers(watch)) {
-            if watch.blindness.failing
-                || (watch.blindness.seen_before && watch.visibility(world.now) == Visibility::Lost)
-            {
-                return None;
-            }
-
-            regained = regained.max(watch.blindness.regained);
-        }
-
-        up.into_iter().chain([heard, regained]).max()
-    }
-
     /// Climbs the ladder. Returns `None` if the operator runs, is meant not to run, or has had no
     /// time to start.
     fn ladder(&self, world: &World) -> Option<Ladder> {
-        let mut ladder = Ladder { last_life: self.last_sign_of_life(world), ..Ladder::default() };
+        let mut ladder = Ladder::default();
         let mut others_may_run = false;
 
         match self.pods_say(world) {
-            PodsSay::Nothing => {}
+            PodsSay::Nothing => ladder.last_life = self.last_sign_of_life(world),
             PodsSay::Running => return None,
             PodsSay::Excused(until) => {
                 return until.map(|until| Ladder { again: Some(until), ..Ladder::default() });
@@ -180,15 +158,18 @@ impl Operator {
                 let of_others = |life: &Timestamp| {
                     *life > ended.after(LAST_WORDS) && restarted.is_none_or(|at| *life < at)
                 };
-                ladder.last_life = ladder.last_life.filter(|life| !certain || of_others(life));
+                ladder.last_life = match certain {
+                    true => self.life_beside_pods(world).filter(of_others),
+                    false => self.last_sign_of_life(world),
+                };
             }
         }
 
-        if let Some((name, renewed)) =
-            self.operator_lease().map(|(name, lease)| (name, lease.alive))
-        {
-            // A lease that was renewed a moment ago shows nothing yet.
-            let stale_at = renewed.after(world.settings.operator_down_after);
+        if let Some((name, lease)) = self.operator_lease() {
+            // A lease that was renewed a moment ago, or has not expired, shows nothing yet.
+            let expires_in = lease.duration.unwrap_or_default();
+            let renewed = lease.alive;
+            let stale_at = renewed.after(world.settings.operator_down_after.max(expires_in));
             match stale_at <= world.now {
                 true => {
                     ladder.absent.push((renewed, format!("lease {name} is not renewed")));
@@ -235,6 +216,17 @@ impl Operator {
         (!ladder.absent.is_empty() || ladder.again.is_some()).then_some(ladder)
     }
 
+    /// Returns the message that the operator's container left when it last ended.
+    fn last_message(&self) -> &str {
+        let ends = self.operator_pods().filter_map(|(_, history)| history.last_end());
+        ends.max_by_key(|end| end.finished).map_or("", |end| end.message.as_str())
+    }
+
+    /// Returns whether the workload should have no Pods, as far as loopwatch can see it.
+    fn is_stopped(&self, world: &World) -> bool {
+        self.pods.unwanted_since.is_some() && world.sources.is_up(&SourceId::Pods)
+    }
+
     fn is_found_down(&self) -> bool {
         self.found.iter().any(|(code, _)| *code == FindingCode::OperatorDown)
     }
@@ -247,14 +239,16 @@ impl Operator {
 
     /// Returns whether the operator is up; `None` if nothing shows it.
     pub(super) fn operator_up(&self, world: &World) -> Option<bool> {
+        if self.pods_say(world) == PodsSay::Running {
+            return Some(true); // a part of it may be down
+        }
+
         if self.is_found_down() {
             return Some(false);
         }
 
         let recent = |at: Timestamp| world.now.since(at) <= world.settings.operator_down_after;
-        let is_alive = self.pods_say(world) == PodsSay::Running
-            || self.last_sign_of_life(world).is_some_and(recent);
-        is_alive.then_some(true)
+        self.last_sign_of_life(world).is_some_and(recent).then_some(true)
     }
 
     /// Returns what the Pods say; nothing while their source fails.
@@ -266,24 +260,6 @@ impl Operator {
             _ => PodsSay::Nothing,
         }
     }
-
-    /// Returns the last sign of life from anything but the Pods.
-    fn last_sign_of_life(&self, world: &World) -> Option<Timestamp> {
-        let lease = self.operator_lease().map(|(_, lease)| lease.alive);
-        let instances = self.instances.values();
-        let seen = instances.flat_map(|instance| {
-            let scraped = instance.metrics.as_ref().map(|(at, _)| *at);
-            [scraped, instance.by_kernel.as_ref().map(|(at, _)| *at)]
-        });
-
-        seen.chain([lease, operator_written(world)]).flatten().max()
-    }
-}
-
-/// Returns when a controller last wrote the status of a primary object.
-pub(super) fn operator_written(world: &World) -> Option<Timestamp> {
-    let kinds = world.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
-    kinds.flat_map(|kind| &kind.writers).map(|(_, at)| (*at).min(world.now)).max()
 }
 
 impl Operator {

@@ -5,18 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::checkpoint::SeenLease;
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
-use crate::model::operator::pods::{PodsSay, has_ended};
+use crate::model::operator::Operator;
+use crate::model::operator::pods::has_ended;
 use crate::model::operator::review::Verdicts;
-use crate::model::operator::{Operator, health};
 use crate::model::traces::Traces;
 use crate::model::world::World;
-use crate::observation::{LeaseView, OperatorView, PodView, pod_of_holder};
+use crate::observation::{LeaseView, OperatorView};
 use crate::time::{Span, Timestamp};
 use crate::trace::OperatorChange;
-
-/// The maximum number of generated parts at the end of a Pod's name: the hash of its template and
-/// its own suffix.
-const GENERATED_PARTS: usize = 2;
 
 /// The maximum number of the operator's leases. Operators have one, or one per controller.
 const MAX_LEASES: usize = 50;
@@ -37,6 +33,10 @@ pub(crate) struct Leaders {
 #[derive(Debug, Default)]
 struct Leadership {
     holder: String,
+    /// Its Pod.
+    pod: String,
+    /// Since when loopwatch has seen it hold the lease.
+    since: Timestamp,
     /// The revision of its Pod, as far as it is known.
     revision: String,
     /// The UID of its Pod, as far as it is known.
@@ -46,15 +46,14 @@ struct Leadership {
 }
 
 impl Leaders {
-    /// Takes a version of a lease of the operator.
-    fn note(&mut self, now: Timestamp, lease: &LeaseView, view: &OperatorView) {
+    /// Takes a version of a lease that a Pod of the operator holds.
+    fn note(&mut self, now: Timestamp, lease: &LeaseView, pod: &str, view: &OperatorView) {
         if self.leases.len() >= MAX_LEASES && !self.leases.contains_key(&lease.name) {
             return;
         }
 
         let known = self.leases.entry(lease.name.clone()).or_default();
         if known.holder != lease.holder {
-            let pod = pod_of_holder(&lease.holder);
             let now_there = view.pods.iter().find(|seen| seen.name == pod);
             let hash =
                 now_there.map(|pod| pod.revision.hash.clone()).filter(|hash| !hash.is_empty());
@@ -64,13 +63,13 @@ impl Leaders {
                 if known.changes.len() >= MAX_CHANGES {
                     known.changes.pop_front();
                 }
-                known.changes.push_back((now, pod_of_holder(&known.holder).to_owned()));
+                known.changes.push_back((now, known.pod.clone()));
             }
 
             (known.holder, known.revision) = (lease.holder.clone(), revision);
+            (known.pod, known.since) = (pod.to_owned(), now);
         }
 
-        let pod = pod_of_holder(&known.holder);
         if let Some(seen) = view.pods.iter().find(|seen| seen.name == pod) {
             known.uid.clone_from(&seen.uid);
         }
@@ -90,8 +89,11 @@ impl Leaders {
     }
 
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
-        let changes = self.leases.values_mut().flat_map(|known| &mut known.changes);
-        changes.for_each(|(at, _)| *at = at.shifted(by_ms));
+        for known in self.leases.values_mut() {
+            known.since = known.since.shifted(by_ms);
+            known.changes.iter_mut().for_each(|(at, _)| *at = at.shifted(by_ms));
+        }
+
         self.elsewhere = self.elsewhere.map(|at| at.shifted(by_ms));
     }
 }
@@ -102,8 +104,8 @@ impl Leadership {
     fn is_replaced(&self, revision: &str, view: &OperatorView) -> bool {
         let is_rollout =
             !revision.is_empty() && !self.revision.is_empty() && revision != self.revision;
-        let pod = pod_of_holder(&self.holder);
-        let stays = |uid: &str, name: &str| name == pod && (self.uid.is_empty() || uid == self.uid);
+        let stays =
+            |uid: &str, name: &str| name == self.pod && (self.uid.is_empty() || uid == self.uid);
         let stays = view
             .pods
             .iter()
@@ -122,14 +124,18 @@ impl Operator {
         lease: &LeaseView,
     ) {
         let Some(view) = &self.view else { return };
-        if lease.namespace == view.namespace && is_of_workload(&lease.holder, &view.name) {
+        if lease.namespace != view.namespace {
+            return;
+        }
+
+        if let Some(pod) = view.pod_of_holder(&lease.holder) {
             let known = self.leaders.leases.get(&lease.name);
             let changes = known.is_none_or(|known| known.holder != lease.holder);
             if known.is_some_and(|known| !known.holder.is_empty()) && changes {
                 traces.operator_changed(world.now, OperatorChange::LeaderChanged);
             }
 
-            self.leaders.note(world.now, lease, view);
+            self.leaders.note(world.now, lease, pod, view);
             world.agenda.operator |= changes;
         }
     }
@@ -143,21 +149,34 @@ impl Operator {
             !view.complete || view.pods.iter().any(|seen| seen.name == pod && !has_ended(seen))
         };
         let is_other = |holder: &str| {
-            let pod = pod_of_holder(holder);
-            pod != own.name && is_of_workload(holder, &view.name) && is_there(pod)
+            view.pod_of_holder(holder).is_some_and(|pod| pod != own.name && is_there(pod))
         };
 
-        let others =
-            self.controllers.seen_in(&view.namespace, is_other).map(|(_, lease)| lease.alive).max();
+        let others = self
+            .controllers
+            .seen_in(&view.namespace)
+            .filter(|(_, lease)| is_other(&lease.holder))
+            .map(|(_, lease)| lease.alive)
+            .max();
         self.leaders.elsewhere = self.leaders.elsewhere.max(others);
     }
 
     /// Returns the operator's lease, with its name. Of several leases, returns the one that was
     /// renewed last. Returns `None` if there is none, or if loopwatch cannot see the leases.
     pub(super) fn operator_lease(&self) -> Option<(&str, &SeenLease)> {
-        let view = self.view.as_ref()?;
-        let is_own = |holder: &str| is_of_workload(holder, &view.name);
-        self.controllers.seen_in(&view.namespace, is_own).max_by_key(|(_, lease)| lease.alive)
+        self.operator_leases()
+            .max_by_key(|(_, lease, _)| lease.alive)
+            .map(|(name, lease, _)| (name, lease))
+    }
+
+    /// Returns the leases that a Pod of the operator holds or held last, each with its name and
+    /// this Pod; none while loopwatch cannot see the leases.
+    pub(super) fn operator_leases(&self) -> impl Iterator<Item = (&str, &SeenLease, &str)> {
+        self.view.iter().flat_map(|view| {
+            let leases = self.controllers.seen_in(&view.namespace);
+            leases
+                .filter_map(|(name, lease)| Some((name, lease, view.pod_of_holder(&lease.holder)?)))
+        })
     }
 
     /// Returns the Pods that hold one of the operator's leases, if they have renewed it within
@@ -167,22 +186,25 @@ impl Operator {
         world: &World,
         lately: Span,
     ) -> impl Iterator<Item = &str> {
-        let leases = self.view.iter().flat_map(move |view| {
-            self.controllers.seen_in(&view.namespace, |holder| is_of_workload(holder, &view.name))
-        });
-        leases
-            .filter(move |(_, lease)| world.now.since(lease.alive) < lately)
-            .map(|(_, lease)| pod_of_holder(&lease.holder))
+        self.operator_leases()
+            .filter(move |(_, lease, _)| world.now.since(lease.alive) < lately)
+            .map(|(_, _, pod)| pod)
+    }
+
+    /// Returns the UID of the Pod that last held a lease, as far as it is known.
+    pub(super) fn holder_uid(&self, lease: &str) -> &str {
+        self.leaders.leases.get(lease).map_or("", |known| known.uid.as_str())
+    }
+
+    /// Returns since when loopwatch has seen this holder of a lease.
+    pub(super) fn held_since(&self, lease: &str, holder: &str) -> Option<Timestamp> {
+        let known = self.leaders.leases.get(lease).filter(|known| known.holder == holder);
+        known.map(|known| known.since)
     }
 
     /// Detects that nobody leads although Pods run, or that the leader changes again and again.
     pub(super) fn leader_verdicts(&self, world: &World, verdicts: &mut Verdicts) {
-        match self.leader_absent(world) {
-            Ok(detection) => detection
-                .into_iter()
-                .for_each(|found| verdicts.push(self.operator_subject(), found)),
-            Err(()) => verdicts.keep(FindingCode::LeaderAbsent),
-        }
+        self.leader_absence(world, verdicts);
 
         let window = world.settings.leader_window;
         let from = world.now.before(window);
@@ -207,11 +229,8 @@ impl Operator {
 
         // Unless loopwatch sees all Pods, each change may be due to the end of a Pod. A Pod that
         // leads again had not ended.
-        let led: BTreeSet<&str> = recent
-            .iter()
-            .map(|(_, pod)| pod.as_str())
-            .chain([pod_of_holder(&known.holder)])
-            .collect();
+        let led: BTreeSet<&str> =
+            recent.iter().map(|(_, pod)| pod.as_str()).chain([known.pod.as_str()]).collect();
         let returned = led.len() <= changes;
         let detection =
             Detection::new(world.now, FindingCode::LeaderFlapping, first, world.now, || {
@@ -224,71 +243,6 @@ impl Operator {
 
         verdicts.push(self.operator_subject(), detection.suspected_if(!view.complete && !returned));
     }
-
-    /// Detects that nobody leads although Pods run. Returns `Err` while loopwatch cannot see the
-    /// operator.
-    fn leader_absent(&self, world: &World) -> Result<Option<Detection>, ()> {
-        let (Some(view), Some((name, lease))) = (&self.view, self.operator_lease()) else {
-            return Ok(None);
-        };
-
-        let looked_since = self.operator_sighted(world).ok_or(())?;
-        if !self.leases.exists(&view.namespace, name) {
-            return Ok(None); // somebody removed the lease, so no controller needs it
-        }
-
-        let leading = || {
-            self.fresh_instances(world)
-                .filter_map(|(_, _, i)| i.metrics.as_ref().and_then(|(_, m)| m.leading))
-        };
-        if self.pods_say(world) != PodsSay::Running || leading().any(|leads| leads) {
-            return Ok(None);
-        }
-
-        let containers = view
-            .pods
-            .iter()
-            .filter(|pod| pod.deleted.is_none())
-            .filter_map(|pod| pod.containers.first());
-
-        // After its start, a Pod needs time to take the lease. The Pod that has run longest counts.
-        let running: Vec<Timestamp> =
-            containers.filter_map(|container| container.running_since).collect();
-        let Some(oldest) = running.iter().min().copied() else { return Ok(None) };
-
-        let since = lease.alive;
-        let from = [looked_since, oldest.min(world.now)]
-            .into_iter()
-            .chain(health::operator_written(world))
-            .max();
-        let due = since.max(from.unwrap_or(since)).after(world.settings.leader_absent_after);
-
-        // After an upgrade, the operator may no longer elect a leader, or may use another lease. So
-        // the finding is certain only if the last holder still exists, or if metrics say who leads.
-        let holder = pod_of_holder(&lease.holder);
-
-        // The Pods of a StatefulSet keep their names.
-        let uid = self.leaders.leases.get(name).map_or("", |led| led.uid.as_str());
-        let has_led = |pod: &PodView| pod.name == holder && (uid.is_empty() || pod.uid == uid);
-        let is_known = view.pods.iter().any(has_led) || leading().next().is_some();
-        let detection = Detection::new(world.now, FindingCode::LeaderAbsent, since, due, || {
-            Evidence::new()
-                .text("lease", name)
-                .text("last_holder", lease.holder.clone())
-                .with("absent_for", Value::Age(since))
-                .with("running_pods", Value::Count(running.len() as i64))
-        });
-
-        Ok(Some(detection.suspected_if(!is_known)))
-    }
-}
-
-/// Returns whether the holder of a lease is a Pod of a workload, according to its name.
-pub(super) fn is_of_workload(holder: &str, workload: &str) -> bool {
-    let pod = pod_of_holder(holder);
-    let rest = pod.strip_prefix(workload).and_then(|rest| rest.strip_prefix('-'));
-    pod == workload
-        || rest.is_some_and(|rest| !rest.is_empty() && rest.split('-').count() <= GENERATED_PARTS)
 }
 
 /// Returns the hash of the template in the name of a Deployment's Pod; empty if it has none.

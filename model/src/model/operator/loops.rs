@@ -356,7 +356,7 @@ fn skipped_objects(world: &World, controller: &str) -> u64 {
     namespaces.map(|namespace| namespace.totals.states[ObjectState::Suspended as usize]).sum()
 }
 
-fn leading(instance: &Instance) -> Option<bool> {
+pub(super) fn leading(instance: &Instance) -> Option<bool> {
     instance.metrics.as_ref().and_then(|(_, metrics)| metrics.leading)
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::model::operator::lost_pods::LostPods;
+use crate::model::operator::other_containers::OtherContainers;
 use crate::observation::{ContainerEnd, ContainerView, MAX_PODS, OperatorView, PodView};
 use crate::time::{Span, Timestamp};
 
@@ -42,9 +44,15 @@ pub(crate) struct Pods {
     viewed: Option<Timestamp>,
     /// When the source of the Pods last recovered from a failure.
     regained: Option<Timestamp>,
+    pub(super) others: OtherContainers,
+    pub(super) lost: LostPods,
+    /// Since when fewer Pods run than should.
+    pub(super) short_since: Option<Timestamp>,
+    /// How often the workload has been scaled to zero and back.
+    pub(super) stops: u32,
 }
 
-/// What has happened to the operator's container in one Pod.
+/// What has happened to one container of a Pod.
 #[derive(Debug, Default)]
 pub(crate) struct PodHistory {
     /// The kubelet's count of restarts.
@@ -178,6 +186,9 @@ impl Pods {
             }
         }
 
+        self.others.update(now, view, self.regained, window);
+        self.lost.update(now, view, window);
+
         if std::mem::replace(&mut self.running, view.pods.iter().any(runs)) {
             self.last_running = Some(now);
         }
@@ -195,7 +206,12 @@ impl Pods {
             && unwanted_since.is_none()
         {
             self.wanted_since = Some(now);
+            self.stops = self.stops.saturating_add(1);
         }
+
+        let live = view.pods.iter().filter(|pod| pod.deleted.is_none() && runs(pod)).count();
+        let is_short = view.complete && replicas.is_some_and(|replicas| live < replicas as usize);
+        self.short_since = is_short.then(|| self.short_since.unwrap_or(now));
 
         let is_idle =
             !self.running && replicas.map_or(!view.pods.is_empty(), |replicas| replicas > 0);
@@ -399,19 +415,23 @@ impl Pods {
             &mut self.wanted_since,
             &mut self.viewed,
             &mut self.regained,
+            &mut self.short_since,
         ]);
 
         own.flatten().for_each(shift);
-        for history in self.histories.values_mut() {
-            let PodHistory { restarts, stopped_seen, down_since, .. } = history;
-            restarts.iter_mut().chain(stopped_seen).chain(down_since).for_each(shift);
-            shift(&mut history.first_seen);
-        }
+        self.histories.values_mut().for_each(|history| history.clock_stepped(by_ms));
+        self.others.clock_stepped(by_ms);
+        self.lost.clock_stepped(by_ms);
     }
 }
 
 impl PodHistory {
-    fn new(now: Timestamp, pod: &PodView, container: &ContainerView, window: Span) -> Self {
+    pub(super) fn new(
+        now: Timestamp,
+        pod: &PodView,
+        container: &ContainerView,
+        window: Span,
+    ) -> Self {
         let mut history = Self {
             counted: container.restarts,
             first_seen: now,
@@ -445,7 +465,7 @@ impl PodHistory {
     /// Takes a new view of the container. Returns how it ended since the previous view, if it did.
     /// Restarts while loopwatch could not see the Pods, and shortly after, do not count: an
     /// operator that cannot reach the API server exits.
-    fn update(
+    pub(super) fn update(
         &mut self,
         now: Timestamp,
         container: &ContainerView,
@@ -508,6 +528,18 @@ impl PodHistory {
         dated.filter(move |(_, finished)| *finished > from)
     }
 
+    /// Returns since when loopwatch has seen that it does not run.
+    pub(super) fn stopped_since(&self) -> Option<Timestamp> {
+        self.stopped_seen
+    }
+
+    pub(super) fn clock_stepped(&mut self, by_ms: i64) {
+        let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
+        let Self { restarts, stopped_seen, down_since, first_seen, .. } = self;
+        restarts.iter_mut().chain(stopped_seen).chain(down_since).for_each(shift);
+        shift(first_seen);
+    }
+
     pub(super) fn last_end(&self) -> Option<&ContainerEnd> {
         self.ends.back()
     }
@@ -541,6 +573,6 @@ pub(super) fn has_ended(pod: &PodView) -> bool {
 }
 
 /// Returns whether the operator's container runs in a Pod.
-fn runs(pod: &PodView) -> bool {
+pub(super) fn runs(pod: &PodView) -> bool {
     pod.containers.first().is_some_and(|container| container.running_since.is_some())
 }

@@ -6,9 +6,11 @@ use std::collections::BTreeSet;
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::operator::Operator;
-use crate::model::operator::history::{Window, fresh_until};
+use crate::model::operator::history::{STALE_AFTER, Window, fresh_until};
+use crate::model::operator::loops::leading;
 use crate::model::operator::review::Verdicts;
 use crate::model::world::World;
+use crate::observation::InstanceName;
 use crate::time::{Span, Timestamp};
 
 /// Requests must have been denied in at least this many parts of the window, each of half a minute.
@@ -47,6 +49,11 @@ impl Sum {
         self.first.zip(self.last).map_or(Span::ZERO, |(first, last)| last.since(first))
     }
 
+    /// Returns whether hardly any request has worked for longer than a restart of the API server.
+    fn is_broken(&self, world: &World) -> bool {
+        self.percent() >= BROKEN_PERCENT && self.lasted() >= world.settings.source_failing_after
+    }
+
     fn percent(&self) -> u64 {
         // The two windows do not forget at the same instant, so the quotient may exceed 100.
         self.counted.saturating_mul(100).checked_div(self.all).unwrap_or(0).min(100)
@@ -54,16 +61,39 @@ impl Sum {
 }
 
 impl Operator {
+    /// Returns whether the requests of a leader are broken, or those of all instances if nobody is
+    /// known to lead. `broken` holds each instance with recent metrics, and whether its requests
+    /// are.
+    fn concerns_the_leader(&self, world: &World, broken: &[(&str, bool)]) -> bool {
+        let holders: BTreeSet<&str> = self.operator_leaders(world, STALE_AFTER).collect();
+        let leads = |name: &str| {
+            let leads = self.instances.get(name).and_then(leading);
+            let holds = InstanceName(name).pod().is_some_and(|(_, pod)| holders.contains(pod));
+            leads.unwrap_or(holds)
+        };
+
+        let is_led = !holders.is_empty() || broken.iter().any(|(name, _)| leads(name));
+        match is_led {
+            true => broken.iter().any(|(name, is_broken)| *is_broken && leads(name)),
+            false => broken.iter().all(|(_, is_broken)| *is_broken),
+        }
+    }
+
     /// Detects requests of the operator that the API server denies, or that fail. All replicas
     /// count, because they use one account. A standby sends little besides requests for its lease.
     pub(super) fn request_verdicts(&self, world: &World, verdicts: &mut Verdicts) {
         let (mut failed, mut forbidden) = (Sum::default(), Sum::default());
-        for (_, at, instance) in self.fresh_instances(world) {
+        let mut broken: Vec<(&str, bool)> = Vec::new();
+        for (name, at, instance) in self.fresh_instances(world) {
             verdicts
                 .look_again(instance.metrics.as_ref().map(|(_, metrics)| fresh_until(at, metrics)));
             let history = &instance.history;
             failed.add(&history.requests, &history.failed, at);
             forbidden.add(&history.requests, &history.forbidden, at);
+
+            let mut own = Sum::default();
+            own.add(&history.requests, &history.failed, at);
+            broken.push((name, own.is_broken(world)));
         }
 
         let (settings, window) = (&world.settings, world.settings.api_window);
@@ -85,8 +115,8 @@ impl Operator {
 
             // An idle operator sends hardly anything but retries, so the restart of an API server
             // fills its window with failures. Only failures that last justify a page.
-            let pages = failed.percent() >= BROKEN_PERCENT
-                && failed.lasted() >= settings.source_failing_after;
+            // While a leader works, a standby that cannot reach the API server harms nobody.
+            let pages = failed.is_broken(world) && self.concerns_the_leader(world, &broken);
             verdicts.push(self.operator_subject(), detection.weak_if(!pages));
         }
 

@@ -9,15 +9,85 @@ use crate::model::world::World;
 use crate::observation::{ContainerEnd, PodView};
 use crate::time::{Span, Timestamp};
 
+/// How often a Pod may be moved for each restart of its container that `restarts` allows.
+const MOVES: usize = 2;
+
+/// A container or a process, or all Pods together, with its restarts.
+struct Restarting<'a> {
+    pod: &'a str,
+    /// Empty if it is not one container.
+    container: &'a str,
+    /// The operator does not work while this restarts.
+    of_operator: bool,
+    restarts: Vec<Timestamp>,
+    /// How many of them count as a loop.
+    needed: usize,
+    end: Option<&'a ContainerEnd>,
+    /// Why its last Pod ended, if the end of no container says so.
+    reason: &'a str,
+}
+
+impl Restarting<'_> {
+    fn new(needed: usize) -> Self {
+        let (pod, container, reason) = ("", "", "");
+        Self { pod, container, of_operator: true, restarts: Vec::new(), needed, end: None, reason }
+    }
+
+    fn is_loop(&self) -> bool {
+        self.restarts.len() >= self.needed
+    }
+
+    /// Returns the key by which the worst one is the greatest.
+    fn rank(&self) -> (bool, usize) {
+        (self.of_operator, self.restarts.len())
+    }
+}
+
 impl Operator {
     /// Detects an operator that restarts again and again, for example because it crashes at its
     /// start.
     pub(super) fn restart_loop(&self, world: &World, verdicts: &mut Verdicts, down: bool) {
         let window = world.settings.restart_window;
         let from = world.now.before(window);
-        let of_pods = self.operator_pods();
-        let of_pods = of_pods.map(|(pod, history)| {
-            (pod.name.as_str(), history.restarts_since(from), history.last_end())
+        let mut worst: Option<Restarting<'_>> = None;
+        for found in self.restarting(world, from) {
+            verdicts.look_again(found.restarts.first().map(|first| first.after(window)));
+            if found.is_loop() && worst.as_ref().is_none_or(|worst| found.rank() > worst.rank()) {
+                worst = Some(found);
+            }
+        }
+
+        let Some(Restarting { pod, container, of_operator, restarts, end, reason, .. }) = worst
+        else {
+            return;
+        };
+        let Some(first) = restarts.first() else { return };
+        let detection =
+            Detection::new(world.now, FindingCode::RestartLoop, *first, world.now, || {
+                let reason = end.map_or(reason, |end| &end.reason);
+                let message = end.map_or("", |end| &end.message);
+                Evidence::new()
+                    .text("pod", pod)
+                    .text("container", container)
+                    .with("restarts", Value::count(restarts.len()))
+                    .with("window", Value::Span(window))
+                    .text("reason", reason)
+                    .with_some("exit_code", end.map(|end| Value::Count(i64::from(end.exit_code))))
+                    .text("message", message)
+            });
+
+        let detection = detection.weak_if(!down || !of_operator).aside_if(!of_operator);
+        verdicts.push(self.operator_subject(), detection);
+    }
+
+    /// Returns everything of the operator that may restart, with its restarts since `from`.
+    fn restarting<'a>(&'a self, world: &'a World, from: Timestamp) -> Vec<Restarting<'a>> {
+        let needed = world.settings.restarts as usize;
+        let new = |pod: &'a str, restarts| Restarting { pod, restarts, ..Restarting::new(needed) };
+        let of_pods = self.operator_pods().map(|(pod, history)| Restarting {
+            container: pod.containers.first().map_or("", |container| &container.name),
+            end: history.last_end(),
+            ..new(&pod.name, history.restarts_since(from))
         });
 
         // A Pod shows more than its process does, so a process counts only if no Pod of it is
@@ -25,37 +95,34 @@ impl Operator {
         let counts = |name: &str| self.pod_of(name).is_none() && self.may_run(name);
         let without_pod = self.instances.iter().filter(|(name, _)| counts(name));
         let of_processes = without_pod.map(|(name, instance)| {
-            let restarts: Vec<Timestamp> =
-                instance.restarts.iter().filter(|at| **at > from).copied().collect();
-            (name.as_str(), restarts, None)
+            let restarts = instance.restarts.iter().filter(|at| **at > from).copied();
+            new(name, restarts.collect())
         });
 
-        let mut worst: Option<(&str, Vec<Timestamp>, Option<&ContainerEnd>)> = None;
-        for (name, restarts, end) in of_pods.chain(of_processes) {
-            verdicts.look_again(restarts.first().map(|first| first.after(window)));
-            if worst.as_ref().is_none_or(|(_, most, _)| restarts.len() > most.len()) {
-                worst = Some((name, restarts, end));
-            }
-        }
+        let of_others = self.operator_pods().flat_map(|(pod, _)| {
+            let others = self.pods.others.restarts_since(pod, from);
+            others.map(move |(container, restarts, end)| Restarting {
+                container,
+                end,
+                of_operator: false,
+                ..new(&pod.name, restarts)
+            })
+        });
 
-        let Some((name, restarts, end)) = worst else { return };
-        let Some(first) =
-            restarts.first().filter(|_| restarts.len() >= world.settings.restarts as usize)
-        else {
-            return;
-        };
+        of_pods.chain(of_processes).chain(self.replaced(from, needed)).chain(of_others).collect()
+    }
 
-        let detection =
-            Detection::new(world.now, FindingCode::RestartLoop, *first, world.now, || {
-                Evidence::new()
-                    .text("pod", name)
-                    .with("restarts", Value::count(restarts.len()))
-                    .with("window", Value::Span(window))
-                    .text("reason", end.map(|end| end.reason.clone()).unwrap_or_default())
-                    .with_some("exit_code", end.map(|end| Value::Count(i64::from(end.exit_code))))
-            });
+    /// Returns the Pods that ended since `from` although nobody replaced them on purpose, as
+    /// restarts of the last one. Upgrades of nodes move each Pod, and may move it again.
+    fn replaced(&self, from: Timestamp, needed: usize) -> Option<Restarting<'_>> {
+        let view = self.view.as_ref()?;
+        let replicas = view.workload.as_ref().map_or(1, |workload| workload.replicas.max(1));
+        let needed = needed.saturating_mul(MOVES).saturating_mul(replicas as usize);
+        let restarts = self.pods.lost.since(view, from).map(|lost| lost.at).collect();
+        let last = self.pods.lost.since(view, from).last()?;
+        let (pod, reason) = (last.name.as_str(), last.reason.as_str());
 
-        verdicts.push(self.operator_subject(), detection.weak_if(!down));
+        Some(Restarting { pod, reason, restarts, ..Restarting::new(needed) })
     }
 
     /// Detects an operator that the kernel kills for its memory soon after it starts.

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use crate::model::operator::Operator;
 use crate::model::world::World;
 use crate::model::world::kinds::Kind;
-use crate::observation::{PodView, Revision, Role, pod_of_holder};
+use crate::observation::{PodView, Revision, Role};
 use crate::snapshot::{EarlierRevisions, OperatorSummary, RevisionTotals};
 use crate::time::Timestamp;
 
@@ -89,7 +89,7 @@ impl Operator {
         let holds = |pod: &&PodView| {
             self.leases
                 .holders_in(world.now, &view.namespace)
-                .any(|holder| pod_of_holder(holder) == pod.name)
+                .any(|holder| view.pod_of_holder(holder) == Some(&pod.name))
         };
         let is_ready = |pod: &&PodView| {
             pod.deleted.is_none() && pod.containers.first().is_some_and(|container| container.ready)

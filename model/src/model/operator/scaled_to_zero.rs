@@ -3,15 +3,57 @@
 //! do count: an object that waits for a finalizer of a stopped operator does not go away. That is
 //! how uninstalled operators block namespaces.
 //!
+//! Somebody may have forgotten to start the operator again, or deleted its workload by mistake. So
+//! changes that wait for long are a ticket. An operator without objects is uninstalled.
+//!
 //! Without a view of the operator's workload, nothing shows that it is stopped.
 
+use crate::finding::{Evidence, FindingCode, Value};
+use crate::model::findings::detection::Detection;
 use crate::model::operator::Operator;
+use crate::model::operator::review::Verdicts;
 use crate::model::world::World;
 use crate::model::world::store::{Record, Slot, Unconverged};
 use crate::observation::Role;
 use crate::time::{Span, Timestamp};
 
+/// How much longer an operator may be stopped that has been stopped before.
+const REGULAR_FACTOR: i64 = 4;
+
+/// How often loopwatch looks for changes that wait for a stopped operator.
+const LOOK_EVERY: Span = Span::hours(1);
+
 impl Operator {
+    /// Detects that changes have waited for long for an operator that is stopped, or that its
+    /// workload was deleted although objects remain.
+    pub(super) fn stopped_for_long(&self, world: &World, verdicts: &mut Verdicts) {
+        let (Some(since), Some(view)) = (self.pods.unwanted_since, &self.view) else { return };
+        let workload = view.workload.as_ref();
+        let is_deleted = workload.is_some_and(|workload| workload.deleted);
+        let is_regular = self.pods.stops > 0 || workload.is_some_and(|workload| workload.scheduled);
+
+        // Before loopwatch saw the workload, nobody knows whether anything waited.
+        let since = since.max(self.first_seen.unwrap_or(since));
+        let (waiting, first) = waiting_changes(world);
+        let from = first.map(|first| first.max(since));
+        let Some(from) = from.or(Some(since).filter(|_| is_deleted && has_objects(world))) else {
+            return verdicts.look_again(Some(world.now.after(LOOK_EVERY)));
+        };
+
+        let factor = if is_regular && !is_deleted { REGULAR_FACTOR } else { 1 };
+        let due = from.after(Span(world.settings.stopped_after.0.saturating_mul(factor)));
+        let detection = Detection::new(world.now, FindingCode::OperatorDown, since, due, || {
+            let sign = if is_deleted { "workload deleted" } else { "scaled to zero" };
+            Evidence::new()
+                .with("signs", Value::Names(vec![sign.to_owned()]))
+                .with("absent_for", Value::Age(since))
+                .with("waiting_changes", Value::count(waiting))
+        });
+
+        verdicts.look_again(Some(world.now.after(LOOK_EVERY)));
+        verdicts.push(self.operator_subject(), detection.weak_if(true));
+    }
+
     /// Schedules a review of the waiting and unhealthy objects if the operator has just been
     /// stopped, or is no longer stopped. `was` is since when it was stopped according to the
     /// previous view.
@@ -37,6 +79,24 @@ impl Operator {
         world.agenda.objects.extend(waiting);
         world.agenda.objects.extend(world.unhealthy.iter().copied());
     }
+}
+
+/// Returns the number of objects whose change waits for the operator, and since when the first one
+/// does.
+fn waiting_changes(world: &World) -> (usize, Option<Timestamp>) {
+    let kinds = world.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
+    let slots = kinds.flat_map(|kind| kind.unconverged.iter().map(|(_, slot)| *slot));
+    let unconverged = slots.filter_map(|slot| world.store.get(slot)?.unconverged());
+    let waiting = unconverged.filter_map(|unconverged| {
+        let open = unconverged.obligation.as_ref().filter(|open| open.outcome.is_none());
+        unconverged.unacknowledged_since.or(open.map(|open| open.opened))
+    });
+
+    waiting.fold((0, None), |(count, first), at| (count + 1, first.into_iter().chain([at]).min()))
+}
+
+fn has_objects(world: &World) -> bool {
+    world.kinds.iter().any(|kind| kind.role == Role::Primary && !kind.suspected && kind.objects > 0)
 }
 
 impl Unconverged {

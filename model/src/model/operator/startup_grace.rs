@@ -10,7 +10,6 @@
 
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::operator::Operator;
-use crate::model::operator::leaders::is_of_workload;
 use crate::model::operator::pods::PROVEN_AFTER;
 use crate::model::world::World;
 use crate::observation::{LeaseView, PodView};
@@ -58,7 +57,8 @@ impl Operator {
         // server writes whole seconds.
         let is_earlier = |(start, _): &Run| from <= *start && start.after(PROVEN_AFTER) <= began;
         let leases = self.leases.in_namespace(&view.namespace);
-        let led = leases.filter(|lease| is_of_workload(&lease.holder, &view.name)).filter_map(led);
+        let is_own = |lease: &&LeaseView| view.pod_of_holder(&lease.holder).is_some();
+        let led = leases.filter(is_own).filter_map(led);
         let led: Vec<Run> = led.filter(is_earlier).collect();
         let ran: Vec<Run> =
             view.pods.iter().filter_map(|pod| ran(pod, began)).filter(is_earlier).collect();

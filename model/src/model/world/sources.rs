@@ -7,6 +7,18 @@ use crate::time::{Span, Timestamp};
 /// From this number of sources on, new ones replace inactive ones.
 const MAX_SOURCES: usize = 2_000;
 
+/// The causes of failures that show that the API server answers.
+const ANSWERS: [Cause; 8] = [
+    Cause::Forbidden,
+    Cause::NotFound,
+    Cause::Gone,
+    Cause::Throttled,
+    Cause::ServerError,
+    Cause::Undecodable,
+    Cause::TooLarge,
+    Cause::Invalid,
+];
+
 /// All sources since the start, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
@@ -166,12 +178,12 @@ impl Sources {
         !self.list.iter().any(|source| source.active && source.id == *id && !source.summary.up)
     }
 
-    /// Returns whether the source fails because the API server answers with a server error.
-    pub(crate) fn is_refused(&self, id: &SourceId) -> bool {
+    /// Returns whether the source fails although the API server answers.
+    pub(crate) fn is_answered(&self, id: &SourceId) -> bool {
         let failing =
             self.list.iter().find(|source| source.active && source.id == *id && !source.summary.up);
         let latest = failing.and_then(|source| source.summary.latest.as_ref());
-        latest.is_some_and(|(cause, _)| *cause == Cause::ServerError.as_str())
+        latest.is_some_and(|(cause, _)| ANSWERS.iter().any(|answer| answer.as_str() == *cause))
     }
 
     /// Returns since when the source has not failed: since the beginning if it never has; `None`

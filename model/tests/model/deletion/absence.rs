@@ -3,11 +3,11 @@
 
 use loopwatch_model::checkpoint::Checkpoint;
 use loopwatch_model::model::Model;
-use loopwatch_model::observation::{Cause, LeaseView, Observation, SourceId};
+use loopwatch_model::observation::{Cause, LeaseView, ObjectView, Observation, SourceId};
 use loopwatch_model::time::{Span, Timestamp};
 
 use super::STUCK;
-use crate::lab::{Lab, Widget, kind, watch};
+use crate::lab::{Lab, Widget, finalizers_by, kind, watch};
 
 const ABSENT: &str = "FinalizerOwnerAbsent Widget team-a/web";
 
@@ -297,4 +297,73 @@ fn an_operator_with_a_generic_field_manager_is_known_by_the_name_of_its_lease() 
             lab.evidence()
         );
     }
+}
+
+/// Returns a widget with a finalizer of a load balancer controller that is not this operator.
+fn with_load_balancer(lab: &mut Lab, adder_wrote: Timestamp) -> ObjectView {
+    let mut widget = lab.converged("web");
+    widget.finalizers = vec!["lb.other.com/cleanup".into()];
+    let mut view = lab.view(&widget);
+    view.managers[1].finalizers.clear();
+    view.managers.push(finalizers_by("lb-controller", adder_wrote, &["lb.other.com/cleanup"]));
+    lab.apply_view(view.clone());
+
+    view
+}
+
+/// The load balancer controller renews its lease for ten minutes.
+fn run_load_balancer(lab: &mut Lab, duration: Span) {
+    for _ in 0..10 {
+        lab.advance(Span::mins(1));
+        let holder = "lb-controller-5d4f7b9c6-b2b4c_1";
+        let seen = LeaseView { duration: Some(duration), ..lease(lab, "lb-controller", holder) };
+        lab.observe(Observation::LeaseSeen(seen));
+        leases_listed(lab, &["lb-controller"]);
+    }
+}
+
+/// Somebody deletes the object, and nothing happens for minutes.
+fn delete_and_wait(lab: &mut Lab, view: ObjectView, minutes: i64) {
+    let deleted = ObjectView { deleted: Some(lab.now), ..view };
+    let deleted = lab.versioned(deleted);
+    lab.apply_view(deleted);
+    lab.advance_by_minutes(minutes);
+}
+
+#[test]
+fn a_controller_that_gave_up_leader_election_is_alive_if_it_has_worked_since() {
+    let mut lab = Lab::new();
+    run_load_balancer(&mut lab, Span::secs(15));
+    lab.advance(Span::hours(72)); // after its upgrade, the old lease stays
+    let now = lab.now;
+    let view = with_load_balancer(&mut lab, now);
+    lab.advance(Span::mins(30));
+    delete_and_wait(&mut lab, view, 14);
+
+    assert!(!lab.has("FinalizerOwnerAbsent"), "{:?}", lab.findings());
+    lab.advance(Span::mins(1));
+    assert_eq!(lab.findings(), [STUCK], "nothing shows whether it still lives");
+
+    // One that has not worked since its last renewal is gone.
+    let mut lab = Lab::new();
+    run_load_balancer(&mut lab, Span::secs(15));
+    let now = lab.now;
+    let view = with_load_balancer(&mut lab, now);
+    lab.advance(Span::hours(1));
+    delete_and_wait(&mut lab, view, 6);
+
+    assert_eq!(lab.findings(), [ABSENT]);
+}
+
+#[test]
+fn a_controller_with_a_long_lease_is_absent_when_the_lease_says_so() {
+    let mut lab = Lab::new();
+    run_load_balancer(&mut lab, Span::mins(15));
+    let now = lab.now;
+    let view = with_load_balancer(&mut lab, now);
+    delete_and_wait(&mut lab, view, 14);
+    assert!(!lab.has("FinalizerOwnerAbsent"), "{:?}", lab.findings());
+    lab.advance_by_minutes(16);
+
+    assert!(lab.has("FinalizerOwnerAbsent"), "{:?}", lab.findings());
 }

@@ -93,7 +93,8 @@ impl Op {
         let (now, exit_code) = (lab.now, self.exit_code);
         let container = self.container();
         let started = container.running_since.take();
-        let end = ContainerEnd { reason: reason.into(), exit_code, started, finished: Some(now) };
+        let (reason, finished) = (reason.into(), Some(now));
+        let end = ContainerEnd { reason, exit_code, started, finished, ..ContainerEnd::default() };
 
         (container.ended, container.ready) = (Some(end), false);
         container.waiting = "CrashLoopBackOff".into();

@@ -179,3 +179,117 @@ fn a_leader_whose_pod_was_evicted_and_stays_as_failed_does_not_flap() {
 
     lab.assert_no_findings();
 }
+
+/// One of the operator's leases is renewed now.
+fn renew(lab: &mut Lab, name: &str, holder: &str, duration: Span) {
+    lab.observe(Observation::LeaseSeen(LeaseView {
+        namespace: "ops".into(),
+        name: name.into(),
+        holder: holder.into(),
+        renewed: Some(lab.now),
+        written: Some(lab.now),
+        duration: Some(duration),
+        ..LeaseView::default()
+    }));
+}
+
+#[test]
+fn a_holder_may_append_a_word_to_the_name_of_its_pod() {
+    for end in ["", "_6f1c", "-external-cert-manager-controller", "_a-b_c"] {
+        let (mut lab, _op) = Op::with_lab();
+        let holder = format!("{POD}{end}");
+        lab.observe(Observation::LeasesListed { namespace: "ops".into(), names: Vec::new() });
+        for _ in 0..10 {
+            lab.advance(Span::secs(30));
+            renew(&mut lab, "controller", &holder, Span::secs(60));
+        }
+
+        lab.advance(Span::mins(5));
+        let found = lab.finding("LeaderAbsent");
+        assert_eq!(found.confidence, Confidence::Confirmed, "{holder}");
+        assert!(found.summary().contains(&holder), "{}", found.summary());
+
+        renew(&mut lab, "controller", &holder, Span::secs(60));
+        lab.advance(Span::secs(1));
+        lab.assert_no_findings();
+    }
+}
+
+#[test]
+fn each_of_several_leases_of_one_pod_counts() {
+    let (mut lab, _op) = Op::with_lab();
+    let holder = format!("{POD}_1");
+    let renew_both = |lab: &mut Lab| {
+        for name in ["a.example.io", "b.example.io"] {
+            renew(lab, name, &holder, Span::secs(15));
+        }
+    };
+    for _ in 0..40 {
+        lab.advance(Span::secs(15));
+        renew(&mut lab, "6ab5f5a3.example.io", &format!("{POD}_1"), Span::secs(15));
+        renew_both(&mut lab);
+    }
+
+    // One controller of the process loses its lease, and the others go on.
+    for _ in 0..24 {
+        lab.advance(Span::secs(15));
+        renew(&mut lab, "6ab5f5a3.example.io", &format!("{POD}_1"), Span::secs(15));
+        renew(&mut lab, "a.example.io", &holder, Span::secs(15));
+    }
+
+    let found = lab.finding("LeaderAbsent");
+    assert!(found.summary().contains("b.example.io"), "{}", found.summary());
+    assert_eq!(found.confidence, Confidence::Confirmed);
+
+    renew_both(&mut lab);
+    renew(&mut lab, "6ab5f5a3.example.io", &format!("{POD}_1"), Span::secs(15));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_lease_of_an_earlier_process_or_of_one_task_is_no_loss() {
+    // An upgrade replaces the lease by another one.
+    let (mut lab, mut op) = Op::with_lab();
+    let next = "widget-operator-6c6b5d9f8-b2b4c";
+    op.view.pods = vec![pod(next, lab.now)];
+    op.seen(&mut lab);
+    for _ in 0..60 {
+        lab.advance(Span::secs(15));
+        renew(&mut lab, "new.example.io", &format!("{next}_1"), Span::secs(15));
+    }
+
+    lab.assert_no_findings();
+
+    // The process holds a lock during a backup of three minutes.
+    let (mut lab, _op) = Op::with_lab();
+    for turn in 0..60 {
+        lab.advance(Span::secs(15));
+        renew(&mut lab, "6ab5f5a3.example.io", &format!("{POD}_1"), Span::secs(15));
+        if turn < 12 {
+            renew(&mut lab, "backup", &format!("{POD}_1"), Span::secs(15));
+        }
+    }
+
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_lease_says_itself_how_patient_to_be() {
+    let (mut lab, _op) = Op::with_lab();
+    lab.observe(Observation::LeaseGone {
+        namespace: "ops".into(),
+        name: "6ab5f5a3.example.io".into(),
+    });
+    for _ in 0..4 {
+        renew(&mut lab, "patient", &format!("{POD}_1"), Span::mins(15));
+        lab.advance(Span::mins(7));
+        lab.assert_no_findings();
+    }
+
+    renew(&mut lab, "patient", &format!("{POD}_1"), Span::mins(15));
+    lab.advance(Span::mins(29));
+    lab.assert_no_findings();
+    lab.advance(Span::mins(1));
+
+    assert_eq!(lab.findings(), ["LeaderAbsent operator ops/widget-operator"]);
+}

@@ -120,6 +120,21 @@ fn exhaustion_pages_only_if_objects_suffer() {
 }
 
 #[test]
+fn exhaustion_does_not_page_for_an_object_that_was_broken_before_or_has_another_cause() {
+    let mut operator = Process::new();
+    let (mut old, mut broken) = (operator.lab.converged("old"), operator.lab.converged("broken"));
+    operator.lab.apply(old.spec(2, operator.lab.now));
+    operator.heap(8.0, |_| 40.0).heap(2.0, |t| 40.0 + 24.0 * t);
+
+    operator.lab.apply(broken.failed("LicenceExpired"));
+    operator.heap(0.5, |t| 88.0 + 24.0 * t);
+
+    assert!(operator.codes().contains(&FindingCode::Unacknowledged), "{:?}", operator.codes());
+    let found = operator.finding(FindingCode::MemoryExhaustionPredicted).expect("a prediction");
+    assert_eq!(found.severity, Severity::Warning, "{}", found.summary());
+}
+
+#[test]
 fn a_slow_leak_exhausts_nothing_within_a_day_and_a_busy_hour_far_from_the_limit_neither() {
     let mut slow = Process::new();
     slow.heap(6.0, |_| 40.0).heap(12.0, |t| 40.0 + 1.6 * t);

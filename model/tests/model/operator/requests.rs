@@ -1,12 +1,12 @@
 //! The requests of the operator to the API server, and its recovery after these have failed.
 
 use loopwatch_model::finding::{Confidence, Severity};
-use loopwatch_model::observation::{Observation, Permission, PermissionsView};
+use loopwatch_model::observation::{MetricsView, Observation, Permission, PermissionsView};
 use loopwatch_model::time::Span;
 
 use crate::lab::Lab;
 use crate::lab::loops::{Loop, requests};
-use crate::lab::pods::Op;
+use crate::lab::pods::{INSTANCE, OTHER, OTHER_POD, Op, POD, pod};
 
 #[test]
 fn requests_that_fail_are_found_and_explain_what_began_with_them() {
@@ -33,6 +33,49 @@ fn requests_that_fail_are_found_and_explain_what_began_with_them() {
 
     requests(&mut lab, 300, &mut counts, &[("200", 50)]);
     assert!(!lab.has("ApiErrors"));
+}
+
+/// Two replicas send requests for twenty minutes, of which the first or the second one reaches the
+/// API server.
+fn two_replicas(leader_fails: bool, standby_fails: bool) -> Lab {
+    let mut lab = Lab::new();
+    let mut op = Op::running(&lab);
+    op.view.pods.push(pod(OTHER_POD, lab.ago(Span::hours(1))));
+    op.workload().replicas = 2;
+    op.seen(&mut lab);
+    for turn in 0..120_u64 {
+        lab.advance(Span::secs(10));
+        let errors = |fails: bool| if fails { turn * 10 } else { 0 };
+        for (instance, leads, works, failed) in [
+            (INSTANCE, true, turn * 2, errors(leader_fails)),
+            (OTHER, false, turn, errors(standby_fails)),
+        ] {
+            lab.scraped(MetricsView {
+                instance: instance.into(),
+                leading: Some(leads),
+                requests: vec![("200".into(), works), ("<error>".into(), failed)],
+                ..MetricsView::default()
+            });
+        }
+
+        lab.renew(POD);
+    }
+
+    lab
+}
+
+#[test]
+fn one_isolated_standby_is_a_ticket_and_a_leader_or_all_replicas_are_a_page() {
+    for (leader, standby, severity) in [
+        (false, true, Severity::Warning),
+        (true, false, Severity::Critical),
+        (true, true, Severity::Critical),
+    ] {
+        let lab = two_replicas(leader, standby);
+        assert_eq!(lab.finding("ApiErrors").severity, severity, "{leader} {standby}");
+    }
+
+    two_replicas(false, false).assert_no_findings();
 }
 
 #[test]

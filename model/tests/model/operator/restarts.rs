@@ -72,8 +72,9 @@ fn an_operator_that_exits_while_the_api_server_is_away_is_in_no_restart_loop() {
 
         let (started, finished) = (Some(lab.ago(Span::secs(10))), Some(lab.ago(Span::secs(7))));
         let container = op.container();
-        container.ended =
-            Some(ContainerEnd { reason: "Error".into(), exit_code: 1, started, finished });
+        let (reason, exit_code) = ("Error".into(), 1);
+        let end = ContainerEnd { reason, exit_code, started, finished, ..ContainerEnd::default() };
+        container.ended = Some(end);
         (container.restarts, container.running_since) = (container.restarts + 4, Some(lab.now));
         op.seen(lab);
     };

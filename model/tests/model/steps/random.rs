@@ -382,6 +382,7 @@ impl World {
                 exit_code: self.dice.roll(3) as i32,
                 started: self.earlier(),
                 finished: self.earlier(),
+                ..ContainerEnd::default()
             });
 
             let container = ContainerView {

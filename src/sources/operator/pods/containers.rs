@@ -1,6 +1,6 @@
 //! Finds the operator's containers in a Pod, and their state.
 
-use loopwatch_model::observation::{ContainerEnd, ContainerView};
+use loopwatch_model::observation::{ContainerEnd, ContainerView, MAX_END_MESSAGE};
 use loopwatch_model::time::Timestamp;
 use serde_json::Value;
 
@@ -54,6 +54,9 @@ const HELPERS: [&str; 17] = [
 /// ports serve its metrics.
 const METRICS_PROXIES: [&str; 2] = ["kube-rbac-proxy", "oauth-proxy"];
 
+/// The beginnings of the lines with which a Go program ends.
+const PANICS: [&str; 2] = ["panic:", "fatal error:"];
+
 /// The usual names of the operator's container.
 const USUAL: [&str; 3] = ["manager", "operator", "controller"];
 
@@ -65,7 +68,6 @@ const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 pub(super) fn of_operator<'a>(pod: &'a PodDocument, own: Option<&str>) -> Vec<PodContainer<'a>> {
     let others: Vec<PodContainer<'_>> =
         all(pod).filter(|container| !is_loopwatch(container.spec, own)).collect();
-    let is_helper = |name: &str| HELPERS.contains(&name) || METRICS_PROXIES.contains(&name);
     let of_operator = others.iter().copied().filter(|container| !is_helper(&container.spec.name));
     let mut containers: Vec<PodContainer<'_>> = of_operator.collect();
 
@@ -79,6 +81,22 @@ pub(super) fn of_operator<'a>(pod: &'a PodDocument, own: Option<&str>) -> Vec<Po
 
     containers.truncate(MAX_CONTAINERS);
     containers
+}
+
+/// The containers that are neither the operator's nor loopwatch's, and the init containers that have
+/// been restarted.
+pub(super) fn helpers<'a>(pod: &'a PodDocument, own: Option<&str>) -> Vec<PodContainer<'a>> {
+    let of_operator = of_operator(pod, own);
+    let is_known =
+        |spec: &ContainerDocument| of_operator.iter().any(|known| known.spec.name == spec.name);
+    let others = all(pod)
+        .filter(|container| !is_loopwatch(container.spec, own) && !is_known(container.spec));
+
+    let init = pod.spec.init_containers.iter().filter(|spec| spec.restart_policy != "Always");
+    let init = init.map(|spec| with_status(spec, &pod.status.init_container_statuses));
+    let failed = init.filter(|container| container.status.is_some_and(|it| it.restart_count > 0));
+
+    others.chain(failed).take(MAX_CONTAINERS).collect()
 }
 
 /// The TCP ports that may serve the operator's metrics.
@@ -117,6 +135,10 @@ fn with_status<'a>(
     statuses: &'a [ContainerStatus],
 ) -> PodContainer<'a> {
     PodContainer { spec, status: statuses.iter().find(|status| status.name == spec.name) }
+}
+
+fn is_helper(name: &str) -> bool {
+    HELPERS.contains(&name) || METRICS_PROXIES.contains(&name)
 }
 
 /// Whether a container is loopwatch's. Users may rename the container or the image, but hardly both
@@ -194,9 +216,20 @@ fn end(terminated: &TerminatedState) -> ContainerEnd {
     ContainerEnd {
         reason: terminated.reason.clone(),
         exit_code: terminated.exit_code,
+        message: message(&terminated.message),
         started: time(terminated.started_at.as_deref()),
         finished: time(terminated.finished_at.as_deref()),
     }
+}
+
+/// The line of a message that says most: that of a panic, or else the last one. A stack trace
+/// follows a panic.
+fn message(text: &str) -> String {
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let panic = lines().find(|line| PANICS.iter().any(|word| line.starts_with(word)));
+    let last = panic.or_else(|| lines().next_back()).unwrap_or_default();
+    let end = last.floor_char_boundary(MAX_END_MESSAGE);
+    last[..end].to_owned()
 }
 
 /// Reads a time.

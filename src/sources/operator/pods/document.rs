@@ -91,6 +91,7 @@ pub(super) struct ResourcesDocument {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PodStatus {
     pub(super) phase: String,
+    pub(super) reason: String,
     #[serde(rename = "podIP")]
     pub(super) pod_ip: String,
     #[serde(deserialize_with = "or_default")]
@@ -138,6 +139,8 @@ pub(super) struct WaitingState {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct TerminatedState {
     pub(super) reason: String,
+    /// What the process left in its termination log, or the end of its log.
+    pub(super) message: String,
     pub(super) exit_code: i32,
     pub(super) started_at: Option<String>,
     pub(super) finished_at: Option<String>,
@@ -164,6 +167,8 @@ pub(super) struct WorkloadDocument {
 #[serde(default)]
 pub(super) struct WorkloadMetadata {
     pub(super) generation: i64,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) annotations: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Default, Deserialize)]

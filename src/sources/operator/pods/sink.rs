@@ -139,8 +139,13 @@ fn see(pod: &PodDocument, own: bool, container: Option<&str>) -> SeenPod {
         created: containers::time(creation_timestamp.as_deref()),
         deleted: containers::time(deletion_timestamp.as_deref()),
         phase: status.phase.clone(),
+        reason: status.reason.clone(),
         revision,
         containers: of_operator.iter().map(containers::PodContainer::view).collect(),
+        helpers: containers::helpers(pod, container)
+            .iter()
+            .map(containers::PodContainer::view)
+            .collect(),
     };
 
     let target = (!matches!(status.phase.as_str(), "Succeeded" | "Failed")).then(|| TargetPod {

@@ -73,6 +73,7 @@ fn a_real_pod_is_decoded() {
             exit_code: 137,
             started: time("2026-11-22T10:00:03Z"),
             finished: time("2026-11-22T10:05:30Z"),
+            ..ContainerEnd::default()
         }),
         memory_limit: Some(128 << 20),
         ..ContainerView::default()
@@ -89,6 +90,9 @@ fn a_real_pod_is_decoded() {
         "neither loopwatch, nor proxies, nor ended containers"
     );
     assert_eq!(view.containers[1].waiting, "CrashLoopBackOff");
+
+    let helpers: Vec<&str> = view.helpers.iter().map(|helper| helper.name.as_str()).collect();
+    assert_eq!(helpers, ["kube-rbac-proxy", "istio-proxy"], "they do not run the operator");
 
     let target = target.expect("a target");
     assert_eq!(target.instance, "op/op-5f6d8c7b9d-2xk4p");
@@ -162,6 +166,39 @@ fn the_first_container_runs_the_operator() {
         "an operator with the name of a helper"
     );
     assert!(first(&["loopwatch"], None).is_empty());
+}
+
+#[test]
+fn init_containers_that_fail_and_the_last_words_of_a_container_are_seen() {
+    let ended = |message: &str| json!({ "terminated": { "exitCode": 1, "message": message } });
+    let pod = |message: &str| {
+        let status = |name: &str, restarts: u32| json!({ "name": name, "restartCount": restarts, "lastState": ended(message) });
+        json!({
+            "metadata": { "namespace": "op", "name": "op-0" },
+            "spec": {
+                "containers": [{ "name": "manager" }],
+                "initContainers": [{ "name": "migrate" }, { "name": "download" }],
+            },
+            "status": {
+                "reason": "Evicted",
+                "containerStatuses": [status("manager", 1)],
+                "initContainerStatuses": [status("migrate", 3), status("download", 0)],
+            },
+        })
+    };
+    let (view, _) = seen(&pod("connecting\nno route to host\n\n"), None);
+    let helpers: Vec<(&str, u32)> =
+        view.helpers.iter().map(|helper| (helper.name.as_str(), helper.restarts)).collect();
+
+    assert_eq!((view.reason.as_str(), helpers), ("Evicted", vec![("migrate", 3)]));
+
+    let message = |text: &str| {
+        let (view, _) = seen(&pod(text), None);
+        view.containers[0].ended.clone().unwrap_or_default().message
+    };
+    assert_eq!(message("connecting\nno route to host\n\n"), "no route to host");
+    assert_eq!(message("a\npanic: nil map\n\ngoroutine 1 [running]:\nmain.go:7"), "panic: nil map");
+    assert_eq!((message(""), message(&"ü".repeat(300)).len()), (String::new(), 200));
 }
 
 #[test]

@@ -43,6 +43,9 @@ const KINDS: [(&str, &str); 3] =
 const TEMPLATE_HASHES: [(&str, &str); 2] =
     [("pod-template-hash", "Deployment"), ("rollouts-pod-template-hash", "Rollout")];
 
+/// The beginnings of the annotations of tools that scale workloads to zero at night.
+const SCHEDULES: [&str; 2] = ["downscaler/", "kube-green.dev/"];
+
 /// The label with the hash of a StatefulSet's or DaemonSet's Pod template.
 const CONTROLLER_HASH: &str = "controller-revision-hash";
 
@@ -123,7 +126,7 @@ impl WorkloadReader {
             Ok(None) => {
                 // A deleted workload should have no Pods.
                 if let Some(Workload { view, .. }) = &mut self.workload {
-                    (view.replicas, view.rolling) = (0, false);
+                    (view.replicas, view.rolling, view.deleted) = (0, false, true);
                 }
                 REFUSED_FOR
             }
@@ -198,7 +201,7 @@ impl WorkloadName {
 
 impl Workload {
     pub(super) fn new(kind: &str, document: &WorkloadDocument) -> Self {
-        let WorkloadDocument { spec, status, .. } = document;
+        let WorkloadDocument { spec, status, metadata } = document;
         let replicas = match kind {
             "DaemonSet" => status.desired_number_scheduled,
             _ => spec.replicas.unwrap_or(1),
@@ -207,7 +210,11 @@ impl Workload {
         // The other kinds delete a Pod before they create its replacement.
         let recreates = kind != "Deployment" || spec.strategy.r#type == "Recreate";
         let rolling = is_rolling(kind, replicas, document);
-        let view = OperatorWorkload { kind: kind.to_owned(), replicas, recreates, rolling };
+        let scheduled =
+            metadata.annotations.keys().any(|key| SCHEDULES.iter().any(|by| key.starts_with(by)));
+        let kind = kind.to_owned();
+        let deleted = false;
+        let view = OperatorWorkload { kind, replicas, recreates, rolling, deleted, scheduled };
         Self { view, labels: selector(&spec.selector) }
     }
 }

@@ -12,6 +12,8 @@ pub(super) struct Record {
     pub(super) finding: Finding,
     /// Whether the evidence is weak. The finding is then at most a warning.
     pub(super) weak: bool,
+    /// Whether the operator works nevertheless, so that the finding explains no other one.
+    aside: bool,
     /// Whether a rule of the settings sets the severity.
     is_fixed: bool,
     pub(super) causes: Causes,
@@ -44,7 +46,7 @@ impl Record {
     pub(super) fn new(now: Timestamp, mut report: Report, earlier: Option<EarlierStart>) -> Self {
         let (id, causes) = (report.id(), report.take_causes());
         let Report { subject, detection, severity, is_fixed, .. } = report;
-        let Detection { code, since, evidence, weak, confidence, .. } = detection;
+        let Detection { code, since, evidence, weak, confidence, aside, .. } = detection;
 
         let finding = Finding {
             id,
@@ -61,7 +63,16 @@ impl Record {
                 .map(|until| until.max(now)),
         };
 
-        Self { finding, weak, is_fixed, causes, raised_to: None, deferred: None, is_rebased: false }
+        Self {
+            finding,
+            weak,
+            aside,
+            is_fixed,
+            causes,
+            raised_to: None,
+            deferred: None,
+            is_rebased: false,
+        }
     }
 
     /// Returns the key that sorts findings by severity, the most severe first.
@@ -76,8 +87,8 @@ impl Record {
 
     /// Takes over a new report, except for its causes. Of the two start times, keeps the earlier.
     pub(super) fn update(&mut self, report: Report) {
-        let Detection { since, evidence, weak, confidence, .. } = report.detection;
-        self.weak = weak;
+        let Detection { since, evidence, weak, confidence, aside, .. } = report.detection;
+        (self.weak, self.aside) = (weak, aside);
         self.set_severity(report.severity, report.is_fixed);
 
         let finding = &mut self.finding;
@@ -86,20 +97,20 @@ impl Record {
         finding.evidence = evidence;
     }
 
-    /// Does the same as [`Self::update`] for an open finding. Returns whether its severity or its
-    /// confidence has changed.
+    /// Does the same as [`Self::update`] for an open finding. Returns whether its severity, its
+    /// confidence or what it may explain has changed.
     pub(super) fn update_open(&mut self, now: Timestamp, report: Report) -> bool {
         if std::mem::take(&mut self.is_rebased) {
             // The detector knows which instants have moved with the clock, so its start is right.
             self.finding.since = report.detection.since;
         }
 
-        let before = (self.finding.confidence, self.finding.severity);
+        let (before, was_aside) = ((self.finding.confidence, self.finding.severity), self.aside);
         self.update(report);
 
         let after = (self.finding.confidence, self.finding.severity);
         if before == after {
-            return false;
+            return was_aside != self.aside;
         }
 
         // No alert has reported the finding with this severity and confidence yet.
@@ -138,11 +149,12 @@ impl Record {
     }
 
     /// Returns whether the alert for this finding makes one for `other` unnecessary. A suspected
-    /// finding has no alert. The alert of a less severe finding might reach nobody in time, unless
+    /// finding has no alert, and one aside is no cause. The alert of a less severe finding might reach nobody in time, unless
     /// its severity can be raised.
     pub(super) fn speaks_for(&self, other: &Finding) -> bool {
         // Severities sort in descending order: the most severe is the least.
-        self.finding.confidence >= other.confidence
+        !self.aside
+            && self.finding.confidence >= other.confidence
             && (self.finding.severity <= other.severity || self.can_be_raised())
     }
 

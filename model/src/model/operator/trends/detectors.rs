@@ -17,6 +17,19 @@ use crate::trend::{TrendState, TrendVerdict};
 /// The area of all findings of this file.
 const AREA: Area = Area::Process;
 
+/// The problems of objects that a lack of memory may cause: the operator is slow, or restarts. What
+/// an object itself reports as broken has another cause.
+const SYMPTOMS: [FindingCode; 8] = [
+    FindingCode::Unacknowledged,
+    FindingCode::StatusLag,
+    FindingCode::Overdue,
+    FindingCode::Starved,
+    FindingCode::PhaseStuck,
+    FindingCode::NeverRecovered,
+    FindingCode::FinalizerStuck,
+    FindingCode::CleanupSlow,
+];
+
 /// The number of functions of the top stack in the evidence.
 const FUNCTIONS: usize = 2;
 
@@ -26,6 +39,8 @@ struct Reviewed<'a> {
     name: &'a str,
     watched: &'a Watched,
     settings: &'a Settings,
+    /// When the last object began to suffer in a way that a lack of memory explains.
+    suffering: Option<Timestamp>,
 }
 
 impl Operator {
@@ -36,15 +51,14 @@ impl Operator {
         let mut worst: BTreeMap<FindingCode, Detection> = BTreeMap::new();
         let mut wanted: Vec<(String, ProfileKind, Reason)> = Vec::new();
 
+        let suffering = findings.latest_start(&SYMPTOMS);
         for (name, watched) in &self.trends.processes {
-            let process = Reviewed { now, name, watched, settings: &world.settings };
+            let process = Reviewed { now, name, watched, settings: &world.settings, suffering };
             wanted.extend(
                 process.wanted().into_iter().map(|(kind, reason)| (name.clone(), kind, reason)),
             );
-            for detection in self
-                .process_detections(world, &process)
-                .into_iter()
-                .filter(|found| found.due <= now)
+            for detection in
+                self.process_detections(&process).into_iter().filter(|found| found.due <= now)
             {
                 let rank = |found: &Detection| {
                     (found.confidence == Confidence::Suspected, found.weak, found.since)
@@ -75,7 +89,7 @@ impl Operator {
             .for_each(|(instance, kind, reason)| self.want_profile(world, &instance, kind, reason));
     }
 
-    fn process_detections(&self, world: &World, process: &Reviewed<'_>) -> Vec<Detection> {
+    fn process_detections(&self, process: &Reviewed<'_>) -> Vec<Detection> {
         let top = |kind| self.top_growth(process.name, kind);
         let heap = || top(ProfileKind::Heap);
         let found = [
@@ -83,7 +97,7 @@ impl Operator {
             process.heap_growth_explained(),
             process.task_leak(&|| top(ProfileKind::Goroutines)),
             process.task_limit(&|| top(ProfileKind::Goroutines)),
-            self.exhaustion(world, process, &heap),
+            self.exhaustion(process, &heap),
             process.thrash(),
             process.descriptor_leak(),
             self.memory_jump(process, &heap),
@@ -94,10 +108,9 @@ impl Operator {
     }
 
     /// Detects that the memory will soon reach its limit. The finding pages only if the operator
-    /// needs more memory than usual and objects suffer.
+    /// needs more memory than usual and objects have begun to suffer since the growth began.
     fn exhaustion(
         &self,
-        world: &World,
         process: &Reviewed<'_>,
         top: &dyn Fn() -> Vec<String>,
     ) -> Option<Detection> {
@@ -123,7 +136,9 @@ impl Operator {
         };
 
         let detection = process.detection(FindingCode::MemoryExhaustionPredicted, since, evidence);
-        Some(detection.weak_if(!deviates || world.unhealthy.is_empty()))
+        let began = verdict.since.unwrap_or(since);
+        let suffer = process.suffering.is_some_and(|suffering| suffering >= began);
+        Some(detection.weak_if(!deviates || !suffer))
     }
 
     /// Detects that a process needs much more memory than the one before it at the same uptime.
