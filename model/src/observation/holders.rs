@@ -28,7 +28,6 @@ pub fn pod_of_holder(holder: &str) -> &str {
 /// Returns the name of the Pod in the identity of a lease's holder if it has the form of a Pod of
 /// the workload. `widget-operator-agent-x2x4v` has not: it belongs to another workload, whose name
 /// is longer.
-
 pub(super) fn pod_of_workload<'a>(holder: &'a str, workload: &str) -> Option<&'a str> {
     let rest = holder.strip_prefix(workload)?;
     let generated = match rest.split_at_checked(1) {
