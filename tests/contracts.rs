@@ -13,6 +13,8 @@ use serde_json::Value;
 
 #[path = "contracts/alerts.rs"]
 mod alerts;
+#[path = "contracts/faults.rs"]
+mod faults;
 
 /// The recorded series of the SLO objective. It has no labels.
 const OBJECTIVE: &str = "loopwatch:convergence_objective:ratio";

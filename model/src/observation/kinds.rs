@@ -180,6 +180,13 @@ pub struct PermissionsView {
     pub missing: Vec<Permission>,
     /// Permissions that hardly any operator needs: those with wildcards.
     pub excess: Vec<Permission>,
+    /// Permissions that an earlier review showed and the latest one does not, the oldest withdrawal
+    /// first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub withdrawn: Vec<Permission>,
+    /// Writes that an operator of the watched kinds usually needs and the account may not do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unwritable: Vec<Permission>,
     /// Parts of the cluster that loopwatch leaves out although the account may read them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
@@ -279,6 +286,11 @@ impl fmt::Display for Permission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { verb, group, resource } = self;
         let dot = if group.is_empty() { "" } else { "." };
-        write!(f, "{verb} {resource}{dot}{group}")
+        match resource.split_once('/') {
+            Some((resource, subresource)) => {
+                write!(f, "{verb} {resource}{dot}{group}/{subresource}")
+            }
+            None => write!(f, "{verb} {resource}{dot}{group}"),
+        }
     }
 }

@@ -83,11 +83,19 @@ impl Pseudonyms {
     }
 
     pub(super) fn permissions(&self, view: PermissionsView) -> PermissionsView {
-        let PermissionsView { namespace, incomplete, missing, excess, left_out } = view;
+        let PermissionsView {
+            namespace,
+            incomplete,
+            missing,
+            excess,
+            withdrawn,
+            unwritable,
+            left_out,
+        } = view;
         let namespace = self.namespace(&namespace);
 
         // `left_out` contains only counts and the names of kinds.
-        PermissionsView { namespace, incomplete, missing, excess, left_out }
+        PermissionsView { namespace, incomplete, missing, excess, withdrawn, unwritable, left_out }
     }
 
     pub(super) fn lease(&self, lease: LeaseView) -> LeaseView {

@@ -22,6 +22,7 @@ mod sample;
 mod scopes;
 mod select;
 mod serving;
+mod withdrawn;
 
 use self::child_kinds::SampledKinds;
 use self::elsewhere::Elsewhere;
@@ -32,6 +33,7 @@ pub(crate) use self::permissions::{Rules, is_allowed};
 use self::reviews::{Question, Reviews};
 use self::select::{KindCandidate, SelectedKinds, SelectionInput, candidates, select_kinds};
 use self::serving::Serving;
+use self::withdrawn::Withdrawn;
 use super::api_resources::{ApiKind, ApiResources};
 use super::connection::Cluster;
 use super::sinks::Definitions;
@@ -50,6 +52,7 @@ pub(crate) struct Discovery {
     /// The account's permissions in the current poll.
     reviews: Reviews,
     elsewhere: Elsewhere,
+    withdrawn: Withdrawn,
     serving: Serving,
     child_kinds: SampledKinds,
     found: FoundKinds,
@@ -96,6 +99,7 @@ impl Discovery {
             api_resources: ApiResources::default(),
             reviews: Reviews::default(),
             elsewhere: Elsewhere::default(),
+            withdrawn: Withdrawn::default(),
             serving: Serving::default(),
             child_kinds: SampledKinds::default(),
             found: FoundKinds::default(),
@@ -155,6 +159,7 @@ impl Discovery {
         }
 
         self.look_elsewhere().await?;
+        self.withdrawn.update(&self.reviews);
         let mut rules = self.reviews.rules();
         let mut selected = self.select(&rules, false);
 
@@ -163,9 +168,6 @@ impl Discovery {
 
             // Keep the kinds that earlier rules showed: incomplete rules may no longer mention
             // them.
-            let is_owned = |kind: &WatchedKind| {
-                matches!(kind.why, Why::StatusPermission | Why::FinalizerPermission)
-            };
             selected = self.select(&rules, !self.last.iter().any(is_owned));
         }
 
@@ -185,6 +187,7 @@ impl Discovery {
             self.last.iter().filter(|kind| is_unanswered(kind, &self.api_resources)).cloned(),
         );
 
+        self.confirm_lacking(&kinds).await?;
         let (primaries, children) = kinds.into_iter().partition(|kind| kind.role == Role::Primary);
         self.found = FoundKinds { primaries, children, excess: selected.excess, left_out, problem };
         Ok(self.discovered())
@@ -208,7 +211,8 @@ impl Discovery {
 
         let left_out: Vec<LeftOut> =
             left_out.iter().cloned().chain(self.child_kinds.left_out(children)).collect();
-        let permissions = permissions(&kinds, excess, left_out, &self.reviews);
+        let mut permissions = permissions(&kinds, excess, left_out, &self.reviews);
+        self.add_lacking(&kinds, &mut permissions);
         Discovered { kinds, permissions, problem: problem.clone() }
     }
 
@@ -297,10 +301,8 @@ impl Discovery {
         rules: &[Rules],
         selected: &SelectedKinds,
     ) -> Result<Rules, Failure> {
-        let update = |group: &str, resource: &str| Permission {
-            verb: "update".to_owned(),
-            group: group.to_owned(),
-            resource: format!("{resource}/status"),
+        let update = |group: &str, resource: &str| {
+            permission("update", group, &format!("{resource}/status"))
         };
         let input = self.input(rules, false);
         let permissions: Vec<Permission> = selected
@@ -324,6 +326,39 @@ impl Discovery {
         Ok(Rules::granting(
             permissions.iter().filter(|permission| self.reviews.allow(permission, "")),
         ))
+    }
+
+    /// Asks for the permissions that the account may lack, where the rules are incomplete.
+    async fn confirm_lacking(&mut self, kinds: &[WatchedKind]) -> Result<(), Failure> {
+        let suspects = self.withdrawn.suspects();
+        let mut questions: Vec<Question> =
+            suspects.map(|(namespace, permission)| Question::new(permission, namespace)).collect();
+        for (namespace, writes) in kinds.iter().filter_map(usual_writes) {
+            questions.extend(writes.iter().map(|permission| Question::new(permission, namespace)));
+        }
+
+        self.reviews.ask(&self.cluster, &questions).await
+    }
+
+    /// Adds the withdrawn permissions and the writes that the operator's kinds usually need to the
+    /// views, as far as the account lacks them.
+    fn add_lacking(&self, kinds: &[WatchedKind], views: &mut [PermissionsView]) {
+        let denies =
+            |permission: &Permission, namespace: &str| self.reviews.deny(permission, namespace);
+        let mut writes: Vec<(&str, [Permission; 2])> =
+            kinds.iter().filter_map(usual_writes).collect();
+        writes.retain(|(namespace, either)| either.iter().all(|p| denies(p, namespace)));
+
+        for view in views {
+            let of_view = |namespace: &str| namespace == view.namespace;
+            let withdrawn = self.withdrawn.suspects().filter(|(namespace, _)| of_view(namespace));
+            view.withdrawn = withdrawn
+                .filter(|(namespace, permission)| denies(permission, namespace))
+                .map(|(_, permission)| permission.clone())
+                .collect();
+            let unwritable = writes.iter().filter(|(namespace, _)| of_view(namespace));
+            view.unwritable = unwritable.map(|(_, [update, _])| update.clone()).collect();
+        }
     }
 
     /// Ranks the custom resources of an account with wildcards: those that this operator serves
@@ -474,13 +509,31 @@ fn watched(candidate: &KindCandidate, scope: Scope, missing: Vec<String>) -> Wat
 }
 
 fn list_and_watch(group: &str, resource: &str) -> [Permission; 2] {
-    let permission = |verb: &str| Permission {
-        verb: verb.to_owned(),
-        group: group.to_owned(),
-        resource: resource.to_owned(),
-    };
+    ["list", "watch"].map(|verb| permission(verb, group, resource))
+}
 
-    ["list", "watch"].map(permission)
+/// The two verbs of which an operator usually needs one, and the namespace in which it needs it:
+/// to write the status of its own kind, or an object that it creates for one.
+fn usual_writes(kind: &WatchedKind) -> Option<(&str, [Permission; 2])> {
+    let resource = match kind.role {
+        Role::Primary if is_owned(kind) && kind.status == StatusSchema::Subresource => {
+            format!("{}/status", kind.resource)
+        }
+        Role::Child => kind.resource.clone(),
+        _ => return None,
+    };
+    let verbs = ["update", "patch"].map(|verb| permission(verb, &kind.group, &resource));
+
+    Some((kind.scope.namespace().unwrap_or_default(), verbs))
+}
+
+/// Whether the account's permissions show that the kind is the operator's own.
+fn is_owned(kind: &WatchedKind) -> bool {
+    matches!(kind.why, Why::StatusPermission | Why::FinalizerPermission)
+}
+
+fn permission(verb: &str, group: &str, resource: &str) -> Permission {
+    Permission { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned() }
 }
 
 /// The problem that the user has to solve: the API server does not serve all named kinds, or there

@@ -1,7 +1,5 @@
 //! The verdicts about the operator's requests to the API server. client-go counts them by status
-//! code only, so nothing shows which permission a denied request lacked.
-
-use std::collections::BTreeSet;
+//! code only. The reviews of the account show which permission a denied request probably lacked.
 
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
@@ -58,6 +56,38 @@ impl Sum {
         // The two windows do not forget at the same instant, so the quotient may exceed 100.
         self.counted.saturating_mul(100).checked_div(self.all).unwrap_or(0).min(100)
     }
+}
+
+/// Returns whether the account is known to lack a permission that the operator needs, or had.
+fn lacks_permission(world: &World) -> bool {
+    let withdrawn = world.permissions.values().any(|view| !view.withdrawn.is_empty());
+    withdrawn || !world.permissions_missing().is_empty()
+}
+
+/// Returns the permissions that denied requests probably lacked, the most probable first: those that
+/// the account has lost, the latest first, the usual writes that it may not do, and those that
+/// loopwatch itself misses.
+fn suspected_permissions(world: &World) -> Vec<String> {
+    let views = world.permissions.values();
+    let withdrawn =
+        views.clone().flat_map(|view| view.withdrawn.iter().rev().map(move |p| (view, p)));
+    let unwritable = views.flat_map(|view| view.unwritable.iter().map(move |p| (view, p)));
+    let lacking = withdrawn
+        .chain(unwritable)
+        .map(|(view, permission)| (view.namespace.clone(), permission.clone()));
+
+    let mut suspected: Vec<String> = Vec::new();
+    for (namespace, permission) in lacking.chain(world.permissions_missing()) {
+        let text = match namespace.is_empty() {
+            true => permission.to_string(),
+            false => format!("{permission} in {namespace}"),
+        };
+        if suspected.len() < MAX_MISSING && !suspected.contains(&text) {
+            suspected.push(text);
+        }
+    }
+
+    suspected
 }
 
 impl Operator {
@@ -123,20 +153,15 @@ impl Operator {
         let is_denied = forbidden.counted >= u64::from(settings.forbidden_requests)
             && forbidden.parts >= FORBIDDEN_PARTS;
         if let Some((first, last)) = forbidden.first.zip(forbidden.last).filter(|_| is_denied) {
-            let missing: BTreeSet<String> = world
-                .permissions_missing()
-                .into_iter()
-                .map(|(_, permission)| permission.to_string())
-                .collect();
             let detection =
                 Detection::new(world.now, FindingCode::ApiForbidden, first, world.now, || {
-                    evidence(&forbidden)
-                        .names("missing", missing.iter().take(MAX_MISSING).cloned().collect())
+                    evidence(&forbidden).names("missing", suspected_permissions(world))
                 });
 
             // The API server also denies the creation of objects in a namespace that is being
             // deleted, whatever the account's rights.
-            let is_explained = missing.is_empty() && world.namespaces.were_terminating(first, last);
+            let is_explained =
+                !lacks_permission(world) && world.namespaces.were_terminating(first, last);
             verdicts.push(self.operator_subject(), detection.suspected_if(is_explained));
         }
     }

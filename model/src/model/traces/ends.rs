@@ -85,6 +85,10 @@ impl Traces {
         }
 
         (trace.late, trace.generation, trace.dated) = (is_late, of.record.generation, true);
+        if self.has_ended(&trace, of) {
+            return;
+        }
+
         self.begin(of.slot, trace);
         self.begun = Some(of.slot);
         for step in waits(deletion, start) {

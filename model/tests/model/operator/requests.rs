@@ -119,6 +119,42 @@ fn denied_requests_are_found_with_the_permission_that_is_missing() {
 }
 
 #[test]
+fn denied_requests_name_the_permission_that_was_withdrawn_before_those_that_are_merely_missing() {
+    let permission = |verb: &str, group: &str, resource: &str| Permission {
+        verb: verb.into(),
+        group: group.into(),
+        resource: resource.into(),
+    };
+
+    let mut lab = Lab::new();
+    lab.observe(Observation::PermissionsReviewed(PermissionsView {
+        missing: vec![permission("list", "", "secrets")],
+        unwritable: vec![permission("update", "example.com", "widgets/status")],
+        ..PermissionsView::default()
+    }));
+    lab.observe(Observation::PermissionsReviewed(PermissionsView {
+        namespace: "team-a".into(),
+        withdrawn: vec![
+            permission("get", "apps", "deployments"),
+            permission("create", "", "configmaps"),
+        ],
+        ..PermissionsView::default()
+    }));
+
+    let mut counts = Vec::new();
+    requests(&mut lab, 310, &mut counts, &[("200", 60), ("403", 1)]);
+    let evidence = lab.finding("ApiForbidden").evidence;
+
+    assert_eq!(
+        evidence.0.get("missing").map(ToString::to_string).as_deref(),
+        Some(
+            "create configmaps in team-a, get deployments.apps in team-a, \
+             update widgets.example.com/status, list secrets"
+        )
+    );
+}
+
+#[test]
 fn the_recovery_after_an_outage_lasts_until_the_queue_is_drained_and_objects_have_converged() {
     let mut own = Loop::new();
     let mut widget = own.lab.converged("web");

@@ -1,11 +1,13 @@
 //! Traces of deletions, and the change of a leader in them.
 
+use loopwatch_model::observation::Observation;
 use loopwatch_model::snapshot::Outcome;
 use loopwatch_model::time::Span;
 use loopwatch_model::trace::{OperatorChange, TraceCause, TraceLink};
 
-use super::{ended, lab};
+use super::{ended, gathering, lab};
 use crate::lab::pods::{OPERATOR, Op, POD};
+use crate::lab::{kind, unlearned};
 
 #[test]
 fn a_deletion_waits_for_finalizers() {
@@ -60,6 +62,31 @@ fn a_stuck_deletion_ends_its_trace_and_the_rest_follows() {
 
     assert_eq!((rest[0].outcome, rest[0].key.late), (Outcome::Deleted, true));
     assert_eq!(rest[0].links, [TraceLink::Continues(stuck[0].key.clone())]);
+}
+
+#[test]
+fn a_deletion_that_becomes_visible_again_ends_no_trace_twice() {
+    let mut settings = unlearned();
+    settings.finalizer_stuck_after = Span::mins(10);
+    let mut lab = gathering(settings.clone());
+    let mut web = lab.converged("web");
+    ended(&mut lab);
+    web.finalizers = vec!["example.io/disk".into()];
+    web.deleted = Some(lab.now);
+    lab.apply(&web);
+    lab.advance(Span::mins(15));
+
+    assert_eq!(ended(&mut lab)[0], "web deletion_requested late after 600s");
+
+    // The permission to list is withdrawn and granted again, while the threshold changes.
+    lab.observe(Observation::KindsDiscovered(vec![]));
+    settings.finalizer_stuck_after = Span::mins(60);
+    lab.observe(Observation::SettingsChanged(Box::new(settings)));
+    lab.observe(Observation::KindsDiscovered(vec![kind()]));
+    lab.list(&[web.clone()]);
+    lab.delete(&web);
+
+    assert_eq!(ended(&mut lab), [""; 0]);
 }
 
 #[test]

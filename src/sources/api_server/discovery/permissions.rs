@@ -19,6 +19,9 @@ pub(crate) struct Rules {
     pub(crate) incomplete: bool,
 }
 
+/// The verbs that a rule for all verbs stands for, as far as operators use them.
+const USUAL_VERBS: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
+
 /// Maximum number of excess permissions to report: enough to show the problem.
 const MOST_EXCESS: usize = 50;
 
@@ -65,6 +68,24 @@ impl Rules {
             Err(failure) if failure.cause == Cause::Forbidden => Ok(Self::new(Vec::new(), true)),
             Err(failure) => Err(failure),
         }
+    }
+
+    /// The permissions that the rules grant by name. A rule for all groups or all resources names
+    /// none; one for all verbs names the usual ones.
+    pub(super) fn named(&self) -> impl Iterator<Item = Permission> {
+        let by_name = |list: &[String]| {
+            list.iter().filter(|name| !name.contains('*')).cloned().collect::<Vec<_>>()
+        };
+        self.rules.iter().flat_map(move |rule| {
+            let (groups, resources) =
+                (by_name(names(&rule.api_groups)), by_name(names(&rule.resources)));
+            let verbs = match rule.verbs.iter().any(|verb| verb == "*") {
+                true => USUAL_VERBS.map(str::to_owned).to_vec(),
+                false => rule.verbs.clone(),
+            };
+
+            verbs.into_iter().flat_map(move |verb| each_permission(verb, &groups, &resources))
+        })
     }
 
     /// Whether a rule allows the verb. `resource` may have a `/subresource`.
@@ -115,6 +136,20 @@ impl Rules {
         excess.truncate(MOST_EXCESS);
         excess
     }
+}
+
+/// A permission with this verb for each of the resources in each of the groups.
+fn each_permission(verb: String, groups: &[String], resources: &[String]) -> Vec<Permission> {
+    let mut permissions = Vec::new();
+    for group in groups {
+        permissions.extend(resources.iter().map(|resource| Permission {
+            verb: verb.clone(),
+            group: group.clone(),
+            resource: resource.clone(),
+        }));
+    }
+
+    permissions
 }
 
 /// The entries of an optional list.

@@ -1,7 +1,13 @@
 //! Tests of what the account may do: which kinds follow from it, and what happens when permissions
 //! come and go.
 
+use loopwatch_model::observation::PermissionsView;
+
 use super::*;
+
+/// Seconds after which the permissions have been reviewed again, even if nothing had changed for
+/// long.
+const REVIEWED: u64 = 1_300;
 
 #[tokio::test(start_paused = true)]
 async fn permissions_determine_primary_and_child_kinds() {
@@ -150,6 +156,51 @@ async fn revoked_permissions_are_reported_as_missing_until_they_return() {
 
     world.change(|state| state.rules.entry(String::new()).or_default().push(taken));
     assert_eq!(run.kinds_within(80).await.as_deref(), Some(ALL));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permission_to_write_that_is_withdrawn_is_named_until_it_returns() {
+    for incomplete in [false, true] {
+        let world = World::new(&[WIDGET])
+            .allow("", &["list", "watch"], "example.io", &["widgets"])
+            .allow("", &["update"], "example.io", &["widgets/finalizers"])
+            .allow("", &["update"], "example.io", &["widgets/status"]);
+        world.change(|state| state.incomplete = incomplete);
+        let mut run = Run::start(&world, |_| {});
+
+        assert_eq!(lacking(&run.within(1).await), Some(Vec::new()));
+
+        let taken = world.change(|state| state.rules.get_mut("").and_then(Vec::pop));
+        world.cut();
+        let expected = ["update widgets.example.io/status"; 2].map(str::to_owned).to_vec();
+        assert_eq!(
+            lacking(&run.within(REVIEWED).await),
+            Some(expected),
+            "incomplete: {incomplete}"
+        );
+
+        world.change(|state| state.rules.entry(String::new()).or_default().extend(taken));
+        world.cut();
+        assert_eq!(
+            lacking(&run.within(REVIEWED).await),
+            Some(Vec::new()),
+            "incomplete: {incomplete}"
+        );
+    }
+}
+
+/// The permissions in the last view of the cluster that were withdrawn, and then the usual writes
+/// that the account may not do.
+fn lacking(seen: &[Observation]) -> Option<Vec<String>> {
+    let views = seen.iter().filter_map(|observation| match observation {
+        Observation::PermissionsReviewed(view) if view.namespace.is_empty() => Some(view),
+        _ => None,
+    });
+    let named = |view: &PermissionsView| {
+        view.withdrawn.iter().chain(&view.unwritable).map(ToString::to_string).collect()
+    };
+
+    views.last().map(named)
 }
 
 #[tokio::test(start_paused = true)]

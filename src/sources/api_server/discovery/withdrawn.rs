@@ -1,0 +1,134 @@
+//! Permissions that the account had at an earlier poll and has no longer. They are the first
+//! suspects when the API server denies requests of the operator.
+
+use std::collections::BTreeMap;
+
+use loopwatch_model::observation::Permission;
+
+use super::permissions::Rules;
+use super::reviews::Reviews;
+
+/// What the account may do in one namespace, and could do before.
+#[derive(Clone, Debug, Default)]
+struct InNamespace {
+    /// The rules of the last poll.
+    rules: Rules,
+    /// The latest withdrawal comes last.
+    withdrawn: Vec<Permission>,
+}
+
+/// The permissions of all polls so far, by namespace. An empty namespace means the whole cluster.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Withdrawn {
+    namespaces: BTreeMap<String, InNamespace>,
+}
+
+/// Maximum number of withdrawn permissions per namespace. A role that loses more than these was
+/// replaced as a whole, and the latest ones say so.
+const MOST_WITHDRAWN: usize = 50;
+/// Maximum number of namespaces whose rules are compared.
+const MOST_NAMESPACES: usize = 100;
+
+impl Withdrawn {
+    /// Compares the rules of this poll with those of the previous one.
+    pub(super) fn update(&mut self, reviews: &Reviews) {
+        let namespaces = reviews.namespaces().map(|(namespace, rules, _)| (namespace, rules));
+        let all = std::iter::once(("", &reviews.everywhere)).chain(namespaces);
+        for (namespace, rules) in all {
+            if let Some(known) = self.namespaces.get_mut(namespace) {
+                known.update(rules);
+            } else if self.namespaces.len() < MOST_NAMESPACES {
+                let known = InNamespace { rules: rules.clone(), withdrawn: Vec::new() };
+                self.namespaces.insert(namespace.to_owned(), known);
+            }
+        }
+    }
+
+    /// The namespaces and the permissions that their rules no longer list, the oldest withdrawal
+    /// first. Where the rules are incomplete, an access review has to confirm each.
+    pub(super) fn suspects(&self) -> impl Iterator<Item = (&str, &Permission)> {
+        self.namespaces.iter().flat_map(|(namespace, known)| {
+            known.withdrawn.iter().map(|permission| (namespace.as_str(), permission))
+        })
+    }
+}
+
+impl InNamespace {
+    fn update(&mut self, rules: &Rules) {
+        if *rules == self.rules {
+            return;
+        }
+
+        let is_allowed = |p: &Permission| rules.allow(&p.verb, &p.group, &p.resource);
+        self.withdrawn.retain(|permission| !is_allowed(permission));
+        for permission in self.rules.named().filter(|permission| !is_allowed(permission)) {
+            if !self.withdrawn.contains(&permission) {
+                self.withdrawn.push(permission);
+            }
+        }
+
+        let over = self.withdrawn.len().saturating_sub(MOST_WITHDRAWN);
+        self.withdrawn.drain(..over);
+        self.rules = rules.clone();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::authorization::v1::ResourceRule;
+
+    use super::*;
+
+    fn rules(granted: &[(&str, &str)]) -> Rules {
+        let rule = |(verb, resource): &(&str, &str)| ResourceRule {
+            verbs: vec![(*verb).to_owned()],
+            api_groups: Some(vec!["example.io".to_owned()]),
+            resources: Some(vec![(*resource).to_owned()]),
+            resource_names: None,
+        };
+        Rules::new(granted.iter().map(rule).collect(), false)
+    }
+
+    fn withdrawn(steps: &[Rules]) -> Vec<String> {
+        let mut known = InNamespace { rules: steps[0].clone(), withdrawn: Vec::new() };
+        steps.iter().for_each(|rules| known.update(rules));
+        known.withdrawn.iter().map(Permission::to_string).collect()
+    }
+
+    #[test]
+    fn a_permission_of_an_earlier_poll_is_withdrawn_until_it_is_granted_again() {
+        let (all, fewer) = (
+            rules(&[("update", "widgets/status"), ("list", "widgets")]),
+            rules(&[("list", "widgets")]),
+        );
+
+        assert_eq!(withdrawn(&[all.clone(), fewer.clone()]), ["update widgets.example.io/status"]);
+        assert_eq!(withdrawn(&[all.clone(), fewer.clone(), all]), [""; 0]);
+        assert_eq!(withdrawn(&[fewer.clone(), fewer]), [""; 0]);
+    }
+
+    #[test]
+    fn a_wildcard_that_becomes_a_list_of_verbs_withdraws_only_the_other_verbs() {
+        let (all, some) = (
+            rules(&[("*", "widgets")]),
+            rules(&["get", "list", "watch", "create", "update", "patch"].map(|v| (v, "widgets"))),
+        );
+
+        assert_eq!(withdrawn(&[all, some]), ["delete widgets.example.io"]);
+    }
+
+    #[test]
+    fn nothing_is_withdrawn_by_name_when_a_rule_for_all_kinds_goes() {
+        assert_eq!(withdrawn(&[rules(&[("update", "*")]), rules(&[])]), [""; 0]);
+    }
+
+    #[test]
+    fn withdrawn_permissions_are_limited_and_the_latest_remain() {
+        let names: Vec<String> = (0..MOST_WITHDRAWN + 5).map(|n| format!("kind{n:03}s")).collect();
+        let all: Vec<(&str, &str)> = names.iter().map(|name| ("list", name.as_str())).collect();
+        let found = withdrawn(&[rules(&all), rules(&[])]);
+
+        assert_eq!(found.len(), MOST_WITHDRAWN);
+        assert_eq!(found.last().map(String::as_str), Some("list kind054s.example.io"));
+    }
+}
