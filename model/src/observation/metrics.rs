@@ -65,6 +65,8 @@ pub enum Framework {
     Strimzi,
     /// Operators of the Ansible Operator SDK.
     Ansible,
+    /// kube-rs, with the metrics of its template.
+    KubeRs,
     /// No known metrics of a control loop.
     #[default]
     Unknown,
@@ -140,6 +142,7 @@ impl Framework {
             Self::JavaOperatorSdk => "java-operator-sdk",
             Self::Strimzi => "strimzi",
             Self::Ansible => "ansible",
+            Self::KubeRs => "kube-rs",
             Self::Unknown => "unknown",
         }
     }

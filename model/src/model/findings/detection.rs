@@ -28,6 +28,11 @@ pub(crate) struct Detection {
     pub(crate) blocker: Option<Subject>,
     /// When the object began to wait for the operator, which may be before the problem began.
     pub(crate) waited_since: Option<Timestamp>,
+    /// Whether nothing that depends on the subject works while the problem lasts. If other work
+    /// goes on, the problem explains only what begins soon after it.
+    pub(crate) blocks: bool,
+    /// When the problem last became much worse.
+    pub(crate) worse_since: Option<Timestamp>,
     /// Whether another program than the operator should solve the problem. No finding about the
     /// operator explains it then.
     pub(crate) foreign: bool,
@@ -53,6 +58,8 @@ impl Detection {
             not_before: None,
             blocker: None,
             waited_since: None,
+            blocks: true,
+            worse_since: None,
             foreign: false,
         }
     }
@@ -76,6 +83,16 @@ impl Detection {
     /// Makes another program than the operator responsible if `foreign`.
     pub(crate) fn foreign_if(self, foreign: bool) -> Self {
         Self { foreign, ..self }
+    }
+
+    /// Sets whether nothing that depends on the subject works while the problem lasts.
+    pub(crate) fn blocks_if(self, blocks: bool) -> Self {
+        Self { blocks, ..self }
+    }
+
+    /// Sets when the problem last became much worse.
+    pub(crate) fn worse_since(self, worse_since: Option<Timestamp>) -> Self {
+        Self { worse_since, ..self }
     }
 
     /// Makes the detection weak if `weak`.

@@ -56,7 +56,7 @@ impl Sum {
 impl Operator {
     /// Detects requests of the operator that the API server denies, or that fail. All replicas
     /// count, because they use one account. A standby sends little besides requests for its lease.
-    pub(super) fn request_verdicts(&self, world: &World, verdicts: &mut Verdicts) {
+    pub(super) fn request_verdicts(&mut self, world: &World, verdicts: &mut Verdicts) {
         let (mut failed, mut forbidden) = (Sum::default(), Sum::default());
         for (_, at, instance) in self.fresh_instances(world) {
             verdicts
@@ -87,9 +87,13 @@ impl Operator {
             // fills its window with failures. Only failures that last justify a page.
             let pages = failed.percent() >= BROKEN_PERCENT
                 && failed.lasted() >= settings.source_failing_after;
-            verdicts.push(self.operator_subject(), detection.weak_if(!pages));
+            let detection = detection.weak_if(!pages).blocks_if(pages);
+            verdicts.push(self.operator_subject(), detection);
         }
 
+        // A permission that is missing for long explains other problems only when it becomes worse.
+        let least = u64::from(settings.forbidden_requests);
+        let worse_since = self.forbidden_rise.note(world.now, forbidden.counted, least);
         let is_denied = forbidden.counted >= u64::from(settings.forbidden_requests)
             && forbidden.parts >= FORBIDDEN_PARTS;
         if let Some((first, last)) = forbidden.first.zip(forbidden.last).filter(|_| is_denied) {
@@ -107,6 +111,7 @@ impl Operator {
             // The API server also denies the creation of objects in a namespace that is being
             // deleted, whatever the account's rights.
             let is_explained = missing.is_empty() && world.namespaces.were_terminating(first, last);
+            let detection = detection.blocks_if(false).worse_since(worse_since);
             verdicts.push(self.operator_subject(), detection.suspected_if(is_explained));
         }
     }

@@ -42,6 +42,11 @@ impl Operator {
         let Some(first) =
             restarts.first().filter(|_| restarts.len() >= world.settings.restarts as usize)
         else {
+            // An operator that does not run does not restart, so the loop is not over.
+            if down {
+                verdicts.keep(FindingCode::RestartLoop);
+            }
+
             return;
         };
 
@@ -55,7 +60,8 @@ impl Operator {
                     .with_some("exit_code", end.map(|end| Value::Count(i64::from(end.exit_code))))
             });
 
-        verdicts.push(self.operator_subject(), detection.weak_if(!down));
+        let blocks = self.restarts_block(world, *first, down);
+        verdicts.push(self.operator_subject(), detection.weak_if(!down).blocks_if(blocks));
     }
 
     /// Detects an operator that the kernel kills for its memory soon after it starts.
@@ -81,7 +87,9 @@ impl Operator {
             let code = FindingCode::StartupOutOfMemory;
             let detection = Detection::new(world.now, code, *first, world.now, || evidence);
 
-            return verdicts.push(self.operator_subject(), detection.weak_if(!down));
+            let blocks = self.restarts_block(world, *first, down);
+            let detection = detection.weak_if(!down).blocks_if(blocks);
+            return verdicts.push(self.operator_subject(), detection);
         }
     }
 }

@@ -18,7 +18,7 @@ mod views;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use loopwatch_model::observation::{MAX_CODES, MetricsView, Runtime};
+use loopwatch_model::observation::{Framework, MAX_CODES, MetricsView, Runtime};
 
 use self::controllers::Controllers;
 use self::rules::{Rule, Signal};
@@ -83,8 +83,14 @@ impl Normalizer {
             .zip(self.present)
             .find(|(table, present)| *present && table.framework.is_some());
         let table = found.map(|(table, _)| *table);
+
+        // Operators in other languages may name metrics of their own like the template of kube-rs.
+        let is_likely = |framework: &Framework| {
+            *framework != Framework::KubeRs || self.runtime == Runtime::Unknown
+        };
+        let framework = table.and_then(|table| table.framework).filter(is_likely);
         let mut view = MetricsView {
-            framework: table.and_then(|table| table.framework).unwrap_or_default(),
+            framework: framework.unwrap_or_default(),
             leading: self.leading,
             process: process_view(&self.process, self.runtime),
             ..MetricsView::default()

@@ -10,6 +10,12 @@ use crate::time::{Span, Timestamp};
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) finding: Finding,
+    /// When the problem became a finding, which may be before loopwatch found it.
+    pub(super) due: Timestamp,
+    /// Since when nothing that depends on the subject works; `None` if other work goes on.
+    pub(super) blocking_since: Option<Timestamp>,
+    /// When the problem last became much worse.
+    worse_since: Option<Timestamp>,
     /// Whether the evidence is weak. The finding is then at most a warning.
     pub(super) weak: bool,
     /// Whether a rule of the settings sets the severity.
@@ -44,7 +50,8 @@ impl Record {
     pub(super) fn new(now: Timestamp, mut report: Report, earlier: Option<EarlierStart>) -> Self {
         let (id, causes) = (report.id(), report.take_causes());
         let Report { subject, detection, severity, is_fixed, .. } = report;
-        let Detection { code, since, evidence, weak, confidence, .. } = detection;
+        let Detection { code, since, due, evidence, weak, confidence, blocks, worse_since, .. } =
+            detection;
 
         let finding = Finding {
             id,
@@ -61,7 +68,18 @@ impl Record {
                 .map(|until| until.max(now)),
         };
 
-        Self { finding, weak, is_fixed, causes, raised_to: None, deferred: None, is_rebased: false }
+        Self {
+            due: due.min(now),
+            blocking_since: blocks.then_some(finding.since),
+            worse_since,
+            finding,
+            weak,
+            is_fixed,
+            causes,
+            raised_to: None,
+            deferred: None,
+            is_rebased: false,
+        }
     }
 
     /// Returns the key that sorts findings by severity, the most severe first.
@@ -74,10 +92,18 @@ impl Record {
         !matches!(self.finding.subject, Subject::Limit { .. })
     }
 
+    /// Returns when the problem began, or became much worse.
+    pub(super) fn starts(&self) -> impl Iterator<Item = Timestamp> {
+        [Some(self.finding.since), self.blocking_since, self.worse_since].into_iter().flatten()
+    }
+
     /// Takes over a new report, except for its causes. Of the two start times, keeps the earlier.
-    pub(super) fn update(&mut self, report: Report) {
-        let Detection { since, evidence, weak, confidence, .. } = report.detection;
+    pub(super) fn update(&mut self, now: Timestamp, report: Report) {
+        let Detection { since, evidence, weak, confidence, blocks, worse_since, .. } =
+            report.detection;
         self.weak = weak;
+        self.blocking_since = blocks.then(|| self.blocking_since.unwrap_or(now));
+        self.worse_since = worse_since;
         self.set_severity(report.severity, report.is_fixed);
 
         let finding = &mut self.finding;
@@ -86,8 +112,8 @@ impl Record {
         finding.evidence = evidence;
     }
 
-    /// Does the same as [`Self::update`] for an open finding. Returns whether its severity or its
-    /// confidence has changed.
+    /// Does the same as [`Self::update`] for an open finding. Returns whether its severity, its
+    /// confidence or its effects have changed.
     pub(super) fn update_open(&mut self, now: Timestamp, report: Report) -> bool {
         if std::mem::take(&mut self.is_rebased) {
             // The detector knows which instants have moved with the clock, so its start is right.
@@ -95,11 +121,12 @@ impl Record {
         }
 
         let before = (self.finding.confidence, self.finding.severity);
-        self.update(report);
+        let reach = (self.blocking_since, self.worse_since);
+        self.update(now, report);
 
         let after = (self.finding.confidence, self.finding.severity);
         if before == after {
-            return false;
+            return reach != (self.blocking_since, self.worse_since);
         }
 
         // No alert has reported the finding with this severity and confidence yet.
@@ -201,7 +228,11 @@ impl Record {
         if !has_dated_start(finding.code) {
             finding.since = finding.since.shifted(by_ms);
             finding.evidence.rebase_ages(by_ms);
+            self.due = self.due.shifted(by_ms);
         }
+
+        let reach = self.blocking_since.iter_mut().chain(&mut self.worse_since);
+        reach.for_each(|at| *at = at.shifted(by_ms));
 
         let deferred = self.deferred.iter_mut();
         let deferred = deferred.flat_map(|deferred| [&mut deferred.at, &mut deferred.alerts_from]);
