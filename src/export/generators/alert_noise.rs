@@ -40,7 +40,7 @@ end, and counts the alerts that begin, once through the [rules](../alerts/findin
   lasts until its finding closes, even if another one explains it by then.
 - When a finding that explained others closes, the operator has its `deadline` to catch up before the others alert.
 - A cause that lets nothing through explains everything that begins to wait while it lasts, even after days: its alert still fires. Other causes explain only
-  what begins soon after them, and a cause that others survive explains nothing ([ADR 18](adr/0018-causes-have-limits-in-time.md)). A cause whose severity
+  what begins soon after them, and a cause that others survive explains nothing ([ADR 19](adr/0019-causes-have-limits-in-time.md)). A cause whose severity
   cannot rise explains nothing more severe than itself.
 
 ";

@@ -84,13 +84,8 @@ impl Normalizer {
             .find(|(table, present)| *present && table.framework.is_some());
         let table = found.map(|(table, _)| *table);
 
-        // Operators in other languages may name metrics of their own like the template of kube-rs.
-        let is_likely = |framework: &Framework| {
-            *framework != Framework::KubeRs || self.runtime == Runtime::Unknown
-        };
-        let framework = table.and_then(|table| table.framework).filter(is_likely);
         let mut view = MetricsView {
-            framework: framework.unwrap_or_default(),
+            framework: table.and_then(|table| table.framework).unwrap_or_default(),
             leading: self.leading,
             process: process_view(&self.process, self.runtime),
             ..MetricsView::default()
@@ -99,6 +94,15 @@ impl Normalizer {
         if let Some(table) = table {
             (view.controllers, view.controllers_left_out) =
                 self.controllers.views(sources_of(table));
+        }
+
+        if view.framework == Framework::KubeRs {
+            // Nothing shows successes without errors, and operators in other languages may name
+            // metrics of their own like the template.
+            view.controllers.retain(|controller| controller.failed.is_some());
+            if view.controllers.is_empty() || self.runtime != Runtime::Unknown {
+                view.framework = Framework::Unknown;
+            }
         }
 
         let requests = if self.at_home.is_empty() { &self.requests } else { &self.at_home };

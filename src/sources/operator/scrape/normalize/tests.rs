@@ -288,6 +288,7 @@ fn an_operator_in_python_is_no_operator_of_kube_rs() {
     let view = view(
         "shop_reconcile_duration_seconds_sum 3.5\n\
          shop_reconcile_duration_seconds_count 7\n\
+         shop_reconciliations_total 7\n\
          python_info{implementation=\"CPython\",version=\"3.12\"} 1\n",
     );
 
