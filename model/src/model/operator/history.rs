@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::finding::{FindingCode, Subject};
 use crate::model::operator::queue::Queue;
-use crate::model::operator::usual::mean;
 use crate::observation::{ControllerView, MAX_CONTROLLERS, MetricsView};
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
@@ -474,7 +473,7 @@ fn longest_of(earlier: &ControllerView, view: &ControllerView) -> Option<f64> {
     let (before, now) = (earlier.reconcile_seconds?, view.reconcile_seconds?);
     let ended = now.count.checked_sub(before.count).filter(|ended| (1..=FEW).contains(ended))?;
     #[expect(clippy::cast_precision_loss, reason = "an estimate needs only a few digits")]
-    let others = mean(before) * (ended - 1) as f64;
+    let others = before.mean() * (ended - 1) as f64;
 
     Some((now.sum - before.sum - others).max(0.0))
 }

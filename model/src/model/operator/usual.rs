@@ -76,13 +76,7 @@ impl ReconcileMemory {
         self.longest = self.longest.max(ended);
         let Some(durations) = durations else { return };
         if durations.count >= ENOUGH || self.mean == 0.0 {
-            self.mean = mean(durations);
+            self.mean = durations.mean();
         }
     }
-}
-
-/// Returns the mean of durations in seconds.
-#[expect(clippy::cast_precision_loss, reason = "a mean needs only a few digits")]
-pub(super) fn mean(durations: Durations) -> f64 {
-    durations.sum / durations.count.max(1) as f64
 }

@@ -368,9 +368,18 @@ fn bare_processes() {
     assert_eq!(scraped("python.om").process, python.process);
 
     let rust = scraped("rust.prom");
-    assert_eq!((rust.framework, rust.process.runtime), (Framework::Unknown, Runtime::Unknown));
+    assert_eq!((rust.framework, rust.process.runtime), (Framework::KubeRs, Runtime::Unknown));
     assert_eq!((rust.process.threads, rust.process.resident), (Some(1), Some(2_949_120)));
-    assert!(rust.controllers.is_empty());
+
+    // The metrics of the template of kube-rs stand beside those of the process.
+    let widget = ControllerView {
+        name: "widget_controller".into(),
+        succeeded: Some(1),
+        failed: Some(0),
+        reconcile_seconds: durations(1, 0.3),
+        ..ControllerView::default()
+    };
+    assert_eq!(rust.controllers, [widget]);
 }
 
 #[test]
