@@ -39,6 +39,23 @@ pub struct Checkpoint {
     /// The normal levels of the signals of the operator's processes, by the source of the signal.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub levels: BTreeMap<String, Levels>,
+    /// How long the reconciles of each controller usually take, by its name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub reconciles: BTreeMap<String, ReconcileMemory>,
+}
+
+/// How long the reconciles of one controller usually take, in seconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReconcileMemory {
+    /// The mean.
+    pub mean: f64,
+    /// The longest one that has succeeded since `since`.
+    pub longest: f64,
+    /// The longest one that had succeeded in the time before.
+    pub before: f64,
+    /// When that time ended.
+    pub since: Timestamp,
 }
 
 /// A leader election lease that has been seen renewed.

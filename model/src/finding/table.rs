@@ -497,8 +497,8 @@ findings! {
         command: "kubectl get {resource} {name}{in_namespace} -o yaml",
     }
     Starved Operator Warning Ticket {
-        meaning: "The operator does not acknowledge a spec change, although it has acknowledged many other objects of the kind since.",
-        near_miss: "An operator that is slow for all objects, or one that does nothing at all.",
+        meaning: "The operator does not acknowledge a spec change, although it has acknowledged later changes of many other objects of the kind.",
+        near_miss: "An operator that works through many objects in order, is slow for all of them, or does nothing at all.",
         evidence: ["acknowledged_others", "waiting_for", "usual", "threshold"],
         settings: ["starved_after", "starved_others", "learn_after"],
         explained_by: [Subject(Unacknowledged), Subject(PoisonObject), Operator(OperatorDown), Operator(RestartLoop), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(WorkersSaturated), Controller(QueueBacklog)],

@@ -3,6 +3,8 @@
 pub(crate) mod controllers; // signs of life
 pub(crate) mod leases;
 pub(crate) mod revisions; // which one is in charge
+mod availability; // for which part of the time it runs
+mod rise; // of a count within a window
 mod startup_grace; // for an operator that starts together with loopwatch
 mod events; // for its timeline
 mod health; // whether it is there
@@ -16,6 +18,7 @@ mod other_containers; // of its Pods
 mod partly_down; // some of its Pods
 mod pods; // what has happened to its Pods
 mod poison; // objects that make it crash
+mod queue; // whether it is worked off
 mod process; // the process of an instance, from the kernel and from its metrics
 mod recent; // the last hour, for charts
 mod reconciled; // which controller reconciles which kind
@@ -24,6 +27,7 @@ mod requests; // its requests to the API server
 mod restarts; // its restarts
 mod review; // collects all conclusions
 mod scaled_to_zero; // while it is scaled to zero
+mod usual; // how long its reconciles take
 mod trends; // signals that may grow without end
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -38,7 +42,10 @@ use self::poison::Suspect;
 use self::recent::Recent;
 use self::recovery::Recovery;
 use self::revisions::Revisions;
+use self::rise::Rise;
 use self::trends::Trends;
+use self::usual::UsualReconciles;
+use crate::checkpoint::ReconcileMemory;
 use crate::finding::{FindingCode, Subject};
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::traces::Traces;
@@ -83,6 +90,8 @@ pub(crate) struct Operator {
     /// The object that may make it crash.
     suspect: Option<Suspect>,
     recovery: Recovery,
+    /// Of the requests that the API server denies.
+    forbidden_rise: Rise,
     /// When loopwatch first heard of it.
     heard_since: Option<Timestamp>,
     /// When loopwatch first saw its Pods.
@@ -95,6 +104,7 @@ pub(crate) struct Operator {
     found: BTreeSet<(FindingCode, Subject)>,
     /// When its timer is due.
     due: Option<Timestamp>,
+    usual: UsualReconciles,
     pub(crate) trends: Trends,
 }
 
@@ -296,6 +306,11 @@ impl Operator {
         instance.metrics = Some((now, Arc::new(view)));
         instance.recent.process_seen(now, &instance.process());
 
+        let Self { usual, instances, .. } = self;
+        if let Some(Instance { metrics: Some((_, view)), history, .. }) = instances.get(&name) {
+            usual.learn(now, view, &history.controllers);
+        }
+
         if panicked {
             self.operator_crashed(world, now, true);
         }
@@ -395,6 +410,15 @@ impl Operator {
         world.agenda.operator |= self.found.iter().any(|(code, _)| GONE.contains(code));
     }
 
+    /// Returns how long the reconciles of each controller usually take, for a checkpoint.
+    pub(super) fn remembered_reconciles(&self) -> BTreeMap<String, ReconcileMemory> {
+        self.usual.remembered()
+    }
+
+    pub(super) fn restore_reconciles(&mut self, memories: BTreeMap<String, ReconcileMemory>) {
+        self.usual.restore(memories);
+    }
+
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         self.controllers.clock_stepped(by_ms);
@@ -404,6 +428,8 @@ impl Operator {
         self.leaders.clock_stepped(by_ms);
         self.suspect.iter_mut().for_each(|suspect| suspect.clock_stepped(by_ms));
         self.recovery.clock_stepped(by_ms);
+        self.forbidden_rise.clock_stepped(by_ms);
+        self.usual.clock_stepped(by_ms);
         self.trends.clock_stepped(by_ms);
         self.instances.values_mut().for_each(|instance| instance.clock_stepped(by_ms));
 

@@ -65,6 +65,8 @@ pub enum Framework {
     Strimzi,
     /// Operators of the Ansible Operator SDK.
     Ansible,
+    /// kube-rs, with the metrics of its template.
+    KubeRs,
     /// No known metrics of a control loop.
     #[default]
     Unknown,
@@ -129,6 +131,15 @@ pub const MAX_CONTROLLERS: usize = 200;
 /// The maximum number of status codes in a [`MetricsView`].
 pub const MAX_CODES: usize = 64;
 
+impl Durations {
+    /// Returns the mean in seconds; zero if there are none.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a mean needs only a few digits")]
+    pub fn mean(self) -> f64 {
+        self.sum / self.count.max(1) as f64
+    }
+}
+
 impl Framework {
     /// Returns the value of the `framework` label.
     #[must_use]
@@ -140,6 +151,7 @@ impl Framework {
             Self::JavaOperatorSdk => "java-operator-sdk",
             Self::Strimzi => "strimzi",
             Self::Ansible => "ansible",
+            Self::KubeRs => "kube-rs",
             Self::Unknown => "unknown",
         }
     }

@@ -2,6 +2,7 @@
 
 mod causes;
 mod explanations;
+mod time_limits;
 mod night;
 mod paging;
 mod workers;

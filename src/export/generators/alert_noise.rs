@@ -39,9 +39,9 @@ end, and counts the alerts that begin, once through the [rules](../alerts/findin
 - An alert begins at least 15 s after its finding, because a finding that explains it may open a moment later. An alert that has begun
   lasts until its finding closes, even if another one explains it by then.
 - When a finding that explained others closes, the operator has its `deadline` to catch up before the others alert.
-- A cause explains everything that begins to wait while it lasts, even after days: its alert still fires, and its controller still does not
-  work. If other reconciles succeed, a reconcile that hangs explains only what began to wait with it. A cause whose severity cannot rise
-  explains nothing more severe than itself.
+- A cause that lets nothing through explains everything that begins to wait while it lasts, even after days: its alert still fires. Other causes explain only
+  what begins soon after them, and a cause that others survive explains nothing ([ADR 19](adr/0019-causes-have-limits-in-time.md)). A cause whose severity
+  cannot rise explains nothing more severe than itself.
 
 ";
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::finding::FindingCode;
 use crate::model::convergence::object_context::{ObjectContext, Update};
+use crate::model::world::kinds::completed::Work;
 use crate::model::world::kinds::{FinalizerWaits, Kind};
 use crate::model::world::store::{Deletion, HotRecord, News, Record, Told};
 use crate::model::world::visibility::Visibility;
@@ -123,6 +124,10 @@ impl ObjectContext<'_> {
             return;
         };
         if gone {
+            if !deletion.actors.is_empty() {
+                self.kind.completed.note(Work::Deletion, deletion.since);
+            }
+
             self.end_deletion_trace(Outcome::Deleted);
         } else {
             self.traces.forget(self.slot);

@@ -28,6 +28,11 @@ pub(crate) struct Detection {
     pub(crate) blocker: Option<Subject>,
     /// When the object began to wait for the operator, which may be before the problem began.
     pub(crate) waited_since: Option<Timestamp>,
+    /// Whether nothing that depends on the subject works while the problem lasts. If other work
+    /// goes on, the problem explains only what begins soon after it.
+    pub(crate) blocks: bool,
+    /// When the problem last became much worse.
+    pub(crate) worse_since: Option<Timestamp>,
     /// Whether another program than the operator should solve the problem. No finding about the
     /// operator explains it then.
     pub(crate) foreign: bool,
@@ -55,6 +60,8 @@ impl Detection {
             not_before: None,
             blocker: None,
             waited_since: None,
+            blocks: true,
+            worse_since: None,
             foreign: false,
             aside: false,
         }
@@ -84,6 +91,16 @@ impl Detection {
     /// Lets the finding explain no other one if `aside`.
     pub(crate) fn aside_if(self, aside: bool) -> Self {
         Self { aside, ..self }
+    }
+
+    /// Sets whether nothing that depends on the subject works while the problem lasts.
+    pub(crate) fn blocks_if(self, blocks: bool) -> Self {
+        Self { blocks, ..self }
+    }
+
+    /// Sets when the problem last became much worse.
+    pub(crate) fn worse_since(self, worse_since: Option<Timestamp>) -> Self {
+        Self { worse_since, ..self }
     }
 
     /// Makes the detection weak if `weak`.

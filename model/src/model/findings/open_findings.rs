@@ -14,6 +14,7 @@ mod record; // one finding with its state
 mod register; // the open findings, with indexes
 mod queue; // the findings that wait for room
 mod explanations; // which findings explain which
+mod time_limits; // whether times show that one may explain another
 mod operator_facts; // what is known about the operator, for explanations
 mod catching_up; // the time that an operator has to catch up after its start
 mod earlier_starts; // start times of findings of an earlier run
@@ -32,6 +33,7 @@ use self::register::Register;
 pub(crate) use self::report::{Raised, Report};
 use crate::finding::{Finding, FindingCode, FindingEvent, FindingId, Severity, Subject};
 use crate::model::findings::past_events::PastEvents;
+use crate::model::world::kinds::completed::Completed;
 use crate::time::{Span, Timestamp};
 
 /// The findings that are open or wait for room.
@@ -61,7 +63,7 @@ impl OpenFindings {
         if self.waiting.contains(id) {
             self.waiting.change(id, |record| {
                 record.causes = report.take_causes();
-                record.update(report);
+                record.update(now, report);
             });
             return Raised::Waiting;
         }
@@ -125,15 +127,19 @@ impl OpenFindings {
     }
 
     /// Sets the operator as the subject of findings, the kind that each of its controllers
-    /// reconciles, and when each controller last succeeded.
+    /// reconciles, when each controller last succeeded, and the work that it has done on each kind.
     pub(crate) fn set_operator(
         &mut self,
         subject: Subject,
         reconciled: BTreeMap<String, Subject>,
         succeeded: BTreeMap<String, Timestamp>,
+        completed: BTreeMap<Subject, Completed>,
     ) {
         let controllers = self.operator.set_succeeded(succeeded);
         self.mark_explained_by_workers(&controllers);
+
+        let kinds = self.operator.set_completed(completed);
+        self.mark_explained_of_kinds(&kinds);
 
         if self.operator.set(subject, reconciled) {
             let of_operator = self.open.records().filter(|record| record.causes.of_operator);

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::finding::{FindingCode, Subject};
+use crate::model::operator::queue::Queue;
 use crate::observation::{ControllerView, MAX_CONTROLLERS, MetricsView};
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
@@ -35,6 +36,17 @@ const MAX_COUNTS: usize = 128;
 
 /// The number of parts into which the window for the growth of a queue is divided.
 const GROWTH_PARTS: usize = 12;
+
+/// The largest number of reconciles that ended between two scrapes of which their total duration
+/// shows the longest one.
+const FEW: u64 = 3;
+
+/// A queue makes progress if it loses one of this many parts within `workers_saturated_after`: it is
+/// then worked off within hours.
+const TENTHS: u64 = 10;
+
+/// The same within `queue_backlog_after`, which is shorter.
+const FIFTIETHS: u64 = 50;
 
 /// The number of objects by which a queue must grow over the whole window.
 const MIN_GROWTH: u64 = 50;
@@ -67,8 +79,8 @@ pub(crate) struct Loop {
     pub(super) succeeded: Option<Timestamp>,
     pub(super) errors: Window,
     pub(super) panics: Window,
-    /// Since when all workers are busy and objects wait.
-    pub(super) saturated_since: Option<Timestamp>,
+    /// The queue while all workers are busy and objects wait.
+    pub(super) saturated: Option<Queue>,
     /// Since when workers have been busy without the end of any reconcile. At least one reconcile
     /// has run since then.
     pub(super) unended_since: Option<Timestamp>,
@@ -77,8 +89,9 @@ pub(crate) struct Loop {
     depths: VecDeque<u64>,
     /// When the latest part began.
     part_began: Option<Timestamp>,
-    /// The longest running time, in seconds, of a reconcile that then succeeded.
-    pub(super) longest: f64,
+    /// How long the longest reconcile took, in seconds, of those that the last scrape shows to have
+    /// succeeded since the one before; zero if there is none, or if others failed.
+    pub(super) ended: f64,
     /// Since when objects wait although no reconcile has begun since the start of the process.
     pub(super) unsynced_since: Option<Timestamp>,
 }
@@ -96,10 +109,7 @@ pub(super) struct Failing {
 /// A queue beyond the limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backlog {
-    /// Since when it has not shrunk much.
-    pub(super) since: Timestamp,
-    /// The length from which shrinking is measured.
-    reference: u64,
+    pub(super) queue: Queue,
     /// It has lasted for long enough. From then on, it ends only when the queue is within the
     /// limit.
     pub(super) stands: bool,
@@ -253,9 +263,9 @@ impl Loop {
         let is_same =
             !restarted && earlier.is_some_and(|earlier| earlier.succeeded <= view.succeeded);
         let succeeds = is_same && succeeded > Some(0) && errors == 0;
-        let ended = earlier.map(running).filter(|was| succeeds && *was > running(view));
-
-        self.longest = self.longest.max(ended.unwrap_or(0.0));
+        let ran = earlier.map(running).filter(|was| *was > running(view));
+        let took = earlier.and_then(|earlier| longest_of(earlier, view));
+        self.ended = ran.into_iter().chain(took).filter(|_| succeeds).fold(0.0, f64::max);
         match succeeded {
             Some(0) if errors > 0 => {
                 let failing =
@@ -275,8 +285,8 @@ impl Loop {
 
         let is_busy =
             view.workers_max.is_some_and(|max| max > 0) && view.workers_busy >= view.workers_max;
-        let is_saturated = is_busy && view.queue_depth.is_some_and(|depth| depth > 0);
-        self.saturated_since = is_saturated.then(|| self.saturated_since.unwrap_or(now));
+        let waiting = view.queue_depth.filter(|depth| is_busy && *depth > 0);
+        self.saturated = waiting.map(|depth| Queue::update(self.saturated, now, depth, TENTHS));
         self.update_queue(now, view.queue_depth, settings);
 
         panics > 0
@@ -288,19 +298,15 @@ impl Loop {
             return self.depths.clear();
         };
 
-        let backlog = (depth > u64::from(settings.queue_backlog)).then(|| {
-            let new = Backlog { since: now, reference: depth, stands: false };
-            let known = self.backlog.unwrap_or(new);
-
-            // If the queue shrinks, the operator is working off its backlog, for example after its
-            // start.
-            let shrinks = !known.stands && depth < known.reference / 10 * 9;
-            if shrinks { new } else { known }
-        });
-
-        self.backlog = backlog.map(|backlog| {
-            let stands = backlog.stands || now.since(backlog.since) >= settings.queue_backlog_after;
-            Backlog { stands, ..backlog }
+        let is_long = depth > u64::from(settings.queue_backlog);
+        self.backlog = is_long.then(|| match self.backlog.filter(|known| known.stands) {
+            Some(known) => known,
+            None => {
+                let queue =
+                    Queue::update(self.backlog.map(|known| known.queue), now, depth, FIFTIETHS);
+                let stands = now.since(queue.since) >= settings.queue_backlog_after;
+                Backlog { queue, stands }
+            }
         });
 
         let part = Span(settings.queue_growth_window.0 / GROWTH_PARTS as i64);
@@ -369,8 +375,7 @@ impl Loop {
     /// Forgets the states that may have ended between two scrapes, except those whose finding
     /// `is_open`.
     fn forget_states(&mut self, is_open: impl Fn(FindingCode) -> bool) {
-        self.saturated_since =
-            self.saturated_since.filter(|_| is_open(FindingCode::WorkersSaturated));
+        self.saturated = self.saturated.filter(|_| is_open(FindingCode::WorkersSaturated));
         self.unended_since = self.unended_since.filter(|_| is_open(FindingCode::ReconcileStuck));
         self.unsynced_since =
             self.unsynced_since.filter(|_| is_open(FindingCode::InformerNotSynced));
@@ -387,14 +392,10 @@ impl Loop {
             shift(&mut failing.since);
             shift(&mut failing.last);
         });
-        self.backlog.iter_mut().for_each(|backlog| shift(&mut backlog.since));
+        let queues = self.backlog.iter_mut().map(|backlog| &mut backlog.queue);
+        queues.chain(&mut self.saturated).for_each(|queue| shift(&mut queue.since));
 
-        let states = [
-            &mut self.succeeded,
-            &mut self.saturated_since,
-            &mut self.unended_since,
-            &mut self.unsynced_since,
-        ];
+        let states = [&mut self.succeeded, &mut self.unended_since, &mut self.unsynced_since];
 
         let instants = states.into_iter().chain([&mut self.part_began]);
         instants.flatten().for_each(shift);
@@ -464,6 +465,17 @@ pub(super) fn queued(view: &MetricsView) -> u64 {
         .iter()
         .filter_map(|controller| controller.queue_depth)
         .fold(0, u64::saturating_add)
+}
+
+/// Returns how long the longest reconcile that ended between two scrapes took, in seconds, if the
+/// others took as long as usual. Of many reconciles, nothing shows how long one of them took.
+fn longest_of(earlier: &ControllerView, view: &ControllerView) -> Option<f64> {
+    let (before, now) = (earlier.reconcile_seconds?, view.reconcile_seconds?);
+    let ended = now.count.checked_sub(before.count).filter(|ended| (1..=FEW).contains(ended))?;
+    #[expect(clippy::cast_precision_loss, reason = "an estimate needs only a few digits")]
+    let others = before.mean() * (ended - 1) as f64;
+
+    Some((now.sum - before.sum - others).max(0.0))
 }
 
 /// Returns by how much a counter has grown. A counter that became smaller, or belongs to another

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::checkpoint::ReconcileMemory;
 use crate::finding::{Evidence, FindingCode, Subject, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::operator::history::{History, Loop, STALE_AFTER, fresh_until, kept_until};
@@ -36,6 +37,7 @@ struct Scraped<'a> {
     history: &'a History,
     own: &'a Loop,
     view: &'a ControllerView,
+    usual: ReconcileMemory,
 }
 
 /// A detector of one controller.
@@ -58,7 +60,7 @@ impl Operator {
         for (name, at, instance) in self.judged_instances(world) {
             verdicts
                 .look_again(instance.metrics.as_ref().map(|(_, metrics)| fresh_until(at, metrics)));
-            for (controller, detection) in Self::of_instance(world, name, at, instance) {
+            for (controller, detection) in self.of_instance(world, name, at, instance) {
                 let known = found.get(&(detection.code, controller.clone()));
                 if known.is_none_or(|known| detection.since < known.since) {
                     found.insert((detection.code, controller), detection);
@@ -72,7 +74,7 @@ impl Operator {
 
         for (name, at, instance, until) in self.unseen_instances(world) {
             verdicts.look_again(Some(until));
-            for (name, detection) in Self::of_instance(world, name, at, instance) {
+            for (name, detection) in self.of_instance(world, name, at, instance) {
                 verdicts.keep_about(Subject::Controller { name }, detection.code);
             }
 
@@ -91,6 +93,7 @@ impl Operator {
     /// Returns the problems that the last scrape of an instance has shown, each with the name of
     /// its controller.
     fn of_instance(
+        &self,
         world: &World,
         name: &str,
         at: Timestamp,
@@ -100,7 +103,9 @@ impl Operator {
         let known = controllers
             .filter_map(|view| Some((view, instance.history.controllers.get(&view.name)?)));
         let shown = known.flat_map(|(view, own)| {
-            let scraped = Scraped { at, instance: name, history: &instance.history, own, view };
+            let usual = self.usual.of(&view.name);
+            let history = &instance.history;
+            let scraped = Scraped { at, instance: name, history, own, view, usual };
             let found: Vec<_> =
                 OF_CONTROLLERS.iter().filter_map(|detect| detect(world, &scraped)).collect();
             found.into_iter().map(|detection| (view.name.clone(), detection))
@@ -254,13 +259,12 @@ fn reconcile_stuck(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
         Some(longest) => seconds(longest),
         None => scraped.at.since(scraped.own.unended_since?),
     };
-    let durations = scraped.view.reconcile_seconds.filter(|durations| durations.count > 0);
-    #[expect(clippy::cast_precision_loss, reason = "a mean needs only a few digits")]
-    let usual = durations.map(|durations| seconds(durations.sum / durations.count as f64));
+    let learned = Some(scraped.usual.mean).filter(|mean| *mean > 0.0);
+    let usual = learned.map(seconds);
 
     let factor = i64::from(world.settings.reconcile_stuck_factor);
     let usually = Span(usual.unwrap_or_default().0.saturating_mul(factor));
-    let before = seconds(scraped.own.longest * TIMES_LONGEST).min(LONGEST_LEARNED);
+    let before = seconds(scraped.usual.longest() * TIMES_LONGEST).min(LONGEST_LEARNED);
     let threshold = world.settings.reconcile_stuck_after.max(usually).max(before);
 
     (running > threshold).then(|| {
@@ -286,7 +290,7 @@ fn reconcile_panicking(world: &World, scraped: &Scraped<'_>) -> Option<Detection
 }
 
 fn workers_saturated(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
-    let since = scraped.own.saturated_since?;
+    let since = scraped.own.saturated?.since;
     (scraped.at.since(since) >= world.settings.workers_saturated_after).then(|| {
         of_loop(world, scraped, FindingCode::WorkersSaturated, since, |evidence| {
             evidence
@@ -305,12 +309,12 @@ fn queue_backlog(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
             world,
             scraped,
             FindingCode::QueueBacklog,
-            backlog.since,
+            backlog.queue.since,
             |evidence| {
                 evidence
                     .with("queue_depth", depth)
                     .with("threshold", Value::Count(i64::from(world.settings.queue_backlog)))
-                    .with("backlog_for", Value::Age(backlog.since))
+                    .with("backlog_for", Value::Age(backlog.queue.since))
             },
         ));
     }

@@ -10,7 +10,7 @@ use crate::model::world::kinds::Kind;
 use crate::observation::Role;
 
 /// The words that people add to the name of the kind.
-const ADDED: [&str; 2] = ["controller", "reconciler"];
+const ADDED: [&str; 3] = ["controller", "reconciler", "ctrl"];
 
 impl Operator {
     /// Returns the kinds that controllers reconcile, as subjects, by the name of the controller.

@@ -1,6 +1,8 @@
 //! The verdicts about the operator's requests to the API server. client-go counts them by status
 //! code only. The reviews of the account show which permission a denied request probably lacked.
 
+use std::collections::BTreeSet;
+
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::operator::Operator;
@@ -111,7 +113,7 @@ impl Operator {
 
     /// Detects requests of the operator that the API server denies, or that fail. All replicas
     /// count, because they use one account. A standby sends little besides requests for its lease.
-    pub(super) fn request_verdicts(&self, world: &World, verdicts: &mut Verdicts) {
+    pub(super) fn request_verdicts(&mut self, world: &World, verdicts: &mut Verdicts) {
         let (mut failed, mut forbidden) = (Sum::default(), Sum::default());
         let mut broken: Vec<(&str, bool)> = Vec::new();
         for (name, at, instance) in self.fresh_instances(world) {
@@ -147,9 +149,13 @@ impl Operator {
             // fills its window with failures. Only failures that last justify a page.
             // While a leader works, a standby that cannot reach the API server harms nobody.
             let pages = failed.is_broken(world) && self.concerns_the_leader(world, &broken);
-            verdicts.push(self.operator_subject(), detection.weak_if(!pages));
+            let detection = detection.weak_if(!pages).blocks_if(pages);
+            verdicts.push(self.operator_subject(), detection);
         }
 
+        // A permission that is missing for long explains other problems only when it becomes worse.
+        let least = u64::from(settings.forbidden_requests);
+        let worse_since = self.forbidden_rise.note(world.now, forbidden.counted, least);
         let is_denied = forbidden.counted >= u64::from(settings.forbidden_requests)
             && forbidden.parts >= FORBIDDEN_PARTS;
         if let Some((first, last)) = forbidden.first.zip(forbidden.last).filter(|_| is_denied) {
@@ -162,6 +168,7 @@ impl Operator {
             // deleted, whatever the account's rights.
             let is_explained =
                 !lacks_permission(world) && world.namespaces.were_terminating(first, last);
+            let detection = detection.blocks_if(false).worse_since(worse_since);
             verdicts.push(self.operator_subject(), detection.suspected_if(is_explained));
         }
     }

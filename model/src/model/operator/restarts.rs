@@ -59,6 +59,11 @@ impl Operator {
 
         let Some(Restarting { pod, container, of_operator, restarts, end, reason, .. }) = worst
         else {
+            // An operator that does not run does not restart, so the loop is not over.
+            if down {
+                verdicts.keep(FindingCode::RestartLoop);
+            }
+
             return;
         };
         let Some(first) = restarts.first() else { return };
@@ -76,8 +81,9 @@ impl Operator {
                     .text("message", message)
             });
 
+        let blocks = of_operator && self.restarts_block(world, *first, down);
         let detection = detection.weak_if(!down || !of_operator).aside_if(!of_operator);
-        verdicts.push(self.operator_subject(), detection);
+        verdicts.push(self.operator_subject(), detection.blocks_if(blocks));
     }
 
     /// Returns everything of the operator that may restart, with its restarts since `from`.
@@ -148,7 +154,9 @@ impl Operator {
             let code = FindingCode::StartupOutOfMemory;
             let detection = Detection::new(world.now, code, *first, world.now, || evidence);
 
-            return verdicts.push(self.operator_subject(), detection.weak_if(!down));
+            let blocks = self.restarts_block(world, *first, down);
+            let detection = detection.weak_if(!down).blocks_if(blocks);
+            return verdicts.push(self.operator_subject(), detection);
         }
     }
 }

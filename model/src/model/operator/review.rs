@@ -1,15 +1,16 @@
 //! The review of the operator: collects the conclusions of all detectors about it, opens and closes
 //! the findings, and sets the timer.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{FindingCode, Subject};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::operator::Operator;
 use crate::model::world::World;
+use crate::model::world::kinds::completed::Completed;
 use crate::model::world::timers::Timer;
-use crate::observation::InstanceName;
+use crate::observation::{InstanceName, Role};
 use crate::time::Timestamp;
 
 /// The findings during which the operator does not work as it usually does, so that the duration of
@@ -79,7 +80,12 @@ impl Operator {
     pub(crate) fn review_operator(&mut self, world: &mut World, findings: &mut OpenFindings) {
         let now = world.now;
         let subject = self.operator_subject();
-        findings.set_operator(subject, self.reconciled_kinds(world), self.controllers_succeeded());
+        findings.set_operator(
+            subject,
+            self.reconciled_kinds(world),
+            self.controllers_succeeded(),
+            completed(world),
+        );
 
         let verdicts = self.operator_verdicts(world);
         let Verdicts { detections, kept, again } = verdicts;
@@ -139,4 +145,11 @@ impl Operator {
 
         verdicts
     }
+}
+
+/// Returns the work that the operator has done on each primary kind.
+fn completed(world: &World) -> BTreeMap<Subject, Completed> {
+    let kinds = (0..).zip(&world.kinds);
+    let primary = kinds.filter(|(_, kind)| kind.role == Role::Primary && !kind.suspected);
+    primary.map(|(number, kind)| (world.kind_subject(number), kind.completed)).collect()
 }

@@ -25,6 +25,7 @@ impl Model {
             leases: self.operator.controllers.remembered(),
             finalizers: finalizers::finalizer_memories(&self.world),
             levels: self.operator.trends.levels(),
+            reconciles: self.operator.remembered_reconciles(),
         }
     }
 
@@ -40,6 +41,7 @@ impl Model {
         self.parts.references.restore_outputs(checkpoint.outputs);
         self.operator.controllers.restore(checkpoint.leases);
         self.operator.trends.restore_levels(checkpoint.levels);
+        self.operator.restore_reconciles(checkpoint.reconciles);
         finalizers::restore_finalizers(&mut self.world, checkpoint.finalizers);
 
         let id = |id: &String| Some(FindingId(u64::from_str_radix(id, 16).ok()?));

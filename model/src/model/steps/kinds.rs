@@ -105,7 +105,8 @@ fn failing(world: &World, number: u16) -> Option<Detection> {
 
     Some(
         Detection::new(world.now, FindingCode::Failing, since, due, evidence)
-            .weak_if(slots().any(undated)),
+            .weak_if(slots().any(undated))
+            .blocks_if(false),
     )
 }
 

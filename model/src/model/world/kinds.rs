@@ -2,6 +2,7 @@
 
 pub(crate) mod siblings; // of owned objects
 pub(crate) mod durations; // learned, of convergences and removals
+pub(crate) mod completed; // how far the operator has got
 pub(crate) mod pace; // slow work or an outage
 pub(crate) mod served; // objects that a controller has served, in their order
 mod namespace; // of a watch
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use crate::model::status::coverage::StatusCoverage;
 use crate::model::world::finalizer_actors::FinalizerWriters;
+use crate::model::world::kinds::completed::Completed;
 use crate::model::world::kinds::durations::{Durations, Learned};
 use crate::model::world::kinds::pace::Pace;
 use crate::model::world::kinds::served::Served;
@@ -56,6 +58,7 @@ pub(crate) struct Kind {
     pub(crate) deletions: Deletions,
     /// The latest objects whose spec changes were acknowledged.
     pub(crate) acknowledged: Served,
+    pub(crate) completed: Completed,
     /// When the operator answered spec changes.
     pub(crate) pace: Pace,
     pub(crate) runs: Runs,
@@ -289,6 +292,7 @@ impl Kind {
         self.departed.rebase(by_ms);
         self.acknowledged.rebase(by_ms);
         self.pace.rebase(by_ms);
+        self.completed.rebase(by_ms);
         let waits = self.deletions.finalizers.values_mut();
         waits.for_each(|waits| waits.removed.rebase(by_ms));
     }

@@ -179,3 +179,42 @@ fn an_object_is_not_starved_while_few_others_are_served_or_the_operator_has_writ
     lab.advance(Span::mins(3));
     assert!(!lab.has("Starved"), "{:?}", lab.findings());
 }
+
+/// Returns a lab in which a pipeline creates many objects within seconds, beside others that have
+/// converged.
+fn pipeline() -> (Lab, Vec<Widget>) {
+    let mut lab = Lab::new();
+    (0..40).for_each(|number| drop(lab.converged(&format!("w{number}"))));
+    lab.advance(Span::hours(1));
+
+    let mut batch: Vec<Widget> = Vec::new();
+    for number in 0..120 {
+        let widget = Widget::new(&format!("b{number}"), lab.now);
+        lab.apply(&widget);
+        lab.advance(Span(100));
+        batch.push(widget);
+    }
+
+    (lab, batch)
+}
+
+#[test]
+fn objects_that_are_served_in_the_order_of_their_changes_are_not_starved() {
+    let (mut lab, mut batch) = pipeline();
+    for widget in &mut batch {
+        lab.advance(Span::secs(4));
+        lab.apply(widget.ready());
+        assert!(!lab.has("Starved"), "{:?}", lab.findings());
+    }
+}
+
+#[test]
+fn one_object_of_a_batch_that_later_ones_overtake_is_starved() {
+    let (mut lab, mut batch) = pipeline();
+    for widget in &mut batch[1..] {
+        lab.advance(Span::secs(4));
+        lab.apply(widget.ready());
+    }
+
+    assert_eq!(lab.findings(), ["Starved Widget team-a/b0"]);
+}

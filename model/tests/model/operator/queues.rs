@@ -27,6 +27,26 @@ fn a_long_queue_is_a_backlog_unless_it_shrinks() {
 }
 
 #[test]
+fn a_queue_that_is_filled_and_then_worked_off_within_half_an_hour_is_no_backlog() {
+    let mut own = Loop::new();
+    let mut depth = 0;
+    own.run(100, |view| {
+        depth += 3_000;
+        view.queue_depth = Some(depth);
+    });
+    own.run(25 * 60, |view| {
+        depth -= 200;
+        view.queue_depth = Some(depth);
+    });
+    own.lab.assert_no_findings();
+
+    // The same queue, of which the operator works off nothing any more.
+    let mut stands = Loop::new();
+    stands.run(600, |view| view.queue_depth = Some(30_000));
+    stands.assert_found("QueueBacklog");
+}
+
+#[test]
 fn a_queue_that_grows_for_an_hour_is_a_backlog_although_it_is_short() {
     let mut own = Loop::new();
     let mut turn = 0;

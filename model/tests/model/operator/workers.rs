@@ -147,6 +147,101 @@ fn busy_workers_are_saturated_only_while_objects_wait() {
     near.lab.assert_no_findings();
 }
 
+/// 30,000 objects after the start, at the rate limit of the client.
+#[test]
+fn busy_workers_that_work_off_their_queue_are_not_saturated() {
+    let mut own = Loop::new();
+    let mut depth = 30_000;
+    own.run(25 * 60, |view| {
+        depth -= 199;
+        (view.workers_busy, view.queue_depth) = (Some(1), Some(depth));
+        add(&mut view.succeeded, 200);
+    });
+    own.lab.assert_no_findings();
+
+    // The rest of the queue stands still.
+    own.run(800, |view| add(&mut view.succeeded, 1));
+    assert!(!own.lab.has("WorkersSaturated"));
+
+    own.run(200, |view| add(&mut view.succeeded, 1));
+    own.assert_found("WorkersSaturated");
+}
+
+#[test]
+fn busy_workers_whose_queue_goes_up_and_down_or_grows_are_saturated() {
+    for grows in [true, false] {
+        let mut own = Loop::new();
+        let mut turn = 0;
+        own.run(1_800, |view| {
+            turn += 1;
+            let depth = if grows { turn } else { 5 + turn % 7 * 3 };
+            (view.workers_busy, view.queue_depth) = (Some(1), Some(depth));
+            add(&mut view.succeeded, 1);
+        });
+        own.assert_found("WorkersSaturated");
+    }
+}
+
+/// Runs one reconcile of `minutes`, which succeeds. Returns whether it was found to hang.
+fn long_reconcile(own: &mut Loop, minutes: u64, shows_running: bool) -> bool {
+    let mut found = false;
+    for tick in 1..=minutes * 6 {
+        own.run(10, |view| {
+            view.workers_busy = Some(1);
+            view.longest_running_seconds = shows_running.then_some(tick as f64 * 10.0);
+        });
+        found |= own.lab.has("ReconcileStuck");
+    }
+
+    own.run(10, |view| {
+        (view.workers_busy, view.longest_running_seconds) = (Some(0), shows_running.then_some(0.0));
+        add(&mut view.succeeded, 1);
+        view.reconcile_seconds.iter_mut().for_each(|all| {
+            (all.count, all.sum) = (all.count + 1, all.sum + minutes as f64 * 60.0);
+        });
+    });
+
+    found
+}
+
+#[test]
+fn a_new_process_or_a_new_loopwatch_knows_how_long_reconciles_take() {
+    for (shows_running, restarts_loopwatch) in
+        [(true, false), (true, true), (false, false), (false, true)]
+    {
+        let mut own = if shows_running { Loop::new() } else { silent_about_running() };
+        assert!(long_reconcile(&mut own, 30, shows_running), "the first one is unusual");
+
+        if restarts_loopwatch {
+            own.lab = own.lab.restart();
+            own.lab.list(&[]);
+        }
+
+        // The counters of a new process begin at zero.
+        (own.view.succeeded, own.view.failed) = (Some(0), Some(0));
+        own.view.reconcile_seconds = Some(Durations::default());
+        own.run(30, |_| {});
+
+        let case = format!("{shows_running} {restarts_loopwatch}");
+        assert!(!long_reconcile(&mut own, 30, shows_running), "{case}");
+        assert!(!long_reconcile(&mut own, 55, shows_running), "{case}: less than twice as long");
+        assert!(long_reconcile(&mut own, 300, shows_running), "{case}: ten times as long");
+    }
+}
+
+#[test]
+fn many_reconciles_that_become_slower_together_excuse_none_that_hangs() {
+    let mut own = silent_about_running();
+    own.run(600, |view| {
+        add(&mut view.succeeded, 500);
+        view.reconcile_seconds
+            .iter_mut()
+            .for_each(|all| (all.count, all.sum) = (all.count + 500, all.sum + 2_500.0));
+    });
+    own.run(650, |view| view.workers_busy = Some(1));
+    own.assert_found("ReconcileStuck");
+}
+
 #[test]
 fn one_stuck_worker_is_one_alert() {
     let mut own = Loop::new();

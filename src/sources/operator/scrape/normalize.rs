@@ -18,7 +18,7 @@ mod views;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use loopwatch_model::observation::{MAX_CODES, MetricsView, Runtime};
+use loopwatch_model::observation::{Framework, MAX_CODES, MetricsView, Runtime};
 
 use self::controllers::Controllers;
 use self::rules::{Rule, Signal};
@@ -83,6 +83,7 @@ impl Normalizer {
             .zip(self.present)
             .find(|(table, present)| *present && table.framework.is_some());
         let table = found.map(|(table, _)| *table);
+
         let mut view = MetricsView {
             framework: table.and_then(|table| table.framework).unwrap_or_default(),
             leading: self.leading,
@@ -93,6 +94,15 @@ impl Normalizer {
         if let Some(table) = table {
             (view.controllers, view.controllers_left_out) =
                 self.controllers.views(sources_of(table));
+        }
+
+        if view.framework == Framework::KubeRs {
+            // Nothing shows successes without errors, and operators in other languages may name
+            // metrics of their own like the template.
+            view.controllers.retain(|controller| controller.failed.is_some());
+            if view.controllers.is_empty() || self.runtime != Runtime::Unknown {
+                view.framework = Framework::Unknown;
+            }
         }
 
         let requests = if self.at_home.is_empty() { &self.requests } else { &self.at_home };

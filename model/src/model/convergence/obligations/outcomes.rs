@@ -2,6 +2,7 @@
 
 use crate::model::convergence::object_context::ObjectContext;
 use crate::model::status::reading::Verdict;
+use crate::model::world::kinds::completed::Work;
 use crate::model::world::kinds::pace::{Answer, Wait};
 use crate::model::world::store::{Flag, Obligation};
 use crate::model::world::visibility::Visibility;
@@ -130,6 +131,7 @@ impl ObjectContext<'_> {
             let answer = if obligation.creation { Answer::Creation } else { Answer::Update };
             let wait = Wait { from: obligation.opened, to: converged };
             self.kind.totals.convergence.observe(took);
+            self.kind.completed.note(Work::Convergence, obligation.opened);
             self.learn(answer, wait, obligation.outcome.is_none());
         }
 

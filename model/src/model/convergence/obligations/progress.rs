@@ -3,6 +3,7 @@
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::status::reading::{Acknowledged, Verdict};
 use crate::model::world::field_managers::status_writer;
+use crate::model::world::kinds::completed::Work;
 use crate::model::world::kinds::pace::{Answer, Wait};
 use crate::model::world::store::Unconverged;
 use crate::model::world::visibility::Visibility;
@@ -67,6 +68,7 @@ impl ObjectContext<'_> {
             let half = Span(allowed.0 / 2);
             self.kind.acknowledged.note(now, (opened, dated), self.slot, half);
             self.kind.pace.answered(now);
+            self.kind.completed.note(Work::Acknowledgement, opened);
         }
 
         let took = measured.then(|| now.since(opened));

@@ -9,11 +9,8 @@ use crate::finding::{
 };
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::findings::open_findings::record::Record;
+use crate::model::findings::open_findings::time_limits::SHOWN_WITHIN;
 use crate::time::{Span, Timestamp};
-
-/// How much later than its effect the problem of a controller may seem to begin. For example, a
-/// change of an object makes its reconciles fail, and only the next scrapes show the failures.
-const SHOWN_WITHIN: Span = Span::mins(2);
 
 impl OpenFindings {
     /// Updates the explanations that may have changed.
@@ -107,6 +104,16 @@ impl OpenFindings {
         }
     }
 
+    /// Marks the open findings about objects of `kinds` that another one explains. The operator has
+    /// done work on these kinds, so its problems may no longer explain them.
+    pub(super) fn mark_explained_of_kinds(&mut self, kinds: &[Subject]) {
+        let explained = self.open.findings().filter(|finding| finding.explained_by.is_some());
+        let of_kinds = explained.filter(|finding| {
+            finding.subject.whole_kind().is_some_and(|kind| kinds.contains(&kind))
+        });
+        self.unexplained.extend(of_kinds.map(|finding| finding.id));
+    }
+
     /// Returns the open finding that explains this one; the first in the order of `explained_by`.
     fn explanation(&self, record: &Record) -> Option<FindingId> {
         let Record { finding, causes, .. } = record;
@@ -118,10 +125,7 @@ impl OpenFindings {
                 Explainer::Kind(code) => self.open.about(*code, &finding.subject.whole_kind()?),
                 Explainer::Blocker(code) => self.open.about(*code, causes.blocker.as_deref()?),
                 Explainer::Operator(code) => self.open.about(*code, operator?),
-                Explainer::Outage(code) => self
-                    .open
-                    .about(*code, operator?)
-                    .filter(|deeper| deeper.finding.since <= finding.since),
+                Explainer::Outage(code) => self.open.about(*code, operator?),
                 Explainer::Controller(code) => {
                     operator.and_then(|_| self.of_controller(*code, record, false))
                 }
@@ -130,7 +134,10 @@ impl OpenFindings {
                 }
             };
 
-            deeper.filter(|deeper| deeper.speaks_for(finding)).map(|deeper| deeper.finding.id)
+            let explains = |deeper: &&Record| {
+                deeper.speaks_for(finding) && self.times_fit(*explainer, deeper, record)
+            };
+            deeper.filter(explains).map(|deeper| deeper.finding.id)
         })
     }
 
@@ -167,11 +174,11 @@ impl OpenFindings {
         }
     }
 
-    /// Returns whether the problem that explained a finding is over, at least for this finding.
+    /// Returns whether the problem that explained a finding is over, at least for this finding: if
+    /// it is still open and could alert in its place, other work goes on.
     fn explanation_has_ended(&self, finding: &Finding) -> bool {
-        finding
-            .explained_by
-            .is_some_and(|cause| self.has_ended(cause) || self.is_only_of_worker(cause, finding))
+        let speaks = |cause| self.open.get(cause).is_some_and(|cause| cause.speaks_for(finding));
+        finding.explained_by.is_some_and(|cause| self.has_ended(cause) || speaks(cause))
     }
 
     /// Returns whether the problem of a finding that explained another one is over. Weak evidence
@@ -183,14 +190,5 @@ impl OpenFindings {
             }
             None => !self.waiting.contains(cause),
         }
-    }
-
-    /// Returns whether the finding that explained `other` is about one worker and could still alert
-    /// in its place. If it no longer explains `other`, the reason is that other workers work.
-    fn is_only_of_worker(&self, cause: FindingId, other: &Finding) -> bool {
-        self.open.get(cause).is_some_and(|cause| {
-            let of_worker = Explainer::Worker(cause.finding.code);
-            cause.speaks_for(other) && other.info().explained_by.contains(&of_worker)
-        })
     }
 }

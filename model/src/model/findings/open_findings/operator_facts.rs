@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::finding::Subject;
+use crate::model::world::kinds::completed::Completed;
 use crate::time::Timestamp;
 
 /// The operator and its controllers.
@@ -15,6 +16,8 @@ pub(super) struct OperatorFacts {
     pub(super) reconciled: BTreeMap<String, Subject>,
     /// When a reconcile of each controller last succeeded.
     pub(super) succeeded: BTreeMap<String, Timestamp>,
+    /// The work that the operator has done on each kind.
+    pub(super) completed: BTreeMap<Subject, Completed>,
     /// The start of the operator, if that was shortly before loopwatch began.
     began: Option<OperatorStart>,
 }
@@ -47,6 +50,17 @@ impl OperatorFacts {
         new.map(|(name, _)| Subject::Controller { name: name.clone() }).collect()
     }
 
+    /// Sets the work that the operator has done on each kind. Returns the kinds with new work.
+    pub(super) fn set_completed(
+        &mut self,
+        completed: BTreeMap<Subject, Completed>,
+    ) -> Vec<Subject> {
+        let before = std::mem::replace(&mut self.completed, completed);
+        let new =
+            self.completed.iter().filter(|(kind, completed)| before.get(*kind) != Some(*completed));
+        new.map(|(kind, _)| kind.clone()).collect()
+    }
+
     /// Returns the names of the controllers that reconcile `kind`.
     pub(super) fn controllers_of(&self, kind: &Subject) -> impl Iterator<Item = &String> {
         let of_kind = self.reconciled.iter().filter(move |(_, reconciled)| *reconciled == kind);
@@ -74,5 +88,6 @@ impl OperatorFacts {
     pub(super) fn rebase(&mut self, by_ms: i64) {
         let began = self.began.iter_mut().flat_map(|began| [&mut began.at, &mut began.until]);
         began.chain(self.succeeded.values_mut()).for_each(|at| *at = at.shifted(by_ms));
+        self.completed.values_mut().for_each(|completed| completed.rebase(by_ms));
     }
 }

@@ -10,6 +10,12 @@ use crate::time::{Span, Timestamp};
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) finding: Finding,
+    /// When the problem became a finding, which may be before loopwatch found it.
+    pub(super) due: Timestamp,
+    /// Since when nothing that depends on the subject works; `None` if other work goes on.
+    pub(super) blocking_since: Option<Timestamp>,
+    /// When the problem last became much worse.
+    worse_since: Option<Timestamp>,
     /// Whether the evidence is weak. The finding is then at most a warning.
     pub(super) weak: bool,
     /// Whether the operator works nevertheless, so that the finding explains no other one.
@@ -46,7 +52,18 @@ impl Record {
     pub(super) fn new(now: Timestamp, mut report: Report, earlier: Option<EarlierStart>) -> Self {
         let (id, causes) = (report.id(), report.take_causes());
         let Report { subject, detection, severity, is_fixed, .. } = report;
-        let Detection { code, since, evidence, weak, confidence, aside, .. } = detection;
+        let Detection {
+            code,
+            since,
+            due,
+            evidence,
+            weak,
+            confidence,
+            aside,
+            blocks,
+            worse_since,
+            ..
+        } = detection;
 
         let finding = Finding {
             id,
@@ -64,6 +81,9 @@ impl Record {
         };
 
         Self {
+            due: due.min(now),
+            blocking_since: blocks.then_some(finding.since),
+            worse_since,
             finding,
             weak,
             aside,
@@ -85,10 +105,18 @@ impl Record {
         !matches!(self.finding.subject, Subject::Limit { .. })
     }
 
+    /// Returns when the problem began, or became much worse.
+    pub(super) fn starts(&self) -> impl Iterator<Item = Timestamp> {
+        [Some(self.finding.since), self.blocking_since, self.worse_since].into_iter().flatten()
+    }
+
     /// Takes over a new report, except for its causes. Of the two start times, keeps the earlier.
-    pub(super) fn update(&mut self, report: Report) {
-        let Detection { since, evidence, weak, confidence, aside, .. } = report.detection;
+    pub(super) fn update(&mut self, now: Timestamp, report: Report) {
+        let Detection { since, evidence, weak, confidence, aside, blocks, worse_since, .. } =
+            report.detection;
         (self.weak, self.aside) = (weak, aside);
+        self.blocking_since = blocks.then(|| self.blocking_since.unwrap_or(now));
+        self.worse_since = worse_since;
         self.set_severity(report.severity, report.is_fixed);
 
         let finding = &mut self.finding;
@@ -105,12 +133,13 @@ impl Record {
             self.finding.since = report.detection.since;
         }
 
-        let (before, was_aside) = ((self.finding.confidence, self.finding.severity), self.aside);
-        self.update(report);
+        let before = (self.finding.confidence, self.finding.severity);
+        let reach = (self.aside, self.blocking_since, self.worse_since);
+        self.update(now, report);
 
         let after = (self.finding.confidence, self.finding.severity);
         if before == after {
-            return was_aside != self.aside;
+            return reach != (self.aside, self.blocking_since, self.worse_since);
         }
 
         // No alert has reported the finding with this severity and confidence yet.
@@ -149,8 +178,8 @@ impl Record {
     }
 
     /// Returns whether the alert for this finding makes one for `other` unnecessary. A suspected
-    /// finding has no alert, and one aside is no cause. The alert of a less severe finding might reach nobody in time, unless
-    /// its severity can be raised.
+    /// finding has no alert, and one aside is no cause. The alert of a less severe finding might
+    /// reach nobody in time, unless its severity can be raised.
     pub(super) fn speaks_for(&self, other: &Finding) -> bool {
         // Severities sort in descending order: the most severe is the least.
         !self.aside
@@ -213,7 +242,11 @@ impl Record {
         if !has_dated_start(finding.code) {
             finding.since = finding.since.shifted(by_ms);
             finding.evidence.rebase_ages(by_ms);
+            self.due = self.due.shifted(by_ms);
         }
+
+        let reach = self.blocking_since.iter_mut().chain(&mut self.worse_since);
+        reach.for_each(|at| *at = at.shifted(by_ms));
 
         let deferred = self.deferred.iter_mut();
         let deferred = deferred.flat_map(|deferred| [&mut deferred.at, &mut deferred.alerts_from]);

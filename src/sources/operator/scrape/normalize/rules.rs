@@ -26,7 +26,7 @@ pub(super) enum Who {
     Label(&'static str),
     /// In a label, before this suffix.
     Before(&'static str, &'static str),
-    /// In the name of the metric, after the part that the rule names.
+    /// In the name of the metric, beside the part that the rule names.
     Rest,
 }
 
@@ -128,7 +128,8 @@ impl Table {
                 },
                 Who::Rest => match rule.metric {
                     Metric::Begins(beginning) => metric.strip_prefix(beginning).map(Cow::Borrowed),
-                    _ => None,
+                    Metric::Ends(ending) => metric.strip_suffix(ending).map(Cow::Borrowed),
+                    Metric::Is(_) => None,
                 },
             };
             Some((lane, name?))

@@ -12,6 +12,7 @@ mod go;
 mod java_operator_sdk;
 mod jvm;
 mod knative;
+mod kube_rs;
 mod process;
 mod python;
 mod strimzi;
@@ -19,7 +20,7 @@ mod strimzi;
 use super::rules::{Metric, Rule, Table};
 
 /// All tables. The first framework in this order that is present counts as the operator's.
-pub(super) static TABLES: [&Table; 13] = [
+pub(super) static TABLES: [&Table; 14] = [
     &ansible::TABLE,
     &controller_runtime::TABLE,
     &knative::TABLE,
@@ -27,6 +28,7 @@ pub(super) static TABLES: [&Table; 13] = [
     &java_operator_sdk::TABLE,
     &strimzi::TABLE,
     &client_go::TABLE,
+    &kube_rs::TABLE,
     &client_go::CLIENT,
     &go::TABLE,
     &jvm::TABLE,

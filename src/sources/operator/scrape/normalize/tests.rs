@@ -251,10 +251,48 @@ fn java_operator_sdk_beside_a_real_api_server() {
 
 /// The gizmo-operator of the zoo: names with a prefix of its own, and nothing about the process.
 #[test]
-fn kube_rs_has_no_metrics_of_its_own() {
+fn the_template_of_kube_rs_has_a_prefix_of_its_own() {
     let view = scraped("kube-rs-live.om");
-    assert_eq!((view.framework, names(&view)), (MetricsView::default().framework, Vec::new()));
+    let gizmo = ControllerView {
+        name: "gizmo_ctrl".into(),
+        succeeded: Some(268),
+        failed: Some(73),
+        reconcile_seconds: durations(341, 57.604_520_770_000_02),
+        ..ControllerView::default()
+    };
+
+    assert_eq!((view.framework, &view.controllers), (Framework::KubeRs, &vec![gizmo]));
     assert_eq!(view.process, ProcessView::default());
+}
+
+#[test]
+fn the_older_template_of_kube_rs_counts_errors_only_after_the_first_one() {
+    let text = "doc_controller_reconciliations_total 7\n\
+                doc_controller_reconcile_duration_seconds_sum 3.5\n\
+                doc_controller_reconcile_duration_seconds_count 7\n";
+    let healthy = view(text);
+    let failing =
+        view(&format!("{text}doc_controller_reconciliation_errors_total{{error=\"kube\"}} 2\n"));
+
+    let counts = |view: &MetricsView| {
+        let controller = view.controllers.first().expect("a controller");
+        (controller.name.clone(), controller.succeeded, controller.failed)
+    };
+    assert_eq!(counts(&healthy), ("doc_controller".into(), Some(7), Some(0)));
+    assert_eq!(counts(&failing), ("doc_controller".into(), Some(5), Some(2)));
+}
+
+/// Other languages have operators that name their own metrics alike.
+#[test]
+fn an_operator_in_python_is_no_operator_of_kube_rs() {
+    let view = view(
+        "shop_reconcile_duration_seconds_sum 3.5\n\
+         shop_reconcile_duration_seconds_count 7\n\
+         shop_reconciliations_total 7\n\
+         python_info{implementation=\"CPython\",version=\"3.12\"} 1\n",
+    );
+
+    assert_eq!((view.framework, view.controllers.len()), (Framework::Unknown, 1));
 }
 
 #[test]
@@ -330,9 +368,18 @@ fn bare_processes() {
     assert_eq!(scraped("python.om").process, python.process);
 
     let rust = scraped("rust.prom");
-    assert_eq!((rust.framework, rust.process.runtime), (Framework::Unknown, Runtime::Unknown));
+    assert_eq!((rust.framework, rust.process.runtime), (Framework::KubeRs, Runtime::Unknown));
     assert_eq!((rust.process.threads, rust.process.resident), (Some(1), Some(2_949_120)));
-    assert!(rust.controllers.is_empty());
+
+    // The metrics of the template of kube-rs stand beside those of the process.
+    let widget = ControllerView {
+        name: "widget_controller".into(),
+        succeeded: Some(1),
+        failed: Some(0),
+        reconcile_seconds: durations(1, 0.3),
+        ..ControllerView::default()
+    };
+    assert_eq!(rust.controllers, [widget]);
 }
 
 #[test]

@@ -3,15 +3,15 @@
 use std::fmt::Write as _;
 
 use super::{
-    TABLES, ansible, client_go, controller_runtime, go, java_operator_sdk, jvm, knative, process,
-    python, strimzi,
+    TABLES, ansible, client_go, controller_runtime, go, java_operator_sdk, jvm, knative, kube_rs,
+    process, python, strimzi,
 };
 use crate::sources::operator::scrape::normalize::rules::{Metric, Rule, Signal, Table, Take};
 
 /// A section: its title, its tables, whether it is about controllers, and its remarks.
 type Section = (&'static str, &'static [&'static Table], bool, &'static str);
 
-const SECTIONS: [Section; 11] = [
+const SECTIONS: [Section; 12] = [
     (
         "controller-runtime (Kubebuilder, Operator SDK)",
         &[&controller_runtime::TABLE, &client_go::TABLE, &client_go::CLIENT],
@@ -64,6 +64,14 @@ const SECTIONS: [Section; 11] = [
          loopwatch reads 0 until then.",
     ),
     (
+        "kube-rs",
+        &[&kube_rs::TABLE],
+        true,
+        "kube-rs has no metrics, but operators that began with its template have these, with a prefix that each operator \
+         chooses. loopwatch takes the prefix as the name of the controller. Reconciles that ended without an error have \
+         succeeded.",
+    ),
+    (
         "Go",
         &[&go::TABLE, &process::TABLE],
         false,
@@ -86,9 +94,7 @@ const SECTIONS: [Section; 11] = [
         "Rust",
         &[&process::RUST, &process::TABLE],
         false,
-        "kube-rs has no metrics. These come from the crate `prometheus` with the feature `process`, if the operator \
-         serves them. Operators that began with the template of kube-rs count reconciles and failures under a prefix of their \
-         own, but not successes, so loopwatch does not read these.",
+        "These come from the crate `prometheus` with the feature `process`, if the operator serves them.",
     ),
 ];
 
