@@ -48,6 +48,8 @@ struct StatusKey {
     milestone_time: bool,
     conditions: bool,
     generation: bool,
+    /// Whether the number of items of a list matters.
+    counted: bool,
 }
 
 /// A value in the spec.
@@ -248,6 +250,7 @@ impl StatusKey {
             milestone_time: depth == 0 && words::is_milestone_time(key),
             conditions,
             generation: depth == 0 && words::is_observed_generation(key),
+            counted: depth == 0 && words::is_counted_list(key),
         }
     }
 }
@@ -296,6 +299,7 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
         }
 
         let (hasher, mut sum, end) = (walk.hasher, FingerprintSum::default(), walk.path.len());
+        let mut count = 0;
         for position in 0.. {
             let item = if depth < FACT_DEPTH && position < FACT_POSITIONS {
                 let _ = write!(walk.path, "[{position}]"); // writing to a String cannot fail
@@ -316,6 +320,11 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
             walk.path.truncate(end);
             let Some(item) = item else { break };
             sum.item(&hasher, item, true);
+            count += 1;
+        }
+
+        if key.counted {
+            walk.keep(false, Scalar::Whole(count));
         }
 
         Ok(sum.list(&hasher))

@@ -20,6 +20,12 @@ pub(super) fn is_revision(key: &str) -> bool {
     matches!(key, "currentRevision" | "updateRevision")
 }
 
+/// Whether the number of items matters in a list of the status itself under this key: the running
+/// Jobs of a CronJob, or the parents and ancestors that have accepted an object of the Gateway API.
+pub(super) fn is_counted_list(key: &str) -> bool {
+    matches!(key, "active" | "parents" | "ancestors")
+}
+
 /// Whether a list of the status under this key holds errors.
 pub(super) fn lists_errors(key: &str) -> bool {
     matches!(LowercaseWord::new(last_word(key)).as_str(), "errors" | "problems" | "failures")

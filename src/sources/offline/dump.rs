@@ -24,7 +24,7 @@ mod special;
 use self::index::DumpIndex;
 use self::items::{Item, documents, files, line_of};
 use self::siblings::Objects;
-use self::special::{Special, is_special};
+use self::special::{Special, is_namespace};
 use crate::sources::decoding::DecodeOptions;
 
 /// The maximum depth of nested lists.
@@ -130,7 +130,8 @@ impl Dump {
     pub(crate) fn observations(self, index: &DumpIndex) -> Vec<Observation> {
         let mut objects = self.objects;
         siblings::mark(&mut objects, index);
-        objects.retain(|(group, kind), _| !is_special(group, kind));
+        objects.retain(|(group, kind), _| !is_namespace(group, kind));
+        special::leave_deletions_to_scopes(&mut objects);
 
         let watched = |((group, kind), (version, objects)): (
             &(String, String),

@@ -1,8 +1,8 @@
 //! Reads the status of an object and decides whether its current spec is in effect.
 //!
 //! The rules interpret words, so they apply to any operator; `profiles.rs` lists the few
-//! exceptions. For the built-in workload kinds, `workloads.rs` has exact rules, because their
-//! controllers are known.
+//! exceptions. For kinds of Kubernetes itself, `workloads.rs` and `builtin.rs` have exact rules,
+//! because their controllers are known.
 //!
 //! ```text
 //!  paused? ─▶ acknowledged? ─▶ conditions ─┐
@@ -17,10 +17,15 @@ mod prose; // errors in messages
 mod signals; // the meaning of one part of a status
 mod reasons; // the reason and the message of a condition
 mod conditions;
+mod roles; // the conditions at one place, by the meaning of their types
 mod remarks; // conditions that matter only with something else
 mod profiles; // exceptions for well-known kinds
 mod workloads; // the workload kinds of Kubernetes, by rules of their own
-mod facts; // phases, flags, error texts
+mod builtin; // two other kinds of Kubernetes, by rules of their own
+mod facts; // fields of the status, and the meaning of their keys
+mod phases;
+mod flags; // flags, error texts, the message
+mod completion; // objects that run to completion: their kinds, their ends, their results
 mod counts;
 mod parts; // verdicts in lists
 mod remembered; // what the model keeps of the status of an object at rest
@@ -206,7 +211,7 @@ pub(crate) fn is_bad(condition: &Condition) -> bool {
 
 /// Returns the phase of an object; empty if it has none.
 pub(crate) fn phase(object: &ObjectView) -> &str {
-    facts::own_phase(object)
+    phases::own_phase(object)
 }
 
 /// Returns whether an object may stay in this phase indefinitely, for example in `Running` or
@@ -219,13 +224,13 @@ pub(crate) fn is_resting_phase(phase: &str) -> bool {
 
 /// Returns whether objects of the kind run to completion.
 pub(crate) fn runs_to_completion(group: &str, kind: &str) -> bool {
-    facts::is_run_kind(kind) || profiles::of(group, kind).runs_to_completion
+    completion::is_run_kind(kind) || profiles::of(group, kind).runs_to_completion
 }
 
 /// Returns whether the run of the object has ended and the failure at `failed` belongs to it. A
 /// failure more than [`WRITTEN_WITHIN`] after the end does not.
 pub(crate) fn ended_with(object: &ObjectView, failed: Timestamp) -> bool {
-    facts::run_ended(object).is_some_and(|ended| failed <= ended.after(WRITTEN_WITHIN))
+    completion::run_ended(object).is_some_and(|ended| failed <= ended.after(WRITTEN_WITHIN))
 }
 
 /// Returns whether a kind is a built-in workload kind, whose status has exact rules.
@@ -234,8 +239,8 @@ pub fn is_workload(group: &str, kind: &str) -> bool {
     workloads::has_rules(group, kind)
 }
 
-/// Returns whether the object is a running Job. Its owner may wait for it, but no deadline applies
-/// to the Job itself.
+/// Returns whether the object is a running Job, or a CronJob with one. Its owner may wait for it,
+/// but no deadline applies to the object itself.
 pub(crate) fn is_running_job(group: &str, kind: &str, reading: &Reading) -> bool {
     workloads::runs_without_deadline(group, kind) && reading.reason == Reason::InMotion
 }
@@ -252,7 +257,8 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
         signal,
     };
 
-    if let Some(Signal { verdict, reason, text }) = workloads::read(group, kind, object) {
+    let exact = workloads::read(group, kind, object).or_else(|| builtin::read(group, kind, object));
+    if let Some(Signal { verdict, reason, text }) = exact {
         return reading(verdict, reason, text);
     }
 
@@ -260,7 +266,7 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     let pause = object
         .paused
         .as_ref()
-        .filter(|pause| pause.by != "spec.running" || !facts::is_in_phase(object, "starting"));
+        .filter(|pause| pause.by != "spec.running" || !phases::is_in_phase(object, "starting"));
     if let Some(pause) = pause {
         return reading(Verdict::Suspended, Reason::Paused, pause.by.clone());
     }
@@ -272,7 +278,7 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     }
 
     let profile = profiles::of(group, kind);
-    let runs = facts::is_run_kind(kind);
+    let runs = completion::is_run_kind(kind);
     let signal = worst_signal(object, kind, &profile, runs);
 
     // Healthy entries of lists do not make up for missing conditions about health.
@@ -323,12 +329,12 @@ fn worst_signal(
     let dated = conditions
         .as_ref()
         .is_some_and(|conditions| conditions.dated && conditions.signal.is_good());
-    let phases = facts::phases(object, profile, runs, summarized)
+    let phases = phases::phases(object, profile, runs, summarized)
         .filter(|phase| !dated || !matches!(phase.verdict, Verdict::Failed | Verdict::Progressing));
 
     // An object in the phase `Running` has been deployed, so an unhealthy part is a fault.
     let unhealthy =
-        remarks::unhealthy_part(object).filter(|_| facts::is_in_phase(object, "running"));
+        remarks::unhealthy_part(object).filter(|_| phases::is_in_phase(object, "running"));
 
     // A phase takes precedence over a condition that reports a completed step.
     let conditions = conditions.map(|conditions| conditions.signal);
@@ -339,6 +345,7 @@ fn worst_signal(
     // An object that is paused on purpose is not ready, but it has not failed.
     if let Some(phase) = phases.as_ref().filter(|phase| phase.verdict == Verdict::Suspended)
         && conditions.as_ref().is_some_and(Signal::is_summary_false)
+        && !conditions::names_a_failure(object)
     {
         return Some(phase.clone());
     }
@@ -349,7 +356,7 @@ fn worst_signal(
     let conditions = conditions.filter(|signal| {
         signal.verdict != Verdict::Progressing || summarized || !phases.as_ref().is_some_and(ended)
     });
-    let phases = worst([phases, facts::unfinished(object)]);
+    let phases = worst([phases, completion::unfinished(object)]);
     let signal = worst([conditions, phases, unhealthy]);
 
     // An object that is scaled to zero need not be ready.
@@ -363,8 +370,8 @@ fn worst_signal(
 
     // A summary covers flags and counts, except counts of parts that are too low. `Available` alone
     // does not cover counts.
-    let signal = if summarized || signal.is_some() { signal } else { facts::flags(object) };
-    let signal = if summarized { signal } else { worst([signal, facts::flags_of_parts(object)]) };
+    let signal = if summarized || signal.is_some() { signal } else { flags::flags(object) };
+    let signal = if summarized { signal } else { worst([signal, flags::flags_of_parts(object)]) };
     let counts = if summarized && !minimal {
         parts::short_counts(object)
     } else {
@@ -374,22 +381,25 @@ fn worst_signal(
     // Counts that are too low confirm a fault whose reason contradicts it.
     let short = counts.as_ref().is_some_and(|counts| counts.reason == Reason::CountsShort);
     let doubtful = if short { remarks::doubtful_fault(object) } else { None };
-    let signal = worst([signal, counts, doubtful]).or_else(|| facts::schedule(object));
+    let signal = worst([signal, counts, doubtful]).or_else(|| completion::schedule(object));
 
     let signal = match signal {
         Some(signal) if signal.verdict == Verdict::Suspended => Some(signal),
         Some(signal) if signal.verdict == Verdict::Finished => {
-            Some(facts::bad_result(object).unwrap_or(signal))
+            Some(completion::bad_result(object).unwrap_or(signal))
         }
-        signal => worst([signal, parts::read(object, profile)]),
+        signal => worst([signal, parts::read(object, profile, runs)]),
     };
 
     match signal {
-        // Beside a good signal, an error text may be left over from an earlier attempt.
+        // Beside a good signal, an error text may be left over from an earlier attempt. Steps that
+        // are done, however, say nothing about a later error.
         Some(signal) if signal.is_good() => {
-            Some(converged_or_finished(object, profile, runs, signal))
+            let later = signal.reason == Reason::ConditionsTrue;
+            let error = if later { flags::present_error(object) } else { None };
+            error.or_else(|| Some(converged_or_finished(object, profile, runs, signal)))
         }
-        signal => worst([signal, facts::errors(object)]),
+        signal => worst([signal, flags::errors(object)]).or_else(|| flags::message(object)),
     }
 }
 
@@ -419,7 +429,7 @@ fn converged_or_finished(
     let done =
         signal.verdict == Verdict::Finished || signal.text.to_ascii_lowercase().contains("succe");
     let complete = signal.reason == Reason::Complete && signal.verdict == Verdict::Finished;
-    let ran = facts::ended(object) || profile.runs_to_completion || runs || complete;
+    let ran = completion::ended(object) || profile.runs_to_completion || runs || complete;
 
     Signal { verdict: if done && ran { Verdict::Finished } else { Verdict::Converged }, ..signal }
 }

@@ -1,7 +1,7 @@
 //! Workloads that primary objects own: their states, and the findings that name them.
 
 use loopwatch_model::observation::{
-    ConditionStatus, ObjectView, OwnerReference, Pause, Role, WatchedKind,
+    ConditionStatus, Fact, FactValue, ObjectView, OwnerReference, Pause, Role, WatchedKind,
 };
 use loopwatch_model::snapshot::ObjectState;
 use loopwatch_model::time::Span;
@@ -284,6 +284,42 @@ fn a_job_that_runs_for_long_is_named_but_never_overdue() {
 
         assert_eq!(waits_for(&lab).as_deref(), named);
     }
+}
+
+/// A CronJob with running Jobs, or without one, whose last run succeeded or not.
+fn cron_job(running: i64, succeeded: bool) -> ObjectView {
+    let last = if succeeded { "2026-01-01T00:05:00Z" } else { "2025-12-31T00:05:00Z" };
+    ObjectView {
+        facts: vec![
+            Fact { path: "status.active".into(), value: FactValue::Number(running) },
+            text("status.lastScheduleTime", "2026-01-01T00:00:00Z"),
+            text("status.lastSuccessfulTime", last),
+        ],
+        conditions: Vec::new(),
+        observed_generation: None,
+        ..deployment("", "nightly", 3, 0)
+    }
+}
+
+#[test]
+fn a_cron_job_regresses_when_its_job_fails_and_not_while_it_runs() {
+    let mut lab = Lab::new();
+    let (group, kind) = ("batch".into(), "CronJob".into());
+    lab.discover(&[WatchedKind { group, kind, role: Role::Primary, ..deployments() }]);
+    lab.list_in(&deployments().watch, vec![cron_job(0, true)]);
+
+    apply(&mut lab, &cron_job(1, false));
+    lab.advance(Span::hours(3));
+    lab.assert_no_findings();
+
+    apply(&mut lab, &cron_job(0, true));
+    lab.advance(Span::hours(3));
+    lab.assert_no_findings();
+
+    apply(&mut lab, &cron_job(0, false));
+    lab.advance(Span::hours(3));
+    let found = lab.snapshot().findings;
+    assert!(found.iter().any(|finding| finding.code.name() == "Regressed"), "{found:?}");
 }
 
 #[test]

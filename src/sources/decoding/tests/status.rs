@@ -12,6 +12,25 @@ fn conditions(status: &Value) -> Vec<String> {
 }
 
 #[test]
+fn the_items_of_some_lists_are_counted() {
+    for (status, count) in [
+        (json!({"active": [{"kind": "Job", "name": "a"}]}), Some(1)),
+        (json!({"parents": []}), Some(0)),
+        (json!({"ancestors": [{"conditions": []}, {"conditions": []}]}), Some(2)),
+        (json!({"nested": {"active": [{}]}}), None),
+        (json!({"targets": []}), None),
+    ] {
+        let view = of(&json!({}), &status);
+        let counts = view.facts.iter().filter_map(|fact| match fact.value {
+            FactValue::Number(number) => Some(number),
+            _ => None,
+        });
+
+        assert_eq!(counts.last(), count, "{status}");
+    }
+}
+
+#[test]
 fn zero_values_make_an_empty_status() {
     for (status, shape) in [
         (json!({}), StatusShape::Empty),

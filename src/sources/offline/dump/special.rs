@@ -7,6 +7,7 @@ use loopwatch_model::time::Timestamp;
 use serde::Deserialize;
 
 use super::items::Item;
+use super::siblings::Objects;
 use crate::sources::decoding::definition;
 
 /// The namespaces, the definitions and the time.
@@ -29,6 +30,8 @@ struct LeaseDocument {
 struct LeaseDocumentSpec {
     renew_time: Option<String>,
 }
+
+const DEFINITION: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
 /// The namespaces of leases that Kubernetes itself renews every few seconds. Other leases may
 /// follow any clock.
@@ -58,7 +61,7 @@ impl Special {
                     ..NamespaceView::default()
                 });
             }
-            ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            DEFINITION => {
                 let (view, _) =
                     definition(item.json().as_bytes()).map_err(|failure| failure.to_string())?;
                 self.definitions.push(view);
@@ -93,8 +96,17 @@ impl Special {
     }
 }
 
-/// Whether objects of this kind have their own observations, as in a cluster.
-pub(super) fn is_special(group: &str, kind: &str) -> bool {
-    [("", "Namespace"), ("apiextensions.k8s.io", "CustomResourceDefinition")]
-        .contains(&(group, kind))
+/// Whether objects of this kind have only observations of their own, as in a cluster.
+pub(super) fn is_namespace(group: &str, kind: &str) -> bool {
+    (group, kind) == ("", "Namespace")
+}
+
+/// Takes the finalizers off definitions that are being deleted. The observation of the definition
+/// says what holds the deletion, so the finalizer would only repeat it.
+pub(super) fn leave_deletions_to_scopes(objects: &mut Objects) {
+    let key = (DEFINITION.0.to_owned(), DEFINITION.1.to_owned());
+    let Some((_, definitions)) = objects.get_mut(&key) else { return };
+    for definition in definitions.iter_mut().filter(|object| object.deleted.is_some()) {
+        definition.finalizers.clear();
+    }
 }

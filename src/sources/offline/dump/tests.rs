@@ -259,3 +259,23 @@ fn links_between_folders_are_not_followed() {
 
     assert_eq!(names, ["inner/file.yaml", "link.yaml"]);
 }
+
+#[test]
+fn a_definition_is_an_object_whose_deletion_only_the_definition_reports() {
+    let text = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: ws.a.io, deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: [customresourcecleanup.apiextensions.k8s.io]}\nspec: {group: a.io, names: {kind: W, plural: ws}, versions: []}\n";
+    let dump = read(text);
+    assert!(dump.problems.is_empty(), "{:?}", dump.problems);
+
+    let index = dump.index();
+    let observations = dump.observations(&index);
+    let listed: Vec<usize> = observations
+        .iter()
+        .filter_map(|observation| match observation {
+            Observation::Listed { object, .. } => Some(object.finalizers.len()),
+            _ => None,
+        })
+        .collect();
+    let seen = observations.iter().filter(|o| matches!(o, Observation::DefinitionSeen(_))).count();
+
+    assert_eq!((listed, seen), (vec![0], 1));
+}

@@ -1,12 +1,12 @@
 //! Reads the conditions of an object.
 
-use crate::model::status::reading::polarity::{FINISHED_WORDS, Polarity, SUMMARY_TYPES};
-use crate::model::status::reading::reasons::{self, explains_a_problem, false_signal, sense, show};
+use crate::model::status::reading::phases;
+use crate::model::status::reading::polarity::Polarity;
+use crate::model::status::reading::reasons::sense;
+use crate::model::status::reading::roles::{ConditionsByRole, ConditionsReading};
 use crate::model::status::reading::senses::Sense;
-use crate::model::status::reading::signals::{Signal, worst};
 use crate::model::status::reading::words::Words;
-use crate::model::status::reading::{Reason, Verdict, prose};
-use crate::observation::ConditionStatus::{Absent, False, True, Unknown};
+use crate::observation::ConditionStatus::{False, True};
 use crate::observation::{Condition, ObjectView};
 
 /// Last words of the status keys whose conditions are about the object itself, not about its Pods
@@ -30,20 +30,6 @@ const OWN_KEYS: &[&str] = &[
 /// object. These conditions count even if `.status.conditions` exists.
 const PART_LISTS: &[&str] = &["parents", "listeners", "ancestors", "ingress"];
 
-/// The combined meaning of the conditions of an object.
-#[derive(Clone, Debug)]
-pub(super) struct ConditionsReading {
-    pub(super) signal: Signal,
-    /// Whether the conditions sum up the whole object.
-    pub(super) summarized: bool,
-    /// Whether the summary is `Available`, which guarantees only a minimum: it can be true with one
-    /// ready replica out of three.
-    pub(super) minimal: bool,
-    /// Whether `Ready` is true and has an `observedGeneration`. A phase has none: it may be about
-    /// something that the object only reports on, such as a check of a commit.
-    pub(super) dated: bool,
-}
-
 /// Reads all conditions of an object. Returns `None` if none of them has a meaning.
 pub(super) fn read(object: &ObjectView, kind: &str) -> Option<ConditionsReading> {
     let has_top_level = object.conditions.iter().any(|condition| condition.at.is_empty());
@@ -59,6 +45,13 @@ pub(super) fn read(object: &ObjectView, kind: &str) -> Option<ConditionsReading>
         if counts && !places.contains(&at) {
             places.push(at);
         }
+    }
+
+    // The entry of another controller may stay behind for good, for example when that controller no
+    // longer handles the object.
+    let is_current = |at: &str| is_entry_of_controller(at) && !is_place_outdated(object, at);
+    if places.iter().any(|at| is_current(at)) {
+        places.retain(|at| !is_entry_of_controller(at) || is_current(at));
     }
 
     places.into_iter().filter_map(|at| read_place(object, kind, at)).reduce(|a, b| {
@@ -91,8 +84,11 @@ fn is_own_key(key: &str) -> bool {
 
 /// Reads the conditions at one place of the status.
 fn read_place(object: &ObjectView, kind: &str, at: &str) -> Option<ConditionsReading> {
-    let mut place = ConditionsByRole { kind, ..ConditionsByRole::default() };
-    for condition in object.conditions.iter().filter(|condition| condition.at == at) {
+    let here = || object.conditions.iter().filter(|condition| condition.at == at);
+    let named = here().filter(|condition| at.is_empty() && names_phase(object, condition));
+    let entered = named.map(|condition| condition.changed).max();
+    let mut place = ConditionsByRole::new(kind, entered, phases::is_in_motion(object));
+    for condition in here() {
         let outdated = is_outdated(object, condition);
 
         // If the status has its own `observedGeneration`, that of a summary condition may lag.
@@ -102,6 +98,27 @@ fn read_place(object: &ObjectView, kind: &str, at: &str) -> Option<ConditionsRea
     }
 
     place.reading()
+}
+
+/// Returns whether a controller of the Gateway API writes the conditions at this place: each has
+/// entries of its own in `parents` or `ancestors`.
+fn is_entry_of_controller(at: &str) -> bool {
+    at.starts_with("parents[") || at.starts_with("ancestors[")
+}
+
+/// Returns whether any condition at a place is about an earlier generation.
+fn is_place_outdated(object: &ObjectView, at: &str) -> bool {
+    let mut here = object.conditions.iter().filter(|condition| condition.at == at);
+    here.any(|condition| is_outdated(object, condition))
+}
+
+/// Returns whether a true summary has the name of the object's phase: `Ready=True` in the phase
+/// `ready`. The operator then writes a condition for each phase, and `initializing=True` may remain
+/// from a phase that the object has left.
+fn names_phase(object: &ObjectView, condition: &Condition) -> bool {
+    condition.status == True
+        && matches!(Polarity::of(&condition.r#type), Polarity::Summary(_))
+        && phases::is_in_phase(object, &condition.r#type)
 }
 
 /// Returns whether a condition is about an earlier generation.
@@ -127,313 +144,4 @@ fn is_worked_on(object: &ObjectView, condition: &Condition) -> bool {
         && !reason.is_empty()
         && object.conditions.iter().any(works)
         && !Words::of(reason).iter().any(|word| word.starts_with("err") || word.starts_with("fail"))
-}
-
-/// The signals of the conditions at one place, by the meaning of their types. Each field keeps the
-/// worst signal of its types.
-#[derive(Default)]
-struct ConditionsByRole<'k> {
-    /// The object's kind.
-    kind: &'k str,
-    /// The summary condition that comes first in [`SUMMARY_TYPES`], with its position there.
-    summary: Option<(u8, Signal)>,
-    /// All other summary conditions.
-    other_summaries: Option<Signal>,
-    part: Option<Signal>,
-    completion: Option<Signal>,
-    fault: Option<Signal>,
-    terminal: Option<Signal>,
-    in_progress: Option<Signal>,
-    /// Types that mean work in progress, with a reason that says that the work is done.
-    work_done: Option<Signal>,
-    /// `Progressing=True` without a reason, which a healthy Deployment has too.
-    bare_progressing: Option<Signal>,
-    paused: Option<Signal>,
-    step: Option<Signal>,
-    /// `Active`: decides only where no other condition does.
-    active: Option<Signal>,
-    /// Types that mean a fault and are false.
-    no_fault: Option<Signal>,
-    /// Whether the summary condition is false, and neither its reason nor its message says why.
-    unexplained: bool,
-    /// Whether a type that means work in progress is true.
-    moves: bool,
-    /// Whether `Ready` is true and has an `observedGeneration`.
-    dated: bool,
-}
-
-/// Returns whether the reason of a type that means work in progress says that the work is done.
-pub(super) fn is_work_done(condition: &Condition) -> bool {
-    Words::of(&condition.reason).iter().any(|word| FINISHED_WORDS.contains(&word))
-}
-
-fn is_active(condition: &Condition) -> bool {
-    condition.r#type.eq_ignore_ascii_case("active")
-}
-
-fn keep_worse(kept: &mut Option<Signal>, signal: Signal) {
-    *kept = Some(match kept.take() {
-        Some(kept) => kept.worse(signal),
-        None => signal,
-    });
-}
-
-impl ConditionsByRole<'_> {
-    /// Adds a condition. An `outdated` condition is about an earlier generation. A summary that is
-    /// `undecided` means work in progress, whatever its status.
-    fn add(&mut self, condition: &Condition, outdated: bool, undecided: bool) {
-        match Polarity::of(&condition.r#type) {
-            Polarity::Summary(position) if undecided => {
-                let signal =
-                    Signal::new(Verdict::Progressing, Reason::ReadyPending, show(condition));
-                self.keep_summary(position, signal);
-            }
-            Polarity::Summary(position) => self.add_summary(position, condition),
-            Polarity::Completion => self.add_completion(condition),
-            _ if outdated => {}
-            Polarity::Part => self.add_part(condition),
-            Polarity::Weak | Polarity::Step => self.add_weak_or_step(condition),
-            polarity @ (Polarity::Fault | Polarity::Terminal | Polarity::Lacking) => {
-                self.add_fault(polarity, condition);
-            }
-            Polarity::InProgress => self.add_in_progress(condition),
-            // At the top level, `Admitted` comes from a queue and is neutral. In a list of routers,
-            // it says whether a router accepts the object.
-            Polarity::Neutral if !condition.at.is_empty() && condition.r#type == "Admitted" => {
-                self.add_part(condition)
-            }
-            Polarity::Paused | Polarity::Neutral => self.add_paused_or_neutral(condition),
-        }
-    }
-
-    fn add_summary(&mut self, position: u8, condition: &Condition) {
-        let signal = match condition.status {
-            True => {
-                self.dated |= position == 0 && condition.observed_generation.is_some();
-                Signal::new(Verdict::Converged, Reason::ReadyTrue, show(condition))
-            }
-            False => {
-                self.unexplained |= reasons::is_unexplained(condition);
-                false_signal(condition, self.kind)
-            }
-            Unknown => {
-                Signal::new(self.unknown_verdict(condition), Reason::ReadyUnknown, show(condition))
-            }
-            // Without a valid status, only the reason and the message show the meaning.
-            Absent if explains_a_problem(condition) => false_signal(condition, self.kind),
-            Absent if matches!(sense(&condition.reason), Some(Sense::Good | Sense::Done)) => return,
-            Absent => Signal::new(Verdict::Progressing, Reason::ReadyUnknown, show(condition)),
-        };
-        self.keep_summary(position, signal);
-    }
-
-    /// Returns the verdict on a condition with the status `Unknown`. It is a failure if the reason
-    /// says so, or says that something else, such as an account, is paused.
-    fn unknown_verdict(&self, condition: &Condition) -> Verdict {
-        let reason = Words::of(&condition.reason);
-        match reason.sense() {
-            Some(Sense::Bad) => Verdict::Failed,
-            Some(Sense::Paused) if !reasons::is_about_object(&reason, condition, self.kind) => {
-                Verdict::Failed
-            }
-            _ => Verdict::Progressing,
-        }
-    }
-
-    fn add_part(&mut self, condition: &Condition) {
-        let signal = match condition.status {
-            True => Signal::new(Verdict::Converged, Reason::ConditionsTrue, show(condition)),
-            False => false_signal(condition, self.kind),
-            Unknown => Signal::new(
-                self.unknown_verdict(condition),
-                Reason::ConditionUnknown,
-                show(condition),
-            ),
-            Absent => return,
-        };
-        keep_worse(&mut self.part, signal);
-    }
-
-    fn add_completion(&mut self, condition: &Condition) {
-        let signal = match condition.status {
-            True if sense(&condition.reason) == Some(Sense::Bad) => {
-                Signal::new(Verdict::Failed, Reason::EndedBadly, show(condition))
-            }
-            True => Signal::new(Verdict::Finished, Reason::Complete, show(condition)),
-            False | Unknown => false_signal(condition, self.kind),
-            Absent => return,
-        };
-        keep_worse(&mut self.completion, signal);
-    }
-
-    fn add_weak_or_step(&mut self, condition: &Condition) {
-        let step = Polarity::of(&condition.r#type) == Polarity::Step;
-        let new = |verdict, reason| Signal::new(verdict, reason, show(condition));
-        match condition.status {
-            True if step => keep_worse(&mut self.step, new(Verdict::Progressing, Reason::StepTrue)),
-            True => keep_worse(&mut self.part, new(Verdict::Converged, Reason::ConditionsTrue)),
-            False if step || explains_a_problem(condition) => {
-                keep_worse(&mut self.part, false_signal(condition, self.kind));
-            }
-            Unknown if sense(&condition.reason) == Some(Sense::InProgress) => {
-                keep_worse(
-                    &mut self.in_progress,
-                    new(Verdict::Progressing, Reason::ConditionUnknown),
-                );
-            }
-            False | Unknown | Absent => {}
-        }
-    }
-
-    fn add_fault(&mut self, polarity: Polarity, condition: &Condition) {
-        let new = |verdict, reason| Signal::new(verdict, reason, show(condition));
-        match (polarity, condition.status) {
-            (Polarity::Terminal, True) => {
-                keep_worse(&mut self.terminal, new(Verdict::Failed, Reason::StalledTrue))
-            }
-            (Polarity::Lacking, True) => {
-                keep_worse(
-                    &mut self.fault,
-                    new(false_signal(condition, self.kind).verdict, Reason::FaultTrue),
-                );
-            }
-            (Polarity::Fault, True | Absent) => {
-                // A good reason contradicts the type, so the condition is ignored.
-                let mild = matches!(condition.severity.as_str(), "Info" | "Warning");
-                if !mild && !matches!(sense(&condition.reason), Some(Sense::Good | Sense::Done)) {
-                    keep_worse(&mut self.fault, new(Verdict::Failed, Reason::FaultTrue));
-                }
-            }
-            (_, False) => keep_worse(&mut self.no_fault, new(Verdict::Converged, Reason::NoFault)),
-            _ => {}
-        }
-    }
-
-    fn add_in_progress(&mut self, condition: &Condition) {
-        self.moves |= condition.status == True && !is_work_done(condition);
-        let new = |verdict, reason| Signal::new(verdict, reason, show(condition));
-        match condition.status {
-            True if is_work_done(condition) => {
-                keep_worse(&mut self.work_done, new(Verdict::Converged, Reason::InMotion));
-            }
-            // A Deployment stays `Progressing` after its rollout. Only the reason shows whether the
-            // rollout is complete.
-            True if condition.r#type == "Progressing" && condition.reason.is_empty() => {
-                keep_worse(&mut self.bare_progressing, new(Verdict::Progressing, Reason::InMotion));
-            }
-            True if reasons::waits_for_approval(condition) => {
-                keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
-            }
-            True | Unknown => {
-                keep_worse(&mut self.in_progress, new(Verdict::Progressing, Reason::InMotion))
-            }
-            False if sense(&condition.reason) == Some(Sense::Bad) => {
-                keep_worse(&mut self.fault, new(Verdict::Failed, Reason::FaultTrue));
-            }
-            False | Absent => {}
-        }
-    }
-
-    fn add_paused_or_neutral(&mut self, condition: &Condition) {
-        let paused = Polarity::of(&condition.r#type) == Polarity::Paused;
-        let new = |verdict, reason| Signal::new(verdict, reason, show(condition));
-        match condition.status {
-            // If something else is paused, such as in `AccountSuspended`, only the reason and the
-            // message show whether that matters.
-            True if paused
-                && reasons::is_about_object(
-                    &Words::of(&condition.r#type),
-                    condition,
-                    self.kind,
-                ) =>
-            {
-                keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
-            }
-            True if paused
-                && (sense(&condition.reason) == Some(Sense::Bad)
-                    || prose::reports_error(&condition.message)) =>
-            {
-                keep_worse(&mut self.fault, new(Verdict::Failed, Reason::FaultTrue));
-            }
-            False if !paused && condition.severity == "Error" => {
-                keep_worse(&mut self.fault, new(Verdict::Failed, Reason::SeverityError));
-            }
-            True if is_active(condition) => {
-                keep_worse(&mut self.active, new(Verdict::Converged, Reason::ConditionsTrue));
-            }
-            False if is_active(condition) => {
-                keep_worse(&mut self.active, false_signal(condition, self.kind))
-            }
-            True | False | Unknown | Absent => {}
-        }
-    }
-
-    fn keep_summary(&mut self, position: u8, signal: Signal) {
-        self.summary = Some(match self.summary.take() {
-            Some((kept_position, kept)) if kept_position <= position => {
-                keep_worse(&mut self.other_summaries, signal);
-                (kept_position, kept)
-            }
-            Some((_, kept)) => {
-                keep_worse(&mut self.other_summaries, kept);
-                (position, signal)
-            }
-            None => (position, signal),
-        });
-    }
-
-    fn reading(self) -> Option<ConditionsReading> {
-        if let Some(signal) = self.paused.or(self.terminal) {
-            return Some(ConditionsReading {
-                signal,
-                summarized: true,
-                minimal: false,
-                dated: false,
-            });
-        }
-
-        // An object with a summary condition keeps running. A completion beside it means that the
-        // rollout is complete.
-        let completion = match self.completion {
-            Some(signal) if signal.verdict == Verdict::Finished && self.summary.is_some() => {
-                Some(Signal { verdict: Verdict::Converged, ..signal })
-            }
-            completion => completion,
-        };
-
-        let position =
-            self.summary.as_ref().map_or(usize::MAX, |(position, _)| usize::from(*position));
-        let summarized = position < SUMMARY_TYPES.len() || completion.is_some();
-        let minimal = SUMMARY_TYPES.get(position) == Some(&"available");
-
-        // `Available=False` without an explanation, beside `Progressing=True`, is a rollout.
-        let rolls_out =
-            |signal: &Signal| self.unexplained && self.moves && signal.verdict == Verdict::Failed;
-        let summary = self.summary.map(|(_, signal)| match signal {
-            signal if rolls_out(&signal) => {
-                Signal { verdict: Verdict::Progressing, reason: Reason::ReadyPending, ..signal }
-            }
-            signal => signal,
-        });
-
-        let good = |signal: &Option<Signal>| signal.as_ref().is_some_and(Signal::is_good);
-
-        // A good summary takes precedence over the conditions of parts.
-        let settled = (summarized && good(&summary)) || good(&completion);
-        let part = self.part.filter(|_| !settled);
-        let bare_progressing = self.bare_progressing.filter(|_| !settled);
-        let in_order = [
-            summary,
-            self.other_summaries,
-            completion,
-            self.fault,
-            self.in_progress,
-            bare_progressing,
-            part,
-            self.work_done,
-        ];
-
-        let signal = worst(in_order).or(self.step).or(self.no_fault).or(self.active)?;
-        Some(ConditionsReading { signal, summarized, minimal, dated: self.dated })
-    }
 }

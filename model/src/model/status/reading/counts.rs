@@ -9,7 +9,9 @@ use crate::observation::{FactValue, ObjectView};
 ///
 /// Without `other_signals`, a missing count of ready replicas means that none is ready.
 pub(super) fn read(object: &ObjectView, other_signals: bool) -> Option<Signal> {
-    ratio(object).or_else(|| replicas(object, other_signals)).or_else(|| pairs(object, |_| true))
+    ratio(object)
+        .or_else(|| replicas(object, other_signals))
+        .or_else(|| pairs(object, PRESENT_PREFIXES, |_| true))
 }
 
 /// Paths of the wanted count; the first that is present applies.
@@ -39,7 +41,14 @@ const PRESENT: &[&str] = &[
     "status.readyNodes",
     "status.ready",
     "status.updatedReadyReplicas",
+    "status.instances",
 ];
+
+/// First words of counts of items that are as wanted: `readyMembers`, `updatedPods`.
+const PRESENT_PREFIXES: &[&str] = &["ready", "available", "healthy", "updated"];
+
+/// First words of counts of all items, beside the bare noun: `desiredMembers`, `matchedPods`.
+const TOTAL_PREFIXES: &[&str] = &["desired", "expected", "matched", "total"];
 
 /// Paths of the count of replicas with the current spec.
 const UPDATED: &[&str] = &["status.updatedReplicas", "status.updatedNumberScheduled"];
@@ -95,20 +104,20 @@ fn replicas(object: &ObjectView, other_signals: bool) -> Option<Signal> {
 }
 
 /// Reads pairs of counts, such as `members` and `readyMembers`, or `instances[0].replicas` and
-/// `instances[0].readyReplicas`. `wanted` selects the counts of ready items.
+/// `instances[0].readyReplicas`. `prefixes` and `wanted` select the counts of the items that are as
+/// wanted.
 pub(super) fn pairs(
     object: &ObjectView,
+    prefixes: &[&str],
     wanted: impl Fn(&StatusFact<'_>) -> bool,
 ) -> Option<Signal> {
     worst(status_facts(object).filter(wanted).map(|fact| {
         let FactValue::Number(present) = *fact.value else { return None };
-        let (prefix, key) = fact.path.rsplit_once('.')?;
-        let counted =
-            key.strip_prefix("ready").filter(|_| fact.depth <= 3 && fact.key.len() == 2)?;
-        let wanted = match object.fact(&format!("{prefix}.{}", counted.to_ascii_lowercase())) {
-            Some(FactValue::Number(wanted)) => *wanted,
-            _ => return None,
-        };
+        let (parent, key) = fact.path.rsplit_once('.')?;
+        let noun = prefixes.iter().find_map(|prefix| key.strip_prefix(prefix))?;
+        let wanted = Some(noun)
+            .filter(|_| fact.depth <= 3 && fact.key.len() == 2)
+            .and_then(|noun| total(object, parent, noun))?;
 
         let (verdict, reason) = if present < wanted {
             (Verdict::Progressing, Reason::CountsShort)
@@ -118,6 +127,18 @@ pub(super) fn pairs(
 
         Some(Signal::new(verdict, reason, format!("{}={present} of {wanted}", fact.path)))
     }))
+}
+
+/// Returns the count of all items: for the noun `Pods`, that of `pods` or of `matchedPods`.
+fn total(object: &ObjectView, parent: &str, noun: &str) -> Option<i64> {
+    let number = |path: String| match object.fact(&path) {
+        Some(FactValue::Number(number)) => Some(*number),
+        _ => None,
+    };
+    let prefixed =
+        || TOTAL_PREFIXES.iter().find_map(|prefix| number(format!("{parent}.{prefix}{noun}")));
+
+    number(format!("{parent}.{}", noun.to_ascii_lowercase())).or_else(prefixed)
 }
 
 /// Reads a count that is written as text: `statusReplicas: 1/3`.

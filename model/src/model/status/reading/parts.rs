@@ -8,7 +8,7 @@ use crate::model::status::reading::profiles::Profile;
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::signals::{Signal, worst};
 use crate::model::status::reading::words::Words;
-use crate::model::status::reading::{Reason, Verdict, counts};
+use crate::model::status::reading::{Reason, Verdict, counts, phases};
 use crate::observation::{FactValue, ObjectView};
 
 /// Words, in the singular, for parts that an object needs in order to be complete.
@@ -17,6 +17,7 @@ const PARTS: &[&str] = &[
     "broker",
     "cluster",
     "component",
+    "connection",
     "destination",
     "domain",
     "endpoint",
@@ -36,6 +37,7 @@ const PARTS: &[&str] = &[
     "server",
     "shard",
     "target",
+    "task",
     "worker",
     "workload",
     "zone",
@@ -62,7 +64,6 @@ const RECORDS: &[&str] = &[
     "revision",
     "run",
     "step",
-    "task",
     "transition",
 ];
 
@@ -73,9 +74,13 @@ const NEXT: &[&str] = &["candidate", "canary", "proposed", "upcoming"];
 ///
 /// A failed phase of a part means a failure of the object. A failed phase deeper in a part, for
 /// example in the checks of a proposed change, means only that the part is not done.
-pub(super) fn read(object: &ObjectView, profile: &Profile) -> Option<Signal> {
+///
+/// A task is a part of an object that keeps running, such as a connector. In an object that
+/// runs to completion, it is a step, which may fail and be repeated.
+pub(super) fn read(object: &ObjectView, profile: &Profile, runs: bool) -> Option<Signal> {
+    let is_step = |fact: &StatusFact<'_>| runs && fact.path.contains("task");
     worst(facts::status_facts(object).filter(|fact| fact.depth > 1).map(|fact| {
-        if is_part(&fact) {
+        if is_part(&fact) && !is_step(&fact) {
             if fact.is_part_flag() && *fact.value == FactValue::Flag(false) {
                 let text = format!("{}=false", fact.path);
                 return Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, text));
@@ -104,15 +109,16 @@ pub(super) fn short_counts(object: &ObjectView) -> Option<Signal> {
     let counts_parts = |fact: &StatusFact<'_>| {
         is_part(fact) || (fact.depth == 1 && !fact.key.has("replicas") && names_part(&fact.key))
     };
-    counts::pairs(object, counts_parts).filter(|signal| !signal.is_good())
+    counts::pairs(object, &["ready"], counts_parts).filter(|signal| !signal.is_good())
 }
 
 fn bad_phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {
     let signal =
-        Some(fact).filter(|fact| fact.is_phase()).and_then(|fact| facts::phase(fact, profile))?;
+        Some(fact).filter(|fact| fact.is_phase()).and_then(|fact| phases::phase(fact, profile))?;
 
     // In a map of parts, the name of the part is one more key than in a list.
-    let deeper = fact.depth > if fact.listed { 2 } else { 3 };
+    // A part may have parts itself, such as the tasks of a connector.
+    let deeper = fact.depth > if fact.listed { 2 } else { 3 } && !is_phase_of_listed_part(fact);
     match signal.verdict {
         Verdict::Failed if deeper => {
             Some(Signal { verdict: Verdict::Progressing, reason: Reason::PhaseInMotion, ..signal })
@@ -138,6 +144,12 @@ fn is_part(fact: &StatusFact<'_>) -> bool {
     }
 
     part
+}
+
+/// Returns whether the list with the fact is a list of parts, as in `connectors[0].tasks[1].state`.
+fn is_phase_of_listed_part(fact: &StatusFact<'_>) -> bool {
+    let list = fact.path.rsplit('.').nth(1).and_then(|key| key.split_once('['));
+    list.is_some_and(|(name, _)| names_part(&Words::of(name)))
 }
 
 fn names_part(words: &Words) -> bool {

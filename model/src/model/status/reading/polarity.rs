@@ -91,6 +91,10 @@ impl Polarity {
                 return Self::Summary(position as u8);
             }
 
+            if words.get(0) == "health" {
+                return Self::Summary(SUMMARY_TYPES.len() as u8);
+            }
+
             if NEUTRAL.contains(&words.get(0)) {
                 return Self::Neutral;
             }
@@ -103,6 +107,10 @@ impl Polarity {
                 // For example an Ansible run, an import, or a Pod of an object that should be idle.
                 return Self::InProgress;
             }
+        }
+
+        if words.get(0) == "ready" && words.get(1) == "to" {
+            return Self::Part; // `ReadyToServe`
         }
 
         if words.get(0) == "no" && words.get(1) == "matching" {

@@ -1,5 +1,5 @@
-//! Exceptions for well-known kinds, as a table. Apart from `workloads.rs`, no other file has rules
-//! for single kinds.
+//! Exceptions for well-known kinds, as a table. Apart from `workloads.rs` and `builtin.rs`, no
+//! other file has rules for single kinds.
 
 use crate::model::status::reading::senses::Sense;
 

@@ -43,7 +43,8 @@ pub(super) fn false_signal(condition: &Condition, kind: &str) -> Signal {
             (Verdict::Failed, Reason::ReadyFalse)
         }
         (Some(Sense::Lacking), _)
-            if given.has("missing") || prose::reports_error(&condition.message) =>
+            if lacks_another_object(&given, condition)
+                || prose::reports_error(&condition.message) =>
         {
             (Verdict::Failed, Reason::ReadyFalse)
         }
@@ -88,6 +89,35 @@ pub(super) fn false_signal(condition: &Condition, kind: &str) -> Signal {
     Signal::new(verdict, reason, text)
 }
 
+/// Words for what an operator creates itself, or waits for.
+const AWAITED: &[&str] = &[
+    "daemonset",
+    "dependency",
+    "deployment",
+    "job",
+    "machine",
+    "node",
+    "pod",
+    "pods",
+    "replica",
+    "set",
+    "statefulset",
+];
+
+/// Returns whether a reason such as `BackendNotFound` or `SecretMissing` says that the object names
+/// another one that does not exist. `DeploymentNotFound` only says that the operator has not created
+/// it yet, and a message may say that it waits.
+fn lacks_another_object(reason: &Words, condition: &Condition) -> bool {
+    let not_found = reason.len() > 1
+        && condition.status == ConditionStatus::False
+        && (reason.get(reason.len() - 2), reason.last()) == ("not", "found")
+        && condition.severity != "Warning";
+    let awaited = AWAITED.iter().any(|word| reason.has(word))
+        || sense(&condition.message) == Some(Sense::InProgress);
+
+    (not_found || reason.has("missing")) && !awaited
+}
+
 /// Returns whether neither the reason nor the message of a false condition says why it is false.
 pub(super) fn is_unexplained(condition: &Condition) -> bool {
     let bad = |text: &str| sense(text) == Some(Sense::Bad);
@@ -95,7 +125,8 @@ pub(super) fn is_unexplained(condition: &Condition) -> bool {
         || bad(&condition.message)
         || prose::reports_error(&condition.message);
 
-    condition.severity.is_empty() && sense(&condition.reason).is_none() && !explained
+    let silent = matches!(sense(&condition.reason), None | Some(Sense::Good | Sense::Done));
+    condition.severity.is_empty() && silent && !explained
 }
 
 /// Returns whether the object as a whole waits for the approval of a person: `Waiting=True` with a

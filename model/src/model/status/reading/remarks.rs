@@ -1,25 +1,30 @@
 //! Conditions that matter only together with another part of the status.
 
-use crate::model::status::reading::conditions::is_work_done;
 use crate::model::status::reading::polarity::Polarity;
 use crate::model::status::reading::reasons::{sense, show};
+use crate::model::status::reading::roles::is_work_done;
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::signals::Signal;
 use crate::model::status::reading::words::Words;
 use crate::model::status::reading::{Reason, Verdict};
 use crate::observation::ConditionStatus::{False, True};
-use crate::observation::ObjectView;
+use crate::observation::{FactValue, ObjectView};
+
+/// Lists that hold conditions, or entries with conditions.
+const CONDITION_LISTS: &[&str] = &["status.conditions", "status.parents", "status.ancestors"];
 
 /// Returns a signal if the operator writes conditions, but none about the health of the object yet.
 ///
-/// Either the list of conditions is empty, or no type in it has a meaning. In the second case, the
+/// Either such a list is empty, or no type in it has a meaning. In the second case, the
 /// conditions must also be the only place with an `observedGeneration`.
 pub(super) fn none_about_health(object: &ObjectView) -> Option<Signal> {
     let new = |text| Some(Signal::new(Verdict::Progressing, Reason::NoSummaryYet, text));
     let mut top_level = object.conditions.iter().filter(|condition| condition.at.is_empty());
     match top_level.clone().next() {
-        None if object.fact("status.conditions").is_some() => {
-            new("status.conditions=[]".to_owned())
+        None => {
+            let is_empty = |path: &&&str| object.fact(path) == Some(&FactValue::Number(0));
+            let list = CONDITION_LISTS.iter().find(is_empty)?;
+            new(format!("{list}=[]"))
         }
         Some(first)
             if object.observed_generation.is_none() && newest_generation(object).is_some() =>

@@ -1,6 +1,7 @@
 //! Whether an object is a run, which does its work once and ends, and whether that work has begun.
 
-use crate::model::status::reading::facts::{self, status_facts};
+use crate::model::status::reading::facts::status_facts;
+use crate::model::status::reading::phases;
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::words::Words;
 use crate::observation::{Condition, ConditionStatus, FactValue, ObjectView};
@@ -50,7 +51,7 @@ pub(crate) fn will_end(object: &ObjectView) -> bool {
 
 /// Returns whether the work of a run has begun.
 pub(crate) fn has_begun(object: &ObjectView) -> bool {
-    let shown = Words::of(facts::own_phase(object));
+    let shown = Words::of(phases::own_phase(object));
     let reason = Words::of(ending(object).map_or("", |condition| &condition.reason));
     let says = |words: &[&str]| words.iter().any(|word| shown.has(word) || reason.has(word));
     let in_progress = || [&shown, &reason].iter().any(|w| w.sense() == Some(Sense::InProgress));

@@ -23,8 +23,11 @@ const REFUSED_IF_NEGATED: &[&str] = &[
     "controlled",
     "correct",
     "correctly",
+    "healthy",
     "permitted",
     "properly",
+    "quorum",
+    "reachable",
     "schedulable",
     "supported",
     "valid",
@@ -125,6 +128,16 @@ impl Words {
     pub(super) fn sense(&self) -> Option<Sense> {
         let split = (1..self.count).find(|i| self.begins_modifier(*i)).unwrap_or(self.count);
 
+        if self.get(0) == "scaled" && self.get(1) == "to" && self.get(2) == "zero" {
+            return Some(Paused);
+        }
+
+        // `WaitApplied` waits until something is applied.
+        let waits = matches!(self.get(0), "wait" | "waiting" | "await" | "awaiting");
+        if waits && self.sense_of(0, self.count) != Some(Bad) {
+            return Some(InProgress);
+        }
+
         // `ReadyToStart` has not started.
         if split + 1 < self.count && self.get(split) == "to" && self.get(split - 1) == "ready" {
             return Some(InProgress);
@@ -134,10 +147,12 @@ impl Words {
     }
 
     /// Returns whether the word at `i` begins a modifier. In the fixed phrases `in sync`, `up to
-    /// date`, `in progress` and `out of`, the preposition does not.
+    /// date`, `in progress` and `out of`, and after a negation, as in `not in active state`, the
+    /// preposition does not.
     fn begins_modifier(&self, i: usize) -> bool {
         let next = if i + 1 < self.count { self.get(i + 1) } else { "" };
         PREPOSITIONS.contains(&self.get(i))
+            && !NEGATIONS.contains(&self.get(i - 1))
             && !matches!(
                 (self.get(i - 1), self.get(i), next),
                 ("up", "to", _) | (_, "in", "sync" | "progress") | ("out", "of", _)
@@ -150,7 +165,7 @@ impl Words {
         // `FinalizingPartiallyFailed` (Velero) is still finalizing.
         if end > begin + 2
             && self.get(end - 2) == "partially"
-            && self.get(end - 1).starts_with("fail")
+            && senses::of(self.get(end - 1)) == Some(Bad)
         {
             return Some(InProgress);
         }
@@ -195,6 +210,8 @@ impl Words {
             ("in", "sync") | ("up", "to") => Some(Good),
             ("out", "of") | ("over", "quota") => Some(Lacking),
             ("timed", "out") => Some(Bad),
+            // A count that is too low, as during a rollout.
+            ("insufficient", "replicas" | "pods" | "members" | "instances") => Some(Lacking),
             // In prose, this is a conflict. As a reason, `AlreadyExists` may also explain why the
             // operator had nothing to do.
             ("already", "exists") if self.count > 3 => Some(Bad),

@@ -44,7 +44,7 @@ fn rules_of(group: &str, kind: &str) -> Option<Rules> {
 
 /// Returns whether objects of a kind run as long as their Pods take, so that no deadline applies.
 pub(super) fn runs_without_deadline(group: &str, kind: &str) -> bool {
-    (group, kind) == ("batch", "Job")
+    group == "batch" && matches!(kind, "Job" | "CronJob")
 }
 
 /// Reads the status of a workload. Returns `None` for other kinds, and for an object whose status

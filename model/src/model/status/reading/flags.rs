@@ -1,0 +1,84 @@
+//! Reads the flags, the error texts and the message of a status.
+
+use crate::model::status::reading::facts::status_facts;
+use crate::model::status::reading::senses::Sense;
+use crate::model::status::reading::signals::{Signal, worst};
+use crate::model::status::reading::words::Words;
+use crate::model::status::reading::{Reason, Verdict};
+use crate::observation::{FactValue, ObjectView};
+
+/// Reads the flags of the object, such as `status.ready: false`.
+pub(super) fn flags(object: &ObjectView) -> Option<Signal> {
+    let has_message = object
+        .fact("status.message")
+        .is_some_and(|message| matches!(message, FactValue::Text(text) if !text.is_empty()));
+    let ended =
+        status_facts(object).any(|fact| fact.is_end_flag() && *fact.value == FactValue::Flag(true));
+    worst(status_facts(object).filter(|fact| fact.is_flag() || fact.is_fault_flag()).map(|fact| {
+        let text = |value: bool| format!("{}={value}", fact.path);
+        match fact.value {
+            FactValue::Flag(true) if fact.is_fault_flag() => {
+                Some(Signal::new(Verdict::Failed, Reason::FaultTrue, text(true)))
+            }
+            FactValue::Flag(_) if fact.is_fault_flag() => None,
+            FactValue::Flag(true) => {
+                Some(Signal::new(Verdict::Converged, Reason::FlagTrue, text(true)))
+            }
+            FactValue::Flag(false)
+                if has_message || fact.key.last() == "healthy" || (ended && fact.is_result()) =>
+            {
+                Some(Signal::new(Verdict::Failed, Reason::FlagFalse, text(false)))
+            }
+            FactValue::Flag(false) => {
+                Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, text(false)))
+            }
+            FactValue::Number(_) | FactValue::Text(_) => None,
+        }
+    }))
+}
+
+/// Reads the flags of parts, in lists. While one is false, the object is not complete.
+pub(super) fn flags_of_parts(object: &ObjectView) -> Option<Signal> {
+    let fact = status_facts(object)
+        .find(|fact| fact.listed && fact.is_part_flag() && *fact.value == FactValue::Flag(false))?;
+    Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}=false", fact.path)))
+}
+
+/// Reads error texts. Any text that is not blank means a failure.
+pub(super) fn errors(object: &ObjectView) -> Option<Signal> {
+    let fact = status_facts(object).find(|fact| {
+        let named =
+            fact.depth <= 2 && !fact.listed && (fact.names_error() || fact.is_message_of_error());
+        (named || (fact.depth <= 2 && fact.is_in_error_list()))
+            && matches!(fact.value, FactValue::Text(text) if !is_no_error(text))
+    })?;
+    Some(Signal::new(Verdict::Failed, Reason::ErrorText, fact.path))
+}
+
+/// Reads `status.error`, which is not about the past, unlike `lastError`.
+pub(super) fn present_error(object: &ObjectView) -> Option<Signal> {
+    match object.fact("status.error") {
+        Some(FactValue::Text(text)) if !is_no_error(text) => {
+            Some(Signal::new(Verdict::Failed, Reason::ErrorText, "status.error"))
+        }
+        _ => None,
+    }
+}
+
+/// Returns whether an error text says that there is no error.
+fn is_no_error(text: &str) -> bool {
+    let none = ["", "none", "null", "nil", "ok", "no error", "no errors"];
+    none.iter().any(|word| text.trim().eq_ignore_ascii_case(word))
+}
+
+/// Reads the message of a status that says nothing else. Only clear words count.
+pub(super) fn message(object: &ObjectView) -> Option<Signal> {
+    let Some(FactValue::Text(text)) = object.fact("status.message") else { return None };
+    let (verdict, reason) = match Words::of(text).sense()? {
+        Sense::Good => (Verdict::Converged, Reason::PhaseGood),
+        Sense::Bad => (Verdict::Failed, Reason::ErrorText),
+        _ => return None,
+    };
+
+    Some(Signal::new(verdict, reason, format!("status.message={text}")))
+}

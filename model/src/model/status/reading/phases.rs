@@ -1,0 +1,187 @@
+//! Reads the phases of an object.
+
+use crate::model::status::reading::facts::{PHASE_KEYS, StatusFact, status_facts};
+use crate::model::status::reading::profiles::Profile;
+use crate::model::status::reading::senses::Sense;
+use crate::model::status::reading::signals::{Signal, worst};
+use crate::model::status::reading::words::Words;
+use crate::model::status::reading::{Reason, Verdict, completion, prose};
+use crate::observation::{FactValue, ObjectView};
+
+/// Reads the phases of an object.
+///
+/// If its conditions are `summarized`, only the object's own phase and health are read.
+pub(super) fn phases(
+    object: &ObjectView,
+    profile: &Profile,
+    runs: bool,
+    summarized: bool,
+) -> Option<Signal> {
+    let phase_facts: Vec<StatusFact<'_>> =
+        status_facts(object).filter(StatusFact::is_phase).collect();
+    let started = completion::has_started_run(object);
+    let read = |fact: &StatusFact<'_>| match phase(fact, profile) {
+        // While an object runs to completion, `Running` means work in progress.
+        Some(signal)
+            if signal.verdict == Verdict::Converged
+                && ((!summarized && started && fact.text_is("running"))
+                    || (runs && fact.text_is_one_of(completion::BEFORE_THE_END))
+                    || is_stage_done(object, fact)) =>
+        {
+            Some(Signal { verdict: Verdict::Progressing, reason: Reason::PhaseInMotion, ..signal })
+        }
+        signal => signal.map(|signal| with_message(object, fact, signal)),
+    };
+
+    if summarized {
+        return worst(phase_facts.iter().filter(|fact| fact.is_own_phase()).map(read));
+    }
+
+    // The phase with the smallest depth describes most of the object. At the same depth, phases
+    // outside lists come first.
+    (1..=4).find_map(|depth| {
+        let at = |listed: bool| {
+            let here =
+                phase_facts.iter().filter(move |fact| fact.depth == depth && fact.listed == listed);
+            let mut signals: Vec<(bool, Signal)> =
+                here.filter_map(|fact| Some((fact.is_own_phase(), read(fact)?))).collect();
+
+            // A part that is off, such as `backup.phase: Disabled`, does not suspend the others.
+            let off = |(own, signal): &(bool, Signal)| !own && signal.verdict == Verdict::Suspended;
+            if !signals.iter().all(off) {
+                signals.retain(|signal| !off(signal));
+            }
+
+            worst(signals.into_iter().map(|(_, signal)| Some(signal)))
+        };
+
+        at(false).or_else(|| at(true))
+    })
+}
+
+/// Returns the phase of the object itself, from the key that comes first in [`PHASE_KEYS`]. Returns
+/// an empty text if the object has none.
+pub(super) fn own_phase(object: &ObjectView) -> &str {
+    let own = status_facts(object).filter(|fact| fact.is_phase() && fact.is_own_phase());
+    let texts = own.filter_map(|fact| match fact.value {
+        FactValue::Text(text) if !text.is_empty() => Some((fact, text.as_str())),
+        _ => None,
+    });
+    let order = |fact: &StatusFact<'_>| PHASE_KEYS.iter().position(|key| *key == fact.key.last());
+
+    // Among equal keys, the deeper one is more specific: `health.status` comes before `status`.
+    let first =
+        texts.min_by_key(|(fact, _)| (order(fact), fact.key.len(), std::cmp::Reverse(fact.depth)));
+    first.map_or("", |(_, text)| text)
+}
+
+/// Returns whether a phase of the object itself is the given word.
+pub(super) fn is_in_phase(object: &ObjectView, word: &str) -> bool {
+    status_facts(object).any(|fact| fact.is_phase() && fact.is_own_phase() && fact.text_is(word))
+}
+
+/// Returns whether a phase of the object itself means work in progress.
+pub(super) fn is_in_motion(object: &ObjectView) -> bool {
+    status_facts(object).any(|fact| {
+        let in_motion = |text: &str| Words::of(text).sense() == Some(Sense::InProgress);
+        fact.is_phase()
+            && fact.is_own_phase()
+            && matches!(fact.value, FactValue::Text(text) if in_motion(text))
+    })
+}
+
+/// Returns whether a fact such as `stageStatus: success` says only that one stage is done:
+/// `status.stage` exists and does not itself name a good end, such as `completed`.
+fn is_stage_done(object: &ObjectView, fact: &StatusFact<'_>) -> bool {
+    let stage =
+        fact.key.len() == 2 && matches!(fact.key.get(0), "stage" | "step") && fact.depth == 1;
+    let path = if fact.key.get(0) == "stage" { "status.stage" } else { "status.step" };
+    match object.fact(path) {
+        Some(FactValue::Text(text)) if stage => {
+            !matches!(Words::of(text).sense(), Some(Sense::Good | Sense::Done))
+        }
+        _ => false,
+    }
+}
+
+/// Reads one phase. Returns `None` if its text has no meaning.
+pub(super) fn phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {
+    let text = match fact.value {
+        FactValue::Text(text) => text.clone(),
+        FactValue::Number(number) => number.to_string(),
+        FactValue::Flag(_) => return None,
+    };
+    let special = profile
+        .phases
+        .iter()
+        .find(|(word, _)| word.eq_ignore_ascii_case(&text))
+        .map(|(_, sense)| *sense);
+
+    let words = Words::of(&text);
+    if fact.depth > 1 && words.len() == 1 && words.get(0) == "unknown" {
+        return None; // an unknown part says nothing about the object
+    }
+
+    let (verdict, reason) = match special.or_else(|| words.sense())? {
+        Sense::Good => (Verdict::Converged, Reason::PhaseGood),
+        Sense::Done => (Verdict::Finished, Reason::PhaseDone),
+        Sense::InProgress => (Verdict::Progressing, Reason::PhaseInMotion),
+        Sense::Lacking => read_lacking(&text),
+        Sense::Bad => (Verdict::Failed, Reason::PhaseFailed),
+        Sense::Paused => (Verdict::Suspended, Reason::PhaseSuspended),
+    };
+
+    Some(Signal::new(verdict, reason, format!("{}={text}", fact.path)))
+}
+
+/// Turns a phase such as `NotReady` into a failure if the message of the status is an error.
+fn with_message(object: &ObjectView, fact: &StatusFact<'_>, signal: Signal) -> Signal {
+    let FactValue::Text(phase) = fact.value else { return signal };
+    let lacking = fact.depth == 1 && Words::of(phase).sense() == Some(Sense::Lacking);
+    match object.fact("status.message") {
+        Some(FactValue::Text(message)) if lacking && prose::reports_error(message) => {
+            Signal { verdict: Verdict::Failed, reason: Reason::PhaseFailed, ..signal }
+        }
+        _ => signal,
+    }
+}
+
+/// Reads a phase with the sense [`Sense::Lacking`]: the object is either broken or not ready yet.
+fn read_lacking(text: &str) -> (Verdict, Reason) {
+    let words = Words::of(text);
+    let broken = ["unavailable", "down", "missing"].iter().any(|word| words.has(word))
+        || words.has("compliant")
+        || words.has("found");
+    if broken {
+        (Verdict::Failed, Reason::PhaseFailed)
+    } else {
+        (Verdict::Progressing, Reason::PhaseInMotion)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Fact;
+
+    #[test]
+    fn the_first_key_of_the_list_holds_the_phase() {
+        for (paths, phase) in [
+            (&["status.stage"][..], "status.stage"),
+            (&["status.state", "status.phase"], "status.phase"),
+            (&["status.status", "status.health.status"], "status.health.status"),
+            (&["status.clusterState"], "status.clusterState"),
+            (
+                &["status.lastState", "status.desiredPhase", "status.parts[0].phase", "spec.state"],
+                "",
+            ),
+        ] {
+            let fact =
+                |path: &&str| Fact { path: (*path).into(), value: FactValue::Text((*path).into()) };
+            let object =
+                ObjectView { facts: paths.iter().map(fact).collect(), ..ObjectView::default() };
+
+            assert_eq!(own_phase(&object), phase, "{paths:?}");
+        }
+    }
+}
