@@ -12,6 +12,9 @@ const LOOP: &str = "RestartLoop operator ops/widget-operator";
 
 const DOWN: &str = "OperatorDown operator ops/widget-operator";
 
+/// Returns the container that a story is about.
+type Chosen = fn(&mut Op) -> &mut ContainerView;
+
 fn container(name: &str, lab: &Lab) -> ContainerView {
     ContainerView {
         name: name.into(),
@@ -22,7 +25,7 @@ fn container(name: &str, lab: &Lab) -> ContainerView {
 }
 
 /// A container ends, and the kubelet restarts it five minutes later.
-fn crash(lab: &mut Lab, op: &mut Op, of: fn(&mut Op) -> &mut ContainerView) {
+fn crash(lab: &mut Lab, op: &mut Op, of: Chosen) {
     let finished = Some(lab.now);
     let container = of(op);
     let started = container.running_since.take();
@@ -47,7 +50,7 @@ fn crash(lab: &mut Lab, op: &mut Op, of: fn(&mut Op) -> &mut ContainerView) {
 
 #[test]
 fn a_second_manager_or_a_helper_that_crashes_again_and_again_is_named() {
-    let cases: [(&str, fn(&mut Op) -> &mut ContainerView); 2] = [
+    let cases: [(&str, Chosen); 2] = [
         ("scheduler", |op| &mut op.view.pods[0].containers[1]),
         ("istio-proxy", |op| &mut op.view.pods[0].helpers[0]),
     ];
