@@ -21,12 +21,12 @@ fn the_items_of_some_lists_are_counted() {
         (json!({"targets": []}), None),
     ] {
         let view = of(&json!({}), &status);
-        let counts = view.facts.iter().filter_map(|fact| match fact.value {
+        let mut counts = view.facts.iter().filter_map(|fact| match fact.value {
             FactValue::Number(number) => Some(number),
             _ => None,
         });
 
-        assert_eq!(counts.last(), count, "{status}");
+        assert_eq!(counts.next_back(), count, "{status}");
     }
 }
 

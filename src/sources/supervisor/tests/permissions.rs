@@ -192,7 +192,7 @@ async fn a_permission_to_write_that_is_withdrawn_is_named_until_it_returns() {
 /// The permissions in the last view of the cluster that were withdrawn, and then the usual writes
 /// that the account may not do.
 fn lacking(seen: &[Observation]) -> Option<Vec<String>> {
-    let views = seen.iter().filter_map(|observation| match observation {
+    let mut views = seen.iter().filter_map(|observation| match observation {
         Observation::PermissionsReviewed(view) if view.namespace.is_empty() => Some(view),
         _ => None,
     });
@@ -200,7 +200,7 @@ fn lacking(seen: &[Observation]) -> Option<Vec<String>> {
         view.withdrawn.iter().chain(&view.unwritable).map(ToString::to_string).collect()
     };
 
-    views.last().map(named)
+    views.next_back().map(named)
 }
 
 #[tokio::test(start_paused = true)]
