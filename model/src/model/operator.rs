@@ -16,7 +16,8 @@ mod loops; // its control loops
 mod lost_pods; // that nobody replaced on purpose
 mod other_containers; // of its Pods
 mod partly_down; // some of its Pods
-mod pods; // what has happened to its Pods
+mod pod_history; // restarts and ends of the containers of a Pod
+mod pods; // which of its Pods run
 mod poison; // objects that make it crash
 mod queue; // whether it is worked off
 mod process; // the process of an instance, from the kernel and from its metrics

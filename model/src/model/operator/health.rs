@@ -17,7 +17,8 @@ use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::operator::Operator;
 use crate::model::operator::controllers::Liveness;
-use crate::model::operator::pods::{self, Comeback, PodsSay, Stopped};
+use crate::model::operator::pod_history::proven_at;
+use crate::model::operator::pods::{Comeback, PodsSay, Stopped};
 use crate::model::operator::review::Verdicts;
 use crate::model::world::World;
 use crate::observation::{Cause, SourceId};
@@ -152,7 +153,7 @@ impl Operator {
                     Comeback::Possible => false,
                 };
 
-                (ladder.certain, ladder.again) = (certain, restarted.map(pods::proven_at));
+                (ladder.certain, ladder.again) = (certain, restarted.map(proven_at));
 
                 // A container in a crash loop may renew the lease in each run.
                 let of_others = |life: &Timestamp| {

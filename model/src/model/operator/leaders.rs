@@ -6,7 +6,7 @@ use crate::checkpoint::SeenLease;
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::operator::Operator;
-use crate::model::operator::pods::has_ended;
+use crate::model::operator::pod_history::has_ended;
 use crate::model::operator::review::Verdicts;
 use crate::model::traces::Traces;
 use crate::model::world::World;

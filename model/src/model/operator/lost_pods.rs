@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::model::operator::pods::has_ended;
+use crate::model::operator::pod_history::has_ended;
 use crate::observation::{MAX_PODS, OperatorView, PodView};
 use crate::time::{Span, Timestamp};
 

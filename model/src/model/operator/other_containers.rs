@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::operator::pods::PodHistory;
+use crate::model::operator::pod_history::PodHistory;
 use crate::observation::{ContainerEnd, ContainerView, MAX_PODS, OperatorView, PodView};
 use crate::time::{Span, Timestamp};
 

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::operator::Operator;
-use crate::model::operator::pods::runs;
+use crate::model::operator::pod_history::runs;
 use crate::model::operator::review::Verdicts;
 use crate::model::world::World;
 use crate::observation::{ContainerView, OperatorView};

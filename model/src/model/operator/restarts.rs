@@ -3,7 +3,7 @@
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::operator::Operator;
-use crate::model::operator::pods::PodHistory;
+use crate::model::operator::pod_history::PodHistory;
 use crate::model::operator::review::Verdicts;
 use crate::model::world::World;
 use crate::observation::{ContainerEnd, PodView};

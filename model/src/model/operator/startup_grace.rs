@@ -10,7 +10,7 @@
 
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::operator::Operator;
-use crate::model::operator::pods::PROVEN_AFTER;
+use crate::model::operator::pod_history::PROVEN_AFTER;
 use crate::model::world::World;
 use crate::observation::{LeaseView, PodView};
 use crate::time::{Span, Timestamp};
