@@ -502,7 +502,7 @@ fn a_replay_shows_any_moment_every_object_and_the_whole_timeline() {
     let end = json(&["--all"]);
     let events = end["timeline"].as_array().expect("the timeline").clone();
 
-    assert!(events.len() > 10);
+    assert!(events.len() >= 8, "{events:?}");
 
     for event in &events {
         assert!(
@@ -550,10 +550,10 @@ fn a_deadline_of_a_replay_changes_only_deadlines() {
     let replay =
         |arguments: &[&str]| text(&loopwatch(&[&["replay", file], arguments].concat()).stdout);
 
-    assert!(replay(&[]).contains("opened  Overdue"));
+    assert!(replay(&[]).contains("opened  Unacknowledged"));
 
     let patient = replay(&["--deadline", "2h"]);
-    assert!(!patient.contains("opened  Overdue"), "{patient}");
+    assert!(!patient.contains("opened  Unacknowledged"), "{patient}");
     assert!(
         patient.contains("opened  FinalizerStuck") && patient.contains("threshold 2m"),
         "{patient}"

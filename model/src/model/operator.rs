@@ -416,8 +416,12 @@ impl Operator {
         self.usual.remembered()
     }
 
-    pub(super) fn restore_reconciles(&mut self, memories: BTreeMap<String, ReconcileMemory>) {
-        self.usual.restore(memories);
+    pub(super) fn restore_reconciles(
+        &mut self,
+        now: Timestamp,
+        memories: BTreeMap<String, ReconcileMemory>,
+    ) {
+        self.usual.restore(now, memories);
     }
 
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.

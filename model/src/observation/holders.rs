@@ -30,10 +30,10 @@ pub fn pod_of_holder(holder: &str) -> &str {
 /// is longer.
 pub(super) fn pod_of_workload<'a>(holder: &'a str, workload: &str) -> Option<&'a str> {
     let rest = holder.strip_prefix(workload)?;
-    let generated = match rest.split_at_checked(1) {
-        None | Some(("_", _)) => 0,
-        Some(("-", rest)) => 1 + generated_length(rest)?,
-        Some(_) => return None,
+    let generated = match rest.strip_prefix('-') {
+        Some(rest) => 1 + generated_length(rest)?,
+        None if rest.is_empty() || rest.starts_with('_') => 0,
+        None => return None,
     };
 
     holder.get(..workload.len() + generated)
@@ -53,7 +53,7 @@ fn end_of_generated(text: &str) -> Option<usize> {
     let (mut begin, mut follows_hash) = (0, false);
     for part in text.split('-') {
         let end = begin + part.len();
-        if follows_hash && part.len() == SUFFIX_LENGTH {
+        if follows_hash && is_suffix(part) {
             return Some(end);
         }
 
@@ -74,9 +74,7 @@ fn generated_length(text: &str) -> Option<usize> {
     }
 
     let is_ordinal = !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
-    let is_random =
-        first.len() == SUFFIX_LENGTH && first.chars().all(|c| SUFFIX_ALPHABET.contains(c));
-    (is_ordinal || is_random).then_some(first.len())
+    (is_ordinal || is_suffix(first)).then_some(first.len())
 }
 
 fn first_word(text: &str) -> &str {
@@ -85,6 +83,11 @@ fn first_word(text: &str) -> &str {
 
 fn is_hash(part: &str) -> bool {
     HASH_LENGTHS.contains(&part.len()) && part.chars().all(|c| HASH_ALPHABET.contains(c))
+}
+
+/// Returns whether this is the random end of a Pod's name.
+fn is_suffix(part: &str) -> bool {
+    part.len() == SUFFIX_LENGTH && part.chars().all(|c| SUFFIX_ALPHABET.contains(c))
 }
 
 #[cfg(test)]
@@ -103,6 +106,7 @@ mod tests {
             ("operator-0_6f1c", "operator-0"),
             ("node-1.example.io_6f1c", "node-1.example.io"),
             ("7d9f8c6b5-x2x4v-tail", "7d9f8c6b5-x2x4v-tail"),
+            ("backup-bcdf456-agent-7d9f8c6b5-x2x4v_1", "backup-bcdf456-agent-7d9f8c6b5-x2x4v"),
             ("", ""),
         ] {
             assert_eq!(pod_of_holder(holder), pod);
@@ -124,6 +128,7 @@ mod tests {
             ("operator-agent-0", None),
             ("operators-0", None),
             ("other-0", None),
+            ("operator\u{fc}", None),
             ("", None),
         ] {
             assert_eq!(pod_of_workload(holder, "operator"), pod, "{holder}");

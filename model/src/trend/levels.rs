@@ -67,6 +67,17 @@ impl Levels {
         self.hours >= WHOLE
     }
 
+    /// Returns the levels of a checkpoint, which may be damaged or from a clock that was ahead;
+    /// `None` if they cannot be used at `now`.
+    #[must_use]
+    pub fn restored(mut self, now: Timestamp) -> Option<Self> {
+        let is_valid = self.highest.iter().all(|level| level.is_finite() && *level >= 0.0);
+        let is_ahead = self.week > now.0.div_euclid(WEEK.0);
+        self.highest.truncate(WEEKS);
+        self.hours = self.hours.min(WHOLE);
+        (is_valid && !is_ahead).then_some(self)
+    }
+
     fn note(&mut self, at: Timestamp, level: f64) {
         let week = at.0.div_euclid(WEEK.0);
         let newer = usize::try_from(week.saturating_sub(self.week)).unwrap_or_default();
@@ -190,6 +201,18 @@ mod tests {
         assert_eq!(levels.highest(), Some(500.0));
         levels.note(week(90), 400.0);
         assert_eq!(levels.highest(), Some(400.0));
+    }
+
+    #[test]
+    fn levels_that_are_damaged_or_of_the_future_are_not_restored() {
+        let now = Timestamp(0).after(Span(10 * WEEK.0));
+        let of =
+            |week, highest: &[f32]| Levels { week, highest: highest.into(), hour: 0, hours: 0 };
+
+        assert_eq!(of(10, &[1.0; 90]).restored(now), Some(of(10, &[1.0; WEEKS])));
+        assert_eq!(of(11, &[1.0]).restored(now), None);
+        assert_eq!(of(9, &[f32::INFINITY]).restored(now), None);
+        assert_eq!(of(9, &[-1.0]).restored(now), None);
     }
 
     #[test]

@@ -35,8 +35,14 @@ impl Pseudonyms {
         let ContainerView { name, ready, running_since, waiting, restarts, ended, memory_limit } =
             container;
         let name = self.name("container", &name);
-        let ended = ended.map(|end| ContainerEnd { message: self.prose(&end.message), ..end });
+        let ended = ended.map(|end| self.container_end(end));
         ContainerView { name, ready, running_since, waiting, restarts, ended, memory_limit }
+    }
+
+    fn container_end(&self, end: ContainerEnd) -> ContainerEnd {
+        let ContainerEnd { reason, exit_code, message, started, finished } = end;
+        let message = self.prose(&message);
+        ContainerEnd { reason, exit_code, message, started, finished }
     }
 
     pub(super) fn metrics(&self, metrics: MetricsView) -> MetricsView {

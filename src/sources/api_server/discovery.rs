@@ -159,7 +159,7 @@ impl Discovery {
         }
 
         self.look_elsewhere().await?;
-        self.withdrawn.update(&self.reviews);
+        self.withdrawn.update(&self.reviews, |namespace| self.elsewhere.has_reviewed(namespace));
         let mut rules = self.reviews.rules();
         let mut selected = self.select(&rules, false);
 
@@ -343,8 +343,9 @@ impl Discovery {
     /// Adds the withdrawn permissions and the writes that the operator's kinds usually need to the
     /// views, as far as the account lacks them.
     fn add_lacking(&self, kinds: &[WatchedKind], views: &mut [PermissionsView]) {
-        let denies =
-            |permission: &Permission, namespace: &str| self.reviews.deny(permission, namespace);
+        let denies = |permission: &Permission, namespace: &str| {
+            self.reviews.is_denied(permission, namespace)
+        };
         let mut writes: Vec<(&str, [Permission; 2])> =
             kinds.iter().filter_map(usual_writes).collect();
         writes.retain(|(namespace, either)| either.iter().all(|p| denies(p, namespace)));

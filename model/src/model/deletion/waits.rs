@@ -125,7 +125,7 @@ impl ObjectContext<'_> {
         };
         if gone {
             if !deletion.actors.is_empty() {
-                self.kind.completed.note(Work::Deletion, deletion.since);
+                self.kind.completed.note(Work::Deletion, deletion.since, self.now);
             }
 
             self.end_deletion_trace(Outcome::Deleted);

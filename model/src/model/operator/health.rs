@@ -4,9 +4,9 @@
 //! Each rung may be unknown. A finding needs at least one rung that shows the absence, and nothing
 //! that contradicts it, such as a running Pod or a later renewal of the lease, scrape or write
 //! (`life.rs`). The Pods alone justify a page if loopwatch sees all of them, and so does the lease
-//! together with another rung. A single rung other than the Pods takes longer and opens only a warning: without a
-//! view of the Pods, nothing shows whether somebody has scaled the operator to zero. If Pods may
-//! run that loopwatch does not see, only the lease shows the absence.
+//! together with another rung. A single rung other than the Pods takes longer and opens only a
+//! warning: without a view of the Pods, nothing shows whether somebody has scaled the operator to
+//! zero. If Pods may run that loopwatch does not see, only the lease shows the absence.
 //!
 //! The kubelet may start the container again, so a page waits for `operator_down_after`. Half of
 //! this time is enough if no restart is likely, or if the container has restarted too often

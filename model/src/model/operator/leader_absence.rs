@@ -5,7 +5,7 @@
 //! its loss counts only if the process that held it for a while still runs.
 
 use crate::checkpoint::SeenLease;
-use crate::finding::{Evidence, FindingCode, Value};
+use crate::finding::{Confidence, Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::operator::Operator;
 use crate::model::operator::controllers::patience;
@@ -42,7 +42,11 @@ impl Operator {
         let first = others
             .map(|detection| Detection { due: detection.due.max(looked_since), ..detection })
             .chain(all)
-            .min_by_key(|detection| (detection.confidence, detection.due));
+            .inspect(|found| verdicts.look_again(Some(found.due)))
+            .min_by_key(|found| {
+                let is_suspected = found.confidence != Confidence::Confirmed;
+                (found.due > world.now, is_suspected, found.aside, found.due)
+            });
 
         first.into_iter().for_each(|found| verdicts.push(self.operator_subject(), found));
     }

@@ -263,7 +263,7 @@ fn reconcile_stuck(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
     let usual = learned.map(seconds);
 
     let factor = i64::from(world.settings.reconcile_stuck_factor);
-    let usually = Span(usual.unwrap_or_default().0.saturating_mul(factor));
+    let usually = Span(usual.unwrap_or_default().0.saturating_mul(factor)).min(LONGEST_LEARNED);
     let before = seconds(scraped.usual.longest() * TIMES_LONGEST).min(LONGEST_LEARNED);
     let threshold = world.settings.reconcile_stuck_after.max(usually).max(before);
 

@@ -22,6 +22,8 @@ pub(super) struct LostPods {
     lost: VecDeque<LostPod>,
     /// The number of Pods that the workload should have.
     replicas: Option<u32>,
+    /// The number of Pods that have yet to end because the workload should have fewer.
+    surplus: u32,
 }
 
 /// A Pod that ended.
@@ -39,8 +41,11 @@ impl LostPods {
     /// Takes a new view of the Pods, and forgets what is older than `window`.
     pub(super) fn update(&mut self, now: Timestamp, view: &OperatorView, window: Span) {
         let replicas = view.workload.as_ref().map(|workload| workload.replicas);
-        if std::mem::replace(&mut self.replicas, replicas) != replicas {
+        let before = std::mem::replace(&mut self.replicas, replicas);
+        if before != replicas {
             self.lost.clear();
+            self.surplus =
+                before.zip(replicas).map_or(0, |(before, now)| before.saturating_sub(now));
         }
 
         let from = now.before(window);
@@ -71,6 +76,11 @@ impl LostPods {
     }
 
     fn lose(&mut self, at: Timestamp, name: &str, revision: &str, reason: &str) {
+        if self.surplus > 0 {
+            self.surplus -= 1;
+            return;
+        }
+
         if self.lost.len() >= MAX_LOST {
             self.lost.pop_front();
         }

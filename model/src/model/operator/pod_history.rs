@@ -98,6 +98,8 @@ impl PodHistory {
                 self.ends.pop_front();
             }
 
+            // Only the message of the last end is shown.
+            self.ends.iter_mut().for_each(|earlier| earlier.message = String::new());
             self.ends.push_back(end.clone());
             self.note_end(now, end);
         }

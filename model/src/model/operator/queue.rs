@@ -26,12 +26,13 @@ impl Queue {
             return Self { since: now, reference: depth, has_shrunk: false };
         };
 
-        if depth < known.reference / parts * (parts - 1) {
+        if depth < known.reference - known.reference.div_ceil(parts) {
             return Self { since: now, reference: depth, has_shrunk: true };
         }
 
         // Growth is no progress, so the time goes on.
-        let is_filled = depth >= known.reference.saturating_mul(2).max(known.reference + FILLED_BY);
+        let is_filled = depth
+            >= known.reference.saturating_mul(2).max(known.reference.saturating_add(FILLED_BY));
         match known.has_shrunk && !is_filled {
             true => known,
             false => Self { reference: known.reference.max(depth), has_shrunk: false, ..known },

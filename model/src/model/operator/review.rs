@@ -7,6 +7,7 @@ use crate::finding::{FindingCode, Subject};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::operator::Operator;
+use crate::model::operator::pods::PodsSay;
 use crate::model::world::World;
 use crate::model::world::kinds::completed::Completed;
 use crate::model::world::timers::Timer;
@@ -70,6 +71,11 @@ impl Operator {
         Subject::Operator { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
+    /// Returns whether no Pod of the operator runs, although that may be planned.
+    fn has_no_pod_that_runs(&self, world: &World) -> bool {
+        matches!(self.pods_say(world), PodsSay::Excused(_) | PodsSay::Down(_))
+    }
+
     /// Handles the timer of the operator.
     pub(crate) fn operator_due(&mut self, world: &mut World) {
         self.due = None;
@@ -92,11 +98,13 @@ impl Operator {
         let opening: Vec<Timestamp> =
             detections.iter().map(|(_, detection)| detection.due).collect();
         let mut open = BTreeSet::new();
+        let mut fails = self.has_no_pod_that_runs(world);
 
         for (subject, detection) in
             detections.into_iter().filter(|(_, detection)| detection.due <= now)
         {
             open.insert((detection.code, subject.clone()));
+            fails |= OUTAGES.contains(&detection.code) && keeps_from_work(&detection);
             findings.report(world, subject, detection);
         }
 
@@ -113,7 +121,9 @@ impl Operator {
             }
         }
 
-        let fails = open.iter().any(|(code, _)| OUTAGES.contains(code));
+        let is_kept = |code: &FindingCode| kept.iter().any(|(kept, _)| kept == code);
+        fails |= world.operator_failed == Timestamp(i64::MAX)
+            && open.iter().any(|(code, _)| OUTAGES.contains(code) && is_kept(code));
         if fails {
             world.operator_failed = Timestamp(i64::MAX);
         } else if world.operator_failed == Timestamp(i64::MAX) {
@@ -145,6 +155,12 @@ impl Operator {
 
         verdicts
     }
+}
+
+/// Returns whether the operator does not work while the problem of this detection lasts. Weak
+/// `ApiErrors` are a part of its requests only.
+fn keeps_from_work(detection: &Detection) -> bool {
+    !detection.aside && (detection.code != FindingCode::ApiErrors || !detection.weak)
 }
 
 /// Returns the work that the operator has done on each primary kind.

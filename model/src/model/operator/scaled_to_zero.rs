@@ -117,6 +117,13 @@ impl Unconverged {
             .flatten()
             .for_each(|until| *until = until.after(working));
 
+        for change in &mut self.superseded {
+            let waited = lost(change.opened);
+            [&mut change.opened, &mut change.slo_deadline]
+                .into_iter()
+                .for_each(|at| *at = at.after(waited));
+        }
+
         if let Some(obligation) =
             self.obligation.as_mut().filter(|obligation| obligation.outcome.is_none())
         {

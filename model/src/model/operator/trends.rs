@@ -96,8 +96,8 @@ impl Trends {
     }
 
     /// Takes the normal levels of a checkpoint.
-    pub(crate) fn restore_levels(&mut self, levels: BTreeMap<String, Levels>) {
-        self.levels.restore(levels);
+    pub(crate) fn restore_levels(&mut self, now: Timestamp, levels: BTreeMap<String, Levels>) {
+        self.levels.restore(now, levels);
     }
 
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.

@@ -34,12 +34,27 @@ impl UsualReconciles {
             let ended = if ended.is_finite() { ended } else { 0.0 };
             let durations = controller.reconcile_seconds;
             let durations = durations.filter(|all| all.count > 0 && all.sum.is_finite());
-            let is_known = self.controllers.contains_key(&controller.name);
-            let has_room = is_known || self.controllers.len() < MAX_CONTROLLERS;
-            if (ended > 0.0 || durations.is_some()) && has_room {
+            if ended > 0.0 || durations.is_some() {
+                self.make_room_for(&controller.name, histories);
                 let memory = self.controllers.entry(controller.name.clone()).or_default();
                 memory.learn(now, ended, durations);
             }
+        }
+    }
+
+    /// Forgets the controller that has been unchanged for longest, preferably one that this process
+    /// does not have.
+    fn make_room_for(&mut self, name: &str, histories: &BTreeMap<String, Loop>) {
+        if self.controllers.len() < MAX_CONTROLLERS || self.controllers.contains_key(name) {
+            return;
+        }
+
+        let age = |(name, memory): &(&String, &ReconcileMemory)| {
+            (histories.contains_key(name.as_str()), memory.since)
+        };
+        if let Some(oldest) = self.controllers.iter().min_by_key(age).map(|(name, _)| name.clone())
+        {
+            self.controllers.remove(&oldest);
         }
     }
 
@@ -53,8 +68,18 @@ impl UsualReconciles {
         self.controllers.clone()
     }
 
-    pub(super) fn restore(&mut self, memories: BTreeMap<String, ReconcileMemory>) {
-        self.controllers.extend(memories.into_iter().take(MAX_CONTROLLERS));
+    /// Takes over what an earlier process had learned, unless it is damaged.
+    pub(super) fn restore(&mut self, now: Timestamp, memories: BTreeMap<String, ReconcileMemory>) {
+        let is_valid = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
+        let valid = memories.into_iter().filter(|(_, memory)| {
+            [memory.longest, memory.before, memory.mean].into_iter().all(is_valid)
+        });
+        let dated = valid.map(|(name, memory)| {
+            let since = memory.since.min(now);
+            (name, ReconcileMemory { since, ..memory })
+        });
+
+        self.controllers.extend(dated.take(MAX_CONTROLLERS));
     }
 
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {

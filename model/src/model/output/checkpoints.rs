@@ -40,8 +40,8 @@ impl Model {
         self.world.restored.learning = checkpoint.learned;
         self.parts.references.restore_outputs(checkpoint.outputs);
         self.operator.controllers.restore(checkpoint.leases);
-        self.operator.trends.restore_levels(checkpoint.levels);
-        self.operator.restore_reconciles(checkpoint.reconciles);
+        self.operator.trends.restore_levels(self.world.now, checkpoint.levels);
+        self.operator.restore_reconciles(self.world.now, checkpoint.reconciles);
         finalizers::restore_finalizers(&mut self.world, checkpoint.finalizers);
 
         let id = |id: &String| Some(FindingId(u64::from_str_radix(id, 16).ok()?));

@@ -122,13 +122,15 @@ impl Ownership {
         owner: &str,
     ) -> Option<Cause> {
         let (now, is_open) = (world.now, world.has_open(FindingCode::Orphan, slot));
-        let on_purpose = self.has_unowned_siblings(world, slot) || holds_data(world, slot);
         let record = world.store.get(slot)?;
+        let presence = primary(world, &record.namespace, owner);
+        let on_purpose = !matches!(presence, Presence::Exists | Presence::Unwatched)
+            && (holds_data(world, slot) || self.has_unowned_siblings(world, slot));
         let candidate = self.orphans.candidates.get_mut(&slot)?;
 
         // Before a restart, it may have been an orphan for another reason than its labels.
         let removed = Cause::new("owner_removed", "", candidate.since, true);
-        let mut not_before = match primary(world, &record.namespace, owner) {
+        let mut not_before = match presence {
             Presence::Missing(earliest) => earliest,
             Presence::Exists | Presence::Unwatched => {
                 let was_gone = candidate.missing_since.take().is_some() || candidate.owner_seen;

@@ -4,7 +4,8 @@
 //! confirms it. Lookups without an answer prove nothing. A target that the object owns, or that
 //! loopwatch saw the operator create, is an output of the operator, so its absence causes no
 //! finding, for any object of the kind. A field whose targets are absent for several converged
-//! objects is also an output, or not required. `need.rs` decides whether a single object waits for its target.
+//! objects is also an output, or not required. `need.rs` decides whether a single object waits for
+//! its target.
 
 use std::collections::BTreeMap;
 

@@ -13,7 +13,7 @@ use crate::model::world::store::Slot;
 /// The versions by kind.
 #[derive(Debug, Default)]
 pub(crate) struct ServedVersions {
-    /// By kind, as `group/Kind`. At most [`MAX_KINDS`].
+    /// Sorted, by kind, as `group/Kind`. At most [`MAX_KINDS`].
     kinds: BTreeMap<String, Vec<String>>,
 }
 
@@ -23,14 +23,19 @@ impl World {
     /// Remembers the versions in which the API server serves a kind, and reviews the children of
     /// its objects if they have changed. Without versions, nothing is known.
     pub(crate) fn note_served_versions(&mut self, group: &str, kind: &str, versions: &[String]) {
+        // Discovery lists them in order of preference, a definition in its own.
+        let mut versions = versions.to_vec();
+        versions.sort_unstable();
+        versions.dedup();
+
         let name = kind_name(group, kind);
         let known = &mut self.served_versions.kinds;
         let is_full = known.len() >= MAX_KINDS && !known.contains_key(&name);
-        if versions.is_empty() || is_full || known.get(&name).is_some_and(|old| old == versions) {
+        if versions.is_empty() || is_full || known.get(&name) == Some(&versions) {
             return;
         }
 
-        known.insert(name, versions.to_vec());
+        known.insert(name, versions);
         let names_kind = |owner: &Owner| self.owner_kind(owner) == (group, kind);
         let children: Vec<Slot> = self
             .store

@@ -143,6 +143,11 @@ impl Elsewhere {
         self.reviewed.iter().filter_map(|(name, rules)| Some((name.clone(), rules.clone()?)))
     }
 
+    /// Whether the account's permissions in this namespace have been reviewed.
+    pub(super) fn has_reviewed(&self, namespace: &str) -> bool {
+        self.reviewed.contains_key(namespace)
+    }
+
     /// Whether namespaces wait for their first review.
     pub(super) fn is_behind(&self) -> bool {
         self.waiting > 0

@@ -122,6 +122,18 @@ impl Reviews {
         }
     }
 
+    /// Whether the rules or an answer show that the account lacks a permission. Unlike
+    /// [`Self::deny`], a question without an answer shows nothing.
+    pub(super) fn is_denied(&self, permission: &Permission, namespace: &str) -> bool {
+        let Permission { verb, group, resource } = permission;
+        let rules = self.rules_of(namespace);
+        let answer = self.answer(&Question::new(permission, namespace));
+        match rules.incomplete {
+            true => answer == Some(Some(false)),
+            false => !rules.allow(verb, group, resource),
+        }
+    }
+
     /// Asks access reviews the questions that the rules leave open, the widest first: one
     /// permission for all kinds or for a whole group answers the questions about single kinds.
     pub(super) async fn ask(

@@ -1,7 +1,7 @@
 //! Permissions that the account had at an earlier poll and has no longer. They are the first
 //! suspects when the API server denies requests of the operator.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use loopwatch_model::observation::Permission;
 
@@ -23,21 +23,26 @@ pub(super) struct Withdrawn {
     namespaces: BTreeMap<String, InNamespace>,
 }
 
-/// Maximum number of withdrawn permissions per namespace. A role that loses more than these was
-/// replaced as a whole, and the latest ones say so.
+/// Maximum number of withdrawn permissions per namespace. A role that loses more than these at once
+/// was replaced as a whole, and some of them say so.
 const MOST_WITHDRAWN: usize = 50;
 /// Maximum number of namespaces whose rules are compared.
 const MOST_NAMESPACES: usize = 100;
 
 impl Withdrawn {
-    /// Compares the rules of this poll with those of the previous one.
-    pub(super) fn update(&mut self, reviews: &Reviews) {
+    /// Compares the rules of this poll with those of the previous one. `exists` tells whether a
+    /// namespace has been reviewed at all: one without rules of its own has those of the cluster.
+    pub(super) fn update(&mut self, reviews: &Reviews, exists: impl Fn(&str) -> bool) {
         let namespaces = reviews.namespaces().map(|(namespace, rules, _)| (namespace, rules));
-        let all = std::iter::once(("", &reviews.everywhere)).chain(namespaces);
+        let all: BTreeMap<&str, &Rules> =
+            std::iter::once(("", &reviews.everywhere)).chain(namespaces).collect();
+        self.namespaces.retain(|name, _| all.contains_key(name.as_str()) || exists(name));
+        for (name, known) in &mut self.namespaces {
+            known.update(all.get(name.as_str()).copied().unwrap_or(&reviews.everywhere));
+        }
+
         for (namespace, rules) in all {
-            if let Some(known) = self.namespaces.get_mut(namespace) {
-                known.update(rules);
-            } else if self.namespaces.len() < MOST_NAMESPACES {
+            if self.namespaces.len() < MOST_NAMESPACES && !self.namespaces.contains_key(namespace) {
                 let known = InNamespace { rules: rules.clone(), withdrawn: Vec::new() };
                 self.namespaces.insert(namespace.to_owned(), known);
             }
@@ -61,11 +66,11 @@ impl InNamespace {
 
         let is_allowed = |p: &Permission| rules.allow(&p.verb, &p.group, &p.resource);
         self.withdrawn.retain(|permission| !is_allowed(permission));
-        for permission in self.rules.named().filter(|permission| !is_allowed(permission)) {
-            if !self.withdrawn.contains(&permission) {
-                self.withdrawn.push(permission);
-            }
-        }
+        let lost: BTreeSet<Permission> =
+            self.rules.named().filter(|permission| !is_allowed(permission)).collect();
+        let new = lost.into_iter().take(MOST_WITHDRAWN);
+        let new: Vec<Permission> = new.filter(|lost| !self.withdrawn.contains(lost)).collect();
+        self.withdrawn.extend(new);
 
         let over = self.withdrawn.len().saturating_sub(MOST_WITHDRAWN);
         self.withdrawn.drain(..over);
@@ -123,12 +128,32 @@ mod tests {
     }
 
     #[test]
-    fn withdrawn_permissions_are_limited_and_the_latest_remain() {
+    fn withdrawn_permissions_are_limited() {
         let names: Vec<String> = (0..MOST_WITHDRAWN + 5).map(|n| format!("kind{n:03}s")).collect();
         let all: Vec<(&str, &str)> = names.iter().map(|name| ("list", name.as_str())).collect();
         let found = withdrawn(&[rules(&all), rules(&[])]);
 
         assert_eq!(found.len(), MOST_WITHDRAWN);
-        assert_eq!(found.last().map(String::as_str), Some("list kind054s.example.io"));
+    }
+
+    #[test]
+    fn a_namespace_that_loses_its_rules_has_those_of_the_cluster_and_a_deleted_one_is_forgotten() {
+        let own = rules(&[("create", "widgets")]);
+        let of = |namespaces: Vec<(String, Rules)>| {
+            let mut reviews = Reviews::default();
+            reviews.extend(namespaces);
+            reviews
+        };
+        let mut known = Withdrawn::default();
+        known.update(&of(vec![("a".to_owned(), own)]), |_| true);
+        assert_eq!(known.suspects().count(), 0);
+
+        known.update(&of(Vec::new()), |namespace| namespace == "a");
+        let suspects: Vec<String> =
+            known.suspects().map(|(namespace, lost)| format!("{lost} in {namespace}")).collect();
+        assert_eq!(suspects, ["create widgets.example.io in a"]);
+
+        known.update(&of(Vec::new()), |_| false);
+        assert_eq!(known.suspects().count(), 0);
     }
 }

@@ -39,7 +39,10 @@ impl ObjectContext<'_> {
             if now >= obligation.opened.after(settings.unsaid_after) && !lost {
                 self.end_unconfirmed(&obligation);
             }
-        } else if now >= obligation.slo_deadline && !self.operator_stopped && !self.runs() {
+        } else if now >= obligation.slo_deadline
+            && !self.operator_stopped
+            && !self.has_time_to_run()
+        {
             match obligation.outcome {
                 None => self.slo_deadline_passed(&obligation),
                 Some(_) if self.record.verdict == Verdict::Unknown && !lost => {
@@ -59,6 +62,7 @@ impl ObjectContext<'_> {
             obligation.failed_since.map(|since| since.after(settings.reject_after)),
             obligation.unconfirmed.then(|| obligation.opened.after(settings.unsaid_after)),
             Some(obligation.slo_deadline),
+            self.run_under_way_passes(),
             self.superseded_due(),
         ];
 
@@ -131,7 +135,7 @@ impl ObjectContext<'_> {
             let answer = if obligation.creation { Answer::Creation } else { Answer::Update };
             let wait = Wait { from: obligation.opened, to: converged };
             self.kind.totals.convergence.observe(took);
-            self.kind.completed.note(Work::Convergence, obligation.opened);
+            self.kind.completed.note(Work::Convergence, obligation.opened, self.now);
             self.learn(answer, wait, obligation.outcome.is_none());
         }
 

@@ -68,7 +68,7 @@ impl ObjectContext<'_> {
             let half = Span(allowed.0 / 2);
             self.kind.acknowledged.note(now, (opened, dated), self.slot, half);
             self.kind.pace.answered(now);
-            self.kind.completed.note(Work::Acknowledgement, opened);
+            self.kind.completed.note(Work::Acknowledgement, opened, self.now);
         }
 
         let took = measured.then(|| now.since(opened));

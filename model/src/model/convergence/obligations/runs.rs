@@ -7,6 +7,7 @@
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::status::reading::{self, Verdict};
 use crate::model::world::store::{Flag, Obligation};
+use crate::snapshot::DeadlineSource;
 use crate::time::{Span, Timestamp};
 
 /// How often a run may take as long as nearly all other runs of its kind.
@@ -56,11 +57,18 @@ impl ObjectContext<'_> {
         Some(self.run_passes(obligation))
     }
 
+    /// Returns whether a run is under way and has time left.
+    pub(super) fn has_time_to_run(&self) -> bool {
+        self.run_under_way_passes().is_some_and(|passes| passes > self.now)
+    }
+
     /// Returns when the time of a run passes; the last of all instants if nothing shows how long it
-    /// may take.
+    /// may take. A deadline that somebody has set applies as it is.
     pub(crate) fn run_passes(&self, obligation: &Obligation) -> Timestamp {
-        let allowed = match self.annotated_deadline {
-            Some(annotated) => Some(annotated),
+        let (deadline, source) = self.kind.deadline(self.settings, obligation.creation);
+        let configured = (source == DeadlineSource::Configured).then_some(deadline);
+        let allowed = match self.annotated_deadline.or(configured) {
+            Some(set) => Some(set),
             None if obligation.creation => self.usual_run(),
             None => self.last_run(),
         };

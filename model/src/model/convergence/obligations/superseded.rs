@@ -29,8 +29,8 @@ impl ObjectContext<'_> {
             .filter(|unconverged| is_open && unconverged.superseded.len() < MAX_SUPERSEDED);
 
         let Some(unconverged) = open else { return self.count_outcome(Outcome::Superseded) };
-        let Obligation { generation, slo_deadline, .. } = *obligation;
-        unconverged.superseded.push(Superseded { generation, slo_deadline });
+        let Obligation { generation, opened, slo_deadline, .. } = *obligation;
+        unconverged.superseded.push(Superseded { generation, opened, slo_deadline });
     }
 
     /// Counts the superseded spec changes whose SLO deadlines have passed without an

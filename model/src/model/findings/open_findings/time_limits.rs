@@ -44,7 +44,9 @@ impl OpenFindings {
                 .is_some_and(|at| begins(at) && !self.works_since(at, cause, effect))
         };
 
-        !self.is_overtaken(effect, since) && (is_acute || blocks())
+        // Work that was done before the cause began shows nothing about it.
+        let began = cause.blocking_since.unwrap_or(cause.finding.since);
+        !self.is_overtaken(effect, since, began.after(SHOWN_WITHIN)) && (is_acute || blocks())
     }
 
     /// Returns whether the operator has worked on what the effect is about since a problem began
@@ -58,17 +60,17 @@ impl OpenFindings {
         // While a queue is long, objects wait for their turn.
         let is_queue =
             matches!(cause.finding.code, FindingCode::QueueBacklog | FindingCode::WorkersSaturated);
-        !is_queue && self.is_overtaken(effect, began)
+        !is_queue && self.is_overtaken(effect, began, began)
     }
 
-    /// Returns whether the operator is done with several changes of other objects of the same kind
-    /// that began after `at`.
-    fn is_overtaken(&self, effect: &Record, at: Timestamp) -> bool {
+    /// Returns whether the operator was done after `worked` with several changes of other objects of
+    /// the same kind that began after `begun`.
+    fn is_overtaken(&self, effect: &Record, begun: Timestamp, worked: Timestamp) -> bool {
         let completed = || self.operator.completed.get(&effect.finding.subject.whole_kind()?);
         let is_object = matches!(effect.finding.subject, Subject::Object { .. });
         is_object
             && completed()
-                .is_some_and(|completed| completed.several_since(work_of(&effect.finding), at))
+                .is_some_and(|done| done.several_since(work_of(&effect.finding), begun, worked))
     }
 }
 

@@ -117,10 +117,10 @@ impl NormalLevels {
     }
 
     /// Takes the levels of a checkpoint. Sources that this version does not know are skipped.
-    pub(super) fn restore(&mut self, mut levels: BTreeMap<String, Levels>) {
+    pub(super) fn restore(&mut self, now: Timestamp, mut levels: BTreeMap<String, Levels>) {
         let known = Source::ALL
             .into_iter()
-            .filter_map(|source| Some((source, levels.remove(source.as_str())?)));
+            .filter_map(|source| Some((source, levels.remove(source.as_str())?.restored(now)?)));
 
         self.0.extend(known);
     }

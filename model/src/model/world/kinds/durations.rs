@@ -137,7 +137,8 @@ impl Durations {
     pub(crate) fn usual_late(&self) -> Option<Span> {
         let usual = |index: usize| {
             let near = index.saturating_sub(1)..=(index + 1).min(BOUNDS_MS.len() - 1);
-            self.late[near].iter().sum::<u32>() >= USUAL_FROM
+            self.late[near].iter().map(|count| u64::from(*count)).sum::<u64>()
+                >= u64::from(USUAL_FROM)
         };
         let counts = || (0..BOUNDS_MS.len()).filter(|index| usual(*index));
         let total: u64 = counts().map(|index| u64::from(self.late[index])).sum();

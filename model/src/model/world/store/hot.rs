@@ -88,6 +88,7 @@ pub(crate) struct Unconverged {
 pub(crate) struct Superseded {
     /// The generation of its spec; 0 if the kind has none.
     pub(crate) generation: i64,
+    pub(crate) opened: Timestamp,
     /// When it counts as late.
     pub(crate) slo_deadline: Timestamp,
 }
@@ -211,7 +212,9 @@ impl Unconverged {
             .into_iter()
             .flatten()
             .for_each(shift);
-        self.superseded.iter_mut().for_each(|change| shift(&mut change.slo_deadline));
+        for change in self.superseded.iter_mut().filter(|_| !self.dated) {
+            [&mut change.opened, &mut change.slo_deadline].into_iter().for_each(shift);
+        }
         if let Some(obligation) = self.obligation.as_mut() {
             let Obligation {
                 opened,

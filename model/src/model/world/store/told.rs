@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use crate::model::world::store::told::numbers::{Counter, Number};
 use crate::observation::{Condition, Fact, FactValue, ObjectView};
 
-/// The number of texts that are remembered per deletion. The earliest make room.
+/// The number of texts that are remembered per deletion. Further ones show no progress.
 const MAX_TEXTS: usize = 32;
 
 /// The number of numbers that are remembered per text.
@@ -89,7 +89,7 @@ impl Told {
         }
 
         if self.texts.len() >= MAX_TEXTS {
-            self.texts.remove(0);
+            return News::Nothing;
         }
 
         let counters = numbers.iter().take(MAX_NUMBERS).map(|number| Counter::new(*number));
@@ -198,6 +198,19 @@ mod tests {
     fn numbers_that_jump_up_and_down_show_no_progress() {
         let jumps = ["code 70", "code 90", "code 60", "code 80", "code 50"];
         assert_eq!(last_news(&jumps), News::Nothing);
+    }
+
+    #[test]
+    fn a_status_with_more_texts_than_are_remembered_says_nothing_new_when_it_repeats_itself() {
+        let fact = |number: usize| Fact {
+            path: format!("status.part{number}"),
+            value: FactValue::Text("waits".into()),
+        };
+        let view = ObjectView { facts: (0..40).map(fact).collect(), ..ObjectView::default() };
+        let mut told = Told::default();
+
+        assert_eq!(told.hear(&view), News::New);
+        assert_eq!(told.hear(&view), News::Same);
     }
 
     #[test]
