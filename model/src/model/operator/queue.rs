@@ -67,6 +67,11 @@ mod tests {
     }
 
     #[test]
+    fn a_short_queue_that_is_worked_off_makes_progress() {
+        assert!(longest((1..20).map(|minute| 20 - minute)) < 4);
+    }
+
+    #[test]
     fn a_queue_that_is_filled_again_each_hour_makes_progress() {
         let wave = (0..600).map(|minute| 5_000 - 90 * (minute % 50));
         assert!(longest(wave) < 9);

@@ -174,7 +174,11 @@ fn a_velero_backup_that_succeeded_and_is_deleted_by_its_time_to_live_leaves_noth
 
 /// Returns a lab with pipeline runs, of which `runs` have ended after `span` each.
 fn after_runs(runs: usize, span: Span) -> Lab {
-    let mut lab = Lab::with(Settings::default());
+    with_runs(Settings::default(), runs, span)
+}
+
+fn with_runs(settings: Settings, runs: usize, span: Span) -> Lab {
+    let mut lab = Lab::with(settings);
     lab.discover(&[other_kind("PipelineRun")]);
     lab.list_in(&other_kind("PipelineRun").watch, Vec::new());
     for number in 0..runs {
@@ -211,6 +215,19 @@ fn a_first_run_takes_as_long_as_it_takes_and_is_not_late() {
     see(&mut lab, run.condition("Succeeded", True, "Completed"));
     lab.advance(Span::mins(1));
     assert_eq!(lab.outcomes_of("PipelineRun", Outcome::Converged), 1);
+}
+
+#[test]
+fn a_deadline_that_somebody_has_set_applies_to_the_first_run_too() {
+    let deadlines = [("example.io/PipelineRun".to_owned(), Span::hours(1))].into();
+    let mut lab = with_runs(Settings { deadlines, ..Settings::default() }, 0, Span::mins(1));
+    begun(&mut lab, "build", "Running");
+    lab.advance(Span::mins(59));
+    lab.assert_no_findings();
+
+    lab.advance(Span::mins(2));
+    assert_eq!(lab.findings(), ["Overdue PipelineRun team-a/build"]);
+    assert_eq!(lab.outcomes_of("PipelineRun", Outcome::Late), 1);
 }
 
 #[test]

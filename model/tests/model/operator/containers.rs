@@ -244,3 +244,25 @@ fn a_few_evictions_rollouts_and_an_autoscaler_are_no_loop() {
 
     lab.assert_no_findings();
 }
+
+#[test]
+fn pods_that_end_after_their_workload_was_scaled_down_are_not_lost() {
+    let (mut lab, mut op) = Op::with_lab();
+    op.workload().replicas = 10;
+    op.view.pods.extend((0..9).map(|number| pod(&format!("{OTHER_POD}{number}"), lab.now)));
+    op.seen(&mut lab);
+    lab.run_with_lease(POD, 5);
+
+    op.workload().replicas = 1;
+    op.seen(&mut lab);
+    op.view.pods.truncate(1);
+    op.seen(&mut lab);
+    lab.run_with_lease(POD, 5);
+    lab.assert_no_findings();
+
+    // The next Pod that ends is lost again.
+    for number in 0..14 {
+        evict(&mut lab, &mut op, number, "7d9f8c6b5");
+    }
+    assert_eq!(lab.findings(), [LOOP]);
+}

@@ -209,3 +209,21 @@ fn near_misses_an_operator_that_is_gone_without_being_scaled_down_and_a_deletion
         "it blocks the deletion of its namespace"
     );
 }
+
+#[test]
+fn changes_that_others_supersede_while_the_operator_is_stopped_are_not_late() {
+    let (mut lab, mut op) = Op::with_lab();
+    let mut web = lab.converged("web");
+    lab.run_with_lease(POD, 60);
+    stop(&mut lab, &mut op);
+    for spec in 2..42 {
+        lab.apply(web.spec(spec, lab.now));
+        lab.advance(Span::mins(3));
+    }
+
+    start(&mut lab, &mut op);
+    lab.advance(Span::secs(30));
+    lab.apply(web.ready());
+    lab.advance(Span::mins(2));
+    assert_eq!((lab.outcomes(Outcome::Late), lab.outcomes(Outcome::Superseded)), (0, 39));
+}
