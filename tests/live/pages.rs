@@ -117,6 +117,10 @@ impl Replicated {
             self.start_next();
             begins(self, self.replicas.all.len() - 1);
 
+            // With the times of this test, alerts about metrics that are absent wait only seconds.
+            let new = self.replicas.all.last().expect("the new one");
+            self.prometheus.wait_scraped(&new.pod.name);
+
             let old =
                 eventually(Duration::from_secs(60), "the deletion of an old Pod begins", || {
                     let begun = self.replicas.all.iter().position(|replica| {

@@ -89,6 +89,17 @@ impl Prometheus {
         write_targets(&self.targets, targets);
     }
 
+    /// Waits until Prometheus has scraped loopwatch in this Pod.
+    pub(crate) fn wait_scraped(&self, pod: &str) {
+        let query = format!("loopwatch_build_info{{pod=\"{pod}\"}}");
+        let path = format!("/api/v1/query?query={}", http::encode(&query));
+        eventually(Duration::from_secs(60), "Prometheus has scraped a new Pod", || {
+            let answer = ask(self.port, &path)?;
+            let series = answer["data"]["result"].as_array().map_or(0, Vec::len);
+            if series > 0 { Ok(()) } else { Err(answer.to_string()) }
+        });
+    }
+
     /// Returns the alerts that are firing.
     pub(crate) fn firing(&self) -> Result<Vec<Value>, String> {
         let answer = ask(self.port, "/api/v1/alerts")?;
