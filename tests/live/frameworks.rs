@@ -274,7 +274,8 @@ impl Run {
         }
     }
 
-    /// Ends what [`Run::begin`] began, and waits until all findings are closed.
+    /// Ends what [`Run::begin`] began, and waits until all findings are closed and the objects have
+    /// converged: work that is left must not belong to the next trouble.
     fn end(&mut self, trouble: Trouble) {
         match trouble {
             Trouble::Healthy => {}
@@ -297,6 +298,11 @@ impl Run {
                     if findings.is_empty() { Ok(()) } else { Err(format!("{findings:?}")) }
                 },
             );
+        }
+
+        ["one", "two"].iter().for_each(|name| self.wait_converged(name));
+        if trouble == Trouble::Backlog {
+            (0..MANY).for_each(|number| self.wait_converged(&format!("many-{number:02}")));
         }
     }
 
