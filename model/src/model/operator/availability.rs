@@ -16,7 +16,8 @@ impl Operator {
     pub(super) fn restarts_block(&self, world: &World, first: Timestamp, down: bool) -> bool {
         let (from, now) = (first, world.now);
         let ran = self.ran_since(from, now);
-        let is_rare = |ran: Span| ran.0.saturating_mul(100) < now.since(from).0 * SERVES_FROM;
+        let needed = now.since(from).0.saturating_mul(SERVES_FROM);
+        let is_rare = |ran: Span| ran.0.saturating_mul(100) < needed;
 
         down || ran.is_some_and(is_rare)
     }

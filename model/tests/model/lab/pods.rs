@@ -75,6 +75,13 @@ impl Op {
         lab
     }
 
+    /// Somebody scales the operator to zero.
+    pub fn stop(&mut self, lab: &mut Lab) {
+        self.view.pods.clear();
+        self.workload().replicas = 0;
+        self.seen(lab);
+    }
+
     /// loopwatch sees the Pods as they are.
     pub fn seen(&self, lab: &mut Lab) {
         lab.observe(Observation::OperatorSeen(Box::new(self.view.clone())));

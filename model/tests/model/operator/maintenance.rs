@@ -9,13 +9,6 @@ use loopwatch_model::time::Span;
 use crate::lab::pods::{OTHER_POD, Op, POD, pod};
 use crate::lab::{Lab, Widget};
 
-/// Somebody scales the operator to zero.
-fn stop(lab: &mut Lab, op: &mut Op) {
-    op.view.pods.clear();
-    op.workload().replicas = 0;
-    op.seen(lab);
-}
-
 /// Somebody scales it up again, and it starts.
 fn start(lab: &mut Lab, op: &mut Op) {
     op.workload().replicas = 1;
@@ -45,7 +38,7 @@ fn late(lab: &Lab) -> u64 {
 fn spec_changes_while_the_operator_is_scaled_to_zero_are_not_late() {
     let (mut lab, mut op) = Op::with_lab();
     let mut widget = lab.converged("other");
-    stop(&mut lab, &mut op);
+    op.stop(&mut lab);
     lab.advance(Span::mins(30));
     lab.apply(widget.spec(2, lab.now));
     lab.advance(Span::hours(3));
@@ -70,7 +63,7 @@ fn spec_changes_while_the_operator_is_scaled_to_zero_are_not_late() {
 fn an_operator_that_stays_silent_after_maintenance_is_found() {
     let (mut lab, mut op) = Op::with_lab();
     let mut widget = lab.converged("other");
-    stop(&mut lab, &mut op);
+    op.stop(&mut lab);
     lab.apply(widget.spec(2, lab.now));
     lab.advance(Span::hours(3));
     start(&mut lab, &mut op);
@@ -86,7 +79,7 @@ fn the_wait_before_the_maintenance_still_counts() {
     let mut widget = lab.converged("other");
     lab.apply(widget.spec(2, lab.now));
     lab.run_with_lease(POD, 8);
-    stop(&mut lab, &mut op);
+    op.stop(&mut lab);
     lab.advance(Span::hours(3));
 
     assert_eq!(alerts(&lab), Vec::<String>::new());
@@ -109,7 +102,7 @@ fn a_finding_closes_when_somebody_stops_the_operator_and_a_lost_readiness_is_non
 
     assert_eq!(alerts(&lab), ["Regressed Widget team-a/first"]);
 
-    stop(&mut lab, &mut op);
+    op.stop(&mut lab);
     lab.apply(second.observe().condition("Ready", False, "Broken"));
     lab.advance(Span::hours(1));
 
@@ -128,7 +121,7 @@ fn a_finding_closes_when_somebody_stops_the_operator_and_a_lost_readiness_is_non
 fn loopwatch_that_starts_during_the_maintenance_knows_no_earlier_wait() {
     let mut lab = Lab::new();
     let mut op = Op::running(&lab);
-    stop(&mut lab, &mut op);
+    op.stop(&mut lab);
 
     let mut widget = lab.converged("other");
     lab.apply(widget.spec(2, lab.now));
@@ -156,7 +149,7 @@ fn changes_from_before_the_start_of_loopwatch_have_their_time_after_the_maintena
             lab.advance(Span::secs(1));
         }
 
-        stop(&mut lab, &mut op);
+        op.stop(&mut lab);
         let mut widget = Widget::new("other", lab.ago(Span::hours(5)));
         lab.apply(widget.ready().spec(2, lab.ago(Span::hours(3))));
         lab.advance(Span::mins(30));
@@ -198,7 +191,7 @@ fn near_misses_an_operator_that_is_gone_without_being_scaled_down_and_a_deletion
     doomed.finalizers = vec!["zoo.loopwatch.dev/cleanup".into()];
     lab.apply(&doomed);
     lab.run_with_lease(POD, 1);
-    stop(&mut lab, &mut op);
+    op.stop(&mut lab);
     doomed.deleted = Some(lab.now);
     lab.apply(&doomed);
 
@@ -215,7 +208,7 @@ fn changes_that_others_supersede_while_the_operator_is_stopped_are_not_late() {
     let (mut lab, mut op) = Op::with_lab();
     let mut web = lab.converged("web");
     lab.run_with_lease(POD, 60);
-    stop(&mut lab, &mut op);
+    op.stop(&mut lab);
     for spec in 2..42 {
         lab.apply(web.spec(spec, lab.now));
         lab.advance(Span::mins(3));

@@ -9,12 +9,6 @@ use crate::lab::{Lab, Widget};
 
 const DOWN: &str = "OperatorDown operator ops/widget-operator";
 
-fn stop(lab: &mut Lab, op: &mut Op) {
-    op.view.pods.clear();
-    op.workload().replicas = 0;
-    op.seen(lab);
-}
-
 fn start(lab: &mut Lab, op: &mut Op) {
     op.workload().replicas = 1;
     op.view.pods = vec![pod(OTHER_POD, lab.now)];
@@ -41,7 +35,7 @@ fn with_objects() -> (Lab, Op, Vec<Widget>) {
 #[test]
 fn changes_that_wait_for_a_day_for_an_operator_scaled_to_zero_are_a_ticket() {
     let (mut lab, mut op, mut objects) = with_objects();
-    stop(&mut lab, &mut op);
+    op.stop(&mut lab);
     lab.advance(Span::hours(1));
     change_twenty(&mut lab, &mut objects);
     (0..23).for_each(|_| lab.advance(Span::hours(1)));
@@ -62,13 +56,13 @@ fn changes_that_wait_for_a_day_for_an_operator_scaled_to_zero_are_a_ticket() {
 #[test]
 fn an_operator_scaled_to_zero_without_changes_or_without_objects_is_silent() {
     let (mut lab, mut op, _objects) = with_objects();
-    stop(&mut lab, &mut op);
+    op.stop(&mut lab);
     (0..96).for_each(|_| lab.advance(Span::hours(1)));
     lab.assert_no_findings();
 
     // It was uninstalled, and its objects are gone.
     let (mut lab, mut op, objects) = with_objects();
-    stop(&mut lab, &mut op);
+    op.stop(&mut lab);
     op.workload().deleted = true;
     op.seen(&mut lab);
     objects.iter().for_each(|widget| lab.delete(widget));
@@ -80,7 +74,7 @@ fn an_operator_scaled_to_zero_without_changes_or_without_objects_is_silent() {
 #[test]
 fn nights_and_weekends_of_a_schedule_are_silent() {
     let night = |lab: &mut Lab, op: &mut Op, objects: &mut [Widget], hours: i64| {
-        stop(lab, op);
+        op.stop(lab);
         lab.advance(Span::hours(1));
         change_twenty(lab, objects);
         for _ in 1..hours {
@@ -109,7 +103,7 @@ fn nights_and_weekends_of_a_schedule_are_silent() {
     night(&mut lab, &mut op, &mut objects, 64);
 
     // Even a schedule does not stop an operator for a week.
-    stop(&mut lab, &mut op);
+    op.stop(&mut lab);
     change_twenty(&mut lab, &mut objects);
     (0..98).for_each(|_| lab.advance(Span::hours(1)));
     assert_eq!(lab.findings(), [DOWN]);
@@ -118,7 +112,7 @@ fn nights_and_weekends_of_a_schedule_are_silent() {
 #[test]
 fn a_workload_that_was_deleted_although_objects_remain_is_a_ticket() {
     let (mut lab, mut op, _objects) = with_objects();
-    stop(&mut lab, &mut op);
+    op.stop(&mut lab);
     op.workload().deleted = true;
     op.seen(&mut lab);
     (0..23).for_each(|_| lab.advance(Span::hours(1)));
