@@ -74,15 +74,31 @@ impl SoftDeletePhase {
     }
 }
 
-/// Returns a text in lower case and without separators.
-fn plain(text: &str) -> String {
-    text.chars().filter(|c| !matches!(c, '-' | '_')).collect::<String>().to_ascii_lowercase()
+/// Returns the characters of a text in lower case and without separators.
+fn plain(text: &str) -> impl Iterator<Item = char> + Clone {
+    text.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase())
+}
+
+/// Returns whether a text contains a word, regardless of case and separators. Each version of each
+/// object asks this of each finalizer, so it does not allocate.
+fn contains_plain(text: &str, word: &str) -> bool {
+    let mut rest = plain(text);
+    loop {
+        let mut from = rest.clone();
+        if plain(word).all(|wanted| from.next() == Some(wanted)) {
+            return true;
+        }
+
+        if rest.next().is_none() {
+            return false;
+        }
+    }
 }
 
 /// Returns whether a finalizer keeps soft-deleted objects.
 pub(crate) fn is_soft_delete(settings: &Settings, finalizer: &str) -> bool {
     let word = &settings.soft_delete_finalizer;
-    !word.is_empty() && plain(finalizer).contains(&plain(word))
+    !word.is_empty() && contains_plain(finalizer, word)
 }
 
 /// Returns whether a finalizer for soft deletion holds an object that is being deleted, so that its
@@ -150,7 +166,7 @@ impl SoftDeletions {
             (true, Some(_)) => Some(Mark::Finalizer),
             (true, None) => None, // it is really being deleted now
             (false, _) if text.is_some() => Some(Mark::Time),
-            (false, _) => (plain(reading::phase(view)) == PHASE).then_some(Mark::Phase),
+            (false, _) => plain(reading::phase(view)).eq(PHASE.chars()).then_some(Mark::Phase),
         };
         let is_off = annotation(&settings.soft_delete_enable)
             .is_some_and(|value| OFF.contains(&value.trim().to_ascii_lowercase().as_str()));

@@ -31,6 +31,7 @@ mod parts; // verdicts in lists
 mod remembered; // what the model keeps of the status of an object at rest
 mod runs; // objects that do their work once and end
 
+use self::facts::Status;
 use self::signals::{Signal, worst};
 use crate::observation::{Condition, ConditionStatus, ObjectView, StatusShape};
 use crate::time::{Span, Timestamp};
@@ -230,7 +231,8 @@ pub(crate) fn runs_to_completion(group: &str, kind: &str) -> bool {
 /// Returns whether the run of the object has ended and the failure at `failed` belongs to it. A
 /// failure more than [`WRITTEN_WITHIN`] after the end does not.
 pub(crate) fn ended_with(object: &ObjectView, failed: Timestamp) -> bool {
-    completion::run_ended(object).is_some_and(|ended| failed <= ended.after(WRITTEN_WITHIN))
+    completion::run_ended(&Status::of(object))
+        .is_some_and(|ended| failed <= ended.after(WRITTEN_WITHIN))
 }
 
 /// Returns whether a kind is a built-in workload kind, whose status has exact rules.
@@ -263,10 +265,9 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     }
 
     // `spec.running: false` states a desire. An object that is still starting is not paused yet.
-    let pause = object
-        .paused
-        .as_ref()
-        .filter(|pause| pause.by != "spec.running" || !phases::is_in_phase(object, "starting"));
+    let pause = object.paused.as_ref().filter(|pause| {
+        pause.by != "spec.running" || !phases::is_in_phase(&Status::of(object), "starting")
+    });
     if let Some(pause) = pause {
         return reading(Verdict::Suspended, Reason::Paused, pause.by.clone());
     }
@@ -279,7 +280,7 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
 
     let profile = profiles::of(group, kind);
     let runs = completion::is_run_kind(kind);
-    let signal = worst_signal(object, kind, &profile, runs);
+    let signal = worst_signal(&Status::of(object), kind, &profile, runs);
 
     // Healthy entries of lists do not make up for missing conditions about health.
     let from_parts = |signal: &Signal| signal.is_good() && signal.text.contains('[');
@@ -313,39 +314,39 @@ fn acknowledged(object: &ObjectView) -> Acknowledged {
 }
 
 fn worst_signal(
-    object: &ObjectView,
+    status: &Status<'_>,
     kind: &str,
     profile: &profiles::Profile,
     runs: bool,
 ) -> Option<Signal> {
-    if object.status != StatusShape::Filled {
+    if status.status != StatusShape::Filled {
         return None;
     }
 
     // A phase has no generation, so a `Ready=True` that has one overrules a bad phase.
-    let conditions = conditions::read(object, kind);
+    let conditions = conditions::read(status, kind);
     let summarized = conditions.as_ref().is_some_and(|conditions| conditions.summarized);
     let minimal = conditions.as_ref().is_some_and(|conditions| conditions.minimal);
     let dated = conditions
         .as_ref()
         .is_some_and(|conditions| conditions.dated && conditions.signal.is_good());
-    let phases = phases::phases(object, profile, runs, summarized)
+    let phases = phases::phases(status, profile, runs, summarized)
         .filter(|phase| !dated || !matches!(phase.verdict, Verdict::Failed | Verdict::Progressing));
 
     // An object in the phase `Running` has been deployed, so an unhealthy part is a fault.
     let unhealthy =
-        remarks::unhealthy_part(object).filter(|_| phases::is_in_phase(object, "running"));
+        remarks::unhealthy_part(status).filter(|_| phases::is_in_phase(status, "running"));
 
     // A phase takes precedence over a condition that reports a completed step.
     let conditions = conditions.map(|conditions| conditions.signal);
     let conditions =
         conditions.filter(|signal| signal.reason != Reason::StepTrue || phases.is_none());
-    let conditions = conditions.map(|signal| with_required_condition(object, profile, signal));
+    let conditions = conditions.map(|signal| with_required_condition(status, profile, signal));
 
     // An object that is paused on purpose is not ready, but it has not failed.
     if let Some(phase) = phases.as_ref().filter(|phase| phase.verdict == Verdict::Suspended)
         && conditions.as_ref().is_some_and(Signal::is_summary_false)
-        && !conditions::names_a_failure(object)
+        && !conditions::names_a_failure(status)
     {
         return Some(phase.clone());
     }
@@ -356,39 +357,39 @@ fn worst_signal(
     let conditions = conditions.filter(|signal| {
         signal.verdict != Verdict::Progressing || summarized || !phases.as_ref().is_some_and(ended)
     });
-    let phases = worst([phases, completion::unfinished(object)]);
+    let phases = worst([phases, completion::unfinished(status)]);
     let signal = worst([conditions, phases, unhealthy]);
 
     // An object that is scaled to zero need not be ready.
     if let Some(signal) = signal.as_ref().filter(|signal| summarized && !signal.is_good())
         && signal.is_summary_false()
-        && !conditions::names_a_failure(object)
-        && counts::scaled_to_zero(object, remarks::rolled_out(object))
+        && !conditions::names_a_failure(status)
+        && counts::scaled_to_zero(status, remarks::rolled_out(status))
     {
         return Some(Signal::new(Verdict::Converged, Reason::ScaledToZero, "status.replicas=0"));
     }
 
     // A summary covers flags and counts, except counts of parts that are too low. `Available` alone
     // does not cover counts.
-    let signal = if summarized || signal.is_some() { signal } else { flags::flags(object) };
-    let signal = if summarized { signal } else { worst([signal, flags::flags_of_parts(object)]) };
+    let signal = if summarized || signal.is_some() { signal } else { flags::flags(status) };
+    let signal = if summarized { signal } else { worst([signal, flags::flags_of_parts(status)]) };
     let counts = if summarized && !minimal {
-        parts::short_counts(object)
+        parts::short_counts(status)
     } else {
-        counts::read(object, signal.is_some())
+        counts::read(status, signal.is_some())
     };
 
     // Counts that are too low confirm a fault whose reason contradicts it.
     let short = counts.as_ref().is_some_and(|counts| counts.reason == Reason::CountsShort);
-    let doubtful = if short { remarks::doubtful_fault(object) } else { None };
-    let signal = worst([signal, counts, doubtful]).or_else(|| completion::schedule(object));
+    let doubtful = if short { remarks::doubtful_fault(status) } else { None };
+    let signal = worst([signal, counts, doubtful]).or_else(|| completion::schedule(status));
 
     let signal = match signal {
         Some(signal) if signal.verdict == Verdict::Suspended => Some(signal),
         Some(signal) if signal.verdict == Verdict::Finished => {
-            Some(completion::bad_result(object).unwrap_or(signal))
+            Some(completion::bad_result(status).unwrap_or(signal))
         }
-        signal => worst([signal, parts::read(object, profile, runs)]),
+        signal => worst([signal, parts::read(status, profile, runs)]),
     };
 
     match signal {
@@ -396,21 +397,21 @@ fn worst_signal(
         // are done, however, say nothing about a later error.
         Some(signal) if signal.is_good() => {
             let later = signal.reason == Reason::ConditionsTrue;
-            let error = if later { flags::present_error(object) } else { None };
-            error.or_else(|| Some(converged_or_finished(object, profile, runs, signal)))
+            let error = if later { flags::present_error(status) } else { None };
+            error.or_else(|| Some(converged_or_finished(status, profile, runs, signal)))
         }
-        signal => worst([signal, flags::errors(object)]).or_else(|| flags::message(object)),
+        signal => worst([signal, flags::errors(status)]).or_else(|| flags::message(status)),
     }
 }
 
 /// Turns a good signal into work in progress if the condition that the profile requires is missing.
 fn with_required_condition(
-    object: &ObjectView,
+    status: &Status<'_>,
     profile: &profiles::Profile,
     signal: Signal,
 ) -> Signal {
     let required = profile.required_condition;
-    let present = object.conditions.iter().any(|condition| condition.r#type == required);
+    let present = status.conditions.iter().any(|condition| condition.r#type == required);
     if required.is_empty() || present || !signal.is_good() {
         return signal;
     }
@@ -421,7 +422,7 @@ fn with_required_condition(
 /// Decides whether a good signal means converged or finished. The word `Succeeded` alone does not
 /// decide, because objects that keep running use it as well as those that ran to completion.
 fn converged_or_finished(
-    object: &ObjectView,
+    status: &Status<'_>,
     profile: &profiles::Profile,
     runs: bool,
     signal: Signal,
@@ -429,7 +430,7 @@ fn converged_or_finished(
     let done =
         signal.verdict == Verdict::Finished || signal.text.to_ascii_lowercase().contains("succe");
     let complete = signal.reason == Reason::Complete && signal.verdict == Verdict::Finished;
-    let ran = completion::ended(object) || profile.runs_to_completion || runs || complete;
+    let ran = completion::ended(status) || profile.runs_to_completion || runs || complete;
 
     Signal { verdict: if done && ran { Verdict::Finished } else { Verdict::Converged }, ..signal }
 }

@@ -49,7 +49,7 @@ pub(crate) fn last_writer(view: &ObjectView) -> &str {
 /// them.
 pub(crate) fn is_controller(view: &ObjectView, name: &str) -> bool {
     let owns_spec = || view.managers.iter().any(|m| m.name == name && m.owns.spec);
-    !name.starts_with(KUBECTL) && (writes_status(view, name) || (!is_client(name) && !owns_spec()))
+    !name.starts_with(KUBECTL) && (writes_status(view, name) || (!owns_spec() && !is_client(name)))
 }
 
 /// Returns whether a field manager is a tool that writes for people: kubectl, Helm, a GitOps or a

@@ -42,9 +42,9 @@ impl World {
         text.split_once('/').unwrap_or(("", text))
     }
 
-    /// Returns the version of an owner that the reference names.
-    pub(crate) fn owner_version(&self, owner: &Owner) -> &str {
-        self.kind_and_version(owner.kind).1
+    /// Returns the kind of an owner as `group/Kind`, and the version that the reference names.
+    pub(crate) fn owner_version(&self, owner: &Owner) -> (&str, &str) {
+        self.kind_and_version(owner.kind)
     }
 
     fn kind_and_version(&self, symbol: Symbol) -> (&str, &str) {
@@ -117,10 +117,9 @@ impl World {
         let references = &view.owners;
         let old = self.owners_of(slot);
         let same = |(old, new): (&Owner, &OwnerReference)| {
-            let kind = self.kind_text(new);
             old.uid() == store::uid_number(&new.uid)
                 && self.owner_name(old) == new.name
-                && **self.shared.texts.get(old.kind) == *kind
+                && self.is_kind_text(self.shared.texts.get(old.kind), new)
                 && old.blocks_deletion == new.blocks_deletion
         };
 
@@ -174,6 +173,25 @@ impl World {
 impl World {
     /// Returns the kind of a reference as `group/Kind`, or `Kind` for the core group, and its
     /// version. The garbage collector also resolves a kind in lower case.
+    /// Returns whether `text` is the [`World::kind_text`] of a reference, without an allocation if
+    /// the reference writes the kind in its own case: it hardly ever changes.
+    fn is_kind_text(&self, text: &str, reference: &OwnerReference) -> bool {
+        let in_own_case = reference.kind.contains(|c: char| c.is_ascii_uppercase());
+        if !in_own_case || reference.kind.contains('/') {
+            return text == self.kind_text(reference);
+        }
+
+        let (kind, version) = text.split_once(SEPARATOR).unwrap_or((text, ""));
+        let (group, kind) = kind.split_once('/').unwrap_or(("", kind));
+        let own_version = match reference.api_version.split_once('/') {
+            Some((own_group, version)) if own_group == group => version,
+            None if group.is_empty() => &reference.api_version,
+            _ => return false,
+        };
+
+        kind == reference.kind && version == own_version
+    }
+
     fn kind_text(&self, reference: &OwnerReference) -> String {
         let (group, version) =
             reference.api_version.split_once('/').unwrap_or(("", &reference.api_version));

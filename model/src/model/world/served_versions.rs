@@ -49,9 +49,8 @@ impl World {
     /// Returns whether the API server does not serve the version of an owner that its reference
     /// names.
     pub(crate) fn is_unserved(&self, owner: &Owner) -> bool {
-        let (group, kind) = self.owner_kind(owner);
-        let version = self.owner_version(owner);
-        let served = self.served_versions.kinds.get(&kind_name(group, kind));
+        let (kind, version) = self.owner_version(owner);
+        let served = self.served_versions.kinds.get(kind);
         !version.is_empty()
             && served.is_some_and(|served| !served.iter().any(|known| known == version))
     }

@@ -1,11 +1,11 @@
 //! Objects that run to completion: their kinds, their starts, their ends and their results.
 
-use crate::model::status::reading::facts::status_facts;
+use crate::model::status::reading::facts::Status;
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::signals::Signal;
 use crate::model::status::reading::words::Words;
 use crate::model::status::reading::{Reason, Verdict};
-use crate::observation::{FactValue, ObjectView};
+use crate::observation::FactValue;
 use crate::time::Timestamp;
 
 /// Good phases of an object that runs to completion, before it is complete.
@@ -41,16 +41,16 @@ pub(super) fn is_run_kind(kind: &str) -> bool {
 }
 
 /// Reads a flag that says that the work is not done yet, such as `completed: false`.
-pub(super) fn unfinished(object: &ObjectView) -> Option<Signal> {
-    let fact = status_facts(object)
-        .find(|fact| fact.is_end_flag() && *fact.value == FactValue::Flag(false))?;
+pub(super) fn unfinished(status: &Status<'_>) -> Option<Signal> {
+    let fact =
+        status.facts().find(|fact| fact.is_end_flag() && *fact.value == FactValue::Flag(false))?;
     Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}=false", fact.path)))
 }
 
 /// Reads a bad result of an object that ran to completion, such as `pass: false` or
 /// `verdict: Fail`.
-pub(super) fn bad_result(object: &ObjectView) -> Option<Signal> {
-    let fact = status_facts(object).find(|fact| {
+pub(super) fn bad_result(status: &Status<'_>) -> Option<Signal> {
+    let fact = status.facts().find(|fact| {
         let flag = fact.is_result();
         let verdict =
             fact.depth <= 2 && fact.key_ends_with(&["verdict", "result", "outcome", "conclusion"]);
@@ -68,10 +68,10 @@ pub(super) fn bad_result(object: &ObjectView) -> Option<Signal> {
 
 /// Returns whether the object has started a run: its status has a start time, or counts both
 /// successes and failures.
-pub(super) fn has_started_run(object: &ObjectView) -> bool {
-    let counts = |path: &&str| matches!(object.fact(path), Some(FactValue::Number(_)));
+pub(super) fn has_started_run(status: &Status<'_>) -> bool {
+    let counts = |path: &&str| matches!(status.fact(path), Some(FactValue::Number(_)));
     ["status.succeeded", "status.failed"].iter().all(counts)
-        || has_time_of(object, &["start", "started"])
+        || has_time_of(status, &["start", "started"])
 }
 
 /// Events that end a run.
@@ -81,24 +81,24 @@ const RUN_ENDS: &[&str] = &["completion", "completed", "end", "ended", "finish",
 const STOPS: &[&str] = &["stop", "stopped", "termination"];
 
 /// Returns whether the status has an end time.
-pub(super) fn ended(object: &ObjectView) -> bool {
-    has_time_of(object, RUN_ENDS) || has_time_of(object, STOPS)
+pub(super) fn ended(status: &Status<'_>) -> bool {
+    has_time_of(status, RUN_ENDS) || has_time_of(status, STOPS)
 }
 
 /// Returns the end time of a run; the latest, if its status has several.
-pub(super) fn run_ended(object: &ObjectView) -> Option<Timestamp> {
-    times_of(object, RUN_ENDS).filter_map(Timestamp::parse).max()
+pub(super) fn run_ended(status: &Status<'_>) -> Option<Timestamp> {
+    times_of(status, RUN_ENDS).filter_map(Timestamp::parse).max()
 }
 
 /// Returns whether the status has a time whose key begins with one of `events`, such as `startTime`
 /// or `completedAt`.
-fn has_time_of(object: &ObjectView, events: &[&str]) -> bool {
-    times_of(object, events).next().is_some()
+fn has_time_of(status: &Status<'_>, events: &[&str]) -> bool {
+    times_of(status, events).next().is_some()
 }
 
 /// Returns the times whose keys begin with one of `events`.
-fn times_of<'o>(object: &'o ObjectView, events: &[&str]) -> impl Iterator<Item = &'o str> {
-    status_facts(object).filter_map(|fact| {
+fn times_of<'o>(status: &'o Status<'_>, events: &[&str]) -> impl Iterator<Item = &'o str> {
+    status.facts().filter_map(|fact| {
         let time = matches!(fact.key.last(), "time" | "timestamp" | "at")
             && events.contains(&fact.key.get(0));
         match fact.value {
@@ -111,8 +111,8 @@ fn times_of<'o>(object: &'o ObjectView, events: &[&str]) -> impl Iterator<Item =
 }
 
 /// Reads a schedule. A schedule that has run at least once counts as converged.
-pub(super) fn schedule(object: &ObjectView) -> Option<Signal> {
-    let fact = status_facts(object).find(|fact| {
+pub(super) fn schedule(status: &Status<'_>) -> Option<Signal> {
+    let fact = status.facts().find(|fact| {
         let fired = fact.key.get(0) == "last"
             && matches!(fact.key.get(1), "schedule" | "scheduled" | "successful");
         fact.depth == 1 && fired && fact.key.last() == "time"

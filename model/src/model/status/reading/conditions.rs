@@ -1,5 +1,6 @@
 //! Reads the conditions of an object.
 
+use crate::model::status::reading::facts::Status;
 use crate::model::status::reading::phases;
 use crate::model::status::reading::polarity::Polarity;
 use crate::model::status::reading::reasons::sense;
@@ -31,12 +32,12 @@ const OWN_KEYS: &[&str] = &[
 const PART_LISTS: &[&str] = &["parents", "listeners", "ancestors", "ingress"];
 
 /// Reads all conditions of an object. Returns `None` if none of them has a meaning.
-pub(super) fn read(object: &ObjectView, kind: &str) -> Option<ConditionsReading> {
-    let has_top_level = object.conditions.iter().any(|condition| condition.at.is_empty());
+pub(super) fn read(status: &Status<'_>, kind: &str) -> Option<ConditionsReading> {
+    let has_top_level = status.conditions.iter().any(|condition| condition.at.is_empty());
 
     // Conditions deeper in the status are usually about Pods or children.
     let mut places: Vec<&str> = Vec::new();
-    for condition in &object.conditions {
+    for condition in &status.conditions {
         let at = condition.at.as_str();
         let first = at.split(['.', '[']).next().unwrap_or_default();
         let counts =
@@ -49,12 +50,12 @@ pub(super) fn read(object: &ObjectView, kind: &str) -> Option<ConditionsReading>
 
     // The entry of another controller may stay behind for good, for example when that controller no
     // longer handles the object.
-    let is_current = |at: &str| is_entry_of_controller(at) && !is_place_outdated(object, at);
+    let is_current = |at: &str| is_entry_of_controller(at) && !is_place_outdated(status, at);
     if places.iter().any(|at| is_current(at)) {
         places.retain(|at| !is_entry_of_controller(at) || is_current(at));
     }
 
-    places.into_iter().filter_map(|at| read_place(object, kind, at)).reduce(|a, b| {
+    places.into_iter().filter_map(|at| read_place(status, kind, at)).reduce(|a, b| {
         ConditionsReading {
             signal: a.signal.worse(b.signal),
             summarized: a.summarized && b.summarized,
@@ -83,17 +84,17 @@ fn is_own_key(key: &str) -> bool {
 }
 
 /// Reads the conditions at one place of the status.
-fn read_place(object: &ObjectView, kind: &str, at: &str) -> Option<ConditionsReading> {
-    let here = || object.conditions.iter().filter(|condition| condition.at == at);
-    let named = here().filter(|condition| at.is_empty() && names_phase(object, condition));
+fn read_place(status: &Status<'_>, kind: &str, at: &str) -> Option<ConditionsReading> {
+    let here = || status.conditions.iter().filter(|condition| condition.at == at);
+    let named = here().filter(|condition| at.is_empty() && names_phase(status, condition));
     let entered = named.map(|condition| condition.changed).max();
-    let mut place = ConditionsByRole::new(kind, entered, phases::is_in_motion(object));
+    let mut place = ConditionsByRole::new(kind, entered, phases::is_in_motion(status));
     for condition in here() {
-        let outdated = is_outdated(object, condition);
+        let outdated = is_outdated(status, condition);
 
         // If the status has its own `observedGeneration`, that of a summary condition may lag.
         let undecided =
-            (outdated && object.observed_generation.is_none()) || is_worked_on(object, condition);
+            (outdated && status.observed_generation.is_none()) || is_worked_on(status, condition);
         place.add(condition, outdated, undecided);
     }
 
@@ -115,10 +116,10 @@ fn is_place_outdated(object: &ObjectView, at: &str) -> bool {
 /// Returns whether a true summary has the name of the object's phase: `Ready=True` in the phase
 /// `ready`. The operator then writes a condition for each phase, and `initializing=True` may remain
 /// from a phase that the object has left.
-fn names_phase(object: &ObjectView, condition: &Condition) -> bool {
+fn names_phase(status: &Status<'_>, condition: &Condition) -> bool {
     condition.status == True
         && matches!(Polarity::of(&condition.r#type), Polarity::Summary(_))
-        && phases::is_in_phase(object, &condition.r#type)
+        && phases::is_in_phase(status, &condition.r#type)
 }
 
 /// Returns whether a condition is about an earlier generation.

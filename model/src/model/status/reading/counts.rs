@@ -1,17 +1,17 @@
 //! Reads counts, such as those of replicas, nodes and members.
 
-use crate::model::status::reading::facts::{StatusFact, status_facts};
+use crate::model::status::reading::facts::{Status, StatusFact};
 use crate::model::status::reading::signals::{Signal, worst};
 use crate::model::status::reading::{Reason, Verdict};
-use crate::observation::{FactValue, ObjectView};
+use crate::observation::FactValue;
 
 /// Reads the counts of an object: first counts as text, then replicas, then pairs.
 ///
 /// Without `other_signals`, a missing count of ready replicas means that none is ready.
-pub(super) fn read(object: &ObjectView, other_signals: bool) -> Option<Signal> {
-    ratio(object)
-        .or_else(|| replicas(object, other_signals))
-        .or_else(|| pairs(object, PRESENT_PREFIXES, |_| true))
+pub(super) fn read(status: &Status<'_>, other_signals: bool) -> Option<Signal> {
+    ratio(status)
+        .or_else(|| replicas(status, other_signals))
+        .or_else(|| pairs(status, PRESENT_PREFIXES, |_| true))
 }
 
 /// Paths of the wanted count; the first that is present applies.
@@ -60,9 +60,9 @@ const HELD: &[&str] = &[
     "spec.partition",
 ];
 
-fn replicas(object: &ObjectView, other_signals: bool) -> Option<Signal> {
+fn replicas(status: &Status<'_>, other_signals: bool) -> Option<Signal> {
     let find = |paths: &[&'static str]| {
-        paths.iter().find_map(|path| match object.fact(path) {
+        paths.iter().find_map(|path| match status.fact(path) {
             Some(FactValue::Number(number)) => Some((*number, *path)),
             _ => None,
         })
@@ -107,17 +107,17 @@ fn replicas(object: &ObjectView, other_signals: bool) -> Option<Signal> {
 /// `instances[0].readyReplicas`. `prefixes` and `wanted` select the counts of the items that are as
 /// wanted.
 pub(super) fn pairs(
-    object: &ObjectView,
+    status: &Status<'_>,
     prefixes: &[&str],
     wanted: impl Fn(&StatusFact<'_>) -> bool,
 ) -> Option<Signal> {
-    worst(status_facts(object).filter(wanted).map(|fact| {
+    worst(status.facts().filter(|fact| wanted(fact)).map(|fact| {
         let FactValue::Number(present) = *fact.value else { return None };
         let (parent, key) = fact.path.rsplit_once('.')?;
         let noun = prefixes.iter().find_map(|prefix| key.strip_prefix(prefix))?;
         let wanted = Some(noun)
             .filter(|_| fact.depth <= 3 && fact.key.len() == 2)
-            .and_then(|noun| total(object, parent, noun))?;
+            .and_then(|noun| total(status, parent, noun))?;
 
         let (verdict, reason) = if present < wanted {
             (Verdict::Progressing, Reason::CountsShort)
@@ -130,8 +130,8 @@ pub(super) fn pairs(
 }
 
 /// Returns the count of all items: for the noun `Pods`, that of `pods` or of `matchedPods`.
-fn total(object: &ObjectView, parent: &str, noun: &str) -> Option<i64> {
-    let number = |path: String| match object.fact(&path) {
+fn total(status: &Status<'_>, parent: &str, noun: &str) -> Option<i64> {
+    let number = |path: String| match status.fact(&path) {
         Some(FactValue::Number(number)) => Some(*number),
         _ => None,
     };
@@ -142,8 +142,8 @@ fn total(object: &ObjectView, parent: &str, noun: &str) -> Option<i64> {
 }
 
 /// Reads a count that is written as text: `statusReplicas: 1/3`.
-fn ratio(object: &ObjectView) -> Option<Signal> {
-    worst(status_facts(object).filter(|fact| fact.depth <= 2 && !fact.listed).map(|fact| {
+fn ratio(status: &Status<'_>) -> Option<Signal> {
+    worst(status.facts().filter(|fact| fact.depth <= 2 && !fact.listed).map(|fact| {
         let FactValue::Text(text) = fact.value else { return None };
         let (have, wanted) = text.split_once('/')?;
         let (have, wanted): (u32, u32) = (have.trim().parse().ok()?, wanted.trim().parse().ok()?);
@@ -160,8 +160,8 @@ fn ratio(object: &ObjectView) -> Option<Signal> {
 /// Returns whether the object is scaled to zero.
 ///
 /// A positive `spec.replicas` contradicts `status.replicas: 0`, unless the rollout is complete.
-pub(super) fn scaled_to_zero(object: &ObjectView, rolled_out: bool) -> bool {
-    let number = |path| match object.fact(path) {
+pub(super) fn scaled_to_zero(status: &Status<'_>, rolled_out: bool) -> bool {
+    let number = |path| match status.fact(path) {
         Some(FactValue::Number(number)) => Some(*number),
         _ => None,
     };

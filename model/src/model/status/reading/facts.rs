@@ -1,8 +1,17 @@
 //! The facts of a status, and the meaning of their keys.
 
+use std::ops::Deref;
+
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::words::Words;
 use crate::observation::{Fact, FactValue, ObjectView};
+
+/// An object and the facts of its status. Most rules look at all facts, so their keys are split into
+/// words once.
+pub(super) struct Status<'a> {
+    object: &'a ObjectView,
+    facts: Vec<StatusFact<'a>>,
+}
 
 /// A fact of the status, with its path split.
 pub(super) struct StatusFact<'a> {
@@ -67,22 +76,40 @@ const FLAG_KEYS: &[&str] = &[
     "provisioned",
 ];
 
-pub(super) fn status_facts(object: &ObjectView) -> impl Iterator<Item = StatusFact<'_>> {
-    object.facts.iter().filter_map(|Fact { path, value }| {
+impl<'a> Status<'a> {
+    pub(super) fn of(object: &'a ObjectView) -> Self {
+        Self { object, facts: object.facts.iter().filter_map(StatusFact::of).collect() }
+    }
+
+    pub(super) fn facts(&self) -> impl Iterator<Item = &StatusFact<'a>> {
+        self.facts.iter()
+    }
+}
+
+impl Deref for Status<'_> {
+    type Target = ObjectView;
+
+    fn deref(&self) -> &ObjectView {
+        self.object
+    }
+}
+
+impl<'a> StatusFact<'a> {
+    /// Splits the path of a fact. Returns `None` if the fact is not in the status.
+    pub(super) fn of(Fact { path, value }: &'a Fact) -> Option<Self> {
         let below = path.strip_prefix("status.")?;
         let key = below.rsplit('.').next().unwrap_or(below);
         let key = key.split('[').next().unwrap_or(key);
-        Some(StatusFact {
+
+        Some(Self {
             path,
             depth: below.split('.').count(),
             listed: below.contains('['),
             key: Words::of(key),
             value,
         })
-    })
-}
+    }
 
-impl StatusFact<'_> {
     pub(super) fn key_ends_with(&self, keys: &[&str]) -> bool {
         keys.contains(&self.key.last())
     }

@@ -1,20 +1,20 @@
 //! Reads the flags, the error texts and the message of a status.
 
-use crate::model::status::reading::facts::status_facts;
+use crate::model::status::reading::facts::Status;
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::signals::{Signal, worst};
 use crate::model::status::reading::words::Words;
 use crate::model::status::reading::{Reason, Verdict};
-use crate::observation::{FactValue, ObjectView};
+use crate::observation::FactValue;
 
 /// Reads the flags of the object, such as `status.ready: false`.
-pub(super) fn flags(object: &ObjectView) -> Option<Signal> {
-    let has_message = object
+pub(super) fn flags(status: &Status<'_>) -> Option<Signal> {
+    let has_message = status
         .fact("status.message")
         .is_some_and(|message| matches!(message, FactValue::Text(text) if !text.is_empty()));
     let ended =
-        status_facts(object).any(|fact| fact.is_end_flag() && *fact.value == FactValue::Flag(true));
-    worst(status_facts(object).filter(|fact| fact.is_flag() || fact.is_fault_flag()).map(|fact| {
+        status.facts().any(|fact| fact.is_end_flag() && *fact.value == FactValue::Flag(true));
+    worst(status.facts().filter(|fact| fact.is_flag() || fact.is_fault_flag()).map(|fact| {
         let text = |value: bool| format!("{}={value}", fact.path);
         match fact.value {
             FactValue::Flag(true) if fact.is_fault_flag() => {
@@ -38,15 +38,16 @@ pub(super) fn flags(object: &ObjectView) -> Option<Signal> {
 }
 
 /// Reads the flags of parts, in lists. While one is false, the object is not complete.
-pub(super) fn flags_of_parts(object: &ObjectView) -> Option<Signal> {
-    let fact = status_facts(object)
+pub(super) fn flags_of_parts(status: &Status<'_>) -> Option<Signal> {
+    let fact = status
+        .facts()
         .find(|fact| fact.listed && fact.is_part_flag() && *fact.value == FactValue::Flag(false))?;
     Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}=false", fact.path)))
 }
 
 /// Reads error texts. Any text that is not blank means a failure.
-pub(super) fn errors(object: &ObjectView) -> Option<Signal> {
-    let fact = status_facts(object).find(|fact| {
+pub(super) fn errors(status: &Status<'_>) -> Option<Signal> {
+    let fact = status.facts().find(|fact| {
         let named =
             fact.depth <= 2 && !fact.listed && (fact.names_error() || fact.is_message_of_error());
         (named || (fact.depth <= 2 && fact.is_in_error_list()))
@@ -56,8 +57,8 @@ pub(super) fn errors(object: &ObjectView) -> Option<Signal> {
 }
 
 /// Reads `status.error`, which is not about the past, unlike `lastError`.
-pub(super) fn present_error(object: &ObjectView) -> Option<Signal> {
-    match object.fact("status.error") {
+pub(super) fn present_error(status: &Status<'_>) -> Option<Signal> {
+    match status.fact("status.error") {
         Some(FactValue::Text(text)) if !is_no_error(text) => {
             Some(Signal::new(Verdict::Failed, Reason::ErrorText, "status.error"))
         }
@@ -72,8 +73,8 @@ fn is_no_error(text: &str) -> bool {
 }
 
 /// Reads the message of a status that says nothing else. Only clear words count.
-pub(super) fn message(object: &ObjectView) -> Option<Signal> {
-    let Some(FactValue::Text(text)) = object.fact("status.message") else { return None };
+pub(super) fn message(status: &Status<'_>) -> Option<Signal> {
+    let Some(FactValue::Text(text)) = status.fact("status.message") else { return None };
     let (verdict, reason) = match Words::of(text).sense()? {
         Sense::Good => (Verdict::Converged, Reason::PhaseGood),
         Sense::Bad => (Verdict::Failed, Reason::ErrorText),

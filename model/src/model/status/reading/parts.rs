@@ -3,13 +3,13 @@
 //! A summary such as `Ready=True` often says only that the operator has done its own work. The
 //! parts show whether this work had the intended effect.
 
-use crate::model::status::reading::facts::{self, StatusFact};
+use crate::model::status::reading::facts::{Status, StatusFact};
 use crate::model::status::reading::profiles::Profile;
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::signals::{Signal, worst};
 use crate::model::status::reading::words::Words;
 use crate::model::status::reading::{Reason, Verdict, counts, phases};
-use crate::observation::{FactValue, ObjectView};
+use crate::observation::FactValue;
 
 /// Words, in the singular, for parts that an object needs in order to be complete.
 const PARTS: &[&str] = &[
@@ -77,10 +77,10 @@ const NEXT: &[&str] = &["candidate", "canary", "proposed", "upcoming"];
 ///
 /// A task is a part of an object that keeps running, such as a connector. In an object that
 /// runs to completion, it is a step, which may fail and be repeated.
-pub(super) fn read(object: &ObjectView, profile: &Profile, runs: bool) -> Option<Signal> {
+pub(super) fn read(status: &Status<'_>, profile: &Profile, runs: bool) -> Option<Signal> {
     let is_step = |fact: &StatusFact<'_>| runs && fact.path.contains("task");
-    worst(facts::status_facts(object).filter(|fact| fact.depth > 1).map(|fact| {
-        if is_part(&fact) && !is_step(&fact) {
+    worst(status.facts().filter(|fact| fact.depth > 1).map(|fact| {
+        if is_part(fact) && !is_step(fact) {
             if fact.is_part_flag() && *fact.value == FactValue::Flag(false) {
                 let text = format!("{}=false", fact.path);
                 return Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, text));
@@ -92,24 +92,24 @@ pub(super) fn read(object: &ObjectView, profile: &Profile, runs: bool) -> Option
                 return Some(Signal::new(Verdict::Failed, Reason::ErrorText, fact.path));
             }
 
-            return bad_phase(&fact, profile);
+            return bad_phase(fact, profile);
         }
 
         let failed = |signal: &Signal| signal.verdict == Verdict::Failed;
-        match bad_phase(&fact, profile) {
-            signal if is_in_activity(&fact) => signal,
-            signal if is_in_status_of_part(&fact) => signal.filter(failed),
+        match bad_phase(fact, profile) {
+            signal if is_in_activity(fact) => signal,
+            signal if is_in_status_of_part(fact) => signal.filter(failed),
             _ => None,
         }
     }))
 }
 
 /// Reads counts of parts that are too low, such as `shards[1].readyReplicas` or `readyMembers`.
-pub(super) fn short_counts(object: &ObjectView) -> Option<Signal> {
+pub(super) fn short_counts(status: &Status<'_>) -> Option<Signal> {
     let counts_parts = |fact: &StatusFact<'_>| {
         is_part(fact) || (fact.depth == 1 && !fact.key.has("replicas") && names_part(&fact.key))
     };
-    counts::pairs(object, &["ready"], counts_parts).filter(|signal| !signal.is_good())
+    counts::pairs(status, &["ready"], counts_parts).filter(|signal| !signal.is_good())
 }
 
 fn bad_phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {

@@ -1,6 +1,6 @@
 //! Reads the phases of an object.
 
-use crate::model::status::reading::facts::{PHASE_KEYS, StatusFact, status_facts};
+use crate::model::status::reading::facts::{PHASE_KEYS, Status, StatusFact};
 use crate::model::status::reading::profiles::Profile;
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::signals::{Signal, worst};
@@ -12,29 +12,28 @@ use crate::observation::{FactValue, ObjectView};
 ///
 /// If its conditions are `summarized`, only the object's own phase and health are read.
 pub(super) fn phases(
-    object: &ObjectView,
+    status: &Status<'_>,
     profile: &Profile,
     runs: bool,
     summarized: bool,
 ) -> Option<Signal> {
-    let phase_facts: Vec<StatusFact<'_>> =
-        status_facts(object).filter(StatusFact::is_phase).collect();
-    let started = completion::has_started_run(object);
+    let phase_facts = || status.facts().filter(|fact| fact.is_phase());
+    let started = completion::has_started_run(status);
     let read = |fact: &StatusFact<'_>| match phase(fact, profile) {
         // While an object runs to completion, `Running` means work in progress.
         Some(signal)
             if signal.verdict == Verdict::Converged
                 && ((!summarized && started && fact.text_is("running"))
                     || (runs && fact.text_is_one_of(completion::BEFORE_THE_END))
-                    || is_stage_done(object, fact)) =>
+                    || is_stage_done(status, fact)) =>
         {
             Some(Signal { verdict: Verdict::Progressing, reason: Reason::PhaseInMotion, ..signal })
         }
-        signal => signal.map(|signal| with_message(object, fact, signal)),
+        signal => signal.map(|signal| with_message(status, fact, signal)),
     };
 
     if summarized {
-        return worst(phase_facts.iter().filter(|fact| fact.is_own_phase()).map(read));
+        return worst(phase_facts().filter(|fact| fact.is_own_phase()).map(read));
     }
 
     // The phase with the smallest depth describes most of the object. At the same depth, phases
@@ -42,7 +41,7 @@ pub(super) fn phases(
     (1..=4).find_map(|depth| {
         let at = |listed: bool| {
             let here =
-                phase_facts.iter().filter(move |fact| fact.depth == depth && fact.listed == listed);
+                phase_facts().filter(move |fact| fact.depth == depth && fact.listed == listed);
             let mut signals: Vec<(bool, Signal)> =
                 here.filter_map(|fact| Some((fact.is_own_phase(), read(fact)?))).collect();
 
@@ -62,27 +61,27 @@ pub(super) fn phases(
 /// Returns the phase of the object itself, from the key that comes first in [`PHASE_KEYS`]. Returns
 /// an empty text if the object has none.
 pub(super) fn own_phase(object: &ObjectView) -> &str {
-    let own = status_facts(object).filter(|fact| fact.is_phase() && fact.is_own_phase());
-    let texts = own.filter_map(|fact| match fact.value {
-        FactValue::Text(text) if !text.is_empty() => Some((fact, text.as_str())),
+    let texts = object.facts.iter().filter_map(|fact| match &fact.value {
+        FactValue::Text(text) if !text.is_empty() => Some((StatusFact::of(fact)?, text.as_str())),
         _ => None,
     });
+    let own = texts.filter(|(fact, _)| fact.is_phase() && fact.is_own_phase());
     let order = |fact: &StatusFact<'_>| PHASE_KEYS.iter().position(|key| *key == fact.key.last());
 
     // Among equal keys, the deeper one is more specific: `health.status` comes before `status`.
     let first =
-        texts.min_by_key(|(fact, _)| (order(fact), fact.key.len(), std::cmp::Reverse(fact.depth)));
+        own.min_by_key(|(fact, _)| (order(fact), fact.key.len(), std::cmp::Reverse(fact.depth)));
     first.map_or("", |(_, text)| text)
 }
 
 /// Returns whether a phase of the object itself is the given word.
-pub(super) fn is_in_phase(object: &ObjectView, word: &str) -> bool {
-    status_facts(object).any(|fact| fact.is_phase() && fact.is_own_phase() && fact.text_is(word))
+pub(super) fn is_in_phase(status: &Status<'_>, word: &str) -> bool {
+    status.facts().any(|fact| fact.is_phase() && fact.is_own_phase() && fact.text_is(word))
 }
 
 /// Returns whether a phase of the object itself means work in progress.
-pub(super) fn is_in_motion(object: &ObjectView) -> bool {
-    status_facts(object).any(|fact| {
+pub(super) fn is_in_motion(status: &Status<'_>) -> bool {
+    status.facts().any(|fact| {
         let in_motion = |text: &str| Words::of(text).sense() == Some(Sense::InProgress);
         fact.is_phase()
             && fact.is_own_phase()
@@ -92,11 +91,11 @@ pub(super) fn is_in_motion(object: &ObjectView) -> bool {
 
 /// Returns whether a fact such as `stageStatus: success` says only that one stage is done:
 /// `status.stage` exists and does not itself name a good end, such as `completed`.
-fn is_stage_done(object: &ObjectView, fact: &StatusFact<'_>) -> bool {
+fn is_stage_done(status: &Status<'_>, fact: &StatusFact<'_>) -> bool {
     let stage =
         fact.key.len() == 2 && matches!(fact.key.get(0), "stage" | "step") && fact.depth == 1;
     let path = if fact.key.get(0) == "stage" { "status.stage" } else { "status.step" };
-    match object.fact(path) {
+    match status.fact(path) {
         Some(FactValue::Text(text)) if stage => {
             !matches!(Words::of(text).sense(), Some(Sense::Good | Sense::Done))
         }
@@ -135,10 +134,10 @@ pub(super) fn phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> 
 }
 
 /// Turns a phase such as `NotReady` into a failure if the message of the status is an error.
-fn with_message(object: &ObjectView, fact: &StatusFact<'_>, signal: Signal) -> Signal {
+fn with_message(status: &Status<'_>, fact: &StatusFact<'_>, signal: Signal) -> Signal {
     let FactValue::Text(phase) = fact.value else { return signal };
     let lacking = fact.depth == 1 && Words::of(phase).sense() == Some(Sense::Lacking);
-    match object.fact("status.message") {
+    match status.fact("status.message") {
         Some(FactValue::Text(message)) if lacking && prose::reports_error(message) => {
             Signal { verdict: Verdict::Failed, reason: Reason::PhaseFailed, ..signal }
         }

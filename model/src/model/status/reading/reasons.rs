@@ -216,9 +216,10 @@ pub(super) fn show(condition: &Condition) -> String {
         ConditionStatus::Absent => "",
     };
 
+    // Each reading shows its condition, and `concat` is several times as fast as `format!`.
     if reason.is_empty() {
-        format!("{at}{dot}{type}{status}")
+        [at, dot, r#type, status].concat()
     } else {
-        format!("{at}{dot}{type}{status} ({reason})")
+        [at, dot, r#type, status, " (", reason, ")"].concat()
     }
 }

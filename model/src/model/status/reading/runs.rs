@@ -1,6 +1,6 @@
 //! Whether an object is a run, which does its work once and ends, and whether that work has begun.
 
-use crate::model::status::reading::facts::status_facts;
+use crate::model::status::reading::facts::StatusFact;
 use crate::model::status::reading::phases;
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::words::Words;
@@ -72,7 +72,7 @@ fn ending(object: &ObjectView) -> Option<&Condition> {
 
 /// Returns whether the status says when the work began.
 fn has_start(object: &ObjectView) -> bool {
-    status_facts(object).any(|fact| {
+    object.facts.iter().filter_map(StatusFact::of).any(|fact| {
         fact.depth == 1
             && matches!(fact.key.get(0), "start" | "started")
             && matches!(fact.key.last(), "time" | "timestamp" | "at")

@@ -286,7 +286,7 @@ const NOT_IN_PROGRESS: &[&str] = &[
 
 /// Returns the meaning of a single word in lower case.
 pub(super) fn of(word: &str) -> Option<Sense> {
-    let at = WORDS.partition_point(|(entry, _)| entry.trim_end_matches('*') <= word);
+    let at = WORDS.partition_point(|(entry, _)| entry.strip_suffix('*').unwrap_or(entry) <= word);
 
     // If an entry matches, by its stem or in full, it is the last one that does not sort after the
     // word.

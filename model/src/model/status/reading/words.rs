@@ -5,6 +5,8 @@
 //! table of `senses.rs`, and gives the compound the meaning of its head. In English, that is
 //! usually the last word before a preposition.
 
+use arrayvec::ArrayString;
+
 use crate::model::status::reading::senses;
 use crate::model::status::reading::senses::Sense::{
     self, Bad, Done, Good, InProgress, Lacking, Paused,
@@ -47,7 +49,7 @@ const PREPOSITIONS: &[&str] = &[
 /// `Words` reads at most 128 bytes and 24 words. Longer texts are prose, and the beginning of prose
 /// usually decides.
 pub(super) struct Words {
-    bytes: [u8; SIZE],
+    text: ArrayString<SIZE>,
     spans: [(u8, u8); COUNT],
     count: usize,
 }
@@ -58,13 +60,17 @@ const COUNT: usize = 24;
 impl Words {
     /// Splits `CamelCase`, `SCREAMING_SNAKE`, `kebab-case` and prose into words.
     pub(super) fn of(text: &str) -> Self {
-        let mut words = Self { bytes: [0; SIZE], spans: [(0, 0); COUNT], count: 0 };
-        let source = text.as_bytes();
-        let length = source.len().min(SIZE);
-        let mut begin = None;
+        let read = &text[..text.floor_char_boundary(SIZE)];
+        let mut words = Self {
+            text: ArrayString::from(read).unwrap_or_default(),
+            spans: [(0, 0); COUNT],
+            count: 0,
+        };
+        words.text.make_ascii_lowercase();
 
-        for i in 0..length {
-            let byte = source[i];
+        let source = text.as_bytes();
+        let mut begin = None;
+        for (i, &byte) in read.as_bytes().iter().enumerate() {
             if !byte.is_ascii_alphanumeric() && byte.is_ascii() && byte != b'\'' {
                 words.close(begin.take(), i);
                 continue;
@@ -84,11 +90,10 @@ impl Words {
                 words.close(begin.take(), i);
             }
 
-            words.bytes[i] = byte.to_ascii_lowercase();
             begin.get_or_insert(i);
         }
 
-        words.close(begin, length);
+        words.close(begin, read.len());
         words
     }
 
@@ -109,7 +114,7 @@ impl Words {
     /// Returns the word at a position, or an empty text beyond the last.
     pub(super) fn get(&self, i: usize) -> &str {
         let (begin, end) = if i < self.count { self.spans[i] } else { (0, 0) };
-        std::str::from_utf8(&self.bytes[usize::from(begin)..usize::from(end)]).unwrap_or_default()
+        &self.text[usize::from(begin)..usize::from(end)]
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
