@@ -146,11 +146,11 @@ impl References {
 
     /// Remembers the field manager that writes the status of an object with references.
     fn note_writer(&mut self, world: &World, slot: Slot, view: &ObjectView) {
-        let Some(writer) =
-            field_managers::status_writer(view).filter(|_| !view.references.is_empty())
-        else {
+        if view.references.is_empty() {
             return;
-        };
+        }
+
+        let Some(writer) = field_managers::status_writer(view) else { return };
         let Some(record) = world.store.get(slot) else { return };
         let known = self.writers.entry(world.watches[record.watch as usize].kind).or_default();
 

@@ -4,6 +4,7 @@
 use crate::model::Model;
 use crate::model::steps::kinds;
 use crate::model::visibility::{lists, sources, unreadable};
+use crate::model::world::store;
 use crate::model::world::timers::Timer;
 use crate::observation::{Answer, Observation, Probe, SourceId, WatchId};
 use crate::time::Timestamp;
@@ -92,7 +93,7 @@ impl Model {
                         &mut model.world,
                         &mut model.findings,
                         n,
-                        &version,
+                        store::version_number(&version),
                         false,
                     )
                 });

@@ -26,11 +26,11 @@ enum Known {
 impl Model {
     /// Handles a version of an object from a list, or from a watch event if `live`.
     pub(crate) fn object_seen(&mut self, watch: u16, mut view: ObjectView, live: bool) {
+        let version = store::version_number(&view.version);
         if live {
-            lists::version_reached(&mut self.world, &mut self.findings, watch, &view.version, true);
+            lists::version_reached(&mut self.world, &mut self.findings, watch, version, true);
         }
 
-        let version = store::version_number(&view.version);
         let known = match self.recognize(watch, &view, version, live) {
             Known::Settled => return,
             Known::Earlier(slot) => Some(slot),
@@ -114,11 +114,11 @@ impl Model {
 
     /// Handles a watch event of this version that shows the deletion of an object.
     pub(crate) fn object_deleted(&mut self, watch: u16, key: &ObjectKey, version: &str) {
+        let version = store::version_number(version);
         lists::version_reached(&mut self.world, &mut self.findings, watch, version, true);
         self.world.watches[watch as usize].include(key);
 
         let known = self.world.store.find(watch, &key.namespace, &key.name);
-        let version = store::version_number(version);
         if let Some(slot) = known
             .filter(|slot| !self.world.store.get(*slot).is_some_and(|r| r.is_newer_than(version)))
         {

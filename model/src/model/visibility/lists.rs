@@ -116,10 +116,9 @@ pub(crate) fn version_reached(
     world: &mut World,
     findings: &mut OpenFindings,
     number: u16,
-    version: &str,
+    version: u64,
     is_event: bool,
 ) {
-    let version = store::version_number(version);
     let watch = &mut world.watches[number as usize];
     if let Some(counted) = watch.audit.pending.as_mut() {
         if is_event && version <= counted.version {
