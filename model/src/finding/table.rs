@@ -409,7 +409,7 @@ findings! {
     StartupOutOfMemory Operator Critical Page {
         meaning: "The kernel kills the operator for its memory soon after each start.",
         near_miss: "A container that is killed for another reason, with exit code 137 but without OOMKilled, or one that ran for long before it was killed.",
-        evidence: ["pod", "kills", "lived_for", "memory_limit"],
+        evidence: ["pod", "kills", "lived_for", "memory_limit", "message"],
         settings: ["startup_kills", "startup_within", "restart_window"],
         explained_by: [],
         advice: "The operator probably reads all objects of a kind, such as Secrets or ConfigMaps of the whole cluster, into its cache when it starts. Raise its memory limit, or limit its cache to the namespaces and labels that it needs. The finding is critical only while the operator does not run.",
@@ -568,9 +568,9 @@ findings! {
         advice: "Goroutines that never end mostly wait for a channel, a lock or a connection without a timeout. The functions in the evidence, if there are any, are where the new ones wait. Check that each task that an event starts ends with its context.",
         command: "kubectl top pods{in_namespace} --containers",
     }
-    TaskLimit Process Info None {
+    TaskLimit Process Warning Ticket {
         meaning: "The operator runs more goroutines than operators usually do.",
-        near_miss: "An operator with many controllers, which always runs that many: raise `goroutine_levels`.",
+        near_miss: "An operator with many controllers, which always runs that many: the finding is only suspected unless the number is beyond the highest of `goroutine_levels` and higher than ever before.",
         evidence: ["instance", "type", "tasks", "threshold", "top_growth"],
         settings: ["goroutine_levels"],
         explained_by: [Subject(TaskLeak)],
@@ -604,9 +604,9 @@ findings! {
         advice: "The operator probably does not close files, watches or the bodies of HTTP responses. At the limit, it can neither open files nor connect to the API server.",
         command: "kubectl describe pods{in_namespace}",
     }
-    MemoryJump Process Info None {
+    MemoryJump Process Warning Ticket {
         meaning: "The operator uses much more memory than its process before did at the same time after the start.",
-        near_miss: "An operator that holds more objects than before, or a standby that has become the leader.",
+        near_miss: "An operator that holds more objects than before, or a standby that has become the leader. As long as the operator does not need much more memory than its process before ever did, the finding is only suspected.",
         evidence: ["instance", "used", "before", "uptime", "top_growth"],
         settings: ["memory_jump_percent"],
         explained_by: [Subject(HeapLeak), Subject(MemoryExhaustionPredicted)],

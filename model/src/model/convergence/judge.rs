@@ -88,7 +88,10 @@ impl ObjectContext<'_> {
                 deadline.min(self.in_turn_until(unconverged).map_or(most, |turn| most.max(turn)))
             }
             Some(deadline) => deadline,
-            None => obligation.deadline.min(most),
+            None => {
+                let passes = obligation.deadline.min(most);
+                self.turn_to_run(obligation).map_or(passes, |turn| passes.max(turn))
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use crate::observation::{MAX_PODS, OperatorView, PodView};
 use crate::time::{Span, Timestamp};
 
 /// The maximum number of lost Pods that are remembered.
-const MAX_LOST: usize = 256;
+pub(super) const MAX_LOST: usize = 256;
 
 /// The lost Pods, and those that may get lost.
 #[derive(Debug, Default)]

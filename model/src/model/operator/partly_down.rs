@@ -41,7 +41,7 @@ impl Operator {
 
     /// Returns since when Pods that have work of their own do not run, and their states.
     fn missing_pods(&self, view: &OperatorView) -> Option<(Timestamp, Vec<String>)> {
-        let since = self.pods.short_since?;
+        let since = self.pods.short_since()?;
         let wanted = view.workload.as_ref()?.replicas as usize;
         let live = || view.pods.iter().filter(|pod| pod.deleted.is_none());
         let running = live().filter(|pod| runs(pod)).count();

@@ -1,6 +1,6 @@
 //! The Pods of the operator: which of them run, and how their containers have ended so far.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::operator::lost_pods::LostPods;
 use crate::model::operator::other_containers::OtherContainers;
@@ -37,10 +37,17 @@ pub(crate) struct Pods {
     regained: Option<Timestamp>,
     pub(super) others: OtherContainers,
     pub(super) lost: LostPods,
-    /// Since when fewer Pods run than should.
-    pub(super) short_since: Option<Timestamp>,
+    shortage: Option<Shortage>,
     /// How often the workload has been scaled to zero and back.
     pub(super) stops: u32,
+}
+
+/// Fewer Pods run than should, and since then no further Pod has begun to run.
+#[derive(Clone, Debug)]
+struct Shortage {
+    since: Timestamp,
+    /// The UIDs of the Pods that ran in the latest view.
+    running: BTreeSet<String>,
 }
 
 /// What the Pods say about whether the operator runs.
@@ -178,9 +185,7 @@ impl Pods {
             self.stops = self.stops.saturating_add(1);
         }
 
-        let live = view.pods.iter().filter(|pod| pod.deleted.is_none() && runs(pod)).count();
-        let is_short = view.complete && replicas.is_some_and(|replicas| live < replicas as usize);
-        self.short_since = is_short.then(|| self.short_since.unwrap_or(now));
+        self.update_shortage(now, view);
 
         let is_idle =
             !self.running && replicas.map_or(!view.pods.is_empty(), |replicas| replicas > 0);
@@ -374,6 +379,24 @@ impl Pods {
         self.histories.get(uid)
     }
 
+    fn update_shortage(&mut self, now: Timestamp, view: &OperatorView) {
+        let live = view.pods.iter().filter(|pod| pod.deleted.is_none() && runs(pod));
+        let running: BTreeSet<String> = live.map(|pod| pod.uid.clone()).collect();
+        let wanted = view.workload.as_ref().map_or(0, |workload| workload.replicas as usize);
+
+        // Once another Pod runs, the Pods that are missing may be others than before: nodes come and
+        // go, and each takes its Pod of a DaemonSet with it.
+        let same = self.shortage.take().filter(|before| running.is_subset(&before.running));
+        let since = same.map_or(now, |shortage| shortage.since);
+        let is_short = view.complete && running.len() < wanted;
+        self.shortage = is_short.then_some(Shortage { since, running });
+    }
+
+    /// Returns since when fewer Pods have run than should, without a further one that began to run.
+    pub(super) fn short_since(&self) -> Option<Timestamp> {
+        self.shortage.as_ref().map(|shortage| shortage.since)
+    }
+
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
@@ -384,10 +407,11 @@ impl Pods {
             &mut self.wanted_since,
             &mut self.viewed,
             &mut self.regained,
-            &mut self.short_since,
         ]);
 
-        own.flatten().for_each(shift);
+        own.flatten()
+            .chain(self.shortage.as_mut().map(|shortage| &mut shortage.since))
+            .for_each(shift);
         self.histories.values_mut().for_each(|history| history.clock_stepped(by_ms));
         self.others.clock_stepped(by_ms);
         self.lost.clock_stepped(by_ms);

@@ -3,6 +3,7 @@
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::operator::Operator;
+use crate::model::operator::lost_pods::MAX_LOST;
 use crate::model::operator::pod_history::PodHistory;
 use crate::model::operator::review::Verdicts;
 use crate::model::world::World;
@@ -123,7 +124,7 @@ impl Operator {
     fn replaced(&self, from: Timestamp, needed: usize) -> Option<Restarting<'_>> {
         let view = self.view.as_ref()?;
         let replicas = view.workload.as_ref().map_or(1, |workload| workload.replicas.max(1));
-        let needed = needed.saturating_mul(MOVES).saturating_mul(replicas as usize);
+        let needed = needed.saturating_mul(MOVES).saturating_mul(replicas as usize).min(MAX_LOST);
         let restarts = self.pods.lost.since(view, from).map(|lost| lost.at).collect();
         let last = self.pods.lost.since(view, from).last()?;
         let (pod, reason) = (last.name.as_str(), last.reason.as_str());
@@ -146,11 +147,14 @@ impl Operator {
             }
 
             let limit = pod.containers.first().and_then(|container| container.memory_limit);
+            let ends = history.ends_since(world.now.before(settings.restart_window));
+            let message = ends.last().map_or("", |(end, _)| &end.message);
             let evidence = Evidence::new()
                 .text("pod", pod.name.clone())
                 .with("kills", Value::Count(kills.len() as i64))
                 .with("lived_for", Value::Span(*lived))
-                .with_some("memory_limit", limit.map(Value::Bytes));
+                .with_some("memory_limit", limit.map(Value::Bytes))
+                .text("message", message);
             let code = FindingCode::StartupOutOfMemory;
             let detection = Detection::new(world.now, code, *first, world.now, || evidence);
 

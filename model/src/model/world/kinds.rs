@@ -5,6 +5,7 @@ pub(crate) mod durations; // learned, of convergences and removals
 pub(crate) mod completed; // how far the operator has got
 pub(crate) mod pace; // slow work or an outage
 pub(crate) mod served; // objects that a controller has served, in their order
+pub(crate) mod runs; // objects that do their work once and end
 mod namespace; // of a watch
 mod watch;
 
@@ -16,6 +17,7 @@ use crate::model::world::finalizer_actors::FinalizerWriters;
 use crate::model::world::kinds::completed::Completed;
 use crate::model::world::kinds::durations::{Durations, Learned};
 use crate::model::world::kinds::pace::Pace;
+use crate::model::world::kinds::runs::Runs;
 use crate::model::world::kinds::served::Served;
 use crate::model::world::kinds::siblings::Siblings;
 use crate::model::world::store::Slot;
@@ -122,21 +124,6 @@ pub(crate) struct Departed {
     /// Those that were no longer converged, and since when.
     regressed: BTreeMap<u64, Timestamp>,
 }
-
-/// How the first work on the objects of a kind ended.
-#[derive(Debug, Default)]
-pub(crate) struct Runs {
-    /// Objects that have ended.
-    pub(crate) ended: u32,
-    /// Objects that have converged, and stay.
-    pub(crate) stayed: u32,
-}
-
-/// The number of objects that must have ended before the kind counts as a kind of runs.
-const RUNS_FROM: u32 = 3;
-
-/// The share of the objects of a kind of runs that may stay: one in this number.
-const FEW_STAY: u32 = 10;
 
 /// How long the model remembers objects of a watch that has ended, and findings about them.
 pub(crate) const REMEMBERED_FOR: Span = Span::hours(24);
@@ -293,6 +280,7 @@ impl Kind {
         self.acknowledged.rebase(by_ms);
         self.pace.rebase(by_ms);
         self.completed.rebase(by_ms);
+        self.runs.rebase(by_ms);
         let waits = self.deletions.finalizers.values_mut();
         waits.for_each(|waits| waits.removed.rebase(by_ms));
     }
@@ -302,13 +290,6 @@ impl Kind {
 /// group.
 pub(crate) fn kind_name(group: &str, kind: &str) -> String {
     if group.is_empty() { kind.to_owned() } else { format!("{group}/{kind}") }
-}
-
-impl Runs {
-    /// Returns whether the objects of the kind do their work once and end.
-    pub(crate) fn is_kind_of_runs(&self) -> bool {
-        self.ended >= RUNS_FROM && self.stayed.saturating_mul(FEW_STAY) <= self.ended
-    }
 }
 
 impl Departed {

@@ -238,6 +238,80 @@ fn a_run_that_does_not_begin_is_overdue() {
     assert_eq!(lab.findings(), ["Overdue PipelineRun team-a/build"]);
 }
 
+/// Ends a run, and begins one that has waited.
+fn hand_over(lab: &mut Lab, ends: &mut Widget, begins: &mut Widget) {
+    see(lab, ends.condition("Succeeded", True, "Completed"));
+    lab.advance(Span::secs(5));
+    see(lab, begins.condition("Succeeded", ConditionStatus::Unknown, "Running"));
+}
+
+#[test]
+fn runs_that_wait_for_their_turn_are_neither_overdue_nor_late() {
+    for known in [0, 25] {
+        let mut lab = after_runs(known, Span::mins(45));
+        let mut first = begun(&mut lab, "first", "Running");
+        lab.advance(Span::mins(2));
+        let mut second = begun(&mut lab, "second", "Pending");
+        lab.advance(Span::mins(2));
+        let mut third = begun(&mut lab, "third", "Pending");
+
+        lab.advance(Span::mins(50));
+        hand_over(&mut lab, &mut first, &mut second);
+        lab.advance(Span::mins(45));
+        hand_over(&mut lab, &mut second, &mut third);
+        lab.advance(Span::mins(45));
+
+        lab.assert_no_findings();
+        assert_eq!(lab.outcomes_of("PipelineRun", Outcome::Late), 0, "after {known} runs");
+    }
+}
+
+#[test]
+fn a_run_that_does_not_begin_once_the_others_have_ended_is_overdue() {
+    let mut lab = after_runs(25, Span::mins(45));
+    let mut first = begun(&mut lab, "first", "Running");
+    begun(&mut lab, "second", "Pending");
+    lab.advance(Span::mins(40));
+    see(&mut lab, first.condition("Succeeded", True, "Completed"));
+    lab.advance(Span::mins(9));
+    lab.assert_no_findings();
+
+    lab.advance(Span::mins(2));
+    assert_eq!(lab.findings(), ["Overdue PipelineRun team-a/second"]);
+    assert_eq!(lab.outcomes_of("PipelineRun", Outcome::Late), 1);
+}
+
+#[test]
+fn a_run_that_later_runs_pass_is_overdue_until_it_begins() {
+    let mut lab = after_runs(25, Span::mins(45));
+    begun(&mut lab, "first", "Running");
+    let mut stuck = begun(&mut lab, "stuck", "Pending");
+    for number in 0..3 {
+        lab.advance(Span::mins(5));
+        let mut later = begun(&mut lab, &format!("later-{number}"), "Pending");
+        lab.advance(Span::secs(5));
+        see(&mut lab, later.condition("Succeeded", ConditionStatus::Unknown, "Running"));
+    }
+    lab.advance(Span::mins(6));
+    assert_eq!(lab.findings(), ["Overdue PipelineRun team-a/stuck"]);
+
+    see(&mut lab, stuck.condition("Succeeded", ConditionStatus::Unknown, "Running"));
+    lab.advance(Span::mins(1));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_run_waits_for_its_turn_for_a_day_at_most() {
+    let mut lab = after_runs(0, Span::mins(45));
+    begun(&mut lab, "endless", "Running");
+    begun(&mut lab, "second", "Pending");
+    lab.advance(Span::hours(23));
+    lab.assert_no_findings();
+
+    lab.advance(Span::hours(2));
+    assert_eq!(lab.findings(), ["Overdue PipelineRun team-a/second"]);
+}
+
 #[test]
 fn a_run_that_nobody_starts_is_unacknowledged() {
     let mut lab = after_runs(25, Span::mins(45));

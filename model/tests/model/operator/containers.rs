@@ -173,6 +173,27 @@ fn a_standby_that_is_down_is_no_ticket() {
     lab.assert_no_findings();
 }
 
+#[test]
+fn nodes_that_come_and_go_are_no_shard_that_is_down() {
+    let (mut lab, mut op) = with_shards("DaemonSet");
+    for turn in 0..6 {
+        op.seen(&mut lab);
+        lab.advance(Span::mins(50));
+
+        // The Pod on this node begins to run, and the one on another node ends.
+        let (runs, ends) = ((turn + 1) % 3, (turn + 2) % 3);
+        let container = &mut op.view.pods[runs].containers[0];
+        (container.running_since, container.waiting) = (Some(lab.now), String::new());
+        let container = &mut op.view.pods[ends].containers[0];
+        (container.running_since, container.waiting) = (None, "ContainerCreating".into());
+    }
+    lab.assert_no_findings();
+
+    op.seen(&mut lab);
+    lab.advance(Span::mins(61));
+    assert_eq!(lab.findings(), [DOWN]);
+}
+
 /// The node evicts the Pod, and the next one starts soon.
 fn evict(lab: &mut Lab, op: &mut Op, number: usize, hash: &str) {
     if let Some(last) = op.view.pods.last_mut() {

@@ -212,11 +212,12 @@ fn a_heap_at_the_limit_of_the_runtime_thrashes() {
 
 #[test]
 fn memory_above_that_of_the_process_before_is_a_jump() {
-    let jump = |second: f64, more_objects: bool| {
+    let jump = |peak: f64, second: f64, more_objects: bool| {
         let mut operator = Process::new();
         let mut first = Widget::new("first", START);
         operator.lab.apply(first.ready());
         operator.heap(1.5, |_| 40.0);
+        operator.heap(7.0, |_| peak);
         operator.restart();
 
         for number in 0..if more_objects { 5 } else { 0 } {
@@ -228,15 +229,18 @@ fn memory_above_that_of_the_process_before_is_a_jump() {
         operator.finding(FindingCode::MemoryJump)
     };
 
-    let found = jump(75.0, false).expect("a jump");
+    let found = jump(40.0, 75.0, false).expect("a jump");
     assert!(
         found.summary().contains("before 100.0 MiB") && found.summary().contains("uptime 1h"),
         "{}",
         found.summary()
     );
-    assert_eq!(found.severity, Severity::Info);
-    assert!(jump(50.0, false).is_none(), "less than 40 %");
-    assert!(jump(75.0, true).is_none(), "more objects");
+    assert_eq!((found.severity, found.confidence), (Severity::Warning, Confidence::Confirmed));
+    assert!(jump(40.0, 50.0, false).is_none(), "less than 40 %");
+    assert!(jump(40.0, 75.0, true).is_none(), "more objects");
+
+    let found = jump(80.0, 75.0, false).expect("a jump at the same time after the start");
+    assert_eq!(found.confidence, Confidence::Suspected, "the process before needed more later");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Findings about the operator's process, and which process its signals are about.
 
-use loopwatch_model::finding::{Confidence, FindingCode, Severity};
+use loopwatch_model::finding::{Confidence, FindingCode};
 use loopwatch_model::observation::{Cause, MetricsView, Observation, ProcessView};
 use loopwatch_model::time::Span;
 
@@ -40,7 +40,7 @@ fn tasks_that_never_end_are_a_leak_and_a_burst_is_none() {
     assert!(found.summary().contains("type goroutines"), "{}", found.summary());
 
     let limit = leak.finding(FindingCode::TaskLimit).expect("a threshold");
-    assert_eq!((limit.severity, limit.explained_by), (Severity::Info, Some(found.id)));
+    assert_eq!((limit.confidence, limit.explained_by), (Confidence::Suspected, Some(found.id)));
     assert!(limit.summary().contains("threshold 1500"), "{}", limit.summary());
 
     let mut burst = Process::new();
@@ -50,6 +50,21 @@ fn tasks_that_never_end_are_a_leak_and_a_burst_is_none() {
         .run(2.0, |_, _| {});
 
     assert_eq!(burst.codes(), []);
+}
+
+#[test]
+fn more_goroutines_than_ever_beyond_the_highest_threshold_are_certain() {
+    let always = |days: f64, usual: u64, then: u64| {
+        let mut operator = Process::new();
+        operator.run(days * 24.0, move |_, process| process.goroutines = Some(usual));
+        operator.run(0.5, move |_, process| process.goroutines = Some(then));
+        operator.finding(FindingCode::TaskLimit).map(|found| found.confidence)
+    };
+
+    assert_eq!(always(2.0, 400, 3_000), Some(Confidence::Confirmed));
+    assert_eq!(always(2.0, 2_950, 3_000), Some(Confidence::Suspected), "as many as always");
+    assert_eq!(always(2.0, 400, 2_000), Some(Confidence::Suspected), "not the highest threshold");
+    assert_eq!(always(0.0, 400, 3_000), Some(Confidence::Suspected), "nothing is known");
 }
 
 #[test]

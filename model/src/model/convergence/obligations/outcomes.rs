@@ -42,6 +42,7 @@ impl ObjectContext<'_> {
         } else if now >= obligation.slo_deadline
             && !self.operator_stopped
             && !self.has_time_to_run()
+            && !self.waits_to_run()
         {
             match obligation.outcome {
                 None => self.slo_deadline_passed(&obligation),
@@ -63,6 +64,7 @@ impl ObjectContext<'_> {
             obligation.unconfirmed.then(|| obligation.opened.after(settings.unsaid_after)),
             Some(obligation.slo_deadline),
             self.run_under_way_passes(),
+            self.turn_to_run(obligation),
             self.superseded_due(),
         ];
 

@@ -26,6 +26,7 @@ impl ObjectContext<'_> {
         };
 
         unconverged.runs = runs && current;
+        let (runs, waited) = (unconverged.runs, (obligation.opened, unconverged.dated));
         if current {
             unconverged.unacknowledged_since = None;
         } else if update.acknowledged_more && unconverged.unacknowledged_since.is_some() {
@@ -42,6 +43,7 @@ impl ObjectContext<'_> {
             self.superseded_acknowledged(current);
         }
 
+        self.note_run(update, runs.then_some(waited));
         self.note_verdict(update, current);
     }
 

@@ -2,8 +2,10 @@
 //!
 //! A run takes as long as its work takes. While it is under way, no deadline for convergence applies
 //! to it, and it is not late. It is overdue only once it has taken far longer than the other runs of
-//! its kind. A run that has not begun yet waits for its operator, as any other object does.
+//! its kind. A run that has not begun yet waits for its operator, as any other object does, or for its
+//! turn: many operators run only some objects at the same time.
 
+use crate::finding::FindingCode;
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::status::reading::{self, Verdict};
 use crate::model::world::store::{Flag, Obligation};
@@ -18,6 +20,9 @@ const LONGEST_FACTOR: i64 = 10;
 
 /// The number of other runs from which on the longest one shows something.
 const FEW_RUNS: u64 = 3;
+
+/// How long a run may wait for its turn at most. After a day, people want to know, whatever runs.
+const LONGEST_TURN: Span = Span::hours(24);
 
 /// The shortest time after which a run is overdue: its work may differ from that of other runs.
 const AT_LEAST: Span = Span::hours(1);
@@ -45,10 +50,42 @@ impl ObjectContext<'_> {
 
     /// Counts how the first work on the object has ended.
     pub(super) fn count_run(&mut self) {
-        let ended = self.record.verdict == Verdict::Finished;
-        let runs = &mut self.kind.runs;
-        let count = if ended { &mut runs.ended } else { &mut runs.stayed };
-        *count = count.saturating_add(1);
+        self.kind.runs.count(self.record.verdict == Verdict::Finished);
+    }
+
+    /// Records whether a run of the object is under way; `waited` says since when it had waited, and
+    /// whether the API server wrote that instant.
+    pub(super) fn note_run(&mut self, update: &Update<'_>, waited: Option<(Timestamp, bool)>) {
+        let Some(waited) = waited else { return self.kind.runs.ends(self.now, self.slot) };
+        let passes = self.run_under_way_passes().unwrap_or(Timestamp(i64::MAX));
+        let begins = self.kind.runs.is_under_way(self.slot, passes);
+
+        if begins && update.live && !update.new {
+            self.kind.runs.begins(self.now, waited, self.slot);
+        }
+    }
+
+    /// Returns until when a run that the operator has acknowledged may wait for its turn, while
+    /// other runs of its kind are under way; `None` if it does not wait for others, or somebody has
+    /// set its deadline. An open finding stays open until the run begins.
+    pub(crate) fn turn_to_run(&self, obligation: &Obligation) -> Option<Timestamp> {
+        let (deadline, source) = self.deadline(true);
+        let waits = obligation.creation
+            && obligation.acknowledged.is_some()
+            && !self.runs()
+            && self.is_of_runs()
+            && source != DeadlineSource::Configured
+            && !self.has_finding(FindingCode::Overdue);
+
+        let turn = || self.kind.runs.turn(obligation.opened, self.now, deadline);
+        let turn = waits.then(turn).flatten()?;
+        Some(turn.min(obligation.opened.after(LONGEST_TURN)))
+    }
+
+    /// Returns whether a run may still wait for its turn.
+    pub(super) fn waits_to_run(&self) -> bool {
+        let obligation = self.record.obligation();
+        obligation.and_then(|o| self.turn_to_run(o)).is_some_and(|turn| turn > self.now)
     }
 
     /// Returns when the time of the run that is under way passes, if one is.

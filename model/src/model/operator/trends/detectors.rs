@@ -96,7 +96,7 @@ impl Operator {
             process.heap_leak(&heap),
             process.heap_growth_explained(),
             process.task_leak(&|| top(ProfileKind::Goroutines)),
-            process.task_limit(&|| top(ProfileKind::Goroutines)),
+            self.task_limit(process, &|| top(ProfileKind::Goroutines)),
             self.exhaustion(process, &heap),
             process.thrash(),
             process.descriptor_leak(),
@@ -141,7 +141,30 @@ impl Operator {
         Some(detection.weak_if(!deviates || !suffer))
     }
 
-    /// Detects that a process needs much more memory than the one before it at the same uptime.
+    /// Detects that a process runs more goroutines than operators usually do. Many operators always
+    /// do, so only a number beyond the highest threshold that the operator never had before is
+    /// certain.
+    fn task_limit(
+        &self,
+        process: &Reviewed<'_>,
+        top: &dyn Fn() -> Vec<String>,
+    ) -> Option<Detection> {
+        let level = process.task_level()?;
+        let evidence = || {
+            let evidence = process.task_evidence().with("threshold", Value::count(level));
+            evidence.names("top_growth", top())
+        };
+
+        let last = &process.watched.last;
+        let is_highest = process.settings.goroutine_levels.iter().all(|other| *other <= level);
+        let is_new =
+            last.tasks.is_some_and(|tasks| self.trends.levels.exceed(last.sources.tasks, tasks));
+        let detection = process.detection(FindingCode::TaskLimit, process.now, evidence);
+        Some(detection.suspected_if(!is_highest || !is_new))
+    }
+
+    /// Detects that a process needs much more memory than the one before it at the same uptime. It
+    /// is certain once the process needs much more than the one before ever did.
     fn memory_jump(
         &self,
         process: &Reviewed<'_>,
@@ -159,7 +182,9 @@ impl Operator {
             evidence.names("top_growth", top())
         };
 
-        Some(process.detection(FindingCode::MemoryJump, process.now, evidence))
+        let exceeds = self.trends.baseline.exceeds(marks, process.settings.memory_jump_percent);
+        let detection = process.detection(FindingCode::MemoryJump, process.now, evidence);
+        Some(detection.suspected_if(exceeds != Some(true)))
     }
 
     /// Returns the innermost functions of the stack that grew most between two profiles, without
@@ -217,15 +242,6 @@ impl Reviewed<'_> {
 
             evidence.names("top_growth", top())
         })
-    }
-
-    fn task_limit(&self, top: &dyn Fn() -> Vec<String>) -> Option<Detection> {
-        let level = self.task_level()?;
-        let evidence = || {
-            self.task_evidence().with("threshold", Value::count(level)).names("top_growth", top())
-        };
-
-        Some(self.detection(FindingCode::TaskLimit, self.now, evidence))
     }
 
     fn thrash(&self) -> Option<Detection> {

@@ -44,6 +44,9 @@ pub(super) enum Sample {
 #[derive(Clone, Debug, Default)]
 pub(super) struct NormalLevels(BTreeMap<Source, Levels>);
 
+/// Memory above a normal level by this factor is more than variation.
+const BEYOND_NORMAL: f64 = 1.05;
+
 /// After this time without a value, a lesser source takes over. Nothing that a trend remembers is
 /// older.
 const STAYS_AWAY: Span = Span::hours(48);
@@ -105,6 +108,12 @@ impl Series {
 impl NormalLevels {
     pub(super) fn of(&self, source: Source) -> Option<&Levels> {
         self.0.get(&source)
+    }
+
+    /// Returns whether a value is clearly above the known normal level.
+    pub(super) fn exceed(&self, source: Source, value: f64) -> bool {
+        let normal = self.of(source).and_then(Levels::highest);
+        normal.is_some_and(|normal| value > normal * BEYOND_NORMAL)
     }
 
     pub(super) fn of_mut(&mut self, source: Source) -> &mut Levels {

@@ -40,9 +40,6 @@ pub(super) struct Followed {
     pub(super) swing: Swing,
 }
 
-/// Memory above a normal level by this factor is more than variation.
-const BEYOND_NORMAL: f64 = 1.05;
-
 impl Watched {
     /// `started` is the start of the process, or the present if that is not known.
     pub(super) fn new(number: u32, started: Timestamp) -> Self {
@@ -95,7 +92,7 @@ impl Watched {
         let memory = signals.memory.map(|value| (value, sources.memory));
         let memory = memory.filter(|(_, source)| self.memory.follow(now, *source, start));
         if let Some((value, source)) = memory {
-            let is_filling = signals.may_be_garbage() && !exceeds_normal(levels, source, value);
+            let is_filling = signals.may_be_garbage() && !levels.exceed(source, value);
             let doubt = match is_filling {
                 true => Doubt::Garbage,
                 false if signals.capacity.is_none() => Doubt::Ramp,
@@ -145,7 +142,7 @@ impl Watched {
         if let Some((value, source)) = value.filter(|(_, source)| !has_gap(*source)) {
             let normal = levels.of(source).and_then(Levels::highest);
             let tells = match signals.is_obscured() {
-                true => exceeds_normal(levels, source, value),
+                true => levels.exceed(source, value),
                 false => normal.is_none_or(|normal| value > normal),
             };
             let capacity = capacity.filter(|_| tells);
@@ -187,13 +184,6 @@ impl Watched {
     pub(super) fn share_used(&self) -> Option<f64> {
         Some(self.last.used? / self.last.limit.filter(|limit| *limit > 0.0)?)
     }
-}
-
-/// Returns whether a value is clearly above the known normal level. Memory that garbage fills by
-/// design then grows for another reason.
-fn exceeds_normal(levels: &NormalLevels, source: Source, value: f64) -> bool {
-    let normal = levels.of(source).and_then(Levels::highest);
-    normal.is_some_and(|normal| value > normal * BEYOND_NORMAL)
 }
 
 impl Followed {

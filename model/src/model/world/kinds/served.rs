@@ -97,6 +97,13 @@ impl Served {
         moved.filter(|_| in_turn >= at_least)
     }
 
+    /// Returns whether the controller has served so many objects that began to wait later than
+    /// `since` that an object which has waited since then does not wait for its turn.
+    pub(crate) fn is_passed_over(&self, since: Timestamp) -> bool {
+        let earliest = since.after(AT_ONCE).max(self.working_since);
+        self.after(since).filter(|service| service.waited_since > earliest).count() >= PASSED_OVER
+    }
+
     /// Moves all own instants by `by_ms` milliseconds.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         self.working_since = self.working_since.shifted(by_ms);
