@@ -27,6 +27,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("down::api_fails_and_recovers", requests::api_fails_and_recovers),
         test("down::rights_withdrawn", requests::rights_withdrawn),
+        test("down::informer_not_synced", requests::informer_not_synced),
         test("down::leaders", leaders),
         test("down::killed", killed),
         test("down::near_misses", near_misses),

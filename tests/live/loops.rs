@@ -23,6 +23,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("loops::panicking", panicking),
         test("loops::stuck", stuck),
         test("loops::backlog", backlog),
+        test("loops::starved", starved),
         test("loops::busy", busy),
         test_where("loops::secure", "this machine does not allow mounts", can_be_in_pod, secure),
     ]
@@ -477,6 +478,57 @@ fn expect_while_twin_works(case: &Case, code: &str, controller: &str) -> (ShownF
 
     case.wait_settled("PhaseOnly", TWIN);
     (found, THRESHOLD)
+}
+
+/// The operator forgets the change of one object, while it acknowledges later changes of others.
+/// Near miss: it acknowledges none.
+fn starved() {
+    const OTHERS: [&str; 4] = ["a", "b", "c", "d"];
+
+    let settings = quick_but(json!({
+        "deadline": "5m",
+        "phase_stuck_after": "5m",
+        "starved_after": "5s",
+        "starved_others": 3,
+    }));
+    let case = Case::empty("loop-starved", &settings);
+    for name in OTHERS.into_iter().chain(["behind"]) {
+        case.make("Widget", name);
+    }
+
+    case.operator.fault("Unacknowledged?kind=Widget");
+    for name in ["behind"].into_iter().chain(OTHERS) {
+        case.resize("Widget", name, 7);
+    }
+    pause(FOUND);
+    case.operator.cure("Unacknowledged");
+    for name in OTHERS.into_iter().chain(["behind"]) {
+        case.resize("Widget", name, 8);
+        case.wait_settled("Widget", name);
+    }
+    expect_opened(&case, &[]);
+
+    case.operator.fault("Unacknowledged?kind=Widget&name=behind");
+    case.resize("Widget", "behind", 9);
+    pause(Duration::from_secs(2)); // managed fields show whole seconds
+    for name in OTHERS {
+        case.resize("Widget", name, 9);
+    }
+
+    // If the others are slower than the threshold, loopwatch counts them again after a minute.
+    let within = FOUND + Duration::from_secs(60);
+    let (starved, _) = case.sidecar.expect_finding(within, "Starved", "Widget", "behind");
+    assert_eq!(
+        (starved.severity(), &starved.0["explained_by"]),
+        ("warning", &Value::Null),
+        "{starved}"
+    );
+    assert!(starved.evidence("acknowledged_others").as_u64() >= Some(3), "{starved}");
+
+    case.operator.cure("Unacknowledged");
+    case.resize("Widget", "behind", 10);
+    case.sidecar.expect_cleared(SLACK, "Starved", "Widget", "behind");
+    expect_opened(&case, &[("Starved", "Widget loop-starved/behind")]);
 }
 
 /// Fails if loopwatch ever reported a finding other than these.

@@ -33,6 +33,16 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 /// Findings that are correct in every run: one definition of the zoo has no status subresource.
 const TRUE_ANYWAY: [&str; 2] = ["StatusSubresourceMissing", "PermissionMissing"];
 
+/// The metric of the outcomes of waits for finalizers.
+const OUTCOMES: &str = "loopwatch_finalizer_outcomes_total{";
+
+/// The outcomes that are no removal, and the findings that belong to each.
+const FAILURES: &[(&str, &[&str])] = &[
+    ("timed_out", &["FinalizerOwnerAbsent", "FinalizerStuck", "DeletionBlockedByDependent"]),
+    ("lost", &["FinalizerLost"]),
+    ("flapping", &["FinalizerFlapping"]),
+];
+
 /// One fault, its finding, and its near misses.
 #[derive(Clone, Copy)]
 pub(crate) struct Proof {
@@ -149,6 +159,7 @@ impl Proof {
         sidecar.expect_cleared(Duration::from_secs(self.lingers) + SLACK, self.code, kind, &name);
 
         let cleared = cured.elapsed();
+        self.expect_outcomes(&sidecar);
         let false_positives: Vec<_> =
             sidecar.opened().into_iter().filter(|found| !self.allows(found, &name)).collect();
         table::add(Row {
@@ -167,6 +178,33 @@ impl Proof {
             self.code,
             sidecar.account()
         );
+    }
+
+    /// Checks that the metric of waits for finalizers counts the outcome that belongs to the
+    /// finding, and none that belongs to no expected finding.
+    fn expect_outcomes(&self, sidecar: &Sidecar) {
+        eventually(SLACK, "the outcomes of waits for finalizers", || {
+            let text = sidecar.metrics()?;
+            let counts = text.lines().filter(|line| line.starts_with(OUTCOMES));
+            let counted = |outcome: &str| {
+                let label = format!("outcome=\"{outcome}\"");
+                counts.clone().any(|line| line.contains(&label) && !line.ends_with(" 0"))
+            };
+
+            let is_wrong = |(outcome, codes): &(&str, &[&str])| match counted(outcome) {
+                false => codes.contains(&self.code),
+                true => {
+                    let mut also = self.also.iter().map(|(code, _)| code);
+                    !codes.contains(&self.code) && !also.any(|code| codes.contains(code))
+                }
+            };
+            match FAILURES.iter().find(|failure| is_wrong(failure)) {
+                Some((outcome, _)) => {
+                    Err(format!("{outcome}, in {}", counts.clone().collect::<Vec<_>>().join(", ")))
+                }
+                None => Ok(()),
+            }
+        });
     }
 
     /// Reports whether a finding is expected, by its code and subject.

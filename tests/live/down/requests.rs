@@ -1,4 +1,5 @@
-//! The requests of an operator to the API server are denied, or fail.
+//! The requests of an operator to the API server are denied, fail, or leave an informer without
+//! its list.
 
 use std::path::Path;
 
@@ -12,6 +13,9 @@ use loopwatch_testbed::gate::{Gate, Refusal};
 use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
 use loopwatch_testbed::sidecar::{Sidecar, quick_but, summary};
 use loopwatch_testbed::wait::{eventually, pause};
+
+/// The finding about an informer without its list.
+const CODE: &str = "InformerNotSynced";
 
 /// The operator may no longer write the status of Widgets: each of its attempts is denied.
 pub(super) fn rights_withdrawn() {
@@ -63,6 +67,40 @@ pub(super) fn rights_withdrawn() {
     drop(operator);
 }
 
+/// The API server does not serve one of the kinds that each controller watches, so no controller
+/// begins a reconcile, although objects wait. Near miss: the start of the same operator once it
+/// does.
+pub(super) fn informer_not_synced() {
+    let (plane, namespace) = (bed(), "down-informer");
+    plane.kube.namespace(namespace);
+
+    let gate = Gate::with_token(plane, &plane.kube.token(NAMESPACE, ACCOUNT));
+    let of_operator =
+        plane.kubeconfig_of("down-informer.gate.kubeconfig", &gate.url(), NAMESPACE, ACCOUNT);
+    let account = plane.kubeconfig_of("down-informer.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
+    let settings = quick_but(
+        json!({"deadline": "10m", "phase_stuck_after": "10m", "informer_sync_within": "3s"}),
+    );
+
+    gate.refuse(Refusal { status: 404, retry_after: None, path: "/secrets" });
+    plane.kube.zoo("Widget", namespace, "waits", json!({}));
+    let (mut operator, sidecar) = scraped(namespace, &of_operator, &account, settings);
+    let (found, _) = sidecar.expect_finding(secs(63) + SLACK, CODE, "Controller", "widget");
+    assert_eq!((found.severity(), &found.0["explained_by"]), ("warning", &Value::Null), "{found}");
+    assert!(found.evidence("queue_depth").as_u64() >= Some(1), "{found}");
+
+    gate.open();
+    sidecar.expect_cleared(secs(90), CODE, "Controller", "widget");
+    wait_converged(&sidecar, "Widget", namespace, "waits");
+
+    let before = opened(&sidecar).len();
+    plane.kube.zoo("Widget", namespace, "new", json!({}));
+    operator.roll();
+    wait_converged(&sidecar, "Widget", namespace, "new");
+    pause(secs(5));
+    assert_eq!(opened(&sidecar).len(), before, "{}", sidecar.account());
+}
+
 /// Starts an operator without Pods, and loopwatch, which knows the address of its metrics.
 fn scraped(
     namespace: &str,
@@ -72,7 +110,12 @@ fn scraped(
 ) -> (Operator, Sidecar) {
     let kubeconfig = format!("--kubeconfig={}", of_operator.display());
     // The last --kubeconfig counts.
-    let flags = ["--ready-after=200ms", "--wait-for-pods=false", kubeconfig.as_str()];
+    let flags = [
+        "--ready-after=200ms",
+        "--wait-for-pods=false",
+        "--cache-sync-timeout=10m",
+        kubeconfig.as_str(),
+    ];
     let operator = Operator::start(bed(), &format!("{namespace}.operator"), namespace, &flags);
     let flags = [
         format!("--namespace={namespace}"),

@@ -62,6 +62,7 @@ type config struct {
 	autoscaleEvery time.Duration
 	waitForPods    bool
 	concurrency    int
+	cacheSync      time.Duration
 
 	log zap.Options
 }
@@ -85,6 +86,7 @@ func parse() config {
 	flag.DurationVar(&c.cleanupAfter, "cleanup-after", 0, "How long it takes to clean up after a deleted object.")
 	flag.DurationVar(&c.autoscaleEvery, "autoscale-every", 30*time.Second, "How often the scale of each Autoscaled changes, 0 for never.")
 	flag.BoolVar(&c.waitForPods, "wait-for-pods", true, "Ready requires ready pods; set to false where no kubelet runs.")
+	flag.DurationVar(&c.cacheSync, "cache-sync-timeout", 0, "How long the informers may take to sync before the operator exits; 0 for the framework's default.")
 	flag.IntVar(&c.concurrency, "concurrency", 2, "Objects of one kind reconciled at once.")
 	c.log.BindFlags(flag.CommandLine)
 	flag.Parse()

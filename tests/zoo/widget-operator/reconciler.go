@@ -119,6 +119,7 @@ func (r *reconciler) setUp(ctx context.Context, mgr ctrl.Manager) error {
 		})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: r.config.concurrency,
+			CacheSyncTimeout:        r.config.cacheSync,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLast),
 		}).
 		Complete(r)
