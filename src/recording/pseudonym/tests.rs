@@ -81,6 +81,22 @@ fn no_name_remains_anywhere() {
 }
 
 #[test]
+fn addresses_do_not_remain_in_messages() {
+    let pseudonyms = Pseudonyms::new(KEY);
+    for (text, kept) in [
+        ("connection refused: 10.96.0.1:443", "connection refused: x:443"),
+        ("no route to 192.168.17.4.", "no route to x."),
+        ("timeout at [2001:db8::17]:6443", "timeout at [x]:6443"),
+        ("retry 3 of 5 at 12:30", "retry 3 of 5 at 12:30"),
+        ("version 1.2.3 is pending", "version 1.2.3 is pending"),
+    ] {
+        assert_eq!(pseudonyms.prose(text), kept);
+    }
+
+    assert_ne!(pseudonyms.words("10.0.0.1"), pseudonyms.words("10.0.0.2"));
+}
+
+#[test]
 fn the_usual_words_of_a_status_remain() {
     let pseudonyms = Pseudonyms::new(KEY);
     for kept in [

@@ -6,6 +6,7 @@
 //! even from words that it does not know.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use loopwatch_model::time::Timestamp;
 
@@ -19,6 +20,9 @@ const MESSAGE: usize = 128;
 
 /// Longest number that stays: numbers of up to this length are counts or status codes.
 const DIGITS: usize = 4;
+
+/// The length of the longest text of an IP address, and of the colon or period after it.
+const LONGEST_ADDRESS: usize = 46;
 
 /// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +122,12 @@ impl Pseudonyms {
             let (separator, after) = rest.split_at(between);
             parts.push(Part::Between(separator));
 
+            if let Some(end) = end_of_address(after) {
+                parts.push(Part::Unknown(&after[..end]));
+                rest = &after[end..];
+                continue;
+            }
+
             let (word, after) = after.split_at(end_of_word(after));
             if !word.is_empty() {
                 parts.push(self.part(word));
@@ -190,6 +200,21 @@ fn ending(word: &str) -> &'static str {
 
 fn is_part_of_word(character: char) -> bool {
     character.is_ascii_alphanumeric() || !character.is_ascii() || character == '\''
+}
+
+/// The end of an IP address at the beginning of a text. Its numbers alone would be kept.
+fn end_of_address(text: &str) -> Option<usize> {
+    let of_address = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b'.' | b':');
+    let length = text.bytes().take(LONGEST_ADDRESS).take_while(of_address).count();
+    let run = &text[..length]; // of ASCII only
+
+    // A period or a port may follow.
+    let without_port = run.split(':').next().unwrap_or_default();
+    let mut candidates = [run, run.trim_end_matches(['.', ':']), without_port].into_iter();
+    let address = candidates.find(|candidate| candidate.parse::<IpAddr>().is_ok())?;
+    let rest = &text[address.len()..];
+
+    (!rest.starts_with(is_part_of_word)).then_some(address.len())
 }
 
 /// The end of the first word of a text, where the model also splits words: `pod|Ready`,
