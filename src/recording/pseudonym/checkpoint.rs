@@ -21,7 +21,7 @@ impl Pseudonyms {
         let leases = std::mem::take(&mut checkpoint.leases).into_iter().map(|(key, lease)| {
             let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
             let key = format!("{}/{}", self.namespace(namespace), self.name("lease", name));
-            (key, SeenLease { holder: self.name("holder", &lease.holder), ..lease })
+            (key, SeenLease { holder: self.holder(&lease.holder), ..lease })
         });
 
         checkpoint.leases = leases.collect();

@@ -3,7 +3,7 @@
 
 use loopwatch_model::observation::{
     ContainerEnd, ContainerView, InstanceName, MetricsView, OperatorView, PodView, ProcessView,
-    ProfileView, Revision,
+    ProfileView, Revision, pod_of_holder,
 };
 
 use super::Pseudonyms;
@@ -29,6 +29,15 @@ impl Pseudonyms {
         let reason = self.value(&reason);
 
         PodView { name, uid, own, created, deleted, phase, reason, revision, containers, helpers }
+    }
+
+    /// The identity of a lease's holder. It begins with the name of a Pod, as the model knows.
+    pub(super) fn holder(&self, holder: &str) -> String {
+        let pod = pod_of_holder(holder);
+        let rest = &holder[pod.len()..];
+        let pod = self.name("object", pod);
+
+        if rest.is_empty() { pod } else { format!("{pod}_{}", self.letters("holder", rest)) }
     }
 
     fn container(&self, container: ContainerView) -> ContainerView {

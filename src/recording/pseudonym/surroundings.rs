@@ -111,7 +111,7 @@ impl Pseudonyms {
         } = lease;
 
         let (namespace, name) = (self.namespace(&namespace), self.name("lease", &name));
-        let holder = self.name("holder", &holder);
+        let holder = self.holder(&holder);
         LeaseView { namespace, name, holder, acquired, renewed, written, duration, transitions }
     }
 

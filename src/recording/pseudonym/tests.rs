@@ -4,7 +4,7 @@ use loopwatch_model::checkpoint::{Checkpoint, SeenLease};
 use loopwatch_model::model::Model;
 use loopwatch_model::model::reading;
 use loopwatch_model::observation::{
-    NamespaceView, ObjectView, Reference, Role, StartupRead, WatchId,
+    NamespaceView, ObjectView, Reference, Role, StartupRead, WatchId, pod_of_holder,
 };
 use loopwatch_model::snapshot::Snapshot;
 use serde_json::value::RawValue;
@@ -128,6 +128,20 @@ fn the_usual_words_of_a_status_remain() {
             "{text}: {replaced}"
         );
     }
+}
+
+#[test]
+fn the_holder_of_a_lease_is_still_its_pod() {
+    let pseudonyms = Pseudonyms::new(KEY);
+    for pod in ["payroll-7d9f8c6b5-x2x4v", "payroll-0"] {
+        for holder in [pod.to_owned(), format!("{pod}_6f1c-acme")] {
+            let shown = pseudonyms.holder(&holder);
+            assert!(!shown.contains("payroll") && !shown.contains("acme"), "{shown}");
+            assert_eq!(pod_of_holder(&shown), pseudonyms.name("object", pod), "{holder}");
+        }
+    }
+
+    assert_ne!(pseudonyms.holder("payroll-0_1"), pseudonyms.holder("payroll-0_2"));
 }
 
 #[test]
