@@ -1,6 +1,6 @@
 //! Anonymizes checkpoints, and the findings to which one refers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use loopwatch_model::checkpoint::{Checkpoint, SeenLease};
 use loopwatch_model::finding::{Finding, FindingId, Subject};
@@ -10,22 +10,39 @@ use loopwatch_model::time::Timestamp;
 use super::Pseudonyms;
 
 impl Pseudonyms {
-    /// Returns a checkpoint with pseudonyms.
-    pub(super) fn checkpoint(&self, mut checkpoint: Checkpoint) -> Checkpoint {
-        // The IDs of findings are hashes of names without a key; see `findings`.
-        checkpoint.findings.clear();
-        checkpoint.silent.clear();
-        checkpoint.of_controllers.clear();
-        checkpoint.outputs = self.outputs(&checkpoint.outputs);
+    /// Returns a checkpoint with pseudonyms. It lists all fields, so that each new one needs a
+    /// decision.
+    pub(super) fn checkpoint(&self, checkpoint: Checkpoint) -> Checkpoint {
+        let Checkpoint {
+            learned,
+            findings: _, // their IDs are hashes of names without a key; see `findings`
+            silent: _,
+            of_controllers: _,
+            outputs,
+            leases,
+            finalizers,
+            levels,
+            reconciles,
+        } = checkpoint;
 
-        let leases = std::mem::take(&mut checkpoint.leases).into_iter().map(|(key, lease)| {
+        let leases = leases.into_iter().map(|(key, lease)| {
+            let SeenLease { alive, holder, duration } = lease;
             let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
             let key = format!("{}/{}", self.namespace(namespace), self.name("lease", name));
-            (key, SeenLease { holder: self.holder(&lease.holder), ..lease })
+            (key, SeenLease { alive, holder: self.holder(&holder), duration })
         });
 
-        checkpoint.leases = leases.collect();
-        checkpoint
+        Checkpoint {
+            learned,
+            findings: BTreeMap::new(),
+            silent: BTreeMap::new(),
+            of_controllers: BTreeSet::new(),
+            outputs: self.outputs(&outputs),
+            leases: leases.collect(),
+            finalizers,
+            levels,
+            reconciles,
+        }
     }
 
     /// The start times of findings, under the IDs that the findings get in a replay.
