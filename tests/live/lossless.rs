@@ -1,5 +1,5 @@
 //! loopwatch loses nothing while hundreds of objects are created, changed and deleted over a
-//! connection that breaks repeatedly.
+//! connection that breaks repeatedly, and says so if something else loses an event.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::bed::{alone, bed, test};
 use crate::compare::{expect_audited, expect_equal};
+use loopwatch_testbed::gate::Gate;
 use loopwatch_testbed::kube::{Kube, ZOO};
 use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
@@ -16,7 +17,49 @@ use loopwatch_testbed::wait::pause;
 use loopwatch_testbed::wire::Wire;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![test("lossless::churn_with_cuts", churn_with_cuts)]
+    vec![
+        test("lossless::churn_with_cuts", churn_with_cuts),
+        test("lossless::event_withheld", event_withheld),
+    ]
+}
+
+/// A proxy withholds the event about a new object, so loopwatch has fewer objects than the API
+/// server, until the next event about it. Near miss: a burst of objects, of which no event is lost.
+fn event_withheld() {
+    const CODE: &str = "StateInconsistent";
+
+    let (plane, namespace) = (bed(), "withheld");
+    plane.kube.namespace(namespace);
+
+    let gate = Gate::before(plane);
+    let kubeconfig = plane.kubeconfig_of("withheld.kubeconfig", &gate.url(), NAMESPACE, ACCOUNT);
+    let settings = quick_but(json!({"deadline": "1h", "phase_stuck_after": "1h"}));
+    let flags = ["--namespace=withheld", "--watch=zoo.loopwatch.dev/Widget"];
+    let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &settings, &flags);
+    sidecar.wait_synced(1);
+
+    let create = |name: &str| drop(plane.kube.zoo("Widget", namespace, name, json!({})));
+    (0..50).for_each(|number| create(&format!("burst-{number}")));
+    expect_equal(Duration::from_secs(20), &sidecar, &plane.kube, namespace, &["Widget"]);
+    pause(Duration::from_secs(8)); // at least two audits
+
+    gate.withhold(Some("\"name\":\"lost\""));
+    create("lost");
+    pause(Duration::from_secs(1));
+    create("seen");
+
+    let watch = "watch/widgets.zoo.loopwatch.dev/withheld";
+    let (found, _) = sidecar.expect_finding(Duration::from_secs(30), CODE, "Source", watch);
+    assert_eq!(
+        (found.evidence("here"), found.evidence("server")),
+        (&json!(51), &json!(52)),
+        "{found}"
+    );
+
+    gate.withhold(None);
+    plane.kube.change("Widget", namespace, "lost", json!({"size": 2}));
+    sidecar.expect_cleared(Duration::from_secs(30), CODE, "Source", watch);
+    assert_eq!(sidecar.opened().len(), 1, "{}", sidecar.account());
 }
 
 /// Tests that need the machine for themselves.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::json;
@@ -47,6 +47,7 @@ pub struct Traffic {
 pub struct Gate {
     port: u16,
     refusal: Arc<Mutex<Option<Refusal>>>,
+    withheld: Arc<Mutex<Option<&'static str>>>,
     refused: Arc<AtomicUsize>,
     traffic: Arc<Traffic>,
     /// The path and query of every request.
@@ -78,10 +79,12 @@ impl Gate {
         let listener = RUNTIME.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a free port");
         let port = listener.local_addr().expect("our own port").port();
         let refusal = Arc::new(Mutex::new(None));
+        let withheld = Arc::new(Mutex::new(None));
         let refused = Arc::new(AtomicUsize::new(0));
         let (traffic, requests) = (Arc::new(Traffic::default()), Arc::new(Mutex::new(Vec::new())));
         let (rules, count, passing, log) =
             (refusal.clone(), refused.clone(), traffic.clone(), requests.clone());
+        let events = withheld.clone();
 
         let (cut, cuts) = watch::channel(0);
         RUNTIME.spawn(async move {
@@ -90,6 +93,7 @@ impl Gate {
                     (client.clone(), rules.clone(), count.clone(), log.clone());
                 let (passing, credentials): (_, Option<HeaderValue>) =
                     (passing.clone(), credentials.clone());
+                let events = events.clone();
                 let service = service_fn(move |mut request: Request<Incoming>| {
                     if let Some(credentials) = &credentials {
                         request
@@ -101,10 +105,15 @@ impl Gate {
                     lock(&log).push(request.uri().to_string());
                     let rule = lock(&rules).clone();
                     let (client, count, passing) = (client.clone(), count.clone(), passing.clone());
+                    let events = is_watch(&request).then(|| events.clone());
                     async move {
                         tokio::time::sleep(latency).await;
                         let answer = pass(client, request, rule, &count, &passing).await;
-                        Ok::<_, Infallible>(answer.map(|body| passing.count(body)))
+                        let answer = answer.map(|body| passing.count(body));
+                        Ok::<_, Infallible>(answer.map(|body| match events {
+                            Some(text) => withhold(body, text),
+                            None => body,
+                        }))
                     }
                 });
 
@@ -120,7 +129,7 @@ impl Gate {
             }
         });
 
-        Self { port, refusal, refused, traffic, requests, cut }
+        Self { port, refusal, withheld, refused, traffic, requests, cut }
     }
 
     /// Returns the address of the API server through this gate.
@@ -141,6 +150,12 @@ impl Gate {
     /// Lets everything through.
     pub fn open(&self) {
         *lock(&self.refusal) = None;
+    }
+
+    /// Withholds all watch events that contain this text, as a broken proxy would. The API server
+    /// sends each event in a frame of its own if nothing else happens at the time.
+    pub fn withhold(&self, text: Option<&'static str>) {
+        *lock(&self.withheld) = text;
     }
 
     /// Returns what has passed.
@@ -207,6 +222,24 @@ fn pem(text: &[u8]) -> Vec<Vec<u8>> {
     use rustls::pki_types::pem::PemObject;
 
     CertificateDer::pem_slice_iter(text).filter_map(Result::ok).map(|der| der.to_vec()).collect()
+}
+
+fn is_watch(request: &Request<Incoming>) -> bool {
+    request.uri().query().is_some_and(|query| query.contains("watch="))
+}
+
+/// Empties the frames of a body that contain the text to withhold.
+fn withhold(body: AnyBody, text: Arc<Mutex<Option<&'static str>>>) -> AnyBody {
+    let has = move |data: &Bytes| {
+        let part = lock(&text).map(str::as_bytes);
+        part.is_some_and(|part| data.windows(part.len()).any(|window| window == part))
+    };
+    let pass = move |frame: Frame<Bytes>| match frame.data_ref().is_some_and(&has) {
+        true => Frame::data(Bytes::new()),
+        false => frame,
+    };
+
+    body.map_frame(pass).boxed_unsync()
 }
 
 async fn pass(
