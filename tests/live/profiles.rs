@@ -82,7 +82,7 @@ fn leak_goroutines(operator: &Operator, all: &Watchers) {
     });
 
     assert!(finding["evidence"]["tasks"].as_u64() > Some(800), "{finding}");
-    assert_eq!(finding["severity"], "info", "{finding}");
+    assert_eq!(finding["confidence"], "suspected", "{finding}");
 
     let finding = on.sidecar.expect(SOON, "the next threshold is exceeded", || {
         change();
