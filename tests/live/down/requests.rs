@@ -1,7 +1,7 @@
 //! The requests of an operator to the API server are denied, fail, or leave an informer without
 //! its list.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -13,9 +13,6 @@ use loopwatch_testbed::gate::{Gate, Refusal};
 use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
 use loopwatch_testbed::sidecar::{Sidecar, quick_but, summary};
 use loopwatch_testbed::wait::{eventually, pause};
-
-/// The finding about an informer without its list.
-const CODE: &str = "InformerNotSynced";
 
 /// The operator may no longer write the status of Widgets: each of its attempts is denied.
 pub(super) fn rights_withdrawn() {
@@ -71,13 +68,10 @@ pub(super) fn rights_withdrawn() {
 /// begins a reconcile, although objects wait. Near miss: the start of the same operator once it
 /// does.
 pub(super) fn informer_not_synced() {
-    let (plane, namespace) = (bed(), "down-informer");
-    plane.kube.namespace(namespace);
+    const CODE: &str = "InformerNotSynced";
 
-    let gate = Gate::with_token(plane, &plane.kube.token(NAMESPACE, ACCOUNT));
-    let of_operator =
-        plane.kubeconfig_of("down-informer.gate.kubeconfig", &gate.url(), NAMESPACE, ACCOUNT);
-    let account = plane.kubeconfig_of("down-informer.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
+    let (plane, namespace) = (bed(), "down-informer");
+    let (gate, of_operator, account) = gated(namespace);
     let settings = quick_but(
         json!({"deadline": "10m", "phase_stuck_after": "10m", "informer_sync_within": "3s"}),
     );
@@ -99,6 +93,20 @@ pub(super) fn informer_not_synced() {
     wait_converged(&sidecar, "Widget", namespace, "new");
     pause(secs(5));
     assert_eq!(opened(&sidecar).len(), before, "{}", sidecar.account());
+}
+
+/// Creates a namespace, a gate before the API server, and the kubeconfigs of the operator, which
+/// goes through the gate, and of loopwatch.
+fn gated(namespace: &str) -> (Gate, PathBuf, PathBuf) {
+    let plane = bed();
+    plane.kube.namespace(namespace);
+
+    let gate = Gate::with_token(plane, &plane.kube.token(NAMESPACE, ACCOUNT));
+    let kubeconfig = |file: &str, url: &str| plane.kubeconfig_of(file, url, NAMESPACE, ACCOUNT);
+    let of_operator = kubeconfig(&format!("{namespace}.gate.kubeconfig"), &gate.url());
+    let of_loopwatch = kubeconfig(&format!("{namespace}.kubeconfig"), &plane.url);
+
+    (gate, of_operator, of_loopwatch)
 }
 
 /// Starts an operator without Pods, and loopwatch, which knows the address of its metrics.
@@ -139,12 +147,7 @@ fn scraped(
 /// Then the operator catches up, and loopwatch says how long that took.
 pub(super) fn api_fails_and_recovers() {
     let (plane, namespace) = (bed(), "down-api");
-    plane.kube.namespace(namespace);
-
-    let gate = Gate::with_token(plane, &plane.kube.token(NAMESPACE, ACCOUNT));
-    let of_operator =
-        plane.kubeconfig_of("down-api.gate.kubeconfig", &gate.url(), NAMESPACE, ACCOUNT);
-    let account = plane.kubeconfig_of("down-api.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
+    let (gate, of_operator, account) = gated(namespace);
     let settings = quick_but(json!({"api_window": "1m"}));
     let (operator, sidecar) = scraped(namespace, &of_operator, &account, settings);
     let names: Vec<String> = (0..5).map(|index| format!("widget-{index}")).collect();

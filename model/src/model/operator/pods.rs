@@ -379,6 +379,7 @@ impl Pods {
         self.histories.get(uid)
     }
 
+    /// Notes whether fewer Pods run than should.
     fn update_shortage(&mut self, now: Timestamp, view: &OperatorView) {
         let live = view.pods.iter().filter(|pod| pod.deleted.is_none() && runs(pod));
         let running: BTreeSet<String> = live.map(|pod| pod.uid.clone()).collect();

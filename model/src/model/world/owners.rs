@@ -119,7 +119,7 @@ impl World {
         let same = |(old, new): (&Owner, &OwnerReference)| {
             old.uid() == store::uid_number(&new.uid)
                 && self.owner_name(old) == new.name
-                && self.is_kind_text(self.shared.texts.get(old.kind), new)
+                && self.names_kind_of(new, old)
                 && old.blocks_deletion == new.blocks_deletion
         };
 
@@ -171,34 +171,31 @@ impl World {
 }
 
 impl World {
-    /// Returns the kind of a reference as `group/Kind`, or `Kind` for the core group, and its
-    /// version. The garbage collector also resolves a kind in lower case.
-    /// Returns whether `text` is the [`World::kind_text`] of a reference, without an allocation if
-    /// the reference writes the kind in its own case: it hardly ever changes.
-    fn is_kind_text(&self, text: &str, reference: &OwnerReference) -> bool {
+    /// Returns whether a reference names the kind and the version of a known owner. Each version of
+    /// each child asks this, so it allocates only for a kind in lower case, which hardly anybody
+    /// writes.
+    fn names_kind_of(&self, reference: &OwnerReference, owner: &Owner) -> bool {
         let in_own_case = reference.kind.contains(|c: char| c.is_ascii_uppercase());
         if !in_own_case || reference.kind.contains('/') {
-            return text == self.kind_text(reference);
+            return **self.shared.texts.get(owner.kind) == *self.kind_text(reference);
         }
 
-        let (kind, version) = text.split_once(SEPARATOR).unwrap_or((text, ""));
-        let (group, kind) = kind.split_once('/').unwrap_or(("", kind));
-        let own_version = match reference.api_version.split_once('/') {
-            Some((own_group, version)) if own_group == group => version,
-            None if group.is_empty() => &reference.api_version,
-            _ => return false,
-        };
-
-        kind == reference.kind && version == own_version
+        let (group, version) = group_and_version(reference);
+        self.owner_kind(owner) == (group, &reference.kind) && self.owner_version(owner).1 == version
     }
 
+    /// Returns the kind of a reference as `group/Kind`, or `Kind` for the core group, and its
+    /// version. The garbage collector also resolves a kind in lower case.
     fn kind_text(&self, reference: &OwnerReference) -> String {
-        let (group, version) =
-            reference.api_version.split_once('/').unwrap_or(("", &reference.api_version));
+        let (group, version) = group_and_version(reference);
         let mut kinds = self.kinds.iter().filter(|kind| *kind.group == *group);
         let known = kinds.find(|known| names_kind(&reference.kind, &known.kind));
         let kind = known.map_or(reference.kind.as_str(), |known| &known.kind);
 
         format!("{}{SEPARATOR}{version}", kind_name(group, kind))
     }
+}
+
+fn group_and_version(reference: &OwnerReference) -> (&str, &str) {
+    reference.api_version.split_once('/').unwrap_or(("", &reference.api_version))
 }

@@ -58,7 +58,7 @@ impl ObjectContext<'_> {
     pub(super) fn note_run(&mut self, update: &Update<'_>, waited: Option<(Timestamp, bool)>) {
         let Some(waited) = waited else { return self.kind.runs.ends(self.now, self.slot) };
         let passes = self.run_under_way_passes().unwrap_or(Timestamp(i64::MAX));
-        let begins = self.kind.runs.is_under_way(self.slot, passes);
+        let begins = self.kind.runs.note_under_way(self.slot, passes);
 
         if begins && update.live && !update.new {
             self.kind.runs.begins(self.now, waited, self.slot);
@@ -69,16 +69,17 @@ impl ObjectContext<'_> {
     /// other runs of its kind are under way; `None` if it does not wait for others, or somebody has
     /// set its deadline. An open finding stays open until the run begins.
     pub(crate) fn turn_to_run(&self, obligation: &Obligation) -> Option<Timestamp> {
-        let (deadline, source) = self.deadline(true);
-        let waits = obligation.creation
-            && obligation.acknowledged.is_some()
-            && !self.runs()
-            && self.is_of_runs()
-            && source != DeadlineSource::Configured
-            && !self.has_finding(FindingCode::Overdue);
+        let waits = obligation.creation && obligation.acknowledged.is_some() && !self.runs();
+        if !waits || self.has_finding(FindingCode::Overdue) || !self.is_of_runs() {
+            return None;
+        }
 
-        let turn = || self.kind.runs.turn(obligation.opened, self.now, deadline);
-        let turn = waits.then(turn).flatten()?;
+        let (deadline, source) = self.deadline(true);
+        if source == DeadlineSource::Configured {
+            return None;
+        }
+
+        let turn = self.kind.runs.turn(obligation.opened, self.now, deadline)?;
         Some(turn.min(obligation.opened.after(LONGEST_TURN)))
     }
 

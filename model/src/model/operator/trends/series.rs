@@ -44,7 +44,7 @@ pub(super) enum Sample {
 #[derive(Clone, Debug, Default)]
 pub(super) struct NormalLevels(BTreeMap<Source, Levels>);
 
-/// Memory above a normal level by this factor is more than variation.
+/// A value above a normal level by this factor is more than variation.
 const BEYOND_NORMAL: f64 = 1.05;
 
 /// After this time without a value, a lesser source takes over. Nothing that a trend remembers is

@@ -92,6 +92,7 @@ impl Watched {
         let memory = signals.memory.map(|value| (value, sources.memory));
         let memory = memory.filter(|(_, source)| self.memory.follow(now, *source, start));
         if let Some((value, source)) = memory {
+            // Memory that garbage fills by design stays near its normal level.
             let is_filling = signals.may_be_garbage() && !levels.exceed(source, value);
             let doubt = match is_filling {
                 true => Doubt::Garbage,

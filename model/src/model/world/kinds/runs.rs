@@ -25,7 +25,7 @@ pub(crate) struct Runs {
     ended: u32,
     /// Objects that have converged, and stay.
     stayed: u32,
-    /// When the time of each run that is under way passes.
+    /// When the time of each run that is under way passes. At most one for each object.
     under_way: BTreeMap<Slot, Timestamp>,
     /// The latest runs that have begun.
     begun: Served,
@@ -46,7 +46,7 @@ impl Runs {
     }
 
     /// Records that a run is under way, and when its time passes. Returns whether that is news.
-    pub(crate) fn is_under_way(&mut self, slot: Slot, passes: Timestamp) -> bool {
+    pub(crate) fn note_under_way(&mut self, slot: Slot, passes: Timestamp) -> bool {
         self.under_way.insert(slot, passes).is_none()
     }
 

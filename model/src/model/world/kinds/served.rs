@@ -83,7 +83,7 @@ impl Served {
 
         for service in self.after(since) {
             let waited = service.at.since(service.waited_since);
-            passed += usize::from(service.waited_since > at_once.max(self.working_since));
+            passed += usize::from(self.passes(service, since));
             if passed >= PASSED_OVER {
                 break;
             }
@@ -100,8 +100,13 @@ impl Served {
     /// Returns whether the controller has served so many objects that began to wait later than
     /// `since` that an object which has waited since then does not wait for its turn.
     pub(crate) fn is_passed_over(&self, since: Timestamp) -> bool {
-        let earliest = since.after(AT_ONCE).max(self.working_since);
-        self.after(since).filter(|service| service.waited_since > earliest).count() >= PASSED_OVER
+        self.after(since).filter(|service| self.passes(service, since)).count() >= PASSED_OVER
+    }
+
+    /// Returns whether an object that was served had begun to wait later than at `since`. Those
+    /// that waited together, also during a standstill, have no order.
+    fn passes(&self, service: &Service, since: Timestamp) -> bool {
+        service.waited_since > since.after(AT_ONCE).max(self.working_since)
     }
 
     /// Moves all own instants by `by_ms` milliseconds.
