@@ -17,6 +17,10 @@ pub struct Checkpoint {
     /// counts of the estimator in `model/world/kinds/durations.rs`, first of converged spec
     /// changes, then of censored ones.
     pub learned: BTreeMap<String, Vec<u64>>,
+    /// How long objects usually stay in each phase, by `group/Kind` and by phase: the bucket counts
+    /// as in `learned`. The name of a phase after a creation begins with `+`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub phases: BTreeMap<String, BTreeMap<String, Vec<u64>>>,
     /// The start of the problem behind each open finding, by finding ID.
     pub findings: BTreeMap<String, Timestamp>,
     /// By finding ID, the open findings that do not alert, because another one explains them

@@ -228,7 +228,7 @@ fn predicted(
     objects: &[ObjectAddress],
     request: impl FnOnce(Vec<NodeId>) -> Request,
 ) -> Predicted {
-    let OwnershipGraph { nodes, kinds, silent, left_out } = read;
+    let OwnershipGraph { nodes, kinds, silent, left_out, .. } = read;
     let graph = Graph::new(nodes, kinds, silent);
     let find = |ObjectAddress { group, kind, namespace, name }: &ObjectAddress| {
         graph.find(group, kind, namespace, name)

@@ -98,6 +98,8 @@ pub(crate) struct World {
 pub(crate) struct Restored {
     /// Convergence times, by kind.
     pub(crate) learning: BTreeMap<String, Vec<u64>>,
+    /// The stays in phases by kind.
+    pub(crate) phases: BTreeMap<String, BTreeMap<String, Vec<u64>>>,
     /// The experience with finalizers, by kind.
     pub(crate) finalizers: BTreeMap<String, Vec<(String, FinalizerMemory)>>,
 }

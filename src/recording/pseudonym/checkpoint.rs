@@ -15,6 +15,7 @@ impl Pseudonyms {
     pub(super) fn checkpoint(&self, checkpoint: Checkpoint) -> Checkpoint {
         let Checkpoint {
             learned,
+            phases,
             findings: _, // their IDs are hashes of names without a key; see `findings`
             silent: _,
             of_controllers: _,
@@ -32,8 +33,18 @@ impl Pseudonyms {
             (key, SeenLease { alive, holder: self.holder(&holder), duration })
         });
 
+        // A phase is a text in a status.
+        let phases = phases.into_iter().map(|(kind, phases)| {
+            let phase = |(name, counts): (String, Vec<u64>)| match name.strip_prefix('+') {
+                Some(phase) => (format!("+{}", self.value(phase)), counts),
+                None => (self.value(&name), counts),
+            };
+            (kind, phases.into_iter().map(phase).collect())
+        });
+
         Checkpoint {
             learned,
+            phases: phases.collect(),
             findings: BTreeMap::new(),
             silent: BTreeMap::new(),
             of_controllers: BTreeSet::new(),

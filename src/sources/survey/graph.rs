@@ -1,6 +1,8 @@
 //! Reads the ownership graph of a cluster once: the metadata of all objects that the account may
 //! list, in pages.
 
+use std::time::Duration;
+
 use futures::StreamExt as _;
 use loopwatch_model::cascade::{KindFacts, Node};
 use loopwatch_model::observation::{Cause, LeftOut, ObjectAddress, Scope};
@@ -18,6 +20,8 @@ pub(crate) struct OwnershipGraph {
     /// Groups whose API server does not respond.
     pub(crate) silent: Vec<String>,
     pub(crate) left_out: Vec<LeftOut>,
+    /// Kinds that the API server has stopped serving since discovery, by group and name.
+    withdrawn: Vec<(String, String)>,
 }
 
 /// The progress of the lists.
@@ -30,6 +34,10 @@ pub(crate) struct ListProgress {
 
 /// Lists that loopwatch requests at the same time.
 const AT_ONCE: usize = 6;
+/// How often loopwatch reads the served kinds again because a list was not found, and the wait
+/// before the second time. Discovery can lag behind a deleted definition.
+const REDISCOVERIES: u32 = 3;
+const REDISCOVER_AFTER: Duration = Duration::from_secs(1);
 
 impl OwnershipGraph {
     /// Reads all objects in `scope`. For one namespace, it also reads the cluster-scoped kinds
@@ -74,7 +82,10 @@ impl OwnershipGraph {
         graph.list(&room, cluster, &owners, &Scope::Cluster, home, &progress).await;
         for kind in resources.kinds() {
             let known = |facts: &KindFacts| facts.group == kind.group && facts.kind == kind.kind;
-            if !graph.kinds.iter().any(known) {
+            let withdrawn =
+                |(group, name): &(String, String)| *group == kind.group && *name == kind.kind;
+
+            if !graph.kinds.iter().any(known) && !graph.withdrawn.iter().any(withdrawn) {
                 graph.kinds.push(facts(kind, false));
             }
         }
@@ -109,6 +120,9 @@ impl OwnershipGraph {
         }
     }
 
+    /// Lists kinds. A definition can be deleted, or stop serving a version, between discovery and
+    /// the list. The API server answers such a list with 404, so this function then reads the
+    /// served kinds again.
     async fn list(
         &mut self,
         room: &ObjectBudget,
@@ -118,23 +132,76 @@ impl OwnershipGraph {
         home: &str,
         progress: &impl Fn(ListProgress),
     ) {
+        let mut missing = self.list_once(room, cluster, kinds, scope, home, progress).await;
+        for attempt in 0..REDISCOVERIES {
+            if missing.is_empty() {
+                return;
+            }
+            if attempt > 0 {
+                tokio::time::sleep(REDISCOVER_AFTER).await;
+            }
+
+            let Ok(resources) = ApiResources::read(cluster).await else { continue };
+            missing.retain(|kind| !self.is_withdrawn(kind, &resources));
+
+            let kinds: Vec<&ApiKind> = missing
+                .iter()
+                .map(|kind| resources.find_kind(&kind.group, &kind.kind).unwrap_or(kind))
+                .collect();
+            missing = self.list_once(room, cluster, &kinds, scope, home, progress).await;
+        }
+
+        for kind in missing {
+            self.kinds.push(facts(&kind, false));
+            let why = "the API server lists this kind but does not find it".to_owned();
+            self.left_out.push(LeftOut { what: kind_name(&kind), why });
+        }
+    }
+
+    /// Whether the API server has stopped serving a kind. Remembers such a kind.
+    fn is_withdrawn(&mut self, kind: &ApiKind, resources: &ApiResources) -> bool {
+        let withdrawn = resources.find_kind(&kind.group, &kind.kind).is_none()
+            && !resources.unknown().any(|group| *group == kind.group);
+        if withdrawn {
+            self.withdrawn.push((kind.group.clone(), kind.kind.clone()));
+        }
+
+        withdrawn
+    }
+
+    /// Lists each kind, and returns the kinds that the API server does not find.
+    async fn list_once(
+        &mut self,
+        room: &ObjectBudget,
+        cluster: &Cluster,
+        kinds: &[&ApiKind],
+        scope: &Scope,
+        home: &str,
+        progress: &impl Fn(ListProgress),
+    ) -> Vec<ApiKind> {
         let lists = kinds.iter().map(|kind| async move {
             (*kind, listing::list(cluster, kind, scope, home, room).await)
         });
         let mut lists = futures::stream::iter(lists).buffer_unordered(AT_ONCE);
-        let mut listed = 0;
+        let (mut listed, mut missing) = (0, Vec::new());
 
-        while let Some((kind, Listed { nodes, left_out })) = lists.next().await {
+        while let Some((kind, Listed { nodes, left_out, found })) = lists.next().await {
             listed += 1;
-            self.kinds.push(facts(kind, left_out.is_none()));
-            self.nodes.extend(nodes);
+            if found {
+                self.kinds.push(facts(kind, left_out.is_none()));
+                self.nodes.extend(nodes);
 
-            if let Some(why) = left_out {
-                self.left_out.push(LeftOut { what: kind_name(kind), why });
+                if let Some(why) = left_out {
+                    self.left_out.push(LeftOut { what: kind_name(kind), why });
+                }
+            } else {
+                missing.push(kind.clone());
             }
 
             progress(ListProgress { listed, kinds: kinds.len(), objects: self.nodes.len() });
         }
+
+        missing
     }
 
     /// Whether an object names an owner of this kind.

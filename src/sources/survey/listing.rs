@@ -15,11 +15,13 @@ use crate::sources::decoding::or_default;
 pub(super) struct ObjectBudget(Cell<usize>);
 
 /// The objects of one kind.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Listed {
     pub(super) nodes: Vec<Node>,
     /// Why some of its objects are missing.
     pub(super) left_out: Option<String>,
+    /// Whether the API server serves the kind. Without it, `left_out` has the API server's words.
+    pub(super) found: bool,
 }
 
 /// An object that is reduced to its metadata.
@@ -66,6 +68,12 @@ const TOO_MANY: &str = "there are too many objects to read them all";
 /// Limit on objects, so that a huge cluster does not exhaust the memory.
 pub(super) const MOST_OBJECTS: usize = 500_000;
 
+impl Default for Listed {
+    fn default() -> Self {
+        Self { nodes: Vec::new(), left_out: None, found: true }
+    }
+}
+
 impl ObjectBudget {
     pub(super) fn new(objects: usize) -> Self {
         Self(Cell::new(objects))
@@ -98,6 +106,7 @@ pub(super) async fn list(
     };
 
     listed.left_out = Some(reason(&failure));
+    listed.found = failure.cause != Cause::NotFound;
     if failure.cause == Cause::Forbidden
         && kind.namespaced
         && namespace.is_empty()

@@ -1,4 +1,6 @@
-use loopwatch_testbed::standin::{CONFIG_MAP, POD, Reply, Script, THING, WIDGET, World};
+use loopwatch_testbed::standin::{
+    CONFIG_MAP, POD, Reply, Script, ServedKind, THING, WIDGET, World,
+};
 use serde_json::{Value, json};
 
 use super::closeup::CloseUp;
@@ -158,6 +160,34 @@ async fn all_kinds_are_read_in_pages_and_denied_ones_are_named() {
         ["Widget", "Thing", "Pod", "ConfigMap"].map(|kind| is_complete(&graph, kind)),
         [true, true, false, false]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_goes_after_discovery_is_no_gap() {
+    let moved: ServedKind = ("other.io", "v2", "Thing", "things", false, true);
+    let widget = |graph: &OwnershipGraph| graph.kinds.iter().any(|facts| facts.kind == "Widget");
+
+    for (later, names_of_nodes, left_out) in [
+        (vec![WIDGET, THING], vec!["Thing /t", "Widget a/w"], vec![]),
+        (vec![THING], vec!["Thing /t"], vec![]),
+        (vec![WIDGET, moved], vec!["Thing /t", "Widget a/w"], vec![]),
+    ] {
+        let world = World::new(&[WIDGET, THING]).allow("", &["list"], "*", &["*"]);
+        world.change(|state| {
+            state.objects.insert("widgets", vec![object("a", "w", json!(null))]);
+            state.objects.insert("things", vec![object("", "t", json!(null))]);
+        });
+
+        let cluster = world.cluster();
+        let resources = ApiResources::read(&cluster).await.expect("discovery");
+        world.change(|state| state.kinds = later.clone());
+        let graph =
+            OwnershipGraph::read(&cluster, &resources, &Scope::AllNamespaces, "home", |_| {}).await;
+
+        assert_eq!(names(&graph), names_of_nodes, "{later:?}");
+        assert_eq!(graph.left_out, left_out, "{later:?}");
+        assert_eq!(widget(&graph), later.contains(&WIDGET), "{later:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

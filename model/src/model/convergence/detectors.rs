@@ -275,9 +275,7 @@ impl ObjectContext<'_> {
         }
 
         let since = self.in_phase_since()?;
-        let deadline =
-            self.annotated_deadline.unwrap_or_else(|| self.kind.longest_deadline(self.settings).0);
-        let due = since.after(self.settings.phase_stuck_after.max(deadline));
+        let due = since.after(self.settings.phase_stuck_after.max(self.longest_stay(phase)));
         let due = due.max(self.run_under_way_passes().unwrap_or(due));
         if due == Timestamp(i64::MAX) {
             return None;

@@ -8,8 +8,9 @@ use crate::finding::FindingCode;
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::status::reading::{self, Verdict};
 use crate::model::world::intern::{ConditionSet, Symbol};
-use crate::model::world::store::{Flag, History, Transitions};
-use crate::snapshot::ConditionState;
+use crate::model::world::kinds::pace::Wait;
+use crate::model::world::store::{Flag, History, Obligation, Transitions};
+use crate::snapshot::{ConditionState, DeadlineSource};
 use crate::time::{Span, Timestamp};
 
 /// How many phase changes are kept per object, and how many transitions per condition. The default
@@ -18,6 +19,12 @@ const MAX_HISTORY: usize = 24;
 
 /// The number of conditions per object whose transitions are kept.
 const MAX_CONDITIONS_WITH_HISTORY: usize = 8;
+
+/// How often an object may stay in a phase as long as nearly all other objects of its kind.
+const STAY_FACTOR: i64 = 3;
+
+/// The longest time that loopwatch learns for a phase.
+const LONGEST_STAY: Span = Span::hours(24);
 
 impl ObjectContext<'_> {
     /// Sets the object's phase. Returns `false` if the kind has too many distinct phases to count
@@ -34,6 +41,7 @@ impl ObjectContext<'_> {
         }
 
         self.uncount_phase(old);
+        self.learn_stay(update, old);
         if self.rolls_out() && reading::is_resting_phase(self.texts.get(phase)) {
             // One replica is done, and the next may go through all phases again.
             self.clear_phases();
@@ -56,6 +64,50 @@ impl ObjectContext<'_> {
 
         self.record.flags.set(Flag::PhaseCounted, fits);
         fits
+    }
+
+    /// Learns how long the object was in a transitional phase that it has just left.
+    fn learn_stay(&mut self, update: &Update<'_>, phase: Symbol) {
+        let (now, settings) = (self.now, self.settings);
+        let name = self.texts.get(phase);
+        let seen = update.live && !update.new && !update.spec_changed && !name.is_empty();
+        if !seen || update.old_verdict != Verdict::Progressing {
+            return;
+        }
+
+        let entered = self.record.hot.as_ref().and_then(|hot| hot.phase_since);
+        let measured = self.record.obligation().is_some_and(Obligation::is_measured);
+        let Some(since) = self.in_phase_since().filter(|_| entered.is_some() || measured) else {
+            return;
+        };
+
+        let served = self.regained <= since && self.operator_failed <= since;
+        if served {
+            let usual = now < since.after(self.longest_stay(name).max(settings.phase_stuck_after));
+            let stay = Wait { from: since, to: now };
+            self.kind.phases.left(name, self.is_created(), stay, usual);
+        }
+    }
+
+    /// Returns whether the object has not converged since its creation.
+    fn is_created(&self) -> bool {
+        self.record.obligation().is_some_and(|obligation| obligation.creation)
+    }
+
+    /// Returns how long the object may stay in a phase: three times as long as nearly all objects
+    /// of its kind, or else as long as the whole work may take. A deadline that somebody has set
+    /// applies as it is.
+    pub(crate) fn longest_stay(&self, phase: &Arc<str>) -> Span {
+        if let Some(annotated) = self.annotated_deadline {
+            return annotated;
+        }
+
+        let (deadline, source) = self.kind.longest_deadline(self.settings);
+        let usual = self.kind.phases.usual(phase, self.is_created(), self.settings.learn_after);
+        match usual.filter(|_| source != DeadlineSource::Configured) {
+            Some(usual) => Span(usual.0.saturating_mul(STAY_FACTOR)).min(LONGEST_STAY),
+            None => deadline,
+        }
     }
 
     /// Sets the object's conditions. Returns `false` if the kind has too many condition types to

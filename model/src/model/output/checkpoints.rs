@@ -14,10 +14,15 @@ impl Model {
         let kinds = self.world.kinds.iter().filter(|kind| !kind.learned.is_empty());
         learned.extend(kinds.map(|kind| (kind.name(), kind.learned.to_numbers())));
 
+        let mut phases = self.world.restored.phases.clone();
+        let kinds = self.world.kinds.iter().filter(|kind| !kind.phases.is_empty());
+        phases.extend(kinds.map(|kind| (kind.name(), kind.phases.to_numbers())));
+
         let findings = self.findings.start_times();
         let silent = self.findings.silent(self.world.now);
         Checkpoint {
             learned,
+            phases,
             findings: findings.into_iter().map(|(id, since)| (id.to_string(), since)).collect(),
             of_controllers: self.findings.of_controllers().map(|id| id.to_string()).collect(),
             silent: silent.into_iter().map(|(id, until)| (id.to_string(), until)).collect(),
@@ -35,9 +40,14 @@ impl Model {
             if let Some(numbers) = checkpoint.learned.get(&kind.name()) {
                 kind.learned = Learned::from_numbers(numbers);
             }
+
+            if let Some(phases) = checkpoint.phases.get(&kind.name()) {
+                kind.phases.restore(phases);
+            }
         }
 
         self.world.restored.learning = checkpoint.learned;
+        self.world.restored.phases = checkpoint.phases;
         self.parts.references.restore_outputs(checkpoint.outputs);
         self.operator.controllers.restore(checkpoint.leases);
         self.operator.trends.restore_levels(self.world.now, checkpoint.levels);

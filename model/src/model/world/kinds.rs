@@ -6,6 +6,7 @@ pub(crate) mod completed; // how far the operator has got
 pub(crate) mod pace; // slow work or an outage
 pub(crate) mod served; // objects that a controller has served, in their order
 pub(crate) mod runs; // objects that do their work once and end
+pub(crate) mod phases; // how long objects stay in them
 mod namespace; // of a watch
 mod watch;
 
@@ -17,6 +18,7 @@ use crate::model::world::finalizer_actors::FinalizerWriters;
 use crate::model::world::kinds::completed::Completed;
 use crate::model::world::kinds::durations::{Durations, Learned};
 use crate::model::world::kinds::pace::Pace;
+use crate::model::world::kinds::phases::Phases;
 use crate::model::world::kinds::runs::Runs;
 use crate::model::world::kinds::served::Served;
 use crate::model::world::kinds::siblings::Siblings;
@@ -64,6 +66,7 @@ pub(crate) struct Kind {
     /// When the operator answered spec changes.
     pub(crate) pace: Pace,
     pub(crate) runs: Runs,
+    pub(crate) phases: Phases,
     /// When each controller that writes objects of the kind last did so, by the API server's clock.
     pub(crate) writers: Vec<(Arc<str>, Timestamp)>,
     pub(crate) failures: Failures,
@@ -212,12 +215,9 @@ impl Kind {
             return (configured, DeadlineSource::Configured);
         }
 
-        let enough =
-            |count: u64| settings.learn_after > 0 && count >= u64::from(settings.learn_after);
-        let p95 = durations.p95().filter(|_| enough(durations.samples()));
-        let late = durations.usual_late().filter(|_| enough(durations.counted()));
-        let learned =
-            p95.max(late).map(|usual| Span(usual.0.saturating_mul(3)).min(Span::hours(24)));
+        let learned = durations
+            .usual(settings.learn_after)
+            .map(|usual| Span(usual.0.saturating_mul(3)).min(Span::hours(24)));
         match learned.filter(|learned| *learned > settings.deadline) {
             Some(learned) => (learned, DeadlineSource::Learned),
             None => (settings.deadline, DeadlineSource::Default),
@@ -281,6 +281,7 @@ impl Kind {
         self.pace.rebase(by_ms);
         self.completed.rebase(by_ms);
         self.runs.rebase(by_ms);
+        self.phases.rebase(by_ms);
         let waits = self.deletions.finalizers.values_mut();
         waits.for_each(|waits| waits.removed.rebase(by_ms));
     }

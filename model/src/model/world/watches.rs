@@ -157,6 +157,10 @@ impl World {
             kind.learned = crate::model::world::kinds::durations::Learned::from_numbers(numbers);
         }
 
+        if let Some(phases) = self.restored.phases.get(&kind.name()) {
+            kind.phases.restore(phases);
+        }
+
         if let Some(memories) = self.restored.finalizers.get(&kind.name()) {
             kind.restore_finalizers(self.settings.limits.finalizers, memories);
         }

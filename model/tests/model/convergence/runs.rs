@@ -364,3 +364,44 @@ fn objects_of_a_kind_whose_objects_all_end_are_runs_whatever_their_kind_is_calle
     lab.advance(Span::hours(3));
     lab.assert_no_findings();
 }
+
+/// Lets a night of backups pass that the operator takes one at a time, for `each`. The one with the
+/// number `hangs` does not end.
+fn night(lab: &mut Lab, night: usize, each: Span, hangs: Option<usize>) {
+    let mut queue: Vec<Widget> =
+        (0..20).map(|number| begun(lab, &format!("n{night}-{number}"), "Pending")).collect();
+
+    for (number, backup) in queue.iter_mut().enumerate() {
+        see(lab, backup.condition("Succeeded", ConditionStatus::Unknown, "Running"));
+        if hangs == Some(number) {
+            return;
+        }
+
+        lab.advance(each);
+        see(lab, backup.condition("Succeeded", True, "Completed"));
+        lab.advance(Span::secs(2));
+    }
+}
+
+#[test]
+fn a_run_that_hangs_in_a_nightly_queue_is_overdue_whatever_the_others_waited() {
+    for hangs in [0, 10] {
+        let mut lab = after_runs(0, Span::mins(1));
+        for number in 0..4 {
+            night(&mut lab, number, Span::mins(12), None);
+            lab.advance(Span::hours(20));
+            lab.assert_no_findings();
+        }
+
+        let mut lab = lab.restart();
+        lab.discover(&[other_kind("PipelineRun")]);
+        lab.list_in(&other_kind("PipelineRun").watch, Vec::new());
+        night(&mut lab, 4, Span::mins(12), Some(hangs));
+        lab.advance(Span::mins(55));
+        lab.assert_no_findings();
+
+        lab.advance(Span::mins(10));
+        let hanging = format!("Overdue PipelineRun team-a/n4-{hangs}");
+        assert_eq!(lab.findings(), [hanging], "number {hangs}");
+    }
+}

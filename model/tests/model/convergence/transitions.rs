@@ -184,3 +184,65 @@ fn a_stuck_phase_began_when_the_object_entered_it() {
 
     assert_eq!(lab.since("PhaseStuck"), entered);
 }
+
+/// Creates an object that waits in a queue, and then is provisioned for `work`.
+fn provision(lab: &mut Lab, name: &str, queued: Span, work: Span) -> Widget {
+    let mut widget = Widget::new(name, lab.now);
+    lab.apply(&widget);
+    lab.apply(widget.waiting().phase("Queued"));
+    lab.advance(queued);
+    lab.apply(widget.phase("Provisioning"));
+    lab.advance(work);
+    widget
+}
+
+#[test]
+fn the_time_in_a_phase_is_compared_with_that_phase_of_other_objects() {
+    let mut lab = Lab::with(Settings::default());
+    for number in 0..25 {
+        let (name, queued) = (format!("w{number}"), Span::mins(10 * number));
+        let mut widget = provision(&mut lab, &name, queued, Span::mins(12));
+        lab.apply(widget.ready().phase("Running"));
+        lab.advance(Span::mins(1));
+    }
+    lab.advance(Span::mins(30));
+    lab.changes();
+
+    let mut queued = provision(&mut lab, "queued", Span::hours(4), Span::mins(34));
+    lab.apply(queued.ready().phase("Running"));
+
+    let changes = lab.changes();
+    assert!(changes.is_empty(), "as long as usual: {changes:?}");
+
+    provision(&mut lab, "stuck", Span::ZERO, Span::mins(50));
+    assert_eq!(lab.findings(), ["PhaseStuck Widget team-a/stuck"]);
+}
+
+#[test]
+fn a_phase_of_updates_says_nothing_about_creations() {
+    let mut lab = Lab::with(Settings::default());
+    let mut widgets = Vec::new();
+    for number in 0..25 {
+        let name = format!("w{number}");
+        let mut widget = provision(&mut lab, &name, Span::ZERO, Span::mins(50));
+        lab.apply(widget.ready().phase("Running"));
+        lab.advance(Span::mins(1));
+        widgets.push(widget);
+    }
+
+    for generation in 2..12 {
+        for widget in &mut widgets {
+            lab.apply(widget.spec(generation, lab.now));
+            lab.apply(widget.waiting().observe().phase("Provisioning"));
+            lab.advance(Span::secs(5));
+            lab.apply(widget.ready().phase("Running"));
+            lab.advance(Span::mins(1));
+        }
+    }
+    lab.advance(Span::mins(10));
+    lab.changes();
+
+    provision(&mut lab, "new", Span::ZERO, Span::mins(55));
+    let changes = lab.changes();
+    assert!(changes.is_empty(), "as long as usual: {changes:?}");
+}

@@ -151,7 +151,7 @@ impl ObjectContext<'_> {
     pub(super) fn take_unconverged(&mut self) -> Option<Unconverged> {
         let unconverged = self.record.hot.as_mut().and_then(|hot| hot.unconverged.take())?;
         self.kind.unconverged.remove(&(unconverged.since, self.slot));
-        self.kind.runs.ends(self.now, self.slot);
+        self.end_run(None);
         Some(unconverged)
     }
 

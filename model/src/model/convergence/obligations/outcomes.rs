@@ -221,7 +221,7 @@ impl ObjectContext<'_> {
 
 impl Obligation {
     /// Returns whether histograms and learning may use the times of this obligation.
-    pub(super) fn is_measured(&self) -> bool {
+    pub(crate) fn is_measured(&self) -> bool {
         !self.backfilled && !self.uncounted && !self.unmeasured
     }
 }

@@ -8,6 +8,7 @@
 use crate::finding::FindingCode;
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::status::reading::{self, Verdict};
+use crate::model::world::kinds::runs::UnderWay;
 use crate::model::world::store::{Flag, Obligation};
 use crate::snapshot::DeadlineSource;
 use crate::time::{Span, Timestamp};
@@ -56,12 +57,46 @@ impl ObjectContext<'_> {
     /// Records whether a run of the object is under way; `waited` says since when it had waited, and
     /// whether the API server wrote that instant.
     pub(super) fn note_run(&mut self, update: &Update<'_>, waited: Option<(Timestamp, bool)>) {
-        let Some(waited) = waited else { return self.kind.runs.ends(self.now, self.slot) };
-        let passes = self.run_under_way_passes().unwrap_or(Timestamp(i64::MAX));
-        let begins = self.kind.runs.note_under_way(self.slot, passes);
+        let Some(waited) = waited else { return self.end_run(Some(update)) };
+        let seen = update.live && !update.new;
+        let earlier = self.kind.runs.under_way(self.slot).copied();
+        let mut run = earlier.unwrap_or_else(|| UnderWay {
+            begun: if seen { self.now } else { self.begun_by(update) },
+            seen,
+            passes: Timestamp(i64::MAX),
+        });
 
-        if begins && update.live && !update.new {
+        self.kind.runs.note_under_way(self.slot, run);
+        run.passes = self.run_under_way_passes().unwrap_or(Timestamp(i64::MAX));
+        self.kind.runs.note_under_way(self.slot, run);
+
+        if earlier.is_none() && seen {
             self.kind.runs.begins(self.now, waited, self.slot);
+        }
+    }
+
+    /// Returns the latest instant at which a run that loopwatch did not see begin may have begun:
+    /// the status shows that it is under way. An earlier process may have found it overdue already.
+    fn begun_by(&self, update: &Update<'_>) -> Timestamp {
+        let unconverged = self.record.unconverged();
+        let opened = self.record.obligation().map_or(self.now, |obligation| obligation.opened);
+        let written = unconverged
+            .and_then(|unconverged| unconverged.last_status_write)
+            .filter(|_| update.restored.overdue.is_none());
+
+        written.map_or(opened, |written| written.clamp(opened, self.now.max(opened)))
+    }
+
+    /// Records that no run of the object is under way any more, and learns how long it took if a
+    /// new version shows that it succeeded.
+    pub(super) fn end_run(&mut self, update: Option<&Update<'_>>) {
+        let Some(run) = self.kind.runs.ends(self.now, self.slot) else { return };
+        let succeeded = update.is_some_and(|update| {
+            update.live && matches!(update.verdict, Verdict::Finished | Verdict::Converged)
+        });
+
+        if succeeded && run.seen && self.regained <= run.begun {
+            self.kind.learned.run.add(self.now.since(run.begun));
         }
     }
 
@@ -105,17 +140,25 @@ impl ObjectContext<'_> {
     pub(crate) fn run_passes(&self, obligation: &Obligation) -> Timestamp {
         let (deadline, source) = self.kind.deadline(self.settings, obligation.creation);
         let configured = (source == DeadlineSource::Configured).then_some(deadline);
-        let allowed = match self.annotated_deadline.or(configured) {
-            Some(set) => Some(set),
-            None if obligation.creation => self.usual_run(),
-            None => self.last_run(),
+        let passes = match self.annotated_deadline.or(configured) {
+            Some(set) => Some(obligation.opened.after(set)),
+            None if obligation.creation => self.usual_run(obligation.opened),
+            None => self.last_run().map(|allowed| obligation.opened.after(allowed)),
         };
-        allowed.map_or(Timestamp(i64::MAX), |allowed| obligation.opened.after(allowed))
+        passes.unwrap_or(Timestamp(i64::MAX))
     }
 
-    /// Returns how long a run may take in view of the other runs of its kind.
-    fn usual_run(&self) -> Option<Span> {
-        let durations = &self.kind.learned.creation;
+    /// Returns when a run has taken too long in view of the other runs of its kind. Its time counts
+    /// from its beginning, because a run may have waited for its turn for hours. As long as too few
+    /// beginnings are known, it counts from its creation, and so does that of the others.
+    fn usual_run(&self, created: Timestamp) -> Option<Timestamp> {
+        let learned = &self.kind.learned;
+        let begun = self.kind.runs.under_way(self.slot).map(|run| run.begun);
+        let (durations, from) = match begun.filter(|_| learned.run.samples() >= FEW_RUNS) {
+            Some(begun) => (&learned.run, begun),
+            None => (&learned.creation, created),
+        };
+
         let (samples, learn_after) = (durations.samples(), u64::from(self.settings.learn_after));
         if learn_after == 0 || samples < FEW_RUNS {
             return None;
@@ -128,7 +171,7 @@ impl ObjectContext<'_> {
             None => times(durations.longest()?, LONGEST_FACTOR),
         };
 
-        Some(allowed.max(AT_LEAST))
+        Some(from.after(allowed.max(AT_LEAST)))
     }
 
     /// Returns how long an object that runs again may take in view of its last run.

@@ -45,6 +45,8 @@ pub(crate) struct Learned {
     pub(crate) creation: Durations,
     /// From any spec change to its acknowledgement.
     pub(crate) acknowledgement: Durations,
+    /// From the beginning of a run to its end. None of them counts as late.
+    pub(crate) run: Durations,
 }
 
 /// Durations, counted by bucket.
@@ -76,13 +78,13 @@ impl Learned {
 
     /// Returns the form that checkpoints store: the counts of updates, of creations and of
     /// acknowledgements; of each first the ended ones, then the censored ones. The late ones of all
-    /// three follow.
+    /// three follow, and then the runs that ended.
     pub(crate) fn to_numbers(&self) -> Vec<u64> {
         let parts = [&self.update, &self.creation, &self.acknowledgement];
         let counts =
             parts.iter().flat_map(|durations| durations.ended.iter().chain(&durations.censored));
         let late = parts.iter().flat_map(|durations| &durations.late);
-        counts.chain(late).map(|count| u64::from(*count)).collect()
+        counts.chain(late).chain(&self.run.ended).map(|count| u64::from(*count)).collect()
     }
 
     /// Reads the form that checkpoints store. Surplus numbers are ignored; missing ones count as
@@ -102,6 +104,7 @@ impl Learned {
             durations.late.iter_mut().zip(&mut numbers).for_each(|(count, n)| *count = n);
         }
 
+        learned.run.ended.iter_mut().zip(&mut numbers).for_each(|(count, n)| *count = n);
         learned
     }
 }
@@ -150,6 +153,15 @@ impl Durations {
                 self.late[*index] > 0 && longer * 20 <= total
             })
             .map(|index| Span(BOUNDS_MS[index]))
+    }
+
+    /// Returns the time within which 95 % end, of the usual late ones if that is longer; `None` with
+    /// fewer than `learn_after` durations, or if that is 0.
+    pub(crate) fn usual(&self, learn_after: u32) -> Option<Span> {
+        let enough = |count: u64| learn_after > 0 && count >= u64::from(learn_after);
+        let p95 = self.p95().filter(|_| enough(self.samples()));
+        let late = self.usual_late().filter(|_| enough(self.counted()));
+        p95.max(late)
     }
 
     /// Returns the longest duration that counts, rounded up to a bucket bound.

@@ -84,12 +84,16 @@ impl Pace {
     /// Moves all instants by `by_ms` milliseconds.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         let waits = self.pauses.iter_mut().chain(self.late.iter_mut().flatten());
-        let instants = waits.flat_map(|wait| [&mut wait.from, &mut wait.to]).chain(&mut self.last);
-        instants.for_each(|at| *at = at.shifted(by_ms));
+        waits.for_each(|wait| wait.rebase(by_ms));
+        self.last = self.last.map(|at| at.shifted(by_ms));
     }
 }
 
 impl Wait {
+    pub(crate) fn rebase(&mut self, by_ms: i64) {
+        [&mut self.from, &mut self.to].into_iter().for_each(|at| *at = at.shifted(by_ms));
+    }
+
     fn length(self) -> Span {
         self.to.since(self.from)
     }
@@ -100,7 +104,7 @@ impl Wait {
 
     /// Returns whether one cause cannot have ended both waits: this one began after the other had
     /// ended, or they ended as far apart as they began.
-    fn is_independent_of(self, earlier: Self) -> bool {
+    pub(crate) fn is_independent_of(self, earlier: Self) -> bool {
         let began = self.from.since(earlier.from);
         let ended = self.to.since(earlier.to);
         let apart = Span(began.0.saturating_mul(SHARE_BETWEEN)) >= self.length();

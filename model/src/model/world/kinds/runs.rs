@@ -18,6 +18,10 @@ const FEW_STAY: u32 = 10;
 /// After this time without a beginning, the order of the runs counts anew.
 const STANDSTILL: Span = Span::hours(24);
 
+/// How long a run whose time has passed keeps others waiting. The run itself has a finding then,
+/// and the others are not to blame.
+const BLOCKS_FOR: Span = Span::hours(24);
+
 /// The runs of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
@@ -25,12 +29,23 @@ pub(crate) struct Runs {
     ended: u32,
     /// Objects that have converged, and stay.
     stayed: u32,
-    /// When the time of each run that is under way passes. At most one for each object.
-    under_way: BTreeMap<Slot, Timestamp>,
+    /// The runs that are under way. At most one for each object.
+    under_way: BTreeMap<Slot, UnderWay>,
     /// The latest runs that have begun.
     begun: Served,
     /// When the last run that was under way ended.
     idle_since: Option<Timestamp>,
+}
+
+/// A run that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnderWay {
+    /// When it began, or the latest instant at which it may have begun.
+    pub(crate) begun: Timestamp,
+    /// loopwatch saw it begin.
+    pub(crate) seen: bool,
+    /// When its time passes.
+    pub(crate) passes: Timestamp,
 }
 
 impl Runs {
@@ -45,9 +60,14 @@ impl Runs {
         *count = count.saturating_add(1);
     }
 
-    /// Records that a run is under way, and when its time passes. Returns whether that is news.
-    pub(crate) fn note_under_way(&mut self, slot: Slot, passes: Timestamp) -> bool {
-        self.under_way.insert(slot, passes).is_none()
+    /// Returns the run of an object that is under way.
+    pub(crate) fn under_way(&self, slot: Slot) -> Option<&UnderWay> {
+        self.under_way.get(&slot)
+    }
+
+    /// Records that a run is under way.
+    pub(crate) fn note_under_way(&mut self, slot: Slot, run: UnderWay) {
+        self.under_way.insert(slot, run);
     }
 
     /// Records that a run has just begun, and since when it had waited; `dated` if the API server
@@ -56,15 +76,18 @@ impl Runs {
         self.begun.note(now, waited, slot, STANDSTILL);
     }
 
-    /// Records that a run is no longer under way.
-    pub(crate) fn ends(&mut self, now: Timestamp, slot: Slot) {
-        if self.under_way.remove(&slot).is_some() && self.under_way.is_empty() {
+    /// Records that a run is no longer under way, and returns it.
+    pub(crate) fn ends(&mut self, now: Timestamp, slot: Slot) -> Option<UnderWay> {
+        let ended = self.under_way.remove(&slot)?;
+        if self.under_way.is_empty() {
             self.idle_since = Some(now);
         }
+
+        Some(ended)
     }
 
     /// Returns until when a run that was created at `since` may wait for its turn: as long as
-    /// another run is under way within its time, and then for `deadline`. Once later runs have
+    /// another run is under way, and then for `deadline`. Once later runs have
     /// passed it, it does not wait for its turn.
     pub(crate) fn turn(
         &self,
@@ -76,7 +99,7 @@ impl Runs {
             return None;
         }
 
-        if self.under_way.values().any(|passes| *passes > now) {
+        if self.under_way.values().any(|run| run.passes.after(BLOCKS_FOR) > now) {
             return Some(now.after(Span(deadline.0 / 2)));
         }
 
@@ -86,7 +109,10 @@ impl Runs {
     /// Moves all own instants by `by_ms` milliseconds.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         self.begun.rebase(by_ms);
-        let own = self.under_way.values_mut().filter(|passes| passes.0 < i64::MAX);
-        own.chain(&mut self.idle_since).for_each(|at| *at = at.shifted(by_ms));
+        let runs = self.under_way.values_mut();
+        let own = runs.flat_map(|run| [&mut run.begun, &mut run.passes]);
+        own.filter(|at| at.0 < i64::MAX)
+            .chain(&mut self.idle_since)
+            .for_each(|at| *at = at.shifted(by_ms));
     }
 }
