@@ -1,11 +1,14 @@
 //! Trends: whether a signal of a process, such as its live heap, grows without bound.
 //!
-//! A [`Trend`] looks at a signal at three time scales: an hour, six hours and a day. At each scale,
-//! it keeps the minimum of every time bucket, because the minimum of a heap is what the garbage
-//! collector could not free. Twelve times per window, it evaluates whether the minima rise
+//! A [`Trend`] looks at a signal at four time scales: an hour, six hours, a day and four days. At
+//! each scale, it keeps the minimum of every time bucket, because the minimum of a heap is what the
+//! garbage collector could not free. Twelve times per window, it evaluates whether the minima rise
 //! ([`statistics`]) and whether the rise matters ([`gates`]). Each positive result adds one to a
 //! balance, each negative one subtracts one; a balance of three makes a trend suspected, six
 //! confirmed.
+//!
+//! The longest scale has one point for each day: its lowest value. A leak under the wave of a
+//! working day stays below yesterday's peak for days, but each night it starts from a higher level.
 //!
 //! If the number of objects that the operator holds is known, the trend looks at the signal without
 //! their share. If the rise then disappears, the objects explain it.
@@ -18,7 +21,7 @@
 //! the gap still stands ([`Trend::standing`]) until a whole window shows no more growth, or the
 //! signal has lost half of its rise.
 //!
-//! A trend takes less than 3 KiB per signal, and allocates nothing after its creation.
+//! A trend takes less than 3.5 KiB per signal, and allocates nothing after its creation.
 //! `cargo bench --bench fleet` measures its false alarms and its lead times on a synthetic fleet.
 
 mod statistics;
@@ -32,7 +35,7 @@ mod levels;
 use self::doubt::Growth;
 pub use self::doubt::{Doubt, Known};
 pub use self::forecast::Forecast;
-use self::gates::Bounds;
+use self::gates::{Bounds, SIGNIFICANT};
 pub use self::levels::{Levels, Swing};
 use self::tracked::{CONFIRMED, Evaluation, Streak, Tracked};
 use self::window::{History, Scale};
@@ -47,7 +50,7 @@ pub struct Trend {
     /// The lowest value since the start.
     lowest: f64,
     known: Known,
-    scales: [Tracked; 3],
+    scales: [Tracked; 4],
 }
 
 /// Which rises of a signal matter.
@@ -104,32 +107,59 @@ pub enum TrendState {
 
 /// The time scales. An hour shows leaks that exhaust the memory within a shift, a day those that
 /// take a week. Buckets of one, five and twenty minutes make 60 to 72 points: enough for the tests,
-/// and few enough to compare all pairs. The longest scale keeps two windows, because the high-water
+/// and few enough to compare all pairs. The third scale keeps two windows, because the high-water
 /// gate compares with the day before the window. Each window is evaluated twelve times, so that six
-/// evaluations see half a window of new data.
-static SCALES: [Scale; 3] = [
+/// evaluations see half a window of new data. The last scale has four points only, one for each
+/// day, and its evaluations count as three: a leak is suspected after four days and confirmed after
+/// five. It compares with the week before, whose working days may have risen in the same way.
+static SCALES: [Scale; 4] = [
     Scale {
         window: Span::hours(1),
         bucket: Span::mins(1),
         horizon: Span::hours(6),
+        compared: DAY,
         stride: 5,
+        weight: 1,
+        significance: SIGNIFICANT,
         kept: 61,
     },
     Scale {
         window: Span::hours(6),
         bucket: Span::mins(5),
         horizon: Span::hours(36),
+        compared: DAY,
         stride: 6,
+        weight: 1,
+        significance: SIGNIFICANT,
         kept: 73,
     },
     Scale {
         window: Span::hours(24),
         bucket: Span::mins(20),
         horizon: Span::hours(7 * 24),
+        compared: DAY,
         stride: 6,
+        weight: 1,
+        significance: SIGNIFICANT,
         kept: 145,
     },
+    Scale {
+        window: Span::hours(4 * 24),
+        bucket: DAY,
+        horizon: Span::hours(14 * 24),
+        compared: Span::hours(7 * 24),
+        stride: 1,
+        weight: 3,
+        significance: 0.0,
+        kept: 12,
+    },
 ];
+
+/// The scale that covers a day, and the one that compares days.
+const OF_A_DAY: usize = 2;
+const OF_DAYS: usize = 3;
+
+const DAY: Span = Span::hours(24);
 
 /// How long after its start a process is not judged, while informer caches fill and the runtime
 /// warms up.
@@ -235,7 +265,8 @@ impl Trend {
         let level = value;
         #[expect(clippy::cast_possible_truncation, reason = "24 bits are precise enough")]
         let (value, covariate) = (value as f32, objects.map_or(f32::NAN, |objects| objects as f32));
-        let mut due = [false; 3];
+        let mut due = [false; SCALES.len()];
+        let covered = self.scales[OF_A_DAY].history.covered();
 
         for (due, tracked) in due.iter_mut().zip(&mut self.scales) {
             let had_window = tracked.history.window_begin().is_some();
@@ -244,6 +275,13 @@ impl Trend {
                 tracked.drop_window();
             }
             tracked.end_if_undone(level);
+        }
+
+        if covered > Span::ZERO && self.scales[OF_A_DAY].history.covered() == Span::ZERO {
+            // The lowest value of this day may have been in the gap.
+            due[OF_DAYS] = false;
+            self.scales[OF_DAYS].history.clear();
+            self.scales[OF_DAYS].drop_window();
         }
 
         for index in (0..due.len()).filter(|index| due[*index]) {
@@ -308,7 +346,8 @@ impl Trend {
 
     fn evaluate(&mut self, index: usize, capacity: Option<f64>) {
         let coefficient = self.coefficient(index);
-        let (history, long) = (&self.scales[index].history, &self.scales[2].history);
+        let (history, long) =
+            (&self.scales[index].history, &self.scales[index.max(OF_A_DAY)].history);
         if history.window_begin().is_none() {
             return;
         }
@@ -334,29 +373,31 @@ impl Trend {
             level_at: since.after(Span(window.0 - window.0 / 8)),
         };
         let (started, doubt) = (self.settled.before(HOLD_OFF), self.known.doubt);
-        let is_certain = doubt.is_removed_by(&growth, self.lowest, started);
+        // The days of a working week may rise one by one.
+        let is_certain = doubt == Doubt::None
+            || (index != OF_DAYS && doubt.is_removed_by(&growth, self.lowest, started));
         let most = if is_certain { CONFIRMED } else { CONFIRMED - 1 };
 
         let tracked = &mut self.scales[index];
-        tracked.leaks.step(rest.passed && is_new, since, raw.begin, level, most);
+        let (begin, weight) = (raw.begin, tracked.history.scale().weight);
+        tracked.leaks.step(rest.passed && is_new, weight, (since, begin), level, most);
         let is_explained = raw.passed && !rest.passed && is_new;
-        tracked.explained.step(is_explained, since, raw.begin, level, CONFIRMED);
+        tracked.explained.step(is_explained, weight, (since, begin), level, CONFIRMED);
         tracked.dropped = false;
         tracked.last = Some(Evaluation { look: rest, explained: raw.rise - rest.rise, objects });
     }
 
-    /// Returns whether a level is higher than what is normal for the operator. The longest scale
-    /// needs no comparison, because it shows a whole day.
+    /// Returns whether a level is higher than what is normal for the operator. The scales of a day
+    /// and more need no comparison, because they show a whole day.
     fn is_above_normal(&self, index: usize, level: f64) -> bool {
         let margin = |normal: f64| ABOVE_NORMAL * (normal - self.lowest).max(0.0);
-        index + 1 == self.scales.len()
-            || self.known.normal.is_none_or(|normal| level > normal + margin(normal))
+        index >= OF_A_DAY || self.known.normal.is_none_or(|normal| level > normal + margin(normal))
     }
 
     /// Returns how much of the signal one object accounts for: learned from two days of history if
     /// available, otherwise from the window itself.
     fn coefficient(&self, index: usize) -> f64 {
-        let (long, window) = (&self.scales[2].history, &self.scales[index].history);
+        let (long, window) = (&self.scales[OF_A_DAY].history, &self.scales[index].history);
         let history = if long.covered() >= SCALES[1].window { long } else { window };
         if !window.has_covariate() || !long.has_covariate() {
             return 0.0;

@@ -1,6 +1,7 @@
 //! The last-minute rule: memory that will exceed its limit within hours if it keeps growing as in
 //! the last hour.
 
+use super::gates::SIGNIFICANT;
 use super::window::{History, Scale};
 use crate::time::{Span, Timestamp};
 
@@ -10,7 +11,10 @@ const HOUR: Scale = Scale {
     window: Span::hours(1),
     bucket: Span::mins(1),
     horizon: Span::hours(4),
+    compared: Span::ZERO,
     stride: 1,
+    weight: 1,
+    significance: SIGNIFICANT,
     kept: 61,
 };
 

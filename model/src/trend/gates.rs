@@ -11,12 +11,16 @@ use crate::time::Span;
 
 /// The statistic above which a rise is not chance: approximately one in a thousand. Machida (2013)
 /// shows that no such test suffices, because healthy processes have trends, too.
-const SIGNIFICANT: f64 = 3.0;
+pub(super) const SIGNIFICANT: f64 = 3.0;
 
 /// The share of the rise that one quarter of the window may contribute. A larger one is a step, not
 /// a trend. A steady rise contributes a third in each. With 0.65 here and 0.35 below, the
 /// benchmark's hard fleet has twice as many false alarms.
 const STEP_SHARE: f64 = 0.6;
+
+/// The minimum rise of each quarter as a share of the whole rise, where the points are too few for a
+/// statistical test: half of the share of a steady rise.
+const LEAST_SHARE: f64 = 1.0 / 6.0;
 
 /// The minimum rise of the last quarter as a share of that of the first. Anything lower is a
 /// warm-up that saturates.
@@ -27,10 +31,6 @@ const SPREADS: f64 = 3.0;
 
 /// The quantile of the time before the window that the end of the window must exceed.
 const HIGH_WATER: f64 = 0.99;
-
-/// How much of the time before the window is compared: a day, so that it contains the peak of a
-/// daily wave.
-const COMPARED: Span = Span::hours(24);
 
 /// With less history than this, the comparison means little, so the exhaustion must be nearer by
 /// [`HASTE`].
@@ -87,7 +87,7 @@ pub(super) fn look(
     let exhaustion =
         bounds.capacity.filter(|_| slope > 0.0).map(|capacity| (capacity - level).max(0.0) / slope);
 
-    let passed = line.significance > SIGNIFICANT
+    let passed = is_no_chance(&line, &quarters, history.scale().significance)
         && has_shape(&quarters)
         && is_material(rise, &line, bounds)
         && is_high_water(history, long, coefficient, points, &line)
@@ -117,6 +117,14 @@ pub(super) fn last_quarter(history: &History) -> f64 {
     quarters(&points[..count])[3]
 }
 
+/// Returns whether the rise is no chance: by the statistical test, or because each point is clearly
+/// higher than the one before.
+fn is_no_chance(line: &Line, quarters: &[f64; 4], significance: f64) -> bool {
+    let least = LEAST_SHARE * (quarters[3] - quarters[0]);
+    let rises = || quarters.windows(2).all(|pair| pair[1] - pair[0] >= least);
+    if significance > 0.0 { line.significance > significance } else { least > 0.0 && rises() }
+}
+
 /// Returns whether the rise has the shape of a trend: in every quarter, neither in one step nor
 /// saturating.
 fn has_shape(quarters: &[f64; 4]) -> bool {
@@ -134,7 +142,7 @@ fn is_material(rise: f64, line: &Line, bounds: &Bounds<'_>) -> bool {
     rise >= least.max(SPREADS * line.spread)
 }
 
-/// Returns whether the end of the window is higher than the day before the window ever was, which
+/// Returns whether the end of the window is higher than the time before the window ever was, which
 /// is always so with little history.
 fn is_high_water(
     history: &History,
@@ -152,7 +160,8 @@ fn is_high_water(
     let mut count = 0;
 
     for (at, bucket) in long.complete_with_time() {
-        let is_before = at.after(long.scale().bucket) <= end && end.since(at) <= COMPARED;
+        let is_before =
+            at.after(long.scale().bucket) <= end && end.since(at) <= history.scale().compared;
         if let Some(slot) = earlier.get_mut(count).filter(|_| is_before) {
             *slot = bucket.less(coefficient);
             count += 1;

@@ -180,10 +180,54 @@ fn tasks_and_descriptors_need_no_capacity() {
     assert_eq!(watch(TrendConfig::DESCRIPTORS, 1.0), TrendState::Steady);
 }
 
+/// Returns the state after each of the days of a signal of tasks, a function of the hours.
+fn task_states(days: i64, value: impl Fn(f64) -> f64) -> Vec<TrendState> {
+    let mut trend = Trend::new(TrendConfig::TASKS, Timestamp(0));
+    let day = |day: i64| {
+        let doubt = if day < 7 { Doubt::Ramp } else { Doubt::None };
+        trend.judge_by(Known { normal: None, doubt });
+        for minute in day * 24 * 60..(day + 1) * 24 * 60 {
+            let at = Timestamp(0).after(Span::mins(minute));
+            trend.sample(at, value(minute as f64 / 60.0).round(), None, None);
+        }
+
+        trend.verdict().state
+    };
+
+    (0..days).map(day).collect()
+}
+
+/// A day of work: nothing at night, `height` in the afternoon, less at the weekend.
+fn working_day(hour: f64, height: f64) -> f64 {
+    let of_week = if (hour / 24.0) as i64 % 7 >= 5 { 0.2 } else { 1.0 };
+    of_week * height * (std::f64::consts::TAU * (hour - 16.0) / 24.0).cos().max(0.0)
+}
+
 #[test]
-fn a_signal_takes_less_than_three_kibibytes() {
+fn a_leak_under_the_wave_of_working_days_shows_in_their_minima() {
+    let leak = |t: f64| 400.0 + 5.0 * t + working_day(t, 900.0);
+    let states = task_states(9, leak);
+    assert_eq!(states[3], TrendState::Steady);
+    assert!(states[4..].contains(&TrendState::Suspected), "{states:?}");
+    assert_eq!(states[8], TrendState::Confirmed, "{states:?}");
+
+    let healthy = |t: f64| 400.0 + working_day(t, 900.0);
+    assert!(task_states(28, healthy).iter().all(|state| *state <= TrendState::Steady));
+}
+
+#[test]
+fn a_working_week_whose_nights_rise_until_the_weekend_is_no_leak_once_it_is_known() {
+    let week = |t: f64| 400.0 + 8.0 * (t % (7.0 * 24.0)).min(5.0 * 24.0) + working_day(t, 600.0);
+    let states = task_states(28, week);
+    assert!(states[..9].iter().all(|state| *state < TrendState::Confirmed), "{states:?}");
+    assert!(states[12..].iter().all(|state| *state <= TrendState::Steady), "{states:?}");
+}
+
+#[test]
+fn a_signal_takes_less_than_three_and_a_half_kibibytes() {
     let buckets: usize = SCALES.iter().map(|scale| scale.kept).sum();
-    assert!(size_of::<Trend>() + buckets * size_of::<window::Bucket>() < 3 * 1024);
+    let bytes = size_of::<Trend>() + buckets * size_of::<window::Bucket>();
+    assert!(bytes < 3 * 1024 + 512, "{bytes}");
     assert!(SCALES.iter().all(|scale| scale.points() <= statistics::MAX_POINTS));
 }
 

@@ -90,25 +90,25 @@ impl Tracked {
 }
 
 impl Streak {
-    /// Adds one evaluation. One without evidence only cancels another one, because noise in one
+    /// Adds one evaluation, which counts `weight` times. One without evidence only cancels another one, because noise in one
     /// quarter of the window can spoil its shape. A verdict outlasts such evaluations for a while
     /// so that it does not flap, but ends at once when the value has lost half of its rise.
-    /// The balance is at most `most`.
+    /// The window began at the instant and with the value of `begin`. The balance is at most `most`.
     pub(super) fn step(
         &mut self,
         passed: bool,
-        since: Timestamp,
-        begin: f64,
+        weight: u8,
+        begin: (Timestamp, f64),
         level: f64,
         most: u8,
     ) {
         if passed {
             if self.balance == 0 && self.held == 0 {
-                (self.since, self.begin) = (Some(since), begin);
+                (self.since, self.begin) = (Some(begin.0), begin.1);
             }
 
             (self.balance, self.top, self.misses) =
-                (self.balance.saturating_add(1).min(most), level, 0);
+                (self.balance.saturating_add(weight).min(most), level, 0);
             let reached = match self.balance {
                 CONFIRMED.. => CONFIRMED,
                 SUSPECTED.. => SUSPECTED,
@@ -120,7 +120,7 @@ impl Streak {
         }
 
         (self.balance, self.misses) =
-            (self.balance.saturating_sub(1), self.misses.saturating_add(1));
+            (self.balance.saturating_sub(weight), self.misses.saturating_add(weight));
         if (self.held == 0 && self.balance == 0)
             || self.misses >= self.patience()
             || self.is_undone(level)

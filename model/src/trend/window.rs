@@ -13,8 +13,15 @@ pub(super) struct Scale {
     /// A leak that would take longer than this to exhaust the capacity does not count at this
     /// scale.
     pub(super) horizon: Span,
+    /// How much of the time before the window its end is compared with.
+    pub(super) compared: Span,
     /// The number of buckets between two evaluations.
     pub(super) stride: i64,
+    /// How much one evaluation adds to the balance, or takes from it.
+    pub(super) weight: u8,
+    /// The statistic above which a rise is not chance; zero where the points are too few for it, so
+    /// that each of them must be higher than the one before.
+    pub(super) significance: f64,
     /// The number of buckets that are kept: those of the window, and earlier ones.
     pub(super) kept: usize,
 }

@@ -313,3 +313,24 @@ fn a_restored_level_of_an_unknown_source_is_skipped() {
     operator.lab.observe(Observation::Restored(Box::new(checkpoint)));
     assert!(operator.lab.model.checkpoint().levels.is_empty());
 }
+
+#[test]
+fn a_leak_that_is_smaller_than_the_daily_wave_is_found_by_its_nights() {
+    let week = 9.0 * 24.0;
+    let mut leak = Process::new();
+    let found = confirmed(&mut leak, week, |t, process| goroutines(process, clients(t) + 6.0 * t));
+    assert_eq!(found, [FindingCode::TaskLeak]);
+
+    let finding = leak.finding(FindingCode::TaskLeak).expect("a leak");
+    let said = finding.summary();
+    assert!(said.contains("window 4d"), "{said}");
+
+    let mut twin = Process::new();
+    assert_eq!(confirmed(&mut twin, week, |t, process| goroutines(process, clients(t))), []);
+    assert_eq!(twin.codes().iter().filter(|code| **code == FindingCode::TaskLeak).count(), 0);
+
+    // Each night is a little higher, but not by much.
+    let mut near = Process::new();
+    let found = confirmed(&mut near, week, |t, process| goroutines(process, clients(t) + 0.8 * t));
+    assert_eq!(found, []);
+}
