@@ -1,5 +1,5 @@
 //! Kubernetes Events about objects: counts by kind, type and reason, and the latest of each object
-//! for explanations. No verdict depends on them, because anybody may write Events about any object
+//! for explanations and as evidence. No verdict depends on them, because anybody may write Events about any object
 //! with any text.
 
 mod reasons;
@@ -8,12 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use self::reasons::{is_of_kubernetes, is_word};
+use crate::finding::{Evidence, FindingCode};
+use crate::model::convergence::workloads::unready_children;
+use crate::model::findings::detection::Detection;
 use crate::model::world::World;
 use crate::model::world::kinds::OTHER;
 use crate::model::world::limits::Limit;
+use crate::model::world::store::{Record, Slot};
 use crate::observation::{EventView, ObjectKey};
 use crate::snapshot::{EventReason, ExplainedEvent};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// The latest Events of the objects with the most recent ones.
 #[derive(Debug, Default)]
@@ -52,6 +56,23 @@ const MAX_OBJECTS: usize = 500;
 
 /// The maximum number of Events of one object. Beyond it, the oldest are forgotten.
 const MAX_PER_OBJECT: usize = 8;
+
+/// The type of Events about problems.
+pub(crate) const WARNING: &str = "Warning";
+
+/// The findings whose evidence has the latest Warning.
+const WITH_WARNING: [FindingCode; 7] = [
+    FindingCode::Unacknowledged,
+    FindingCode::Overdue,
+    FindingCode::Regressed,
+    FindingCode::NeverRecovered,
+    FindingCode::PhaseStuck,
+    FindingCode::FinalizerStuck,
+    FindingCode::CleanupSlow,
+];
+
+/// A Warning may be a little older than the change of the status to which it belongs.
+const JUST_BEFORE: Span = Span::mins(1);
 
 /// The maximum length of a text that is kept, in bytes. Messages have another limit.
 const MAX_TEXT: usize = 64;
@@ -116,6 +137,55 @@ impl KubeEvents {
     }
 }
 
+impl KubeEvents {
+    /// Returns the latest Warning about an object since an instant, as `reason: message`.
+    fn last_warning(&self, world: &World, record: &Record, since: Timestamp) -> Option<String> {
+        let kind = world.watches[record.watch as usize].kind;
+        let key =
+            ObjectKey { namespace: record.namespace.to_string(), name: record.name.to_string() };
+        let latest = &self.objects.get(&(kind, key))?.latest;
+        let warnings = latest.iter().filter(|past| past.severity == WARNING && past.at >= since);
+        let last = warnings.max_by_key(|past| past.at)?;
+
+        Some(format!("{}: {}", last.reason, last.message))
+    }
+
+    /// Adds the latest Warning to the evidence of a finding about an object: one about the object
+    /// itself since the problem began, or else one about a workload that the object waits for.
+    pub(crate) fn with_last_warning(
+        &self,
+        world: &World,
+        slot: Slot,
+        detection: &Detection,
+        evidence: Evidence,
+    ) -> Evidence {
+        if !WITH_WARNING.contains(&detection.code) || self.objects.is_empty() {
+            return evidence;
+        }
+
+        let since = detection.since.before(JUST_BEFORE);
+        let last = |record| self.last_warning(world, record, since);
+        let own = world.store.get(slot).and_then(last);
+        let warning = own.or_else(|| unready_children(world, slot).find_map(last));
+        evidence.text("last_warning", warning.unwrap_or_default())
+    }
+}
+
+/// Asks for a review of an object with findings, and of its owners with findings: a Warning that
+/// has just arrived may say why.
+pub(crate) fn review_after_warning(world: &mut World, watch: u16, event: &EventView) {
+    let (namespace, name) = (&event.about.namespace, &event.about.name);
+    let Some(slot) = world.store.find(watch, namespace, name) else { return };
+    let owners = world.owners_of(slot).iter().filter_map(|owner| world.find_uid(owner.uid()));
+    let has_findings = |slot: &Slot| {
+        let hot = world.store.get(*slot).and_then(|record| record.hot.as_ref());
+        hot.is_some_and(|hot| !hot.findings.is_empty())
+    };
+
+    let slots: Vec<Slot> = owners.chain([slot]).filter(has_findings).collect();
+    world.agenda.objects.extend(slots);
+}
+
 pub(crate) fn count_event(world: &mut World, kind: u16, event: &EventView) {
     let limit = world.settings.limits.event_reasons;
     let counts = &mut world.kinds[kind as usize].totals.events;
@@ -153,7 +223,7 @@ fn of_operator(counts: &BTreeMap<EventReason, u64>) -> usize {
 pub(super) fn severity(r#type: &str) -> &'static str {
     match r#type {
         "Normal" => "Normal",
-        "Warning" => "Warning",
+        WARNING => WARNING,
         _ => OTHER,
     }
 }

@@ -63,7 +63,7 @@ fn waits_for(world: &World, slot: Slot) -> Vec<String> {
 }
 
 /// Returns the workloads that the object owns and that are not ready.
-fn unready_children(world: &World, owner: Slot) -> impl Iterator<Item = &Record> {
+pub(crate) fn unready_children(world: &World, owner: Slot) -> impl Iterator<Item = &Record> {
     let uid = world.store.get(owner).map_or(NO_UID, |record| record.uid);
     let unready = world
         .children_of(uid)

@@ -1,5 +1,6 @@
 //! Kubernetes Events about objects.
 
+use crate::model::kube_events::WARNING;
 use crate::model::world::limits::Limit;
 use crate::model::{Model, kube_events};
 use crate::observation::{EventView, SourceId, WatchId};
@@ -26,6 +27,10 @@ impl Model {
         }
 
         self.traces.trace_event(&self.world, number, kind, &event);
+        if event.r#type == WARNING {
+            kube_events::review_after_warning(&mut self.world, number, &event);
+        }
+
         self.kube_events.add(self.world.now, kind, event);
     }
 }

@@ -8,6 +8,7 @@ use crate::model::deletion::stuck;
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::findings::tuning;
+use crate::model::kube_events::KubeEvents;
 use crate::model::status::reading::Verdict;
 use crate::model::world::World;
 use crate::model::world::store::{Flag, Slot};
@@ -61,7 +62,8 @@ impl Model {
         let findings: Vec<FindingCode> = found.iter().map(|detection| detection.code).collect();
 
         if !findings.is_empty() || !old.is_empty() {
-            update_findings(&mut self.world, &mut self.findings, slot, found, &old);
+            let world = &mut self.world;
+            update_findings(world, &self.kube_events, &mut self.findings, slot, found, &old);
         }
 
         if (was_hot || is_first) && self.findings.has_restored() {
@@ -115,6 +117,7 @@ fn keep_judgement(
 /// Opens the findings in `found` and closes those in `old` that are not among them.
 fn update_findings(
     world: &mut World,
+    events: &KubeEvents,
     findings: &mut OpenFindings,
     slot: Slot,
     found: Vec<Detection>,
@@ -123,8 +126,9 @@ fn update_findings(
     let subject = world.subject(slot);
     let codes: Vec<FindingCode> = found.iter().map(|detection| detection.code).collect();
     for mut detection in found {
-        detection.evidence =
-            workloads::with_workloads(world, slot, detection.code, detection.evidence);
+        let evidence = std::mem::take(&mut detection.evidence);
+        let evidence = workloads::with_workloads(world, slot, detection.code, evidence);
+        detection.evidence = events.with_last_warning(world, slot, &detection, evidence);
         findings.report(world, subject.clone(), detection);
     }
 

@@ -1,7 +1,8 @@
 //! Workloads that primary objects own: their states, and the findings that name them.
 
 use loopwatch_model::observation::{
-    ConditionStatus, Fact, FactValue, ObjectView, OwnerReference, Pause, Role, WatchedKind,
+    ConditionStatus, EventView, Fact, FactValue, ObjectKey, ObjectView, Observation,
+    OwnerReference, Pause, Role, WatchedKind,
 };
 use loopwatch_model::snapshot::ObjectState;
 use loopwatch_model::time::Span;
@@ -364,5 +365,33 @@ fn owners_in_a_cycle_and_without_an_end_are_survived() {
     assert_eq!(
         (names("/a"), names("/b")),
         (format!("Deployment team-a/b: {SHORT}"), format!("Deployment team-a/a: {SHORT}"))
+    );
+}
+
+#[test]
+fn a_warning_about_the_workload_stands_in_the_finding_about_its_owner() {
+    let mut lab = lab();
+    apply(&mut lab, &deployment("shop", "web", 3, 1));
+    apply(&mut lab, &deployment("shop", "ready", 3, 3));
+    overdue(&mut lab, "shop");
+
+    let mut warn = |about: &str, reason: &str| {
+        let about = ObjectKey { namespace: "team-a".into(), name: about.into() };
+        let event = EventView {
+            uid: reason.into(),
+            about,
+            r#type: "Warning".into(),
+            reason: reason.into(),
+            message: "no node fits".into(),
+            ..EventView::default()
+        };
+        let watch = deployments().watch;
+        lab.observe(Observation::EventSeen { watch, event: Box::new(event) });
+        lab.evidence()
+    };
+
+    assert!(!warn("ready", "Unrelated").contains("last warning"));
+    assert!(
+        warn("web", "FailedScheduling").contains("last warning FailedScheduling: no node fits")
     );
 }

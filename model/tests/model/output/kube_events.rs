@@ -265,3 +265,25 @@ fn recordings_of_events_are_read_again_and_absent_fields_have_defaults() {
         ("web", 0, 0, false)
     );
 }
+
+#[test]
+fn a_finding_shows_the_latest_warning_since_its_problem_began() {
+    let mut lab = Lab::new();
+    let mut web = lab.converged("web");
+    lab.see_event(event("old", "SyncFailed", 1, 1));
+    lab.advance(Span::hours(1));
+
+    lab.apply(web.spec(2, lab.now));
+    lab.see_event(EventView { r#type: "Normal".into(), ..event("fine", "Synced", 2, 2) });
+    lab.advance(Span::mins(11));
+    assert!(!lab.evidence().contains("last warning"), "{}", lab.evidence());
+
+    // A Warning that arrives later appears without a change of the object.
+    lab.see_event(event("new", "BucketMissing", 1, 1));
+    assert!(lab.evidence().contains("last warning BucketMissing: no bucket"), "{}", lab.evidence());
+
+    lab.advance(Span::mins(1));
+    lab.see_event(EventView { message: "denied".into(), ..event("newer", "Forbidden", 1, 1) });
+    assert!(lab.evidence().contains("last warning Forbidden: denied"), "{}", lab.evidence());
+    assert_eq!(lab.findings(), ["Unacknowledged Widget team-a/web"]);
+}
