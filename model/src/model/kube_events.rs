@@ -10,7 +10,7 @@ use std::sync::Arc;
 use self::reasons::{is_of_kubernetes, is_word};
 use crate::finding::{Evidence, FindingCode};
 use crate::model::convergence::workloads::unready_children;
-use crate::model::findings::detection::Detection;
+use crate::model::findings::open_findings::OpenFindings;
 use crate::model::world::World;
 use crate::model::world::kinds::OTHER;
 use crate::model::world::limits::Limit;
@@ -156,34 +156,44 @@ impl KubeEvents {
         &self,
         world: &World,
         slot: Slot,
-        detection: &Detection,
+        (code, since): (FindingCode, Timestamp),
         evidence: Evidence,
     ) -> Evidence {
-        if !WITH_WARNING.contains(&detection.code) || self.objects.is_empty() {
+        if !WITH_WARNING.contains(&code) || self.objects.is_empty() {
             return evidence;
         }
 
-        let since = detection.since.before(JUST_BEFORE);
+        let since = since.before(JUST_BEFORE);
         let last = |record| self.last_warning(world, record, since);
         let own = world.store.get(slot).and_then(last);
         let warning = own.or_else(|| unready_children(world, slot).find_map(last));
         evidence.text("last_warning", warning.unwrap_or_default())
     }
-}
 
-/// Asks for a review of an object with findings, and of its owners with findings: a Warning that
-/// has just arrived may say why.
-pub(crate) fn review_after_warning(world: &mut World, watch: u16, event: &EventView) {
-    let (namespace, name) = (&event.about.namespace, &event.about.name);
-    let Some(slot) = world.store.find(watch, namespace, name) else { return };
-    let owners = world.owners_of(slot).iter().filter_map(|owner| world.find_uid(owner.uid()));
-    let has_findings = |slot: &Slot| {
-        let hot = world.store.get(*slot).and_then(|record| record.hot.as_ref());
-        hot.is_some_and(|hot| !hot.findings.is_empty())
-    };
+    /// Adds a Warning that has just arrived to the evidence of the open findings about its object
+    /// and the owners of that.
+    pub(crate) fn show_last_warning(
+        &self,
+        world: &World,
+        findings: &mut OpenFindings,
+        watch: u16,
+        about: &ObjectKey,
+    ) {
+        let Some(slot) = world.store.find(watch, &about.namespace, &about.name) else { return };
+        let owners = world.owners_of(slot).iter().filter_map(|owner| world.find_uid(owner.uid()));
 
-    let slots: Vec<Slot> = owners.chain([slot]).filter(has_findings).collect();
-    world.agenda.objects.extend(slots);
+        for slot in owners.chain([slot]) {
+            let hot = world.store.get(slot).and_then(|record| record.hot.as_ref());
+            let codes = hot.map_or(&[][..], |hot| &hot.findings);
+            let subject = || world.subject(slot);
+
+            for code in codes.iter().filter(|code| WITH_WARNING.contains(code)) {
+                findings.change_evidence(*code, &subject(), |since, evidence| {
+                    self.with_last_warning(world, slot, (*code, since), evidence)
+                });
+            }
+        }
+    }
 }
 
 pub(crate) fn count_event(world: &mut World, kind: u16, event: &EventView) {

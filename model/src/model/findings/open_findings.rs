@@ -31,7 +31,7 @@ use self::queue::Queue;
 use self::record::Record;
 use self::register::Register;
 pub(crate) use self::report::{Raised, Report};
-use crate::finding::{Finding, FindingCode, FindingEvent, FindingId, Severity, Subject};
+use crate::finding::{Evidence, Finding, FindingCode, FindingEvent, FindingId, Severity, Subject};
 use crate::model::findings::past_events::PastEvents;
 use crate::model::world::kinds::completed::Completed;
 use crate::time::{Span, Timestamp};
@@ -93,6 +93,19 @@ impl OpenFindings {
         let id = FindingId::of(code, subject);
         self.close(now, id);
         self.waiting.remove(id);
+    }
+
+    /// Changes the evidence of a finding, if it is open. `change` also gets the start of the problem.
+    pub(crate) fn change_evidence(
+        &mut self,
+        code: FindingCode,
+        subject: &Subject,
+        change: impl FnOnce(Timestamp, Evidence) -> Evidence,
+    ) {
+        self.open.change(FindingId::of(code, subject), |record| {
+            let evidence = std::mem::take(&mut record.finding.evidence);
+            record.finding.evidence = change(record.finding.since, evidence);
+        });
     }
 
     /// Returns when the latest open problem of one of these sorts began that nothing explains.

@@ -27,10 +27,10 @@ impl Model {
         }
 
         self.traces.trace_event(&self.world, number, kind, &event);
-        if event.r#type == WARNING {
-            kube_events::review_after_warning(&mut self.world, number, &event);
-        }
-
+        let warned = (event.r#type == WARNING).then(|| event.about.clone());
         self.kube_events.add(self.world.now, kind, event);
+        if let Some(about) = warned {
+            self.kube_events.show_last_warning(&self.world, &mut self.findings, number, &about);
+        }
     }
 }

@@ -128,7 +128,8 @@ fn update_findings(
     for mut detection in found {
         let evidence = std::mem::take(&mut detection.evidence);
         let evidence = workloads::with_workloads(world, slot, detection.code, evidence);
-        detection.evidence = events.with_last_warning(world, slot, &detection, evidence);
+        let problem = (detection.code, detection.since);
+        detection.evidence = events.with_last_warning(world, slot, problem, evidence);
         findings.report(world, subject.clone(), detection);
     }
 
