@@ -43,7 +43,9 @@ pub use self::operator::{
     OperatorWorkload, PodView, Revision,
 };
 pub use self::process::{ProcessView, Runtime};
-pub use self::profile::{GrowingStack, MAX_FRAMES, MAX_STACKS, ProfileKind, ProfileView};
+pub use self::profile::{
+    GrowingStack, MAX_FRAMES, MAX_STACKS, MAX_WAITING, ProfileKind, ProfileView, WaitingStack,
+};
 pub use self::sources::{Answer, Cause, Dependent, MAX_DEPENDENTS, ObjectAddress, Probe, SourceId};
 
 use crate::checkpoint::Checkpoint;

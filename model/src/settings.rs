@@ -55,8 +55,8 @@ pub struct Settings {
     /// The number of returns to an earlier phase within the window, without a spec change, that
     /// counts as cycling.
     pub cycle_returns: u32,
-    /// How long a transitional phase may last before the finding `PhaseStuck` opens. The kind's
-    /// deadline applies instead if it is longer.
+    /// How long a transitional phase may last before the finding `PhaseStuck` opens. Three times the
+    /// usual stay in the phase, or else the kind's deadline, applies instead if it is longer.
     pub phase_stuck_after: Span,
     /// How long finalizers may block a deletion if there has been no progress for half of that
     /// time. A cleanup that calls a cloud provider takes minutes, so after fifteen minutes it has

@@ -69,19 +69,31 @@ impl Case {
     /// Creates a case without objects, in which loopwatch scrapes the operator every second. The
     /// operator has this number of workers for each kind.
     pub(crate) fn scraping(name: &str, settings: &Value, workers: u8) -> Self {
+        Self::scraping_and(name, settings, workers, |_| Vec::new())
+    }
+
+    /// Like [`Case::scraping`], and loopwatch takes profiles of the operator.
+    pub(crate) fn profiling(name: &str, settings: &Value, workers: u8) -> Self {
+        Self::scraping_and(name, settings, workers, |operator| {
+            vec![format!("--pprof=http://{}", operator.pprof), "--profile-wait=2s".to_owned()]
+        })
+    }
+
+    fn scraping_and(
+        name: &str,
+        settings: &Value,
+        workers: u8,
+        more: impl FnOnce(&Operator) -> Vec<String>,
+    ) -> Self {
         let workers = format!("--concurrency={workers}");
-        Self::start(
-            name,
-            settings,
-            &[&workers],
-            |operator| {
-                vec![
-                    format!("--scrape=http://{}", operator.metrics),
-                    "--scrape-interval=1s".to_owned(),
-                ]
-            },
-            &[],
-        )
+        let flags = |operator: &Operator| {
+            let scrape = format!("--scrape=http://{}", operator.metrics);
+            let mut flags = vec![scrape, "--scrape-interval=1s".to_owned()];
+            flags.extend(more(operator));
+            flags
+        };
+
+        Self::start(name, settings, &[&workers], flags, &[])
     }
 
     /// Creates a case without objects, and starts loopwatch with these additional flags.

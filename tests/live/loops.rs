@@ -154,10 +154,10 @@ fn panicking() {
     expect_repeated(&case.sidecar, &case.operator);
 }
 
-/// One worker hangs without a timeout. Near miss: the other one still does all the work. Then that
-/// one hangs, too.
+/// One worker hangs without a timeout, and a profile shows where. Near miss: the other one still
+/// does all the work. Then that one hangs, too.
 fn stuck() {
-    let case = Case::scraping("loop-stuck", &settings(), 2);
+    let case = Case::profiling("loop-stuck", &settings(), 2);
     for (kind, name) in
         [("Widget", "first"), ("Widget", "second"), ("Widget", "third"), ("PhaseOnly", TWIN)]
     {
@@ -182,6 +182,15 @@ fn stuck() {
     case.wait_settled("Widget", "third");
     pause(THRESHOLD);
     expect_opened(&case, &[("ReconcileStuck", "controller widget")]);
+
+    let waits_in = case.sidecar.expect(SLACK, "the functions in which the worker waits", || {
+        let findings = case.sidecar.findings()?;
+        let stuck = findings.iter().find(|f| f.is("ReconcileStuck", CONTROLLER, "widget"));
+        let names = stuck.and_then(|stuck| stuck.evidence("waits_in").as_array().cloned());
+        names.ok_or_else(|| format!("{stuck:?}"))
+    });
+    let named = |part: &str| waits_in.iter().any(|f| f.as_str().is_some_and(|f| f.contains(part)));
+    assert!(named("waitWhile") && named(".Reconcile"), "{waits_in:?}");
 
     // Changes wait for both of them.
     case.operator.fault("ReconcileStuck?kind=Widget&name=second");

@@ -454,7 +454,7 @@ findings! {
     ReconcileStuck Operator Warning Ticket {
         meaning: "A reconcile has been running for much longer than usual.",
         near_miss: "A controller whose reconciles usually take that long.",
-        evidence: ["instance", "running_for", "usual", "threshold"],
+        evidence: ["waits_in", "instance", "running_for", "usual", "threshold"],
         settings: ["reconcile_stuck_after", "reconcile_stuck_factor"],
         explained_by: [Operator(OperatorDown), Outage(ApiErrors)],
         advice: "A call without a timeout probably waits. Take a goroutine profile or a thread dump to see where. Meanwhile, this worker does nothing else.",
@@ -481,7 +481,7 @@ findings! {
     QueueBacklog Operator Warning Ticket {
         meaning: "The queue of a controller is long and does not shrink, or has been growing for long.",
         near_miss: "The long queue after the start of the operator, which shrinks.",
-        evidence: ["instance", "queue_depth", "threshold", "backlog_for", "growth", "window"],
+        evidence: ["waits_in", "instance", "queue_depth", "threshold", "backlog_for", "growth", "window"],
         settings: ["queue_backlog", "queue_backlog_after", "queue_growth_window"],
         explained_by: [Subject(ReconcileStuck), Subject(WorkersSaturated), Operator(OperatorDown), Outage(ApiErrors)],
         advice: "Compare the rate at which objects enter the queue with the rate of reconciles. A handler that blocks, or too few workers, slow the controller down; a change of many objects at once fills the queue.",

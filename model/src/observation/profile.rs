@@ -19,6 +19,10 @@ pub struct ProfileView {
     /// The stacks that grew most, at most [`MAX_STACKS`], fastest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<GrowingStack>,
+    /// The stacks that waited inside a reconcile in both profiles of goroutines, at most
+    /// [`MAX_WAITING`], those of most goroutines first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<WaitingStack>,
     /// The name of the file with the second profile; empty if it was not kept.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub file: String,
@@ -51,6 +55,21 @@ pub struct GrowingStack {
     /// The value in the second profile.
     pub now: u64,
 }
+
+/// A stack of goroutines that wait inside a reconcile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WaitingStack {
+    /// The functions, innermost first, at most [`MAX_FRAMES`].
+    pub functions: Vec<String>,
+    /// The operator's own function that reconciles.
+    pub reconcile: String,
+    /// The number of goroutines in the second profile.
+    pub goroutines: u64,
+}
+
+/// The maximum number of waiting stacks in a [`ProfileView`].
+pub const MAX_WAITING: usize = 5;
 
 /// The maximum number of stacks in a [`ProfileView`].
 pub const MAX_STACKS: usize = 10;
@@ -126,15 +145,42 @@ impl GrowingStack {
     /// library, or else the innermost one.
     #[must_use]
     pub fn culprit(&self) -> &str {
-        let package =
-            |function: &str| function.split(['/', '.']).next().unwrap_or_default().to_owned();
-        let own = self
-            .functions
-            .iter()
-            .find(|function| !STANDARD_PACKAGES.contains(&package(function).as_str()));
-
-        own.or(self.functions.first()).map_or("", String::as_str)
+        culprit(&self.functions)
     }
+}
+
+impl WaitingStack {
+    /// Returns the functions that say where the goroutines wait, without repetitions: the one of
+    /// Go's standard library in which they wait, the innermost one outside of it, and the one that
+    /// reconciles.
+    #[must_use]
+    pub fn place(&self) -> Vec<String> {
+        let in_runtime = |function: &&String| first_segment(function) == "runtime";
+        let waits = self.functions.iter().find(|function| !in_runtime(function));
+        let culprit = Some(culprit(&self.functions));
+        let all = [waits.map(String::as_str), culprit, Some(self.reconcile.as_str())];
+
+        let mut place: Vec<String> = Vec::new();
+        for function in all.into_iter().flatten().filter(|function| !function.is_empty()) {
+            if !place.iter().any(|known| known == function) {
+                place.push(function.to_owned());
+            }
+        }
+
+        place
+    }
+}
+
+fn culprit(functions: &[String]) -> &str {
+    let own =
+        functions.iter().find(|function| !STANDARD_PACKAGES.contains(&first_segment(function)));
+
+    own.or(functions.first()).map_or("", String::as_str)
+}
+
+/// Returns the first segment of the path of a function's package.
+fn first_segment(function: &str) -> &str {
+    function.split(['/', '.']).next().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use loopwatch_model::observation::{
     Answer, Cause, GrowingStack, Observation, Probe, ProfileKind, ProfileView, SourceId,
+    WaitingStack,
 };
 use loopwatch_model::time::Timestamp;
 use tokio::sync::{Mutex, mpsc};
@@ -86,6 +87,7 @@ enum Compared {
     Unclear,
     Clear {
         stacks: Vec<GrowingStack>,
+        waiting: Vec<WaitingStack>,
         file: String,
     },
 }
@@ -281,7 +283,7 @@ impl Profiler {
             let to = now();
             let is_last = number + 1 == times.len();
 
-            if let Compared::Clear { stacks, file } =
+            if let Compared::Clear { stacks, waiting, file } =
                 self.later(&endpoint, instance, kind, to, &first, is_last).await?
             {
                 return Ok(ProfileView {
@@ -290,6 +292,7 @@ impl Profiler {
                     from,
                     to,
                     stacks,
+                    waiting,
                     file,
                     first_file,
                 });
@@ -362,7 +365,12 @@ impl Profiler {
                 return Ok(Compared::Unclear);
             }
 
-            Ok(Compared::Clear { stacks, file: keep(&store, kind, &name, at, &content) })
+            let waiting = match kind {
+                ProfileKind::Heap => Vec::new(),
+                ProfileKind::Goroutines => profile.waiting_since(&first),
+            };
+
+            Ok(Compared::Clear { stacks, waiting, file: keep(&store, kind, &name, at, &content) })
         });
 
         comparing.await.map_err(|panic| failed(Cause::Other, &panic.to_string()))?

@@ -168,9 +168,9 @@ async fn a_kind_that_goes_after_discovery_is_no_gap() {
     let widget = |graph: &OwnershipGraph| graph.kinds.iter().any(|facts| facts.kind == "Widget");
 
     for (later, names_of_nodes, left_out) in [
-        (vec![WIDGET, THING], vec!["Thing /t", "Widget a/w"], vec![]),
+        (vec![WIDGET, THING], vec!["Widget a/w", "Thing /t"], vec![]),
         (vec![THING], vec!["Thing /t"], vec![]),
-        (vec![WIDGET, moved], vec!["Thing /t", "Widget a/w"], vec![]),
+        (vec![WIDGET, moved], vec!["Widget a/w", "Thing /t"], vec![]),
     ] {
         let world = World::new(&[WIDGET, THING]).allow("", &["list"], "*", &["*"]);
         world.change(|state| {

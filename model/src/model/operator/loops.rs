@@ -11,7 +11,9 @@ use crate::model::operator::history::{History, Loop, STALE_AFTER, fresh_until, k
 use crate::model::operator::review::Verdicts;
 use crate::model::operator::{Instance, Operator, reconciled};
 use crate::model::world::World;
-use crate::observation::{ControllerView, InstanceName, Role};
+use crate::observation::{
+    ControllerView, InstanceName, ProfileKind, ProfileView, Role, WaitingStack,
+};
 use crate::snapshot::ObjectState;
 use crate::time::{Span, Timestamp};
 
@@ -35,6 +37,8 @@ struct Scraped<'a> {
     at: Timestamp,
     instance: &'a str,
     history: &'a History,
+    /// The last comparison of its goroutines.
+    goroutines: Option<&'a ProfileView>,
     own: &'a Loop,
     view: &'a ControllerView,
     usual: ReconcileMemory,
@@ -105,7 +109,8 @@ impl Operator {
         let shown = known.flat_map(|(view, own)| {
             let usual = self.usual.of(&view.name);
             let history = &instance.history;
-            let scraped = Scraped { at, instance: name, history, own, view, usual };
+            let goroutines = instance.profiles.get(&ProfileKind::Goroutines);
+            let scraped = Scraped { at, instance: name, history, goroutines, own, view, usual };
             let found: Vec<_> =
                 OF_CONTROLLERS.iter().filter_map(|detect| detect(world, &scraped)).collect();
             found.into_iter().map(|detection| (view.name.clone(), detection))
@@ -273,9 +278,22 @@ fn reconcile_stuck(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
             let evidence = evidence
                 .with("running_for", Value::Age(since))
                 .with("threshold", Value::Span(threshold));
-            evidence.with_some("usual", usual.map(Value::Span))
+            evidence
+                .with_some("usual", usual.map(Value::Span))
+                .names("waits_in", waits_in(scraped, since))
         })
     })
+}
+
+/// Returns the functions in which reconciles of a controller have waited since the problem began: of
+/// the stack whose function is named after the controller, or else of the most frequent one.
+fn waits_in(scraped: &Scraped<'_>, since: Timestamp) -> Vec<String> {
+    let profile = scraped.goroutines.filter(|profile| profile.from >= since);
+    let waiting = profile.map_or(&[][..], |profile| &profile.waiting);
+    let letters = |text: &str| text.replace(|c: char| !c.is_alphanumeric(), "").to_lowercase();
+    let controller = letters(&scraped.view.name);
+    let named = waiting.iter().find(|stack| letters(&stack.reconcile).contains(&controller));
+    named.or(waiting.first()).map(WaitingStack::place).unwrap_or_default()
 }
 
 fn reconcile_panicking(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
@@ -305,18 +323,14 @@ fn workers_saturated(world: &World, scraped: &Scraped<'_>) -> Option<Detection> 
 fn queue_backlog(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
     let depth = Value::count(scraped.view.queue_depth?);
     if let Some(backlog) = scraped.own.backlog.filter(|backlog| backlog.stands) {
-        return Some(of_loop(
-            world,
-            scraped,
-            FindingCode::QueueBacklog,
-            backlog.queue.since,
-            |evidence| {
-                evidence
-                    .with("queue_depth", depth)
-                    .with("threshold", Value::Count(i64::from(world.settings.queue_backlog)))
-                    .with("backlog_for", Value::Age(backlog.queue.since))
-            },
-        ));
+        let since = backlog.queue.since;
+        return Some(of_loop(world, scraped, FindingCode::QueueBacklog, since, |evidence| {
+            evidence
+                .with("queue_depth", depth)
+                .with("threshold", Value::Count(i64::from(world.settings.queue_backlog)))
+                .with("backlog_for", Value::Age(since))
+                .names("waits_in", waits_in(scraped, since))
+        }));
     }
 
     let grown = scraped.own.growth()?;
@@ -327,6 +341,7 @@ fn queue_backlog(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
             .with("queue_depth", depth)
             .with("growth", Value::count(grown))
             .with("window", Value::Span(window))
+            .names("waits_in", waits_in(scraped, since))
     }))
 }
 

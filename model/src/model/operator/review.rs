@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::finding::{FindingCode, Subject};
+use crate::finding::{FindingCode, Subject, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::operator::Operator;
@@ -97,12 +97,13 @@ impl Operator {
         let Verdicts { detections, kept, again } = verdicts;
         let opening: Vec<Timestamp> =
             detections.iter().map(|(_, detection)| detection.due).collect();
-        let mut open = BTreeSet::new();
+        let (mut open, mut hanging) = (BTreeSet::new(), Vec::new());
         let mut fails = self.has_no_pod_that_runs(world);
 
         for (subject, detection) in
             detections.into_iter().filter(|(_, detection)| detection.due <= now)
         {
+            hanging.extend(hangs_in(&detection));
             open.insert((detection.code, subject.clone()));
             fails |= OUTAGES.contains(&detection.code) && keeps_from_work(&detection);
             findings.report(world, subject, detection);
@@ -131,6 +132,7 @@ impl Operator {
         }
 
         self.found = open;
+        self.want_waiting(world, hanging);
         let later = opening.into_iter().chain(again).chain(self.update_recovery(world));
         let due = later.filter(|due| *due > now && due.0 < i64::MAX).min();
         let old = std::mem::replace(&mut self.due, due);
@@ -154,6 +156,15 @@ impl Operator {
         self.request_verdicts(world, &mut verdicts);
 
         verdicts
+    }
+}
+
+/// Returns the instance whose workers hang or cannot keep up, and since when, if a detection says so.
+fn hangs_in(detection: &Detection) -> Option<(String, Timestamp)> {
+    let hangs = matches!(detection.code, FindingCode::ReconcileStuck | FindingCode::QueueBacklog);
+    match detection.evidence.0.get("instance").filter(|_| hangs)? {
+        Value::Text(instance) => Some((instance.clone(), detection.since)),
+        _ => None,
     }
 }
 

@@ -51,6 +51,8 @@ enum Reason {
     Threshold,
     Suspected,
     Confirmed,
+    /// Workers have waited since this instant.
+    Waiting(Timestamp),
 }
 
 /// An instance that has been silent for longer counts as ended.
@@ -111,7 +113,7 @@ impl Trends {
             watched.used.0.clock_stepped(by_ms);
             watched.forecast.clock_stepped(by_ms);
             watched.collector.clock_stepped(by_ms);
-            watched.asked.values_mut().for_each(|asked| asked.at = asked.at.shifted(by_ms));
+            watched.asked.values_mut().for_each(|asked| asked.clock_stepped(by_ms));
         }
     }
 }
@@ -199,6 +201,19 @@ impl Operator {
             .collect()
     }
 
+    /// Asks for profiles of the goroutines of the instances in which reconciles hang or a queue
+    /// grows, unless one has been taken since that began: they show where its workers wait.
+    pub(super) fn want_waiting(&mut self, world: &mut World, hanging: Vec<(String, Timestamp)>) {
+        const KIND: ProfileKind = ProfileKind::Goroutines;
+
+        for (instance, since) in hanging {
+            let known = self.instances.get(&instance).and_then(|known| known.profiles.get(&KIND));
+            if known.is_none_or(|profile| profile.from < since) {
+                self.want_profile(world, &instance, KIND, Reason::Waiting(since));
+            }
+        }
+    }
+
     /// Asks for a profile of an instance, unless there was a recent request or the operator is
     /// close to its limit.
     fn want_profile(
@@ -223,6 +238,15 @@ impl Operator {
         if watched.last.has_profiles && !near_limit && !is_answered && !is_early {
             watched.asked.insert(kind, Asked { at: now, reason });
             world.agenda.probes.insert(Probe::Profile { instance: instance.to_owned(), kind });
+        }
+    }
+}
+
+impl Asked {
+    fn clock_stepped(&mut self, by_ms: i64) {
+        self.at = self.at.shifted(by_ms);
+        if let Reason::Waiting(since) = &mut self.reason {
+            *since = since.shifted(by_ms);
         }
     }
 }

@@ -1,9 +1,13 @@
 //! The workers of a controller: reconciles that hang, and workers that are all busy.
 
-use loopwatch_model::observation::{ControllerView, Durations};
-use loopwatch_model::time::Span;
+use loopwatch_model::observation::{
+    Answer, ControllerView, Durations, Framework, MetricsView, Observation, Probe, ProcessView,
+    ProfileKind, ProfileView, WaitingStack,
+};
+use loopwatch_model::time::{Span, Timestamp};
 
 use crate::lab::loops::{Loop, add};
+use crate::lab::pods::INSTANCE;
 
 #[test]
 fn a_reconcile_that_runs_for_too_long_is_stuck() {
@@ -254,4 +258,72 @@ fn one_stuck_worker_is_one_alert() {
 
     assert_eq!(own.lab.roots(), ["ReconcileStuck controller widget"]);
     assert_eq!(own.lab.findings().len(), 3, "{:?}", own.lab.findings());
+}
+
+/// Scrapes a controller of a Go program in which a reconcile has been running for some seconds, and
+/// returns the profiles that the model asks for.
+fn scrape_hanging(own: &mut Loop, seconds: i64, running: f64) -> Vec<Probe> {
+    let mut asked = Vec::new();
+    for step in 0..seconds / 10 {
+        own.lab.advance(Span::secs(10));
+        own.view.longest_running_seconds = Some(running + 10.0 * step as f64);
+        own.lab.scraped(MetricsView {
+            instance: INSTANCE.into(),
+            framework: Framework::ControllerRuntime,
+            controllers: vec![own.view.clone()],
+            process: ProcessView { goroutines: Some(90), ..ProcessView::default() },
+            ..MetricsView::default()
+        });
+        asked.extend(own.lab.model.probes().into_iter().filter(|probe| is_profile(probe)));
+    }
+
+    asked
+}
+
+fn is_profile(probe: &Probe) -> bool {
+    matches!(probe, Probe::Profile { .. })
+}
+
+fn waiting(functions: &[&str], reconcile: &str) -> WaitingStack {
+    let functions = functions.iter().map(|name| (*name).to_owned()).collect();
+    WaitingStack { functions, reconcile: reconcile.to_owned(), goroutines: 1 }
+}
+
+#[test]
+fn a_profile_shows_where_a_reconcile_that_is_stuck_waits() {
+    let mut own = Loop::new();
+    assert_eq!(scrape_hanging(&mut own, 590, 0.0), [], "not for too long yet");
+
+    let asked = scrape_hanging(&mut own, 60, 600.0);
+    let probe = Probe::Profile { instance: INSTANCE.into(), kind: ProfileKind::Goroutines };
+    assert_eq!(asked, std::slice::from_ref(&probe));
+    assert!(!own.lab.evidence().contains("waits in"), "{}", own.lab.evidence());
+
+    let cloud = ["runtime.gopark", "net/http.(*persistConn).roundTrip", "cloud.(*Client).Get"];
+    let view = |from: Timestamp| ProfileView {
+        instance: INSTANCE.into(),
+        kind: ProfileKind::Goroutines,
+        from,
+        to: from.after(Span::mins(5)),
+        waiting: vec![
+            waiting(&["sync.(*Mutex).Lock"], "op.(*GadgetReconciler).Reconcile"),
+            waiting(&cloud, "op.(*WidgetReconciler).Reconcile"),
+        ],
+        ..ProfileView::default()
+    };
+    let answer = |view| Answer::Profiled(Box::new(view));
+
+    let earlier = answer(view(own.lab.ago(Span::hours(2))));
+    own.lab.observe(Observation::Answered { probe: probe.clone(), answer: earlier });
+    scrape_hanging(&mut own, 10, 660.0);
+    assert!(!own.lab.evidence().contains("waits in"), "of another time: {}", own.lab.evidence());
+
+    let now = answer(view(own.lab.now));
+    own.lab.observe(Observation::Answered { probe, answer: now });
+    assert_eq!(scrape_hanging(&mut own, 7200, 670.0), [], "the answer is there");
+
+    let said = own.lab.evidence();
+    let place =
+        "net/http.(*persistConn).roundTrip, cloud.(*Client).Get, op.(*WidgetReconciler).Reconcile";
+    assert!(said.contains(&format!("waits in {place}")), "{said}");
 }

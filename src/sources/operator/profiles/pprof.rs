@@ -10,7 +10,9 @@ use std::hash::{BuildHasher, Hasher as _, RandomState};
 use std::io::{BufRead, BufReader};
 
 use flate2::bufread::GzDecoder;
-use loopwatch_model::observation::{GrowingStack, MAX_FRAMES, MAX_STACKS, ProfileKind};
+use loopwatch_model::observation::{
+    GrowingStack, MAX_FRAMES, MAX_STACKS, MAX_WAITING, ProfileKind, WaitingStack,
+};
 
 use super::wire::{End, Field, Malformed, Value, Wire};
 
@@ -76,6 +78,19 @@ const MAX_LINES: usize = 1 << 16;
 const MAX_FUNCTIONS: usize = 1 << 15;
 const MAX_TEXTS: usize = 1 << 16;
 const MAX_TEXT_BYTES: usize = 2 << 20;
+/// The maximum number of locations of a stack. A goroutine that waits for a response of the API
+/// server is some thirty functions away from the one that reconciles.
+const MAX_DEPTH: usize = 64;
+/// Once the stacks have this many locations, each further one has at most [`MAX_FRAMES`].
+const MAX_DEEP: usize = 1 << 18;
+
+/// The last part of the name of a function that handles one object.
+const RECONCILES: &[&[u8]] =
+    &[b"Reconcile", b"reconcile", b"ReconcileKind", b"FinalizeKind", b"syncHandler", b"sync"];
+/// Libraries that call such functions through functions with the same names.
+const LIBRARIES: &[&[u8]] =
+    &[b"sigs.k8s.io/controller-runtime/", b"k8s.io/client-go/", b"knative.dev/pkg/"];
+
 /// The longest name of a function that is kept, in bytes.
 const MAX_NAME: usize = 256;
 
@@ -152,6 +167,33 @@ impl Profile {
             .collect()
     }
 
+    /// The stacks that wait inside a reconcile and that an earlier profile has, too.
+    pub(super) fn waiting_since(&self, earlier: &Summary) -> Vec<WaitingStack> {
+        let stacks = self.by_stack(&earlier.hash).into_iter();
+        let both = stacks.filter(|(stack, _)| earlier.values.contains_key(stack));
+        let mut waiting: Vec<(u64, usize, String)> = both
+            .filter_map(|(_, (now, sample))| Some((now, sample, self.reconcile_of(sample)?)))
+            .collect();
+
+        waiting.sort_unstable_by_key(|(now, sample, _)| (std::cmp::Reverse(*now), *sample));
+        waiting.truncate(MAX_WAITING);
+        waiting
+            .into_iter()
+            .map(|(goroutines, sample, reconcile)| WaitingStack {
+                functions: self.names(sample),
+                reconcile,
+                goroutines,
+            })
+            .collect()
+    }
+
+    /// The operator's own function that reconciles, if a sample is inside one: the innermost
+    /// function with such a name that is not part of a library.
+    fn reconcile_of(&self, sample: usize) -> Option<String> {
+        let mut names = self.all_functions(sample).flatten();
+        names.find(|name| is_reconcile(name)).map(readable)
+    }
+
     /// The value of each stack, with one of its samples.
     fn by_stack(&self, hash: &RandomState) -> HashMap<u64, (u64, usize)> {
         let mut stacks: HashMap<u64, (u64, usize)> = HashMap::new();
@@ -175,16 +217,33 @@ impl Profile {
     }
 
     fn names(&self, sample: usize) -> Vec<String> {
-        let readable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
-        let name = |name: &[u8]| String::from_utf8_lossy(name).chars().map(readable).collect();
-        self.functions(sample).flatten().map(name).collect()
+        self.functions(sample).flatten().map(readable).collect()
     }
 
     /// The functions of a sample, innermost first, at most [`MAX_FRAMES`].
     fn functions(&self, sample: usize) -> impl Iterator<Item = Result<&[u8], Malformed>> {
-        let stack = self.tables.stack(sample).iter();
-        stack.flat_map(|location| self.tables.functions_at(u64::from(*location))).take(MAX_FRAMES)
+        self.all_functions(sample).take(MAX_FRAMES)
     }
+
+    /// The functions of a sample, innermost first, as far as they are kept.
+    fn all_functions(&self, sample: usize) -> impl Iterator<Item = Result<&[u8], Malformed>> {
+        let stack = self.tables.stack(sample).iter();
+        stack.flat_map(|location| self.tables.functions_at(u64::from(*location)))
+    }
+}
+
+/// The name of a function, without control characters.
+fn readable(name: &[u8]) -> String {
+    let readable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    String::from_utf8_lossy(name).chars().map(readable).collect()
+}
+
+/// Whether a function of an operator handles one object, judging by the names that controllers
+/// built with controller-runtime, Knative and plain client-go give it.
+fn is_reconcile(name: &[u8]) -> bool {
+    let is_of_library = LIBRARIES.iter().any(|library| name.starts_with(library));
+    let method = name.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
+    !is_of_library && RECONCILES.contains(&method)
 }
 
 impl Tables {
@@ -365,7 +424,8 @@ fn skip(wire: &mut Wire<impl BufRead>, field: Field) -> Result<(), Malformed> {
 /// Appends a location to the stack that begins at `begin`, unless the stack has enough: each
 /// location has at least one function.
 fn push(stacks: &mut Vec<u32>, begin: usize, location: u64) -> Result<(), Malformed> {
-    if stacks.len() - begin < MAX_FRAMES {
+    let deepest = if stacks.len() < MAX_DEEP { MAX_DEPTH } else { MAX_FRAMES };
+    if stacks.len() - begin < deepest {
         stacks.push(short(location)?);
     }
     Ok(())

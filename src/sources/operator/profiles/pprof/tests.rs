@@ -103,6 +103,32 @@ fn the_stack_that_leaks_goroutines_is_the_one_that_grows_most() {
 }
 
 #[test]
+fn a_stack_that_waits_inside_a_reconcile_in_both_profiles_is_named() {
+    let mut texts = vec!["", "goroutine", "runtime.gopark", "net/http.(*persistConn).roundTrip"];
+    texts.extend([
+        "example.com/cloud.(*Client).Get",
+        "example.com/op.(*WidgetReconciler).Reconcile",
+    ]);
+    texts.push("sigs.k8s.io/controller-runtime/pkg/internal/controller.(*Controller).Reconcile");
+    texts.extend(["k8s.io/client-go/util/workqueue.(*Type).Get", "main.(*Server).serve"]);
+
+    // Forty calls of one function inside the other lie between the wait and the reconcile.
+    let deep: Vec<u64> = [2, 3].into_iter().chain([4; 40]).chain([5, 6]).collect();
+    let hangs: (&[u64], u64) = (&deep, 3);
+    let idle: (&[u64], u64) = (&[2, 7, 6], 8);
+    let serves: (&[u64], u64) = (&[2, 8], 50);
+    let new: (&[u64], u64) = (&[2, 5, 6], 9);
+
+    let first = decode(&profile(&texts, &[hangs, idle, serves])).expect("a profile").summary();
+    let second = decode(&profile(&texts, &[hangs, idle, serves, new])).expect("a profile");
+    let waiting = second.waiting_since(&first);
+
+    assert_eq!(waiting.len(), 1, "neither idle workers nor new reconciles: {waiting:?}");
+    assert_eq!(waiting[0].goroutines, 3);
+    assert_eq!(waiting[0].place(), [texts[3], texts[4], texts[5]]);
+}
+
+#[test]
 fn a_profile_has_not_grown_since_itself() {
     assert_eq!(growth([HEAP[1]; 2], ProfileKind::Heap), []);
     assert_eq!(growth([GOROUTINES[1]; 2], ProfileKind::Goroutines), []);
@@ -293,7 +319,7 @@ fn large_input_is_refused_before_it_takes_memory() {
     let wide = profile(&["", "goroutine", "a"], &[(&vec![2; 1 << 20], 1)]);
     let profile = decode(&wide).expect("a profile");
 
-    assert_eq!(profile.tables.stacks.len(), MAX_FRAMES);
+    assert_eq!(profile.tables.stacks.len(), MAX_DEPTH);
 }
 
 #[test]
