@@ -201,6 +201,7 @@ fn no_finding_explains_itself() {
                 // A blocker is another object, further down the chain.
                 let (Explainer::Subject(code)
                 | Explainer::Kind(code)
+                | Explainer::Reconciled(code)
                 | Explainer::Operator(code)
                 | Explainer::Outage(code)
                 | Explainer::Controller(code)

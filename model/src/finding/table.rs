@@ -87,6 +87,8 @@ pub enum Explainer {
     Subject(FindingCode),
     /// This finding, on the object's kind as a whole.
     Kind(FindingCode),
+    /// This finding, on the kind that the controller reconciles, if it did not begin much later.
+    Reconciled(FindingCode),
     /// This finding, on the object that the evidence names as the blocker.
     Blocker(FindingCode),
     /// This finding, on the operator that should solve the problem.
@@ -303,7 +305,7 @@ findings! {
         near_miss: "A suspended object, or a kind whose operator never reports an observed generation.",
         evidence: ["last_warning", "generation", "observed_generation", "waiting_for", "deadline", "last_status_writer", "waits_for"],
         settings: ["deadline", "unacknowledged_early_after", "learn_after"],
-        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors), Outage(LeaderAbsent), Controller(InformerNotSynced), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(WorkersSaturated), Controller(QueueBacklog)],
+        explained_by: [Subject(PoisonObject), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors), Outage(LeaderAbsent), Controller(InformerNotSynced), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(WorkersSaturated), Controller(QueueBacklog)],
         advice: "Check that the operator runs and that an instance holds its lease. If the operator still reconciles other objects, search its log for the name of this object: the work queue may be blocked, or the operator may have missed the watch event.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
@@ -438,7 +440,7 @@ findings! {
         near_miss: "Errors beside successes (ReconcileErrors), or conflicts, which the operator repeats at once.",
         evidence: ["instance", "errors", "conflicts", "failing_for", "skipped_objects"],
         settings: ["reconcile_failing_after", "reconcile_errors"],
-        explained_by: [Subject(ReconcilePanicking), Operator(OperatorDown), Outage(ApiErrors), Operator(ApiForbidden)],
+        explained_by: [Subject(ReconcilePanicking), Operator(OperatorDown), Outage(ApiErrors), Operator(ApiForbidden), Reconciled(Failing)],
         advice: "Search the operator's log for the error. If the controller has few objects, one with a bad spec is enough.",
         command: "kubectl get events -A --field-selector type=Warning",
     }

@@ -66,6 +66,9 @@ fn explained(info: &FindingInfo) -> String {
     let explainers = info.explained_by.iter().map(|explainer| match explainer {
         Explainer::Subject(code) => code.name().to_owned(),
         Explainer::Kind(code) => format!("{} of the kind", code.name()),
+        Explainer::Reconciled(code) => {
+            format!("{} of the controller's kind, if it did not begin much later", code.name())
+        }
         Explainer::Blocker(code) => format!("{} of the blocker", code.name()),
         Explainer::Operator(code) => format!("{} of the operator", code.name()),
         Explainer::Outage(code) => format!("{} of the operator, if it began no later", code.name()),

@@ -198,6 +198,23 @@ fn the_end_of_a_cause_gives_the_operator_a_deadline_to_catch_up() {
 }
 
 #[test]
+fn a_kind_whose_objects_fail_explains_its_failing_controller() {
+    for (hours, explained) in [(0, true), (1, false)] {
+        let (mut own, _) = healthy();
+        let mut widgets: Vec<Widget> =
+            (0..4).map(|number| own.lab.converged(&format!("w{number}"))).collect();
+        own.run(120, |view| add(&mut view.succeeded, 1));
+        own.run(hours * 3_600, fails);
+
+        widgets.iter_mut().for_each(|widget| own.lab.apply(widget.failed("DependencyDown")));
+        own.run(900, fails);
+
+        let cause = explained.then_some("Failing");
+        assert_eq!(cause_of(&own.lab, "ReconcileFailing"), cause, "after {hours} h");
+    }
+}
+
+#[test]
 fn a_raised_severity_stays_until_the_cause_ends() {
     let (mut own, mut web) = healthy();
     own.run(360, fails);

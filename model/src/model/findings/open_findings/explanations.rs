@@ -76,6 +76,12 @@ impl OpenFindings {
                 self.unexplained.extend(of_kind(subject));
             }
 
+            if explained(Explainer::Reconciled(code)) {
+                let controllers = self.operator.controllers_of(subject).cloned();
+                let subjects = controllers.map(|name| Subject::Controller { name });
+                self.unexplained.extend(subjects.map(|about| FindingId::of(info.code, &about)));
+            }
+
             if let Subject::Controller { name } = subject
                 && (explained(Explainer::Controller(code)) || explained(Explainer::Worker(code)))
                 && let Some(kind) = self.operator.reconciled.get(name)
@@ -123,6 +129,7 @@ impl OpenFindings {
             let deeper = match explainer {
                 Explainer::Subject(code) => self.open.about(*code, &finding.subject),
                 Explainer::Kind(code) => self.open.about(*code, &finding.subject.whole_kind()?),
+                Explainer::Reconciled(code) => self.of_reconciled_kind(*code, finding),
                 Explainer::Blocker(code) => self.open.about(*code, causes.blocker.as_deref()?),
                 Explainer::Operator(code) => self.open.about(*code, operator?),
                 Explainer::Outage(code) => self.open.about(*code, operator?),
@@ -139,6 +146,14 @@ impl OpenFindings {
             };
             deeper.filter(explains).map(|deeper| deeper.finding.id)
         })
+    }
+
+    /// Returns the finding of `code` about the kind that a controller reconciles, if it did not begin
+    /// much later than `other`, which is about the controller.
+    fn of_reconciled_kind(&self, code: FindingCode, other: &Finding) -> Option<&Record> {
+        let Subject::Controller { name } = &other.subject else { return None };
+        let deeper = self.open.about(code, self.operator.reconciled.get(name)?)?;
+        (deeper.finding.since <= other.since.after(SHOWN_WITHIN)).then_some(deeper)
     }
 
     /// Returns the finding of `code` about a controller that reconciles the kind of `other`, if it

@@ -78,7 +78,7 @@ impl OpenFindings {
 fn began_before(explainer: Explainer, at: Timestamp, effect: &Record) -> bool {
     match explainer {
         // These have been compared with the effect, or with the time for which it has waited.
-        Explainer::Controller(_) | Explainer::Worker(_) => true,
+        Explainer::Controller(_) | Explainer::Worker(_) | Explainer::Reconciled(_) => true,
         Explainer::Outage(_) => at <= effect.finding.since,
         // Before it is due, the operator still had time.
         _ => at <= effect.due.after(SHOWN_WITHIN),
