@@ -101,6 +101,7 @@ pub(crate) fn review_waiting_owners(world: &mut World, slot: Slot, gone: bool) {
             let hot = world.store.get_mut(*owner).and_then(|record| record.hot.as_mut());
             if let Some(deletion) = hot.and_then(|hot| hot.deletion.as_mut()) {
                 deletion.last_progress = Some(world.now);
+                deletion.last_step = Some(world.now);
             }
         }
     }

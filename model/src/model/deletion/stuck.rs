@@ -122,7 +122,7 @@ fn note_return(world: &mut World, slot: Slot) {
     };
 
     if let Some(deletion) = &mut hot.deletion {
-        deletion.resumed = Some(now);
+        deletion.attended = Some(now);
     }
 }
 

@@ -25,6 +25,10 @@ const BELIEVE_UNREAD: i64 = 1;
 /// a multiple of `finalizer_stuck_after`.
 const BELIEVE_PHASES: i64 = 24;
 
+/// The number of other objects that must lose a finalizer during a deletion, in turn, before its
+/// duration is that of a queue.
+const QUEUED_FROM: usize = 3;
+
 /// The maximum number of fingerprints that are remembered per deletion. Beyond it, the oldest are
 /// forgotten.
 const MAX_SHOWN: usize = 32;
@@ -49,14 +53,17 @@ impl ObjectContext<'_> {
         let hot = self.record.hot_mut();
         let deletion = hot.deletion.get_or_insert_with(|| Deletion {
             since,
+            seen: (update.live && !update.new).then_some(now),
             waited_since,
             last_progress: None,
+            last_step: None,
             shown: Vec::new(),
             told: Told::default(),
             actors: Vec::new(),
             newest_write: None,
             was_abandoned: false,
-            resumed: None,
+            attended: None,
+            unusually_late: false,
             // If it is already that old, it may have been counted before a restart.
             timed_out: now >= since.after(threshold),
         });
@@ -72,18 +79,21 @@ impl ObjectContext<'_> {
         }
 
         deletion.shown.extend(new);
-        let believed = match deletion.told.hear(update.view) {
-            _ if new.is_some() => BELIEVE_PHASES,
-            News::Counts => BELIEVE_PHASES,
-            News::New | News::Unread => BELIEVE_STATUS,
-            News::Same => BELIEVE_UNREAD,
-            News::Nothing => 0,
+        let (believed, is_step) = match deletion.told.hear(update.view) {
+            _ if new.is_some() => (BELIEVE_PHASES, true),
+            News::Counts => (BELIEVE_PHASES, true),
+            News::New | News::Unread => (BELIEVE_STATUS, false),
+            News::Same => (BELIEVE_UNREAD, false),
+            News::Nothing => (0, false),
         };
         let believed = Span(threshold.0.saturating_mul(believed));
         let status_moves = update.status_changed && !update.new && now < since.after(believed);
 
         if !removed.is_empty() || status_moves {
             deletion.last_progress = Some(now);
+            if is_step || !removed.is_empty() {
+                deletion.last_step = Some(now);
+            }
         }
 
         let newest = update.view.managers.iter().filter_map(|m| m.time).max();
@@ -135,12 +145,7 @@ impl ObjectContext<'_> {
 
         for (finalizer, _) in &deletion.actors {
             if gone {
-                self.removal_ended(
-                    finalizer,
-                    deletion.since,
-                    deletion.was_abandoned,
-                    deletion.timed_out,
-                );
+                self.removal_ended(finalizer, deletion.since, deletion.shows_nothing());
             } else if let Some(waits) = self.kind.deletions.finalizers.get_mut(finalizer)
                 && waits.waiting.remove(&(deletion.since, self.slot))
             {
@@ -152,12 +157,18 @@ impl ObjectContext<'_> {
 
     /// Counts a deletion that has become stuck, once.
     pub(crate) fn count_timeout(&mut self) {
+        let learn_after = u64::from(self.settings.learn_after);
         let Some(deletion) = self.record.hot.as_mut().and_then(|hot| hot.deletion.as_mut()) else {
             return;
         };
         if std::mem::replace(&mut deletion.timed_out, true) {
             return;
         }
+
+        deletion.unusually_late = deletion.actors.iter().any(|(finalizer, _)| {
+            let waits = self.kind.deletions.finalizers.get(finalizer);
+            waits.is_some_and(|waits| waits.removals.samples() >= learn_after)
+        });
 
         for (finalizer, _) in &deletion.actors {
             if let Some(waits) = self.kind.deletions.finalizers.get_mut(finalizer) {
@@ -169,21 +180,15 @@ impl ObjectContext<'_> {
     }
 
     fn finalizer_removed(&mut self, finalizer: &Arc<str>, since: Timestamp) {
-        let deletion = self.record.deletion();
-        let (abandoned, late) = deletion.map_or((false, false), |d| (d.was_abandoned, d.timed_out));
-        self.removal_ended(finalizer, since, abandoned, late);
+        let shows_nothing = self.record.deletion().is_some_and(Deletion::shows_nothing);
+        self.removal_ended(finalizer, since, shows_nothing);
     }
 
     /// Counts the removal of a finalizer. If the watch was blind, the removal may have happened as
     /// early as the start of the blindness. In the grace period after it, this matters only if the
-    /// removal would otherwise count as late.
-    fn removal_ended(
-        &mut self,
-        finalizer: &Arc<str>,
-        since: Timestamp,
-        abandoned: bool,
-        late: bool,
-    ) {
+    /// removal would otherwise count as late. `shows_nothing` says that its duration is not that of
+    /// the usual work.
+    fn removal_ended(&mut self, finalizer: &Arc<str>, since: Timestamp, shows_nothing: bool) {
         let in_time = self.now.since(since) < self.settings.finalizer_stuck_after;
         let watched = self.visibility != Visibility::Lost && (in_time || since >= self.regained);
         let at = if watched { self.now } else { self.unseen_since };
@@ -199,17 +204,18 @@ impl ObjectContext<'_> {
 
         let took = at.since(since);
         totals.removal.observe(took);
+        let standstill = self.settings.finalizer_stuck_after;
+        let queued = removed.moved(since, standstill, QUEUED_FROM).is_some();
         if watched {
-            let standstill = Span(self.settings.finalizer_stuck_after.0 / 2);
             removed.note(self.now, (since, true), self.slot, standstill);
         }
 
-        // A removal after an outage or blindness only shows how long that lasted. Until loopwatch
-        // knows how long removals take, a late one may be normal.
-        let known = removals.samples() >= u64::from(self.settings.learn_after);
-        if abandoned || !watched || (late && known) {
+        // A removal after an outage or blindness only shows how long that lasted, and one from a
+        // queue how long the queue was. Until loopwatch knows how long removals take, a late one
+        // may be normal.
+        if shows_nothing || !watched {
             removals.add_censored(took);
-        } else {
+        } else if !queued {
             removals.add(took);
         }
 
@@ -233,7 +239,7 @@ impl Kind {
         deletion: &Deletion,
     ) -> Timestamp {
         let after = self.stuck_after(settings, deletion);
-        let (stuck, half) = (deletion.stuck_at(after), Span(after.0 / 2));
+        let stuck = deletion.stuck_at(after);
         let is_open = |hot: &HotRecord| hot.findings.contains(&FindingCode::FinalizerStuck);
         if record.hot.as_deref().is_some_and(is_open) {
             return stuck;
@@ -241,7 +247,7 @@ impl Kind {
 
         let in_turn_until = |finalizer: &Arc<str>| {
             let removed = &self.deletions.finalizers.get(finalizer)?.removed;
-            removed.moved(deletion.since, half, 1).map(|moved| moved.after(half))
+            removed.moved(deletion.since, after, 1).map(|moved| moved.after(after))
         };
 
         let each = deletion.own_finalizers().map(in_turn_until);
@@ -252,13 +258,30 @@ impl Kind {
 impl Deletion {
     /// Returns since when the controllers of the finalizers could work on the deletion.
     pub(crate) fn attended_since(&self) -> Timestamp {
-        self.resumed.unwrap_or(self.since)
+        self.attended.unwrap_or(self.since)
     }
 
     /// Returns when the deletion counts as stuck, given how long it may take, and that no other
-    /// deletion explains the wait.
+    /// deletion explains the wait. A step begins the time anew. New words in the status give half of
+    /// it, because they may be error messages.
     pub(crate) fn stuck_at(&self, after: Span) -> Timestamp {
         let stuck = self.attended_since().after(after);
-        self.last_progress.map_or(stuck, |at| stuck.max(at.after(Span(after.0 / 2))))
+        let words = self.last_progress.map(|at| at.after(Span(after.0 / 2)));
+        let step = self.last_step.map(|at| at.after(after));
+        [words, step].into_iter().flatten().fold(stuck, Timestamp::max)
+    }
+
+    /// Returns whether the duration of the deletion does not show how long the work usually takes.
+    fn shows_nothing(&self) -> bool {
+        self.was_abandoned || self.unusually_late
+    }
+
+    /// Returns all instants of loopwatch's own clock. After a step of that clock, the time of the
+    /// controllers counts from the instant at which loopwatch saw the deletion begin: the clock may
+    /// have been wrong before, or the API server's clock may be now.
+    pub(crate) fn instants(&mut self) -> impl Iterator<Item = &mut Timestamp> {
+        self.attended = self.attended.or(self.seen);
+        let Self { seen, waited_since, last_progress, last_step, attended, .. } = self;
+        [seen, waited_since, last_progress, last_step, attended].into_iter().flatten()
     }
 }

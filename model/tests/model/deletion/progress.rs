@@ -1,6 +1,7 @@
 //! Deletions whose status changes: progress, or only another error text.
 
 use loopwatch_model::observation::ConditionStatus::False;
+use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
 use crate::deletion::STUCK;
@@ -51,8 +52,8 @@ fn a_drain_that_counts_down_and_a_share_that_rises_are_progress() {
 #[test]
 fn a_drain_that_no_longer_counts_down_is_stuck() {
     let left = |n: i64| format!("draining, {} Pods remaining (try {n})", (20 - n).max(3));
-    assert!(!is_stuck((0..22).map(left)));
-    assert!(is_stuck((0..28).map(left)));
+    assert!(!is_stuck((0..30).map(left)));
+    assert!(is_stuck((0..36).map(left)));
 }
 
 /// Returns widgets that somebody deleted at the same time.
@@ -85,7 +86,7 @@ fn a_queue_of_deletions_that_stops_is_stuck() {
         lab.delete(widget);
     }
 
-    lab.advance(Span::mins(7));
+    lab.advance(Span::mins(14));
     assert!(!lab.has("FinalizerStuck"));
     lab.advance(Span::mins(1));
     assert_eq!(lab.findings().iter().filter(|found| found.starts_with("Final")).count(), 20);
@@ -122,4 +123,81 @@ fn a_queue_of_another_finalizer_explains_no_wait() {
 
     assert!(lab.findings().contains(&STUCK.to_owned()), "{:?}", lab.findings());
     web.finalizers = texts(&[]);
+}
+
+#[test]
+fn finalizers_that_go_one_by_one_below_the_threshold_are_progress() {
+    let mut lab = Lab::new();
+    let names = ["example.io/a", "example.io/b", "example.io/c"];
+    let mut widget = lab.finalized("web", &names);
+    lab.begin_deletion(&mut widget);
+
+    for _ in names {
+        lab.advance(Span::mins(13));
+        assert!(!lab.has("FinalizerStuck"), "{:?}", lab.findings());
+        widget.finalizers.pop();
+        lab.apply(&widget);
+    }
+}
+
+#[test]
+fn one_slow_removal_in_a_queue_leaves_the_others_their_time() {
+    let mut lab = Lab::new();
+    for (number, widget) in scaled_down(&mut lab, 60).into_iter().enumerate() {
+        lab.advance(Span::mins(if number == 15 { 13 } else { 1 }));
+        assert!(!lab.has("FinalizerStuck"), "{number}");
+        lab.delete(&widget);
+    }
+}
+
+#[test]
+fn the_time_in_a_queue_does_not_count_as_that_of_the_cleanup() {
+    let mut lab = Lab::with(Settings::default());
+    let widgets = scaled_down(&mut lab, 200);
+    for widget in &widgets[1..] {
+        lab.advance(Span::secs(18));
+        lab.delete(widget);
+    }
+
+    assert!(!lab.has("FinalizerStuck"), "the queue has just ended");
+    lab.advance(Span::mins(16));
+    assert!(lab.findings().contains(&"FinalizerStuck Widget team-a/m0".to_owned()));
+}
+
+/// Deletes an object every 15 minutes, whose cleanup takes `cleanup`. Returns how many were stuck
+/// among the last ten of them.
+fn overlapping(count: i64, cleanup: impl Fn(i64) -> Span) -> usize {
+    let mut lab = Lab::with(Settings::default());
+    let mut waiting: Vec<(i64, Widget, i64)> = Vec::new();
+    let mut stuck = std::collections::BTreeSet::new();
+
+    for minute in 0..15 * count {
+        if minute % 15 == 0 {
+            let number = minute / 15;
+            let mut widget = lab.finalized(&format!("m{number}"), &["example.io/cleanup"]);
+            lab.begin_deletion(&mut widget);
+            waiting.push((minute + cleanup(number).0 / 60_000, widget, number));
+        }
+
+        lab.advance(Span::mins(1));
+        let is_over = |(ends, ..): &(i64, Widget, i64)| *ends <= minute;
+        waiting.iter().filter(|waits| is_over(waits)).for_each(|(_, widget, _)| lab.delete(widget));
+        waiting.retain(|waits| !is_over(waits));
+
+        let found = lab.findings();
+        let of = |number: &i64| found.contains(&format!("FinalizerStuck Widget team-a/m{number}"));
+        stuck.extend(waiting.iter().map(|(.., number)| *number).filter(of));
+    }
+
+    stuck.into_iter().filter(|number| *number >= count - 10).count()
+}
+
+#[test]
+fn cleanups_that_overlap_are_learned_and_an_outage_is_not() {
+    assert_eq!(overlapping(60, |_| Span::mins(30)), 0, "as usual");
+
+    // Removals usually take a minute. In an outage, some take three hours.
+    let outage = |number: i64| Span::mins(if (30..42).contains(&number) { 180 } else { 1 });
+    let again = |number: i64| if number == 75 { Span::mins(60) } else { outage(number) };
+    assert_eq!(overlapping(80, again), 1);
 }

@@ -308,3 +308,20 @@ fn a_stuck_finalizer_is_found_in_time_after_a_step_of_the_clock() {
     lab.advance(Span::mins(16));
     assert!(lab.has("FinalizerStuck"), "{:?}", lab.findings());
 }
+
+#[test]
+fn a_step_of_the_clock_keeps_the_time_for_which_a_deletion_has_lasted() {
+    for by in [Span::hours(3), Span(-Span::mins(50).0)] {
+        let mut lab = Lab::new();
+        let mut widget = lab.finalized("web", &["example.io/cleanup"]);
+        lab.advance(Span::mins(1));
+        lab.begin_deletion(&mut widget);
+        lab.advance(Span::mins(5));
+        lab.step_clock(by);
+
+        lab.advance(Span::mins(9));
+        assert!(!lab.has("FinalizerStuck"), "after a step of {by}");
+        lab.advance(Span::mins(2));
+        assert!(lab.has("FinalizerStuck"), "after a step of {by}");
+    }
+}

@@ -137,10 +137,15 @@ pub(crate) struct Obligation {
 #[derive(Debug)]
 pub(crate) struct Deletion {
     pub(crate) since: Timestamp,
+    /// When loopwatch saw it begin.
+    pub(crate) seen: Option<Timestamp>,
     /// Since when the object had waited for the operator when somebody deleted it.
     pub(crate) waited_since: Option<Timestamp>,
     /// The last progress that loopwatch saw.
     pub(crate) last_progress: Option<Timestamp>,
+    /// The last progress that is beyond doubt: a finalizer went, or the status showed a new phase or
+    /// a number that counts towards an end.
+    pub(crate) last_step: Option<Timestamp>,
     /// Fingerprints of the phases and conditions that the object has shown since. Returning to one
     /// is not progress.
     pub(crate) shown: Vec<u64>,
@@ -153,10 +158,13 @@ pub(crate) struct Deletion {
     /// The controller of a finalizer was found absent during the deletion, so its duration shows
     /// nothing.
     pub(crate) was_abandoned: bool,
-    /// When an absent controller returned. From then on, it gets time to work.
-    pub(crate) resumed: Option<Timestamp>,
+    /// From when the time of the controllers counts instead of `since`: an absent one returned then,
+    /// or somebody has set the API server's clock since the deletion began.
+    pub(crate) attended: Option<Timestamp>,
     /// The deletion has counted as timed out.
     pub(crate) timed_out: bool,
+    /// It timed out by a threshold that loopwatch had learned.
+    pub(crate) unusually_late: bool,
 }
 
 /// Recent changes of an object's phase and conditions without a spec change, and of its finalizers.

@@ -159,7 +159,8 @@ impl Record {
     }
 
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds. The beginning of a
-    /// deletion is an instant of the API server.
+    /// deletion is an instant of the API server, but the time for which it has lasted stays the
+    /// same.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
         if !self.flags.has(Flag::SinceDated) {
@@ -176,12 +177,9 @@ impl Record {
             hot.failing_since.iter_mut().for_each(shift);
         }
 
-        let deletion = hot
-            .deletion
-            .iter_mut()
-            .flat_map(|d| [&mut d.waited_since, &mut d.last_progress, &mut d.resumed]);
+        let deletion = hot.deletion.iter_mut().flat_map(Deletion::instants);
 
-        deletion.flatten().for_each(shift);
+        deletion.for_each(shift);
         if let Some(history) = hot.history.as_mut() {
             history.phases.iter_mut().for_each(|(at, _)| shift(at));
             history.transitions.iter_mut().flat_map(|t| &mut t.times).for_each(shift);
