@@ -87,6 +87,9 @@ pub(crate) struct Loop {
     pub(super) backlog: Option<Backlog>,
     /// The shortest queue in each part of the window, the latest part last.
     depths: VecDeque<u64>,
+    /// By how much the queue has grown over the whole window, from the time at which it had doubled
+    /// until it shrinks.
+    pub(super) grown: Option<u64>,
     /// When the latest part began.
     part_began: Option<Timestamp>,
     /// How long the longest reconcile took, in seconds, of those that the last scrape shows to have
@@ -294,7 +297,7 @@ impl Loop {
 
     fn update_queue(&mut self, now: Timestamp, depth: Option<u64>, settings: &Settings) {
         let Some(depth) = depth else {
-            (self.backlog, self.part_began) = (None, None);
+            (self.backlog, self.part_began, self.grown) = (None, None, None);
             return self.depths.clear();
         };
 
@@ -323,14 +326,16 @@ impl Loop {
                 }
 
                 self.depths.push_back(depth);
+                self.grown = self.growth();
             }
         }
     }
 
     /// Returns by how much the queue has grown over the whole window; `None` if it has shrunk in
     /// between, or has grown too little or too rarely. The latest part is not complete and does not
-    /// count.
-    pub(super) fn growth(&self) -> Option<u64> {
+    /// count. A queue that has been found to grow does so as long as it does not shrink: a steady
+    /// growth doubles a short queue soon, and a long one no more.
+    fn growth(&self) -> Option<u64> {
         let complete: Vec<u64> = self.depths.iter().take(GROWTH_PARTS).copied().collect();
         let (first, last) = (complete.first().copied()?, complete.last().copied()?);
         let pairs = || complete.windows(2).map(|pair| (pair[0], pair[1]));
@@ -339,8 +344,11 @@ impl Loop {
         let grown = last.saturating_sub(first);
         let is_whole = self.depths.len() > GROWTH_PARTS;
 
-        (is_whole && is_steady && grown >= MIN_GROWTH && last >= first.saturating_mul(2))
-            .then_some(grown)
+        let is_much = grown >= MIN_GROWTH && last >= first.saturating_mul(2);
+        let shrinks = pairs().last().is_some_and(|(before, last)| last < before);
+        let goes_on = self.grown.is_some() && !shrinks && grown > 0;
+
+        (is_whole && ((is_steady && is_much) || goes_on)).then_some(grown)
     }
 
     /// Notes whether a reconcile that ran at the previous scrape still runs: none has ended in
@@ -381,7 +389,7 @@ impl Loop {
             self.unsynced_since.filter(|_| is_open(FindingCode::InformerNotSynced));
 
         if !is_open(FindingCode::QueueBacklog) {
-            (self.backlog, self.part_began) = (None, None);
+            (self.backlog, self.part_began, self.grown) = (None, None, None);
             self.depths.clear();
         }
     }

@@ -333,7 +333,7 @@ fn queue_backlog(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
         }));
     }
 
-    let grown = scraped.own.growth()?;
+    let grown = scraped.own.grown?;
     let window = world.settings.queue_growth_window;
     let since = scraped.at.before(window);
     Some(of_loop(world, scraped, FindingCode::QueueBacklog, since, |evidence| {

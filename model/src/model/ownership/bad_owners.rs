@@ -57,6 +57,14 @@ const CODES: [FindingCode; 5] = [
 ];
 
 impl BadOwner {
+    /// Returns when its finding closes, if it has ended. A child that the garbage collector deletes
+    /// may come again at once, so the time counts from its end.
+    fn closes_at(&self, kept_for: Span) -> Option<Timestamp> {
+        let ended = self.ended?;
+        let begin = if self.collected { ended } else { self.since };
+        Some(begin.after(kept_for).max(ended))
+    }
+
     pub(crate) fn new(
         reason: OwnerHazard,
         subject: Subject,
@@ -117,10 +125,7 @@ impl BadOwners {
     }
 
     fn next(&self, kept_for: Span) -> Option<Timestamp> {
-        self.open
-            .values()
-            .filter_map(|bad_owner| Some(bad_owner.since.after(kept_for).max(bad_owner.ended?)))
-            .min()
+        self.open.values().filter_map(|bad_owner| bad_owner.closes_at(kept_for)).min()
     }
 }
 
@@ -203,9 +208,8 @@ impl Ownership {
     /// Closes the findings about bad owners that ended some time ago.
     pub(crate) fn bad_owners_due(&mut self, world: &World, findings: &mut OpenFindings) {
         let (now, kept_for) = (world.now, world.settings.hazard_kept_for);
-        let is_over = |bad_owner: &BadOwner| {
-            bad_owner.ended.is_some() && bad_owner.since.after(kept_for) <= now
-        };
+        let is_over =
+            |bad_owner: &BadOwner| bad_owner.closes_at(kept_for).is_some_and(|at| at <= now);
         let over: Vec<FindingId> =
             self.bad.open.iter().filter(|(_, h)| is_over(h)).map(|(id, _)| *id).collect();
 

@@ -370,7 +370,8 @@ impl References {
     }
 
     /// Returns whether several objects of the same kind have converged although their targets in
-    /// this field are absent.
+    /// this field are absent. One that has been converged since before its target went may fail as
+    /// soon as the operator looks at it again.
     fn is_unneeded(&self, world: &World, slot: Slot, path: &str) -> bool {
         let Some(record) = world.store.get(slot) else { return false };
         let kind = world.watches[record.watch as usize].kind;
@@ -378,9 +379,12 @@ impl References {
 
         for (index, held) in self.queued() {
             let other = world.store.get(held.slot).filter(|_| held.missing);
-            let converged = other.is_some_and(|record| {
+            let existed = held.marks.has(Mark::Existed);
+            let converged = other.zip(held.since()).is_some_and(|(record, since)| {
+                let is_proof = !existed || record.since >= since;
                 record.state == ObjectState::Converged
                     && world.watches[record.watch as usize].kind == kind
+                    && (is_proof || need::manages_without(record, world.now, since, existed))
             });
             if converged && self.target_of(world, index).is_some_and(|(_, of_path)| of_path == path)
             {

@@ -329,3 +329,14 @@ fn an_operator_near_its_limit_is_not_asked_for_profiles() {
     );
     assert_eq!(operator.probes, []);
 }
+
+#[test]
+fn memory_that_the_process_before_used_between_its_marks_is_no_confirmed_jump() {
+    let mut operator = Process::new();
+    operator.heap(1.5, |_| 40.0).heap(3.0, |_| 80.0).heap(5.0, |_| 40.0);
+    operator.restart();
+    operator.heap(1.5, |_| 75.0);
+
+    let found = operator.finding(FindingCode::MemoryJump).expect("a jump");
+    assert_eq!(found.confidence, Confidence::Suspected, "{}", found.summary());
+}

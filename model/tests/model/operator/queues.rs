@@ -56,6 +56,19 @@ fn a_queue_that_grows_for_an_hour_is_a_backlog_although_it_is_short() {
     });
     own.assert_found("QueueBacklog");
 
+    // It goes on growing at the same pace, and is no longer twice as long as an hour before.
+    own.run(7_200, |view| {
+        turn += 1;
+        view.queue_depth = Some(turn / 3);
+    });
+    own.assert_found("QueueBacklog");
+
+    own.run(1_800, |view| {
+        turn = turn.saturating_sub(20);
+        view.queue_depth = Some(turn / 3);
+    });
+    own.lab.assert_no_findings();
+
     let mut wave = Loop::new();
     let mut turn = 0;
     wave.run(10_000, |view| {

@@ -274,7 +274,7 @@ fn scrape_hanging(own: &mut Loop, seconds: i64, running: f64) -> Vec<Probe> {
             process: ProcessView { goroutines: Some(90), ..ProcessView::default() },
             ..MetricsView::default()
         });
-        asked.extend(own.lab.model.probes().into_iter().filter(|probe| is_profile(probe)));
+        asked.extend(own.lab.model.probes().into_iter().filter(is_profile));
     }
 
     asked

@@ -187,6 +187,30 @@ fn a_child_with_an_old_uid_that_is_collected_at_once_is_found() {
 }
 
 #[test]
+fn a_child_that_is_collected_and_created_again_is_one_finding() {
+    let mut world = World::new();
+    world.create(&web(), &[]);
+    let old = world.owner(&web());
+    world.remove(&web());
+    world.create(&web(), &[]);
+    world.advance(Span::mins(1));
+    world.lab.changes();
+
+    let child = settings_of("team-a");
+    for _ in 0..30 {
+        world.create(&child, std::slice::from_ref(&old));
+        world.advance(Span(300));
+        world.remove(&child);
+        world.advance(Span::mins(2));
+    }
+    let changes = world.lab.changes();
+    assert_eq!(changes, ["Opened OwnerReplaced ConfigMap team-a/web-settings"]);
+
+    world.advance(Span::mins(14));
+    world.lab.assert_no_findings();
+}
+
+#[test]
 fn a_cascade_and_a_recreation_are_no_hazards() {
     let mut world = World::new();
     world.create(&web(), &[]);

@@ -8,8 +8,9 @@ pub(super) struct Marks {
     taken: [Option<Mark>; UPTIMES.len()],
     /// It has been a standby, so its memory says little about that of a leader.
     stood_by: bool,
-    /// Memory now.
+    /// Memory now, and the highest that the process has used.
     now: Option<Mark>,
+    highest: f64,
 }
 
 /// Memory at one instant.
@@ -24,8 +25,9 @@ pub(super) struct Mark {
 pub(super) struct Baseline {
     /// The instance of the current process, with its marks so far.
     current: Option<(String, Marks)>,
-    /// The marks of the process before it.
+    /// The marks of the process before it, and the highest memory that it has used.
     before: [Option<Mark>; UPTIMES.len()],
+    highest_before: f64,
 }
 
 /// A jump of the memory, compared with the process before.
@@ -50,6 +52,7 @@ impl Marks {
         let mark = Mark { used, objects };
         self.stood_by |= standby;
         self.now = Some(mark);
+        self.highest = self.highest.max(used);
 
         for (taken, at) in self.taken.iter_mut().zip(UPTIMES) {
             // A process that loopwatch first sees later than that has no mark for this uptime.
@@ -78,11 +81,13 @@ impl Baseline {
             let differs = || {
                 current.taken.iter().zip(&marks.taken).any(|(old, new)| old.is_some() && old != new)
             };
-            match name == instance {
-                true if differs() => self.before = current.taken,
-                true => {}
+            let is_new = match name == instance {
+                true => differs(),
                 false if is_running(name) => return,
-                false => self.before = current.taken,
+                false => true,
+            };
+            if is_new {
+                (self.before, self.highest_before) = (current.taken, current.highest);
             }
         }
 
@@ -105,6 +110,13 @@ impl Baseline {
         let factor = 1.0 + f64::from(percent) / 100.0;
         let jumped = mark.used > factor * before.used && mark.used - before.used > LEAST;
         (jumped && !more).then_some(Jump { before: before.used, uptime: UPTIMES[index] })
+    }
+
+    /// Returns whether the process has used more than `percent` more than the highest that the
+    /// process before has ever used: the marks may all have been taken at night.
+    pub(super) fn exceeds_highest(&self, marks: &Marks, percent: u32) -> bool {
+        let factor = 1.0 + f64::from(percent) / 100.0;
+        marks.highest > factor * self.highest_before
     }
 
     /// Returns whether the memory now is more than `percent` above the highest mark of the process

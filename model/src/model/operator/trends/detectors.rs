@@ -182,9 +182,10 @@ impl Operator {
             evidence.names("top_growth", top())
         };
 
-        let exceeds = self.trends.baseline.exceeds(marks, process.settings.memory_jump_percent);
+        let percent = process.settings.memory_jump_percent;
+        let exceeds = self.trends.baseline.exceeds_highest(marks, percent);
         let detection = process.detection(FindingCode::MemoryJump, process.now, evidence);
-        Some(detection.suspected_if(exceeds != Some(true)))
+        Some(detection.suspected_if(!exceeds))
     }
 
     /// Returns the innermost functions of the stack that grew most between two profiles, without
