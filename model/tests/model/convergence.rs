@@ -2,6 +2,7 @@
 
 mod detectors;
 mod transitions;
+mod work_in_progress;
 mod failing_kinds;
 mod deadlines;
 mod slow_work;

@@ -224,6 +224,10 @@ impl ObjectContext<'_> {
                 .with("lost_for", Value::Age(since))
                 .with("threshold", Value::Span(due.since(since)))
         }))
+        if self.record.verdict == Verdict::Unknown {
+            return None;
+        }
+
     }
 
     /// Detects an object that does not recover although its spec was reverted to one that had

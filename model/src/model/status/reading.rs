@@ -30,6 +30,7 @@ mod counts;
 mod parts; // verdicts in lists
 mod remembered; // what the model keeps of the status of an object at rest
 mod runs; // objects that do their work once and end
+mod work; // work in progress on objects that had converged
 
 use self::facts::Status;
 use self::signals::{Signal, worst};
@@ -39,6 +40,7 @@ use crate::time::{Span, Timestamp};
 pub(crate) use self::remarks::observed_generation;
 pub(crate) use self::remembered::signal as remembered_signal;
 pub(crate) use self::runs::{has_begun, will_end};
+pub(crate) use self::work::says_idle;
 
 /// How long an operator may take after the end of a run to write its conditions.
 const WRITTEN_WITHIN: Span = Span::mins(1);

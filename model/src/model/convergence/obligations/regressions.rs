@@ -5,7 +5,7 @@ use crate::finding::FindingCode;
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::convergence::obligations::Opening;
 use crate::model::convergence::obligations::spec_changes::status_write;
-use crate::model::status::reading::Verdict;
+use crate::model::status::reading::{self, Verdict};
 use crate::model::world::store::{Flag, Unconverged};
 use crate::model::world::visibility::Visibility;
 use crate::time::{Span, Timestamp};
@@ -60,6 +60,8 @@ impl ObjectContext<'_> {
             }
             Verdict::Progressing | Verdict::Failed => self.continue_regression(update),
             Verdict::Converged | Verdict::Finished => self.clear_unconverged(),
+            // The work is over, and nothing else was wrong.
+            Verdict::Unknown if reading::says_idle(update.view) => self.clear_unconverged(),
             _ => {}
         }
     }
