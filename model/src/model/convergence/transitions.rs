@@ -10,6 +10,7 @@ use crate::model::status::reading::{self, Verdict};
 use crate::model::world::intern::{ConditionSet, Symbol};
 use crate::model::world::kinds::pace::Wait;
 use crate::model::world::store::{Flag, History, Obligation, Transitions};
+use crate::observation::Condition;
 use crate::snapshot::{ConditionState, DeadlineSource};
 use crate::time::{Span, Timestamp};
 
@@ -319,18 +320,14 @@ impl ObjectContext<'_> {
                 all_fit = false;
             }
 
-            if self.rolls_out() {
-                continue; // a rolling update may make the object unavailable once per replica
+            let shown = update.view.conditions.iter().find(|c| *c.r#type == **condition);
+            let from = earlier.map_or("", |earlier| earlier.status);
+            // A rolling update may make the object unavailable once per replica.
+            if self.rolls_out() || self.is_step_of_work(condition, (from, status), shown) {
+                continue;
             }
 
-            let reason = update
-                .view
-                .conditions
-                .iter()
-                .find(|c| *c.r#type == **condition)
-                .map(|c| c.reason.clone());
-
-            self.add_transition(condition, reason.unwrap_or_default());
+            self.add_transition(condition, shown.map(|c| c.reason.clone()).unwrap_or_default());
         }
 
         all_fit
@@ -356,6 +353,33 @@ impl ObjectContext<'_> {
 
                 transitions.len() - 1
             })
+    /// Returns whether a transition only shows that the operator works on the object: a condition is
+    /// `Unknown` while it does, and then true again. The second transition counts if an earlier one
+    /// has counted since the object stopped being converged.
+    fn is_step_of_work(
+        &self,
+        condition: &Arc<str>,
+        statuses: (&str, &str),
+        shown: Option<&Condition>,
+    ) -> bool {
+        match statuses {
+            ("true", "unknown") => shown.is_some_and(reading::reports_work),
+            ("unknown", "true") => {
+                let since = self.record.unconverged().map(|unconverged| unconverged.since);
+                let last = self.last_transition(condition);
+                last.is_none_or(|last| since.is_none_or(|since| last < since))
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns when a condition last had a transition that counts.
+    fn last_transition(&self, condition: &Arc<str>) -> Option<Timestamp> {
+        let history = self.record.hot.as_ref()?.history.as_ref()?;
+        let of = history.transitions.iter().find(|t| t.condition == *condition)?;
+        of.times.back().copied()
+    }
+
         });
 
         let Some(entry) = position.and_then(|position| transitions.get_mut(position)) else {

@@ -246,3 +246,33 @@ fn a_phase_of_updates_says_nothing_about_creations() {
     let changes = lab.changes();
     assert!(changes.is_empty(), "as long as usual: {changes:?}");
 }
+
+/// Returns whether `Ready` flaps if it goes through these statuses, with their reasons, every four
+/// minutes.
+fn flaps(statuses: &[(ConditionStatus, &str)]) -> bool {
+    let mut lab = Lab::new();
+    let mut app = lab.converged("app");
+    lab.advance(Span::hours(1));
+    for _ in 0..15 {
+        for (status, reason) in statuses {
+            lab.apply(app.condition("Ready", *status, reason));
+            lab.advance(Span::secs(20));
+        }
+
+        lab.apply(app.ready());
+        lab.advance(Span::secs(100));
+    }
+
+    lab.has("ConditionFlapping")
+}
+
+#[test]
+fn a_condition_that_is_unknown_while_the_operator_works_does_not_flap() {
+    use ConditionStatus::{False, Unknown};
+
+    assert!(!flaps(&[(Unknown, "Progressing")]));
+    assert!(flaps(&[(Unknown, "Progressing"), (False, "HealthCheckFailed")]));
+    assert!(flaps(&[(Unknown, "HealthCheckFailed")]));
+    assert!(flaps(&[(Unknown, "NodeStatusUnknown")]));
+    assert!(flaps(&[(False, "Progressing")]));
+}

@@ -2,7 +2,9 @@
 //! periodic, is not a fault.
 
 use crate::model::status::reading::polarity::Polarity;
-use crate::observation::{ConditionStatus, ObjectView};
+use crate::model::status::reading::reasons::sense;
+use crate::model::status::reading::senses::Sense;
+use crate::observation::{Condition, ConditionStatus, ObjectView};
 
 /// Returns whether a condition that means work in progress, such as `Reconciling`, is false.
 pub(crate) fn says_idle(object: &ObjectView) -> bool {
@@ -11,4 +13,11 @@ pub(crate) fn says_idle(object: &ObjectView) -> bool {
             && condition.status == ConditionStatus::False
             && Polarity::of(&condition.r#type) == Polarity::InProgress
     })
+}
+
+/// Returns whether the reason of a condition means work in progress, or its message if the reason
+/// has no meaning.
+pub(crate) fn reports_work(condition: &Condition) -> bool {
+    let said = sense(&condition.reason).or_else(|| sense(&condition.message));
+    said == Some(Sense::InProgress)
 }
