@@ -43,8 +43,11 @@ impl ObjectContext<'_> {
 
         self.uncount_phase(old);
         self.learn_stay(update, old);
-        if self.rolls_out() && reading::is_resting_phase(self.texts.get(phase)) {
-            // One replica is done, and the next may go through all phases again.
+        if reading::is_resting_phase(self.texts.get(phase))
+            && (self.rolls_out() || self.stayed_ready(update))
+        {
+            // One replica is done, and the next may go through all phases again. So may the next
+            // work on an object that is ready all the time.
             self.clear_phases();
         } else if !update.new {
             self.add_phase_change(update, old, phase);
@@ -292,6 +295,23 @@ impl ObjectContext<'_> {
         self.record.hot_mut().phase_since = Some(now);
     }
 
+    /// Returns whether the object has been ready in all phases since the first one in the history: a
+    /// condition that sums it up was true and still is, and none has had a transition.
+    fn stayed_ready(&self, update: &Update<'_>) -> bool {
+        let Some(history) = self.record.hot.as_ref().and_then(|hot| hot.history.as_ref()) else {
+            return false;
+        };
+        let first = history.phases.front().map_or(self.now, |(at, _)| *at);
+        let last_transition = history.transitions.iter().filter_map(|t| t.times.back()).max();
+        let before = self.condition_sets.get(self.record.conditions);
+        let now = update.view.conditions.iter().filter(|condition| condition.at.is_empty());
+
+        last_transition.is_none_or(|last| *last < first)
+            && ![update.old_verdict, update.verdict].contains(&Verdict::Failed)
+            && reading::stands(before.iter().map(|c| (&*c.r#type, c.status)))
+            && reading::stands(now.map(|c| (c.r#type.as_str(), c.status.as_str())))
+    }
+
     /// Returns `false` if the kind has too many condition types to count the flaps of all of them.
     fn add_transitions(
         &mut self,
@@ -333,26 +353,6 @@ impl ObjectContext<'_> {
         all_fit
     }
 
-    fn add_transition(&mut self, condition: &Arc<str>, reason: String) {
-        let (now, half_window) = (self.now, Span(self.settings.flap_window.0 / 2));
-        let Some(History { transitions, .. }) = self.history() else { return };
-        if transitions.len() >= MAX_CONDITIONS_WITH_HISTORY {
-            // Conditions that have not changed recently do not flap, so the limit drops them first.
-            let recent =
-                |t: &Transitions| t.times.back().is_some_and(|at| at.after(half_window) > now);
-            transitions.retain(|t| t.condition == *condition || recent(t));
-        }
-
-        let position = transitions.iter().position(|t| t.condition == *condition).or_else(|| {
-            (transitions.len() < MAX_CONDITIONS_WITH_HISTORY).then(|| {
-                transitions.push(Transitions {
-                    condition: condition.clone(),
-                    times: VecDeque::new(),
-                    reasons: Vec::new(),
-                });
-
-                transitions.len() - 1
-            })
     /// Returns whether a transition only shows that the operator works on the object: a condition is
     /// `Unknown` while it does, and then true again. The second transition counts if an earlier one
     /// has counted since the object stopped being converged.
@@ -380,6 +380,26 @@ impl ObjectContext<'_> {
         of.times.back().copied()
     }
 
+    fn add_transition(&mut self, condition: &Arc<str>, reason: String) {
+        let (now, half_window) = (self.now, Span(self.settings.flap_window.0 / 2));
+        let Some(History { transitions, .. }) = self.history() else { return };
+        if transitions.len() >= MAX_CONDITIONS_WITH_HISTORY {
+            // Conditions that have not changed recently do not flap, so the limit drops them first.
+            let recent =
+                |t: &Transitions| t.times.back().is_some_and(|at| at.after(half_window) > now);
+            transitions.retain(|t| t.condition == *condition || recent(t));
+        }
+
+        let position = transitions.iter().position(|t| t.condition == *condition).or_else(|| {
+            (transitions.len() < MAX_CONDITIONS_WITH_HISTORY).then(|| {
+                transitions.push(Transitions {
+                    condition: condition.clone(),
+                    times: VecDeque::new(),
+                    reasons: Vec::new(),
+                });
+
+                transitions.len() - 1
+            })
         });
 
         let Some(entry) = position.and_then(|position| transitions.get_mut(position)) else {

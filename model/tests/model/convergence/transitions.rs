@@ -276,3 +276,45 @@ fn a_condition_that_is_unknown_while_the_operator_works_does_not_flap() {
     assert!(flaps(&[(Unknown, "NodeStatusUnknown")]));
     assert!(flaps(&[(False, "Progressing")]));
 }
+
+/// Returns whether the phases of a pool cycle if it scales every three minutes and its summary
+/// condition has this status meanwhile.
+fn cycles(phase: &str, meanwhile: ConditionStatus) -> bool {
+    let mut lab = Lab::new();
+    let mut pool = lab.converged("pool");
+    lab.apply(pool.phase("Ready"));
+    lab.advance(Span::hours(1));
+    for _ in 0..15 {
+        lab.apply(pool.condition("Ready", meanwhile, "Working").phase(phase));
+        lab.advance(Span::mins(1));
+        lab.apply(pool.condition("Ready", ConditionStatus::True, "Ready").phase("Ready"));
+        lab.advance(Span::mins(2));
+    }
+
+    lab.has("PhaseCycling")
+}
+
+#[test]
+fn phases_of_an_object_that_stays_ready_are_no_cycle() {
+    assert!(!cycles("Scaling", ConditionStatus::True));
+    assert!(cycles("Scaling", ConditionStatus::False));
+    assert!(cycles("CrashLoopBackOff", ConditionStatus::True));
+}
+
+#[test]
+fn phases_between_which_an_object_is_unready_are_a_cycle_although_it_returns_ready() {
+    let mut lab = Lab::new();
+    let mut pool = lab.converged("pool");
+    lab.apply(pool.phase("Ready"));
+    lab.advance(Span::hours(1));
+    for _ in 0..15 {
+        lab.apply(pool.phase("Draining"));
+        lab.apply(pool.condition("Ready", ConditionStatus::False, "Working").phase("Replacing"));
+        lab.advance(Span::mins(1));
+        lab.apply(pool.condition("Ready", ConditionStatus::True, "Ready").phase("Joining"));
+        lab.apply(pool.phase("Ready"));
+        lab.advance(Span::mins(2));
+    }
+
+    assert!(lab.has("PhaseCycling"), "{:?}", lab.findings());
+}

@@ -21,3 +21,12 @@ pub(crate) fn reports_work(condition: &Condition) -> bool {
     let said = sense(&condition.reason).or_else(|| sense(&condition.message));
     said == Some(Sense::InProgress)
 }
+
+/// Returns whether conditions, each a type with its status, include one that sums up the whole object
+/// and is true, and none that is not.
+pub(crate) fn stands<'a>(conditions: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
+    let mut summaries = conditions
+        .filter(|(name, _)| matches!(Polarity::of(name), Polarity::Summary(_)))
+        .peekable();
+    summaries.peek().is_some() && summaries.all(|(_, status)| status == "true")
+}
