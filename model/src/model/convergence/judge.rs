@@ -5,7 +5,7 @@
 use crate::finding::FindingCode;
 use crate::model::convergence::object_context::ObjectContext;
 use crate::model::findings::detection::Detection;
-use crate::model::status::reading::Verdict;
+use crate::model::status::reading::{self, Verdict};
 use crate::model::world::store::Unconverged;
 use crate::model::world::visibility::Visibility;
 use crate::snapshot::{DeadlineSource, ObjectState};
@@ -128,15 +128,26 @@ impl ObjectContext<'_> {
 
     /// Returns how long a regression may last before it is a finding. Planned work, such as a
     /// rolling restart, looks like a regression, so the kind's deadline applies instead if it is
-    /// configured or learned, and longer.
+    /// configured or learned, and longer. If the operator says that it works on the object, the work
+    /// has as long as an update, and as long as a phase. A deadline that somebody has set applies as
+    /// it is.
     pub(crate) fn regressed_after(&self) -> Span {
         let (deadline, source) = self.deadline(false);
-        let specific = source != DeadlineSource::Default;
-        if specific {
-            self.settings.regressed_after.max(deadline)
-        } else {
-            self.settings.regressed_after
+        let threshold = self.settings.regressed_after;
+        match source {
+            DeadlineSource::Configured => threshold.max(deadline),
+            _ if self.is_at_work() => threshold.max(deadline).max(self.settings.phase_stuck_after),
+            DeadlineSource::Learned => threshold.max(deadline),
+            DeadlineSource::Default => threshold,
         }
+    }
+
+    /// Returns whether the status says that the operator works on the object.
+    fn is_at_work(&self) -> bool {
+        let conditions = self.condition_sets.get(self.record.conditions);
+        let phase = self.texts.get(self.record.phase);
+        self.record.verdict == Verdict::Progressing
+            && reading::is_at_work(self.record.reason, conditions, phase)
     }
 
     /// Returns when a problem that is due at `due` opens a finding: not before the grace period

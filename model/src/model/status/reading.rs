@@ -40,7 +40,7 @@ use crate::time::{Span, Timestamp};
 pub(crate) use self::remarks::observed_generation;
 pub(crate) use self::remembered::signal as remembered_signal;
 pub(crate) use self::runs::{has_begun, will_end};
-pub(crate) use self::work::{reports_work, says_idle, stands};
+pub(crate) use self::work::{is_at_work, reports_work, says_idle, stands};
 
 /// How long an operator may take after the end of a run to write its conditions.
 const WRITTEN_WITHIN: Span = Span::mins(1);

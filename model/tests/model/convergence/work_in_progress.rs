@@ -1,6 +1,6 @@
 //! Work in progress on objects that had converged: how long it may last, and when it is over.
 
-use loopwatch_model::observation::ConditionStatus::{False, True};
+use loopwatch_model::observation::ConditionStatus::{False, True, Unknown};
 use loopwatch_model::time::Span;
 
 use crate::lab::{Lab, Widget};
@@ -45,12 +45,12 @@ fn an_object_that_reconciles_for_far_longer_than_before_has_regressed() {
 
     mirror.changed = Some(lab.now);
     lab.apply(mirror.condition("Reconciling", True, "Resync"));
-    lab.advance(Span::mins(4));
+    lab.advance(Span::mins(29));
     lab.assert_no_findings();
 
     lab.advance(Span::mins(1));
     assert_eq!(lab.findings(), ["Regressed Widget team-a/mirror"]);
-    assert!(lab.evidence().contains("threshold 5m"), "{}", lab.evidence());
+    assert!(lab.evidence().contains("threshold 30m"), "{}", lab.evidence());
 }
 
 #[test]
@@ -71,4 +71,59 @@ fn a_regression_waits_while_the_status_says_nothing_and_keeps_its_start() {
 
     lab.apply(web.condition("Ready", False, ""));
     assert_eq!(lab.since("Regressed"), lost, "it has not recovered in between");
+}
+
+/// Returns the minutes after which an object that had been ready has regressed, for a change of its
+/// status.
+fn regresses_after(change: impl FnOnce(&mut Widget)) -> i64 {
+    let mut lab = Lab::new();
+    let mut web = lab.converged("web");
+    lab.apply(web.phase("Running"));
+    lab.advance(Span::hours(1));
+    change(&mut web);
+    lab.apply(&web);
+
+    let mut minutes = 0;
+    while !lab.has("Regressed") && minutes < 60 {
+        lab.advance(Span::mins(1));
+        minutes += 1;
+    }
+
+    minutes
+}
+
+#[test]
+fn explicit_work_in_progress_has_as_long_as_a_phase_before_it_is_a_regression() {
+    let condition = |name: &'static str, status, reason: &'static str| {
+        regresses_after(move |web| _ = web.condition(name, status, reason))
+    };
+    let phase = |phase: &'static str| regresses_after(move |web| _ = web.phase(phase));
+    let works = [
+        condition("Issuing", True, "Renewing"),
+        phase("Rebalancing"),
+        regresses_after(|web| _ = web.phase("Promoting").condition("Ready", Unknown, "Promoting")),
+    ];
+    assert_eq!(works, [30; 3]);
+
+    let regressed = [
+        condition("Ready", False, ""),
+        condition("Ready", Unknown, "NodeStatusUnknown"),
+        regresses_after(|web| _ = web.phase("Repairing").condition("Ready", False, "")),
+        phase("Pending"),
+        phase("Failed"),
+    ];
+    assert_eq!(regressed, [5; 5]);
+}
+
+#[test]
+fn work_that_fails_has_regressed_as_soon_as_it_has_failed_for_long_enough() {
+    let mut lab = Lab::new();
+    let mut canary = lab.converged("canary");
+    lab.advance(Span::hours(1));
+    lab.apply(canary.phase("Progressing"));
+    lab.advance(Span::mins(12));
+    lab.assert_no_findings();
+
+    lab.apply(canary.phase("Failed"));
+    assert_eq!(lab.findings(), ["Regressed Widget team-a/canary"]);
 }

@@ -59,6 +59,12 @@ pub(crate) fn has_begun(object: &ObjectView) -> bool {
     !says(NOT_BEGUN) && (says(BEGUN) || has_start(object) || (in_progress() && !says(PREPARES)))
 }
 
+/// Returns whether a phase means work that has begun. An object in the phase `Pending` only waits.
+pub(super) fn names_work(phase: &str) -> bool {
+    let words = Words::of(phase);
+    words.sense() == Some(Sense::InProgress) && !NOT_BEGUN.iter().any(|word| words.has(word))
+}
+
 /// Returns the condition that will say that the work is complete.
 fn ending(object: &ObjectView) -> Option<&Condition> {
     object.conditions.iter().find(|condition| {

@@ -4,7 +4,9 @@
 use crate::model::status::reading::polarity::Polarity;
 use crate::model::status::reading::reasons::sense;
 use crate::model::status::reading::senses::Sense;
+use crate::model::status::reading::{Reason, runs};
 use crate::observation::{Condition, ConditionStatus, ObjectView};
+use crate::snapshot::ConditionState;
 
 /// Returns whether a condition that means work in progress, such as `Reconciling`, is false.
 pub(crate) fn says_idle(object: &ObjectView) -> bool {
@@ -29,4 +31,27 @@ pub(crate) fn stands<'a>(conditions: impl Iterator<Item = (&'a str, &'a str)>) -
         .filter(|(name, _)| matches!(Polarity::of(name), Polarity::Summary(_)))
         .peekable();
     summaries.peek().is_some() && summaries.all(|(_, status)| status == "true")
+}
+
+/// Returns whether the operator says that it works on the object: a phase or a true condition means
+/// work in progress and decided the verdict, and no condition says that the object is not healthy.
+pub(crate) fn is_at_work(reason: Reason, conditions: &[ConditionState], phase: &str) -> bool {
+    let unhealthy = |condition: &ConditionState| match Polarity::of(&condition.r#type) {
+        Polarity::Summary(_) => condition.status == "false",
+        Polarity::Lacking => condition.status == "true",
+        _ => false,
+    };
+    let works = |condition: &ConditionState| {
+        condition.status == "true" && Polarity::of(&condition.r#type) == Polarity::InProgress
+    };
+
+    let said = match reason {
+        Reason::InMotion => true,
+        Reason::PhaseInMotion => runs::names_work(phase),
+        Reason::ReadyUnknown | Reason::ConditionUnknown => {
+            runs::names_work(phase) || conditions.iter().any(works)
+        }
+        _ => false,
+    };
+    said && !conditions.iter().any(unhealthy)
 }
