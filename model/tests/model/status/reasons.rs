@@ -5,7 +5,7 @@ use loopwatch_model::observation::ConditionStatus::{False, True};
 use loopwatch_model::observation::{Condition, ConditionStatus, ObjectView, StatusShape};
 use loopwatch_model::time::Span;
 
-use crate::lab::{Lab, Widget};
+use crate::lab::{Lab, Widget, text};
 
 /// Reasons that name something that is switched off, although nobody has paused the object.
 const FAILURES: [&str; 15] = [
@@ -163,4 +163,51 @@ fn databases_whose_login_user_was_disabled_are_found() {
 
     lab.advance(Span::hours(6));
     assert!(!lab.findings().is_empty(), "five databases are down, state {:?}", lab.state("db-1"));
+}
+
+/// Reads a status that has a single phase.
+fn verdict_of_phase(path: &str, phase: &str) -> Verdict {
+    let object = ObjectView {
+        status: StatusShape::Filled,
+        facts: vec![text(path, phase)],
+        ..ObjectView::default()
+    };
+
+    read("example.io", "Widget", &object).verdict
+}
+
+#[test]
+fn a_phase_that_waits_for_a_person_is_a_pause() {
+    for phase in ["Waiting for user action", "PendingApproval", "AwaitingManualIntervention"] {
+        assert_eq!(verdict_of_phase("status.phase", phase), Verdict::Suspended, "{phase}");
+    }
+
+    for phase in
+        ["Waiting for the instances to become active", "WaitingForUserPool", "Approving", "Pending"]
+    {
+        assert_ne!(verdict_of_phase("status.phase", phase), Verdict::Suspended, "{phase}");
+    }
+
+    let of_part = verdict_of_phase("status.parts[0].phase", "PendingApproval");
+    assert_eq!(of_part, Verdict::Progressing, "the operator works on the other parts");
+}
+
+#[test]
+fn an_object_that_waits_for_a_person_is_not_overdue_and_its_deadline_counts_from_the_decision() {
+    let mut lab = Lab::new();
+    let mut pg = lab.converged("pg");
+    lab.apply(pg.spec(2, lab.now));
+    pg.observe().condition("Ready", False, "ClusterIsNotReady");
+    lab.apply(pg.phase("Upgrading cluster"));
+    lab.advance(Span::mins(4));
+    lab.apply(pg.phase("Waiting for user action"));
+    lab.advance(Span::hours(20));
+    lab.assert_no_findings();
+
+    lab.apply(pg.phase("Switchover in progress"));
+    lab.advance(Span::mins(9));
+    lab.assert_no_findings();
+
+    lab.advance(Span::mins(1));
+    assert_eq!(lab.findings(), ["Overdue Widget team-a/pg"]);
 }

@@ -5,7 +5,7 @@ use crate::model::status::reading::profiles::Profile;
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::signals::{Signal, worst};
 use crate::model::status::reading::words::Words;
-use crate::model::status::reading::{Reason, Verdict, completion, prose};
+use crate::model::status::reading::{Reason, Verdict, completion, prose, reasons};
 use crate::observation::{FactValue, ObjectView};
 
 /// Reads the phases of an object.
@@ -124,6 +124,10 @@ pub(super) fn phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> 
     let (verdict, reason) = match special.or_else(|| words.sense())? {
         Sense::Good => (Verdict::Converged, Reason::PhaseGood),
         Sense::Done => (Verdict::Finished, Reason::PhaseDone),
+        // Until a person decides, the operator has nothing to do.
+        Sense::InProgress if fact.is_own_phase() && reasons::waits_for_person(&words) => {
+            (Verdict::Suspended, Reason::PhaseSuspended)
+        }
         Sense::InProgress => (Verdict::Progressing, Reason::PhaseInMotion),
         Sense::Lacking => read_lacking(&text),
         Sense::Bad => (Verdict::Failed, Reason::PhaseFailed),

@@ -141,6 +141,21 @@ pub(super) fn waits_for_approval(condition: &Condition) -> bool {
     waiting && (approval(&condition.reason) || approval(&condition.message))
 }
 
+/// Words for what a person does after `user`: in `WaitingForUserPool`, nobody has to decide.
+const DECISIONS: &[&str] =
+    &["action", "approval", "confirmation", "decision", "input", "interaction", "intervention"];
+
+/// Returns whether a phase says that the object waits until a person decides: `Waiting for user
+/// action`, `PendingApproval`.
+pub(super) fn waits_for_person(phase: &Words) -> bool {
+    let waits = ["await", "awaiting", "pending", "wait", "waiting", "waits"];
+    let of_user =
+        (1..phase.len()).any(|i| phase.get(i - 1) == "user" && DECISIONS.contains(&phase.get(i)));
+    let person = ["approval", "manual"].iter().any(|word| phase.has(word));
+
+    waits.iter().any(|word| phase.has(word)) && (person || of_user)
+}
+
 /// Words for those who may pause an object. In `UserDisabled` and `OperatorStopped`, however, they
 /// are off themselves.
 const AGENTS: &[&str] = &["admin", "administrator", "controller", "operator", "user"];
