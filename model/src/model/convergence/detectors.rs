@@ -184,7 +184,10 @@ impl ObjectContext<'_> {
         let after = Span(usual.unwrap_or_default().0.saturating_mul(STARVED_FACTOR))
             .max(self.settings.starved_after);
         let others: BTreeSet<Slot> =
+        // Objects of a lower priority may always wait for the others.
+        let longest = durations.p99().max(durations.usual_late()).filter(|_| known);
             self.kind.acknowledged.later_than(since).filter(|other| *other != self.slot).collect();
+            .max(longest.unwrap_or_default())
 
         let mut due = since.after(after);
         if due <= self.now && others.len() < self.settings.starved_others as usize {

@@ -1,5 +1,6 @@
 //! Objects that wait for their turn in a queue that the operator works off in order.
 
+use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
 use crate::lab::{Lab, Widget};
@@ -92,4 +93,52 @@ fn an_operator_that_catches_up_after_an_outage_in_any_order_pages_nobody_again()
         lab.changes().into_iter().filter(|change| change.contains("opened")).collect();
     assert!(opened.is_empty(), "{opened:?}");
     lab.assert_no_findings();
+}
+
+/// Lets an evening pass in which the operator acknowledges the changes of ten objects after one to
+/// three hours, and meanwhile those of `quick` at once. `forgets` are the objects at the end of `slow`
+/// that it does not acknowledge.
+fn evening(
+    lab: &mut Lab,
+    spec: u64,
+    (slow, quick): (&mut [Widget], &mut [Widget]),
+    forgets: usize,
+) {
+    slow.iter_mut().for_each(|widget| lab.apply(widget.spec(spec, lab.now)));
+    let (mut next, last) = (0, slow.len() - forgets);
+    for minute in 0..200 {
+        let widget = &mut quick[minute % 30];
+        lab.apply(widget.spec(spec * 1_000 + minute as u64, lab.now));
+        lab.advance(Span::secs(2));
+        lab.apply(widget.ready());
+        if minute >= 60 && minute % 13 == 0 && next < last {
+            lab.apply(slow[next].ready());
+            next += 1;
+        }
+        lab.advance(Span::secs(58));
+    }
+}
+
+#[test]
+fn objects_of_a_low_priority_that_always_wait_for_others_are_not_starved() {
+    let mut lab = Lab::with(Settings::default());
+    let create = |lab: &mut Lab, name: &str, count: usize| -> Vec<Widget> {
+        (0..count).map(|number| lab.converged(&format!("{name}-{number}"))).collect()
+    };
+    let (mut low, mut high) = (create(&mut lab, "low", 10), create(&mut lab, "high", 30));
+    for spec in 2..5 {
+        evening(&mut lab, spec, (&mut low, &mut high), 0);
+        lab.advance(Span::hours(20));
+    }
+
+    lab.changes();
+    evening(&mut lab, 5, (&mut low, &mut high), 0);
+    let changes = lab.changes();
+    assert!(changes.is_empty(), "as on every evening: {changes:?}");
+
+    lab.advance(Span::hours(20));
+    evening(&mut lab, 6, (&mut low, &mut high), 1);
+    evening(&mut lab, 7, (&mut low[..9], &mut high), 0);
+    assert_eq!(lab.findings(), ["Starved Widget team-a/low-9"]);
+    assert!(lab.evidence().contains("threshold 4h"), "{}", lab.evidence());
 }
