@@ -149,11 +149,12 @@ pub(crate) fn state(world: &mut World, slot: Slot) -> Option<ObjectState> {
 
 impl ObjectContext<'_> {
     /// Returns how long the object may take to converge after its `creation` or, if `false`, an
-    /// update. The time that runs take shows nothing about when they begin.
+    /// update. The time that runs take shows nothing about when they begin, so that is learned by
+    /// itself.
     pub(crate) fn deadline(&self, creation: bool) -> (Span, DeadlineSource) {
         match self.annotated_deadline {
             Some(annotated) => (annotated, DeadlineSource::Configured),
-            None if creation && self.is_of_runs() => self.kind.unlearned_deadline(self.settings),
+            None if creation && self.is_of_runs() => self.kind.beginning_deadline(self.settings),
             None => self.kind.deadline(self.settings, creation),
         }
     }

@@ -405,3 +405,67 @@ fn a_run_that_hangs_in_a_nightly_queue_is_overdue_whatever_the_others_waited() {
         assert_eq!(lab.findings(), [hanging], "number {hangs}");
     }
 }
+
+/// Lets a night pass in which runs of a high priority overtake ten others for two hours. The one with
+/// the number `hangs` does not begin.
+fn busy_night(lab: &mut Lab, night: usize, hangs: Option<usize>) {
+    let mut low: Vec<Widget> =
+        (0..10).map(|number| begun(lab, &format!("low-{night}-{number}"), "Pending")).collect();
+    let end = |lab: &mut Lab, run: &mut Widget| {
+        lab.advance(Span::mins(9));
+        see(lab, run.condition("Succeeded", True, "Completed"));
+        lab.advance(Span::mins(1));
+    };
+
+    lab.advance(Span::mins(10));
+    for number in 0..12 {
+        let mut high = begun(lab, &format!("high-{night}-{number}"), "Running");
+        end(lab, &mut high);
+    }
+    for (_, run) in low.iter_mut().enumerate().filter(|(number, _)| hangs != Some(*number)) {
+        see(lab, run.condition("Succeeded", ConditionStatus::Unknown, "Running"));
+        end(lab, run);
+    }
+}
+
+#[test]
+fn runs_of_a_low_priority_that_wait_every_night_are_not_overdue_but_one_that_never_begins_is() {
+    let mut lab = after_runs(0, Span::mins(1));
+    for number in 0..3 {
+        busy_night(&mut lab, number, None);
+        lab.advance(Span::hours(18));
+    }
+
+    let mut lab = lab.restart();
+    lab.discover(&[other_kind("PipelineRun")]);
+    lab.list_in(&other_kind("PipelineRun").watch, Vec::new());
+    busy_night(&mut lab, 3, None);
+    let changes = lab.changes();
+    assert!(changes.is_empty(), "as every night: {changes:?}");
+
+    lab.advance(Span::hours(18));
+    busy_night(&mut lab, 4, Some(4));
+    lab.assert_no_findings();
+    lab.advance(Span::hours(10));
+    assert_eq!(lab.findings(), ["Overdue PipelineRun team-a/low-4-4"]);
+    assert!(lab.evidence().contains("deadline 12h, deadline source learned"), "{}", lab.evidence());
+}
+
+#[test]
+fn runs_that_wait_for_the_end_of_an_outage_do_not_make_others_wait_longer() {
+    let mut lab = after_runs(25, Span::mins(5));
+    let mut waiting: Vec<Widget> =
+        (0..30).map(|number| begun(&mut lab, &format!("w{number}"), "Pending")).collect();
+    lab.advance(Span::hours(5));
+    for run in &mut waiting {
+        see(&mut lab, run.condition("Succeeded", ConditionStatus::Unknown, "Running"));
+        lab.advance(Span::secs(5));
+        see(&mut lab, run.condition("Succeeded", True, "Completed"));
+    }
+
+    lab.advance(Span::hours(1));
+    begun(&mut lab, "later", "Pending");
+    lab.advance(Span::mins(11));
+    assert_eq!(lab.findings(), ["Overdue PipelineRun team-a/later"]);
+    assert!(lab.evidence().contains("deadline 10m, deadline source default"), "{}", lab.evidence());
+}

@@ -8,9 +8,10 @@
 use crate::finding::FindingCode;
 use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::status::reading::{self, Verdict};
+use crate::model::world::kinds::pace::Wait;
 use crate::model::world::kinds::runs::UnderWay;
 use crate::model::world::store::{Flag, Obligation};
-use crate::snapshot::DeadlineSource;
+use crate::snapshot::{DeadlineSource, Outcome};
 use crate::time::{Span, Timestamp};
 
 /// How often a run may take as long as nearly all other runs of its kind.
@@ -72,6 +73,28 @@ impl ObjectContext<'_> {
 
         if earlier.is_none() && seen {
             self.kind.runs.begins(self.now, waited, self.slot);
+            self.learn_beginning();
+        }
+    }
+
+    /// Learns how long the run that has just begun waited after its creation. If it waited for its
+    /// turn, that shows nothing about runs whose turn it is.
+    fn learn_beginning(&mut self) {
+        let obligation = self.record.obligation().filter(|o| o.creation && o.is_measured());
+        let Some(obligation) = obligation.filter(|o| self.regained <= o.opened).cloned() else {
+            return;
+        };
+
+        let wait = Wait { from: obligation.opened, to: self.now };
+        let beginnings = &mut self.kind.learned.beginning;
+        if self.now < obligation.slo_deadline {
+            beginnings.add(self.now.since(obligation.opened));
+        } else if obligation.outcome == Some(Outcome::Late)
+            && self.operator_failed <= obligation.opened
+            && self.kind.runs.teaches(wait)
+        {
+            beginnings.add_censored(obligation.slo_deadline.since(obligation.opened));
+            beginnings.add_late(self.now.since(obligation.opened));
         }
     }
 
@@ -109,8 +132,9 @@ impl ObjectContext<'_> {
             return None;
         }
 
-        let (deadline, source) = self.deadline(true);
-        if source == DeadlineSource::Configured {
+        // What runs usually wait shows nothing about a run whose turn it is.
+        let (deadline, source) = self.kind.unlearned_deadline(self.settings);
+        if source == DeadlineSource::Configured || self.annotated_deadline.is_some() {
             return None;
         }
 

@@ -47,6 +47,8 @@ pub(crate) struct Learned {
     pub(crate) acknowledgement: Durations,
     /// From the beginning of a run to its end. None of them counts as late.
     pub(crate) run: Durations,
+    /// From the creation of a run to its beginning.
+    pub(crate) beginning: Durations,
 }
 
 /// Durations, counted by bucket.
@@ -78,13 +80,15 @@ impl Learned {
 
     /// Returns the form that checkpoints store: the counts of updates, of creations and of
     /// acknowledgements; of each first the ended ones, then the censored ones. The late ones of all
-    /// three follow, and then the runs that ended.
+    /// three follow, then the runs that ended, and then all counts of beginnings.
     pub(crate) fn to_numbers(&self) -> Vec<u64> {
         let parts = [&self.update, &self.creation, &self.acknowledgement];
         let counts =
             parts.iter().flat_map(|durations| durations.ended.iter().chain(&durations.censored));
         let late = parts.iter().flat_map(|durations| &durations.late);
-        counts.chain(late).chain(&self.run.ended).map(|count| u64::from(*count)).collect()
+        let Durations { ended, censored, late: begun_late, .. } = &self.beginning;
+        let runs = self.run.ended.iter().chain(ended).chain(censored).chain(begun_late);
+        counts.chain(late).chain(runs).map(|count| u64::from(*count)).collect()
     }
 
     /// Reads the form that checkpoints store. Surplus numbers are ignored; missing ones count as
@@ -104,7 +108,9 @@ impl Learned {
             durations.late.iter_mut().zip(&mut numbers).for_each(|(count, n)| *count = n);
         }
 
-        learned.run.ended.iter_mut().zip(&mut numbers).for_each(|(count, n)| *count = n);
+        let Durations { ended, censored, late, .. } = &mut learned.beginning;
+        let runs = learned.run.ended.iter_mut().chain(ended).chain(censored).chain(late);
+        runs.zip(&mut numbers).for_each(|(count, n)| *count = n);
         learned
     }
 }
@@ -339,6 +345,10 @@ mod tests {
     fn late_work_survives_a_checkpoint() {
         let mut learned = Learned::default();
         (0..7).for_each(|_| learned.acknowledgement.add_late(Span::mins(25)));
+        learned.run.add(Span::mins(3));
+        learned.beginning.add(Span::mins(2));
+        learned.beginning.add_censored(Span::mins(10));
+        learned.beginning.add_late(Span::hours(3));
         assert_eq!(Learned::from_numbers(&learned.to_numbers()), learned);
     }
 

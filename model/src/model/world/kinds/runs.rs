@@ -5,8 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::world::kinds::Kind;
+use crate::model::world::kinds::pace::{Answer, Pace, Wait};
 use crate::model::world::kinds::served::Served;
 use crate::model::world::store::Slot;
+use crate::settings::Settings;
+use crate::snapshot::DeadlineSource;
 use crate::time::{Span, Timestamp};
 
 /// The number of objects that must have ended before the kind counts as a kind of runs.
@@ -33,6 +37,8 @@ pub(crate) struct Runs {
     under_way: BTreeMap<Slot, UnderWay>,
     /// The latest runs that have begun.
     begun: Served,
+    /// When runs began.
+    pace: Pace,
     /// When the last run that was under way ended.
     idle_since: Option<Timestamp>,
 }
@@ -74,6 +80,13 @@ impl Runs {
     /// wrote that instant.
     pub(crate) fn begins(&mut self, now: Timestamp, waited: (Timestamp, bool), slot: Slot) {
         self.begun.note(now, waited, slot, STANDSTILL);
+        self.pace.answered(now);
+    }
+
+    /// Returns whether the late beginning of a run that has just begun shows how long runs may wait:
+    /// others began meanwhile, so it did not only wait for the end of an outage.
+    pub(crate) fn teaches(&mut self, wait: Wait) -> bool {
+        self.pace.teaches(Answer::Acknowledgement, wait)
     }
 
     /// Records that a run is no longer under way, and returns it.
@@ -109,10 +122,19 @@ impl Runs {
     /// Moves all own instants by `by_ms` milliseconds.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         self.begun.rebase(by_ms);
+        self.pace.rebase(by_ms);
         let runs = self.under_way.values_mut();
         let own = runs.flat_map(|run| [&mut run.begun, &mut run.passes]);
         own.filter(|at| at.0 < i64::MAX)
             .chain(&mut self.idle_since)
             .for_each(|at| *at = at.shifted(by_ms));
+    }
+}
+
+impl Kind {
+    /// Returns how long a run may wait after its creation before it begins. Runs of a low priority
+    /// may always wait for others.
+    pub(crate) fn beginning_deadline(&self, settings: &Settings) -> (Span, DeadlineSource) {
+        self.configured_or_learned(settings, &self.learned.beginning)
     }
 }
