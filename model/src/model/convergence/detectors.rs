@@ -109,6 +109,9 @@ impl ObjectContext<'_> {
             );
         };
 
+        let written = unconverged.status_written;
+        let early = self.is_early_at(since).filter(|early| *early < due && written.is_none());
+        let applies = early.filter(|_| due > self.now).unwrap_or(due);
         let evidence = || {
             let mut evidence =
                 Evidence::new().with("generation", Value::Count(self.record.generation));
@@ -120,16 +123,16 @@ impl ObjectContext<'_> {
 
             evidence
                 .with("waiting_for", Value::Age(since))
-                .with("deadline", Value::Span(due.since(since)))
+                .with("deadline", Value::Span(applies.since(since)))
         };
 
-        let detection = match unconverged.status_written {
+        let detection = match written {
             Some(written) => self.detect(FindingCode::StatusLag, since, due, || {
                 evidence().with("last_status_write", Value::Time(written))
             }),
             None => {
-                let early = self.is_early_at(since).map_or(due, |early| early.min(due));
-                let detection = self.detect(FindingCode::Unacknowledged, since, early, || {
+                let opens = early.unwrap_or(due);
+                let detection = self.detect(FindingCode::Unacknowledged, since, opens, || {
                     evidence().text("last_status_writer", unconverged.status_writer.clone())
                 });
                 let is_early = due > self.now;
@@ -181,13 +184,13 @@ impl ObjectContext<'_> {
         let known = self.settings.learn_after > 0
             && durations.samples() >= u64::from(self.settings.learn_after);
         let usual = durations.p50().filter(|_| known);
-        let after = Span(usual.unwrap_or_default().0.saturating_mul(STARVED_FACTOR))
-            .max(self.settings.starved_after);
-        let others: BTreeSet<Slot> =
         // Objects of a lower priority may always wait for the others.
         let longest = durations.p99().max(durations.usual_late()).filter(|_| known);
-            self.kind.acknowledged.later_than(since).filter(|other| *other != self.slot).collect();
+        let after = Span(usual.unwrap_or_default().0.saturating_mul(STARVED_FACTOR))
             .max(longest.unwrap_or_default())
+            .max(self.settings.starved_after);
+        let others: BTreeSet<Slot> =
+            self.kind.acknowledged.later_than(since).filter(|other| *other != self.slot).collect();
 
         let mut due = since.after(after);
         if due <= self.now && others.len() < self.settings.starved_others as usize {
@@ -214,23 +217,23 @@ impl ObjectContext<'_> {
             .with("generation", Value::Count(self.record.generation))
             .with("waiting_for", Value::Age(since))
             .with("deadline", Value::Span(due.since(since)))
-            .text("deadline_source", obligation.deadline_source.as_str())
+            .text("deadline_source", self.source_of_deadline(obligation).as_str())
             .text("phase", self.texts.get(self.record.phase).to_string())
     }
 
     fn regressed(&self) -> Option<Detection> {
         let unconverged = self.record.unconverged()?;
         let since = unconverged.regressed_since?;
+        if self.record.verdict == Verdict::Unknown {
+            return None;
+        }
+
         let due = self.regression_due(unconverged, since);
         Some(self.detect(FindingCode::Regressed, since, due, || {
             self.with_signal(Evidence::new())
                 .with("lost_for", Value::Age(since))
                 .with("threshold", Value::Span(due.since(since)))
         }))
-        if self.record.verdict == Verdict::Unknown {
-            return None;
-        }
-
     }
 
     /// Detects an object that does not recover although its spec was reverted to one that had

@@ -469,3 +469,11 @@ fn runs_that_wait_for_the_end_of_an_outage_do_not_make_others_wait_longer() {
     assert_eq!(lab.findings(), ["Overdue PipelineRun team-a/later"]);
     assert!(lab.evidence().contains("deadline 10m, deadline source default"), "{}", lab.evidence());
 }
+
+#[test]
+fn the_time_of_a_run_that_is_under_way_is_learned_and_its_finding_says_so() {
+    let mut lab = after_runs(25, Span::mins(45));
+    begun(&mut lab, "hangs", "Running");
+    lab.advance(Span::hours(4));
+    assert!(lab.evidence().contains("deadline source learned"), "{}", lab.evidence());
+}

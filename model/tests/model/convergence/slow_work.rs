@@ -184,11 +184,13 @@ fn a_change_that_a_quick_operator_does_not_acknowledge_is_a_ticket_before_it_is_
     lab.advance(Span::secs(1));
     assert_eq!(lab.findings(), ["Unacknowledged Widget team-a/a"]);
     assert_eq!(lab.finding("Unacknowledged").severity, Severity::Warning);
+    assert!(lab.evidence().contains("deadline 2m20s"), "{}", lab.evidence());
 
     lab.advance(Span::secs(459));
     assert_eq!(lab.finding("Unacknowledged").severity, Severity::Warning);
     lab.advance(Span::secs(1));
     assert_eq!(lab.finding("Unacknowledged").severity, Severity::Critical);
+    assert!(lab.evidence().contains("deadline 10m"), "{}", lab.evidence());
 
     lab.apply(widget.ready());
     lab.assert_no_findings();

@@ -172,6 +172,15 @@ impl ObjectContext<'_> {
         passes.unwrap_or(Timestamp(i64::MAX))
     }
 
+    /// Returns where the deadline that applies to an obligation comes from. The time of a run that is
+    /// under way is learned unless somebody has set it.
+    pub(crate) fn source_of_deadline(&self, obligation: &Obligation) -> DeadlineSource {
+        match obligation.deadline_source {
+            DeadlineSource::Default if self.runs() => DeadlineSource::Learned,
+            source => source,
+        }
+    }
+
     /// Returns when a run has taken too long in view of the other runs of its kind. Its time counts
     /// from its beginning, because a run may have waited for its turn for hours. As long as too few
     /// beginnings are known, it counts from its creation, and so does that of the others.
