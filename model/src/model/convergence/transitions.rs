@@ -295,18 +295,20 @@ impl ObjectContext<'_> {
         self.record.hot_mut().phase_since = Some(now);
     }
 
-    /// Returns whether the object has been ready in all phases since the first one in the history: a
-    /// condition that sums it up was true and still is, and none has had a transition.
+    /// Returns whether the object has been ready since it left its last resting phase: a condition
+    /// that sums it up was true and still is, and none has had a transition.
     fn stayed_ready(&self, update: &Update<'_>) -> bool {
         let Some(history) = self.record.hot.as_ref().and_then(|hot| hot.history.as_ref()) else {
             return false;
         };
-        let first = history.phases.front().map_or(self.now, |(at, _)| *at);
+        let phases = &history.phases;
+        let rested = phases.iter().rposition(|(_, phase)| reading::is_resting_phase(phase));
+        let left = phases.get(rested.map_or(0, |at| at + 1)).map_or(self.now, |(at, _)| *at);
         let last_transition = history.transitions.iter().filter_map(|t| t.times.back()).max();
         let before = self.condition_sets.get(self.record.conditions);
         let now = update.view.conditions.iter().filter(|condition| condition.at.is_empty());
 
-        last_transition.is_none_or(|last| *last < first)
+        last_transition.is_none_or(|last| *last < left)
             && ![update.old_verdict, update.verdict].contains(&Verdict::Failed)
             && reading::stands(before.iter().map(|c| (&*c.r#type, c.status)))
             && reading::stands(now.map(|c| (c.r#type.as_str(), c.status.as_str())))

@@ -281,9 +281,12 @@ fn a_condition_that_is_unknown_while_the_operator_works_does_not_flap() {
 /// condition has this status meanwhile.
 fn cycles(phase: &str, meanwhile: ConditionStatus) -> bool {
     let mut lab = Lab::new();
-    let mut pool = lab.converged("pool");
-    lab.apply(pool.phase("Ready"));
-    lab.advance(Span::hours(1));
+    let mut pool = Widget::new("pool", lab.now);
+    lab.apply(&pool);
+    lab.apply(pool.waiting().phase("Creating"));
+    lab.advance(Span::mins(2));
+    lab.apply(pool.ready().phase("Ready"));
+    lab.advance(Span::mins(10));
     for _ in 0..15 {
         lab.apply(pool.condition("Ready", meanwhile, "Working").phase(phase));
         lab.advance(Span::mins(1));
