@@ -331,7 +331,7 @@ findings! {
         meaning: "The object was converged and no longer is, without a spec change.",
         near_miss: "A short interruption, such as the restart of a Pod.",
         evidence: ["last_warning", "signal", "message", "waits_for", "lost_for", "threshold"],
-        settings: ["regressed_after", "deadline"],
+        settings: ["regressed_after", "phase_stuck_after", "deadline"],
         explained_by: [Kind(Failing), Subject(DanglingReference), Subject(PhaseCycling), Subject(ConditionFlapping)],
         advice: "A dependency of the object has probably failed. Check the objects that it owns, their Pods, and the events at the time of the regression.",
         command: "kubectl describe {resource} {name}{in_namespace}",
