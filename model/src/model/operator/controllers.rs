@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checkpoint::SeenLease;
 use crate::model::operator::Operator;
+use crate::model::operator::pods::PodsSay;
 use crate::model::world::World;
 use crate::model::world::controller_names::{
     ControllerName, Relation, is_generic, relation, workload,
@@ -79,6 +80,19 @@ impl Liveness {
             Self::Absent { last, absent_at }
         } else {
             Self::SeenAlive { last, absent_at }
+        }
+    }
+}
+
+impl Liveness {
+    /// Lets a controller count as absent only after its excuse, which ends at `until`.
+    fn excused(self, now: Timestamp, until: Timestamp) -> Self {
+        match self {
+            Self::SeenAlive { last, absent_at } | Self::Absent { last, absent_at } => {
+                Self::SeenAlive { last, absent_at: absent_at.max(until) }
+                    .or_later(now, Self::Unknown)
+            }
+            Self::Unknown => Self::Unknown,
         }
     }
 }
@@ -249,9 +263,16 @@ impl Operator {
 
         let after = world.settings.owner_absent_after;
         let by_signs = self.controllers.liveness(world.now, controller, written, after);
-        let pods =
-            if is_own { self.operator_pods_liveness(world, written) } else { Liveness::Unknown };
-        by_signs.or_later(world.now, pods)
+        if !is_own {
+            return by_signs;
+        }
+
+        let liveness = by_signs.or_later(world.now, self.operator_pods_liveness(world, written));
+        match self.pods_say(world) {
+            // The new Pod of a rollout or an eviction removes the finalizer soon after its start.
+            PodsSay::Excused(Some(until)) => liveness.excused(world.now, until),
+            _ => liveness,
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use loopwatch_model::finding::Severity;
 use loopwatch_model::observation::{Cause, ContainerEnd, ContainerView, Observation, ProcessView};
 use loopwatch_model::time::Span;
 
-use crate::lab::Lab;
 use crate::lab::pods::{DOWN, INSTANCE, OTHER_POD, Op, POD, pod};
+use crate::lab::{Lab, Widget};
 
 #[test]
 fn an_operator_that_is_scaled_to_zero_is_not_down() {
@@ -294,4 +294,88 @@ fn one_of_several_pods_shows_nothing_about_the_others() {
     lab.scrape_fails(INSTANCE, Cause::Refused);
     lab.advance(Span::mins(30));
     lab.assert_no_findings();
+}
+
+/// Deletes an object that waits for a finalizer of the operator.
+fn delete_one(lab: &mut Lab) -> Widget {
+    let mut doomed = lab.finalized("doomed", &["example.io/cleanup"]);
+    lab.begin_deletion(&mut doomed);
+    doomed
+}
+
+/// The operator's next Pod does not run yet.
+fn begin_next(lab: &mut Lab, op: &mut Op, name: &str) {
+    let mut next = pod(name, lab.now);
+    (next.containers[0].running_since, next.phase) = (None, "Pending".into());
+    op.view.pods.push(next);
+    op.seen(lab);
+}
+
+#[test]
+fn a_deletion_waits_for_a_new_pod_as_long_as_the_pod_may_need_to_start() {
+    let recreated = |lab: &mut Lab, op: &mut Op| {
+        (op.workload().rolling, op.workload().recreates) = (true, true);
+        op.view.pods.clear();
+        begin_next(lab, op, "widget-operator-6c6b5d9f8-zzzzz");
+    };
+    let evicted = |lab: &mut Lab, op: &mut Op| {
+        op.crash(lab, "Error");
+        op.container().waiting.clear();
+        op.view.pods[0].phase = "Failed".into();
+        op.seen(lab);
+        lab.advance(Span::secs(5));
+        begin_next(lab, op, OTHER_POD);
+    };
+    let cases: [(&str, &dyn Fn(&mut Lab, &mut Op)); 2] =
+        [("recreated", &recreated), ("evicted", &evicted)];
+
+    for (what, begin) in cases {
+        let (mut lab, mut op) = Op::with_lab();
+        begin(&mut lab, &mut op);
+        lab.advance(Span::secs(30));
+        let doomed = delete_one(&mut lab);
+        lab.advance(Span::mins(7));
+        assert_eq!(lab.alerting(), [], "{what}");
+
+        let mut twin = lab.restart();
+        op.seen(&mut twin);
+        twin.list(&[doomed.clone()]);
+        twin.advance(Span::mins(1));
+        assert_eq!(twin.alerting(), [], "{what}: a new loopwatch");
+
+        // It does not start in time.
+        lab.advance(Span::mins(3));
+        assert_eq!(lab.roots(), [DOWN], "{what}");
+        assert!(lab.has("FinalizerOwnerAbsent"), "{what}: {:?}", lab.findings());
+
+        // The Pod of another rollout starts in time.
+        let (mut lab, mut op) = Op::with_lab();
+        begin(&mut lab, &mut op);
+        lab.advance(Span::secs(30));
+        let doomed = delete_one(&mut lab);
+        lab.advance(Span::mins(8));
+        let next = op.view.pods.last_mut().expect("a Pod");
+        next.containers[0].running_since = Some(lab.now);
+        op.seen(&mut lab);
+        lab.renew(OTHER_POD);
+        lab.advance(Span::secs(10));
+        lab.delete(&doomed);
+        lab.advance(Span::secs(10));
+
+        let pages = |change: &String| change.contains(DOWN) || change.contains("OwnerAbsent");
+        assert!(!lab.changes().iter().any(pages), "{what}");
+    }
+}
+
+#[test]
+fn a_deletion_waits_no_longer_than_usual_for_a_new_pod_beside_one_that_crashes() {
+    let (mut lab, mut op) = Op::with_lab();
+    op.view.pods.push(pod(OTHER_POD, lab.now));
+    op.view.pods[1].containers[0].running_since = None;
+    op.crash(&mut lab, "Error");
+    delete_one(&mut lab);
+    lab.advance(Span::mins(6));
+
+    assert!(lab.has("FinalizerOwnerAbsent"), "{:?}", lab.findings());
+    assert_eq!(lab.roots(), [DOWN]);
 }
