@@ -228,13 +228,10 @@ impl Operator {
         self.pods.unwanted_since.is_some() && world.sources.is_up(&SourceId::Pods)
     }
 
-    fn is_found_down(&self) -> bool {
-        self.found.iter().any(|(code, _)| *code == FindingCode::OperatorDown)
-    }
-
     /// Returns the signs of an open finding that the operator is gone.
     pub(crate) fn down_signs(&self, world: &World) -> Vec<DownSign> {
-        let ladder = if self.is_found_down() { self.ladder(world) } else { None };
+        let ladder =
+            if self.is_found(FindingCode::OperatorDown) { self.ladder(world) } else { None };
         ladder.map(|ladder| ladder.signs).unwrap_or_default()
     }
 
@@ -244,7 +241,7 @@ impl Operator {
             return Some(true); // a part of it may be down
         }
 
-        if self.is_found_down() {
+        if self.is_found(FindingCode::OperatorDown) {
             return Some(false);
         }
 

@@ -223,7 +223,8 @@ impl Operator {
         };
 
         verdicts.look_again(Some(first.after(window)));
-        if changes < world.settings.leader_transitions as usize {
+        let needed = self.threshold(FindingCode::LeaderFlapping, world.settings.leader_transitions);
+        if changes < needed as usize {
             return;
         }
 

@@ -61,7 +61,7 @@ impl Operator {
             || world.watches.iter().filter(|watch| watch.active && watch.missing.is_empty());
         let mut primary =
             primary().filter(|watch| world.kinds[watch.kind as usize].role == Role::Primary);
-        let api_fails = self.found.iter().any(|(code, _)| *code == FindingCode::ApiErrors);
+        let api_fails = self.is_found(FindingCode::ApiErrors);
 
         if api_fails || primary.any(|watch| watch.visibility(world.now) != Visibility::Clear) {
             return;

@@ -144,7 +144,7 @@ impl Operator {
     /// If the API server fails, returns the last sign of that, and whether loopwatch cannot reach
     /// the API server either.
     fn api_fault(&self, world: &World) -> Option<(Timestamp, bool)> {
-        let fails = self.found.iter().any(|(code, _)| *code == FindingCode::ApiErrors);
+        let fails = self.is_found(FindingCode::ApiErrors);
         let last = self
             .fresh_instances(world)
             .filter_map(|(_, _, instance)| instance.history.failed.last())

@@ -15,7 +15,7 @@ use crate::time::{Span, Timestamp};
 
 /// Requests must have been denied in at least this many parts of the window, each of half a minute.
 /// An operator may try once whether it is allowed to do something.
-const FORBIDDEN_PARTS: usize = 2;
+const FORBIDDEN_PARTS: u32 = 2;
 
 /// From this percentage of failed requests on, hardly anything works, which justifies a page.
 const BROKEN_PERCENT: u64 = 50;
@@ -32,7 +32,7 @@ struct Sum {
     first: Option<Timestamp>,
     last: Option<Timestamp>,
     /// The largest number of half minutes in which one instance had such requests.
-    parts: usize,
+    parts: u64,
 }
 
 impl Sum {
@@ -41,7 +41,7 @@ impl Sum {
         self.counted = self.counted.saturating_add(counted.sum());
         self.first = self.first.into_iter().chain(counted.first().map(|first| first.min(at))).min();
         self.last = self.last.max(counted.last());
-        self.parts = self.parts.max(counted.parts());
+        self.parts = self.parts.max(counted.parts() as u64);
     }
 
     /// Returns the time between the first and the last of these requests.
@@ -137,8 +137,9 @@ impl Operator {
             evidence.with("percent", Value::count(sum.percent()))
         };
 
-        let is_failing = failed.counted >= u64::from(settings.api_errors)
-            && failed.percent() >= u64::from(settings.api_error_percent);
+        let needed = |code, to_open| u64::from(self.threshold(code, to_open));
+        let is_failing = failed.counted >= needed(FindingCode::ApiErrors, settings.api_errors)
+            && failed.percent() >= needed(FindingCode::ApiErrors, settings.api_error_percent);
         if let Some(first) = failed.first.filter(|_| is_failing) {
             let detection =
                 Detection::new(world.now, FindingCode::ApiErrors, first, world.now, || {
@@ -153,11 +154,13 @@ impl Operator {
             verdicts.push(self.operator_subject(), detection);
         }
 
+        let least_denied = needed(FindingCode::ApiForbidden, settings.forbidden_requests);
+        let least_parts = needed(FindingCode::ApiForbidden, FORBIDDEN_PARTS);
+
         // A permission that is missing for long explains other problems only when it becomes worse.
         let least = u64::from(settings.forbidden_requests);
         let worse_since = self.forbidden_rise.note(world.now, forbidden.counted, least);
-        let is_denied = forbidden.counted >= u64::from(settings.forbidden_requests)
-            && forbidden.parts >= FORBIDDEN_PARTS;
+        let is_denied = forbidden.counted >= least_denied && forbidden.parts >= least_parts;
         if let Some((first, last)) = forbidden.first.zip(forbidden.last).filter(|_| is_denied) {
             let detection =
                 Detection::new(world.now, FindingCode::ApiForbidden, first, world.now, || {

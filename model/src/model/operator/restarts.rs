@@ -89,7 +89,7 @@ impl Operator {
 
     /// Returns everything of the operator that may restart, with its restarts since `from`.
     fn restarting<'a>(&'a self, world: &'a World, from: Timestamp) -> Vec<Restarting<'a>> {
-        let needed = world.settings.restarts as usize;
+        let needed = self.restarts_needed(world);
         let new = |pod: &'a str, restarts| Restarting { pod, restarts, ..Restarting::new(needed) };
         let of_pods = self.operator_pods().map(|(pod, history)| Restarting {
             container: pod.containers.first().map_or("", |container| &container.name),
@@ -117,6 +117,11 @@ impl Operator {
         });
 
         of_pods.chain(of_processes).chain(self.replaced(from, needed)).chain(of_others).collect()
+    }
+
+    /// Returns how many restarts count as a loop.
+    fn restarts_needed(&self, world: &World) -> usize {
+        self.threshold(FindingCode::RestartLoop, world.settings.restarts) as usize
     }
 
     /// Returns the Pods that ended since `from` although nobody replaced them on purpose, as
@@ -183,9 +188,8 @@ impl Operator {
     /// finding.
     pub(super) fn restarts_too_often(&self, world: &World) -> bool {
         let from = world.now.before(world.settings.restart_window);
-        let restarts = |history: &PodHistory| {
-            history.restarts_since(from).len() >= world.settings.restarts as usize
-        };
+        let needed = self.restarts_needed(world);
+        let restarts = |history: &PodHistory| history.restarts_since(from).len() >= needed;
         let kills = |history: &PodHistory| {
             kills_at_start(world, history).len() >= world.settings.startup_kills as usize
         };

@@ -76,6 +76,17 @@ impl Operator {
         matches!(self.pods_say(world), PodsSay::Excused(_) | PodsSay::Down(_))
     }
 
+    /// Returns whether a finding of this code about the operator is open.
+    pub(super) fn is_found(&self, code: FindingCode) -> bool {
+        self.found.iter().any(|(found, _)| *found == code)
+    }
+
+    /// Returns how many events within a window a finding needs, given the number that opens it: an
+    /// open one needs half as many, rounded up, so that it does not flap around the threshold.
+    pub(super) fn threshold(&self, code: FindingCode, to_open: u32) -> u32 {
+        if self.is_found(code) { to_open.div_ceil(2) } else { to_open }
+    }
+
     /// Handles the timer of the operator.
     pub(crate) fn operator_due(&mut self, world: &mut World) {
         self.due = None;

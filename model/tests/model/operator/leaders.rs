@@ -108,6 +108,20 @@ fn a_leader_that_keeps_changing_is_found() {
 }
 
 #[test]
+fn a_leader_that_keeps_changing_around_the_threshold_is_one_finding() {
+    let (mut lab, _op) = with_leader();
+    for turn in 0..20 {
+        lab.run_with_lease(if turn % 2 == 0 { OTHER_POD } else { POD }, 25);
+    }
+
+    assert_eq!(lab.changes(), ["Opened LeaderFlapping operator ops/widget-operator"]);
+
+    // Near miss: it stays the same after a few changes.
+    lab.run_with_lease(POD, 60);
+    lab.assert_no_findings();
+}
+
+#[test]
 fn a_leader_that_changes_by_rollouts_or_evictions_does_not_flap() {
     let (mut lab, mut op) = with_leader();
     for hash in ["a1", "b2", "c3", "d4", "e5"] {

@@ -94,6 +94,40 @@ fn some_errors_are_a_warning_and_few_are_nothing() {
 }
 
 #[test]
+fn requests_that_fail_around_the_threshold_are_one_finding() {
+    let (mut lab, mut counts) = (Lab::new(), Vec::new());
+    for _ in 0..6 {
+        requests(&mut lab, 600, &mut counts, &[("200", 30), ("500", 10)]);
+        requests(&mut lab, 600, &mut counts, &[("200", 34), ("500", 6)]);
+    }
+
+    assert_eq!(lab.changes().len(), 1, "{:?}", lab.findings());
+    assert_eq!(lab.finding("ApiErrors").severity, Severity::Warning);
+
+    // Near misses: far fewer requests fail, or as few from the beginning.
+    requests(&mut lab, 400, &mut counts, &[("200", 38), ("500", 2)]);
+    lab.assert_no_findings();
+    requests(&mut lab, 1_200, &mut counts, &[("200", 34), ("500", 6)]);
+    lab.assert_no_findings();
+}
+
+#[test]
+fn requests_that_are_denied_now_and_then_are_one_finding() {
+    let (mut lab, mut counts) = (Lab::new(), Vec::new());
+    requests(&mut lab, 60, &mut counts, &[("200", 10), ("403", 1)]);
+    for _ in 0..10 {
+        requests(&mut lab, 230, &mut counts, &[("200", 10)]);
+        requests(&mut lab, 40, &mut counts, &[("200", 10), ("403", 1)]);
+    }
+
+    assert_eq!(lab.changes().len(), 1, "{:?}", lab.findings());
+    assert!(lab.has("ApiForbidden"));
+
+    requests(&mut lab, 310, &mut counts, &[("200", 10)]);
+    lab.assert_no_findings();
+}
+
+#[test]
 fn denied_requests_are_found_with_the_permission_that_is_missing() {
     let mut lab = Lab::new();
     let missing =

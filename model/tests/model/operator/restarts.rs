@@ -59,6 +59,36 @@ fn a_restart_loop_of_an_operator_that_runs_again_is_a_warning_until_it_is_over()
     lab.assert_no_findings();
 }
 
+/// The container ends and restarts in seconds.
+fn restart(lab: &mut Lab, op: &mut Op) {
+    op.crash(lab, "Error");
+    lab.advance(Span::secs(2));
+    op.restart(lab);
+}
+
+#[test]
+fn restarts_that_go_on_around_the_threshold_are_one_finding() {
+    let (mut lab, mut op) = Op::with_lab();
+    for _ in 0..20 {
+        restart(&mut lab, &mut op);
+        lab.run_with_lease(POD, 25);
+    }
+
+    assert_eq!(lab.changes(), [format!("Opened {LOOP}")]);
+    assert_eq!(lab.finding("RestartLoop").severity, Severity::Warning);
+
+    // Near miss: a few restarts at once, and none since.
+    let (mut lab, mut op) = Op::with_lab();
+    for _ in 0..3 {
+        restart(&mut lab, &mut op);
+        lab.run_with_lease(POD, 5);
+    }
+
+    assert_eq!(lab.findings(), [LOOP]);
+    lab.run_with_lease(POD, 50);
+    lab.assert_no_findings();
+}
+
 #[test]
 fn an_operator_that_exits_while_the_api_server_is_away_is_in_no_restart_loop() {
     let outage = |lab: &mut Lab, op: &mut Op| {
