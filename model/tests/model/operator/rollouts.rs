@@ -311,6 +311,9 @@ fn begin_next(lab: &mut Lab, op: &mut Op, name: &str) {
     op.seen(lab);
 }
 
+/// A way in which the last Pod ends, and the next one begins.
+type Begin = fn(&mut Lab, &mut Op);
+
 #[test]
 fn a_deletion_waits_for_a_new_pod_as_long_as_the_pod_may_need_to_start() {
     let recreated = |lab: &mut Lab, op: &mut Op| {
@@ -326,8 +329,7 @@ fn a_deletion_waits_for_a_new_pod_as_long_as_the_pod_may_need_to_start() {
         lab.advance(Span::secs(5));
         begin_next(lab, op, OTHER_POD);
     };
-    let cases: [(&str, &dyn Fn(&mut Lab, &mut Op)); 2] =
-        [("recreated", &recreated), ("evicted", &evicted)];
+    let cases: [(&str, Begin); 2] = [("recreated", recreated), ("evicted", evicted)];
 
     for (what, begin) in cases {
         let (mut lab, mut op) = Op::with_lab();
@@ -339,7 +341,7 @@ fn a_deletion_waits_for_a_new_pod_as_long_as_the_pod_may_need_to_start() {
 
         let mut twin = lab.restart();
         op.seen(&mut twin);
-        twin.list(&[doomed.clone()]);
+        twin.list(std::slice::from_ref(&doomed));
         twin.advance(Span::mins(1));
         assert_eq!(twin.alerting(), [], "{what}: a new loopwatch");
 
