@@ -401,8 +401,8 @@ findings! {
     }
     RestartLoop Operator Critical Page {
         meaning: "The operator's container restarts again and again.",
-        near_miss: "A rollout, which replaces Pods, or a single restart of each of several Pods.",
-        evidence: ["pod", "container", "restarts", "window", "reason", "exit_code", "message"],
+        near_miss: "A rollout, which replaces Pods, a single restart of each of several Pods, or a container that ends twice a day.",
+        evidence: ["pod", "affected", "container", "restarts", "window", "pattern", "reason", "exit_code", "message"],
         settings: ["restarts", "restart_window"],
         explained_by: [Subject(StartupOutOfMemory), Outage(ApiErrors)],
         advice: "Read the last lines of the log of the container that ended, and the reason in the evidence. The finding is critical only while the operator does not run.",

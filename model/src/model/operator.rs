@@ -24,6 +24,7 @@ mod process; // the process of an instance, from the kernel and from its metrics
 mod recent; // the last hour, for charts
 mod reconciled; // which controller reconciles which kind
 mod recovery; // after faults of the API server
+mod repeated_ends; // of its containers, too rare for a restart loop
 mod requests; // its requests to the API server
 mod restarts; // its restarts
 mod review; // collects all conclusions
@@ -99,6 +100,8 @@ pub(crate) struct Operator {
     first_seen: Option<Timestamp>,
     /// It has been seen running.
     has_begun: bool,
+    /// The last finding about its restarts was about rare ones.
+    restarts_rarely: bool,
     /// It has been gone for long enough to justify a page.
     down: bool,
     /// The findings about it that are open.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::operator::pod_history::PodHistory;
-use crate::observation::{ContainerEnd, ContainerView, MAX_PODS, OperatorView, PodView};
+use crate::observation::{ContainerView, MAX_PODS, OperatorView, PodView};
 use crate::time::{Span, Timestamp};
 
 /// The maximum number of such containers per Pod.
@@ -42,16 +42,13 @@ impl OtherContainers {
         }
     }
 
-    /// Returns the restarts of each container of a Pod since `from`, and its last end.
-    pub(super) fn restarts_since<'a>(
+    /// Returns the histories of these containers of a Pod, with their names.
+    pub(super) fn of<'a>(
         &'a self,
         pod: &'a PodView,
-        from: Timestamp,
-    ) -> impl Iterator<Item = (&'a str, Vec<Timestamp>, Option<&'a ContainerEnd>)> {
-        others(pod).filter_map(move |container| {
-            let history = self.history(pod, container)?;
-            Some((container.name.as_str(), history.restarts_since(from), history.last_end()))
-        })
+    ) -> impl Iterator<Item = (&'a str, &'a PodHistory)> {
+        others(pod)
+            .filter_map(|container| Some((container.name.as_str(), self.history(pod, container)?)))
     }
 
     /// Returns the managers of a Pod that do not run, and since when.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::model::operator::repeated_ends::{Failure, RepeatedEnds};
 use crate::observation::{ContainerEnd, ContainerView, PodView};
 use crate::time::{Span, Timestamp};
 
@@ -24,6 +25,7 @@ pub(crate) struct PodHistory {
     restarts: VecDeque<Timestamp>,
     /// Its ends, at most [`MAX_ENDS`].
     ends: VecDeque<ContainerEnd>,
+    repeated: RepeatedEnds,
     /// Since when loopwatch has seen that it does not run.
     pub(super) stopped_seen: Option<Timestamp>,
     /// When the last run that was not part of a crash loop ended.
@@ -59,6 +61,7 @@ impl PodHistory {
         let known = if is_young { container.restarts } else { container.restarts.min(1) };
         history.add_restarts(finished, known);
         history.note_end(now, &end);
+        history.repeated.add(finished, &end);
         history.ends.push_back(end);
 
         history
@@ -84,15 +87,16 @@ impl PodHistory {
         regained: Option<Timestamp>,
     ) -> Option<ContainerEnd> {
         let ended = container.ended.as_ref().and_then(|end| end.finished);
-        if ended
+        let counts = ended
             .zip(regained)
-            .is_none_or(|(ended, regained)| ended >= regained.after(RECONNECTS_WITHIN))
-        {
+            .is_none_or(|(ended, regained)| ended >= regained.after(RECONNECTS_WITHIN));
+        if counts {
             self.add_restarts(now, container.restarts.saturating_sub(self.counted));
         }
 
         self.counted = container.restarts;
         let new = container.ended.clone().filter(|end| self.ends.back() != Some(end));
+        new.iter().filter(|_| counts).for_each(|end| self.repeated.add(now, end));
         if let Some(end) = &new {
             if self.ends.len() >= MAX_ENDS {
                 self.ends.pop_front();
@@ -142,6 +146,11 @@ impl PodHistory {
         dated.filter(move |(_, finished)| *finished > from)
     }
 
+    /// Returns the ends that have repeated for the same reason, if that was often enough.
+    pub(super) fn repeated_ends(&self, now: Timestamp) -> Option<(Failure, Vec<Timestamp>)> {
+        self.repeated.repeated(now)
+    }
+
     /// Returns since when loopwatch has seen that it does not run.
     pub(super) fn stopped_since(&self) -> Option<Timestamp> {
         self.stopped_seen
@@ -152,6 +161,7 @@ impl PodHistory {
         let Self { restarts, stopped_seen, down_since, first_seen, .. } = self;
         restarts.iter_mut().chain(stopped_seen).chain(down_since).for_each(shift);
         shift(first_seen);
+        self.repeated.clock_stepped(by_ms);
     }
 
     pub(super) fn last_end(&self) -> Option<&ContainerEnd> {

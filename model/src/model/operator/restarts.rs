@@ -5,6 +5,7 @@ use crate::model::findings::detection::Detection;
 use crate::model::operator::Operator;
 use crate::model::operator::lost_pods::MAX_LOST;
 use crate::model::operator::pod_history::PodHistory;
+use crate::model::operator::repeated_ends::REPEATED_WITHIN;
 use crate::model::operator::review::Verdicts;
 use crate::model::world::World;
 use crate::observation::{ContainerEnd, PodView};
@@ -14,52 +15,46 @@ use crate::time::{Span, Timestamp};
 const MOVES: usize = 2;
 
 /// A container or a process, or all Pods together, with its restarts.
+#[derive(Default)]
 struct Restarting<'a> {
     pod: &'a str,
     /// Empty if it is not one container.
     container: &'a str,
-    /// The operator does not work while this restarts.
-    of_operator: bool,
+    /// Another program than the operator restarts, so the operator works nevertheless.
+    is_other: bool,
+    /// Within the window.
     restarts: Vec<Timestamp>,
-    /// How many of them count as a loop.
-    needed: usize,
     end: Option<&'a ContainerEnd>,
     /// Why its last Pod ended, if the end of no container says so.
     reason: &'a str,
+    /// How each run ended, if the restarts are rare but alike.
+    pattern: String,
 }
 
-impl Restarting<'_> {
-    fn new(needed: usize) -> Self {
-        let (pod, container, reason) = ("", "", "");
-        Self { pod, container, of_operator: true, restarts: Vec::new(), needed, end: None, reason }
-    }
-
-    fn is_loop(&self) -> bool {
-        self.restarts.len() >= self.needed
+impl<'a> Restarting<'a> {
+    fn of(pod: &'a PodView, container: &'a str, history: &'a PodHistory) -> Self {
+        Self { pod: &pod.name, container, end: history.last_end(), ..Self::default() }
     }
 
     /// Returns the key by which the worst one is the greatest.
     fn rank(&self) -> (bool, usize) {
-        (self.of_operator, self.restarts.len())
+        (!self.is_other, self.restarts.len())
+    }
+
+    /// Returns whether the restarts are rare, so that the operator works between them.
+    fn is_rare(&self) -> bool {
+        !self.pattern.is_empty()
     }
 }
 
 impl Operator {
     /// Detects an operator that restarts again and again, for example because it crashes at its
-    /// start.
-    pub(super) fn restart_loop(&self, world: &World, verdicts: &mut Verdicts, down: bool) {
-        let window = world.settings.restart_window;
-        let from = world.now.before(window);
-        let mut worst: Option<Restarting<'_>> = None;
-        for found in self.restarting(world, from) {
-            verdicts.look_again(found.restarts.first().map(|first| first.after(window)));
-            if found.is_loop() && worst.as_ref().is_none_or(|worst| found.rank() > worst.rank()) {
-                worst = Some(found);
-            }
-        }
-
-        let Some(Restarting { pod, container, of_operator, restarts, end, reason, .. }) = worst
-        else {
+    /// start, or that ends in the same way every few hours.
+    pub(super) fn restart_loop(&mut self, world: &World, verdicts: &mut Verdicts, down: bool) {
+        let loops = self.restart_loops(world, verdicts);
+        let affected = self.affected_pods(&loops);
+        let worst = loops.into_iter().reduce(worse);
+        let Some(worst) = worst.or_else(|| self.repeated_end(world, verdicts)) else {
             // An operator that does not run does not restart, so the loop is not over.
             if down {
                 verdicts.keep(FindingCode::RestartLoop);
@@ -67,66 +62,119 @@ impl Operator {
 
             return;
         };
-        let Some(first) = restarts.first() else { return };
+        let Some(first) = worst.restarts.first().copied() else { return };
+        let (is_other, is_rare) = (worst.is_other, worst.is_rare());
         let detection =
-            Detection::new(world.now, FindingCode::RestartLoop, *first, world.now, || {
-                let reason = end.map_or(reason, |end| &end.reason);
-                let message = end.map_or("", |end| &end.message);
+            Detection::new(world.now, FindingCode::RestartLoop, first, world.now, || {
+                let window = if is_rare { REPEATED_WITHIN } else { world.settings.restart_window };
+                let reason = worst.end.map_or(worst.reason, |end| &end.reason);
+                let message = worst.end.map_or("", |end| &end.message);
+                let exit_code = worst.end.map(|end| Value::Count(i64::from(end.exit_code)));
                 Evidence::new()
-                    .text("pod", pod)
-                    .text("container", container)
-                    .with("restarts", Value::count(restarts.len()))
+                    .text("pod", worst.pod)
+                    .text("affected", affected)
+                    .text("container", worst.container)
+                    .with("restarts", Value::count(worst.restarts.len()))
                     .with("window", Value::Span(window))
+                    .text("pattern", worst.pattern)
                     .text("reason", reason)
-                    .with_some("exit_code", end.map(|end| Value::Count(i64::from(end.exit_code))))
+                    .with_some("exit_code", exit_code)
                     .text("message", message)
             });
 
-        let blocks = of_operator && self.restarts_block(world, *first, down);
-        let detection = detection.weak_if(!down || !of_operator).aside_if(!of_operator);
+        let aside = is_other || is_rare;
+        let blocks = !aside && self.restarts_block(world, first, down);
+        let detection = detection.weak_if(!down || aside).aside_if(aside);
         verdicts.push(self.operator_subject(), detection.blocks_if(blocks));
+        self.restarts_rarely = is_rare;
     }
 
-    /// Returns everything of the operator that may restart, with its restarts since `from`.
-    fn restarting<'a>(&'a self, world: &'a World, from: Timestamp) -> Vec<Restarting<'a>> {
-        let needed = self.restarts_needed(world);
-        let new = |pod: &'a str, restarts| Restarting { pod, restarts, ..Restarting::new(needed) };
-        let of_pods = self.operator_pods().map(|(pod, history)| Restarting {
-            container: pod.containers.first().map_or("", |container| &container.name),
-            end: history.last_end(),
-            ..new(&pod.name, history.restarts_since(from))
+    /// Returns everything of the operator that has restarted often enough within the window.
+    fn restart_loops<'a>(
+        &'a self,
+        world: &'a World,
+        verdicts: &mut Verdicts,
+    ) -> Vec<Restarting<'a>> {
+        let window = world.settings.restart_window;
+        let (from, needed) = (world.now.before(window), self.restarts_needed(world));
+        let of_containers = self.containers().map(|(container, history)| Restarting {
+            restarts: history.restarts_since(from),
+            ..container
         });
 
         // A Pod shows more than its process does, so a process counts only if no Pod of it is
         // visible. It does not count if its Pod is gone.
         let counts = |name: &str| self.pod_of(name).is_none() && self.may_run(name);
         let without_pod = self.instances.iter().filter(|(name, _)| counts(name));
-        let of_processes = without_pod.map(|(name, instance)| {
-            let restarts = instance.restarts.iter().filter(|at| **at > from).copied();
-            new(name, restarts.collect())
+        let of_processes = without_pod.map(|(pod, instance)| {
+            let restarts = instance.restarts.iter().filter(|at| **at > from).copied().collect();
+            Restarting { pod, restarts, ..Restarting::default() }
         });
 
-        let of_others = self.operator_pods().flat_map(|(pod, _)| {
-            let others = self.pods.others.restarts_since(pod, from);
-            others.map(move |(container, restarts, end)| Restarting {
-                container,
-                end,
-                of_operator: false,
-                ..new(&pod.name, restarts)
+        let counted = of_containers.chain(of_processes).map(|found| (found, needed));
+        let counted: Vec<(Restarting<'a>, usize)> =
+            counted.chain(self.replaced(from, needed)).collect();
+        for (found, _) in &counted {
+            verdicts.look_again(found.restarts.first().map(|first| first.after(window)));
+        }
+
+        let loops = counted.into_iter().filter(|(found, needed)| found.restarts.len() >= *needed);
+        loops.map(|(found, _)| found).collect()
+    }
+
+    /// Returns the container that most often ended in the same way within a day.
+    fn repeated_end(&self, world: &World, verdicts: &mut Verdicts) -> Option<Restarting<'_>> {
+        let found = self.containers().filter_map(|(container, history)| {
+            let (failure, restarts) = history.repeated_ends(world.now)?;
+            let pattern = format!("each run ended with {failure}");
+            Some(Restarting { restarts, pattern, ..container })
+        });
+        let worst = found.reduce(worse)?;
+
+        verdicts.look_again(worst.restarts.first().map(|first| first.after(REPEATED_WITHIN)));
+        Some(worst)
+    }
+
+    /// Returns the containers of the operator's Pods, with their histories.
+    fn containers(&self) -> impl Iterator<Item = (Restarting<'_>, &PodHistory)> {
+        let own = self.operator_pods().map(|(pod, history)| {
+            let container = pod.containers.first().map_or("", |container| &container.name);
+            (Restarting::of(pod, container, history), history)
+        });
+        let others = self.operator_pods().flat_map(|(pod, _)| {
+            self.pods.others.of(pod).map(move |(container, history)| {
+                let found = Restarting::of(pod, container, history);
+                (Restarting { is_other: true, ..found }, history)
             })
         });
 
-        of_pods.chain(of_processes).chain(self.replaced(from, needed)).chain(of_others).collect()
+        own.chain(others)
     }
 
-    /// Returns how many restarts count as a loop.
+    /// Returns in how many of the operator's Pods the operator restarts again and again; empty if it
+    /// has one Pod, or if none of the loops is in one of its Pods.
+    fn affected_pods(&self, loops: &[Restarting<'_>]) -> String {
+        let all = self.operator_pods().count();
+        let loops = |name: &str| loops.iter().any(|found| !found.is_other && found.pod == name);
+        let affected = self.operator_pods().filter(|(pod, _)| loops(&pod.name)).count();
+        if all < 2 || affected == 0 { String::new() } else { format!("{affected} of {all} Pods") }
+    }
+
+    /// Returns how many restarts count as a loop. An open finding about rare ones shows no loop.
     fn restarts_needed(&self, world: &World) -> usize {
-        self.threshold(FindingCode::RestartLoop, world.settings.restarts) as usize
+        let to_open = world.settings.restarts;
+        let needed = match self.restarts_rarely {
+            true => to_open,
+            false => self.threshold(FindingCode::RestartLoop, to_open),
+        };
+
+        needed as usize
     }
 
     /// Returns the Pods that ended since `from` although nobody replaced them on purpose, as
-    /// restarts of the last one. Upgrades of nodes move each Pod, and may move it again.
-    fn replaced(&self, from: Timestamp, needed: usize) -> Option<Restarting<'_>> {
+    /// restarts of the last one, and how many of them count. Upgrades of nodes move each Pod, and may
+    /// move it again.
+    fn replaced(&self, from: Timestamp, needed: usize) -> Option<(Restarting<'_>, usize)> {
         let view = self.view.as_ref()?;
         let replicas = view.workload.as_ref().map_or(1, |workload| workload.replicas.max(1));
         let needed = needed.saturating_mul(MOVES).saturating_mul(replicas as usize).min(MAX_LOST);
@@ -134,7 +182,7 @@ impl Operator {
         let last = self.pods.lost.since(view, from).last()?;
         let (pod, reason) = (last.name.as_str(), last.reason.as_str());
 
-        Some(Restarting { pod, reason, restarts, ..Restarting::new(needed) })
+        Some((Restarting { pod, reason, restarts, ..Restarting::default() }, needed))
     }
 
     /// Detects an operator that the kernel kills for its memory soon after it starts.
@@ -168,6 +216,11 @@ impl Operator {
             return verdicts.push(self.operator_subject(), detection);
         }
     }
+}
+
+/// Returns the worse one; of two that are alike, the first.
+fn worse<'a>(one: Restarting<'a>, other: Restarting<'a>) -> Restarting<'a> {
+    if other.rank() > one.rank() { other } else { one }
 }
 
 /// Returns when the kernel killed the container of a Pod for its memory soon after its start, and

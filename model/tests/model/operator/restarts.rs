@@ -5,7 +5,7 @@ use loopwatch_model::observation::{Cause, ContainerEnd, MetricsView, ProcessView
 use loopwatch_model::time::Span;
 
 use crate::lab::Lab;
-use crate::lab::pods::{INSTANCE, OTHER_POD, Op, POD, pod};
+use crate::lab::pods::{DOWN, INSTANCE, OTHER_POD, Op, POD, pod};
 
 const LOOP: &str = "RestartLoop operator ops/widget-operator";
 
@@ -239,4 +239,135 @@ fn a_restart_of_loopwatch_finds_a_crash_loop_at_once_and_the_death_after_a_look(
 
     again.advance(Span::secs(1));
     assert_eq!(again.since("OperatorDown"), since);
+}
+
+/// The container runs for `runs` and ends, again and again.
+fn ends_after(lab: &mut Lab, op: &mut Op, runs: Span, times: u32, reason: &str) {
+    for _ in 0..times {
+        lab.advance(runs);
+        op.crash(lab, reason);
+        lab.advance(Span::secs(2));
+        op.restart(lab);
+    }
+}
+
+/// The changes of restart loops.
+fn loops(lab: &mut Lab) -> Vec<String> {
+    lab.changes().into_iter().filter(|change| change.contains("RestartLoop")).collect()
+}
+
+#[test]
+fn an_operator_that_ends_in_the_same_way_every_few_hours_is_a_ticket() {
+    for (reason, hours) in [("OOMKilled", 2), ("Error", 2), ("OOMKilled", 4)] {
+        let mut lab = Lab::new();
+        let mut op = Op::running(&lab);
+        op.seen(&mut lab);
+        ends_after(&mut lab, &mut op, Span::mins(hours * 60 - 5), 5, reason);
+        lab.assert_no_findings();
+        ends_after(&mut lab, &mut op, Span::mins(hours * 60 - 5), 30, reason);
+
+        assert_eq!(loops(&mut lab), [format!("Opened {LOOP}")], "{reason} {hours}");
+        let found = lab.finding("RestartLoop");
+        let pattern = if reason == "Error" { "exit code 2" } else { "OOMKilled" };
+        assert_eq!(found.severity, Severity::Warning);
+        assert!(found.summary().contains(&format!("each run ended with {pattern}")));
+        assert!(found.summary().contains("window 1d"), "{}", found.summary());
+
+        // It is no explanation of what stops the operator for longer.
+        op.crash(&mut lab, reason);
+        lab.advance(Span::mins(3));
+        assert!(lab.roots().contains(&DOWN.to_owned()), "{:?}", lab.roots());
+        assert_eq!(lab.finding("RestartLoop").severity, Severity::Warning);
+
+        op.restart(&mut lab);
+        lab.advance(Span::hours(24));
+        lab.assert_no_findings();
+    }
+}
+
+#[test]
+fn a_finding_about_rare_ends_makes_two_restarts_no_loop() {
+    let mut lab = Lab::new();
+    let mut op = Op::running(&lab);
+    op.seen(&mut lab);
+    ends_after(&mut lab, &mut op, Span::hours(2), 7, "OOMKilled");
+    ends_after(&mut lab, &mut op, Span::mins(5), 1, "OOMKilled");
+    lab.advance(Span::mins(5));
+    op.crash(&mut lab, "Error");
+    lab.advance(Span::mins(3));
+
+    assert!(lab.roots().contains(&DOWN.to_owned()), "{:?}", lab.roots());
+    assert!(lab.finding("RestartLoop").summary().contains("window 1d"));
+    assert_eq!(lab.finding("RestartLoop").severity, Severity::Warning);
+}
+
+#[test]
+fn ends_that_are_rare_unlike_regular_or_of_several_pods_are_no_pattern() {
+    for case in ["rare", "unlike", "regular", "rollouts", "blind"] {
+        let mut lab = Lab::new();
+        let mut op = Op::running(&lab);
+        op.seen(&mut lab);
+        for turn in 0..24 {
+            let (reason, code, hours) = match case {
+                "rare" => ("OOMKilled", 137, 11),
+                "unlike" => (["OOMKilled", "Error", "Error"][turn % 3], turn as i32 % 3, 3),
+                "regular" => ("Completed", 0, 2),
+                _ => ("Error", 1, 3),
+            };
+            op.exit_code = code;
+            match case {
+                "rollouts" => {
+                    let name = format!("widget-operator-{turn}-x");
+                    op.view.pods[0].deleted = Some(lab.now);
+                    op.crash(&mut lab, reason);
+                    op.view.pods = vec![pod(&name, lab.now)];
+                    op.seen(&mut lab);
+                    lab.advance(Span::hours(hours));
+                }
+                "blind" => {
+                    lab.fail_source(&SourceId::Pods, Cause::Refused);
+                    lab.advance(Span::mins(1));
+                    lab.recover_source(&SourceId::Pods);
+                    op.crash(&mut lab, reason);
+                    op.restart(&mut lab);
+                    lab.advance(Span::hours(hours));
+                }
+                _ => ends_after(&mut lab, &mut op, Span::hours(hours), 1, reason),
+            }
+        }
+
+        assert_eq!(loops(&mut lab), Vec::<String>::new(), "{case}");
+    }
+}
+
+#[test]
+fn a_restart_loop_leaves_no_pattern_behind() {
+    let (mut lab, mut op) = Op::with_lab();
+    op.crash_loop(&mut lab, 20, "OOMKilled");
+    op.restart(&mut lab);
+    lab.run_with_lease(POD, 61);
+
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_restart_loop_names_how_many_of_the_pods_it_affects() {
+    for looping in [1, 3] {
+        let mut lab = Lab::new();
+        let mut op = Op::running(&lab);
+        for name in ["b", "c"] {
+            op.view.pods.push(pod(&format!("widget-operator-7d9f8c6b5-{name}"), lab.now));
+        }
+
+        op.workload().replicas = 3;
+        op.seen(&mut lab);
+        for _ in 0..3 {
+            op.view.pods[..looping].iter_mut().for_each(|pod| pod.containers[0].restarts += 1);
+            op.seen(&mut lab);
+            lab.advance(Span::secs(20));
+        }
+
+        let summary = lab.finding("RestartLoop").summary();
+        assert!(summary.contains(&format!("affected {looping} of 3 Pods")), "{summary}");
+    }
 }
