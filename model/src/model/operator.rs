@@ -316,7 +316,7 @@ impl Operator {
         }
 
         if panicked {
-            self.operator_crashed(world, now, true);
+            self.operator_panicked(world);
         }
 
         // The source's interval is the longest one of any instance.

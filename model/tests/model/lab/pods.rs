@@ -24,6 +24,8 @@ pub struct Op {
     pub view: OperatorView,
     /// How the container ends.
     pub exit_code: i32,
+    /// Its last words.
+    pub says: String,
 }
 
 impl Op {
@@ -45,7 +47,7 @@ impl Op {
             ..OperatorView::default()
         };
 
-        Self { view, exit_code: 2 }
+        Self { view, exit_code: 2, says: String::new() }
     }
 
     /// Returns a lab with a healthy operator and a converged object.
@@ -98,10 +100,11 @@ impl Op {
     /// The container ends, and waits for its restart.
     pub fn crash(&mut self, lab: &mut Lab, reason: &str) {
         let (now, exit_code) = (lab.now, self.exit_code);
-        let container = self.container();
-        let started = container.running_since.take();
+        let started = self.container().running_since.take();
         let (reason, finished) = (reason.into(), Some(now));
-        let end = ContainerEnd { reason, exit_code, started, finished, ..ContainerEnd::default() };
+        let message = self.says.clone();
+        let end = ContainerEnd { reason, exit_code, started, finished, message };
+        let container = self.container();
 
         (container.ended, container.ready) = (Some(end), false);
         container.waiting = "CrashLoopBackOff".into();

@@ -98,6 +98,82 @@ fn crashes_for_another_reason_accuse_no_object() {
     }
 }
 
+const PANIC: &str = "thread 'main' panicked at src/controller.rs:212: called `Option::unwrap()`";
+
+/// The operator crashes `times` times with these last words, `after` the spec change of an object.
+/// It has run for `lived` before.
+fn dies(lived: Span, after: Span, times: u32, message: &str) -> (Lab, Op, Widget) {
+    let mut lab = Lab::new();
+    let mut op = Op::running(&lab);
+    op.container().running_since = Some(lab.ago(lived));
+    op.seen(&mut lab);
+    let mut widget = lab.converged("web");
+    lab.apply(widget.spec(2, lab.now));
+    lab.advance(after);
+    for _ in 0..times {
+        op.says = message.into();
+        crash(&mut lab, &mut op, "Error");
+        lab.advance(Span::secs(40));
+    }
+
+    (lab, op, widget)
+}
+
+#[test]
+fn panics_that_end_a_quiet_life_at_once_after_a_change_are_certain() {
+    let (day, two) = (Span::hours(25), Span::secs(2));
+    let (mut lab, mut op, _) = dies(day, two, 4, PANIC);
+    assert_eq!(lab.finding("PoisonObject").confidence, Confidence::Suspected, "four");
+
+    crash(&mut lab, &mut op, "Error");
+    assert_eq!(lab.finding("PoisonObject").confidence, Confidence::Confirmed);
+
+    let go = "panic: runtime error: invalid memory address or nil pointer dereference";
+    let (lab, ..) = dies(day, two, 5, go);
+    assert_eq!(lab.finding("PoisonObject").confidence, Confidence::Confirmed);
+
+    for (what, lived, after, message) in [
+        ("a timeout", day, two, "failed to get API group resources: i/o timeout"),
+        ("a panic at a timeout", day, two, "panic: dial tcp 10.96.0.1:443: i/o timeout"),
+        ("a short life", Span::hours(1), two, PANIC),
+        ("a late crash", day, Span::secs(20), PANIC),
+    ] {
+        let (lab, ..) = dies(lived, after, 12, message);
+        assert_eq!(lab.finding("PoisonObject").confidence, Confidence::Suspected, "{what}");
+    }
+}
+
+#[test]
+fn panics_with_two_suspects_or_during_a_rollout_are_not_certain() {
+    // Somebody changes two objects at once.
+    let mut lab = Lab::new();
+    let mut op = Op::running(&lab);
+    op.container().running_since = Some(lab.ago(Span::hours(25)));
+    op.seen(&mut lab);
+    for name in ["web", "db"] {
+        let mut widget = lab.converged(name);
+        lab.apply(widget.spec(2, lab.now));
+    }
+
+    op.says = PANIC.into();
+    for _ in 0..8 {
+        crash(&mut lab, &mut op, "Error");
+        lab.advance(Span::secs(40));
+    }
+
+    assert_eq!(lab.finding("PoisonObject").confidence, Confidence::Suspected);
+
+    // Another revision takes over.
+    let (mut lab, mut op, _) = dies(Span::hours(25), Span::secs(2), 3, PANIC);
+    op.view.pods[0].revision.hash = "6c6b5d9f8".into();
+    for _ in 0..8 {
+        crash(&mut lab, &mut op, "Error");
+        lab.advance(Span::secs(40));
+    }
+
+    assert_eq!(lab.finding("PoisonObject").confidence, Confidence::Suspected);
+}
+
 #[test]
 fn panics_after_the_change_of_one_object_name_it() {
     let mut own = Loop::new();
