@@ -3,6 +3,7 @@
 pub(crate) mod controllers; // signs of life
 pub(crate) mod leases;
 pub(crate) mod revisions; // which one is in charge
+mod alone; // a Pod that restarts, without others in view
 mod availability; // for which part of the time it runs
 mod rise; // of a count within a window
 mod startup_grace; // for an operator that starts together with loopwatch

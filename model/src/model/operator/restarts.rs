@@ -63,7 +63,7 @@ impl Operator {
             return;
         };
         let Some(first) = worst.restarts.first().copied() else { return };
-        let (is_other, is_rare) = (worst.is_other, worst.is_rare());
+        let (worst_pod, is_other, is_rare) = (worst.pod, worst.is_other, worst.is_rare());
         let detection =
             Detection::new(world.now, FindingCode::RestartLoop, first, world.now, || {
                 let window = if is_rare { REPEATED_WITHIN } else { world.settings.restart_window };
@@ -83,8 +83,9 @@ impl Operator {
             });
 
         let aside = is_other || is_rare;
+        let stops = down || self.serves_nobody(world, verdicts, worst_pod, first);
         let blocks = !aside && self.restarts_block(world, first, down);
-        let detection = detection.weak_if(!down || aside).aside_if(aside);
+        let detection = detection.weak_if(!stops || aside).aside_if(aside);
         verdicts.push(self.operator_subject(), detection.blocks_if(blocks));
         self.restarts_rarely = is_rare;
     }
@@ -211,8 +212,9 @@ impl Operator {
             let code = FindingCode::StartupOutOfMemory;
             let detection = Detection::new(world.now, code, *first, world.now, || evidence);
 
+            let stops = down || self.serves_nobody(world, verdicts, &pod.name, *first);
             let blocks = self.restarts_block(world, *first, down);
-            let detection = detection.weak_if(!down).blocks_if(blocks);
+            let detection = detection.weak_if(!stops).blocks_if(blocks);
             return verdicts.push(self.operator_subject(), detection);
         }
     }

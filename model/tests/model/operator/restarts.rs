@@ -371,3 +371,60 @@ fn a_restart_loop_names_how_many_of_the_pods_it_affects() {
         assert!(summary.contains(&format!("affected {looping} of 3 Pods")), "{summary}");
     }
 }
+
+/// The only Pod that a sidecar sees restarts again and again, while a change waits. `serves` says
+/// whether another Pod acknowledges the changes of a second object, and `leads` whether it renews
+/// the lease. Returns the lab, and the findings that have ever alerted.
+fn restarts_alone(serves: bool, leads: bool) -> (Lab, Vec<String>) {
+    let mut lab = Lab::new();
+    let mut op = Op::running(&lab);
+    (op.view.complete, op.view.workload) = (false, None);
+    op.view.pods[0].own = true;
+    op.seen(&mut lab);
+
+    let (mut web, mut other) = (lab.converged("web"), lab.converged("other"));
+    let mut alerted = Vec::new();
+    for turn in 0..12 {
+        op.crash(&mut lab, "Error");
+        if turn == 1 {
+            lab.apply(web.spec(2, lab.now));
+        }
+
+        for second in 0..24 {
+            lab.advance(Span::secs(5));
+            alerted.extend(
+                lab.alerting().into_iter().map(|(code, severity)| format!("{code} {severity:?}")),
+            );
+            if leads && second % 3 == 0 {
+                lab.renew(OTHER_POD);
+            }
+        }
+
+        op.restart(&mut lab);
+        lab.advance(Span::secs(6));
+        if serves {
+            lab.apply(other.spec(turn + 10, lab.now));
+            lab.advance(Span::secs(2));
+            lab.apply(other.ready());
+        }
+    }
+
+    alerted.sort();
+    alerted.dedup();
+    (lab, alerted)
+}
+
+#[test]
+fn a_lonely_pod_that_restarts_explains_the_changes_that_wait_for_it() {
+    let (lab, alerted) = restarts_alone(false, false);
+    assert_eq!(lab.roots(), [LOOP]);
+    assert_eq!(lab.finding("RestartLoop").severity, Severity::Critical);
+    assert!(lab.has("Unacknowledged"), "{:?}", lab.findings());
+    assert_eq!(alerted, ["RestartLoop Critical", "RestartLoop Warning"], "the effect never alerts");
+
+    // Near misses: the Pod is a standby, and another one works.
+    for (serves, leads) in [(true, false), (false, true), (true, true)] {
+        let (lab, _) = restarts_alone(serves, leads);
+        assert_eq!(lab.finding("RestartLoop").severity, Severity::Warning, "{serves} {leads}");
+    }
+}
