@@ -518,9 +518,9 @@ findings! {
     }
     ApiForbidden Operator Warning Ticket {
         meaning: "The API server denies requests of the operator.",
-        near_miss: "A few denied requests at the start, with which the operator tests its permissions.",
+        near_miss: "A few denied requests at the start, with which the operator tests its permissions, or a role that is missing for a moment.",
         evidence: ["requests", "percent", "window", "missing"],
-        settings: ["forbidden_requests", "api_window"],
+        settings: ["forbidden_requests", "api_window", "source_failing_after"],
         explained_by: [],
         advice: "The operator's log names the permission, or another reason: an exceeded quota, a namespace that is being deleted and an admission policy deny requests, too. Compare a missing permission with the role of the operator's account, also its scope: a role in one namespace does not allow lists of the whole cluster.",
         command: "kubectl get roles,rolebindings{in_namespace}",

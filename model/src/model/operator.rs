@@ -95,6 +95,8 @@ pub(crate) struct Operator {
     recovery: Recovery,
     /// Of the requests that the API server denies.
     forbidden_rise: Rise,
+    /// The open findings about its requests that are more than a short restart.
+    long_faults: BTreeSet<FindingCode>,
     /// When loopwatch first heard of it.
     heard_since: Option<Timestamp>,
     /// When loopwatch first saw its Pods.

@@ -49,9 +49,14 @@ impl Sum {
         self.first.zip(self.last).map_or(Span::ZERO, |(first, last)| last.since(first))
     }
 
-    /// Returns whether hardly any request has worked for longer than a restart of the API server.
+    /// Returns whether such requests have gone on for longer than a restart of the API server.
+    fn is_long(&self, world: &World) -> bool {
+        self.lasted() >= world.settings.source_failing_after
+    }
+
+    /// Returns whether hardly any request has worked for that long.
     fn is_broken(&self, world: &World) -> bool {
-        self.percent() >= BROKEN_PERCENT && self.lasted() >= world.settings.source_failing_after
+        self.percent() >= BROKEN_PERCENT && self.is_long(world)
     }
 
     fn percent(&self) -> u64 {
@@ -111,6 +116,26 @@ impl Operator {
         }
     }
 
+    /// Returns whether a problem of the requests is more than a restart of the API server or an
+    /// upgrade of a role: it has gone on for longer, which the finding remembers while it is open, or
+    /// another problem needs it as its explanation.
+    fn alerts_about_requests(
+        &mut self,
+        world: &World,
+        verdicts: &Verdicts,
+        code: FindingCode,
+        sum: &Sum,
+    ) -> bool {
+        let was_long = self.long_faults.contains(&code) && self.is_found(code);
+        let alerts = was_long || sum.is_long(world) || verdicts.needs(world.now, code);
+        match alerts {
+            true => self.long_faults.insert(code),
+            false => self.long_faults.remove(&code),
+        };
+
+        alerts
+    }
+
     /// Detects requests of the operator that the API server denies, or that fail. All replicas
     /// count, because they use one account. A standby sends little besides requests for its lease.
     pub(super) fn request_verdicts(&mut self, world: &World, verdicts: &mut Verdicts) {
@@ -140,6 +165,10 @@ impl Operator {
         let needed = |code, to_open| u64::from(self.threshold(code, to_open));
         let is_failing = failed.counted >= needed(FindingCode::ApiErrors, settings.api_errors)
             && failed.percent() >= needed(FindingCode::ApiErrors, settings.api_error_percent);
+        let is_denied = forbidden.counted
+            >= needed(FindingCode::ApiForbidden, settings.forbidden_requests)
+            && forbidden.parts >= needed(FindingCode::ApiForbidden, FORBIDDEN_PARTS);
+
         if let Some(first) = failed.first.filter(|_| is_failing) {
             let detection =
                 Detection::new(world.now, FindingCode::ApiErrors, first, world.now, || {
@@ -150,17 +179,15 @@ impl Operator {
             // fills its window with failures. Only failures that last justify a page.
             // While a leader works, a standby that cannot reach the API server harms nobody.
             let pages = failed.is_broken(world) && self.concerns_the_leader(world, &broken);
-            let detection = detection.weak_if(!pages).blocks_if(pages);
+            let code = FindingCode::ApiErrors;
+            let alerts = self.alerts_about_requests(world, verdicts, code, &failed);
+            let detection = detection.weak_if(!pages).blocks_if(pages).suspected_if(!alerts);
             verdicts.push(self.operator_subject(), detection);
         }
-
-        let least_denied = needed(FindingCode::ApiForbidden, settings.forbidden_requests);
-        let least_parts = needed(FindingCode::ApiForbidden, FORBIDDEN_PARTS);
 
         // A permission that is missing for long explains other problems only when it becomes worse.
         let least = u64::from(settings.forbidden_requests);
         let worse_since = self.forbidden_rise.note(world.now, forbidden.counted, least);
-        let is_denied = forbidden.counted >= least_denied && forbidden.parts >= least_parts;
         if let Some((first, last)) = forbidden.first.zip(forbidden.last).filter(|_| is_denied) {
             let detection =
                 Detection::new(world.now, FindingCode::ApiForbidden, first, world.now, || {
@@ -171,8 +198,11 @@ impl Operator {
             // deleted, whatever the account's rights.
             let is_explained =
                 !lacks_permission(world) && world.namespaces.were_terminating(first, last);
+            let code = FindingCode::ApiForbidden;
+            let alerts = self.alerts_about_requests(world, verdicts, code, &forbidden);
             let detection = detection.blocks_if(false).worse_since(worse_since);
-            verdicts.push(self.operator_subject(), detection.suspected_if(is_explained));
+            let detection = detection.suspected_if(is_explained || !alerts);
+            verdicts.push(self.operator_subject(), detection);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::finding::{FindingCode, Subject, Value};
+use crate::finding::{Alert, Explainer, FindingCode, Subject, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::operator::Operator;
@@ -48,6 +48,17 @@ impl Verdicts {
     /// Keeps the finding about a subject open.
     pub(super) fn keep_about(&mut self, subject: Subject, code: FindingCode) {
         self.kept.push((code, Some(subject)));
+    }
+
+    /// Returns whether a finding of this code could explain one of the problems that alert now.
+    pub(super) fn needs(&self, now: Timestamp, code: FindingCode) -> bool {
+        let by = [Explainer::Subject(code), Explainer::Operator(code), Explainer::Outage(code)];
+        let due = self.detections.iter().filter(|(_, detection)| detection.due <= now);
+        let mut alerting = due
+            .map(|(_, detection)| detection.code.info())
+            .filter(|info| info.alert != Alert::None);
+
+        alerting.any(|info| by.iter().any(|explainer| info.explained_by.contains(explainer)))
     }
 
     pub(super) fn look_again(&mut self, at: Option<Timestamp>) {

@@ -1,6 +1,6 @@
 //! The requests of the operator to the API server, and its recovery after these have failed.
 
-use loopwatch_model::finding::{Confidence, Severity};
+use loopwatch_model::finding::{Confidence, Finding, Severity};
 use loopwatch_model::observation::{MetricsView, Observation, Permission, PermissionsView};
 use loopwatch_model::time::Span;
 
@@ -357,4 +357,51 @@ fn requests_that_are_denied_in_a_namespace_that_is_being_deleted_lack_no_right()
     lab.delete_namespace("team-b", &["NamespaceContentRemaining"]);
     requests(&mut lab, 60, &mut counts, &[("200", 50), ("403", 10)]);
     assert_eq!(lab.finding("ApiForbidden").confidence, Confidence::Confirmed);
+}
+
+#[test]
+fn failures_that_last_no_longer_than_a_restart_alert_nobody() {
+    for (code, finding) in [("<error>", "ApiErrors"), ("403", "ApiForbidden")] {
+        let (mut lab, mut counts) = (Lab::new(), Vec::new());
+        requests(&mut lab, 300, &mut counts, &[("200", 10)]);
+        for _ in 0..10 {
+            requests(&mut lab, 10, &mut counts, &[("200", 1), (code, 10)]);
+        }
+
+        assert!(lab.has(finding), "{code}");
+        for _ in 0..60 {
+            let confirmed = |f: &Finding| f.confidence == Confidence::Confirmed;
+            assert!(!lab.snapshot().findings.iter().any(confirmed), "{code}");
+            requests(&mut lab, 10, &mut counts, &[("200", 10)]);
+        }
+
+        lab.assert_no_findings();
+
+        // It lasts, and alerts until it is over.
+        requests(&mut lab, 140, &mut counts, &[("200", 1), (code, 10)]);
+        assert_eq!(lab.finding(finding).confidence, Confidence::Confirmed);
+        requests(&mut lab, 240, &mut counts, &[("200", 1)]);
+        assert_eq!(lab.finding(finding).confidence, Confidence::Confirmed, "the end of its window");
+        requests(&mut lab, 120, &mut counts, &[("200", 10)]);
+        lab.assert_no_findings();
+    }
+}
+
+#[test]
+fn short_failures_explain_the_restarts_that_they_cause() {
+    let mut lab = Lab::new();
+    let mut op = Op::running(&lab);
+    op.seen(&mut lab);
+    let mut counts = Vec::new();
+    requests(&mut lab, 300, &mut counts, &[("200", 10)]);
+    for _ in 0..3 {
+        requests(&mut lab, 20, &mut counts, &[("<error>", 30)]);
+        op.crash(&mut lab, "Error");
+        lab.advance(Span::secs(1));
+        op.restart(&mut lab);
+    }
+
+    assert!(lab.has("RestartLoop"), "{:?}", lab.findings());
+    assert_eq!(lab.roots(), ["ApiErrors operator ops/widget-operator"]);
+    assert_eq!(lab.finding("ApiErrors").confidence, Confidence::Confirmed);
 }
