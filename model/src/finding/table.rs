@@ -418,9 +418,9 @@ findings! {
         command: "kubectl describe pods{in_namespace}",
     }
     LeaderAbsent Operator Warning Ticket {
-        meaning: "Pods of the operator run, but none of them leads, so none of them works.",
+        meaning: "Pods of the operator run, but nobody renews one of its leases, so nobody does the work that needs this lease.",
         near_miss: "A change of the leader, or an operator that never had a lease.",
-        evidence: ["lease", "last_holder", "absent_for", "running_pods"],
+        evidence: ["lease", "last_holder", "absent_for", "renewed_leases", "running_pods"],
         settings: ["leader_absent_after"],
         explained_by: [Subject(OperatorDown), Subject(RestartLoop), Subject(ApiErrors), Subject(ApiForbidden)],
         advice: "Search the operator's log for leader election: it may lack the permission to update its lease, or the lease may be held under a name that no Pod has. If the operator no longer elects a leader, delete the old lease.",

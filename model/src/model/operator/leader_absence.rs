@@ -84,7 +84,7 @@ impl Operator {
         let uid = self.holder_uid(name);
         let has_led = |pod: &PodView| pod.name == holder && (uid.is_empty() || pod.uid == uid);
         let is_known = view.pods.iter().any(has_led) || leading().next().is_some();
-        Some(absent(world, view, held, due).suspected_if(!is_known))
+        Some(absent(world, view, held, due, String::new).suspected_if(!is_known))
     }
 
     /// Detects that a process no longer renews one of its leases although it runs. Its other
@@ -106,16 +106,32 @@ impl Operator {
             && pod.containers.iter().any(|container| container.running_since.is_some_and(ran));
 
         let due = lease.alive.after(patience(lease, absent_after));
-        (runs && held_for >= absent_after).then(|| absent(world, view, held, due).aside_if(true))
+        let renewed = || self.renewed_leases(world, view);
+        let lost = || absent(world, view, held, due, renewed).aside_if(true);
+        (runs && held_for >= absent_after).then(lost)
+    }
+
+    /// Returns how many of the operator's leases somebody renews.
+    fn renewed_leases(&self, world: &World, view: &OperatorView) -> String {
+        let absent_after = world.settings.leader_absent_after;
+        let is_renewed =
+            |lease: &SeenLease| lease.alive.after(patience(lease, absent_after)) > world.now;
+        let leases = || {
+            self.operator_leases().filter(|(name, ..)| self.leases.exists(&view.namespace, name))
+        };
+        let renewed = leases().filter(|(_, lease, _)| is_renewed(lease)).count();
+        format!("{renewed} of {}", leases().count())
     }
 }
 
-/// Returns the detection of a lease that nobody renews.
+/// Returns the detection of a lease that nobody renews. `renewed` says how many others somebody
+/// does.
 fn absent(
     world: &World,
     view: &OperatorView,
     (name, lease, _): HeldLease<'_>,
     due: Timestamp,
+    renewed: impl FnOnce() -> String,
 ) -> Detection {
     let running = running_since(view).count();
     Detection::new(world.now, FindingCode::LeaderAbsent, lease.alive, due, || {
@@ -123,6 +139,7 @@ fn absent(
             .text("lease", name)
             .text("last_holder", lease.holder.clone())
             .with("absent_for", Value::Age(lease.alive))
+            .text("renewed_leases", renewed())
             .with("running_pods", Value::count(running))
     })
 }

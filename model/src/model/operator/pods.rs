@@ -101,8 +101,9 @@ pub(super) enum Comeback {
 /// The state of the operator's container in one Pod.
 enum PodState {
     Running,
-    /// It has never started, and has been trying since this time.
-    Starting(Timestamp),
+    /// It has never started, and has been trying since this time. The word of the kubelet or the
+    /// phase of the Pod says what it waits for.
+    Starting(Timestamp, String),
     /// It does not run, or has only just started again.
     Stopped(Stopped),
     Unknown,
@@ -250,7 +251,7 @@ impl Pods {
     /// not an excuse while another Pod crashes, or if earlier Pods never ran either.
     fn excused(&self, states: &[PodState], start_within: Span) -> Option<Timestamp> {
         let starting = states.iter().filter_map(|state| match state {
-            PodState::Starting(at) => Some(*at),
+            PodState::Starting(at, _) => Some(*at),
             _ => None,
         });
         let starting = starting.filter(|_| !states.iter().any(PodState::crashes));
@@ -270,6 +271,7 @@ impl Pods {
         certain: bool,
     ) -> PodsSay {
         let mut latest: Option<Stopped> = None;
+        let mut successor: Option<(Timestamp, String)> = None;
         let crashes = states.iter().any(PodState::crashes);
         let has_run = states.iter().any(|state| matches!(state, PodState::Stopped(_)));
 
@@ -277,8 +279,14 @@ impl Pods {
             let stopped = match state {
                 PodState::Stopped(stopped) if stopped.never_ran && crashes => continue,
                 PodState::Stopped(stopped) => stopped.clone(),
-                PodState::Starting(_) if has_run => continue,
-                PodState::Starting(since) => never_started(*since),
+                PodState::Starting(since, word) if has_run => {
+                    let next = format!("{}: {}", pod.name, not_started(word));
+                    successor = successor.max(Some((*since, next)));
+                    continue;
+                }
+                PodState::Starting(since, word) => {
+                    Stopped { state: not_started(word), ..never_started(*since) }
+                }
                 PodState::Running | PodState::Unknown => return PodsSay::Nothing,
             };
 
@@ -307,7 +315,11 @@ impl Pods {
             .max()
             .unwrap_or(last.since);
 
-        PodsSay::Down(Stopped { since, ..last })
+        let state = match successor {
+            Some((_, next)) => format!("{}, {next}", last.state),
+            None => last.state,
+        };
+        PodsSay::Down(Stopped { since, state, ..last })
     }
 
     fn state(&self, now: Timestamp, pod: &PodView) -> PodState {
@@ -355,17 +367,14 @@ impl Pods {
         }
 
         if ended.is_none() && container.restarts == 0 && !is_over {
-            return PodState::Starting(
-                pod.created.unwrap_or(history.first_seen).min(history.first_seen),
-            );
+            let since = pod.created.unwrap_or(history.first_seen).min(history.first_seen);
+            return PodState::Starting(since, first_word([&container.waiting, &pod.phase]));
         }
 
-        let words = [&container.waiting, ended.map_or(&pod.phase, |ended| &ended.reason)];
-        let state = words
-            .into_iter()
-            .find(|word| !word.is_empty())
-            .cloned()
-            .unwrap_or_else(|| "stopped".to_owned());
+        // An eviction ends the container like any other error.
+        let why = if is_over { pod.reason.as_str() } else { "" };
+        let how = ended.map_or(pod.phase.as_str(), |ended| &ended.reason);
+        let state = first_word([&container.waiting, why, how, "stopped"]);
 
         stopped(state, None)
     }
@@ -419,9 +428,19 @@ impl Pods {
     }
 }
 
+/// Returns the first word that is not empty.
+fn first_word<const N: usize>(words: [&str; N]) -> String {
+    words.into_iter().find(|word| !word.is_empty()).unwrap_or_default().to_owned()
+}
+
+/// Returns, for people, the state of a container that has never started, and what it waits for.
+fn not_started(word: &str) -> String {
+    if word.is_empty() { "never started".to_owned() } else { format!("never started ({word})") }
+}
+
 /// Returns the state of a container that has been trying to start since `since`.
 fn never_started(since: Timestamp) -> Stopped {
-    let (state, comeback) = ("never started".to_owned(), Comeback::Unlikely);
+    let (state, comeback) = (not_started(""), Comeback::Unlikely);
     Stopped {
         since,
         state,

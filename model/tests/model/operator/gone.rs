@@ -296,3 +296,29 @@ fn half_of_the_time_needs_a_view_of_all_pods() {
     lab.advance(Span(1));
     assert_eq!(lab.findings(), [DOWN]);
 }
+
+#[test]
+fn the_signs_say_that_a_pod_was_evicted_and_what_its_successor_waits_for() {
+    let (mut lab, mut op) = Op::with_lab();
+    end(&mut lab, &mut op, "");
+    (op.view.pods[0].phase, op.view.pods[0].reason) = ("Failed".into(), "Evicted".into());
+
+    let mut next = pod(OTHER_POD, lab.now);
+    (next.containers[0].running_since, next.phase) = (None, "Pending".into());
+    op.view.pods.push(next);
+    op.seen(&mut lab);
+    lab.advance(Span::mins(11));
+
+    let signs = lab.finding("OperatorDown").summary();
+    assert!(signs.contains(&format!("{POD}: Evicted")), "{signs}");
+    assert!(signs.contains(&format!("{OTHER_POD}: never started (Pending)")), "{signs}");
+
+    // The kubelet says more than the phase.
+    op.view.pods.remove(0);
+    op.container().waiting = "ImagePullBackOff".into();
+    op.seen(&mut lab);
+    lab.advance(Span::secs(1));
+
+    let signs = lab.finding("OperatorDown").summary();
+    assert!(signs.contains(&format!("{OTHER_POD}: never started (ImagePullBackOff)")), "{signs}");
+}

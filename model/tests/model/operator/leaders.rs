@@ -30,6 +30,7 @@ fn nobody_leads_although_pods_run() {
 
     assert_eq!(lab.findings(), ["LeaderAbsent operator ops/widget-operator"]);
     assert_eq!(lab.since("LeaderAbsent"), renewed);
+    assert!(!lab.evidence().contains("renewed_leases"), "{}", lab.evidence());
 
     lab.renew(OTHER_POD);
     op.seen(&mut lab);
@@ -253,6 +254,7 @@ fn each_of_several_leases_of_one_pod_counts() {
 
     let found = lab.finding("LeaderAbsent");
     assert!(found.summary().contains("b.example.io"), "{}", found.summary());
+    assert!(found.summary().contains("renewed leases 2 of 3"), "{}", found.summary());
     assert_eq!(found.confidence, Confidence::Confirmed);
 
     renew_both(&mut lab);
