@@ -1,6 +1,6 @@
 //! Single objects that make the operator crash, or that it neglects.
 
-use loopwatch_model::finding::{Confidence, Severity};
+use loopwatch_model::finding::Confidence;
 use loopwatch_model::time::Span;
 
 use crate::lab::loops::{Loop, add};
@@ -293,27 +293,4 @@ fn one_object_of_a_batch_that_later_ones_overtake_is_starved() {
     }
 
     assert_eq!(lab.findings(), ["Starved Widget team-a/b0"]);
-}
-
-#[test]
-fn an_object_that_crashes_the_operator_is_one_alert() {
-    let (mut lab, mut op, mut widget) = with_pod();
-    lab.apply(widget.spec(2, lab.now));
-    for number in 0..12 {
-        let mut other = Widget::new(&format!("other-{number}"), lab.now);
-        other.uid = 100 + number;
-        lab.apply(&other);
-        lab.advance(Span::secs(2));
-        lab.apply(other.ready());
-        crash(&mut lab, &mut op, "Error");
-        lab.advance(Span::mins(2));
-    }
-
-    let of_web = |lab: &Lab| {
-        let alerting = lab.snapshot().findings.into_iter().filter(|f| f.alerts_at(lab.now));
-        let of_web = alerting.filter(|f| f.subject.to_string().contains("web"));
-        of_web.map(|f| (f.code.name(), f.severity)).collect::<Vec<_>>()
-    };
-    assert!(lab.has("Unacknowledged"), "{:?}", lab.findings());
-    assert_eq!(of_web(&lab), [("PoisonObject", Severity::Critical)]);
 }
