@@ -226,10 +226,16 @@ fn end(terminated: &TerminatedState) -> ContainerEnd {
 /// follows a panic.
 fn message(text: &str) -> String {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let panic = lines().find(|line| PANICS.iter().any(|word| line.starts_with(word)));
+    let panic = lines().find(|line| is_panic(line));
     let last = panic.or_else(|| lines().next_back()).unwrap_or_default();
     let end = last.floor_char_boundary(MAX_END_MESSAGE);
     last[..end].to_owned()
+}
+
+/// Whether a program in Go or Rust ends with such a line.
+fn is_panic(line: &str) -> bool {
+    let in_rust = || line.starts_with("thread '") && line.contains(" panicked at ");
+    PANICS.iter().any(|word| line.starts_with(word)) || in_rust()
 }
 
 /// Reads a time.

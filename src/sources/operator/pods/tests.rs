@@ -198,6 +198,9 @@ fn init_containers_that_fail_and_the_last_words_of_a_container_are_seen() {
     };
     assert_eq!(message("connecting\nno route to host\n\n"), "no route to host");
     assert_eq!(message("a\npanic: nil map\n\ngoroutine 1 [running]:\nmain.go:7"), "panic: nil map");
+
+    let rust = "thread 'main' panicked at src/main.rs:7:5:";
+    assert_eq!(message(&format!("a\n{rust}\nno bucket\nnote: run with RUST_BACKTRACE=1")), rust);
     assert_eq!((message(""), message(&"ü".repeat(300)).len()), (String::new(), 200));
 }
 
