@@ -58,9 +58,8 @@ pub struct Settings {
     /// How long a transitional phase may last before the finding `PhaseStuck` opens. Three times the
     /// usual stay in the phase, or else the kind's deadline, applies instead if it is longer.
     pub phase_stuck_after: Span,
-    /// How long finalizers may block a deletion if there has been no progress for half of that
-    /// time. A cleanup that calls a cloud provider takes minutes, so after fifteen minutes it has
-    /// probably failed.
+    /// How long finalizers may block a deletion since its last step. A cleanup that calls a cloud
+    /// provider takes minutes, so after fifteen minutes it has probably failed.
     pub finalizer_stuck_after: Span,
     /// How long an owner may be missing before its children count as left behind. The garbage
     /// collector normally deletes them within seconds, or within minutes under load.

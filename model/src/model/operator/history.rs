@@ -345,7 +345,7 @@ impl Loop {
         let is_whole = self.depths.len() > GROWTH_PARTS;
 
         let is_much = grown >= MIN_GROWTH && last >= first.saturating_mul(2);
-        let shrinks = pairs().last().is_some_and(|(before, last)| last < before);
+        let shrinks = pairs().next_back().is_some_and(|(before, last)| last < before);
         let goes_on = self.grown.is_some() && !shrinks && grown > 0;
 
         (is_whole && ((is_steady && is_much) || goes_on)).then_some(grown)
