@@ -8,16 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use self::reasons::{is_of_kubernetes, is_word};
-use crate::finding::{Evidence, FindingCode};
-use crate::model::convergence::workloads::unready_children;
-use crate::model::findings::open_findings::OpenFindings;
 use crate::model::world::World;
 use crate::model::world::kinds::OTHER;
 use crate::model::world::limits::Limit;
-use crate::model::world::store::{Record, Slot};
+use crate::model::world::store::Record;
 use crate::observation::{EventView, ObjectKey};
 use crate::snapshot::{EventReason, ExplainedEvent};
-use crate::time::{Span, Timestamp};
+use crate::time::Timestamp;
 
 /// The latest Events of the objects with the most recent ones.
 #[derive(Debug, Default)]
@@ -59,20 +56,6 @@ const MAX_PER_OBJECT: usize = 8;
 
 /// The type of Events about problems.
 pub(crate) const WARNING: &str = "Warning";
-
-/// The findings whose evidence has the latest Warning.
-const WITH_WARNING: [FindingCode; 7] = [
-    FindingCode::Unacknowledged,
-    FindingCode::Overdue,
-    FindingCode::Regressed,
-    FindingCode::NeverRecovered,
-    FindingCode::PhaseStuck,
-    FindingCode::FinalizerStuck,
-    FindingCode::CleanupSlow,
-];
-
-/// A Warning may be a little older than the change of the status to which it belongs.
-const JUST_BEFORE: Span = Span::mins(1);
 
 /// The maximum length of a text that is kept, in bytes. Messages have another limit.
 const MAX_TEXT: usize = 64;
@@ -138,8 +121,17 @@ impl KubeEvents {
 }
 
 impl KubeEvents {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
     /// Returns the latest Warning about an object since an instant, as `reason: message`.
-    fn last_warning(&self, world: &World, record: &Record, since: Timestamp) -> Option<String> {
+    pub(crate) fn last_warning(
+        &self,
+        world: &World,
+        record: &Record,
+        since: Timestamp,
+    ) -> Option<String> {
         let kind = world.watches[record.watch as usize].kind;
         let key =
             ObjectKey { namespace: record.namespace.to_string(), name: record.name.to_string() };
@@ -148,51 +140,6 @@ impl KubeEvents {
         let last = warnings.max_by_key(|past| past.at)?;
 
         Some(format!("{}: {}", last.reason, last.message))
-    }
-
-    /// Adds the latest Warning to the evidence of a finding about an object: one about the object
-    /// itself since the problem began, or else one about a workload that the object waits for.
-    pub(crate) fn with_last_warning(
-        &self,
-        world: &World,
-        slot: Slot,
-        (code, since): (FindingCode, Timestamp),
-        evidence: Evidence,
-    ) -> Evidence {
-        if !WITH_WARNING.contains(&code) || self.objects.is_empty() {
-            return evidence;
-        }
-
-        let since = since.before(JUST_BEFORE);
-        let last = |record| self.last_warning(world, record, since);
-        let own = world.store.get(slot).and_then(last);
-        let warning = own.or_else(|| unready_children(world, slot).find_map(last));
-        evidence.text("last_warning", warning.unwrap_or_default())
-    }
-
-    /// Adds a Warning that has just arrived to the evidence of the open findings about its object
-    /// and the owners of that.
-    pub(crate) fn show_last_warning(
-        &self,
-        world: &World,
-        findings: &mut OpenFindings,
-        watch: u16,
-        about: &ObjectKey,
-    ) {
-        let Some(slot) = world.store.find(watch, &about.namespace, &about.name) else { return };
-        let owners = world.owners_of(slot).iter().filter_map(|owner| world.find_uid(owner.uid()));
-
-        for slot in owners.chain([slot]) {
-            let hot = world.store.get(slot).and_then(|record| record.hot.as_ref());
-            let codes = hot.map_or(&[][..], |hot| &hot.findings);
-            let subject = || world.subject(slot);
-
-            for code in codes.iter().filter(|code| WITH_WARNING.contains(code)) {
-                findings.change_evidence(*code, &subject(), |since, evidence| {
-                    self.with_last_warning(world, slot, (*code, since), evidence)
-                });
-            }
-        }
     }
 }
 

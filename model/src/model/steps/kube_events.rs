@@ -1,6 +1,7 @@
 //! Kubernetes Events about objects.
 
 use crate::model::kube_events::WARNING;
+use crate::model::steps::warnings::show_last_warning;
 use crate::model::world::limits::Limit;
 use crate::model::{Model, kube_events};
 use crate::observation::{EventView, SourceId, WatchId};
@@ -30,7 +31,8 @@ impl Model {
         let warned = (event.r#type == WARNING).then(|| event.about.clone());
         self.kube_events.add(self.world.now, kind, event);
         if let Some(about) = warned {
-            self.kube_events.show_last_warning(&self.world, &mut self.findings, number, &about);
+            let (world, events) = (&self.world, &self.kube_events);
+            show_last_warning(world, events, &mut self.findings, number, &about);
         }
     }
 }

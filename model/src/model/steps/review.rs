@@ -10,6 +10,7 @@ use crate::model::findings::open_findings::OpenFindings;
 use crate::model::findings::tuning;
 use crate::model::kube_events::KubeEvents;
 use crate::model::status::reading::Verdict;
+use crate::model::steps::warnings::with_last_warning;
 use crate::model::world::World;
 use crate::model::world::store::{Flag, Slot};
 use crate::model::world::timers::Timer;
@@ -129,7 +130,7 @@ fn update_findings(
         let evidence = std::mem::take(&mut detection.evidence);
         let evidence = workloads::with_workloads(world, slot, detection.code, evidence);
         let problem = (detection.code, detection.since);
-        detection.evidence = events.with_last_warning(world, slot, problem, evidence);
+        detection.evidence = with_last_warning(world, events, slot, problem, evidence);
         findings.report(world, subject.clone(), detection);
     }
 
