@@ -150,7 +150,7 @@ findings! {
     FinalizerStuck Deletion Warning Ticket {
         meaning: "The object is being deleted, but no controller removes its finalizers.",
         near_miss: "A slow cleanup that makes progress: finalizers disappear one by one, or the status changes.",
-        evidence: ["last_warning", "actor", "finalizers", "terminating_for", "last_progress", "threshold"],
+        evidence: ["last_warning", "message", "actor", "finalizers", "terminating_for", "last_progress", "threshold"],
         settings: ["finalizer_stuck_after", "learn_after"],
         explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
         advice: "Check that the controller named as actor runs and can reach the resources that it cleans up. Do not remove the finalizer by hand before you have deleted the resources that it protects, such as a volume, a load balancer or a database. Otherwise they leak.",

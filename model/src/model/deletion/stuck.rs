@@ -188,6 +188,7 @@ fn finalizer_stuck(
             .with("terminating_for", Value::Age(deletion.since))
             .with("last_progress", Value::Time(deletion.last_progress.unwrap_or(deletion.since)))
             .with("threshold", Value::Span(threshold))
+            .text("message", record.hot.as_ref().map_or("", |hot| &hot.message))
     })
     .foreign_if(
         !deletion

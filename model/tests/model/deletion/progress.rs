@@ -201,3 +201,14 @@ fn cleanups_that_overlap_are_learned_and_an_outage_is_not() {
     let again = |number: i64| if number == 75 { Span::mins(60) } else { outage(number) };
     assert_eq!(overlapping(80, again), 1);
 }
+
+#[test]
+fn a_stuck_deletion_shows_what_the_status_says() {
+    let mut lab = Lab::new();
+    let mut widget = lab.finalized("web", &["example.io/cleanup"]);
+    lab.begin_deletion(&mut widget);
+    say(&mut lab, &mut widget, "the bucket is not empty");
+    lab.advance(Span::mins(40));
+
+    assert!(lab.finding("FinalizerStuck").summary().contains("the bucket is not empty"));
+}
