@@ -83,6 +83,9 @@ const DETECTED: &[Proof] = &[
         near_miss: |fixture| {
             release_finalizer(fixture);
             fixture.operator.cure("FinalizerReleased");
+
+            // The operator looks at the object again only after a change.
+            fixture.kube.change("Widget", &fixture.namespace, "near", json!({"size": 2}));
             fixture.wait(ZOO, "Widget", "near", "has its finalizer again", |object| {
                 finalizers(object) == [CLEANUP]
             });
