@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::finding::FindingCode;
 use crate::model::convergence::object_context::{ObjectContext, Update};
+use crate::model::findings::detection::events_needed;
 use crate::model::status::reading::{self, Verdict};
 use crate::model::world::intern::{ConditionSet, Symbol};
 use crate::model::world::kinds::pace::Wait;
@@ -224,8 +225,7 @@ impl ObjectContext<'_> {
     /// Returns how many events within the window keep a finding open, given the number that opens
     /// it: half as many, rounded up, so that the finding does not flap around the threshold.
     pub(crate) fn threshold(&self, code: FindingCode, to_open: u32) -> usize {
-        let open = self.has_finding(code);
-        if open { (to_open as usize).div_ceil(2) } else { to_open as usize }
+        events_needed(self.has_finding(code), to_open) as usize
     }
 
     /// Returns the start of the time that counts as spent in the current phase: when the object

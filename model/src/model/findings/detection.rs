@@ -40,6 +40,12 @@ pub(crate) struct Detection {
     pub(crate) aside: bool,
 }
 
+/// Returns how many events within a window a finding needs, given the number that opens it: an
+/// `open` one needs half as many, rounded up, so that it does not flap around the threshold.
+pub(crate) const fn events_needed(open: bool, to_open: u32) -> u32 {
+    if open { to_open.div_ceil(2) } else { to_open }
+}
+
 impl Detection {
     /// Returns a detection. Calls `evidence` only if the problem is due.
     pub(crate) fn new(

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Alert, Explainer, FindingCode, Subject, Value};
-use crate::model::findings::detection::Detection;
+use crate::model::findings::detection::{Detection, events_needed};
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::operator::Operator;
 use crate::model::operator::pods::PodsSay;
@@ -95,7 +95,7 @@ impl Operator {
     /// Returns how many events within a window a finding needs, given the number that opens it: an
     /// open one needs half as many, rounded up, so that it does not flap around the threshold.
     pub(super) fn threshold(&self, code: FindingCode, to_open: u32) -> u32 {
-        if self.is_found(code) { to_open.div_ceil(2) } else { to_open }
+        events_needed(self.is_found(code), to_open)
     }
 
     /// Handles the timer of the operator.

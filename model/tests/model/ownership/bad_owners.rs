@@ -150,8 +150,8 @@ fn a_read_that_finds_the_owner_ends_the_doubt_and_one_that_fails_decides_nothing
     }
 }
 
-#[test]
-fn an_operator_that_keeps_the_uid_of_a_deleted_object_is_found() {
+/// Returns a world in which an owner has been replaced a minute ago, with a reference to the old one.
+fn replaced() -> (World, OwnerReference) {
     let mut world = World::new();
     world.create(&web(), &[]);
 
@@ -159,6 +159,13 @@ fn an_operator_that_keeps_the_uid_of_a_deleted_object_is_found() {
     world.remove(&web());
     world.create(&web(), &[]);
     world.advance(Span::mins(1));
+
+    (world, old)
+}
+
+#[test]
+fn an_operator_that_keeps_the_uid_of_a_deleted_object_is_found() {
+    let (mut world, old) = replaced();
 
     let child = settings_of("team-a");
     world.create(&child, &[old]);
@@ -169,13 +176,7 @@ fn an_operator_that_keeps_the_uid_of_a_deleted_object_is_found() {
 
 #[test]
 fn a_child_with_an_old_uid_that_is_collected_at_once_is_found() {
-    let mut world = World::new();
-    world.create(&web(), &[]);
-
-    let old = world.owner(&web());
-    world.remove(&web());
-    world.create(&web(), &[]);
-    world.advance(Span::mins(1));
+    let (mut world, old) = replaced();
 
     let child = settings_of("team-a");
     world.create(&child, &[old]);
@@ -188,12 +189,7 @@ fn a_child_with_an_old_uid_that_is_collected_at_once_is_found() {
 
 #[test]
 fn a_child_that_is_collected_and_created_again_is_one_finding() {
-    let mut world = World::new();
-    world.create(&web(), &[]);
-    let old = world.owner(&web());
-    world.remove(&web());
-    world.create(&web(), &[]);
-    world.advance(Span::mins(1));
+    let (mut world, old) = replaced();
     world.lab.changes();
 
     let child = settings_of("team-a");
