@@ -1,5 +1,5 @@
 //! The configuration. Each flag here has an environment variable (`LOOPWATCH_…`) and, except
-//! `--config`, a key in the configuration file.
+//! `--config`, a key in the configuration file. In a Pod, only few flags are keys ([`Author`]).
 //!
 //! A flag overrides its variable, a variable overrides the file, and the file overrides the
 //! default. clap parses and checks all of them: [`with_variables`] names the variables, and
@@ -23,7 +23,7 @@ use clap::{Arg, Args, Command};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
-pub(crate) use self::file::File;
+pub(crate) use self::file::{Author, File};
 pub(crate) use self::findings::OrphanAllow;
 pub(crate) use self::profiles::ProfileFlags;
 pub(crate) use self::traces::TraceFlags;
@@ -143,8 +143,8 @@ pub(crate) struct ClusterFlags {
 pub(crate) struct JudgeFlags {
     /// Configuration file in YAML; `run` reads it again when it changes.
     #[arg(long, value_name = "FILE", help = format!(
-        "Configuration file in YAML; its keys are the names of the flags, `settings` and `findings`. `run` reads it again \
-         when it changes [default: {DEFAULT_FILE} for run, if it exists]"
+        "Configuration file in YAML; its keys are `settings`, `findings` and the names of flags, in a Pod only of those that \
+         neither connect nor listen nor write. `run` reads it again when it changes [default: {DEFAULT_FILE} for run, if it exists]"
     ))]
     pub config: Option<PathBuf>,
     /// Time that an object may take to converge, for all kinds (10m) or for one kind

@@ -8,12 +8,16 @@ use std::time::Duration;
 #[path = "commands/offline.rs"]
 mod offline;
 
+/// The kubelet sets this variable in every container. In a Pod, a file may set fewer keys.
+const IN_CLUSTER: &str = "KUBERNETES_SERVICE_HOST";
+
 fn loopwatch(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
     command
         .args(arguments)
         .env("NO_COLOR", "1")
         .env_remove("KUBECONFIG")
+        .env_remove(IN_CLUSTER)
         .env("HOME", "/nonexistent");
 
     command.output().expect("loopwatch runs")
@@ -164,6 +168,7 @@ fn flags_override_variables_and_variables_override_the_file() {
             .arg("--from")
             .arg(&dump)
             .args(arguments);
+        command.env_remove(IN_CLUSTER);
         command.envs(variable.map(|value| ("LOOPWATCH_DEADLINE", value)));
 
         let output = command.output().expect("loopwatch runs");
@@ -740,6 +745,57 @@ fn run_reads_its_configuration_file_again_when_it_changes() {
     stop(child);
 }
 
+/// Whoever may write the ConfigMap of a Pod must not get the token of its account: not at the start,
+/// and not by a change of the file.
+#[test]
+fn a_file_in_a_pod_cannot_send_the_token_elsewhere() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let attacker = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    attacker.set_nonblocking(true).expect("set");
+
+    let server = format!("http://{}", attacker.local_addr().expect("bound"));
+    let kubeconfig = folder.path().join("kubeconfig");
+    let named =
+        |name: &str, field: &str, value: &str| format!("[{{name: {name}, {field}: {value}}}]");
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters: {}\nusers: {}\ncontexts: {}\n",
+        named("x", "cluster", &format!("{{server: \"{server}\"}}")),
+        named("x", "user", "{token: S3CRET}"),
+        named("x", "context", "{cluster: x, user: x}"),
+    );
+    std::fs::write(&kubeconfig, text).expect("written");
+
+    let file = folder.path().join("config.yaml");
+    let write = |text: &str| std::fs::write(&file, text).expect("written");
+    let hostile =
+        format!("kubeconfig: {}\nnotify: {server}\nalertmanager: {server}\n", kubeconfig.display());
+    let run = |text: &str| {
+        write(text);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+        command.args(["run", "--listen", "127.0.0.1:0", "--config"]).arg(&file);
+        command.env(IN_CLUSTER, "127.0.0.1").env("KUBERNETES_SERVICE_PORT", "1");
+        start(command.env("HOME", "/nonexistent").env_remove("KUBECONFIG"))
+    };
+    let refused = |port: u16| {
+        let all = get(port, "/api/v1/findings");
+        all.contains("alertmanager, kubeconfig, notify: not allowed in a file in a Pod")
+            .then_some(())
+    };
+
+    let (child, port) = run(&hostile);
+    eventually(|| refused(port));
+    stop(child);
+
+    let (child, port) = run("settings: {settle: 5s}\n");
+    assert!(!get(port, "/metrics").contains("ConfigInvalid"));
+    write(&hostile);
+    eventually(|| refused(port));
+    stop(child);
+
+    let reached = attacker.accept().map(|(_, address)| address);
+    assert!(reached.is_err(), "nothing reached the attacker: {reached:?}");
+}
+
 #[test]
 fn a_webhook_can_be_set_by_flag_variable_and_file() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -755,7 +811,7 @@ fn a_webhook_can_be_set_by_flag_variable_and_file() {
         (vec![], Some("operator:1"), false),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
-        command.args(["run", "--listen", "127.0.0.1:0"]).args(&arguments);
+        command.args(["run", "--listen", "127.0.0.1:0"]).args(&arguments).env_remove(IN_CLUSTER);
 
         let (child, port) = start(command.envs(variable.map(|value| ("LOOPWATCH_NOTIFY", value))));
         let metrics = get(port, "/metrics");
@@ -780,7 +836,8 @@ fn an_invalid_webhook_is_one_line_without_its_secrets() {
         std::fs::write(&file, format!("notify: {url}\n")).expect("written");
         let program = || {
             let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
-            command.env("HOME", "/nonexistent").env_remove("KUBECONFIG").arg("run");
+            command.env("HOME", "/nonexistent").env_remove("KUBECONFIG").env_remove(IN_CLUSTER);
+            command.arg("run");
             command
         };
         let mut by_variable = program();

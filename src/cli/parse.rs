@@ -9,7 +9,7 @@ use clap::{Args, CommandFactory, FromArgMatches};
 use loopwatch_model::settings::Settings;
 
 use super::{Cli, Command, LogFlags};
-use crate::config::{self, ClusterFlags, File};
+use crate::config::{self, Author, ClusterFlags, File};
 
 /// The command with its settings, and the problems of the configuration.
 #[derive(Debug)]
@@ -30,11 +30,16 @@ pub(super) struct Parsed {
 /// variables one by one. For every command, it leaves out invalid parts of the file, and the caller
 /// decides whether to continue without them.
 pub(super) fn parse(arguments: &[OsString]) -> Result<Parsed, clap::Error> {
-    parse_with(arguments, Path::new(config::DEFAULT_FILE))
+    parse_with(arguments, Path::new(config::DEFAULT_FILE), Author::of_environment())
 }
 
-/// Like [`parse`]; `run` reads the `default` file if the user names none.
-fn parse_with(arguments: &[OsString], default: &Path) -> Result<Parsed, clap::Error> {
+/// Like [`parse`]; `run` reads the `default` file if the user names none. `author` can write the
+/// file.
+fn parse_with(
+    arguments: &[OsString],
+    default: &Path,
+    author: Author,
+) -> Result<Parsed, clap::Error> {
     let runs = runs(arguments);
     let mut arguments = arguments.to_vec();
     let (mut ignored, mut problems) = (unused_variables(&arguments), Vec::new());
@@ -51,7 +56,7 @@ fn parse_with(arguments: &[OsString], default: &Path) -> Result<Parsed, clap::Er
                 path = named.or_else(|| named_command(&matches, "run").then(|| default.to_owned()));
 
                 let (valid, more) = match &path {
-                    Some(path) if !missing => File::read(path),
+                    Some(path) if !missing => File::read(path, author),
                     _ => Default::default(),
                 };
 

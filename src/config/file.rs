@@ -1,5 +1,7 @@
 //! Reads the configuration file: YAML whose keys are the names of the flags, `settings` and
-//! `findings`.
+//! `findings`. In a Pod, only some flags are keys ([`Author`]).
+
+mod author;
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -11,6 +13,8 @@ use clap::{Arg, Command, FromArgMatches};
 use loopwatch_model::settings::Settings;
 use serde_json::{Map, Value};
 
+pub(crate) use self::author::Author;
+use self::author::refusal;
 use super::findings::{self, FINDINGS_KEY};
 use super::spelling::unknown;
 use super::{Flags, keys};
@@ -45,11 +49,12 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Reads the file at `path`. Returns the valid parts, and a problem for each invalid part.
+    /// Reads the file at `path`, which `author` can write. Returns the valid parts, and a problem
+    /// for each invalid part.
     #[must_use]
-    pub(crate) fn read(path: &Path) -> (Self, Vec<String>) {
+    pub(crate) fn read(path: &Path, author: Author) -> (Self, Vec<String>) {
         let (file, mut problems) = match contents(path) {
-            Ok(text) => Self::parse(&text),
+            Ok(text) => Self::parse(&text, author),
             Err(problem) => (Self::default(), vec![problem]),
         };
         let more = problems.len().saturating_sub(MAX_PROBLEMS);
@@ -66,13 +71,13 @@ impl File {
 
     /// Parses the text of a file; otherwise like [`File::read`].
     #[must_use]
-    pub(crate) fn parse(text: &str) -> (Self, Vec<String>) {
+    pub(crate) fn parse(text: &str, author: Author) -> (Self, Vec<String>) {
         let entries = match entries(text) {
             Ok(entries) => entries,
             Err(problem) => return (Self::default(), vec![problem]),
         };
         let (mut file, mut problems) = (Self::default(), Vec::new());
-        let command = keys();
+        let (command, mut refused) = (keys(), Vec::new());
 
         for (key, value) in entries {
             let name = key.replace('_', "-");
@@ -82,10 +87,13 @@ impl File {
                 let (rules, more) = findings::read(value);
                 file.settings.findings = rules;
                 problems.extend(more);
+            } else if is_key(&command, &name) && !author.may_set(&name) {
+                refused.push((key, name));
             } else if let Err(problem) = file.take(&command, &key, &name, value) {
                 problems.push(problem);
             }
         }
+        problems.extend(refusal(&refused));
 
         let arguments =
             file.values.iter().flat_map(|(name, values)| arguments(&command, name, values));
@@ -150,6 +158,11 @@ impl File {
 
         problems
     }
+}
+
+/// Whether a flag of this name is a key of a file.
+fn is_key(command: &Command, name: &str) -> bool {
+    name != CONFIG && command.get_arguments().any(|arg| arg.get_long() == Some(name))
 }
 
 fn contents(path: &Path) -> Result<String, String> {

@@ -14,6 +14,7 @@ mod listen; // the port
 mod pages; // the web pages
 mod profiles; // profiles of the operator
 mod scrape; // /metrics, streamed
+mod turns; // large responses, limited in number and duration
 mod routes; // which handler serves which path
 
 pub(crate) use self::accept::serve;

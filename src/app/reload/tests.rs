@@ -8,7 +8,7 @@ use loopwatch_model::time::Span;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::config::{File, keys};
+use crate::config::{Author, File, keys};
 use crate::sources::decoding::HashKey;
 use crate::sources::feed::{Observations, ServerClock};
 
@@ -25,7 +25,7 @@ struct Followed {
 
 fn parse(path: &Path) -> Result<Configuration, Vec<String>> {
     let (file, problems) =
-        if path.exists() { File::read(path) } else { (File::default(), Vec::new()) };
+        if path.exists() { File::read(path, Author::User) } else { (File::default(), Vec::new()) };
     if !problems.is_empty() {
         return Err(problems);
     }

@@ -1,6 +1,11 @@
 use super::super::Command;
 use super::*;
 
+/// Parses arguments as outside a Pod, wherever the tests run.
+fn parse(arguments: &[OsString]) -> Result<Parsed, clap::Error> {
+    parse_with(arguments, Path::new(config::DEFAULT_FILE), Author::User)
+}
+
 fn arguments(line: &str) -> Vec<OsString> {
     line.split(' ').map(Into::into).collect()
 }
@@ -254,7 +259,7 @@ fn deadlines_of_file_and_flags_are_merged() {
 fn run_reads_the_default_file_if_it_exists_and_the_user_names_none() {
     let folder = tempfile::tempdir().expect("a folder");
     let default = folder.path().join("config.yaml");
-    let parsed = |line: &str| parse_with(&arguments(line), &default).expect("valid");
+    let parsed = |line: &str| parse_with(&arguments(line), &default, Author::User).expect("valid");
     let missing = parsed("loopwatch run");
 
     assert_eq!((missing.file.as_deref(), missing.problems.len()), (Some(default.as_path()), 0));

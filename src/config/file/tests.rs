@@ -5,6 +5,7 @@ use loopwatch_model::time::Span;
 fn keys_are_the_names_of_the_flags() {
     let (file, problems) = File::parse(
         "deadline: [5m, example.io/Widget=30m]\nwatch: example.io/Widget\nmax-watches: 7\nsettings:\n  settle: 3s\n  limits: {objects: 10}\n",
+        Author::User,
     );
 
     assert_eq!(problems, Vec::<String>::new());
@@ -14,7 +15,7 @@ fn keys_are_the_names_of_the_flags() {
     assert_eq!((file.settings.deadline, file.settings.deadlines.len()), (Span::mins(5), 1));
 
     for empty in ["", "\n", "# nothing\n", "---\n"] {
-        assert!(File::parse(empty).1.is_empty(), "{empty:?}");
+        assert!(File::parse(empty, Author::User).1.is_empty(), "{empty:?}");
     }
 }
 
@@ -24,7 +25,7 @@ fn rules_about_findings_are_a_key_of_their_own() {
         "findings: {Overdue: {severity: critical}}\nsettings: {settle: 3s}\n",
         "settings: {settle: 3s}\nfindings: {Overdue: {severity: critical}}\n",
     ] {
-        let (file, problems) = File::parse(text);
+        let (file, problems) = File::parse(text, Author::User);
         assert_eq!(problems, Vec::<String>::new());
         assert_eq!(
             (file.settings.settle, file.settings.findings.len()),
@@ -33,8 +34,10 @@ fn rules_about_findings_are_a_key_of_their_own() {
         );
     }
 
-    let (_, problems) =
-        File::parse("findings: {Overdue: {enabled: false}}\nsettings: {findings: {}}\n");
+    let (_, problems) = File::parse(
+        "findings: {Overdue: {enabled: false}}\nsettings: {findings: {}}\n",
+        Author::User,
+    );
 
     assert!(problems.len() == 1 && problems[0].contains("settings: unknown key"), "{problems:?}");
 }
@@ -67,7 +70,7 @@ fn a_problem_names_the_mistake_and_the_correction() {
         ("{{{{", "invalid YAML"),
         ("watch: {a: b}", "expected a string or a list"),
     ] {
-        let (file, problems) = File::parse(text);
+        let (file, problems) = File::parse(text, Author::User);
         let [message] = &problems[..] else { panic!("{text:?} gave {problems:?}") };
 
         assert!(message.contains(expected), "{text:?} gave {message:?}");
@@ -82,7 +85,7 @@ fn a_problem_names_the_mistake_and_the_correction() {
 #[test]
 fn the_valid_part_of_a_file_applies() {
     let text = "listen: nowhere\nmax_watches: 7\nsettings: {settle: soon, learn_after: 3, limits: {objects: 5, phases: -1}}\n";
-    let (file, problems) = File::parse(text);
+    let (file, problems) = File::parse(text, Author::User);
 
     assert_eq!(problems.len(), 3, "{problems:?}");
     assert!(
@@ -99,10 +102,67 @@ fn every_flag_is_a_key_in_both_spellings() {
     for arg in keys().get_arguments().filter(|arg| arg.get_long() != Some(CONFIG)) {
         let name = arg.get_long().expect("each flag has a long name");
         for key in [name.to_owned(), name.replace('-', "_")] {
-            let (_, problems) = File::parse(&format!("{key}:\n"));
+            let (_, problems) = File::parse(&format!("{key}:\n"), Author::User);
             assert!(problems.is_empty(), "{problems:?}");
         }
     }
+}
+
+#[test]
+fn a_file_of_the_cluster_cannot_decide_where_loopwatch_connects() {
+    let allowed = "findings: {Overdue: {enabled: false}}\nsettings: {settle: 3s}\ndeadline: 5m\n";
+    let kubeconfig = "kubeconfig: /etc/loopwatch/attacker\n";
+    let (file, problems) = File::parse(&format!("{allowed}{kubeconfig}"), Author::Cluster);
+
+    let [problem] = &problems[..] else { panic!("{problems:?}") };
+    assert!(problem.starts_with("kubeconfig: not allowed in a file in a Pod"), "{problem}");
+    assert!(problem.contains("(--kubeconfig) or variables (LOOPWATCH_KUBECONFIG)"), "{problem}");
+    assert!(!problem.contains("attacker"), "{problem}");
+
+    assert_eq!(file.values.keys().collect::<Vec<_>>(), ["deadline"]);
+    assert_eq!((file.settings.settle, file.settings.deadline), (Span::secs(3), Span::mins(5)));
+    assert_eq!(File::parse(kubeconfig, Author::User).1, Vec::<String>::new());
+}
+
+#[test]
+fn each_flag_that_connects_listens_sends_or_writes_belongs_to_the_spec_of_the_pod() {
+    let command = keys();
+    let all = command.get_arguments().filter_map(Arg::get_long).filter(|name| *name != CONFIG);
+    let refused: Vec<&str> = all
+        .filter(|name| !File::parse(&format!("{name}:\n"), Author::Cluster).1.is_empty())
+        .collect();
+
+    assert_eq!(
+        refused,
+        [
+            "kubeconfig",
+            "context",
+            "namespace",
+            "watch",
+            "operator",
+            "secrets",
+            "scrape",
+            "pid",
+            "listen",
+            "expose-ui",
+            "external-url",
+            "grafana-url",
+            "notify",
+            "notify-token-file",
+            "notify-ca-file",
+            "alertmanager",
+            "alertmanager-token-file",
+            "alertmanager-ca-file",
+            "alert-label",
+            "otlp",
+            "otlp-token-file",
+            "otlp-ca-file",
+            "pprof",
+            "profile-dir",
+            "profile-wait",
+            "state-dir",
+        ]
+    );
 }
 
 #[test]
@@ -118,7 +178,7 @@ fn the_examples_of_the_documentation_are_valid() {
     assert!(examples.len() >= 4, "{}", examples.len());
 
     for example in examples {
-        let (file, problems) = File::parse(example);
+        let (file, problems) = File::parse(example, Author::Cluster);
         assert!(
             problems.is_empty() && file.settings != Settings::default(),
             "{example}: {problems:?}"
@@ -132,7 +192,7 @@ fn a_file_that_is_too_large_is_refused() {
     let path = folder.path().join("large.yaml");
     std::fs::write(&path, "#".repeat(MAX_BYTES as usize + 1)).expect("written");
 
-    let (_, problems) = File::read(&path);
+    let (_, problems) = File::read(&path, Author::User);
     assert!(problems[0].contains("large.yaml: the file has 65537 bytes"), "{problems:?}");
 }
 
@@ -145,7 +205,7 @@ fn a_pipe_a_device_and_a_folder_are_refused_at_once() {
     assert!(made.success());
 
     for path in [&pipe, folder.path(), Path::new("/dev/zero")] {
-        let (_, problems) = File::read(path);
+        let (_, problems) = File::read(path, Author::User);
         assert_eq!(problems, [format!("{}: not a regular file", path.display())]);
     }
 }
@@ -157,7 +217,7 @@ fn many_problems_are_counted() {
     std::fs::write(&path, (0..1000).map(|number| format!("k{number}: 1\n")).collect::<String>())
         .expect("written");
 
-    let (_, problems) = File::read(&path);
+    let (_, problems) = File::read(&path, Author::User);
     assert_eq!(problems.len(), MAX_PROBLEMS + 1);
     assert!(problems[MAX_PROBLEMS].ends_with("and 980 more problems"), "{problems:?}");
 }
@@ -169,14 +229,14 @@ fn aliases_do_not_fill_the_memory() {
         "x,".repeat(200),
         "*a,".repeat(200)
     );
-    let (_, problems) = File::parse(&text);
+    let (_, problems) = File::parse(&text, Author::User);
 
     assert!(problems.len() == 1 && problems[0].contains("budget"), "{problems:?}");
 }
 
 #[test]
 fn one_key_in_two_spellings_is_a_problem() {
-    let (file, problems) = File::parse("max-watches: 5\nmax_watches: 6\n");
+    let (file, problems) = File::parse("max-watches: 5\nmax_watches: 6\n", Author::User);
     assert!(problems.len() == 1 && problems[0].contains("twice"), "{problems:?}");
     assert_eq!(file.values["max-watches"], ["5"]);
 }

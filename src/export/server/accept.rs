@@ -15,12 +15,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
 use super::connections::{Activity, Connections};
 use super::exporter::Exporter;
-use super::guard::ClientAddress;
+use super::guard::Client;
 use super::routes::router;
 
 #[derive(Clone, Copy, Debug)]
@@ -110,8 +111,10 @@ async fn connection(
     mut stopping: watch::Receiver<bool>,
 ) {
     let _ = stream.set_nodelay(true); // affects only latency
+    let close = CancellationToken::new();
+    let client = Client::new(peer, close.clone());
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(ClientAddress(peer));
+        request.extensions_mut().insert(client.clone());
         let busy = activity.busy();
         let response = router.clone().oneshot(request.map(Body::new));
         async move { response.await.map(|response| response.map(|body| busy.during(body))) }
@@ -126,6 +129,10 @@ async fn connection(
     );
     let early = tokio::select! {
         ended = serving.as_mut() => Some(ended),
+        () = close.cancelled() => {
+            debug!(%peer, "connection closed: its client reads too slowly");
+            return;
+        }
         _ = stopping.wait_for(|stop| *stop) => None,
         () = sleep(limits.lifetime) => None,
     };

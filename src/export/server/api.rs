@@ -42,7 +42,7 @@ pub(super) async fn status(State(exporter): State<Arc<Exporter>>) -> Response {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct FindingQuery {
-    /// Without a limit, the response contains all findings.
+    /// The default is the largest limit.
     limit: Option<usize>,
     /// The continue token of the previous page.
     r#continue: String,
@@ -72,17 +72,13 @@ pub(super) async fn findings(
             .retain(|finding| (finding.since.0, finding.id.to_string().as_str()) > (since, id));
     }
 
-    let mut next = None;
-    if limit.is_some() || !token.is_empty() {
-        snapshot.findings.sort_by_cached_key(|finding| (finding.since, finding.id.to_string()));
-        let room = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-        let has_more = snapshot.findings.len() > room;
-        snapshot.findings.truncate(room);
+    snapshot.findings.sort_by_cached_key(|finding| (finding.since, finding.id.to_string()));
+    let room = limit.unwrap_or(MAX_LIMIT).clamp(1, MAX_LIMIT);
+    let has_more = snapshot.findings.len() > room;
+    snapshot.findings.truncate(room);
 
-        let last = snapshot.findings.last().filter(|_| has_more);
-        next = last.map(|finding| format!("{}/{}", finding.since.0, finding.id));
-    }
-
+    let last = snapshot.findings.last().filter(|_| has_more);
+    let next = last.map(|finding| format!("{}/{}", finding.since.0, finding.id));
     Json(json::findings(&snapshot, total, next)).into_response()
 }
 

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use loopwatch_model::model::Model;
 use loopwatch_model::snapshot::Explanation;
-use tokio::sync::Semaphore;
 
 use crate::export::delivery::traces::TraceExporter;
 use crate::export::metrics::{ObjectSeries, Render, TextFormat};
@@ -14,10 +13,6 @@ use crate::export::view::{Input, RecordingInput, View};
 use crate::lock::lock;
 use crate::sources::operator::ProfileStore;
 use crate::telemetry::{SelfMetrics, UnreadLabels};
-
-/// Maximum number of scrapes rendered concurrently: two, so that two replicas of Prometheus need
-/// not wait for each other. A higher limit would raise the peak use of memory and CPU.
-pub(super) const CONCURRENT_RENDERS: usize = 2;
 
 /// Options for the amount and the visibility of exported data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +31,6 @@ pub(crate) struct Exporter {
     pub(super) view: Arc<dyn View>,
     options: Mutex<ExportOptions>,
     pub(super) metrics: Arc<SelfMetrics>,
-    pub(super) renders: Arc<Semaphore>,
     series_dropped: AtomicU64,
     input: Mutex<Input>,
     /// The profiles to download; `None` without a cluster.
@@ -65,14 +59,12 @@ impl Exporter {
         metrics: Arc<SelfMetrics>,
         options: ExportOptions,
     ) -> Self {
-        let renders = Arc::new(Semaphore::new(CONCURRENT_RENDERS));
         let options = Mutex::new(options);
         let (series_dropped, alive) = (AtomicU64::new(0), AtomicBool::new(true));
         Self {
             view,
             options,
             metrics,
-            renders,
             series_dropped,
             input: Mutex::default(),
             profiles: Mutex::default(),

@@ -13,12 +13,16 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use tokio_util::sync::CancellationToken;
 
 use super::exporter::Exporter;
 
-/// The client address of a connection; an extension of every request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ClientAddress(pub(super) SocketAddr);
+/// The client of a connection; an extension of every request.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    address: SocketAddr,
+    close: CancellationToken,
+}
 
 /// Headers that proxies add.
 const FORWARDING: &[&str] =
@@ -26,6 +30,29 @@ const FORWARDING: &[&str] =
 
 /// Prefixes of headers that proxies add: in general, Envoy (Istio, Consul, Kuma) and Linkerd.
 const FORWARDING_PREFIXES: &[&str] = &["x-forwarded-", "x-original-forwarded-", "x-envoy-", "l5d-"];
+
+impl Default for Client {
+    /// A client whose address is unknown.
+    fn default() -> Self {
+        Self::new((Ipv6Addr::UNSPECIFIED, 0).into(), CancellationToken::new())
+    }
+}
+
+impl Client {
+    /// The client at this address. `close` closes the connection.
+    pub(super) fn new(address: SocketAddr, close: CancellationToken) -> Self {
+        Self { address, close }
+    }
+
+    pub(super) fn peer(&self) -> IpAddr {
+        self.address.ip()
+    }
+
+    /// Closes the connection when it is cancelled.
+    pub(super) fn close(&self) -> CancellationToken {
+        self.close.clone()
+    }
+}
 
 /// Refuses requests unless client and `Host` header are both loopback.
 pub(super) async fn local_only(
@@ -58,7 +85,7 @@ pub(super) async fn loopback_only(request: Request, next: Next) -> Response {
 }
 
 async fn on_loopback(request: Request, next: Next, advice: &'static str) -> Response {
-    let peer = request.extensions().get::<ClientAddress>().map(|peer| peer.0.ip());
+    let peer = request.extensions().get::<Client>().map(Client::peer);
     if !peer.is_some_and(is_loopback) || is_forwarded(&request) {
         return refuse(advice);
     }

@@ -1,6 +1,7 @@
 //! Which handler serves which path.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -10,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use super::exporter::Exporter;
+use super::turns::{TurnLimits, Turns, take_turn};
 use super::{api, guard, pages, profiles, scrape};
 use crate::telemetry::RequestLabels;
 
@@ -44,8 +46,28 @@ const PATHS: &[(&str, &str)] = &[
 /// The path of one profile.
 const PROFILE: &str = "/api/v1/profiles/{name}";
 
+/// Scrapes in progress. Two replicas of Prometheus need not wait for each other. All 32 connections
+/// that one peer may have, none of which reads, have had their turns before `queue` ends.
+const SCRAPES: TurnLimits = TurnLimits {
+    total: 6,
+    per_peer: 3,
+    queue: Duration::from_secs(3),
+    slow: Duration::from_millis(250),
+    whole: Duration::from_secs(15),
+};
+
+/// Pages and documents in progress. A browser opens six connections.
+const DOCUMENTS: TurnLimits = TurnLimits {
+    total: 8,
+    per_peer: 6,
+    queue: Duration::from_secs(3),
+    slow: Duration::from_millis(500),
+    whole: Duration::from_secs(30),
+};
+
 /// Builds the router for all paths.
 pub(super) fn router(exporter: Arc<Exporter>) -> Router {
+    let (scrapes, documents) = (Turns::new(SCRAPES), Turns::new(DOCUMENTS));
     let local = Router::new()
         .route("/", get(pages::overview))
         .route("/objects", get(pages::objects))
@@ -59,15 +81,18 @@ pub(super) fn router(exporter: Arc<Exporter>) -> Router {
         .route("/api/v1/explain", get(api::explain))
         .route("/api/v1/operator", get(api::operator))
         .route("/debug/model", get(api::debug))
+        .route_layer(from_fn_with_state(documents.clone(), take_turn))
         .route_layer(from_fn_with_state(exporter.clone(), guard::local_only));
 
     let loopback = Router::new()
         .route("/api/v1/profiles", get(profiles::list))
         .route(PROFILE, get(profiles::download))
+        .route_layer(from_fn_with_state(documents, take_turn))
         .route_layer(from_fn(guard::loopback_only));
 
     Router::new()
         .route("/metrics", get(scrape::metrics))
+        .route_layer(from_fn_with_state(scrapes, take_turn))
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .merge(local)

@@ -12,10 +12,11 @@ use axum::http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use loopwatch_model::model::Model;
 use loopwatch_model::settings::Settings;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::exporter::{ExportOptions, Exporter};
-use super::guard::ClientAddress;
+use super::guard::Client;
 use super::routes::router;
 use crate::export::sample::{NoObjects, Sample, empty, sample};
 use crate::telemetry::SelfMetrics;
@@ -39,7 +40,7 @@ async fn request_from(
     }
 
     let address: SocketAddr = peer.parse().expect("an address");
-    request.extensions_mut().insert(ClientAddress(address));
+    request.extensions_mut().insert(Client::new(address, CancellationToken::new()));
 
     let response = router(exporter.clone()).oneshot(request).await.expect("routers do not fail");
     let status = response.status();

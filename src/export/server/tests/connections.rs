@@ -220,58 +220,90 @@ async fn slow_requests_time_out_and_free_their_connections() {
     assert!(began.elapsed() < Duration::from_secs(5));
 }
 
-#[tokio::test]
-async fn clients_that_stop_reading_do_not_block_scrapes() {
+/// A view whose exposition has several megabytes, more than the buffers of two sockets hold.
+fn large() -> Sample {
     let mut view = sample();
     let row = view.snapshot.unhealthy[0].clone();
-
-    // Several megabytes, more than the buffers of two sockets hold.
     view.snapshot.unhealthy = (0..60_000)
         .map(|index| loopwatch_model::snapshot::ObjectRow {
             name: format!("{index:0>100}"),
             ..row.clone()
         })
         .collect();
+
+    view
+}
+
+/// Starts a server with a large exposition, and with the default limits.
+async fn large_server() -> (SocketAddr, oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
-
     let options = ExportOptions { max_object_series: 60_000, ..ExportOptions::default() };
     let (stop, stopped) = oneshot::channel::<()>();
-    let limits = ServerLimits {
-        lifetime: Duration::from_millis(300),
-        grace: Duration::from_millis(300),
-        ..ServerLimits::default()
-    };
-    let task = tokio::spawn(serve_with(listener, exporter(view, options), limits, async {
+    let exporter = exporter(large(), options);
+    let task = tokio::spawn(serve_with(listener, exporter, ServerLimits::default(), async {
         let _ = stopped.await;
     }));
 
+    (address, stop, task)
+}
+
+/// Requests the exposition from this address, and returns the open connection without reading.
+async fn stall(host: [u8; 4], address: SocketAddr, header: &str) -> TcpStream {
+    let mut stream = connect_from(host, address).await;
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{header}\r\n");
+    stream.write_all(request.as_bytes()).await.expect("a request");
+    stream
+}
+
+/// Scrapes from this address.
+async fn scrape_from(host: [u8; 4], address: SocketAddr) -> Vec<u8> {
+    let mut stream = connect_from(host, address).await;
+    stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n").await.expect("a request");
+
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    answer
+}
+
+#[tokio::test]
+async fn clients_that_do_not_read_keep_no_scrape_out() {
+    let (address, stop, task) = large_server().await;
+    let (attackers, prometheus) = ([2, 4, 5, 6], [127, 0, 0, 3]);
     let mut stalled = Vec::new();
-    for _ in 0..crate::export::server::exporter::CONCURRENT_RENDERS {
-        let mut stream = TcpStream::connect(address).await.expect("a connection");
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("a request");
-        stalled.push(stream);
-    }
 
-    // The server needs a moment to close both connections and release their permits.
-    let scrape = || exchange(address, "GET /metrics HTTP/1.0\r\nHost: x\r\n\r\n");
-    let mut answer = scrape().await;
-    for _ in 0..100 {
-        if answer.starts_with(b"HTTP/1.0 200") {
-            break;
+    // Enough for all turns: from one address, and from several.
+    for host in attackers {
+        for _ in 0..20 {
+            stalled.push(stall([127, 0, 0, host], address, "").await);
         }
-
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        answer = scrape().await;
     }
 
-    assert!(
-        answer.starts_with(b"HTTP/1.0 200"),
-        "{}",
-        String::from_utf8_lossy(&answer[..answer.len().min(100)])
-    );
-    assert!(answer.ends_with(b"\n") && answer.len() > 5_000_000, "{}", answer.len());
+    for (scraper, whose) in [(prometheus, "another address"), ([127, 0, 0, 2], "the same address")]
+    {
+        let answer = scrape_from(scraper, address).await;
+        let start = String::from_utf8_lossy(&answer[..answer.len().min(100)]);
+
+        assert!(answer.starts_with(b"HTTP/1.0 200"), "{whose}: {start}");
+        assert!(answer.ends_with(b"\n") && answer.len() > 5_000_000, "{whose}: {}", answer.len());
+    }
 
     drop((stop, stalled));
     task.await.expect("the server ends");
+}
+
+#[tokio::test]
+async fn a_scrape_ends_when_its_scraper_has_given_up() {
+    let (address, _stop, _task) = large_server().await;
+    let header = "X-Prometheus-Scrape-Timeout-Seconds: 0.3\r\n";
+    let mut stream = stall([127, 0, 0, 1], address, header).await;
+
+    // Reads only after the server has closed the connection; a whole answer would end with the end
+    // of the chunked encoding.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+
+    assert!(answer.starts_with(b"HTTP/1.1 200"));
+    assert!(!answer.ends_with(b"0\r\n\r\n"), "{} bytes", answer.len());
 }
