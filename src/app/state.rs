@@ -2,6 +2,7 @@
 //! recording with one observation.
 
 use std::fs::TryLockError;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{SharedModel, lock, log_panic};
-use crate::recording::{Recording, Writer};
+use crate::recording::{Recording, RecordingError, Writer};
 use crate::sources::feed::{Clock, SystemClock};
+use crate::system::files::open_regular_without_link;
 
 /// The file in the state directory.
 const FILE: &str = "checkpoint.jsonl";
@@ -31,13 +33,13 @@ const LAST_WITHIN: Duration = Duration::from_secs(5);
 /// starts empty and the file stays unchanged.
 pub(super) fn restore(dir: &Path, model: &mut Model) {
     let path = dir.join(FILE);
+    let recording = match open_regular_without_link(&path) {
+        Ok(file) => Recording::read(BufReader::new(file), path.display().to_string()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+        Err(error) => Err(RecordingError::Io { path: path.display().to_string(), error }),
+    };
 
-    // Opening a named pipe would wait for a writer.
-    if !path.is_file() {
-        return;
-    }
-
-    match Recording::open(&path) {
+    match recording {
         Ok(recording) => {
             let (mut lines, now) = (0, SystemClock::new().wall());
             for line in recording {
@@ -137,7 +139,10 @@ fn write(dir: &Path, settings: &Settings, checkpoint: Checkpoint) -> std::io::Re
     let mut writer = Writer::create(&new, settings, None)?;
     writer.write(SystemClock::new().wall(), &Observation::Restored(Box::new(checkpoint)))?;
     writer.finish()?;
-    std::fs::rename(new, dir.join(FILE))
+    std::fs::rename(new, dir.join(FILE))?;
+
+    // Without this, the old file may come back after a power failure.
+    folder.sync_all()
 }
 
 #[cfg(test)]
@@ -164,6 +169,23 @@ mod tests {
         assert!(model.snapshot().at < now.after(Span::hours(1)), "{}", model.snapshot().at);
         assert!(model.snapshot().at > Timestamp(0), "it is restored");
 
+        Ok(())
+    }
+
+    /// Somebody who can write the directory must not choose the file that loopwatch reads.
+    #[test]
+    fn a_link_in_the_place_of_the_checkpoint_is_not_followed() -> std::io::Result<()> {
+        let (directory, elsewhere) = (tempfile::tempdir()?, tempfile::tempdir()?);
+        let settings = Settings::default();
+        write(elsewhere.path(), &settings, Checkpoint::default())?;
+        std::os::unix::fs::symlink(elsewhere.path().join(FILE), directory.path().join(FILE))?;
+
+        let mut model = Model::new(settings);
+        restore(directory.path(), &mut model);
+        assert_eq!(model.snapshot().at, Timestamp(0), "nothing is restored");
+
+        restore(elsewhere.path(), &mut model);
+        assert_ne!(model.snapshot().at, Timestamp(0), "the file itself is");
         Ok(())
     }
 

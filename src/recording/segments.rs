@@ -131,6 +131,7 @@ mod tests {
     };
     use loopwatch_model::settings::Settings;
     use loopwatch_model::snapshot::Snapshot;
+    use loopwatch_model::time::Span;
 
     use super::*;
     use crate::recording::{Recording, Unread};
@@ -243,6 +244,89 @@ mod tests {
 
         assert!(stuck.is_some_and(|id| checkpoint.findings.contains_key(&id)), "{checkpoint:?}");
         assert!(!model.checkpoint().findings.keys().any(|id| checkpoint.findings.contains_key(id)));
+
+        Ok(())
+    }
+
+    /// Every text that may name somebody contains "payroll" or "acme", also what a second file begins
+    /// with: the checkpoint and the state of all sources.
+    #[test]
+    fn with_pseudonyms_no_name_remains_in_any_file() -> io::Result<()> {
+        let lines = [
+            (
+                0,
+                r#"{"kinds_discovered":[{"watch":"widgets.example.io/payroll","group":"example.io","version":"v1","kind":"Widget",
+                "resource":"widgets","scope":{"namespace":"payroll"},"role":"primary","status":"subresource","why":"configured"}]}"#,
+            ),
+            (0, r#"{"source_recovered":{"source":"discovery"}}"#),
+            (0, r#"{"list_began":{"watch":"widgets.example.io/payroll","epoch":1}}"#),
+            (
+                0,
+                r#"{"listed":{"watch":"widgets.example.io/payroll","object":{"namespace":"payroll","name":"acme-1","uid":"acme-uid",
+                "version":"7","generation":1,"created":"2026-01-01T00:00:00Z","status":"filled","observed_generation":1,
+                "owners":[{"api_version":"example.io/v1","kind":"Widget","name":"payroll-0","uid":"payroll-uid"}],
+                "labels":{"app.kubernetes.io/instance":"payroll"},"annotations":{"loopwatch.dev/ignore":"Acme"},
+                "facts":[{"path":"status.phase","value":"Acme"}],"references":[{"slot":"spec.acme.secretName","kind":"Secret","name":"payroll"}],
+                "conditions":[{"type":"Ready","status":"False","reason":"AcmeFailed","message":"payroll at 10.1.2.3 is broken"}]}}}"#,
+            ),
+            (0, r#"{"list_ended":{"watch":"widgets.example.io/payroll","epoch":1,"version":"8"}}"#),
+            (0, r#"{"source_recovered":{"source":{"watch":"widgets.example.io/payroll"}}}"#),
+            (
+                1,
+                r#"{"lease_seen":{"namespace":"payroll","name":"acme-lock","holder":"acme-0_payroll","renewed":"2026-01-01T00:00:01Z","duration":"15s"}}"#,
+            ),
+            (
+                9,
+                r#"{"lease_seen":{"namespace":"payroll","name":"acme-lock","holder":"acme-0_payroll","renewed":"2026-01-01T00:00:09Z","duration":"15s"}}"#,
+            ),
+            (
+                9,
+                r#"{"operator_seen":{"namespace":"payroll","name":"acme","complete":true,"pods":[{"name":"acme-0","uid":"payroll-pod",
+                "phase":"Running","revision":{"hash":"h","version":"1","image":"registry.acme/payroll:1"},
+                "containers":[{"name":"payroll","ready":true,"restarts":1,"ended":{"reason":"Error","exit_code":1,"message":"acme failed"}}]}]}}"#,
+            ),
+            (9, r#"{"metrics_scraped":{"instance":"payroll/acme-0"}}"#),
+            (
+                9,
+                r#"{"namespace_seen":{"name":"payroll","annotations":{"loopwatch.dev/ignore":"payroll"}}}"#,
+            ),
+            (
+                9,
+                r#"{"event_seen":{"watch":"widgets.example.io/payroll","event":{"uid":"acme-event","namespace":"payroll","name":"acme-1",
+                "type":"Warning","reason":"AcmeFailed","message":"payroll","reporter":"acme","count":3}}}"#,
+            ),
+            (
+                9,
+                r#"{"answered":{"probe":{"dependents":{"owner":{"group":"","kind":"Pod","namespace":"acme","name":"payroll"},"uid":"acme-uid"}},
+                "answer":"absent"}}"#,
+            ),
+            (700, r#""tick""#),
+        ];
+        let folder = tempfile::tempdir()?;
+        let (mut model, output) =
+            (Model::new(Settings::default()), folder.path().join("part.jsonl"));
+        let start = Timestamp(1_767_225_600_000);
+        let mut segments = Segments::create(&output, 1, Some([7; 16]), &model, start)?;
+
+        for (seconds, line) in lines {
+            let saw: Observation = serde_json::from_str(line).map_err(io::Error::other)?;
+            let at = start.after(Span::secs(seconds));
+            segments.write(at, &saw)?;
+            model.apply(at, saw);
+        }
+
+        assert!(!model.checkpoint().leases.is_empty() && !model.checkpoint().findings.is_empty());
+        segments.rotate_if_full(&model)?;
+        segments.finish(start.after(Span::secs(700)))?;
+
+        for file in [previous(&output), output] {
+            let text = std::fs::read_to_string(&file)?.to_ascii_lowercase();
+            assert!(text.lines().count() > 5, "{text}");
+            for secret in ["payroll", "acme", "10.1.2.3"] {
+                let line = text.lines().find(|line| line.contains(secret));
+                assert_eq!(line, None, "{secret} in {}", file.display());
+            }
+        }
 
         Ok(())
     }

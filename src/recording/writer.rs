@@ -7,7 +7,6 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use loopwatch_model::finding::{Finding, Subject};
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
 use loopwatch_model::settings::Settings;
@@ -91,15 +90,7 @@ impl Writer {
     pub fn write_checkpoint(&mut self, at: Timestamp, model: &Model) -> io::Result<()> {
         let mut checkpoint = model.checkpoint();
         if let Some(pseudonyms) = &self.pseudonyms {
-            let findings = model.snapshot().findings;
-            checkpoint.findings = pseudonyms.findings(&findings);
-            checkpoint.silent = pseudonyms.silent(&findings, &checkpoint.silent);
-
-            let (of_controllers, _): (Vec<Finding>, Vec<_>) = findings
-                .into_iter()
-                .partition(|finding| matches!(finding.subject, Subject::Controller { .. }));
-            checkpoint.of_controllers = pseudonyms.findings(&of_controllers).into_keys().collect();
-            checkpoint.outputs = pseudonyms.outputs(&checkpoint.outputs);
+            checkpoint = pseudonyms.checkpoint_with(checkpoint, &model.snapshot().findings);
         }
 
         let saw = Observation::Restored(Box::new(checkpoint));

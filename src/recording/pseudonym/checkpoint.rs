@@ -16,7 +16,7 @@ impl Pseudonyms {
         let Checkpoint {
             learned,
             phases,
-            findings: _, // their IDs are hashes of names without a key; see `findings`
+            findings: _, // their IDs are hashes of names without a key; see `checkpoint_with`
             silent: _,
             of_controllers: _,
             outputs,
@@ -56,30 +56,41 @@ impl Pseudonyms {
         }
     }
 
-    /// The start times of findings, under the IDs that the findings get in a replay.
-    pub(in crate::recording) fn findings(
+    /// Like [`Self::checkpoint`], with the open `findings` that the checkpoint contains, under the
+    /// IDs that they get in a replay.
+    pub(in crate::recording) fn checkpoint_with(
         &self,
+        checkpoint: Checkpoint,
         findings: &[Finding],
-    ) -> BTreeMap<String, Timestamp> {
-        findings
-            .iter()
-            .map(|f| (FindingId::of(f.code, &self.subject(&f.subject)).to_string(), f.since))
-            .collect()
+    ) -> Checkpoint {
+        let silent = self.silent(findings, &checkpoint.silent);
+        let of_controller = |f: &&Finding| matches!(f.subject, Subject::Controller { .. });
+
+        Checkpoint {
+            findings: findings.iter().map(|f| (self.id(f), f.since)).collect(),
+            silent,
+            of_controllers: findings.iter().filter(of_controller).map(|f| self.id(f)).collect(),
+            ..self.checkpoint(checkpoint)
+        }
     }
 
-    /// The findings of a checkpoint that do not alert, under the same IDs.
-    pub(in crate::recording) fn silent(
+    /// The findings of a checkpoint that do not alert, under the IDs of a replay.
+    fn silent(
         &self,
         findings: &[Finding],
         silent: &BTreeMap<String, Option<Timestamp>>,
     ) -> BTreeMap<String, Option<Timestamp>> {
         let until = |f: &Finding| silent.get(&f.id.to_string()).copied();
-        let id = |f: &Finding| FindingId::of(f.code, &self.subject(&f.subject)).to_string();
-        findings.iter().filter_map(|f| Some((id(f), until(f)?))).collect()
+        findings.iter().filter_map(|f| Some((self.id(f), until(f)?))).collect()
+    }
+
+    /// The ID of a finding in a replay.
+    fn id(&self, finding: &Finding) -> String {
+        FindingId::of(finding.code, &self.subject(&finding.subject)).to_string()
     }
 
     /// Returns the fields that name the operator's outputs, as `group/Kind path`.
-    pub(in crate::recording) fn outputs(&self, outputs: &[String]) -> Vec<String> {
+    fn outputs(&self, outputs: &[String]) -> Vec<String> {
         let output = |(kind, path)| format!("{kind} {}", self.slot(path));
         outputs.iter().filter_map(|text| text.split_once(' ')).map(output).collect()
     }

@@ -140,7 +140,7 @@ impl Pseudonyms {
             Probe::Count(watch) => Probe::Count(self.watch(&watch)),
             Probe::Read(address) => Probe::Read(self.address(address)),
             Probe::Dependents { owner, uid } => {
-                Probe::Dependents { owner: self.address(owner), uid }
+                Probe::Dependents { owner: self.address(owner), uid: self.uid(&uid) }
             }
             Probe::Profile { instance, kind } => {
                 Probe::Profile { instance: self.instance(&instance), kind }

@@ -48,9 +48,15 @@ pub(crate) struct Dump {
     /// Whether there is an unreadable part that may hold objects.
     is_broken: bool,
     special: Special,
-    /// Parts that loopwatch could not read: place and reason.
+    /// Parts that loopwatch could not read: place and reason. At most [`MAX_PROBLEMS`], and the number
+    /// of all others.
     pub problems: Vec<String>,
+    /// How many problems there are beyond these.
+    more_problems: usize,
 }
+
+/// Maximum number of problems with a text of their own. The line of each costs a pass over the file.
+const MAX_PROBLEMS: usize = 100;
 
 /// Why there is no object to judge.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +94,10 @@ impl Dump {
         } else {
             let text = std::fs::read_to_string(path).map_err(io)?;
             dump.add_text(&path.display().to_string(), &text, options);
+        }
+
+        if dump.more_problems > 0 {
+            dump.problems.push(format!("and {} more problems", dump.more_problems));
         }
 
         if dump.objects.is_empty() {
@@ -173,7 +183,7 @@ impl Dump {
     fn read_file(&mut self, path: &Path, options: DecodeOptions<'_>) {
         match std::fs::read_to_string(path) {
             Ok(text) => self.add_text(&path.display().to_string(), &text, options),
-            Err(error) => self.add_problem(format!("{}: {error}", path.display())),
+            Err(error) => self.add_broken(|| format!("{}: {error}", path.display())),
         }
     }
 
@@ -181,7 +191,7 @@ impl Dump {
         let text = text.trim_start_matches('\u{feff}');
         if text.trim_start().starts_with('{') {
             if let Err(error) = self.add_json(file, text, options) {
-                self.add_problem(format!("{file}: {error}"));
+                self.add_broken(|| format!("{file}: {error}"));
             }
             return;
         }
@@ -190,7 +200,7 @@ impl Dump {
             if let Err(error) =
                 self.add_yaml(&format!("{file}, document at line {line}"), document, options)
             {
-                self.add_problem(format!("{file}, document at line {line}: {error}"));
+                self.add_broken(|| format!("{file}, document at line {line}: {error}"));
             }
         }
     }
@@ -249,7 +259,7 @@ impl Dump {
             _ if depth > 0
                 || self.add(&|| place(text), of, Item::Json(text), options) == Added::List =>
             {
-                self.add_problem(format!("{}: not a list of objects", place(text)));
+                self.add_broken(|| format!("{}: not a list of objects", place(text)));
             }
             _ => {}
         }
@@ -291,7 +301,7 @@ impl Dump {
             word("kind").strip_suffix("List").zip(value.get("items").and_then(Value::as_array));
         let Some((kind, items)) = list.filter(|_| depth < MAX_LISTS) else {
             if self.add(&|| place.to_owned(), of, Item::Yaml(value), options) == Added::List {
-                self.add_problem(format!("{place}: not a list of objects"));
+                self.add_broken(|| format!("{place}: not a list of objects"));
             }
             return;
         };
@@ -304,9 +314,17 @@ impl Dump {
     }
 
     /// Reports an unreadable part that may hold objects.
-    fn add_problem(&mut self, problem: String) {
+    fn add_broken(&mut self, problem: impl FnOnce() -> String) {
         self.is_broken = true;
-        self.problems.push(problem);
+        self.add_problem(problem);
+    }
+
+    /// Reports a problem, and makes its text only if there is room for it.
+    fn add_problem(&mut self, problem: impl FnOnce() -> String) {
+        match self.problems.len() < MAX_PROBLEMS {
+            true => self.problems.push(problem()),
+            false => self.more_problems += 1,
+        }
     }
 
     /// Notes the kind of a list. A `List` can hold any kinds.
@@ -329,7 +347,7 @@ impl Dump {
         let (own, object) = match item.decode(options) {
             Ok(decoded) => decoded,
             Err(error) => {
-                self.add_problem(format!("{}: {error}", place()));
+                self.add_broken(|| format!("{}: {error}", place()));
                 return Added::Done;
             }
         };
@@ -341,14 +359,15 @@ impl Dump {
         }
 
         if kind.is_empty() || object.key.name.is_empty() {
-            self.problems
-                .push(format!("{}: not a Kubernetes object: it has no kind or no name", place()));
+            self.add_problem(|| {
+                format!("{}: not a Kubernetes object: it has no kind or no name", place())
+            });
             return Added::Done;
         }
 
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
         if let Err(error) = self.special.add(group, &kind, &object, item) {
-            self.problems.push(format!("{}: {error}", place()));
+            self.add_problem(|| format!("{}: {error}", place()));
         }
 
         let entry = self

@@ -54,6 +54,17 @@ fn problems_are_reported_and_the_rest_is_read() {
     );
 }
 
+#[test]
+fn many_problems_are_counted_and_take_no_time_each() {
+    let items = ["1"; 200_000].join(",\n");
+    let dump = read(&format!(
+        r#"{{"apiVersion":"v1","kind":"List","items":[{items},{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a"}}}}]}}"#
+    ));
+
+    assert_eq!((objects(&dump), dump.problems.len()), (1, MAX_PROBLEMS));
+    assert_eq!(dump.more_problems, 200_000 - MAX_PROBLEMS);
+}
+
 fn ask(dump: &Dump, kind: &str, namespace: &str, name: &str) -> Answer {
     let (group, kind) = kind.rsplit_once('/').unwrap_or(("", kind));
     let [group, kind, namespace, name] = [group, kind, namespace, name].map(str::to_owned);
