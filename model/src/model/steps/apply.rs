@@ -7,7 +7,12 @@ use crate::model::visibility::{lists, sources, unreadable};
 use crate::model::world::store;
 use crate::model::world::timers::Timer;
 use crate::observation::{Answer, Observation, Probe, SourceId, WatchId};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
+
+/// The longest gap between two observations in which each timer fires at its due time. Only a
+/// recording with a wrong time has a longer one, and timers that repeat every minute would fire
+/// millions of times in it.
+const LONGEST_GAP: Span = Span::hours(30 * 24);
 
 impl Model {
     /// Handles one observation. Timers that are due at or before `at` fire first, each at its due
@@ -35,9 +40,12 @@ impl Model {
         self.finish_step();
     }
 
-    /// Fires the timers that are due at or before `at`, each as if its due time were now.
+    /// Fires the timers that are due at or before `at`, each as if its due time were now. Those that
+    /// are due after [`LONGEST_GAP`] fire once, at `at`.
     fn fire_timers(&mut self, at: Timestamp) {
+        let gap_ends = self.world.now.after(LONGEST_GAP);
         while let Some((due, timer)) = self.world.agenda.timers.pop(at) {
+            let due = if due > gap_ends { at } else { due };
             self.recent_past.time_passes(&self.world, &self.findings, due);
             self.world.now = self.world.now.max(due);
             match timer {

@@ -275,3 +275,30 @@ fn ticks_do_not_matter_before_a_step_of_the_clock() {
     };
     assert_eq!(run(true), run(false));
 }
+
+/// A replay must not hang because one line of a recording has a wrong time. Timers that are due after
+/// a month fire once, and the conclusions are the same.
+#[test]
+fn a_jump_of_years_fires_each_timer_once() {
+    let after = |ticks: &[i64]| {
+        let mut model = Model::new(Settings::default());
+        let mut last = START;
+        for (at, observation) in history(7) {
+            last = at;
+            model.apply(at, observation);
+        }
+
+        for days in ticks {
+            model.apply(last.after(Span::hours(24 * days)), Observation::Tick);
+        }
+
+        let snapshot = model.snapshot();
+        let mut ids: Vec<String> = snapshot.findings.iter().map(|f| f.id.to_string()).collect();
+        ids.sort();
+        assert!(!ids.is_empty(), "the history leaves findings");
+        (ids, snapshot.at.since(last))
+    };
+
+    assert_eq!(after(&[20, 40]), after(&[40]));
+    assert_eq!(after(&[365 * 50]).1, Span::hours(24 * 365 * 50));
+}
