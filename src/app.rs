@@ -24,6 +24,7 @@ use crate::sources::decoding::HashKey;
 use crate::sources::feed::{Feed, Observations, ServerClock};
 use crate::sources::operator::ProfileStore;
 use crate::system::coarse_timers;
+use crate::system::own_pod::OwnPod;
 use crate::telemetry::SelfMetrics;
 
 mod memory;
@@ -108,6 +109,9 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let model: SharedModel = Arc::new(Mutex::new(model));
     let exporter = exporter(model.clone(), &serve_flags);
     exporter.set_profiles(ProfileStore::new(profiles.profile_dir.as_deref()));
+    if OwnPod::of_environment("").is_some_and(|pod| pod.in_cluster && pod.host_network) {
+        exporter.share_loopback();
+    }
 
     let listen = serve_flags.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into());
     let serving = tokio::spawn(serve(listen, exporter.clone(), stop.clone()));

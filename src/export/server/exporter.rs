@@ -39,6 +39,8 @@ pub(crate) struct Exporter {
     traces: OnceLock<TraceExporter>,
     /// Whether loopwatch still works, perhaps after a rebuild.
     alive: AtomicBool,
+    /// Whether the Pod shares the loopback interface with its node.
+    loopback_is_shared: AtomicBool,
 }
 
 impl Exporter {
@@ -70,7 +72,18 @@ impl Exporter {
             profiles: Mutex::default(),
             traces: OnceLock::new(),
             alive,
+            loopback_is_shared: AtomicBool::new(false),
         }
+    }
+
+    /// Notes that the Pod uses the network of its node, so that each process of the node is on its
+    /// loopback interface.
+    pub(crate) fn share_loopback(&self) {
+        self.loopback_is_shared.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn loopback_is_shared(&self) -> bool {
+        self.loopback_is_shared.load(Ordering::Relaxed)
     }
 
     /// Sets the recording or dump that the model's state comes from.

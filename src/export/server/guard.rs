@@ -4,7 +4,8 @@
 //! user who may port-forward to it. The proxy of a service mesh is also such a container, but
 //! forwards requests of other hosts: it connects from another address of the loopback network, such
 //! as 127.0.0.6, or adds headers. Any web page can make a browser on that host send requests here
-//! (DNS rebinding), so the `Host` header must also name a loopback address.
+//! (DNS rebinding), so the `Host` header must also name a loopback address. A Pod on the network of
+//! its node shares loopback with strangers, so there it gives no access.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -64,6 +65,7 @@ pub(super) async fn local_only(
         return next.run(request).await;
     }
     on_loopback(
+        &exporter,
         request,
         next,
         "This path shows the names of tenants' objects, so it is available on loopback only. To open it, run\n\n  \
@@ -74,8 +76,13 @@ pub(super) async fn local_only(
 }
 
 /// Does the same, regardless of `--expose-ui`.
-pub(super) async fn loopback_only(request: Request, next: Next) -> Response {
+pub(super) async fn loopback_only(
+    State(exporter): State<Arc<Exporter>>,
+    request: Request,
+    next: Next,
+) -> Response {
     on_loopback(
+        &exporter,
         request,
         next,
         "This path shows the inside of the operator's program, so it is available on loopback only. To open it, run\n\n  \
@@ -84,7 +91,20 @@ pub(super) async fn loopback_only(request: Request, next: Next) -> Response {
     .await
 }
 
-async fn on_loopback(request: Request, next: Next, advice: &'static str) -> Response {
+async fn on_loopback(
+    exporter: &Exporter,
+    request: Request,
+    next: Next,
+    advice: &'static str,
+) -> Response {
+    if exporter.loopback_is_shared() {
+        return refuse(
+            "This Pod uses the network of its node, where every process of the node can reach this port on loopback. \
+             loopwatch therefore serves only metrics and health checks. With `--expose-ui`, it also serves the page and the \
+             API, to all clients that reach this port.\n",
+        );
+    }
+
     let peer = request.extensions().get::<Client>().map(Client::peer);
     if !peer.is_some_and(is_loopback) || is_forwarded(&request) {
         return refuse(advice);

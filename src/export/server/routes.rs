@@ -88,7 +88,7 @@ pub(super) fn router(exporter: Arc<Exporter>) -> Router {
         .route("/api/v1/profiles", get(profiles::list))
         .route(PROFILE, get(profiles::download))
         .route_layer(from_fn_with_state(documents, take_turn))
-        .route_layer(from_fn(guard::loopback_only));
+        .route_layer(from_fn_with_state(exporter.clone(), guard::loopback_only));
 
     Router::new()
         .route("/metrics", get(scrape::metrics))

@@ -48,6 +48,21 @@ async fn request_from(
     (status, String::from_utf8_lossy(&body).into_owned())
 }
 
+#[tokio::test]
+async fn on_the_network_of_the_node_loopback_gives_no_access() {
+    let local = async |exporter: &Arc<Exporter>, path| get(exporter, path).await.0;
+    let options = |expose_ui| ExportOptions { expose_ui, ..ExportOptions::default() };
+    for (expose_ui, expected) in [(false, [200, 403, 403, 403]), (true, [200, 200, 200, 403])] {
+        let exporter = exporter(sample(), options(expose_ui));
+        exporter.share_loopback();
+
+        let paths = ["/metrics", "/", "/api/v1/findings", "/api/v1/profiles"];
+        for (path, status) in paths.into_iter().zip(expected) {
+            assert_eq!(local(&exporter, path).await, status, "{path}, --expose-ui: {expose_ui}");
+        }
+    }
+}
+
 async fn get(exporter: &Arc<Exporter>, path: &str) -> (StatusCode, String) {
     request_from(exporter, "127.0.0.1:5000", "localhost:9917", path).await
 }

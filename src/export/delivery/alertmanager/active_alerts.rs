@@ -304,7 +304,7 @@ impl AlertGroup<'_> {
             text.push_str(&format!(
                 "\n{}: {}.\nNext: {}",
                 first.subject,
-                first.summary(),
+                without_markup(&first.summary()),
                 first.command()
             ));
         }
@@ -318,6 +318,25 @@ impl AlertGroup<'_> {
 
         given.into_iter().chain(urls).map(|(name, value)| (name.to_owned(), value)).collect()
     }
+}
+
+/// Returns a text that chat programs show as it is. Tenants write parts of it, such as the messages
+/// of conditions, and Alertmanager hands annotations on to receivers that turn `@here` and
+/// `<!channel>` into notifications, and addresses into links. An invisible space after the
+/// characters that begin these prevents it.
+fn without_markup(text: &str) -> String {
+    const INVISIBLE_SPACE: char = '\u{200b}';
+
+    let begins_markup = |c: char| matches!(c, '@' | '<' | ']');
+    let mut shown = String::with_capacity(text.len());
+    for part in text.replace("://", &format!(":{INVISIBLE_SPACE}//")).chars() {
+        shown.push(part);
+        if begins_markup(part) {
+            shown.push(INVISIBLE_SPACE);
+        }
+    }
+
+    shown
 }
 
 /// The alerts of a snapshot.

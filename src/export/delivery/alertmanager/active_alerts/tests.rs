@@ -495,3 +495,24 @@ fn a_clock_that_was_ahead_does_not_keep_cleared_alerts_until_that_time_comes() {
     );
     assert_eq!(active.after(Span::mins(16), &[]), Some(vec![]), "forgotten");
 }
+
+#[test]
+fn texts_of_tenants_notify_nobody_and_are_no_links() {
+    for (text, markup) in [
+        ("ping @here", "@here"),
+        ("<!channel> look", "<!channel>"),
+        ("<@U123> <https://evil.example|the runbook>", "<@U"),
+        ("see https://evil.example", "https://evil"),
+        ("[the runbook](//evil.example)", "]("),
+    ] {
+        let shown = without_markup(text);
+
+        assert!(!shown.contains(markup) && !shown.contains("://"), "{shown}");
+        assert_eq!(shown.replace('\u{200b}', ""), text, "people read the same text");
+    }
+
+    assert_eq!(
+        without_markup("Ready is False: 3 of 5 replicas"),
+        "Ready is False: 3 of 5 replicas"
+    );
+}
