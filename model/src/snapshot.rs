@@ -23,8 +23,8 @@ pub use self::operator::{
 pub use self::recent::{Happening, PAST_POINTS, PastEvent, PastPoint, RecentPast};
 use self::totals::add_each;
 pub use self::totals::{
-    ConditionState, EarlierRevisions, EventReason, FinalizerTotals, KindTotals, NamespaceTotals,
-    OwnerReferenceCounts, RevisionTotals, WatchTotals,
+    ConditionState, Durations, EarlierRevisions, EventReason, FinalizerTotals, KindTotals,
+    NamespaceTotals, OwnerReferenceCounts, RevisionTotals, WatchTotals,
 };
 pub use self::trends::{ProfileSummary, TrendSignal, TrendSummary};
 pub use self::words::{

@@ -116,6 +116,24 @@ fn skip(reason: String) -> Result<Completion, Failed> {
     if in_ci() { Err(Failed::from(reason)) } else { Ok(Completion::ignored_with(reason)) }
 }
 
+/// Creates a test that disturbs the cluster and runs alone, and that needs programs, as with
+/// [`test_with`].
+pub(crate) fn alone_with(
+    name: &str,
+    programs: &'static [&str],
+    run: impl FnOnce() + Send + 'static,
+) -> Trial {
+    Trial::ignorable_test(name, move || {
+        if let Some(program) = programs.iter().find(|program| !installed(program)) {
+            return skip(format!("{program} is not installed"));
+        }
+
+        let _alone = UNDISTURBED.write().unwrap_or_else(PoisonError::into_inner);
+        run();
+        Ok(Completion::Completed)
+    })
+}
+
 /// Creates a test that disturbs the cluster and runs alone.
 pub(crate) fn alone(name: &str, run: impl FnOnce() + Send + 'static) -> Trial {
     Trial::test(name, move || {

@@ -58,15 +58,15 @@ const fn secs(seconds: u64) -> Duration {
 }
 
 /// Replicas of the zoo's operator in a namespace, and loopwatch, which knows their Deployment.
-struct Watched {
-    kube: Kube,
-    namespace: &'static str,
-    replicas: Replicas,
-    sidecar: Sidecar,
+pub(crate) struct Watched {
+    pub(crate) kube: Kube,
+    pub(crate) namespace: &'static str,
+    pub(crate) replicas: Replicas,
+    pub(crate) sidecar: Sidecar,
 }
 
 impl Watched {
-    fn start(namespace: &'static str, count: u8, settings: Value) -> Self {
+    pub(crate) fn start(namespace: &'static str, count: u8, settings: Value) -> Self {
         Self::with_flags(namespace, count, settings, &["--scrape-interval=1s".to_owned()])
     }
 
@@ -99,7 +99,7 @@ impl Watched {
     }
 
     /// Creates an object and waits until it has converged.
-    fn make(&self, kind: &str, name: &str) {
+    pub(crate) fn make(&self, kind: &str, name: &str) {
         self.kube.zoo(kind, self.namespace, name, json!({}));
         self.wait_converged(kind, name);
     }
@@ -175,7 +175,7 @@ impl Watched {
     }
 
     /// Waits until the deletion of a Pod has begun.
-    fn wait_terminating(&self, index: usize) {
+    pub(crate) fn wait_terminating(&self, index: usize) {
         eventually(secs(30), "the Pod terminates", || {
             let pod =
                 self.kube.find("v1", "Pod", self.namespace, self.pod(index)).unwrap_or_default();
@@ -188,7 +188,7 @@ impl Watched {
     }
 
     /// Ends the process in a Pod that terminates, as the kubelet does.
-    fn end(&mut self, index: usize) {
+    pub(crate) fn end(&mut self, index: usize) {
         let replica = &mut self.replicas.all[index];
         let _ = replica.operator.process.stop(secs(20));
         replica.pod.ended("Completed", 0);

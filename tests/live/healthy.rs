@@ -18,7 +18,10 @@ use loopwatch_testbed::wait::pause;
 use loopwatch_testbed::wire::Wire;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![test("healthy::busy_operator", busy_operator)]
+    vec![
+        test("healthy::busy_operator", busy_operator),
+        test("healthy::early_tickets", early_tickets),
+    ]
 }
 
 /// How long users make changes.
@@ -135,6 +138,47 @@ fn busy_operator() {
         "loopwatch reported findings for a healthy operator: {found:?}\n{}",
         sidecar.account()
     );
+}
+
+/// One change in this many may cause an early ticket.
+const BUDGET: usize = 1000;
+/// The number of changes.
+const CHANGES: usize = 3 * BUDGET;
+/// Early tickets wait for this instead of 140 s, so only the factor protects most changes.
+const EARLY: &str = "5s";
+
+/// Thousands of changes of many objects, which an operator with few workers answers one after the
+/// other. Their acknowledgements teach loopwatch when to raise a ticket before the deadline passes.
+fn early_tickets() {
+    let namespace = "early";
+    let plane = bed();
+    plane.kube.namespace(namespace);
+
+    let flags = ["--ready-after=200ms", "--wait-for-pods=false", "--autoscale-every=0"];
+    let _operator = Operator::start(plane, "early.operator", namespace, &flags);
+    let kubeconfig = plane.kubeconfig_of("early.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
+    let settings = quick_but(json!({"deadline": "30m", "phase_stuck_after": "30m",
+        "regressed_after": "30m", "recover_at_least": "30m", "source_failing_after": "2m",
+        "learn_after": 20, "unacknowledged_early_after": EARLY}));
+    let sidecar =
+        Sidecar::start(plane, "early.loopwatch", &kubeconfig, &settings, &["--namespace=early"]);
+    sidecar.wait_synced(ZOO_KINDS.len());
+
+    let names: Vec<String> = (0..40).map(|number| format!("widget-{number}")).collect();
+    names.iter().for_each(|name| _ = plane.kube.zoo("Widget", namespace, name, json!({})));
+    for change in 0..CHANGES {
+        let name = &names[change % names.len()];
+        plane.kube.change("Widget", namespace, name, json!({"size": 1 + change % 1000}));
+    }
+
+    expect_equal(Duration::from_secs(60), &sidecar, &plane.kube, namespace, &["Widget"]);
+    let settled = r#"loopwatch_acknowledge_seconds_count{group="zoo.loopwatch.dev",kind="Widget",operator_revision=""}"#;
+    let learned = sidecar.metric(settled).unwrap_or_else(|error| panic!("{error}"));
+    let tickets = sidecar.opened().into_iter().filter(|(code, _)| code == "Unacknowledged").count();
+
+    eprintln!("healthy: {tickets} early tickets in {CHANGES} changes, {learned} acknowledgements");
+    assert!(learned > 20.0, "{learned}");
+    assert!(tickets * BUDGET <= CHANGES, "{}", sidecar.account());
 }
 
 /// Findings that are correct here: they concern a definition and the account.

@@ -51,6 +51,7 @@ mod published;
 mod recorder;
 mod recording;
 mod references;
+mod revisions;
 mod scaling;
 mod table;
 mod traces;
@@ -97,6 +98,7 @@ fn trials() -> Vec<Trial> {
     // The longest tests come first.
     let parallel = [
         memory::trials(),
+        revisions::trials(),
         path::trials(),
         healthy::trials(),
         down::trials(),

@@ -23,8 +23,15 @@ use loopwatch_testbed::sidecar::program;
 use loopwatch_testbed::stretch::stretched;
 use loopwatch_testbed::wait::pause;
 
+mod collector;
+mod jumps;
+
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![test("memory::stretched", stretched_runs)]
+    vec![
+        test("memory::stretched", stretched_runs),
+        test("memory::jump", jumps::jump),
+        test("memory::thrash", collector::thrash),
+    ]
 }
 
 /// A fault that changes the operator's process slowly, and the findings that hours of it must lead

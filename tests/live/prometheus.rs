@@ -17,7 +17,8 @@ pub(crate) const CLUSTER: &str = "testbed";
 
 /// Prometheus with the bundled rules.
 pub(crate) struct Prometheus {
-    port: u16,
+    /// Where it serves its API.
+    pub(crate) port: u16,
     targets: PathBuf,
     _process: Process,
 }
@@ -106,6 +107,17 @@ impl Prometheus {
         let alerts =
             answer["data"]["alerts"].as_array().cloned().ok_or_else(|| answer.to_string())?;
         Ok(alerts.into_iter().filter(|alert| alert["state"] == "firing").collect())
+    }
+
+    /// Returns the value of a query with exactly one series.
+    pub(crate) fn value(&self, query: &str) -> Result<f64, String> {
+        let path = format!("/api/v1/query?query={}", http::encode(query));
+        let answer = ask(self.port, &path)?;
+        let value = match answer["data"]["result"].as_array().map(Vec::as_slice) {
+            Some([only]) => only["value"][1].as_str().and_then(|value| value.parse().ok()),
+            _ => None,
+        };
+        value.ok_or_else(|| format!("{query}: {answer}"))
     }
 
     /// Expects that Prometheus has evaluated every rule, without any error.

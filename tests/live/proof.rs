@@ -66,6 +66,8 @@ pub(crate) struct Proof {
     pub(crate) prepare: fn(&Kube, &str),
     /// Additional namespaces: the suffix of each name, after the name of the test.
     pub(crate) namespaces: &'static [&'static str],
+    /// Settings of loopwatch that differ from those of the other rows.
+    pub(crate) settings: &'static [(&'static str, &'static str)],
     /// Additional flags of the operator.
     pub(crate) flags: &'static [&'static str],
     /// Does something that is similar to the fault, but correct.
@@ -98,9 +100,9 @@ pub(crate) fn trials(file: &str, rows: &'static [Proof]) -> Vec<Trial> {
 }
 
 /// Thresholds of a few seconds. Those about ownership leave the garbage collector enough time.
-fn thresholds() -> Value {
+fn thresholds(changes: &[(&str, &str)]) -> Value {
     let mut thresholds = quick();
-    for (name, value) in [
+    let usual = [
         ("owner_absent_after", "4s"),
         ("cleanup_slow_after", "3s"),
         ("owner_missing_after", "20s"),
@@ -108,8 +110,9 @@ fn thresholds() -> Value {
         ("orphan_after", "4s"),
         ("dangling_after", "4s"),
         ("stale_after", "3s"),
-    ] {
-        thresholds[name] = json!(value);
+    ];
+    for (name, value) in usual.iter().chain(changes) {
+        thresholds[*name] = json!(value);
     }
 
     thresholds
@@ -128,6 +131,7 @@ impl Proof {
         lingers: 0,
         prepare: |_, _| (),
         namespaces: &["other"],
+        settings: &[],
         flags: &[],
         near_miss: |_| (),
         provoke: |_| (),
@@ -244,7 +248,8 @@ impl Fixture {
         let file = format!("{namespace}.loopwatch.kubeconfig");
         let kubeconfig = plane.kubeconfig_of(&file, &plane.url, &namespace, ACCOUNT);
         let (name, scopes) = (format!("{namespace}.loopwatch"), format!("--namespace={scope}"));
-        let sidecar = Sidecar::start(plane, &name, &kubeconfig, &thresholds(), &[&scopes]);
+        let sidecar =
+            Sidecar::start(plane, &name, &kubeconfig, &thresholds(proof.settings), &[&scopes]);
 
         sidecar.wait_synced(ZOO_KINDS.len());
         let _recorder = Recorder::for_scenario_in(&scope, proof.name, &name, &kubeconfig);

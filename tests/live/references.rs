@@ -73,23 +73,89 @@ const DETECTED: &[Proof] = &[
         threshold: 4,
         near_miss: refer_late_and_optionally,
         provoke: |fixture| {
-            fixture.kube.zoo(
-                "Widget",
-                &fixture.namespace,
-                TARGET,
-                json!({"secretRef": {"name": "absent"}}),
-            );
-            fixture.wait(ZOO, "Widget", TARGET, "waits for the Secret", |object| {
-                ready_reason(object) == "SecretNotFound"
-            });
-
+            wait_in_vain(fixture, TARGET, json!({"secretRef": {"name": "absent"}}), "Secret");
             assert!(fixture.find("v1", "Secret", "absent").is_none());
         },
         cure: |fixture| {
-            secret(fixture, "absent");
-            fixture.wait(ZOO, "Widget", TARGET, "is ready", |object| {
-                object["status"]["phase"] == "Ready"
-            });
+            data(fixture, "Secret", &fixture.namespace, "absent");
+            wait_ready(fixture, TARGET);
+        },
+        ..Proof::EMPTY
+    },
+    // No deadline passes in this test, so each object may wait for long before its target arrives.
+    Proof {
+        name: "dangling-config-map",
+        code: "DanglingReference",
+        subject: ("Widget", TARGET),
+        evidence: &["reference", "target", "missing_for"],
+        names: &["ConfigMap", "dangling-config-map/absent", "spec.configMapRef"],
+        settings: &[("dangling_after", "45s"), ("deadline", "10m"), ("phase_stuck_after", "10m")],
+        threshold: 90, // the last lookup may come half of the time later
+        lingers: 90,
+        near_miss: |fixture| {
+            let absent = json!({"configMapRef": {"name": "late"}});
+            wait_in_vain(fixture, "late", absent, "ConfigMap");
+            pause(Duration::from_secs(20));
+            data(fixture, "ConfigMap", &fixture.namespace, "late");
+            wait_ready(fixture, "late");
+
+            let optional = json!({"configMapRef": {"name": "absent", "optional": true}});
+            fixture.make(&fixture.namespace, "optional", optional);
+        },
+        provoke: |fixture| {
+            let absent = json!({"configMapRef": {"name": "absent"}});
+            wait_in_vain(fixture, TARGET, absent, "ConfigMap");
+        },
+        cure: |fixture| {
+            data(fixture, "ConfigMap", &fixture.namespace, "absent");
+            wait_ready(fixture, TARGET);
+        },
+        ..Proof::EMPTY
+    },
+    Proof {
+        name: "dangling-custom-resource",
+        code: "DanglingReference",
+        subject: ("Widget", TARGET),
+        evidence: &["reference", "target"],
+        names: &["Autoscaled", "dangling-custom-resource/absent", "spec.sourceRef"],
+        also: &[("Overdue", "/target"), ("PhaseStuck", "/target")],
+        threshold: 4,
+        near_miss: |fixture| {
+            let Fixture { kube, namespace, .. } = &*fixture;
+            kube.zoo("Autoscaled", namespace, "present", json!({}));
+            fixture.make(namespace, "near", source("present"));
+
+            let mut optional = source("absent");
+            optional["sourceRef"]["optional"] = json!(true);
+            fixture.make(namespace, "optional", optional);
+        },
+        provoke: |fixture| wait_in_vain(fixture, TARGET, source("absent"), "Source"),
+        cure: |fixture| {
+            fixture.kube.zoo("Autoscaled", &fixture.namespace, "absent", json!({}));
+            wait_ready(fixture, TARGET);
+        },
+        ..Proof::EMPTY
+    },
+    Proof {
+        name: "dangling-elsewhere",
+        code: "DanglingReference",
+        subject: ("Widget", TARGET),
+        evidence: &["reference", "target"],
+        names: &["Secret", "dangling-elsewhere-other/here", "spec.secretRef"],
+        also: &[("Overdue", "/target"), ("PhaseStuck", "/target")],
+        threshold: 4,
+        near_miss: |fixture| {
+            // One Secret exists only in the other namespace, the other one only in that of the
+            // object.
+            data(fixture, "Secret", &fixture.other, "there");
+            data(fixture, "Secret", &fixture.namespace, "here");
+            fixture.make(&fixture.namespace, "near", elsewhere(fixture, "there"));
+            fixture.make(&fixture.namespace, "own", json!({"secretRef": {"name": "here"}}));
+        },
+        provoke: |fixture| wait_in_vain(fixture, TARGET, elsewhere(fixture, "here"), "Secret"),
+        cure: |fixture| {
+            data(fixture, "Secret", &fixture.other, "here");
+            wait_ready(fixture, TARGET);
         },
         ..Proof::EMPTY
     },
@@ -118,22 +184,42 @@ fn ready_reason(object: &Value) -> &Value {
     proof::condition(object, "Ready").map_or(&Value::Null, |condition| &condition["reason"])
 }
 
-fn secret(fixture: &Fixture, name: &str) {
-    fixture.kube.apply(&json!({"apiVersion": "v1", "kind": "Secret",
-        "metadata": {"namespace": fixture.namespace, "name": name}, "stringData": {"password": "none"}}));
+/// Creates a Secret or a ConfigMap.
+fn data(fixture: &Fixture, kind: &str, namespace: &str, name: &str) {
+    fixture.kube.apply(&json!({"apiVersion": "v1", "kind": kind,
+        "metadata": {"namespace": namespace, "name": name}}));
+}
+
+/// The spec of a Widget that refers to an object of another kind.
+fn source(name: &str) -> Value {
+    json!({"sourceRef": {"apiGroup": "zoo.loopwatch.dev", "kind": "Autoscaled", "name": name}})
+}
+
+/// The spec of a Widget that refers to a Secret in the other namespace.
+fn elsewhere(fixture: &Fixture, name: &str) -> Value {
+    json!({"secretRef": {"name": name, "namespace": fixture.other}})
+}
+
+/// Creates a Widget whose target does not exist, and waits until the operator says so.
+fn wait_in_vain(fixture: &Fixture, name: &str, spec: Value, target: &str) {
+    fixture.kube.zoo("Widget", &fixture.namespace, name, spec);
+    fixture.wait(ZOO, "Widget", name, &format!("waits for the {target}"), |object| {
+        *ready_reason(object) == format!("{target}NotFound")
+    });
+}
+
+fn wait_ready(fixture: &Fixture, name: &str) {
+    fixture.wait(ZOO, "Widget", name, "is ready", |object| object["status"]["phase"] == "Ready");
 }
 
 /// Refers to a Secret that is created later, within the threshold, and to Secrets without which the
 /// object is ready.
 fn refer_late_and_optionally(fixture: &mut Fixture) {
-    let Fixture { kube, namespace, .. } = &*fixture;
-    kube.zoo("Widget", namespace, "late", json!({"secretRef": {"name": "late"}}));
-    fixture.wait(ZOO, "Widget", "late", "waits for the Secret", |object| {
-        ready_reason(object) == "SecretNotFound"
-    });
+    let namespace = &fixture.namespace;
+    wait_in_vain(fixture, "late", json!({"secretRef": {"name": "late"}}), "Secret");
     pause(Duration::from_secs(2));
-    secret(fixture, "late");
-    fixture.wait(ZOO, "Widget", "late", "is ready", |object| object["status"]["phase"] == "Ready");
+    data(fixture, "Secret", namespace, "late");
+    wait_ready(fixture, "late");
 
     let optional = json!({"secretRef": {"name": "absent", "optional": true},
         "configMapRef": {"name": "absent", "optional": true}});

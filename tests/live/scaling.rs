@@ -1,23 +1,30 @@
 //! A real HorizontalPodAutoscaler moves the replicas of a Deployment by the length of the
-//! operator's queue, with the manifest of `docs/scaling.md`.
+//! operator's queue and by its errors, with the manifests of `docs/scaling.md`.
 
 use std::time::Duration;
 
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use crate::bed::{alone, bed};
+use crate::bed::{alone, alone_with, bed};
 use crate::case::Case;
-use loopwatch_testbed::definitions;
+use crate::prometheus::Prometheus;
+use loopwatch_testbed::bundled::Pace;
 use loopwatch_testbed::external_metrics::ExternalMetrics;
 use loopwatch_testbed::kube::documents;
+use loopwatch_testbed::prometheus_adapter::PrometheusAdapter;
 use loopwatch_testbed::repository;
 use loopwatch_testbed::sidecar::quick_but;
 use loopwatch_testbed::wait::eventually;
+use loopwatch_testbed::{binaries, definitions};
 
 /// Tests that register an API group, and therefore run alone.
 pub(crate) fn serial_trials() -> Vec<Trial> {
-    vec![alone("scaling::by_the_queue", by_the_queue), alone("scaling::keda", keda)]
+    vec![
+        alone("scaling::by_the_queue", by_the_queue),
+        alone_with("scaling::by_the_errors", &["prometheus"], by_the_errors),
+        alone("scaling::keda", keda),
+    ]
 }
 
 const NAME: &str = "scaling";
@@ -68,6 +75,65 @@ fn by_the_queue() {
     expect_condition(&case, "others", "False", "FailedGetExternalMetric");
 }
 
+/// prometheus-adapter serves what the rules record from a real loopwatch. Reconciles fail, and a
+/// standby gets a replica; then objects wait in the queue, and workers do. Near misses: an operator
+/// without errors, and a controller that has no series.
+fn by_the_errors() {
+    let adapter = binaries::prometheus_adapter().unwrap_or_else(|missing| panic!("{missing}"));
+    let settings = quick_but(
+        json!({"deadline": "10m", "phase_stuck_after": "10m", "reconcile_stuck_after": "10m",
+        "queue_backlog_after": "10m", "workers_saturated_after": "10m"}),
+    );
+    let case = Case::scraping(NAME, &settings, 1);
+    let names: Vec<String> = (0..24).map(|number| format!("e-{number:02}")).collect();
+
+    for some in names.chunks(8) {
+        some.iter().for_each(|name| _ = case.kube.zoo("Widget", NAME, name, json!({})));
+        some.iter().for_each(|name| case.wait_settled("Widget", name));
+    }
+
+    let target = [(NAME, "loopwatch-0", case.sidecar.port)];
+    let prometheus = Prometheus::start_with("scaling.prometheus", Pace::Quick, &target, None);
+    let errors = "controller:loopwatch_reconcile_errors:per_minute{controller=\"widget\"}";
+    eventually(LOOKS, "the rules record the errors", || match prometheus.value(errors)? {
+        0.0 => Ok(()),
+        errors => Err(format!("{errors} per minute")),
+    });
+
+    let rules = block(|text| text.starts_with("externalRules:"));
+    let _adapter = PrometheusAdapter::start(bed(), &adapter, prometheus.port, &rules);
+    let mut others = manifest_of("HorizontalPodAutoscaler", "standby");
+    others["metadata"]["name"] = json!("others");
+    others["spec"]["scaleTargetRef"]["name"] = json!("others");
+    others["spec"]["metrics"][0]["external"]["metric"]["selector"]["matchLabels"]["controller"] =
+        json!("widge");
+
+    for name in ["standby", "workers", "others"] {
+        case.kube.apply(&deployment(name));
+    }
+    case.kube.apply(&manifest_of("HorizontalPodAutoscaler", "standby"));
+    case.kube.apply(&manifest_of("HorizontalPodAutoscaler", "workers"));
+    case.kube.apply(&others);
+
+    // Nothing fails, and the queue is empty.
+    for name in ["standby", "workers"] {
+        expect_condition(&case, name, "True", "ValidMetricFound");
+        assert_eq!(replicas(&case, name), Ok(1), "{name}");
+    }
+    expect_condition(&case, "others", "False", "FailedGetExternalMetric");
+
+    case.operator.fault("ReconcileFailing?kind=Widget");
+    expect_replicas(&case, "standby", 2);
+    case.operator.cure("ReconcileFailing");
+    names.iter().for_each(|name| case.wait_settled("Widget", name));
+
+    case.operator.fault("QueueBacklog?kind=Widget&delay=60s");
+    expect_replicas(&case, "workers", 3);
+
+    assert_eq!(replicas(&case, "others"), Ok(1), "no series changes nothing");
+    expect_condition(&case, "others", "False", "FailedGetExternalMetric");
+}
+
 /// The manifest for KEDA complies with the definition of its kind, and KEDA's trigger has its
 /// parameters.
 fn keda() {
@@ -94,15 +160,34 @@ fn keda() {
     assert!(answer.as_ref().is_err_and(|error| error.contains("maxReplicas")), "{answer:?}");
 }
 
-/// The manifest of a kind in the documentation.
+/// The first manifest of a kind in the documentation.
 fn manifest(kind: &str) -> Value {
-    let text = std::fs::read_to_string(repository("docs/scaling.md")).expect("the documentation");
-    let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let mut all = blocks.filter(|block| block.starts_with("apiVersion")).flat_map(documents);
-    let mut manifest = all.find(|object| object["kind"] == kind).expect("a manifest");
+    manifest_where(|object| object["kind"] == kind)
+}
+
+/// The manifest of an object in the documentation.
+fn manifest_of(kind: &str, name: &str) -> Value {
+    manifest_where(|object| object["kind"] == kind && object["metadata"]["name"] == name)
+}
+
+fn manifest_where(is_wanted: impl Fn(&Value) -> bool) -> Value {
+    let all = blocks().into_iter().filter(|block| block.starts_with("apiVersion"));
+    let mut all = all.flat_map(|block| documents(&block));
+    let mut manifest = all.find(|object| is_wanted(object)).expect("a manifest");
 
     manifest["metadata"]["namespace"] = json!(NAME);
     manifest
+}
+
+/// A block of YAML in the documentation.
+fn block(is_wanted: impl Fn(&str) -> bool) -> String {
+    blocks().into_iter().find(|block| is_wanted(block)).expect("a block")
+}
+
+fn blocks() -> Vec<String> {
+    let text = std::fs::read_to_string(repository("docs/scaling.md")).expect("the documentation");
+    let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.map(str::to_owned).collect()
 }
 
 fn deployment(name: &str) -> Value {

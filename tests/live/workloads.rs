@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::bed::{bed, test};
 use crate::case::SLACK;
-use loopwatch_testbed::kube::ZOO_KINDS;
+use crate::events::may_read_events;
+use loopwatch_testbed::kube::{Kube, ZOO_KINDS};
 use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 
@@ -25,8 +26,9 @@ fn a_stuck_rollout_is_named() {
     let kube = &plane.kube;
     kube.namespace(namespace);
 
-    let _operator =
+    let operator =
         Operator::start(plane, "stuck-rollout.operator", namespace, &["--ready-after=200ms"]);
+    may_read_events(kube, namespace);
     let kubeconfig =
         plane.kubeconfig_of("stuck-rollout.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
     let settings =
@@ -77,6 +79,12 @@ fn a_stuck_rollout_is_named() {
     });
     in_state("Deployment", "widget-stuck", "failed");
 
+    // Warnings about its Deployment are evidence; those about other Deployments are not.
+    let no_room = "FailedCreate: no node fits";
+    warn(kube, namespace, "widget-healthy", "FailedCreate", "someone else's trouble");
+    warn(kube, namespace, "widget-stuck", "FailedCreate", "no node fits");
+    expect_warning(&sidecar, "Overdue", "stuck", no_room);
+
     in_state("Deployment", "widget-healthy", "converged");
     in_state("Widget", "healthy", "converged");
 
@@ -84,8 +92,38 @@ fn a_stuck_rollout_is_named() {
     sidecar.expect_cleared(SLACK + SLACK, "Overdue", "Widget", "stuck");
     in_state("Deployment", "widget-stuck", "converged");
 
+    // The operator itself warns when an object becomes degraded, and not when it is ready.
+    operator.fault("Regressed?kind=Widget&name=healthy");
+    sidecar.expect_finding(DEADLINE + SLACK, "Regressed", "Widget", "healthy");
+    expect_warning(&sidecar, "Regressed", "healthy", "BackendLost: the backend went away");
+    operator.cure("Regressed");
+    sidecar.expect_cleared(SLACK, "Regressed", "Widget", "healthy");
+
     let subject = format!("Widget {namespace}/stuck");
-    let others: Vec<_> = sidecar.opened().into_iter().filter(|(_, on)| *on != subject).collect();
+    let regressed = ("Regressed".to_owned(), format!("Widget {namespace}/healthy"));
+    let others: Vec<_> = sidecar
+        .opened()
+        .into_iter()
+        .filter(|found| found.1 != subject && *found != regressed)
+        .collect();
 
     assert!(others.is_empty(), "{others:?}\n{}", sidecar.account());
+}
+
+/// Writes a Warning about a Deployment, as its controller does.
+fn warn(kube: &Kube, namespace: &str, name: &str, reason: &str, message: &str) {
+    let about = json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": namespace, "name": name});
+    kube.create_as(
+        "test",
+        &json!({"apiVersion": "v1", "kind": "Event", "involvedObject": about,
+        "metadata": {"name": format!("about-{name}"), "namespace": namespace}, "type": "Warning",
+        "reason": reason, "message": message, "count": 1, "source": {"component": "test"}}),
+    );
+}
+
+fn expect_warning(sidecar: &Sidecar, code: &str, name: &str, warning: &str) {
+    sidecar.expect(SLACK, &format!("{code} shows the Warning {warning}"), || {
+        let (finding, _) = sidecar.expect_finding(SLACK, code, "Widget", name);
+        if *finding.evidence("last_warning") == warning { Ok(()) } else { Err(finding.to_string()) }
+    });
 }

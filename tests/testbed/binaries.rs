@@ -120,6 +120,15 @@ const JAEGER: Built = Built {
     takes: "two minutes",
 };
 
+/// An adapter between Prometheus and autoscalers, which only one test needs.
+const PROMETHEUS_ADAPTER: Built = Built {
+    name: "prometheus-adapter",
+    module: "prometheus-adapter",
+    package: "sigs.k8s.io/prometheus-adapter/cmd/adapter",
+    ldflags: "-s -w",
+    takes: "two minutes",
+};
+
 /// The program that the benchmarks compare loopwatch with. Tests do not need it.
 const KUBE_STATE_METRICS: Built = Built {
     name: "kube-state-metrics",
@@ -222,6 +231,14 @@ pub fn kube_state_metrics() -> Result<PathBuf, Missing> {
 /// Like [`find`].
 pub fn jaeger() -> Result<PathBuf, Missing> {
     JAEGER.find(&cache()?)
+}
+
+/// Finds or builds prometheus-adapter.
+///
+/// # Errors
+/// Like [`find`].
+pub fn prometheus_adapter() -> Result<PathBuf, Missing> {
+    PROMETHEUS_ADAPTER.find(&cache()?)
 }
 
 /// Finds or builds RabbitMQ's cluster operator, and finds or renders the manifests of its module.

@@ -17,9 +17,14 @@ use super::http;
 use super::kube::Kube;
 use super::wait::eventually;
 
-/// A registered adapter. Removed when dropped: an API group that nobody serves would disturb
-/// discovery.
+/// A running adapter.
 pub struct ExternalMetrics {
+    _registration: Registration,
+}
+
+/// The registration of an adapter at the API server. Removed when dropped: an API group that nobody
+/// serves would disturb discovery.
+pub(crate) struct Registration {
     kube: Kube,
 }
 
@@ -44,6 +49,13 @@ impl ExternalMetrics {
             }
         });
 
+        Self { _registration: Registration::at(plane, port) }
+    }
+}
+
+impl Registration {
+    /// Registers the adapter at a port, and waits until the API server reaches it.
+    pub(crate) fn at(plane: &ControlPlane, port: u16) -> Self {
         let kube = plane.kube.clone();
         kube.apply(
             &json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": "default"},
@@ -54,16 +66,16 @@ impl ExternalMetrics {
             "groupPriorityMinimum": 100, "versionPriority": 100,
             "service": {"name": SERVICE, "namespace": "default", "port": port}}}));
 
-        let adapter = Self { kube };
-        eventually(Duration::from_secs(30), "the adapter is available", || {
-            adapter.kube.get(&format!("/apis/{GROUP_VERSION}"))
+        let registration = Self { kube };
+        eventually(Duration::from_secs(60), "the adapter is available", || {
+            registration.kube.get(&format!("/apis/{GROUP_VERSION}"))
         });
 
-        adapter
+        registration
     }
 }
 
-impl Drop for ExternalMetrics {
+impl Drop for Registration {
     fn drop(&mut self) {
         self.kube.delete(REGISTRATION, "APIService", "", NAME);
         self.kube.delete("v1", "Service", "default", SERVICE);

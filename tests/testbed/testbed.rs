@@ -40,6 +40,7 @@ pub mod kustomize;
 pub mod operator;
 pub mod pods;
 pub mod ports;
+pub mod prometheus_adapter;
 pub mod published;
 pub mod rabbitmq;
 pub mod replicas;

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::words::{FinalizerOutcome, ObjectState, Outcome, OwnerHazard};
 use crate::histogram::{Histogram, LAG_BOUNDS};
+use crate::time::Span;
 
 /// Totals of one kind over all namespaces.
 #[derive(Clone, Debug, Default)]
@@ -72,6 +73,17 @@ pub struct NamespaceTotals {
     pub state_ms: [u64; ObjectState::ALL.len()],
     /// Number of ended obligations, by [`Outcome`] in its order.
     pub obligations: [u64; Outcome::ALL.len()],
+    /// The part of [`KindTotals::convergence`], without its buckets.
+    pub convergences: Durations,
+}
+
+/// The number and the sum of durations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Durations {
+    /// The number.
+    pub count: u64,
+    /// The sum, in milliseconds.
+    pub ms: u64,
 }
 
 /// The part of a kind's totals that was counted under given revisions of the operator.
@@ -83,6 +95,8 @@ pub struct RevisionTotals {
     pub convergence: Histogram,
     /// The part of [`NamespaceTotals::obligations`].
     pub obligations: BTreeMap<Arc<str>, [u64; Outcome::ALL.len()]>,
+    /// The part of [`NamespaceTotals::convergences`].
+    pub convergences: BTreeMap<Arc<str>, Durations>,
 }
 
 /// The part of a kind's totals that was counted under earlier revisions of the operator.
@@ -119,10 +133,36 @@ impl NamespaceTotals {
     /// Adds the totals of the same kind and namespace from another watch.
     pub fn add(&mut self, other: &Self) {
         // The pattern has no `..`, so a new field does not compile until it is added here.
-        let Self { states, state_ms, obligations } = other;
+        let Self { states, state_ms, obligations, convergences } = other;
         add_each(&mut self.states, states);
         add_each(&mut self.state_ms, state_ms);
         add_each(&mut self.obligations, obligations);
+        self.convergences.add(*convergences);
+    }
+}
+
+impl Durations {
+    /// Counts one duration. A negative one counts as zero.
+    pub fn observe(&mut self, took: Span) {
+        self.add(Self { count: 1, ms: u64::try_from(took.0).unwrap_or(0) });
+    }
+
+    /// Returns the sum in seconds.
+    #[must_use]
+    pub fn seconds(self) -> f64 {
+        self.ms as f64 / 1000.0
+    }
+
+    /// Returns these durations without others, which they contain.
+    #[must_use]
+    pub fn less(self, others: Self) -> Self {
+        let Self { count, ms } = others;
+        Self { count: self.count.saturating_sub(count), ms: self.ms.saturating_sub(ms) }
+    }
+
+    fn add(&mut self, others: Self) {
+        self.count = self.count.saturating_add(others.count);
+        self.ms = self.ms.saturating_add(others.ms);
     }
 }
 
@@ -144,10 +184,15 @@ impl RevisionTotals {
                 std::array::from_fn(|outcome| counts[outcome].saturating_sub(others[outcome])),
             )
         });
+        let convergences = self.convergences.iter().map(|(namespace, durations)| {
+            let others = others.convergences.get(namespace).copied().unwrap_or_default();
+            (namespace.clone(), durations.less(others))
+        });
         Self {
             acknowledge: self.acknowledge.less(&others.acknowledge),
             convergence: self.convergence.less(&others.convergence),
             obligations: obligations.collect(),
+            convergences: convergences.collect(),
         }
     }
 }

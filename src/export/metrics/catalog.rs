@@ -59,6 +59,12 @@ catalog! {
         "loopwatch_convergence_seconds" Histogram Stable ["group", "kind", "operator_revision"]
             "Time from a spec change until the object converges."
             => Kind(objects::convergence);
+        "loopwatch_namespace_convergence_samples_total" Counter Alpha ["group", "kind", "target_namespace", "operator_revision"]
+            "Number of spec changes in loopwatch_namespace_convergence_seconds_total."
+            => Kind(objects::namespace_convergence_samples);
+        "loopwatch_namespace_convergence_seconds_total" Counter Alpha ["group", "kind", "target_namespace", "operator_revision"]
+            "Total time from spec changes until objects of a namespace converged: the sum of loopwatch_convergence_seconds by namespace, without its buckets; target_namespace is _other beyond the limit namespaces."
+            => Kind(objects::namespace_convergence_seconds);
         "loopwatch_unconverged_oldest_seconds" Gauge Stable ["group", "kind"]
             "Age of the oldest unconverged object; absent if none."
             => Kind(objects::unconverged_oldest);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::{Role, Scope, WatchId};
 use loopwatch_model::snapshot::{
-    ConditionState, DeadlineSource, EarlierRevisions, FinalizerSummary, FinalizerTotals,
+    ConditionState, DeadlineSource, Durations, EarlierRevisions, FinalizerSummary, FinalizerTotals,
     KindSummary, NamespaceTotals, OwnerReferenceCounts, RevisionTotals, SoftDeletePhase,
     SoftDeleteSummary, WatchSummary, WatchTotals,
 };
@@ -35,6 +35,10 @@ pub(super) fn databases() -> KindSummary {
         obligations: BTreeMap::from([
             ("team-a".into(), [60, 2, 0, 4, 0, 0, 0]),
             ("team-b".into(), [80, 0, 1, 0, 0, 0, 0]),
+        ]),
+        convergences: BTreeMap::from([
+            ("team-a".into(), Durations { count: 60, ms: 912_000 }),
+            ("team-b".into(), Durations { count: 80, ms: 1_404_250 }),
         ]),
         ..RevisionTotals::default()
     };
@@ -132,6 +136,7 @@ fn watch(resource: &str, scope: Scope, objects: u64) -> WatchSummary {
 
 pub(super) fn namespace(name: &str, states: [u64; 8]) -> (Arc<str>, NamespaceTotals) {
     let state_ms = states.map(|count| count * 3_600_500);
-    let obligations = [90, 2, 1, 7, 3, 0, 0];
-    (name.into(), NamespaceTotals { states, state_ms, obligations, ..NamespaceTotals::default() })
+    let (obligations, convergences) =
+        ([90, 2, 1, 7, 3, 0, 0], Durations { count: 90, ms: 1_720_500 });
+    (name.into(), NamespaceTotals { states, state_ms, obligations, convergences })
 }

@@ -1,5 +1,5 @@
-//! The watches of Kubernetes Events: those about the primary kinds, as far as the account may read
-//! them.
+//! The watches of Kubernetes Events: those about the primary kinds and about the workloads that the
+//! operator creates, as far as the account may read them.
 
 use std::collections::BTreeMap;
 
@@ -41,8 +41,10 @@ impl FollowedEvents {
         discovery: &mut Discovery,
         launcher: &mut Launcher,
     ) -> Result<Result<(), Failure>, Closed> {
-        let kinds: Vec<WatchedKind> =
+        let mut kinds: Vec<WatchedKind> =
             watched.watched().filter(|kind| is_followed(kind)).cloned().collect();
+        kinds.sort_by_key(|kind| kind.role != Role::Primary); // if there is not room for all
+
         self.tally.retain(|watch| kinds.iter().any(|kind| kind.watch == *watch));
 
         let (found, unseen) = match find(&kinds, discovery, launcher).await {
@@ -163,7 +165,12 @@ async fn address(
     Ok(None)
 }
 
-/// Whether loopwatch watches the Events about a kind: the operator surely serves it.
+/// Whether loopwatch watches the Events about a kind: the operator surely serves it, or waits for
+/// objects of it. Of children, loopwatch reads whole objects only if they are workloads.
 fn is_followed(kind: &WatchedKind) -> bool {
-    kind.role == Role::Primary && kind.missing.is_empty() && !kind.suspected
+    let matters = match kind.role {
+        Role::Primary => !kind.suspected,
+        Role::Child => !kind.metadata_only,
+    };
+    matters && kind.missing.is_empty()
 }

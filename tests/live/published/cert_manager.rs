@@ -30,10 +30,14 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// The deadline of objects that will miss it.
 const SHORT: Duration = Duration::from_secs(8);
 
+/// How long an issuer may be missing. Some certificates are created before their issuers.
+const DANGLING: Duration = Duration::from_secs(15);
+
 /// Thresholds long enough for a busy machine. Windows for counts keep their defaults.
 fn thresholds() -> Value {
     quick_but(json!({
         "deadline": format!("{}s", DEADLINE.as_secs()),
+        "dangling_after": format!("{}s", DANGLING.as_secs()),
         "reject_after": "3s",
         "regressed_after": "15s",
         "phase_stuck_after": "25s",
@@ -236,32 +240,67 @@ impl Site {
         vec![("Unacknowledged", subject.clone()), ("Overdue", subject)]
     }
 
-    /// Creates a certificate whose issuer does not exist.
+    /// Creates certificates whose issuers do not exist. The finding about that also explains why
+    /// they are overdue.
     fn lack_issuer(&self) -> Expected {
         let team = TEAMS[1];
+        let group = "cert-manager.io";
+        let of =
+            |kind: &str| json!({"issuerRef": {"name": "missing", "kind": kind, "group": group}});
+        let orphans = [
+            ("orphan", of("Issuer"), "Issuer.cert-manager.io certificates-b/missing"),
+            ("orphan-of-cluster", of("ClusterIssuer"), "ClusterIssuer.cert-manager.io missing"),
+        ];
 
-        // cert-manager copies the annotation to the CertificateRequest.
-        self.annotated_certificate(
-            team,
-            "orphan",
-            short(),
-            json!({"issuerRef": {"name": "missing"}}),
-        );
-        let (certificate, took) =
-            self.sidecar.expect_finding(SHORT + SLACK, "Overdue", "Certificate", "orphan");
+        for (name, issuer, _) in &orphans {
+            self.certificate(team, name, issuer.clone());
+        }
 
-        self.sidecar.expect(SLACK, "its request is overdue, too", || {
-            let states = self.states(team, "orphan");
-            if states == ["overdue", "overdue"] { Ok(()) } else { Err(format!("{states:?}")) }
+        for (name, _, target) in &orphans {
+            let (found, took) = self.sidecar.expect_finding(
+                DANGLING * 2 + SLACK,
+                "DanglingReference",
+                "Certificate",
+                name,
+            );
+            eprintln!("published: issuer missing: found after {took:.1?}: {found}");
+            assert!(found.evidence("target").to_string().contains(target), "{found}");
+            assert!(found.evidence("reference").to_string().contains("spec.issuerRef"), "{found}");
+        }
+
+        self.sidecar.expect(DEADLINE + SLACK, "being overdue is explained", || {
+            let findings = self.sidecar.findings()?;
+            let is_explained = |name: &str| {
+                let mut overdue = findings.iter().filter(|f| f.is("Overdue", "Certificate", name));
+                overdue.any(|finding| !finding.0["explained_by"].is_null())
+            };
+            match orphans.iter().all(|(name, ..)| is_explained(name)) {
+                true => Ok(()),
+                false => {
+                    Err(json!(findings.iter().map(|f| f.0.clone()).collect::<Vec<_>>()).to_string())
+                }
+            }
         });
-        eprintln!("published: issuer missing: found after {took:.1?}: {certificate}");
-        self.issuer(team, "missing", json!({"selfSigned": {}}));
-        self.sidecar.expect_cleared(SHORT + SLACK, "Overdue", "Certificate", "orphan");
-        self.expect_converged("the issuer that was missing");
 
-        ["Certificate", "CertificateRequest"]
-            .map(|kind| ("Overdue", format!("{kind} {team}/orphan")))
-            .to_vec()
+        self.issuer(team, "missing", json!({"selfSigned": {}}));
+        self.cluster_issuer("missing", json!({"selfSigned": {}}));
+        for (name, ..) in &orphans {
+            self.sidecar.expect_cleared(
+                DANGLING * 2 + SLACK,
+                "DanglingReference",
+                "Certificate",
+                name,
+            );
+        }
+        self.expect_converged("the issuers that were missing");
+
+        let subjects = ["Certificate", "CertificateRequest"]
+            .map(|kind| ["DanglingReference", "Overdue"].map(|code| (code, kind)));
+        subjects
+            .into_iter()
+            .flatten()
+            .map(|(code, kind)| (code, format!("{kind} {team}/orphan")))
+            .collect()
     }
 
     /// Creates an issuer whose Secret does not exist. It fails, but its user has to act, so there
@@ -325,33 +364,16 @@ impl Site {
         });
     }
 
-    /// The states of the objects in a namespace whose name begins with `name`, without Secrets.
-    fn states(&self, namespace: &str, name: &str) -> Vec<String> {
-        let objects = self
-            .sidecar
-            .objects(&format!("group=cert-manager.io&namespace={namespace}"))
-            .unwrap_or_default();
-        let named = objects
-            .iter()
-            .filter(|object| object["name"].as_str().is_some_and(|found| found.starts_with(name)));
-
-        named.map(|object| object["state"].as_str().unwrap_or_default().to_owned()).collect()
-    }
-
     /// Creates a certificate with a small key and a Secret of its name, by default from the issuer
     /// of the namespace.
     fn certificate(&self, namespace: &str, name: &str, more: Value) {
-        self.annotated_certificate(namespace, name, json!({}), more);
-    }
-
-    fn annotated_certificate(&self, namespace: &str, name: &str, annotations: Value, more: Value) {
         let mut spec = json!({"secretName": name, "dnsNames": [format!("{name}.example.com")],
             "privateKey": {"algorithm": "ECDSA", "size": 256}, "issuerRef": {"name": "by-team"}});
         for (key, value) in more.as_object().into_iter().flatten() {
             spec[key] = value.clone();
         }
 
-        let metadata = json!({"name": name, "namespace": namespace, "annotations": annotations});
+        let metadata = json!({"name": name, "namespace": namespace});
         self.kube.apply(
             &json!({"apiVersion": API, "kind": "Certificate", "metadata": metadata, "spec": spec}),
         );

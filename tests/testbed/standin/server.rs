@@ -168,6 +168,11 @@ impl Standin {
         self.shared.events.load(Ordering::Relaxed)
     }
 
+    /// Returns the port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Returns the longest time by which an event was late because the client did not read.
     pub fn late(&self) -> Duration {
         Duration::from_millis(self.shared.late_ms.load(Ordering::Relaxed))

@@ -168,8 +168,8 @@ func rolledOut(d *appsv1.Deployment) bool {
 		d.Status.UpdatedReplicas == want && d.Status.AvailableReplicas == want && d.Status.Replicas == want
 }
 
-// resolve reads the Secret and ConfigMap that the spec refers to. It returns a digest of them, or the reason why it
-// cannot read one.
+// resolve reads the Secret, the ConfigMap and the source that the spec refers to. It returns a digest of the first two,
+// or the reason why it cannot read one of them.
 func (r *reconciler) resolve(ctx context.Context, o *unstructured.Unstructured, s spec) (found, missing string, err error) {
 	for _, wanted := range []struct {
 		to     *reference
@@ -200,6 +200,16 @@ func (r *reconciler) resolve(ctx context.Context, o *unstructured.Unstructured, 
 		case *corev1.ConfigMap:
 			found += digest(object.Data)
 		}
+	}
+	if s.SourceRef == nil {
+		return found, "", nil
+	}
+	source := kind{name: s.SourceRef.Kind}.object()
+	switch err := r.Get(ctx, s.SourceRef.key(o.GetNamespace()), source); {
+	case apierrors.IsNotFound(err) && !s.SourceRef.Optional:
+		return "", noSource, nil
+	case err != nil && !apierrors.IsNotFound(err):
+		return "", "", fmt.Errorf("failed to read %s %s: %w", s.SourceRef.Kind, s.SourceRef.Name, err)
 	}
 	return found, "", nil
 }

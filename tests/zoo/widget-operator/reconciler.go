@@ -30,10 +30,16 @@ const (
 	// conflictPause gives the cache time to catch up after a write that was based on a stale read.
 	conflictPause = 100 * time.Millisecond
 
+	// sourcePause is the time between two looks for a source that does not exist. Nothing watches sources.
+	sourcePause = time.Second
+
 	// retryFirst and retryLast are the shortest and the longest pause between attempts to reconcile an object that
 	// fails.
 	retryFirst = 100 * time.Millisecond
 	retryLast  = 30 * time.Second
+
+	// noSource is the reason of an object whose source does not exist.
+	noSource = "SourceNotFound"
 
 	secretIndex    = "spec.secretRef"
 	configMapIndex = "spec.configMapRef"
@@ -47,9 +53,12 @@ type spec struct {
 	Replicas     int64      `json:"replicas"`
 	SecretRef    *reference `json:"secretRef,omitempty"`
 	ConfigMapRef *reference `json:"configMapRef,omitempty"`
+	SourceRef    *reference `json:"sourceRef,omitempty"`
 }
 
 type reference struct {
+	// Kind is the kind of a source, which is one of this operator's.
+	Kind      string `json:"kind,omitempty"`
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
 	Optional  bool   `json:"optional,omitempty"`
@@ -236,6 +245,9 @@ func (r *reconciler) judge(ctx context.Context, o *unstructured.Unstructured, s 
 	}
 	if missing != "" {
 		v.working(phasePending, missing, "waiting for what the spec refers to")
+		if missing == noSource {
+			return v, ctrl.Result{RequeueAfter: sourcePause}, nil
+		}
 		return v, ctrl.Result{}, nil
 	}
 	if err := r.reachOut(ctx, o); err != nil {

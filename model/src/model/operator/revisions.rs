@@ -118,12 +118,17 @@ fn change_revision(world: &mut World, number: usize, returns: bool) {
 }
 
 fn revision_totals(world: &World, number: usize, kind: &Kind) -> RevisionTotals {
-    let namespaces = world.totals_of_namespaces(number, kind).into_iter();
+    let namespaces = world.totals_of_namespaces(number, kind);
     RevisionTotals {
         acknowledge: kind.totals.acknowledge.clone(),
         convergence: kind.totals.convergence.clone(),
         obligations: namespaces
-            .map(|(namespace, totals)| (namespace, totals.obligations))
+            .iter()
+            .map(|(namespace, totals)| (namespace.clone(), totals.obligations))
+            .collect(),
+        convergences: namespaces
+            .into_iter()
+            .map(|(namespace, totals)| (namespace, totals.convergences))
             .collect(),
     }
 }

@@ -4,7 +4,7 @@ use crate::model::kube_events::WARNING;
 use crate::model::steps::warnings::show_last_warning;
 use crate::model::world::limits::Limit;
 use crate::model::{Model, kube_events};
-use crate::observation::{EventView, SourceId, WatchId};
+use crate::observation::{EventView, Role, SourceId, WatchId};
 
 impl Model {
     /// Handles a Kubernetes Event about an object of a watched kind.
@@ -23,11 +23,16 @@ impl Model {
         }
 
         let kind = self.world.watches[number as usize].kind;
-        if event.added > 0 {
-            kube_events::count_event(&mut self.world, kind, &event);
+        if self.world.kinds[kind as usize].role == Role::Primary {
+            if event.added > 0 {
+                kube_events::count_event(&mut self.world, kind, &event);
+            }
+            self.traces.trace_event(&self.world, number, kind, &event);
+        } else if self.world.store.find(number, &event.about.namespace, &event.about.name).is_none()
+        {
+            return; // not a child of this operator
         }
 
-        self.traces.trace_event(&self.world, number, kind, &event);
         let warned = (event.r#type == WARNING).then(|| event.about.clone());
         self.kube_events.add(self.world.now, kind, event);
         if let Some(about) = warned {

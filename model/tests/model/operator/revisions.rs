@@ -47,7 +47,12 @@ fn counted(lab: &Lab) -> String {
     let converged = |totals: &RevisionTotals| -> (u64, u64) {
         let outcomes =
             totals.obligations.values().map(|counts| counts[Outcome::Converged as usize]).sum();
-        (outcomes, totals.convergence.count())
+        let by_namespace: u64 = totals.convergences.values().map(|durations| durations.count).sum();
+        let (count, sum) = (totals.convergence.count(), totals.convergence.sum());
+        let seconds: f64 = totals.convergences.values().map(|durations| durations.seconds()).sum();
+
+        assert!(by_namespace == count && (seconds - sum).abs() < 1e-6, "{totals:?}");
+        (outcomes, count)
     };
     let all = RevisionTotals {
         acknowledge: kind.totals.acknowledge.clone(),
@@ -56,6 +61,11 @@ fn counted(lab: &Lab) -> String {
             .namespaces
             .iter()
             .map(|(name, totals)| (name.clone(), totals.obligations))
+            .collect(),
+        convergences: kind
+            .namespaces
+            .iter()
+            .map(|(name, totals)| (name.clone(), totals.convergences))
             .collect(),
     };
 

@@ -3,7 +3,7 @@
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::Role;
 use loopwatch_model::snapshot::{
-    ConditionState, EarlierRevisions, EventReason, KindSummary, ObjectState, Outcome,
+    ConditionState, Durations, EarlierRevisions, EventReason, KindSummary, ObjectState, Outcome,
     RevisionTotals,
 };
 
@@ -76,6 +76,46 @@ pub(crate) fn obligations(shown: &Exposition, kind: &KindSummary, samples: &mut 
         let counts = earlier.obligations.get(namespace).into_iter().flatten();
         for (outcome, count) in Outcome::ALL.iter().zip(counts) {
             samples.put(&[&kind.group, &kind.kind, namespace, revision, outcome.as_str()], *count);
+        }
+    }
+}
+
+pub(crate) fn namespace_convergence_samples(
+    shown: &Exposition,
+    kind: &KindSummary,
+    samples: &mut Samples<'_>,
+) {
+    of_namespaces(shown, kind, |labels, convergences| samples.put(labels, convergences.count));
+}
+
+pub(crate) fn namespace_convergence_seconds(
+    shown: &Exposition,
+    kind: &KindSummary,
+    samples: &mut Samples<'_>,
+) {
+    of_namespaces(shown, kind, |labels, convergences| samples.put(labels, convergences.seconds()));
+}
+
+/// Passes on the convergences of each namespace, with their labels: under the operator's current
+/// revision, also if there are none yet, and under the previous one.
+fn of_namespaces(
+    shown: &Exposition,
+    kind: &KindSummary,
+    mut put: impl FnMut(&[&str; 4], Durations),
+) {
+    if !has_obligations(kind) {
+        return;
+    }
+
+    let Revisions { current, earlier, previous } = Revisions::of(shown, kind);
+    for (namespace, totals) in &kind.namespaces {
+        let before = earlier.and_then(|earlier| earlier.all.convergences.get(namespace));
+        let now = totals.convergences.less(before.copied().unwrap_or_default());
+        put(&[&kind.group, &kind.kind, namespace, current], now);
+
+        let Some((revision, earlier)) = previous else { continue };
+        if let Some(then) = earlier.convergences.get(namespace) {
+            put(&[&kind.group, &kind.kind, namespace, revision], *then);
         }
     }
 }

@@ -137,6 +137,7 @@ impl ObjectContext<'_> {
             let answer = if obligation.creation { Answer::Creation } else { Answer::Update };
             let wait = Wait { from: obligation.opened, to: converged };
             self.kind.totals.convergence.observe(took);
+            self.namespace.totals.convergences.observe(took);
             self.kind.completed.note(Work::Convergence, obligation.opened, self.now);
             self.learn(answer, wait, obligation.outcome.is_none());
         }
