@@ -143,6 +143,7 @@ fn trials() -> Vec<Trial> {
         lossless::serial_trials(),
         path::serial_trials(),
         cost::serial_trials(),
+        memory::serial_trials(),
         scaling::serial_trials(),
         install::serial_trials(),
     ];

@@ -15,7 +15,7 @@ use loopwatch::recording::RecordedObservation;
 use loopwatch_model::observation::Observation;
 use serde_json::{Value, json};
 
-use crate::bed::{bed, test};
+use crate::bed::{alone, bed, test};
 use crate::recorder::Recorder;
 use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
 use loopwatch_testbed::repository;
@@ -27,11 +27,12 @@ mod collector;
 mod jumps;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![
-        test("memory::stretched", stretched_runs),
-        test("memory::jump", jumps::jump),
-        test("memory::thrash", collector::thrash),
-    ]
+    vec![test("memory::stretched", stretched_runs), test("memory::jump", jumps::jump)]
+}
+
+/// Tests that need the processors for themselves.
+pub(crate) fn serial_trials() -> Vec<Trial> {
+    vec![alone("memory::thrash", collector::thrash)]
 }
 
 /// A fault that changes the operator's process slowly, and the findings that hours of it must lead

@@ -18,6 +18,8 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 /// Enough for a rollout of fake Pods on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(15);
+/// The controller of ReplicaSets tries again after longer and longer waits.
+const PATIENCE: Duration = Duration::from_secs(150);
 
 /// A Deployment of a Widget gets a Pod that no node fits, and the operator waits for it. Another
 /// Widget rolls out meanwhile, and loopwatch reports nothing about it.
@@ -79,12 +81,6 @@ fn a_stuck_rollout_is_named() {
     });
     in_state("Deployment", "widget-stuck", "failed");
 
-    // Warnings about its Deployment are evidence; those about other Deployments are not.
-    let no_room = "FailedCreate: no node fits";
-    warn(kube, namespace, "widget-healthy", "FailedCreate", "someone else's trouble");
-    warn(kube, namespace, "widget-stuck", "FailedCreate", "no node fits");
-    expect_warning(&sidecar, "Overdue", "stuck", no_room);
-
     in_state("Deployment", "widget-healthy", "converged");
     in_state("Widget", "healthy", "converged");
 
@@ -99,12 +95,27 @@ fn a_stuck_rollout_is_named() {
     operator.cure("Regressed");
     sidecar.expect_cleared(SLACK, "Regressed", "Widget", "healthy");
 
+    // A quota refuses the Pods of a new Deployment. Warnings about it are evidence; those about
+    // other Deployments are not.
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": {"name": "none", "namespace": namespace}, "spec": {"hard": {"pods": "0"}}});
+    kube.apply(&quota);
+    kube.zoo("Widget", namespace, "refused", json!({}));
+    sidecar.expect_finding(DEADLINE + SLACK, "Overdue", "Widget", "refused");
+    warn(kube, namespace, "widget-healthy", "Unrelated", "someone else's trouble");
+    warn(kube, namespace, "widget-refused", "QuotaReached", "no more Pods");
+    expect_warning(&sidecar, "Overdue", "refused", "QuotaReached: no more Pods");
+
+    kube.delete("v1", "ResourceQuota", namespace, "none");
+    sidecar.expect_cleared(PATIENCE, "Overdue", "Widget", "refused");
+
     let subject = format!("Widget {namespace}/stuck");
-    let regressed = ("Regressed".to_owned(), format!("Widget {namespace}/healthy"));
+    let expected = [("Regressed", "healthy"), ("Overdue", "refused"), ("PhaseStuck", "refused")]
+        .map(|(code, name)| (code.to_owned(), format!("Widget {namespace}/{name}")));
     let others: Vec<_> = sidecar
         .opened()
         .into_iter()
-        .filter(|found| found.1 != subject && *found != regressed)
+        .filter(|found| found.1 != subject && !expected.contains(found))
         .collect();
 
     assert!(others.is_empty(), "{others:?}\n{}", sidecar.account());

@@ -17,8 +17,8 @@ const FOUND: Duration = Duration::from_secs(240);
 
 /// Memory that comes and goes: much work for the collector.
 const WORK: &str = "HeapWave?size=32Mi&period=400ms";
-/// Memory that stays.
-const STEP: &str = "HeapStep?size=96Mi";
+/// Memory that stays, of which each collection visits every object.
+const STEP: &str = "HeapLinked?size=96Mi";
 
 /// An operator with a limit of its runtime, and loopwatch.
 struct Limited {
@@ -62,7 +62,7 @@ pub(super) fn thrash() {
     });
 
     thrashing.operator.cure("HeapWave");
-    thrashing.operator.cure("HeapStep");
+    thrashing.operator.cure("HeapLinked");
     thrashing.sidecar.expect_cleared(FOUND, CODE, "Operator", &thrashing.name());
 
     for healthy in [twin, busy] {

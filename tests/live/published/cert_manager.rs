@@ -248,8 +248,8 @@ impl Site {
         let of =
             |kind: &str| json!({"issuerRef": {"name": "missing", "kind": kind, "group": group}});
         let orphans = [
-            ("orphan", of("Issuer"), "Issuer.cert-manager.io certificates-b/missing"),
-            ("orphan-of-cluster", of("ClusterIssuer"), "ClusterIssuer.cert-manager.io missing"),
+            ("orphan", of("Issuer"), "Issuer certificates-b/missing"),
+            ("orphan-of-cluster", of("ClusterIssuer"), "ClusterIssuer missing"),
         ];
 
         for (name, issuer, _) in &orphans {

@@ -26,7 +26,7 @@ type faultKind struct {
 
 // catalog is the one table of faults. A fault of objects has the name of the finding that should report it, except
 // FinalizerReleased, which should cause none. Faults of the loop and the process are named after what the operator
-// does; CacheGrowth, HeapStep and HeapWave should cause no finding either.
+// does; CacheGrowth, HeapStep, HeapLinked and HeapWave should cause no finding either, unless the process has a low limit.
 var catalog = []faultKind{
 	{Name: "Unacknowledged", Effect: "the operator ignores changes and leaves the status alone, including observedGeneration; deletions still work"},
 	{Name: "Overdue", Effect: "from the next change: acknowledged, then Ready=False, reason Waiting, Progressing=True, phase Provisioning"},
@@ -58,6 +58,7 @@ var catalog = []faultKind{
 
 	{Name: "HeapLeak", OfProcess: true, Effect: "the process allocates memory at a rate in bytes per second, and keeps it", Params: map[string]string{"rate": "1Mi"}},
 	{Name: "HeapStep", OfProcess: true, Effect: "the process allocates memory once, and keeps it; no leak", Params: map[string]string{"size": "64Mi"}},
+	{Name: "HeapLinked", OfProcess: true, Effect: "the process allocates many small objects once, each of which refers to the next, and keeps them; no leak, but each garbage collection takes long", Params: map[string]string{"size": "64Mi"}},
 	{Name: "HeapWave", OfProcess: true, Effect: "the memory of the process rises and falls once in each period; no leak", Params: map[string]string{"size": "64Mi", "period": "1m"}},
 	{Name: "FileDescriptorLeak", OfProcess: true, Effect: "the process opens one file in each period, and does not close it", Params: map[string]string{"period": "100ms"}},
 	{Name: "OutOfMemory", OfProcess: true, Effect: "the process allocates memory of a size within a delay, and then ends with SIGKILL, as the kernel ends it at its limit", Params: map[string]string{"size": "256Mi", "delay": "2s"}},

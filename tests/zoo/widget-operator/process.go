@@ -18,6 +18,9 @@ const (
 	// chunk is the size of the largest allocation of a process fault.
 	chunk = 1 << 20
 
+	// linkSize is the size of one object of a linked heap.
+	linkSize = 64
+
 	// page is the distance between bytes that must be written so that memory is resident.
 	page = 4096
 
@@ -35,6 +38,9 @@ type processFaults struct {
 
 	// files are open because of FileDescriptorLeak.
 	files []*os.File
+
+	// linked is the memory that HeapLinked keeps.
+	linked *link
 }
 
 func newProcessFaults(faults *registry) *processFaults {
@@ -62,6 +68,7 @@ func (p *processFaults) Start(ctx context.Context) error {
 func (p *processFaults) apply(now time.Time) {
 	p.leakHeap(now)
 	p.stepHeap(now)
+	p.linkHeap(now)
 	p.waveHeap(now)
 	p.exhaustMemory(now)
 	p.leakFiles(now)
@@ -90,6 +97,19 @@ func (p *processFaults) stepHeap(now time.Time) {
 		return
 	}
 	p.keep("HeapStep", f.quantity("size"))
+}
+
+func (p *processFaults) linkHeap(now time.Time) {
+	f, _, on := p.active("HeapLinked", now)
+	switch {
+	case on && p.linked == nil:
+		for size := f.quantity("size"); size > 0; size -= linkSize {
+			p.linked = &link{next: p.linked}
+		}
+	case !on && p.linked != nil:
+		p.linked = nil
+		debug.FreeOSMemory()
+	}
 }
 
 func (p *processFaults) waveHeap(now time.Time) {
@@ -158,6 +178,12 @@ func (p *processFaults) free(name string) {
 	}
 	delete(p.kept, name)
 	debug.FreeOSMemory()
+}
+
+// link is a small object that the garbage collector reaches only through another one.
+type link struct {
+	next *link
+	_    [linkSize - 8]byte
 }
 
 // hoard is memory that is kept on purpose.

@@ -394,4 +394,8 @@ fn a_warning_about_the_workload_stands_in_the_finding_about_its_owner() {
     assert!(
         warn("web", "FailedScheduling").contains("last warning FailedScheduling: no node fits")
     );
+
+    // No total counts Events about workloads, and those about somebody else's leave no trace.
+    warn("foreign", "Unrelated");
+    assert!(lab.snapshot().kinds.iter().all(|kind| kind.totals.events.is_empty()));
 }

@@ -155,3 +155,28 @@ async fn a_command_that_looks_once_reads_no_events() {
 
     run.handle.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn events_about_workloads_are_watched_too_but_not_those_about_other_children() {
+    let own = || vec![object("team", "own", Some(WIDGET))];
+    let world = World::new(&[WIDGET, POD, CONFIG_MAP, NEW_EVENT, EVENT])
+        .allow("", &["list", "watch"], "example.io", &["widgets"])
+        .allow("", &["update"], "example.io", &["widgets/status"])
+        .allow("", &["*"], "", &["pods", "configmaps"])
+        .allow("", &["list", "watch"], "events.k8s.io", &["events"]);
+
+    world.change(|state| {
+        state.objects.insert("widgets", vec![object("team", "owner", None)]);
+        state.objects.extend(["pods", "configmaps"].map(|kind| (kind, own())));
+    });
+    let mut run = Run::start(&world, |_| {});
+    run.within(60).await;
+
+    let watched = watches(&world).join("\n");
+    for (kind, is_watched) in [("Widget", true), ("Pod", true), ("ConfigMap", false)] {
+        let selector = format!("fieldSelector=regarding.kind%3D{kind}");
+        assert_eq!(watched.contains(&selector), is_watched, "{kind}: {watched}");
+    }
+
+    run.handle.shutdown().await;
+}
