@@ -246,6 +246,10 @@ impl Running {
         if self.discovery.sample_children(self.kinds.new_primaries.take()).await {
             let found = self.discovery.discovered();
             self.apply(found).await?;
+
+            // If a failure persists, the next poll reports it.
+            let Self { events, kinds, discovery, launcher, .. } = self;
+            let _ = events.follow(kinds, discovery, launcher).await?;
         }
 
         Ok(())

@@ -1,6 +1,6 @@
 //! Kubernetes Events: what the supervisor watches, and what it says about the source.
 
-use loopwatch_testbed::standin::{NEW_EVENT, ServedKind};
+use loopwatch_testbed::standin::{CONFIG_MAP, NEW_EVENT, POD, ServedKind, object};
 
 use super::*;
 
