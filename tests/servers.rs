@@ -112,7 +112,7 @@ impl Drop for Run {
 #[derive(Debug, Default)]
 struct Looks {
     all: u32,
-    /// Those in which data waited for loopwatch, so much of it that the server had to wait, too.
+    /// Those in which much data waited for loopwatch.
     full: u32,
     /// Those of them in which loopwatch slept. A process that merely waits for a processor does
     /// not sleep, however busy the machine is.
@@ -135,10 +135,10 @@ impl Looks {
     }
 }
 
-/// Whether a server holds data that it cannot send, because a client has not read what it got.
+/// Whether far more data waits for the client of a server than it reads at once.
 fn is_full(server: u16) -> bool {
     let text = std::fs::read_to_string("/proc/net/tcp").expect("Linux");
-    let (mut unsent, mut unread) = (false, false);
+    let (mut unsent, mut unread) = (0, 0);
     for line in text.lines().skip(1) {
         // A number, both addresses, the state, and the bytes in both queues, in hexadecimal.
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -147,15 +147,18 @@ fn is_full(server: u16) -> bool {
         let bytes = |queue: &str| u64::from_str_radix(queue, 16).unwrap_or(0);
         let (to_send, to_read) = queues.split_once(':').unwrap_or_default();
 
-        unsent |= is_server(local) && bytes(to_send) >= MUCH;
-        unread |= is_server(remote) && bytes(to_read) >= MUCH;
+        if is_server(local) {
+            unsent += bytes(to_send);
+        } else if is_server(remote) {
+            unread += bytes(to_read);
+        }
     }
 
-    unsent && unread
+    unsent + unread >= MUCH
 }
 
-/// Bytes that loopwatch would not leave unread on purpose.
-const MUCH: u64 = 64 << 10;
+/// Several times the bytes for which loopwatch waits before it reads a busy connection.
+const MUCH: u64 = 256 << 10;
 
 #[test]
 fn five_hundred_kinds_start_without_streamed_lists() {
@@ -217,8 +220,9 @@ fn eight_kinds_of_large_objects_fit_the_memory_limit() {
 fn a_burst_of_large_changes_is_read_without_delay() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
 
-    // Without optimization, decoding takes five times as long.
-    let changes = if cfg!(debug_assertions) { 500 } else { 2_000 };
+    // Without optimization, decoding takes five times as long, and a loopwatch that is always busy
+    // never sleeps.
+    let changes = if cfg!(debug_assertions) { 200 } else { 2_000 };
     let server =
         Standin::start(Traits { objects: 500, bytes: 30_000, changes, ..Traits::default() });
     let run = Run::start(&server, &[]);
@@ -241,7 +245,7 @@ fn a_burst_of_large_changes_is_read_without_delay() {
     );
 
     assert!(events > before && looks.all > 0, "{looks:?}");
-    assert!(looks.asleep * 2 < looks.all, "loopwatch sleeps while the server waits: {looks:?}");
+    assert!(looks.asleep * 10 < looks.all, "loopwatch sleeps while much data waits: {looks:?}");
 
     run.assert_no_failures();
 }
