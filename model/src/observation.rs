@@ -31,7 +31,7 @@ pub use self::kinds::{
 };
 pub use self::managers::{CLIENT_MANAGERS, GENERIC_MANAGERS};
 pub use self::metrics::{
-    ControllerView, Durations, Framework, MAX_CODES, MAX_CONTROLLERS, MetricsView,
+    ControllerView, Durations, Framework, MAX_CODES, MAX_CONTROLLERS, MetricsView, RECONCILE_BOUNDS,
 };
 pub use self::namespace::NamespaceView;
 pub use self::object::{

@@ -33,12 +33,12 @@ const LOOP: [Repeated; 13] = [
     of("reconcile_requeues_total", "controller_runtime_reconcile_total", "controller")
         .with("", REQUEUED),
     of(
-        "reconcile_duration_samples_total",
+        "reconcile_duration_seconds_count",
         "controller_runtime_reconcile_time_seconds_count",
         "controller",
     ),
     of(
-        "reconcile_duration_seconds_total",
+        "reconcile_duration_seconds_sum",
         "controller_runtime_reconcile_time_seconds_sum",
         "controller",
     ),
@@ -100,6 +100,8 @@ pub(crate) fn expect_repeated(sidecar: &Sidecar, operator: &Operator) {
             expect_series(&ours, &expected)?;
         }
 
+        expect_series(&ours, &buckets(&theirs, operator.metrics))?;
+
         let mut requests = BTreeMap::<String, f64>::new();
         for (labels, value) in samples(&theirs, "rest_client_requests_total") {
             let code = label(labels, "code").unwrap_or_default();
@@ -113,6 +115,25 @@ pub(crate) fn expect_repeated(sidecar: &Sidecar, operator: &Operator) {
 
         expect_series(&ours, &requests)
     });
+}
+
+/// The buckets of reconciles that loopwatch must have: of some bounds that controller-runtime and
+/// loopwatch have, and without a bound.
+fn buckets(text: &str, pod: SocketAddr) -> BTreeMap<String, f64> {
+    let family = "controller_runtime_reconcile_time_seconds_bucket";
+    let known = samples(text, family).filter_map(|(labels, value)| {
+        let bound = match label(labels, "le")? {
+            "0.1" => "0.1",
+            "1" => "1.0",
+            "60" => "60.0",
+            "+Inf" => "+Inf",
+            _ => return None,
+        };
+        let controller = label(labels, "controller")?;
+        let labels = format!("operator_pod=\"{pod}\",controller=\"{controller}\",le=\"{bound}\"");
+        Some((format!("loopwatch_reconcile_duration_seconds_bucket{{{labels}}}"), value))
+    });
+    known.collect()
 }
 
 /// Checks that a text contains these series with these values.

@@ -93,6 +93,10 @@ pub struct ControllerView {
     /// Number and total duration of reconciles, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconcile_seconds: Option<Durations>,
+    /// Of these reconciles, the number that took no longer than each of [`RECONCILE_BOUNDS`], in
+    /// their order; without the bounds that the framework does not have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reconcile_buckets: Vec<(f64, u64)>,
     /// Workers that reconcile now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers_busy: Option<u64>,
@@ -124,6 +128,11 @@ pub struct Durations {
     /// Sum in seconds.
     pub sum: f64,
 }
+
+/// The bounds of durations of reconciles, in seconds. Frameworks have up to 40, most of which tell
+/// little more than these.
+pub const RECONCILE_BOUNDS: [f64; 11] =
+    [0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
 /// The maximum number of controllers in a [`MetricsView`].
 pub const MAX_CONTROLLERS: usize = 200;

@@ -199,11 +199,8 @@ catalog! {
         "loopwatch_reconcile_requeues_total" Counter Alpha ["operator_pod", "controller"]
             "Successful reconciles that asked for another one, at once or later."
             => Whole(operator::requeues);
-        "loopwatch_reconcile_duration_samples_total" Counter Alpha ["operator_pod", "controller"]
-            "Number of reconciles in loopwatch_reconcile_duration_seconds_total."
-            => Whole(operator::timed_reconciles);
-        "loopwatch_reconcile_duration_seconds_total" Counter Alpha ["operator_pod", "controller"]
-            "Total duration of reconciles that have ended."
+        "loopwatch_reconcile_duration_seconds" Histogram Alpha ["operator_pod", "controller"]
+            "Durations of reconciles that have ended, with those buckets of the framework that loopwatch keeps (docs/operator-metrics.md); only +Inf if it has none."
             => Whole(operator::reconcile_seconds);
         "loopwatch_reconcile_longest_running_seconds" Gauge Alpha ["operator_pod", "controller"]
             "Age of the reconcile that has been running longest; 0 if none is running."

@@ -104,8 +104,21 @@ impl<'a> Samples<'a> {
         histogram: &Histogram,
         exemplar: impl Fn(usize) -> Option<Exemplar>,
     ) {
+        let (sum, count) = (histogram.sum(), histogram.count());
+        self.buckets(labels, histogram.buckets(), sum, count, exemplar);
+    }
+
+    /// Writes a histogram of another process. `buckets` has a bucket without a bound, too.
+    pub(crate) fn buckets(
+        &mut self,
+        labels: &[&str],
+        buckets: impl Iterator<Item = (f64, u64)>,
+        sum: f64,
+        count: u64,
+        exemplar: impl Fn(usize) -> Option<Exemplar>,
+    ) {
         self.head();
-        for (position, (bound, count)) in histogram.buckets().enumerate() {
+        for (position, (bound, count)) in buckets.enumerate() {
             self.sample(
                 "_bucket",
                 labels,
@@ -115,8 +128,8 @@ impl<'a> Samples<'a> {
             );
         }
 
-        self.sample("_sum", labels, None, SampleValue::Real(histogram.sum()), None);
-        self.sample("_count", labels, None, SampleValue::Count(histogram.count()), None);
+        self.sample("_sum", labels, None, SampleValue::Real(sum), None);
+        self.sample("_count", labels, None, SampleValue::Count(count), None);
     }
 
     /// Writes a finished line.

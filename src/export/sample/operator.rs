@@ -104,6 +104,7 @@ fn controller(name: &str, succeeded: u64, failed: u64) -> ControllerView {
         requeued: Some(succeeded / 10),
         panicked: Some(0),
         reconcile_seconds: Some(Durations { count: succeeded + failed, sum: 1_234.5 }),
+        reconcile_buckets: vec![(0.1, succeeded), (1.0, succeeded + failed)],
         workers_busy: Some(1),
         workers_max: Some(4),
         queue_depth: Some(failed),

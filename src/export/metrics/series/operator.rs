@@ -131,15 +131,12 @@ pub(crate) fn requeues(shown: &Exposition, samples: &mut Samples<'_>) {
     each_controller(shown, |pod, c| samples.put_some(&[pod, &c.name], c.requeued));
 }
 
-pub(crate) fn timed_reconciles(shown: &Exposition, samples: &mut Samples<'_>) {
-    each_controller(shown, |pod, c| {
-        samples.put_some(&[pod, &c.name], c.reconcile_seconds.map(|all| all.count))
-    });
-}
-
 pub(crate) fn reconcile_seconds(shown: &Exposition, samples: &mut Samples<'_>) {
     each_controller(shown, |pod, c| {
-        samples.put_some(&[pod, &c.name], c.reconcile_seconds.map(|all| all.sum))
+        let Some(all) = c.reconcile_seconds else { return };
+        let unbounded = std::iter::once((f64::INFINITY, all.count));
+        let buckets = c.reconcile_buckets.iter().copied().chain(unbounded);
+        samples.buckets(&[pod, &c.name], buckets, all.sum, all.count, |_| None);
     });
 }
 

@@ -132,6 +132,13 @@ impl Normalizer {
         for (_, rule) in rules {
             let Some(matches) = rule.matches(sample.labels) else { continue };
             self.present[table] = true;
+            if rule.signal == Signal::ReconcilesWithin {
+                if let Some(bound) = rule.bound(sample.labels) {
+                    sheet.add_bucket(rule, bound, sample.value);
+                }
+
+                continue;
+            }
 
             // A series with another label value proves that the framework offers the signal.
             sheet.add(rule, if matches { sample.value } else { 0.0 });

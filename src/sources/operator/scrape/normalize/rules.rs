@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use loopwatch_model::observation::{Framework, Runtime};
+use loopwatch_model::observation::{Framework, RECONCILE_BOUNDS, Runtime};
 
 use crate::sources::operator::scrape::text::Labels;
 
@@ -81,6 +81,9 @@ pub(super) enum Signal {
     Panicked,
     Reconciles,
     ReconcileSeconds,
+    /// The reconciles that took no longer than the bound in the label `le`. The factor of its rule
+    /// applies to the bound.
+    ReconcilesWithin,
     WorkersBusy,
     WorkersMax,
     QueueDepth,
@@ -182,6 +185,16 @@ impl Rule {
         Self { rank, ..self }
     }
 
+    /// Returns the position among [`RECONCILE_BOUNDS`] of the bound of a bucket; `None` for others.
+    pub(super) fn bound(&self, labels: Labels<'_>) -> Option<usize> {
+        /// Two bounds are the same if they differ by less than this part: `250 * 0.001`.
+        const SAME: f64 = 1e-9;
+
+        let bound: f64 = labels.get("le")?.parse().ok()?;
+        let bound = bound * self.factor;
+        RECONCILE_BOUNDS.iter().position(|known| (bound - known).abs() <= known * SAME)
+    }
+
     /// Whether a series counts for this rule; `None` if it lacks the label.
     pub(super) fn matches(&self, labels: Labels<'_>) -> Option<bool> {
         let Some((label, values)) = self.only else { return Some(true) };
@@ -222,14 +235,17 @@ impl Signal {
             Self::Goroutines => 23,
             Self::Threads => 24,
             Self::OpenFds => 25,
-            Self::MaxFds | Self::Requests | Self::Leading | Self::Framework | Self::Runtime(_) => {
-                26
-            }
+            Self::MaxFds
+            | Self::ReconcilesWithin
+            | Self::Requests
+            | Self::Leading
+            | Self::Framework
+            | Self::Runtime(_) => 26,
         }
     }
 
     /// Whether the signal belongs to a controller.
     pub(super) const fn is_of_controller(self) -> bool {
-        self.index() <= Self::LongestRunning.index()
+        matches!(self, Self::ReconcilesWithin) || self.index() <= Self::LongestRunning.index()
     }
 }

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use loopwatch_model::observation::{
     ControllerView, Durations, Framework, MAX_CODES, MAX_CONTROLLERS, MetricsView, ProcessView,
-    Runtime,
+    RECONCILE_BOUNDS, Runtime,
 };
 use loopwatch_model::time::Timestamp;
 
@@ -44,6 +44,11 @@ fn durations(count: u64, sum: f64) -> Option<Durations> {
     Some(Durations { count, sum })
 }
 
+/// All bounds, each with this number.
+fn all_within(count: u64) -> Vec<(f64, u64)> {
+    RECONCILE_BOUNDS.iter().map(|bound| (*bound, count)).collect()
+}
+
 fn code(code: &str, count: u64) -> (String, u64) {
     (code.to_owned(), count)
 }
@@ -61,6 +66,7 @@ fn controller_runtime_with_priorities() {
         requeued: Some(1),
         panicked: Some(9),
         reconcile_seconds: durations(23, 0.011_133_796_999_999_999),
+        reconcile_buckets: all_within(23),
         workers_busy: Some(0),
         workers_max: Some(2),
         queue_depth: Some(0),
@@ -141,6 +147,7 @@ fn client_go_without_controller_runtime() {
     let widgets = ControllerView {
         name: "widgets".into(),
         reconcile_seconds: durations(3, 0.030_643_881_999_999_997),
+        reconcile_buckets: vec![(0.01, 0), (0.1, 3), (1.0, 3), (10.0, 3)],
         queue_depth: Some(1),
         queue_adds: Some(5),
         queue_seconds: durations(4, 0.064_507_365_000_000_01),
@@ -163,6 +170,14 @@ fn knative_with_open_census() {
         succeeded: Some(3),
         failed: Some(10),
         reconcile_seconds: durations(13, 0.001 * 207.999_999_999_999_97 + 0.001 * 64.0),
+        reconcile_buckets: vec![
+            (0.01, 0),
+            (0.1, 13),
+            (1.0, 13),
+            (10.0, 13),
+            (30.0, 13),
+            (60.0, 13),
+        ],
         queue_depth: Some(0),
         queue_adds: Some(14),
         queue_seconds: durations(14, 0.087_430_411_999_999_99),
@@ -200,6 +215,17 @@ fn java_operator_sdk() {
         succeeded: Some(3),
         failed: Some(3),
         reconcile_seconds: durations(6, 0.063_959_806),
+        reconcile_buckets: vec![
+            (0.01, 3),
+            (0.05, 6),
+            (0.1, 6),
+            (0.25, 6),
+            (0.5, 6),
+            (1.0, 6),
+            (5.0, 6),
+            (10.0, 6),
+            (30.0, 6),
+        ],
         workers_busy: Some(1),
         queue_depth: Some(0),
         queue_adds: Some(7),
@@ -237,6 +263,17 @@ fn java_operator_sdk_beside_a_real_api_server() {
         succeeded: Some(293),
         failed: Some(28),
         reconcile_seconds: durations(301, 57.131_587_689),
+        reconcile_buckets: vec![
+            (0.01, 259),
+            (0.05, 259),
+            (0.1, 259),
+            (0.25, 299),
+            (0.5, 299),
+            (1.0, 299),
+            (5.0, 299),
+            (10.0, 299),
+            (30.0, 301),
+        ],
         workers_busy: Some(0),
         queue_depth: Some(0),
         queue_adds: Some(321),
@@ -258,6 +295,15 @@ fn the_template_of_kube_rs_has_a_prefix_of_its_own() {
         succeeded: Some(268),
         failed: Some(73),
         reconcile_seconds: durations(341, 57.604_520_770_000_02),
+        reconcile_buckets: vec![
+            (0.01, 292),
+            (0.1, 299),
+            (0.25, 339),
+            (0.5, 339),
+            (1.0, 339),
+            (5.0, 339),
+            (60.0, 341),
+        ],
         ..ControllerView::default()
     };
 
@@ -336,6 +382,7 @@ fn strimzi() {
     let [kafka, connect] = &view.controllers[..] else { panic!("{:?}", view.controllers) };
     assert_eq!((kafka.succeeded, kafka.failed), (Some(10), Some(1)), "the sum of all namespaces");
     assert_eq!(kafka.reconcile_seconds, durations(2, 3.0));
+    assert_eq!(kafka.reconcile_buckets, [(0.5, 0), (10.0, 2)], "the sum of all namespaces");
     assert_eq!(
         (connect.succeeded, connect.failed),
         (Some(2), Some(0)),
@@ -377,6 +424,17 @@ fn bare_processes() {
         succeeded: Some(1),
         failed: Some(0),
         reconcile_seconds: durations(1, 0.3),
+        reconcile_buckets: vec![
+            (0.01, 0),
+            (0.05, 0),
+            (0.1, 0),
+            (0.25, 0),
+            (0.5, 1),
+            (1.0, 1),
+            (2.5, 1),
+            (5.0, 1),
+            (10.0, 1),
+        ],
         ..ControllerView::default()
     };
     assert_eq!(rust.controllers, [widget]);
@@ -396,6 +454,45 @@ fn queues_with_both_labels_count_once() {
         (view.controllers[0].queue_depth, view.controllers[0].queue_adds),
         (Some(7), Some(7))
     );
+}
+
+#[test]
+fn buckets_come_from_the_metric_that_has_the_number_and_never_fall() {
+    // The operator counts while it writes. The work queue has buckets of its own.
+    let within = view(
+        "controller_runtime_reconcile_total{controller=\"a\",result=\"success\"} 9\n\
+         controller_runtime_reconcile_time_seconds_bucket{controller=\"a\",le=\"0.1\"} 5\n\
+         controller_runtime_reconcile_time_seconds_bucket{controller=\"a\",le=\"0.15\"} 5\n\
+         controller_runtime_reconcile_time_seconds_bucket{controller=\"a\",le=\"1\"} 4\n\
+         controller_runtime_reconcile_time_seconds_bucket{controller=\"a\",le=\"5\"} NaN\n\
+         controller_runtime_reconcile_time_seconds_bucket{controller=\"a\",le=\"60\"} 11\n\
+         controller_runtime_reconcile_time_seconds_bucket{controller=\"a\",le=\"+Inf\"} 11\n\
+         controller_runtime_reconcile_time_seconds_bucket{controller=\"a\",le=\"lots\"} 11\n\
+         controller_runtime_reconcile_time_seconds_sum{controller=\"a\"} 20\n\
+         controller_runtime_reconcile_time_seconds_count{controller=\"a\"} 9\n\
+         workqueue_work_duration_seconds_bucket{name=\"a\",le=\"10\"} 900\n\
+         workqueue_work_duration_seconds_sum{name=\"a\"} 20\n\
+         workqueue_work_duration_seconds_count{name=\"a\"} 900\n",
+    );
+
+    let a = controller(&within, "a");
+    assert_eq!(a.reconcile_seconds, durations(9, 20.0));
+    assert_eq!(a.reconcile_buckets, [(0.1, 5), (1.0, 5), (60.0, 9)]);
+}
+
+#[test]
+fn buckets_in_milliseconds_have_bounds_in_seconds() {
+    let metric = "reconciliations_execution_duration_milliseconds";
+    let view = view(&format!(
+        "{metric}_bucket{{controller_name=\"a\",le=\"250\"}} 1\n\
+         {metric}_bucket{{controller_name=\"a\",le=\"2500.0\"}} 2\n\
+         {metric}_sum{{controller_name=\"a\"}} 900\n\
+         {metric}_count{{controller_name=\"a\"}} 3\n"
+    ));
+
+    let a = controller(&view, "a");
+    assert_eq!(a.reconcile_seconds, durations(3, 0.9));
+    assert_eq!(a.reconcile_buckets, [(0.25, 1), (2.5, 2)]);
 }
 
 #[test]

@@ -25,13 +25,16 @@ pub(super) fn controller_view(name: String, sheet: &Sheet) -> ControllerView {
         Some(Durations { count: count(number)?, sum: sheet.get(sum).and_then(seconds)? })
     };
 
+    let all = durations(Signal::Reconciles, Signal::ReconcileSeconds);
+
     ControllerView {
         name,
         succeeded: count(Signal::Succeeded),
         failed: count(Signal::Failed),
         requeued: count(Signal::Requeued),
         panicked: count(Signal::Panicked),
-        reconcile_seconds: durations(Signal::Reconciles, Signal::ReconcileSeconds),
+        reconcile_seconds: all,
+        reconcile_buckets: buckets(sheet, all),
         workers_busy: count(Signal::WorkersBusy),
         workers_max: count(Signal::WorkersMax),
         queue_depth: count(Signal::QueueDepth),
@@ -40,6 +43,18 @@ pub(super) fn controller_view(name: String, sheet: &Sheet) -> ControllerView {
         unfinished_seconds: sheet.get(Signal::Unfinished).and_then(seconds),
         longest_running_seconds: sheet.get(Signal::LongestRunning).and_then(seconds),
     }
+}
+
+/// Returns the buckets of reconciles. The operator may count while it writes them, so each one is at
+/// least the one before, and at most the number of all reconciles.
+fn buckets(sheet: &Sheet, all: Option<Durations>) -> Vec<(f64, u64)> {
+    let Some(all) = all else { return Vec::new() };
+    let known = sheet.buckets().filter_map(|(bound, value)| Some((bound, whole(value)?)));
+    let rising = known.scan(0, |least, (bound, count)| {
+        *least = count.max(*least).min(all.count);
+        Some((bound, *least))
+    });
+    rising.collect()
 }
 
 pub(super) fn process_view(sheet: &Sheet, runtime: Runtime) -> ProcessView {

@@ -17,6 +17,7 @@ pub(super) static TABLE: Table = Table {
         Rule::sum("workqueue_queue_duration_seconds_sum", Signal::QueueSeconds),
         Rule::sum("workqueue_work_duration_seconds_count", Signal::Reconciles),
         Rule::sum("workqueue_work_duration_seconds_sum", Signal::ReconcileSeconds),
+        Rule::sum("workqueue_work_duration_seconds_bucket", Signal::ReconcilesWithin),
         Rule::sum("workqueue_unfinished_work_seconds", Signal::Unfinished),
         Rule::largest("workqueue_longest_running_processor_seconds", Signal::LongestRunning),
     ],

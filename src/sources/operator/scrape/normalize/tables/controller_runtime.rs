@@ -17,6 +17,7 @@ pub(super) static TABLE: Table = Table {
         Rule::sum("controller_runtime_reconcile_panics_total", Signal::Panicked),
         Rule::sum("controller_runtime_reconcile_time_seconds_count", Signal::Reconciles),
         Rule::sum("controller_runtime_reconcile_time_seconds_sum", Signal::ReconcileSeconds),
+        Rule::sum("controller_runtime_reconcile_time_seconds_bucket", Signal::ReconcilesWithin),
         Rule::sum("controller_runtime_active_workers", Signal::WorkersBusy),
         Rule::sum("controller_runtime_max_concurrent_reconciles", Signal::WorkersMax),
     ],

@@ -101,7 +101,7 @@ const SECTIONS: [Section; 12] = [
 /// A signal, its displayed name, and the consequence of its absence.
 type Meaning = (Signal, &'static str, &'static str);
 
-const OF_CONTROLLERS: [Meaning; 16] = [
+const OF_CONTROLLERS: [Meaning; 17] = [
     (
         Signal::Succeeded,
         "reconciles that succeeded",
@@ -124,6 +124,11 @@ const OF_CONTROLLERS: [Meaning; 16] = [
     ),
     (Signal::Reconciles, "number of reconciles", "the reconcile rate is unknown"),
     (Signal::ReconcileSeconds, "duration of reconciles", "the duration is unknown"),
+    (
+        Signal::ReconcilesWithin,
+        "reconciles by their duration",
+        "loopwatch knows the mean duration, but no quantiles",
+    ),
     (Signal::WorkersBusy, "busy workers", "loopwatch cannot tell whether all workers are busy"),
     (
         Signal::WorkersMax,
@@ -210,6 +215,9 @@ have the signal. A signal that a framework does not have is absent, never 0.
 - loopwatch skips lines that it cannot read, and reports the number of the first one and what is wrong with it.
 - loopwatch reads at most 256 MiB, 5,000,000 lines, 64 KiB per line, 64 labels per series and 200 controllers.
 - Native histograms are not part of these formats. Operators that export only native histograms have no durations.
+- Of a histogram of durations, loopwatch keeps the buckets up to 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30 and 60 s that
+  the framework has, as `loopwatch_reconcile_duration_seconds`, so a controller has at most 14 series. Without any of these
+  buckets, only the number and the sum remain.
 ";
 
 /// The metric, as a query would select it.

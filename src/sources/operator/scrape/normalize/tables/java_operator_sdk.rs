@@ -21,6 +21,13 @@ pub(super) static TABLE: Table = Table {
         Rule::sum("reconciliations_execution_duration_milliseconds_sum", Signal::ReconcileSeconds)
             .times(0.001)
             .rank(1),
+        Rule::sum("reconciliations_execution_duration_seconds_bucket", Signal::ReconcilesWithin),
+        Rule::sum(
+            "reconciliations_execution_duration_milliseconds_bucket",
+            Signal::ReconcilesWithin,
+        )
+        .times(0.001)
+        .rank(1),
         Rule::sum("reconciliations_active", Signal::WorkersBusy),
         Rule::sum("reconciliations_queue", Signal::QueueDepth),
         // The framework counts objects when it puts them into the queue.
@@ -53,6 +60,14 @@ pub(super) static TABLE: Table = Table {
         )
         .times(0.001)
         .rank(1),
+        Rule::sum(
+            "operator_sdk_controllers_execution_reconcile_seconds_bucket",
+            Signal::ReconcilesWithin,
+        ),
+        Rule::sum(
+            "operator_sdk_controllers_execution_cleanup_seconds_bucket",
+            Signal::ReconcilesWithin,
+        ),
         Rule::begins("operator_sdk_reconciliations_executions_", Signal::WorkersBusy),
         // The queue of this version includes the objects that it reconciles.
         Rule::begins("operator_sdk_reconciliations_queue_size_", Signal::QueueDepth),

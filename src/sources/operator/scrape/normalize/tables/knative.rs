@@ -22,6 +22,9 @@ pub(super) static TABLE: Table = Table {
         Rule::ends("_reconcile_latency_sum", Signal::ReconcileSeconds)
             .only("success", &["true", "false"])
             .times(0.001),
+        Rule::ends("_reconcile_latency_bucket", Signal::ReconcilesWithin)
+            .only("success", &["true", "false"])
+            .times(0.001),
         Rule::ends("_work_queue_depth", Signal::QueueDepth),
         Rule::ends("_workqueue_adds_total", Signal::QueueAdds),
         Rule::ends("_workqueue_queue_latency_seconds_count", Signal::QueueWaits),
@@ -40,6 +43,7 @@ pub(super) static OPEN_TELEMETRY: Table = Table {
     rules: &[
         Rule::sum("kn_workqueue_process_duration_seconds_count", Signal::Reconciles),
         Rule::sum("kn_workqueue_process_duration_seconds_sum", Signal::ReconcileSeconds),
+        Rule::sum("kn_workqueue_process_duration_seconds_bucket", Signal::ReconcilesWithin),
         Rule::sum("kn_workqueue_depth", Signal::QueueDepth),
         Rule::sum("kn_workqueue_adds_total", Signal::QueueAdds),
         Rule::sum("kn_workqueue_queue_duration_seconds_count", Signal::QueueWaits),

@@ -22,5 +22,6 @@ pub(super) static TABLE: Table = Table {
         Rule::ends("_reconciliations_total", Signal::Failed).take(Take::Zero),
         Rule::ends("_reconcile_duration_seconds_count", Signal::Reconciles),
         Rule::ends("_reconcile_duration_seconds_sum", Signal::ReconcileSeconds),
+        Rule::ends("_reconcile_duration_seconds_bucket", Signal::ReconcilesWithin),
     ],
 };

@@ -15,5 +15,6 @@ pub(super) static TABLE: Table = Table {
         Rule::zero("strimzi_reconciliations_total", Signal::Failed),
         Rule::sum("strimzi_reconciliations_duration_seconds_count", Signal::Reconciles),
         Rule::sum("strimzi_reconciliations_duration_seconds_sum", Signal::ReconcileSeconds),
+        Rule::sum("strimzi_reconciliations_duration_seconds_bucket", Signal::ReconcilesWithin),
     ],
 };
