@@ -26,8 +26,8 @@ use serde::{Deserialize, Serialize};
 pub use self::event::{EventView, MAX_EVENT_MESSAGE, MAX_EVENTS};
 pub use self::holders::pod_of_holder;
 pub use self::kinds::{
-    DefinitionView, LeaseView, LeftOut, Permission, PermissionsView, Role, Scope, StatusSchema,
-    WatchId, WatchedKind, Why, is_built_in_group, names_kind,
+    DefinitionView, LeaseView, LeftOut, Permission, PermissionsView, Role, Scope,
+    StatusSchema, WatchId, WatchedKind, Why, is_built_in_group, names_kind,
 };
 pub use self::managers::{CLIENT_MANAGERS, GENERIC_MANAGERS};
 pub use self::metrics::{
@@ -35,8 +35,9 @@ pub use self::metrics::{
 };
 pub use self::namespace::NamespaceView;
 pub use self::object::{
-    Condition, ConditionStatus, Fact, FactValue, Hashes, Manager, ManagerOperation, ObjectKey,
-    ObjectView, Owned, OwnerReference, Pause, Reference, StartupRead, StatusShape,
+    Condition, ConditionStatus, Fact, FactValue, HandlerAttempts, Hashes, Manager,
+    ManagerOperation, ObjectKey, ObjectView, Owned, OwnerReference, Pause, Reference, StartupRead,
+    StatusShape,
 };
 pub use self::operator::{
     ContainerEnd, ContainerView, InstanceName, MAX_END_MESSAGE, MAX_PODS, OperatorView,

@@ -132,7 +132,8 @@ pub(crate) fn healthy() -> Sample {
     snapshot.kinds[0].soft_deleted.clear();
     snapshot.deletions.clear();
 
-    snapshot.kinds[0].namespaces = BTreeMap::from([namespace("team-c", [41, 0, 0, 0, 0, 0, 0, 0])]);
+    snapshot.kinds[0].namespaces =
+        BTreeMap::from([namespace("team-c", [41, 0, 0, 0, 0, 0, 0, 0, 0])]);
     snapshot.findings.clear();
     snapshot.unhealthy.clear();
     snapshot.permissions_missing.clear();

@@ -13,6 +13,7 @@
 //! of an unexpected type counts as absent and adds a lint. Decoding fails only if the text is not
 //! JSON or the object has no name.
 
+mod attempts;
 mod body;
 mod conditions;
 mod attribution;

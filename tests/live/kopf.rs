@@ -77,6 +77,24 @@ fn from_outside(python: PathBuf) {
     operator.cure("Unacknowledged");
     sidecar.expect_cleared(SLACK, "Unacknowledged", KIND, "one");
 
+    // A handler fails again and again, and kopf notes that in the object.
+    operator.fault("ReconcileFailing?name=one");
+    kube.change(KIND, TEAM, "one", json!({"size": 4}));
+    let finding = sidecar.expect(Duration::from_secs(8) + SLACK, "three attempts", || {
+        let open = sidecar.findings()?;
+        let found = open.iter().find(|finding| finding.is("Unacknowledged", KIND, "one"));
+        let several = found.filter(|finding| finding.evidence("attempts").as_u64() >= Some(3));
+        several.cloned().ok_or_else(|| format!("{found:?}"))
+    });
+
+    assert_eq!(finding.evidence("last_error"), "the backend refuses the connection", "{finding}");
+    let handler = finding.evidence("handler").as_str().unwrap_or_default();
+    assert!(handler.starts_with("reconcile"), "{finding}");
+
+    operator.cure("ReconcileFailing");
+    sidecar.expect_cleared(SLACK, "Unacknowledged", KIND, "one");
+    wait_converged(&sidecar, "one");
+
     operator.process.kill();
     kube.change(KIND, TEAM, "two", json!({"size": 4}));
     kube.delete(ZOO, KIND, TEAM, "one");

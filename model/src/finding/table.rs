@@ -150,7 +150,7 @@ findings! {
     FinalizerStuck Deletion Warning Ticket {
         meaning: "The object is being deleted, but no controller removes its finalizers.",
         near_miss: "A slow cleanup that makes progress: finalizers disappear one by one, or the status changes.",
-        evidence: ["last_warning", "message", "actor", "finalizers", "terminating_for", "last_progress", "threshold"],
+        evidence: ["attempts", "handler", "last_error", "last_warning", "message", "actor", "finalizers", "terminating_for", "last_progress", "threshold"],
         settings: ["finalizer_stuck_after", "learn_after"],
         explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
         advice: "Check that the controller named as actor runs and can reach the resources that it cleans up. Do not remove the finalizer by hand before you have deleted the resources that it protects, such as a volume, a load balancer or a database. Otherwise they leak.",
@@ -186,7 +186,7 @@ findings! {
     CleanupSlow Deletion Info None {
         meaning: "The cleanup of the object takes much longer than usual for its finalizer.",
         near_miss: "A kind whose cleanups always take that long.",
-        evidence: ["last_warning", "finalizer", "actor", "terminating_for", "threshold", "threshold_source"],
+        evidence: ["attempts", "handler", "last_error", "last_warning", "finalizer", "actor", "terminating_for", "threshold", "threshold_source"],
         settings: ["cleanup_slow_after", "learn_after"],
         explained_by: [Subject(FinalizerStuck), Subject(FinalizerOwnerAbsent), Subject(DeletionBlockedByDependent), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
         advice: "Check whether the actor waits for an external system, such as a cloud provider, without a timeout.",
@@ -303,7 +303,7 @@ findings! {
     Unacknowledged Convergence Critical Page {
         meaning: "The operator has not acknowledged the latest spec change within the deadline.",
         near_miss: "A suspended object, or a kind whose operator never reports an observed generation.",
-        evidence: ["last_warning", "generation", "observed_generation", "waiting_for", "deadline", "last_status_writer", "waits_for"],
+        evidence: ["attempts", "handler", "last_error", "last_warning", "generation", "observed_generation", "waiting_for", "deadline", "last_status_writer", "waits_for"],
         settings: ["deadline", "unacknowledged_early_after", "learn_after"],
         explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors), Outage(LeaderAbsent), Controller(InformerNotSynced), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(WorkersSaturated), Controller(QueueBacklog)],
         advice: "Check that the operator runs and that an instance holds its lease. If the operator still reconciles other objects, search its log for the name of this object: the work queue may be blocked, or the operator may have missed the watch event.",
@@ -312,7 +312,7 @@ findings! {
     Overdue Convergence Warning Ticket {
         meaning: "The operator acknowledged the spec change, but the object has not converged within the deadline.",
         near_miss: "A failed object: its operator reports that it cannot apply the spec. A slow object that is still within the deadline of its kind.",
-        evidence: ["last_warning", "waits_for", "generation", "waiting_for", "deadline", "deadline_source", "signal", "message", "phase"],
+        evidence: ["attempts", "handler", "last_error", "last_warning", "waits_for", "generation", "waiting_for", "deadline", "deadline_source", "signal", "message", "phase"],
         settings: ["deadline", "learn_after"],
         explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
         advice: "The signal in the evidence shows which part of the status has not converged. Check the objects that this object owns, and search the operator's log for the name of this object.",
@@ -330,7 +330,7 @@ findings! {
     Regressed Convergence Warning Ticket {
         meaning: "The object was converged and no longer is, without a spec change.",
         near_miss: "A short interruption, such as the restart of a Pod.",
-        evidence: ["last_warning", "signal", "message", "waits_for", "lost_for", "threshold"],
+        evidence: ["attempts", "handler", "last_error", "last_warning", "signal", "message", "waits_for", "lost_for", "threshold"],
         settings: ["regressed_after", "phase_stuck_after", "deadline"],
         explained_by: [Kind(Failing), Subject(DanglingReference), Subject(PhaseCycling), Subject(ConditionFlapping)],
         advice: "A dependency of the object has probably failed. Check the objects that it owns, their Pods, and the events at the time of the regression.",
@@ -384,7 +384,7 @@ findings! {
     NeverRecovered Convergence Warning Ticket {
         meaning: "The spec was reverted to one that had converged before, but the object has not recovered.",
         near_miss: "A recovery that takes only a few times as long as the spec took to converge before.",
-        evidence: ["last_warning", "took_then", "waiting_for", "signal", "message"],
+        evidence: ["attempts", "handler", "last_error", "last_warning", "took_then", "waiting_for", "signal", "message"],
         settings: ["recover_factor", "recover_at_least", "deadline"],
         explained_by: [Subject(DanglingReference), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
         advice: "The operator does not recover from the bad spec by itself. Look for leftovers of that spec, such as a failed child object, a rejected update or a long backoff.",

@@ -12,6 +12,7 @@ mod version; // a version of an object
 mod update; // what the version changes
 mod lifetime; // how an object enters the model, and leaves it
 mod review; // the state of an object and its findings
+mod attempts; // of a handler, in the evidence of findings
 mod warnings; // Events in the evidence of findings
 mod kinds; // the findings about a kind
 pub(crate) mod finish; // what else to review, and the end of the step

@@ -69,6 +69,10 @@ pub struct ObjectView {
     /// The switch that pauses the object, if one is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<Pause>,
+    /// Handlers of the operator that have failed for this object and have not succeeded since, as
+    /// far as the framework notes it in the object.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<HandlerAttempts>,
     /// The shape of `.status`.
     pub status: StatusShape,
     /// `.status.observedGeneration`, as a number or numeric string; absent if it is not positive.
@@ -185,6 +189,19 @@ pub struct Owned {
 pub struct Pause {
     /// The location of the switch: `spec.suspend`, `annotation example.io/paused`, `label …`.
     pub by: String,
+}
+
+/// The attempts of one handler of the operator, all of which have failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HandlerAttempts {
+    /// The name of the handler.
+    pub handler: String,
+    /// The number of failed attempts in a row.
+    pub failed: u32,
+    /// The last error, cut to 256 bytes.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub error: String,
 }
 
 /// The shape of `.status`.
@@ -346,7 +363,21 @@ impl ConditionStatus {
     }
 }
 
+impl Pause {
+    /// Returns whether the switch is an annotation or a label, not a field of the spec.
+    #[must_use]
+    pub fn is_mark(&self) -> bool {
+        self.by.starts_with("annotation ") || self.by.starts_with("label ")
+    }
+}
+
 impl ObjectView {
+    /// Returns the handler that has failed most often in a row.
+    #[must_use]
+    pub fn most_attempts(&self) -> Option<&HandlerAttempts> {
+        self.attempts.iter().max_by_key(|attempts| attempts.failed)
+    }
+
     /// Returns the value of the first fact at `path`.
     #[must_use]
     pub fn fact(&self, path: &str) -> Option<&FactValue> {

@@ -42,13 +42,30 @@ words! {
         Failed = "failed",
         /// Being deleted.
         Terminating = "terminating",
-        /// Paused on purpose.
+        /// Paused on purpose, by its spec or according to its status.
         Suspended = "suspended",
+        /// An annotation or a label makes the operator skip it.
+        Skipped = "skipped",
         /// Ran to completion.
         Finished = "finished",
         /// Its status cannot be interpreted, or its watch is blind.
         #[default]
         Unknown = "unknown",
+    }
+}
+
+words! {
+    /// Whether the operator uses a permission, as far as loopwatch can see.
+    RightUse {
+        /// The operator has written with it.
+        Used = "used",
+        /// loopwatch sees the objects, and no such write of the operator.
+        NotSeen = "not_seen",
+        /// It stands for all verbs, groups or resources.
+        Wildcard = "wildcard",
+        /// Nothing in objects shows a use: a read, a deletion, an object that loopwatch does not watch.
+        #[default]
+        NotVisible = "not_visible",
     }
 }
 

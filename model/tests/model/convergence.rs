@@ -12,6 +12,7 @@ mod spec_changes;
 mod spec_churn;
 mod rejections;
 mod pauses;
+mod attempts;
 mod reverts;
 mod rollouts;
 mod runs;

@@ -17,9 +17,9 @@ use super::{GROUP, ago};
 pub(super) fn databases() -> KindSummary {
     let mut kind = kind("Database", "databases", Role::Primary);
     kind.namespaces = BTreeMap::from([
-        namespace("team-a", [212, 3, 2, 1, 2, 1, 0, 0]),
-        namespace("team-b", [87, 0, 1, 0, 0, 0, 0, 4]),
-        namespace("team-c", [41, 0, 0, 0, 0, 0, 0, 0]),
+        namespace("team-a", [212, 3, 2, 1, 2, 1, 0, 0, 0]),
+        namespace("team-b", [87, 0, 1, 0, 0, 0, 0, 0, 4]),
+        namespace("team-c", [41, 0, 0, 0, 0, 0, 0, 0, 0]),
     ]);
     kind.watches = vec![watch("databases", Scope::AllNamespaces, 354)];
     kind.deadline = Span::mins(4);
@@ -80,7 +80,7 @@ pub(super) fn databases() -> KindSummary {
 
 pub(super) fn backups() -> KindSummary {
     let mut kind = kind("Backup", "backups", Role::Primary);
-    kind.namespaces = BTreeMap::from([namespace("team-a", [4, 1, 0, 9, 0, 0, 120, 0])]);
+    kind.namespaces = BTreeMap::from([namespace("team-a", [4, 1, 0, 9, 0, 0, 0, 120, 0])]);
     kind.watches = vec![watch("backups", Scope::Namespace("team-a".to_owned()), 134), {
         let mut unseen = watch("backups", Scope::Namespace("team-b".to_owned()), 0);
         (unseen.synced, unseen.missing) = (false, vec!["list".to_owned(), "watch".to_owned()]);
@@ -93,7 +93,7 @@ pub(super) fn backups() -> KindSummary {
 pub(super) fn pods() -> KindSummary {
     let mut kind = kind("Pod", "pods", Role::Child);
     kind.group = String::new();
-    kind.namespaces = BTreeMap::from([namespace("team-a", [1211, 2, 0, 0, 1, 0, 14, 0])]);
+    kind.namespaces = BTreeMap::from([namespace("team-a", [1211, 2, 0, 0, 1, 0, 0, 14, 0])]);
 
     let mut pods = watch("pods", Scope::AllNamespaces, 1228);
     pods.watch = WatchId::new("", "pods", &Scope::AllNamespaces);
@@ -134,7 +134,7 @@ fn watch(resource: &str, scope: Scope, objects: u64) -> WatchSummary {
     }
 }
 
-pub(super) fn namespace(name: &str, states: [u64; 8]) -> (Arc<str>, NamespaceTotals) {
+pub(super) fn namespace(name: &str, states: [u64; 9]) -> (Arc<str>, NamespaceTotals) {
     let state_ms = states.map(|count| count * 3_600_500);
     let (obligations, convergences) =
         ([90, 2, 1, 7, 3, 0, 0], Durations { count: 90, ms: 1_720_500 });

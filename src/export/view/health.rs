@@ -108,7 +108,7 @@ mod tests {
 
         let mut blind = healthy().snapshot;
         blind.kinds[0].namespaces.values_mut().next().expect("one").states =
-            [0, 0, 0, 0, 0, 0, 0, 1];
+            [0, 0, 0, 0, 0, 0, 0, 0, 1];
 
         assert_eq!(
             objects_in_words(&blind).as_deref(),

@@ -64,12 +64,13 @@ pub(crate) struct SortedPage {
 
 /// States, the worst first. Unknown comes last, because it is the state of every object without a
 /// status.
-const BY_URGENCY: [ObjectState; 8] = [
+const BY_URGENCY: [ObjectState; 9] = [
     ObjectState::Failed,
     ObjectState::Overdue,
     ObjectState::Terminating,
     ObjectState::Progressing,
     ObjectState::Suspended,
+    ObjectState::Skipped,
     ObjectState::Converged,
     ObjectState::Finished,
     ObjectState::Unknown,

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use loopwatch_model::model::annotated::Annotated;
 use loopwatch_model::observation::{
-    Condition, Fact, FactValue, ObjectView, OwnerReference, Pause, Reference, StartupRead,
+    Condition, Fact, FactValue, HandlerAttempts, ObjectView, OwnerReference, Pause, Reference,
+    StartupRead,
 };
 use loopwatch_model::time::Timestamp;
 
@@ -28,6 +29,7 @@ impl Pseudonyms {
             resembles_owned,
             managers,
             paused,
+            attempts,
             status,
             observed_generation,
             conditions,
@@ -55,6 +57,7 @@ impl Pseudonyms {
             resembles_owned,
             managers,
             paused: paused.map(|Pause { by }| Pause { by: self.pause(&by) }),
+            attempts: attempts.into_iter().map(|attempts| self.attempts(attempts)).collect(),
             status,
             observed_generation,
             conditions: conditions.into_iter().map(|condition| self.condition(condition)).collect(),
@@ -70,6 +73,11 @@ impl Pseudonyms {
             bytes,
             lints,
         }
+    }
+
+    fn attempts(&self, attempts: HandlerAttempts) -> HandlerAttempts {
+        let HandlerAttempts { handler, failed, error } = attempts;
+        HandlerAttempts { handler: self.words(&handler), failed, error: self.prose(&error) }
     }
 
     fn owner(&self, owner: OwnerReference) -> OwnerReference {

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 
 use loopwatch_model::observation::StatusShape;
 use serde::de::{MapAccess, SeqAccess};
+use serde_json::Value;
 
+use super::attempts;
 use super::conditions::ConditionsValue;
 use super::hash::{FingerprintSum, Fingerprints};
 use super::lint::Lint;
@@ -47,6 +49,8 @@ struct StatusKey {
     volatile: bool,
     milestone_time: bool,
     conditions: bool,
+    /// Whether kopf keeps its notes there.
+    kopf: bool,
     generation: bool,
     /// Whether the number of items of a list matters.
     counted: bool,
@@ -249,6 +253,7 @@ impl StatusKey {
             volatile: words::is_volatile(key),
             milestone_time: depth == 0 && words::is_milestone_time(key),
             conditions,
+            kopf: depth == 0 && key == "kopf",
             generation: depth == 0 && words::is_observed_generation(key),
             counted: depth == 0 && words::is_counted_list(key),
         }
@@ -348,7 +353,12 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
                 StatusKey::of(text, hasher.text(text), depth)
             };
             let Some(key) = entries.next_key_seed(MapKey(seed))? else { break };
-            let value = if key.conditions {
+            let value = if key.kopf {
+                let notes: Value = entries.next_value()?;
+                attempts::of_status(&notes).for_each(|record| attempts::keep(walk.view, record));
+                walk.path.truncate(end);
+                continue; // the notes are no part of what the status says
+            } else if key.conditions {
                 entries.next_value_seed(Visit(ConditionsValue { walk: &mut *walk, parent: end }))?
             } else {
                 entries.next_value_seed(Visit(StatusValue {

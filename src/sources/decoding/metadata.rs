@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use loopwatch_model::observation::{ObjectView, OwnerReference};
+use loopwatch_model::observation::{HandlerAttempts, ObjectView, OwnerReference};
 use loopwatch_model::time::Span;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 
@@ -13,10 +13,10 @@ use super::limits::{MAX_ITEMS, MAX_MARK, MAX_NAME};
 use super::lint::{Lint, Lints};
 use super::managers::ManagedFields;
 use super::marks::Marks;
-use super::pause;
 use super::shape::{AnyShape, FieldValue, MapKey, Scalar, TextField, Visit};
 use super::switches::Switches;
 use super::words::cut;
+use super::{attempts, pause};
 
 /// `.metadata`.
 pub(super) struct MetadataBody<'w> {
@@ -125,6 +125,7 @@ impl MetadataBody<'_> {
                 let (marks, kept, more) =
                     (Marks::Annotations, &mut view.annotations, self.annotations);
                 let sum = self.marks.as_mut().map(|(hasher, sum)| (*hasher, &mut **sum));
+                let mut noted = Vec::new();
                 entries.next_value_seed(Visit(MarkMap {
                     marks,
                     kept,
@@ -132,7 +133,10 @@ impl MetadataBody<'_> {
                     lints,
                     switches: self.switches,
                     sum,
+                    noted: &mut noted,
                 }))?;
+
+                noted.into_iter().for_each(|record| attempts::keep(view, record));
             }
             MetadataField::Labels => {
                 let (marks, kept, more) = (Marks::Labels, &mut view.labels, &[][..]);
@@ -144,6 +148,7 @@ impl MetadataBody<'_> {
                     lints,
                     switches: self.switches,
                     sum,
+                    noted: &mut Vec::new(),
                 }))?;
             }
             MetadataField::Other => drop(entries.next_value::<IgnoredAny>()?),
@@ -163,6 +168,8 @@ struct MarkMap<'w> {
     switches: &'w mut Switches,
     /// Receives the fingerprints of all entries.
     sum: Option<MarkSum<'w>>,
+    /// Receives the attempts that annotations note.
+    noted: &'w mut Vec<HandlerAttempts>,
 }
 
 impl<'de> AnyShape<'de> for MarkMap<'_> {
@@ -173,22 +180,24 @@ impl<'de> AnyShape<'de> for MarkMap<'_> {
     }
 
     fn map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
-        let Self { marks, kept, more, lints, switches, mut sum } = self;
+        let Self { marks, kept, more, lints, switches, mut sum, noted } = self;
         let hasher = sum.as_ref().map(|(hasher, _)| *hasher).copied();
         let seed = |key: &str| {
             let keeps = marks.keeps(key) || more.iter().any(|further| further == key);
             let may_pause = pause::may_pause(key);
+            let may_note = marks == Marks::Annotations && attempts::may_be_record(key);
             let hash = hasher
                 .filter(|_| key != LAST_APPLIED)
                 .map(|hasher| hasher.mix(marks as u64, hasher.text(key)));
 
-            ((keeps || may_pause).then(|| (cut(key, MAX_NAME).to_owned(), keeps, may_pause)), hash)
+            let is_read = keeps || may_pause || may_note;
+            (is_read.then(|| (cut(key, MAX_NAME).to_owned(), keeps, may_pause, may_note)), hash)
         };
 
         while let Some((key, hash)) = entries.next_key_seed(MapKey(seed))? {
             // Skips other values unread, unless they are fingerprinted: the last applied
             // configuration can be large.
-            let Some((key, keeps, may_pause)) = key else {
+            let Some((key, keeps, may_pause, may_note)) = key else {
                 if let (Some(key), Some((hasher, sum))) = (hash, &mut sum) {
                     let read = TextField::new(|value: &str| hasher.text(value));
                     if let FieldValue::Is(value) = entries.next_value_seed(read)? {
@@ -205,6 +214,9 @@ impl<'de> AnyShape<'de> for MarkMap<'_> {
                 if let (Some(key), Some((hasher, sum))) = (hash, &mut sum) {
                     sum.entry(hasher, key, Fingerprints::stable(hasher.text(value)));
                 }
+                if may_note {
+                    noted.extend(attempts::of_annotation(&key, value));
+                }
                 (
                     may_pause && pause::mark_pauses(&key, value),
                     keeps.then(|| cut(value, MAX_MARK).to_owned()),
@@ -214,6 +226,7 @@ impl<'de> AnyShape<'de> for MarkMap<'_> {
             let (pauses, value) = match entries.next_value_seed(TextField::new(read))? {
                 FieldValue::Is(read) => read,
                 FieldValue::Absent => continue,
+                FieldValue::Wrong if !keeps && !may_pause => continue,
                 FieldValue::Wrong => {
                     lints.add(marks.lint());
                     continue;

@@ -275,3 +275,42 @@ fn hashes_depend_on_content_and_secret_but_not_on_the_order_of_keys() {
     // contain it.
     assert_eq!(format!("{:016x}", read(one, 1).spec), "1261ff2a8f860364");
 }
+
+/// kopf 1.38, with its default storage: the same record in an annotation and in the status.
+#[test]
+fn attempts_of_a_handler_are_read_wherever_kopf_notes_them() {
+    let note = |retries: u32, more: &str| {
+        format!(
+            r#"{{"started":"2026-01-01T00:00:00.5+00:00","delayed":"2026-01-01T00:00:09+00:00","purpose":"update","retries":{retries},"success":false,"failure":false{more}}}"#
+        )
+    };
+    let view = view(&json!({
+        "metadata": {"name": "n", "annotations": {
+            "kopf.zalando.org/reconcile.spec": note(4, r#","message":"the backend refuses""#),
+            "shop.example.org/publish": note(2, ""),
+            "kopf.zalando.org/begun": note(0, ""),
+            "kopf.zalando.org/done": note(3, "").replace("\"success\":false", "\"success\":true"),
+            "kopf.zalando.org/last-handled-configuration": note(9, ""),
+            "kopf.zalando.org/broken": note(9, "]"),
+            "example.org/other": "{\"retries\":7}",
+        }},
+        "status": {"kopf": {"progress": {
+            "reconcile/spec": {"started": "2026-01-01T00:00:00", "retries": 4, "message": "the backend refuses"},
+            "audit/sub": {"started": "2026-01-01T00:00:00", "retries": 5, "success": null, "message": null},
+            "odd": 7,
+        }}},
+    }));
+
+    let mut attempts: Vec<_> = view
+        .attempts
+        .iter()
+        .map(|record| (record.handler.as_str(), record.failed, record.error.as_str()))
+        .collect();
+    attempts.sort_unstable();
+    assert_eq!(
+        attempts,
+        [("audit.sub", 5, ""), ("publish", 2, ""), ("reconcile.spec", 4, "the backend refuses")]
+    );
+    assert_eq!(view.status, StatusShape::Empty, "the notes are no status");
+    assert!(view.annotations.is_empty() && view.facts.is_empty() && view.lints.is_empty());
+}

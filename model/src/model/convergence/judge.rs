@@ -5,7 +5,7 @@
 use crate::finding::FindingCode;
 use crate::model::convergence::object_context::ObjectContext;
 use crate::model::findings::detection::Detection;
-use crate::model::status::reading::{self, Verdict};
+use crate::model::status::reading::{self, Reason, Verdict};
 use crate::model::world::store::Unconverged;
 use crate::model::world::visibility::Visibility;
 use crate::snapshot::{DeadlineSource, ObjectState};
@@ -28,6 +28,7 @@ impl ObjectContext<'_> {
 
         let obligation = self.record.obligation();
         match self.record.verdict {
+            Verdict::Suspended if self.record.reason == Reason::Skipped => ObjectState::Skipped,
             Verdict::Suspended => ObjectState::Suspended,
             Verdict::Finished if obligation.is_none_or(|o| o.converged_since.is_some()) => {
                 ObjectState::Finished

@@ -362,17 +362,18 @@ fn informer_not_synced(world: &World, scraped: &Scraped<'_>) -> Option<Detection
     })
 }
 
-/// Returns the number of suspended objects of the kind that a controller reconciles; of all primary
-/// kinds if its name fits none.
+/// Returns the number of objects that are suspended, or that a mark makes the operator skip, of the
+/// kind that a controller reconciles; of all primary kinds if its name fits none.
 fn skipped_objects(world: &World, controller: &str) -> u64 {
     let named = reconciled::kind_of_controller(world, controller);
     let counted = world.watches.iter().filter(|watch| {
         let is_primary = world.kinds[usize::from(watch.kind)].role == Role::Primary;
         watch.active && is_primary && named.is_none_or(|named| named == watch.kind)
     });
-    let namespaces = counted.flat_map(|watch| &watch.namespaces);
+    let states = counted.flat_map(|watch| &watch.namespaces).map(|known| &known.totals.states);
+    let skipped = [ObjectState::Suspended as usize, ObjectState::Skipped as usize];
 
-    namespaces.map(|namespace| namespace.totals.states[ObjectState::Suspended as usize]).sum()
+    states.map(|states| skipped.iter().map(|state| states[*state]).sum::<u64>()).sum()
 }
 
 pub(super) fn leading(instance: &Instance) -> Option<bool> {

@@ -272,7 +272,10 @@ impl References {
         let written_by_operator = !world.owners_of(slot).is_empty();
         let is_waiting = match object_context::state(world, slot)? {
             ObjectState::Progressing | ObjectState::Overdue | ObjectState::Failed => true,
-            ObjectState::Converged | ObjectState::Suspended | ObjectState::Unknown => false,
+            ObjectState::Converged
+            | ObjectState::Suspended
+            | ObjectState::Skipped
+            | ObjectState::Unknown => false,
             ObjectState::Terminating | ObjectState::Finished => return None,
         };
         let confirmed = is_waiting && first.is_needed && !written_by_operator;

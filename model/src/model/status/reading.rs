@@ -34,7 +34,7 @@ mod work; // work in progress on objects that had converged
 
 use self::facts::Status;
 use self::signals::{Signal, worst};
-use crate::observation::{Condition, ConditionStatus, ObjectView, StatusShape};
+use crate::observation::{Condition, ConditionStatus, HandlerAttempts, ObjectView, StatusShape};
 use crate::time::{Span, Timestamp};
 
 pub(crate) use self::remarks::observed_generation;
@@ -44,6 +44,10 @@ pub(crate) use self::work::{is_at_work, reports_work, says_idle, stands};
 
 /// How long an operator may take after the end of a run to write its conditions.
 const WRITTEN_WITHIN: Span = Span::mins(1);
+
+/// The failed attempts in a row after which a handler of the operator counts as failing. One or two
+/// are part of normal work: a conflict, or something that is not there yet.
+const SEVERAL_ATTEMPTS: u32 = 3;
 
 /// The meaning of a status for the current generation, with the rule that decided it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,8 +131,12 @@ reasons! {
     /// No rule applied.
     #[default]
     NothingToJudge => "no status to judge",
-    /// A field, label or annotation pauses the object.
+    /// A field pauses the object.
     Paused => "paused",
+    /// An annotation or a label makes the operator skip the object.
+    Skipped => "skipped",
+    /// A handler of the operator fails, and is tried again and again.
+    HandlerFails => "a handler of the operator keeps failing",
     /// `observedGeneration` is behind.
     NotAcknowledged => "observedGeneration is behind",
     /// `observedGeneration` is current, and nothing else can be interpreted.
@@ -271,7 +279,8 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
         pause.by != "spec.running" || !phases::is_in_phase(&Status::of(object), "starting")
     });
     if let Some(pause) = pause {
-        return reading(Verdict::Suspended, Reason::Paused, pause.by.clone());
+        let reason = if pause.is_mark() { Reason::Skipped } else { Reason::Paused };
+        return reading(Verdict::Suspended, reason, pause.by.clone());
     }
 
     if acknowledged == Acknowledged::No {
@@ -299,12 +308,25 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
         None => reading(Verdict::Unknown, Reason::NothingToJudge, String::new()),
     };
 
+    if matches!(said.verdict, Verdict::Converged | Verdict::Unknown)
+        && let Some(attempts) = failing_handler(object)
+    {
+        let text = format!("{} attempts of handler {}", attempts.failed, attempts.handler);
+        return reading(Verdict::Progressing, Reason::HandlerFails, text);
+    }
+
     match unsaid {
         Some(Signal { verdict, reason, text }) => {
             Reading { fallback: said.verdict, ..reading(verdict, reason, text) }
         }
         None => said,
     }
+}
+
+/// Returns the handler that has failed several times in a row. The operator still works on the
+/// object then, whatever the status says.
+fn failing_handler(object: &ObjectView) -> Option<&HandlerAttempts> {
+    object.most_attempts().filter(|attempts| attempts.failed >= SEVERAL_ATTEMPTS)
 }
 
 fn acknowledged(object: &ObjectView) -> Acknowledged {

@@ -10,6 +10,7 @@ use crate::model::findings::open_findings::OpenFindings;
 use crate::model::findings::tuning;
 use crate::model::kube_events::KubeEvents;
 use crate::model::status::reading::Verdict;
+use crate::model::steps::attempts::with_attempts;
 use crate::model::steps::warnings::with_last_warning;
 use crate::model::world::World;
 use crate::model::world::store::{Flag, Slot};
@@ -129,6 +130,7 @@ fn update_findings(
     for mut detection in found {
         let evidence = std::mem::take(&mut detection.evidence);
         let evidence = workloads::with_workloads(world, slot, detection.code, evidence);
+        let evidence = with_attempts(world, slot, detection.code, evidence);
         let problem = (detection.code, detection.since);
         detection.evidence = with_last_warning(world, events, slot, problem, evidence);
         findings.report(world, subject.clone(), detection);

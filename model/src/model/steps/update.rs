@@ -240,6 +240,7 @@ impl ObjectContext<'_> {
             let hot = record.hot_mut();
             hot.signal.clone_from(&reading.signal);
             hot.message = message;
+            hot.attempts = view.most_attempts().cloned().map(Box::new);
         }
     }
 

@@ -47,6 +47,28 @@ fn a_spec_change_of_a_paused_object_begins_to_count_when_it_is_resumed() {
 }
 
 #[test]
+fn objects_that_a_mark_makes_the_operator_skip_are_counted_apart() {
+    for (by, state) in [
+        ("spec.suspend", ObjectState::Suspended),
+        ("annotation argocd.argoproj.io/skip-reconcile", ObjectState::Skipped),
+        ("label do_not_reconcile", ObjectState::Skipped),
+    ] {
+        let mut lab = Lab::new();
+        let mut widget = Widget::new("web", lab.now);
+        lab.apply(&widget);
+        widget.spec(2, lab.now);
+        let mut view = lab.view(&widget);
+        view.paused = Some(Pause { by: by.into() });
+        lab.apply_view(view);
+        lab.advance(Span::hours(30));
+
+        assert_eq!(lab.state("web"), state, "{by}");
+        assert_eq!(lab.outcomes(Outcome::Late), 0, "the deadline stops: {by}");
+        lab.assert_no_findings();
+    }
+}
+
+#[test]
 fn every_way_to_resume_an_object_begins_a_new_deadline() {
     for by in
         ["spec.suspend", "label policy.example.com/frozen", "annotation cluster.x-k8s.io/paused"]

@@ -1,7 +1,7 @@
 //! The reconciles of a controller: errors, conflicts and panics.
 
 use loopwatch_model::finding::{Confidence, Severity};
-use loopwatch_model::observation::{ControllerView, MetricsView, ProcessView};
+use loopwatch_model::observation::{ControllerView, MetricsView, Pause, ProcessView};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
 
@@ -40,6 +40,31 @@ fn three_errors_in_a_row_are_enough_however_slowly_they_come() {
     own.assert_found("ReconcileFailing");
     own.run(20 * 60, |_| {});
     own.lab.assert_no_findings();
+}
+
+#[test]
+fn the_longest_backoff_of_one_object_is_still_a_row_of_errors() {
+    let mut own = Loop::new();
+    for _ in 0..6 {
+        own.run(10, |view| add(&mut view.failed, 1));
+        own.run(990, |_| {});
+    }
+
+    own.assert_found("ReconcileFailing");
+    let changes = own.lab.changes();
+    let ticket: Vec<_> = changes.iter().filter(|it| it.contains("ReconcileFailing")).collect();
+    assert_eq!(ticket.len(), 1, "it does not close between two attempts: {ticket:?}");
+}
+
+#[test]
+fn a_restart_of_the_api_server_makes_no_ticket() {
+    let mut own = Loop::new();
+    for _ in 0..5 {
+        own.run(120, |view| add(&mut view.failed, 10));
+        own.run(3_600, |view| add(&mut view.succeeded, 1));
+    }
+
+    assert!(own.lab.changes().iter().all(|change| !change.contains("ReconcileFailing")));
 }
 
 #[test]
@@ -94,10 +119,13 @@ fn suspended_objects_are_named_beside_the_errors() {
     let mut widget = Widget::new("web", own.lab.now);
     widget.paused = true;
     own.lab.apply(&widget);
+    let mut marked = own.lab.view(&Widget::new("marked", own.lab.now));
+    marked.paused = Some(Pause { by: "annotation example.io/skip-reconcile".into() });
+    own.lab.apply_view(marked);
     own.run(400, |view| add(&mut view.failed, 1));
 
     let summary = own.lab.finding("ReconcileFailing").summary();
-    assert!(summary.contains("skipped objects 1"), "{summary}");
+    assert!(summary.contains("skipped objects 2"), "{summary}");
 }
 
 #[test]

@@ -268,7 +268,7 @@ fn a_source_that_cannot_read_everything_is_up_and_says_so() {
 fn the_smallest_part_of_a_bar_stays_visible() {
     let mut view = sample();
     let numbers = view.snapshot.kinds[0].namespaces.values_mut().next().expect("one");
-    numbers.states = [u64::from(u32::MAX), 0, 1, 0, 0, 0, 0, 0];
+    numbers.states = [u64::from(u32::MAX), 0, 1, 0, 0, 0, 0, 0, 0];
 
     let page = render(&view.snapshot);
     assert!(

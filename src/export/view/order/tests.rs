@@ -14,7 +14,7 @@ fn many(count: usize) -> Sample {
                 name: format!("object-{:05}", mixed / 2),
                 kind: ["Widget", "Gadget"][mixed % 2].to_owned(),
                 namespace: format!("team-{}", mixed % 3),
-                state: ObjectState::ALL[mixed % ObjectState::ALL.len()],
+                state: ObjectState::ALL[mixed / 3 % ObjectState::ALL.len()],
                 since: Timestamp((mixed % 50) as i64),
                 ..row.clone()
             }

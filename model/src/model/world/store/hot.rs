@@ -8,6 +8,7 @@ use crate::finding::FindingCode;
 use crate::model::world::annotations::Annotated;
 use crate::model::world::finalizer_actors::Actor;
 use crate::model::world::store::told::Told;
+use crate::observation::HandlerAttempts;
 use crate::snapshot::{DeadlineSource, Outcome};
 use crate::time::{Span, Timestamp};
 
@@ -21,6 +22,8 @@ pub(crate) struct HotRecord {
     pub(crate) signal: String,
     /// The message of the deciding condition.
     pub(crate) message: String,
+    /// The handler of the operator that has failed most often in a row.
+    pub(crate) attempts: Option<Box<HandlerAttempts>>,
     pub(crate) unconverged: Option<Unconverged>,
     pub(crate) deletion: Option<Deletion>,
     pub(crate) history: Option<Box<History>>,
