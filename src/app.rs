@@ -106,6 +106,7 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
         state::restore(dir, &mut model);
     }
 
+    let known_permissions = model.remembered_permissions();
     let model: SharedModel = Arc::new(Mutex::new(model));
     let exporter = exporter(model.clone(), &serve_flags);
     exporter.set_profiles(ProfileStore::new(profiles.profile_dir.as_deref()));
@@ -127,7 +128,8 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
         problems: configuration.problems.clone(),
     });
 
-    let connection = Connection::new(&effective.borrow(), hash_key());
+    let mut connection = Connection::new(&effective.borrow(), hash_key());
+    connection.options.discovery.known_permissions = Arc::new(known_permissions);
     let core = rebuild::Core::new(
         model.clone(),
         exporter.clone(),

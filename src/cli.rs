@@ -9,6 +9,7 @@ mod parse;
 mod play;
 mod record;
 mod replay;
+mod rights;
 mod run;
 mod shipped;
 mod timeline;
@@ -56,6 +57,7 @@ Examples:
   loopwatch check --from dump.yaml       Check a dump (`kubectl get KIND -A -o yaml`)
   loopwatch explain widget web           Show one object, its owners, children and findings
   loopwatch what-if delete widget web    Predict what a deletion would take with it
+  loopwatch rights                       Compare the operator's permissions with their use
   loopwatch run                          Export metrics as a sidecar, on :9917/metrics
   loopwatch record -o incident.jsonl.gz  Record what loopwatch observes in a cluster
   loopwatch replay incident.jsonl.gz     Show the findings of a recording over time";
@@ -77,6 +79,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Predict what a deletion would take with it and what would stop it, without deleting anything
     WhatIf(what_if::WhatIfArgs),
+    /// Compare the permissions of the operator's account with what the operator has been seen to do
+    Rights(rights::RightsArgs),
     /// Print the alert and recording rules for Prometheus
     Rules,
     /// Print the Grafana dashboards as a JSON array
@@ -102,6 +106,7 @@ impl Command {
         match self {
             Self::Run(args) => Some(&args.flags.cluster),
             Self::Check(args) => Some(&args.cluster),
+            Self::Rights(args) => Some(&args.cluster),
             Self::Record(args) => Some(&args.cluster),
             _ => None,
         }
@@ -132,6 +137,7 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::Demo(args) => demo::demo(args),
         Command::WhatIf(args) => what_if::what_if(args),
         Command::Explain(args) => explain::explain(args, settings),
+        Command::Rights(args) => rights::rights(args, settings),
         Command::Rules => shipped::rules(),
         Command::Dashboards => shipped::dashboards(),
         Command::Completions(args) => completions::completions(args, &mut Cli::command()),

@@ -34,7 +34,8 @@ fn unwrapped(output: &Output) -> String {
 
 #[test]
 fn commands_have_help_and_usage_errors_fit_on_one_line() {
-    for command in ["run", "check", "explain", "what-if", "record", "replay", "demo", "completions"]
+    for command in
+        ["run", "check", "explain", "what-if", "rights", "record", "replay", "demo", "completions"]
     {
         let help = loopwatch(&[command, "--help"]);
         assert_eq!(help.status.code(), Some(0), "{command}");

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::observation::Permission;
 use crate::time::{Span, Timestamp};
 use crate::trend::Levels;
 
@@ -43,6 +44,10 @@ pub struct Checkpoint {
     /// The normal levels of the signals of the operator's processes, by the source of the signal.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub levels: BTreeMap<String, Levels>,
+    /// The permissions that the account has or had, by namespace; the key is empty for the whole
+    /// cluster.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub permissions: BTreeMap<String, Vec<Permission>>,
     /// How long the reconciles of each controller usually take, by its name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reconciles: BTreeMap<String, ReconcileMemory>,

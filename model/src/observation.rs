@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use self::event::{EventView, MAX_EVENT_MESSAGE, MAX_EVENTS};
 pub use self::holders::pod_of_holder;
 pub use self::kinds::{
-    DefinitionView, LeaseView, LeftOut, Permission, PermissionsView, Role, Scope,
+    DefinitionView, LeaseView, LeftOut, MAX_GRANTED, Permission, PermissionsView, Role, Scope,
     StatusSchema, WatchId, WatchedKind, Why, is_built_in_group, names_kind,
 };
 pub use self::managers::{CLIENT_MANAGERS, GENERIC_MANAGERS};

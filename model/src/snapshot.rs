@@ -4,6 +4,7 @@
 mod explanation; // of one object
 mod operator; // the operator itself
 mod recent; // the last hours
+mod rights; // of the operator's account
 mod trends; // of the operator's processes
 mod totals; // counted by the model, copied by a snapshot
 mod words; // states, outcomes and other closed sets
@@ -21,6 +22,7 @@ pub use self::operator::{
     InstanceSummary, OperatorHealth, OperatorSummary, RECENT_POINTS, RecentPoint,
 };
 pub use self::recent::{Happening, PAST_POINTS, PastEvent, PastPoint, RecentPast};
+pub use self::rights::{Right, Rights};
 use self::totals::add_each;
 pub use self::totals::{
     ConditionState, Durations, EarlierRevisions, EventReason, FinalizerTotals, KindTotals,
@@ -29,7 +31,7 @@ pub use self::totals::{
 pub use self::trends::{ProfileSummary, TrendSignal, TrendSummary};
 pub use self::words::{
     DeadlineSource, DeletionVerdict, DownSign, FinalizerOutcome, Health, ObjectState, Outcome,
-    OwnerHazard, SoftDeletePhase,
+    OwnerHazard, RightUse, SoftDeletePhase,
 };
 use crate::finding::Finding;
 use crate::observation::{LeaseView, LeftOut, Permission, Role, Scope, WatchId};

@@ -67,7 +67,16 @@ pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u
         Some(path) => {
             judge_file(path, args.at, &args.judge, &args.cluster.exclude_namespace, settings)?
         }
-        None => (app::runtime()?.block_on(judge_cluster(&args, settings))?, Input::default()),
+        None => {
+            // The permissions of an operator's account show which kinds the operator owns.
+            // Administrators want to see all kinds.
+            let select = match args.cluster.access().operator {
+                Some(_) => Selection::OperatorPermissions,
+                None => Selection::EveryKindWithStatus,
+            };
+            let looked = judge_cluster(&args.cluster, args.timeout, select, settings);
+            (app::runtime()?.block_on(looked)?, Input::default())
+        }
     };
 
     let shown =
@@ -186,18 +195,15 @@ fn judge_recording(
     Ok((model, input))
 }
 
-async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<Model> {
-    let access = args.cluster.access();
-    let cluster = app::connect(&access).await?;
-
-    // The permissions of an operator's account show which kinds the operator owns. Administrators
-    // want to see all kinds.
-    let select = if access.operator.is_some() {
-        Selection::OperatorPermissions
-    } else {
-        Selection::EveryKindWithStatus
-    };
-    let mut options = args.cluster.source_options(app::hash_key(), &settings);
+/// Judges one look at a cluster.
+pub(super) async fn judge_cluster(
+    flags: &ClusterFlags,
+    timeout: Span,
+    select: Selection,
+    settings: Settings,
+) -> anyhow::Result<Model> {
+    let cluster = app::connect(&flags.access()).await?;
+    let mut options = flags.source_options(app::hash_key(), &settings);
     options.lease = LeaseSelection::Off;
     options.discovery.select = select;
     options.discovery.once = true;
@@ -217,7 +223,6 @@ async fn judge_cluster(args: &CheckArgs, settings: Settings) -> anyhow::Result<M
         Outlets::default(),
     ));
 
-    let timeout = args.timeout;
     let within = Duration::from_millis(timeout.0.unsigned_abs());
     if tokio::time::timeout(within, first_lists(&mut handle)).await.is_err() {
         super::print_error(&format!(

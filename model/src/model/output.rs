@@ -7,4 +7,5 @@ mod findings_by_object;
 mod family_tree; // its owners and children
 mod recent_past; // the last hours, for charts
 mod readiness; // for `/readyz`
+mod rights; // of the operator's account
 mod checkpoints; // what survives a restart

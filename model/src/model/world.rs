@@ -45,7 +45,7 @@ use self::store::{Deletion, Record, Slot, Store};
 use crate::checkpoint::FinalizerMemory;
 use crate::finding::FindingCode;
 use crate::model::world::limits::Limit;
-use crate::observation::{PermissionsView, WatchId};
+use crate::observation::{Permission, PermissionsView, WatchId};
 use crate::reference::{
     ObjectName, ReferenceChange, ReferenceEvent, ReferenceEventId, ReferenceForm,
 };
@@ -98,6 +98,8 @@ pub(crate) struct World {
 pub(crate) struct Restored {
     /// Convergence times, by kind.
     pub(crate) learning: BTreeMap<String, Vec<u64>>,
+    /// The permissions that the account has or had, by namespace.
+    pub(crate) permissions: BTreeMap<String, Vec<Permission>>,
     /// The stays in phases by kind.
     pub(crate) phases: BTreeMap<String, BTreeMap<String, Vec<u64>>>,
     /// The experience with finalizers, by kind.

@@ -187,10 +187,20 @@ pub struct PermissionsView {
     /// Writes that an operator of the watched kinds usually needs and the account may not do.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unwritable: Vec<Permission>,
+    /// All permissions that the rules of this scope list, sorted, at most [`MAX_GRANTED`]; those of
+    /// a namespace without those of the cluster. `*` stands for all verbs, groups or resources.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub granted: Vec<Permission>,
+    /// The number of permissions beyond that limit.
+    #[serde(skip_serializing_if = "is_default")]
+    pub granted_left_out: u32,
     /// Parts of the cluster that loopwatch leaves out although the account may read them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
 }
+
+/// The maximum number of granted permissions in a [`PermissionsView`].
+pub const MAX_GRANTED: usize = 1_000;
 
 /// A part of the cluster that loopwatch leaves out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -279,6 +289,27 @@ impl fmt::Display for Scope {
             Self::AllNamespaces => f.write_str("all namespaces"),
             Self::Namespace(namespace) => write!(f, "namespace {namespace}"),
         }
+    }
+}
+
+impl Permission {
+    /// Returns whether this permission includes another one, by the rules of RBAC.
+    #[must_use]
+    pub fn includes(&self, other: &Self) -> bool {
+        let is_any = |mine: &str, asked: &str| mine == "*" || mine == asked;
+        let any_parent = || {
+            let subresource = other.resource.split_once('/').map(|(_, subresource)| subresource);
+            subresource.is_some() && self.resource.strip_prefix("*/") == subresource
+        };
+        is_any(&self.verb, &other.verb)
+            && is_any(&self.group, &other.group)
+            && (is_any(&self.resource, &other.resource) || any_parent())
+    }
+
+    /// Returns whether it stands for all verbs, groups or resources.
+    #[must_use]
+    pub fn is_wildcard(&self) -> bool {
+        self.verb == "*" || self.group == "*" || self.resource.contains('*')
     }
 }
 

@@ -7,4 +7,5 @@ mod unseen;
 mod sources;
 mod audits;
 mod permissions;
+mod rights;
 mod definitions;

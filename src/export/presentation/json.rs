@@ -14,7 +14,7 @@ mod version; // the version of all shapes
 use std::collections::BTreeMap;
 
 use loopwatch_model::finding::FindingEvent;
-use loopwatch_model::snapshot::{KindSummary, ObjectRow, Snapshot};
+use loopwatch_model::snapshot::{KindSummary, ObjectRow, Rights, Snapshot};
 use serde::Serialize;
 
 pub(crate) use self::explain::{Explained, FindingText, explain};
@@ -44,6 +44,14 @@ pub(crate) struct ObjectsResponse<'a> {
     objects: &'a [ObjectRow],
     /// The start of the next page; null on the last one.
     r#continue: Option<String>,
+}
+
+/// `rights -o json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct RightsResponse<'a> {
+    version: u32,
+    #[serde(flatten)]
+    rights: &'a Rights,
 }
 
 /// `/api/v1/status`.
@@ -92,6 +100,12 @@ pub(crate) fn findings(
         total,
         r#continue: next,
     }
+}
+
+/// `rights -o json`.
+#[must_use]
+pub(crate) fn rights(rights: &Rights) -> RightsResponse<'_> {
+    RightsResponse { version: VERSION, rights }
 }
 
 /// `/api/v1/objects`: `next` is the start of the next page.

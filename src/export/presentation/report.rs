@@ -11,8 +11,10 @@ mod tree; // lines of a tree
 mod check; // the findings, on one screen, with the next command to run
 mod explain; // one object
 mod forecast; // what a deletion takes with it
+mod rights; // the permissions of the operator's account
 
 pub(crate) use self::check::CheckReport;
 pub(crate) use self::explain::explain_report;
 pub(crate) use self::forecast::Forecast;
+pub(crate) use self::rights::rights_report;
 pub(crate) use self::style::{OutputFormat, Style};

@@ -23,6 +23,7 @@ impl Pseudonyms {
             leases,
             finalizers,
             levels,
+            permissions,
             reconciles,
         } = checkpoint;
 
@@ -32,6 +33,11 @@ impl Pseudonyms {
             let key = format!("{}/{}", self.namespace(namespace), self.name("lease", name));
             (key, SeenLease { alive, holder: self.holder(&holder), duration })
         });
+
+        // A permission names kinds, which stay.
+        let permissions = permissions
+            .into_iter()
+            .map(|(namespace, permissions)| (self.namespace(&namespace), permissions));
 
         // A phase is a text in a status.
         let phases = phases.into_iter().map(|(kind, phases)| {
@@ -52,6 +58,7 @@ impl Pseudonyms {
             leases: leases.collect(),
             finalizers,
             levels,
+            permissions: permissions.collect(),
             reconciles,
         }
     }

@@ -90,12 +90,24 @@ impl Pseudonyms {
             excess,
             withdrawn,
             unwritable,
+            granted,
+            granted_left_out,
             left_out,
         } = view;
         let namespace = self.namespace(&namespace);
 
         // `left_out` contains only counts and the names of kinds.
-        PermissionsView { namespace, incomplete, missing, excess, withdrawn, unwritable, left_out }
+        PermissionsView {
+            namespace,
+            incomplete,
+            missing,
+            excess,
+            withdrawn,
+            unwritable,
+            granted,
+            granted_left_out,
+            left_out,
+        }
     }
 
     pub(super) fn lease(&self, lease: LeaseView) -> LeaseView {

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use loopwatch_model::model::reading::is_workload;
 use loopwatch_model::observation::{
-    LeftOut, Permission, PermissionsView, Role, Scope, SourceId, StatusSchema, WatchId,
-    WatchedKind, Why,
+    LeftOut, MAX_GRANTED, Permission, PermissionsView, Role, Scope, SourceId, StatusSchema,
+    WatchId, WatchedKind, Why,
 };
 use tokio::time::Instant;
 
@@ -91,6 +91,7 @@ impl Discovery {
         options: DiscoveryOptions,
         definitions: Definitions,
     ) -> Self {
+        let withdrawn = Withdrawn::after(&options.known_permissions);
         Self {
             cluster,
             options,
@@ -99,7 +100,7 @@ impl Discovery {
             api_resources: ApiResources::default(),
             reviews: Reviews::default(),
             elsewhere: Elsewhere::default(),
-            withdrawn: Withdrawn::default(),
+            withdrawn,
             serving: Serving::default(),
             child_kinds: SampledKinds::default(),
             found: FoundKinds::default(),
@@ -445,18 +446,31 @@ fn permissions(
     reviews: &Reviews,
 ) -> Vec<PermissionsView> {
     let mut views = BTreeMap::new();
-    let cluster =
-        PermissionsView { excess: excess.to_vec(), left_out, ..PermissionsView::default() };
+    let (granted, granted_left_out) = within_limit(reviews.everywhere.listed());
+    let cluster = PermissionsView {
+        excess: excess.to_vec(),
+        granted,
+        granted_left_out,
+        left_out,
+        ..PermissionsView::default()
+    };
     views.insert(String::new(), cluster);
 
     let incomplete = |namespace: &str| {
         let rules = reviews.namespaces().find(|(name, ..)| *name == namespace);
         rules.is_some_and(|(_, rules, _)| rules.incomplete)
     };
-    let view = |namespace: &str| PermissionsView {
-        namespace: namespace.to_owned(),
-        incomplete: incomplete(namespace),
-        ..PermissionsView::default()
+    let view = |namespace: &str| {
+        let rules = reviews.namespaces().find(|(name, ..)| *name == namespace);
+        let own = rules.map(|(_, rules, _)| rules.beyond(&reviews.everywhere).listed());
+        let (granted, granted_left_out) = within_limit(own.unwrap_or_default());
+        PermissionsView {
+            namespace: namespace.to_owned(),
+            incomplete: incomplete(namespace),
+            granted,
+            granted_left_out,
+            ..PermissionsView::default()
+        }
     };
 
     for (namespace, ..) in reviews.namespaces().filter(|(.., is_home)| *is_home) {
@@ -474,6 +488,13 @@ fn permissions(
     }
 
     views.into_values().collect()
+}
+
+/// The permissions that a view has room for, and the number of the others.
+fn within_limit(mut listed: Vec<Permission>) -> (Vec<Permission>, u32) {
+    let left_out = listed.len().saturating_sub(MAX_GRANTED);
+    listed.truncate(MAX_GRANTED);
+    (listed, u32::try_from(left_out).unwrap_or(u32::MAX))
 }
 
 /// Whether a kind is absent only because its API server does not respond.

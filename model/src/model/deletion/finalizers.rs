@@ -264,6 +264,14 @@ impl ObjectContext<'_> {
     /// add. Writes by a person's client, which is not a controller, do not count as signs of life.
     pub(crate) fn note_writers(&mut self, view: &ObjectView) {
         let limit = self.settings.limits.finalizers;
+        for manager in &view.managers {
+            if let Some(at) =
+                manager.time.filter(|_| field_managers::is_controller(view, &manager.name))
+            {
+                self.kind.writes.note(view, manager, at);
+            }
+        }
+
         for manager in view.managers.iter().filter(|m| m.owns.status || !m.finalizers.is_empty()) {
             if let Some(at) =
                 manager.time.filter(|_| field_managers::is_controller(view, &manager.name))

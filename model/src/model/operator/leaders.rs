@@ -179,6 +179,11 @@ impl Operator {
         })
     }
 
+    /// Returns when each of the operator's leases was last renewed.
+    pub(crate) fn leases_alive(&self) -> impl Iterator<Item = Timestamp> {
+        self.operator_leases().map(|(_, lease, _)| lease.alive)
+    }
+
     /// Returns the Pods that hold one of the operator's leases, if they have renewed it within
     /// `lately`.
     pub(super) fn operator_leaders(

@@ -2,6 +2,8 @@
 //! writes. They are weak, because other programs may show them, too: agents of the same product
 //! write the same statuses and have leases of their own.
 
+use std::sync::Arc;
+
 use crate::model::operator::pods::{PodsSay, Stopped};
 use crate::model::operator::{Instance, Operator};
 use crate::model::world::World;
@@ -58,13 +60,22 @@ impl Operator {
     /// Returns when the operator last wrote the status of a primary object. If a writer has the
     /// name of the operator or one that any program may have, others belong to other programs.
     pub(super) fn operator_written(&self, world: &World) -> Option<Timestamp> {
-        let kinds = world.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
-        let writers = || kinds.clone().flat_map(|kind| &kind.writers);
-        let last = |at: Timestamp| at.min(world.now);
-        let own = writers().filter(|(name, _)| is_generic(name) || self.is_named(name));
+        self.operator_writers(world).map(|(_, at)| (*at).min(world.now)).max()
+    }
 
-        let own = own.map(|(_, at)| last(*at)).max();
-        own.or_else(|| writers().map(|(_, at)| last(*at)).max())
+    /// Returns the field managers of the operator, and when each last wrote an object of a primary
+    /// kind.
+    pub(crate) fn operator_writers<'w>(
+        &self,
+        world: &'w World,
+    ) -> impl Iterator<Item = &'w (Arc<str>, Timestamp)> {
+        let kinds = world.kinds.iter().filter(|kind| kind.role == Role::Primary && !kind.suspected);
+        let all: Vec<_> = kinds.flat_map(|kind| &kind.writers).collect();
+        let is_own = |name: &str| is_generic(name) || self.is_named(name);
+        let knows_own = all.iter().any(|(name, _)| is_own(name));
+        let own: Vec<_> = all.into_iter().filter(|(name, _)| !knows_own || is_own(name)).collect();
+
+        own.into_iter()
     }
 
     /// Returns whether a field manager has the name of the operator's workload, or a longer or

@@ -1,10 +1,16 @@
 //! Checkpoints: what survives a restart of loopwatch.
 
+use std::collections::BTreeMap;
+
 use crate::checkpoint::Checkpoint;
 use crate::finding::FindingId;
 use crate::model::Model;
 use crate::model::deletion::finalizers;
 use crate::model::world::kinds::durations::Learned;
+use crate::observation::{MAX_GRANTED, Permission};
+
+/// The maximum number of namespaces whose permissions a checkpoint keeps.
+const MAX_NAMESPACES: usize = 100;
 
 impl Model {
     /// Returns the state that should survive a restart.
@@ -30,8 +36,29 @@ impl Model {
             leases: self.operator.controllers.remembered(),
             finalizers: finalizers::finalizer_memories(&self.world),
             levels: self.operator.trends.levels(),
+            permissions: self.remembered_permissions(),
             reconciles: self.operator.remembered_reconciles(),
         }
+    }
+
+    /// Returns the permissions that the account has or had, by namespace: those of the latest review
+    /// or, before the first one, those that an earlier process knew.
+    #[must_use]
+    pub fn remembered_permissions(&self) -> BTreeMap<String, Vec<Permission>> {
+        let mut known = self.world.restored.permissions.clone();
+        for (namespace, view) in &self.world.permissions {
+            if !view.granted.is_empty() {
+                let lost = view.withdrawn.iter().filter(|lost| !view.granted.contains(lost));
+                let all = lost.chain(&view.granted).take(MAX_GRANTED).cloned();
+                known.insert(namespace.clone(), all.collect());
+            }
+        }
+
+        // The cluster comes first, then the namespaces in their order.
+        while known.len() > MAX_NAMESPACES {
+            known.pop_last();
+        }
+        known
     }
 
     /// Restores what an earlier process knew.
@@ -48,6 +75,7 @@ impl Model {
 
         self.world.restored.learning = checkpoint.learned;
         self.world.restored.phases = checkpoint.phases;
+        self.world.restored.permissions = checkpoint.permissions;
         self.parts.references.restore_outputs(checkpoint.outputs);
         self.operator.controllers.restore(checkpoint.leases);
         self.operator.trends.restore_levels(self.world.now, checkpoint.levels);

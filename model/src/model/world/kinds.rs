@@ -7,6 +7,7 @@ pub(crate) mod pace; // slow work or an outage
 pub(crate) mod served; // objects that a controller has served, in their order
 pub(crate) mod runs; // objects that do their work once and end
 pub(crate) mod phases; // how long objects stay in them
+pub(crate) mod writes; // of field managers
 mod namespace; // of a watch
 mod watch;
 
@@ -22,6 +23,7 @@ use crate::model::world::kinds::phases::Phases;
 use crate::model::world::kinds::runs::Runs;
 use crate::model::world::kinds::served::Served;
 use crate::model::world::kinds::siblings::Siblings;
+use crate::model::world::kinds::writes::Writes;
 use crate::model::world::store::Slot;
 use crate::observation::{Role, StatusSchema, WatchedKind};
 use crate::settings::Settings;
@@ -69,6 +71,8 @@ pub(crate) struct Kind {
     pub(crate) phases: Phases,
     /// When each controller that writes objects of the kind last did so, by the API server's clock.
     pub(crate) writers: Vec<(Arc<str>, Timestamp)>,
+    /// How the controllers write them.
+    pub(crate) writes: Writes,
     pub(crate) failures: Failures,
     pub(crate) malformed_conditions: MalformedConditions,
     /// When the timer of the kind is due.

@@ -1,7 +1,11 @@
 //! Options of discovery: what to watch.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
+
+use loopwatch_model::observation::Permission;
 
 use crate::sources::decoding::HashKey;
 
@@ -29,6 +33,8 @@ pub(crate) struct DiscoveryOptions {
     pub hash_key: HashKey,
     /// Whether to stop each watch after its first list.
     pub once: bool,
+    /// The permissions that an earlier process knew, by namespace.
+    pub known_permissions: Arc<BTreeMap<String, Vec<Permission>>>,
 }
 
 /// How to select kinds.
@@ -90,6 +96,7 @@ impl DiscoveryOptions {
             secrets: SecretAccess::default(),
             hash_key,
             once: false,
+            known_permissions: Arc::default(),
         }
     }
 }

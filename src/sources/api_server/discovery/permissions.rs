@@ -88,6 +88,25 @@ impl Rules {
         })
     }
 
+    /// All permissions that the rules list, with `*` as they have it, sorted.
+    pub(super) fn listed(&self) -> Vec<Permission> {
+        let of_rule = |rule: &ResourceRule| -> Vec<Permission> {
+            let (groups, resources) = (names(&rule.api_groups), names(&rule.resources));
+            let verbs = rule.verbs.iter().cloned();
+            verbs.flat_map(|verb| each_permission(verb, groups, resources)).collect()
+        };
+        let mut all: Vec<Permission> = self.rules.iter().flat_map(of_rule).collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// The rules that `other` does not have.
+    pub(super) fn beyond(&self, other: &Self) -> Self {
+        let own = self.rules.iter().filter(|rule| !other.rules.contains(rule));
+        Self { rules: own.cloned().collect(), incomplete: self.incomplete }
+    }
+
     /// Whether a rule allows the verb. `resource` may have a `/subresource`.
     pub(crate) fn allow(&self, verb: &str, group: &str, resource: &str) -> bool {
         self.rules.iter().any(|rule| allows(rule, verb, group, resource))

@@ -30,6 +30,15 @@ const MOST_WITHDRAWN: usize = 50;
 const MOST_NAMESPACES: usize = 100;
 
 impl Withdrawn {
+    /// Begins with the permissions that an earlier process knew, by namespace.
+    pub(super) fn after(known: &BTreeMap<String, Vec<Permission>>) -> Self {
+        let namespaces = known.iter().take(MOST_NAMESPACES).map(|(namespace, permissions)| {
+            let rules = Rules::granting(permissions);
+            (namespace.clone(), InNamespace { rules, withdrawn: Vec::new() })
+        });
+        Self { namespaces: namespaces.collect() }
+    }
+
     /// Compares the rules of this poll with those of the previous one. `exists` tells whether a
     /// namespace has been reviewed at all: one without rules of its own has those of the cluster.
     pub(super) fn update(&mut self, reviews: &Reviews, exists: impl Fn(&str) -> bool) {
@@ -125,6 +134,29 @@ mod tests {
     #[test]
     fn nothing_is_withdrawn_by_name_when_a_rule_for_all_kinds_goes() {
         assert_eq!(withdrawn(&[rules(&[("update", "*")]), rules(&[])]), [""; 0]);
+    }
+
+    #[test]
+    fn what_an_earlier_process_knew_is_withdrawn_if_the_first_poll_lacks_it() {
+        let permission = |verb: &str| Permission {
+            verb: verb.to_owned(),
+            group: "example.io".to_owned(),
+            resource: "widgets".to_owned(),
+        };
+        let known =
+            BTreeMap::from([(String::new(), ["get", "update", "*"].map(permission).into())]);
+        let mut first = Withdrawn::after(&known);
+        let mut none = Withdrawn::default();
+        let mut reviews = Reviews::default();
+        reviews.everywhere = rules(&[("get", "widgets")]);
+        for withdrawn in [&mut first, &mut none] {
+            withdrawn.update(&reviews, |_| true);
+        }
+
+        let lost: Vec<String> = first.suspects().map(|(_, lost)| lost.to_string()).collect();
+        assert!(lost.contains(&"update widgets.example.io".to_owned()), "{lost:?}");
+        assert!(!lost.contains(&"get widgets.example.io".to_owned()), "{lost:?}");
+        assert_eq!(none.suspects().count(), 0, "without a checkpoint, nothing is known");
     }
 
     #[test]

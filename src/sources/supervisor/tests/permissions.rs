@@ -1,7 +1,12 @@
 //! Tests of what the account may do: which kinds follow from it, and what happens when permissions
 //! come and go.
 
+use std::sync::Arc;
+
+use loopwatch_model::model::Model;
 use loopwatch_model::observation::PermissionsView;
+use loopwatch_model::settings::Settings;
+use loopwatch_model::time::Timestamp;
 
 use super::*;
 
@@ -186,6 +191,36 @@ async fn a_permission_to_write_that_is_withdrawn_is_named_until_it_returns() {
             Some(Vec::new()),
             "incomplete: {incomplete}"
         );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permission_that_is_withdrawn_while_nobody_watches_is_named_by_the_next_process() {
+    for incomplete in [false, true] {
+        let world = World::new(&[WIDGET])
+            .allow("", &["list", "watch"], "example.io", &["widgets"])
+            .allow("", &["update"], "example.io", &["widgets/status"]);
+        world.change(|state| state.incomplete = incomplete);
+
+        let mut model = Model::new(Settings::default());
+        let mut run = Run::start(&world, |_| {});
+        for seen in run.within(1).await {
+            model.apply(Timestamp(1_000), seen);
+        }
+
+        run.handle.shutdown().await;
+        world.change(|state| state.rules.get_mut("").and_then(Vec::pop));
+
+        let known = Arc::new(model.checkpoint().permissions);
+        let mut run = Run::start(&world, |options| {
+            options.discovery.known_permissions = known.clone();
+        });
+        let lost = lacking(&run.within(1).await).unwrap_or_default();
+        assert!(
+            lost.contains(&"update widgets.example.io/status".to_owned()),
+            "incomplete {incomplete}: {lost:?} of {known:?}"
+        );
+        run.handle.shutdown().await;
     }
 }
 

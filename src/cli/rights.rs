@@ -1,0 +1,78 @@
+//! `loopwatch rights`: the permissions of the operator's account, and which of them it uses.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use loopwatch_model::settings::Settings;
+use loopwatch_model::time::{Span, Timestamp};
+
+use super::{SUCCESS, check};
+use crate::app;
+use crate::config::{ClusterFlags, JudgeFlags};
+use crate::export::presentation::json;
+use crate::export::presentation::report::{OutputFormat, Style, rights_report};
+use crate::sources::api_server::Selection;
+
+/// Flags of `rights`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct RightsArgs {
+    /// Report on the end of a recording, instead of a cluster
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context", "operator"])]
+    from: Option<PathBuf>,
+    /// Time to report on [default: the end of the recording]
+    #[arg(long, value_name = "RFC3339", requires = "from", value_parser = check::instant)]
+    at: Option<Timestamp>,
+    /// Output format: table, json or markdown
+    #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = check::format)]
+    output: OutputFormat,
+    /// Time after which to print the report even if some lists are incomplete
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = Span::parse)]
+    timeout: Span,
+    #[command(flatten)]
+    pub(super) cluster: ClusterFlags,
+    #[command(flatten)]
+    judge: JudgeFlags,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  loopwatch rights --operator ops/widget-operator  As an administrator who may impersonate its account
+  kubectl exec POD -c loopwatch -- loopwatch rights  In the operator's Pod, with the account of the Pod
+  loopwatch rights --from incident.jsonl.gz        From a recording, which also knows deleted objects
+  loopwatch rights -o json                         For scripts
+
+The permissions come from a review of the account's own rules, which every account may request. What
+the operator uses comes from the managed fields of the objects that loopwatch watches, and from its
+leases. It needs no permission that `loopwatch run` does not need. Each permission is one of:
+  used         A write of the operator is recorded in an object. A write that is no server-side apply
+               counts as update and as patch, because the API server records no difference.
+  not_seen     loopwatch watches the objects and finds no such write. That is no proof: objects that
+               are gone took their traces with them, and a rare task may still need the permission.
+  wildcard     It has a `*`. The report lists what the operator was seen to use with it.
+  not_visible  A read, a deletion, another verb, or objects that loopwatch does not watch. Neither
+               objects nor the operator's metrics show these; the audit log of the API server does.
+Rules for single named objects, and those for URLs, are left out.
+
+Exit codes: 0 if there is a report, 2 if loopwatch cannot reach the cluster or read the file, 64 if
+the command line is invalid.";
+
+pub(super) fn rights(args: RightsArgs, mut settings: Settings) -> anyhow::Result<u8> {
+    args.judge.apply(&mut settings);
+    let model = match &args.from {
+        Some(path) => check::judge_file(path, args.at, &args.judge, &[], settings)?.0,
+        None => {
+            let select = Selection::OperatorPermissions;
+            let looked = check::judge_cluster(&args.cluster, args.timeout, select, settings);
+            app::runtime()?.block_on(looked)?
+        }
+    };
+
+    let rights = model.rights();
+    super::print(&match args.output {
+        OutputFormat::Json => serde_json::to_string(&json::rights(&rights))? + "\n",
+        format => rights_report(&rights, Style::of_stdout(format)),
+    });
+
+    Ok(SUCCESS)
+}
