@@ -265,9 +265,7 @@ impl ObjectContext<'_> {
     pub(crate) fn note_writers(&mut self, view: &ObjectView) {
         let limit = self.settings.limits.finalizers;
         for manager in &view.managers {
-            if let Some(at) =
-                manager.time.filter(|_| field_managers::is_controller(view, &manager.name))
-            {
+            if let Some(at) = manager.time.filter(|_| !field_managers::is_client(&manager.name)) {
                 self.kind.writes.note(view, manager, at);
             }
         }

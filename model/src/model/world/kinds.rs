@@ -71,7 +71,7 @@ pub(crate) struct Kind {
     pub(crate) phases: Phases,
     /// When each controller that writes objects of the kind last did so, by the API server's clock.
     pub(crate) writers: Vec<(Arc<str>, Timestamp)>,
-    /// How the controllers write them.
+    /// How these and other programs write them, except clients of people.
     pub(crate) writes: Writes,
     pub(crate) failures: Failures,
     pub(crate) malformed_conditions: MalformedConditions,

@@ -10,6 +10,40 @@ fn permission(verb: &str, group: &str, resource: &str) -> Permission {
     Permission { verb: verb.into(), group: group.into(), resource: resource.into() }
 }
 
+/// An object whose status the operator has written.
+fn written(lab: &mut Lab) -> Widget {
+    let mut web = Widget::new("web", lab.now);
+    web.status_written = Some(lab.now);
+    lab.apply(web.ready());
+    web
+}
+
+#[test]
+fn an_object_whose_whole_spec_is_the_operators_was_created_by_it() {
+    let mut lab = Lab::new();
+    let granted =
+        ["create", "update", "delete"].map(|verb| permission(verb, "example.io", "widgets"));
+    lab.observe(Observation::PermissionsReviewed(PermissionsView {
+        granted: granted.into(),
+        ..PermissionsView::default()
+    }));
+    written(&mut lab);
+    let uses = |lab: &Lab| -> Vec<RightUse> {
+        lab.model.rights().granted.iter().map(|right| right.r#use).collect()
+    };
+    assert_eq!(uses(&lab), [RightUse::NotSeen, RightUse::NotSeen, RightUse::NotVisible]);
+
+    // Another controller writes the spec of one more object, which shows nothing.
+    for (name, writer) in [("other", "another-operator"), ("child", "widget-operator")] {
+        let mut view = lab.view(&Widget::new(name, lab.now));
+        view.managers[0].name = writer.into();
+        view.managers[0].time = Some(lab.now);
+        assert_eq!(uses(&lab)[0], RightUse::NotSeen);
+        lab.apply_view(view);
+    }
+    assert_eq!(uses(&lab), [RightUse::Used, RightUse::Used, RightUse::NotVisible]);
+}
+
 #[test]
 fn each_permission_is_used_not_seen_not_visible_or_a_wildcard() {
     let mut lab = Lab::new();
@@ -30,7 +64,7 @@ fn each_permission_is_used_not_seen_not_visible_or_a_wildcard() {
         granted: expected.iter().map(|(permission, _)| permission.clone()).collect(),
         ..PermissionsView::default()
     }));
-    lab.converged("web");
+    written(&mut lab);
     lab.advance(Span::hours(72));
 
     let rights = lab.model.rights();
@@ -53,7 +87,7 @@ fn a_use_outlives_the_object() {
         granted,
         ..PermissionsView::default()
     }));
-    let web: Widget = lab.converged("web");
+    let web = written(&mut lab);
     lab.delete(&web);
     lab.advance(Span::hours(1));
 
