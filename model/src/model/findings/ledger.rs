@@ -75,6 +75,15 @@ impl OpenFindings {
         }
     }
 
+    /// Sets the timer if a finding raises its cause before the timer is due.
+    pub(crate) fn set_timer(&mut self, world: &mut World) {
+        let raise = self.next_raise().filter(|at| self.due.is_none_or(|due| *at < due));
+        if raise.is_some() {
+            let old = std::mem::replace(&mut self.due, raise);
+            world.agenda.timers.set(Timer::Findings, old, raise);
+        }
+    }
+
     /// Closes the held findings whose time is over, and sets the timer for the next one.
     pub(crate) fn close_held(&mut self, world: &mut World) {
         let due = self.expire(world.now);

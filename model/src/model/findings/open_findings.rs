@@ -46,7 +46,7 @@ pub(crate) struct OpenFindings {
     /// Findings whose explanation may have changed in this step.
     unexplained: BTreeSet<FindingId>,
     announcements: Announcements,
-    /// When the timer that closes held findings is due.
+    /// When the timer that closes held findings, and raises causes, is due.
     pub(crate) due: Option<Timestamp>,
 }
 
@@ -121,10 +121,22 @@ impl OpenFindings {
         self.open.hold(FindingId::of(code, subject), until);
     }
 
-    /// Closes the held findings whose time is over. Returns when the next one is due.
+    /// Closes the held findings whose time is over, and marks those that now raise their causes.
+    /// Returns when the next one is due.
     pub(crate) fn expire(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.open.overdue(now).into_iter().for_each(|id| drop(self.close(now, id)));
+
+        let raises = self.open.raises().take_while(|(at, _)| *at <= now);
+        let raises: Vec<FindingId> = raises.map(|(_, id)| id).collect();
+        raises.iter().for_each(|id| self.open.raise_at(*id, None));
+        self.unexplained.extend(raises);
+
         self.open.next_due()
+    }
+
+    /// Returns the next time at which a finding raises its cause.
+    pub(crate) fn next_raise(&self) -> Option<Timestamp> {
+        self.open.next_raise()
     }
 
     /// Closes all findings of `code` except those about a subject for which `keep` returns true.

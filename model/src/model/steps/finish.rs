@@ -53,6 +53,7 @@ impl Model {
         self.traces.count_dropped_traces(&mut self.world);
         self.findings.report_exceeded_limits(&mut self.world);
         self.findings.settle(self.world.now, limit, recovers_within);
+        self.findings.set_timer(&mut self.world);
         self.parts.set_timers(&mut self.world.agenda.timers);
     }
 

@@ -2,6 +2,7 @@
 //! because of them.
 
 use loopwatch_model::finding::Severity;
+use loopwatch_model::observation::ControllerView;
 use loopwatch_model::settings::{FindingRule, Settings};
 use loopwatch_model::time::Span;
 
@@ -273,6 +274,102 @@ fn failing_reconciles_explain_a_deletion_that_waits_for_the_operator() {
     own.run(800, fails);
 
     assert_eq!(cause_of(&own.lab, "FinalizerStuck"), None);
+}
+
+/// An object whose change makes its reconciles panic, while the controller serves another one.
+fn panics_at_one_object() -> (Loop, Widget) {
+    let (mut own, mut web) = healthy();
+    change(&mut own, &mut web);
+    own.run(590, panics_beside_successes);
+    (own, web)
+}
+
+fn panics_beside_successes(view: &mut ControllerView) {
+    add(&mut view.panicked, 1);
+    add(&mut view.succeeded, 1);
+}
+
+#[test]
+fn an_object_that_crashes_the_operator_pages_once() {
+    let (mut own, mut web) = panics_at_one_object();
+    assert_eq!(own.lab.finding("PoisonObject").severity, Severity::Warning, "before its deadline");
+
+    own.run(60, panics_beside_successes);
+    assert_eq!(cause_of(&own.lab, "Unacknowledged"), Some("PoisonObject"));
+    assert!(!own.lab.alerts("Unacknowledged"));
+    assert_eq!(own.lab.finding("PoisonObject").severity, Severity::Critical);
+
+    own.lab.apply(web.ready());
+    own.run(10, |view| add(&mut view.succeeded, 1));
+    assert!(!own.lab.has("PoisonObject"));
+}
+
+#[test]
+fn an_object_that_waits_without_a_crash_pages_itself() {
+    let (mut own, mut web) = healthy();
+    change(&mut own, &mut web);
+    own.run(660, |view| add(&mut view.succeeded, 1));
+
+    assert_eq!(own.lab.alerting(), [("Unacknowledged".to_owned(), Severity::Critical)]);
+}
+
+/// An object crashes the operator, which is then down for a quarter of an hour. It serves others
+/// after its return.
+fn poisoned_after_an_outage() -> (Lab, Op, Widget) {
+    let (mut lab, mut op) = Op::with_lab();
+    let (mut web, mut other) = (lab.converged("web"), lab.converged("other"));
+    lab.run_with_lease(POD, 5);
+    lab.apply(web.spec(2, lab.now));
+    lab.advance(Span::secs(2));
+    op.crash(&mut lab, "Error");
+    op.restart(&mut lab);
+    lab.advance(Span::secs(30));
+    op.crash(&mut lab, "Error");
+    lab.advance_by_minutes(15);
+
+    assert_eq!(cause_of(&lab, "Unacknowledged"), Some("OperatorDown"));
+
+    op.restart(&mut lab);
+    lab.apply(other.spec(2, lab.now));
+    lab.apply(other.ready());
+    lab.run_with_lease(POD, 1);
+    (lab, op, web)
+}
+
+#[test]
+fn a_cause_does_not_page_while_the_operator_catches_up_after_another_one() {
+    let (mut lab, _, _) = poisoned_after_an_outage();
+    assert_eq!(cause_of(&lab, "Unacknowledged"), Some("PoisonObject"));
+
+    lab.run_with_lease(POD, 8);
+    assert_eq!(lab.finding("PoisonObject").severity, Severity::Warning);
+
+    lab.run_with_lease(POD, 2);
+    assert_eq!(lab.finding("PoisonObject").severity, Severity::Critical, "it has had its time");
+    assert!(!lab.alerts("Unacknowledged"));
+}
+
+#[test]
+fn an_object_that_the_operator_acknowledges_when_it_catches_up_pages_nobody() {
+    let (mut lab, _, mut web) = poisoned_after_an_outage();
+    lab.run_with_lease(POD, 8);
+    lab.apply(web.ready());
+    lab.run_with_lease(POD, 10);
+
+    lab.assert_no_findings();
+}
+
+#[test]
+fn the_time_to_catch_up_lasts_as_long_when_the_clock_steps() {
+    let (mut lab, _, _) = poisoned_after_an_outage();
+    lab.run_with_lease(POD, 4);
+    lab.step_clock(Span::hours(1));
+    lab.run_with_lease(POD, 4);
+
+    assert_eq!(lab.finding("PoisonObject").severity, Severity::Warning);
+
+    lab.run_with_lease(POD, 2);
+    assert_eq!(lab.finding("PoisonObject").severity, Severity::Critical);
 }
 
 #[test]

@@ -35,9 +35,14 @@ impl OpenFindings {
     /// run earlier has already had some of this time.
     pub(crate) fn operator_had_time(&mut self, now: Timestamp, until: Timestamp) {
         let Some(old) = self.operator.shorten_catching_up(until) else { return };
+        self.unexplained.extend(self.open.raises().map(|(_, id)| id));
         self.open.change_all(|record| {
             if record.finding.alerts_from == Some(old) {
                 record.finding.alerts_from = Some(until.max(now));
+            }
+
+            if record.alone_from == Some(old) {
+                record.alone_from = Some(until.max(now));
             }
         });
     }

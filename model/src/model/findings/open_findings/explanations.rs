@@ -2,7 +2,8 @@
 //!
 //! One cause should raise one alert. A finding that another one explains raises none, and its cause
 //! alerts in its place. For this, a finding about the operator or a controller gets the severity of
-//! the most severe finding that it explains.
+//! the most severe finding that it explains, as soon as that one would alert alone. While the
+//! operator catches up after another problem, nothing takes its severity.
 
 use crate::finding::{
     Confidence, Explainer, FINDINGS, Finding, FindingCode, FindingId, Severity, Subject,
@@ -17,8 +18,8 @@ impl OpenFindings {
     pub(super) fn update_explanations(&mut self, now: Timestamp, recovers_within: Span) {
         while let Some(id) = self.unexplained.pop_first() {
             let Some(record) = self.open.get(id) else { continue };
-            let explanation = self.explanation(record);
-            let has_ended = self.explanation_has_ended(&record.finding);
+            let explanation = self.explanations(record).next();
+            let has_ended = self.explanation_has_ended(record);
             let catches_up = self.may_catch_up(record, now);
             let changed = record.finding.explained_by != explanation;
 
@@ -30,10 +31,11 @@ impl OpenFindings {
         }
     }
 
-    /// Announces the explanation of a finding if it has changed. If the finding does not alert,
-    /// makes its cause alert in its place.
+    /// Announces the explanation of a finding if it has changed. If the finding would alert by now
+    /// without its cause, makes the cause alert in its place.
     fn show_explanation(&mut self, now: Timestamp, id: FindingId, changed: bool) {
-        let Some(Record { finding, .. }) = self.open.get(id) else { return };
+        let Some(record) = self.open.get(id) else { return };
+        let finding = &record.finding;
         if changed {
             self.announcements.explained(now, finding);
         }
@@ -41,7 +43,12 @@ impl OpenFindings {
         let needs_alert =
             finding.alerts_from.is_none() && finding.confidence == Confidence::Confirmed;
         let severity = finding.severity;
-        if let Some(cause) = finding.explained_by.filter(|_| needs_alert) {
+        let cause = finding.explained_by.filter(|_| needs_alert);
+        let from = record.alone_from.max(self.may_catch_up(record, now));
+        let later = from.filter(|from| cause.is_some() && *from > now);
+
+        self.open.raise_at(id, later);
+        if let Some(cause) = cause.filter(|_| later.is_none()) {
             self.raise_severity(cause, severity);
         }
     }
@@ -120,12 +127,13 @@ impl OpenFindings {
         self.unexplained.extend(of_kinds.map(|finding| finding.id));
     }
 
-    /// Returns the open finding that explains this one; the first in the order of `explained_by`.
-    fn explanation(&self, record: &Record) -> Option<FindingId> {
+    /// Returns the open findings that can explain this one, in the order of `explained_by`. The
+    /// first one applies.
+    fn explanations(&self, record: &Record) -> impl Iterator<Item = FindingId> {
         let Record { finding, causes, .. } = record;
         let operator = self.operator.subject.as_ref().filter(|_| causes.of_operator);
 
-        finding.info().explained_by.iter().find_map(|explainer| {
+        finding.info().explained_by.iter().filter_map(move |explainer| {
             let deeper = match explainer {
                 Explainer::Subject(code) => self.open.about(*code, &finding.subject),
                 Explainer::Kind(code) => self.open.about(*code, &finding.subject.whole_kind()?),
@@ -189,11 +197,16 @@ impl OpenFindings {
         }
     }
 
-    /// Returns whether the problem that explained a finding is over, at least for this finding: if
-    /// it is still open and could alert in its place, other work goes on.
-    fn explanation_has_ended(&self, finding: &Finding) -> bool {
-        let speaks = |cause| self.open.get(cause).is_some_and(|cause| cause.speaks_for(finding));
-        finding.explained_by.is_some_and(|cause| self.has_ended(cause) || speaks(cause))
+    /// Returns whether the problem that explained a finding until now is over, at least for this
+    /// finding: if it is still open and could alert in its place, other work goes on.
+    fn explanation_has_ended(&self, record: &Record) -> bool {
+        let Some(cause) = record.finding.explained_by else { return false };
+        if self.explanations(record).any(|id| id == cause) {
+            return false;
+        }
+
+        let speaks = self.open.get(cause).is_some_and(|cause| cause.speaks_for(&record.finding));
+        self.has_ended(cause) || speaks
     }
 
     /// Returns whether the problem of a finding that explained another one is over. Weak evidence

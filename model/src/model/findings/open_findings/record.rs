@@ -26,6 +26,10 @@ pub(super) struct Record {
     /// The severity that this finding has taken over from a finding that it explains.
     raised_to: Option<Severity>,
     deferred: Option<Deferred>,
+    /// From when an explained finding would alert if nothing explained it.
+    pub(super) alone_from: Option<Timestamp>,
+    /// When its cause takes over its severity, if that is later.
+    pub(super) raises_at: Option<Timestamp>,
     /// Whether the clock has been set since the last report. The start of this open finding may
     /// then have moved wrongly.
     is_rebased: bool,
@@ -91,6 +95,8 @@ impl Record {
             causes,
             raised_to: None,
             deferred: None,
+            alone_from: None,
+            raises_at: None,
             is_rebased: false,
         }
     }
@@ -194,11 +200,12 @@ impl Record {
             && !self.is_fixed
     }
 
-    /// Decides when an open finding begins to alert.
+    /// Decides when an open finding begins to alert. If another one explains it, decides from when
+    /// it would alert alone.
     ///
-    /// `has_ended` means that the problem that explained this one is over. The operator then has
-    /// `recovers_within` to solve this one. Otherwise, it has until `catches_up`, if it still works
-    /// off the objects that waited before its start.
+    /// `has_ended` means that the problem that explained this one before is over. The operator then
+    /// has `recovers_within` to solve this one. Otherwise, it has until `catches_up`, if it still
+    /// works off the objects that waited before its start.
     pub(super) fn update_alert(
         &mut self,
         now: Timestamp,
@@ -206,21 +213,34 @@ impl Record {
         recovers_within: Span,
         catches_up: Option<Timestamp>,
     ) {
-        self.finding.alerts_from = match (self.finding.explained_by, self.finding.alerts_from) {
-            (Some(_), Some(alerts_from)) if !self.has_notified(now) => {
+        let is_explained = self.finding.explained_by.is_some();
+        match self.finding.alerts_from {
+            Some(alerts_from) if is_explained && !self.has_notified(now) => {
                 self.deferred = Some(Deferred { at: now, alerts_from });
-                None
+                self.alone_from = Some(alerts_from);
+                self.finding.alerts_from = None;
             }
-            (None, None) if has_ended => {
-                // A cause that ended before its alert could fire must not postpone this alert.
-                // Otherwise, a cause that comes and goes would silence it forever.
-                let deferred =
-                    self.deferred.take().filter(|deferred| now.since(deferred.at) < FIRES_WITHIN);
-                Some(deferred.map_or(now.after(recovers_within), |deferred| deferred.alerts_from))
+            Some(_) => {}
+            None => {
+                let from = if has_ended {
+                    self.after_a_cause(now, recovers_within)
+                } else {
+                    self.alone_from.max(catches_up).unwrap_or(now)
+                };
+                self.alone_from = is_explained.then_some(from);
+                self.finding.alerts_from = (!is_explained).then_some(from);
             }
-            (None, None) => Some(catches_up.unwrap_or(now)),
-            (_, from) => from,
-        };
+        }
+    }
+
+    /// Returns from when the finding alerts after the end of its cause.
+    ///
+    /// A cause that ended before its alert could fire must not postpone this alert. Otherwise, a
+    /// cause that comes and goes would silence it forever.
+    fn after_a_cause(&mut self, now: Timestamp, recovers_within: Span) -> Timestamp {
+        let deferred = self.deferred.take();
+        let short = deferred.filter(|deferred| now.since(deferred.at) < FIRES_WITHIN);
+        short.map_or(now.after(recovers_within), |deferred| deferred.alerts_from)
     }
 
     /// Returns whether people may have been notified of the finding.
@@ -232,7 +252,14 @@ impl Record {
     /// Returns the record without the state that only an open finding has.
     pub(super) fn without_room(mut self) -> Self {
         (self.finding.explained_by, self.finding.alerts_from) = (None, None);
-        Self { raised_to: None, deferred: None, is_rebased: false, ..self }
+        Self {
+            raised_to: None,
+            deferred: None,
+            alone_from: None,
+            raises_at: None,
+            is_rebased: false,
+            ..self
+        }
     }
 
     /// Moves all instants by `by_ms` milliseconds.
@@ -251,6 +278,7 @@ impl Record {
         let deferred = self.deferred.iter_mut();
         let deferred = deferred.flat_map(|deferred| [&mut deferred.at, &mut deferred.alerts_from]);
         let instants = finding.alerts_from.iter_mut().chain(&mut self.causes.waited_since);
+        let instants = instants.chain(&mut self.alone_from).chain(&mut self.raises_at);
         instants.chain(deferred).for_each(|at| *at = at.shifted(by_ms));
     }
 

@@ -17,6 +17,8 @@ pub(super) struct Register {
     blocked: BTreeSet<(Subject, FindingId)>,
     /// When held findings close, unless a detector reports them again.
     held: BTreeMap<FindingId, Timestamp>,
+    /// When the causes of findings take over their severities.
+    raises: BTreeSet<(Timestamp, FindingId)>,
 }
 
 impl Register {
@@ -33,6 +35,10 @@ impl Register {
     pub(super) fn remove(&mut self, id: FindingId) -> Option<Record> {
         let record = self.records.remove(&id)?;
         self.held.remove(&id);
+        if let Some(at) = record.raises_at {
+            self.raises.remove(&(at, id));
+        }
+
         self.ranked.remove(&record.rank());
         if let Some(blocker) = &record.causes.blocker {
             self.blocked.remove(&(Subject::clone(blocker), id));
@@ -138,14 +144,36 @@ impl Register {
         self.held.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).collect()
     }
 
-    /// Returns the next time at which a finding is no longer held open.
+    /// Returns the next time at which a finding is no longer held open, or raises its cause.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
-        self.held.values().min().copied()
+        self.held.values().min().copied().into_iter().chain(self.next_raise()).min()
+    }
+
+    /// Sets when the cause of a finding takes over its severity.
+    pub(super) fn raise_at(&mut self, id: FindingId, at: Option<Timestamp>) {
+        let Some(record) = self.records.get_mut(&id) else { return };
+        let old = std::mem::replace(&mut record.raises_at, at);
+        if old != at {
+            old.map(|old| self.raises.remove(&(old, id)));
+            self.raises.extend(at.map(|at| (at, id)));
+        }
+    }
+
+    /// Returns the next time at which a finding raises its cause.
+    pub(super) fn next_raise(&self) -> Option<Timestamp> {
+        self.raises.first().map(|(at, _)| *at)
+    }
+
+    /// Returns the findings that wait to raise their causes, with the time of each.
+    pub(super) fn raises(&self) -> impl Iterator<Item = (Timestamp, FindingId)> {
+        self.raises.iter().copied()
     }
 
     /// Moves all instants by `by_ms` milliseconds.
     pub(super) fn rebase(&mut self, by_ms: i64) {
         self.change_all(|record| record.rebase_open(by_ms));
         self.held.values_mut().for_each(|until| *until = until.shifted(by_ms));
+        let raises = std::mem::take(&mut self.raises).into_iter();
+        self.raises = raises.map(|(at, id)| (at.shifted(by_ms), id)).collect();
     }
 }
