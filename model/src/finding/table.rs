@@ -89,7 +89,8 @@ pub enum Explainer {
     Kind(FindingCode),
     /// This finding, on the kind that the controller reconciles, if it did not begin much later.
     Reconciled(FindingCode),
-    /// This finding, on the object that the evidence names as the blocker.
+    /// This finding, on the object that the evidence names as the blocker, or on the subject of
+    /// whose problem the detector has shown that it causes this one.
     Blocker(FindingCode),
     /// This finding, on the operator that should solve the problem.
     Operator(FindingCode),
@@ -431,7 +432,7 @@ findings! {
         near_miss: "A rollout, or Pods that are deleted or evicted.",
         evidence: ["lease", "holder", "transitions", "window"],
         settings: ["leader_transitions", "leader_window"],
-        explained_by: [Subject(RestartLoop), Subject(ApiErrors)],
+        explained_by: [Blocker(RestartLoop), Subject(ApiErrors)],
         advice: "A leader that cannot renew its lease in time exits. Check the operator's CPU limit, the latency of the API server, and the lease duration in the operator's configuration.",
         command: "kubectl get leases{in_namespace}",
     }
@@ -473,7 +474,7 @@ findings! {
     }
     WorkersSaturated Operator Warning Ticket {
         meaning: "All workers of a controller are busy, and objects wait.",
-        near_miss: "Busy workers while nothing waits, or the minutes after the start of the operator.",
+        near_miss: "Busy workers while nothing waits, the minutes after the start of the operator, or one usual long reconcile of a controller with a single worker.",
         evidence: ["instance", "workers", "queue_depth", "saturated_for"],
         settings: ["workers_saturated_after"],
         explained_by: [Subject(ReconcileStuck), Operator(OperatorDown), Outage(ApiErrors)],

@@ -99,6 +99,8 @@ pub(crate) struct Restored {
     pub(crate) not_recovered: Option<Timestamp>,
     /// The object was stuck in a phase.
     pub(crate) phase_stuck: Option<Timestamp>,
+    /// The controller of a finalizer of the deleted object was absent.
+    pub(crate) owner_absent: bool,
 }
 
 /// Returns the context in which to judge an object.

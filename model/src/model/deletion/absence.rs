@@ -8,12 +8,16 @@ use crate::model::world::finalizer_actors::Actor;
 use crate::model::world::store::{Deletion, Record};
 use crate::time::Timestamp;
 
+/// When a controller that works without any other sign of life counts as absent.
+const NEVER: Timestamp = Timestamp(i64::MAX);
+
 /// A controller of a finalizer that has stopped, or will count as absent if nothing changes.
 pub(super) struct Absence {
     pub(super) actor: String,
     /// It is a part of the operator.
     pub(super) is_own: bool,
-    pub(crate) last: Timestamp,
+    /// Its last sign of life, if loopwatch still knows it.
+    pub(crate) last: Option<Timestamp>,
     pub(crate) due: Timestamp,
 }
 
@@ -45,11 +49,20 @@ pub(super) fn first_absence(
     let group = &world.kind_of(record.watch).group;
     let absences = deletion.actors.iter().filter_map(|(finalizer, actor)| {
         let is_own = is_removed_by_operator(world, finalizer, actor);
-        let (Liveness::SeenAlive { last, absent_at } | Liveness::Absent { last, absent_at }) =
-            operator.liveness(world, group, actor.controller()?, is_own)
-        else {
-            return None;
-        };
+        let controller = actor.controller()?;
+        let is_continued = deletion.found_absent.is_some();
+        let (last, absent_at) =
+            match operator.liveness(world, group, controller, is_own, is_continued) {
+                Liveness::SeenAlive { last, absent_at } | Liveness::Absent { last, absent_at } => {
+                    (Some(last), absent_at)
+                }
+                // What an earlier process had seen of it, such as its Pods, may be gone by now.
+                Liveness::Unknown => {
+                    let found = deletion.found_absent?;
+                    let written = world.last_write(group, controller);
+                    (None, written.filter(|at| *at > found).map_or(found, |_| NEVER))
+                }
+            };
 
         // A controller that is started on demand may need that long to start.
         let due = absent_at.max(deletion.since.after(world.settings.owner_absent_after));

@@ -13,7 +13,7 @@ use crate::model::traces::Traces;
 use crate::model::world::World;
 use crate::model::world::finalizer_actors::{self};
 use crate::model::world::lookups::ASK_AGAIN;
-use crate::model::world::store::{Deletion, Flag, Record, Slot};
+use crate::model::world::store::{Deletion, Flag, HotRecord, Record, Slot};
 use crate::time::Timestamp;
 
 /// Returns the problems that a deletion has, or will have if nothing changes.
@@ -116,13 +116,13 @@ pub(crate) fn note_finalizer_findings(
 fn note_return(world: &mut World, slot: Slot) {
     let now = world.now;
     let hot = world.store.get_mut(slot).and_then(|record| record.hot.as_mut());
-    let Some(hot) = hot.filter(|hot| hot.findings.contains(&FindingCode::FinalizerOwnerAbsent))
+    let Some(HotRecord { findings, deletion: Some(deletion), .. }) = hot.map(|hot| &mut **hot)
     else {
         return;
     };
-
-    if let Some(deletion) = &mut hot.deletion {
+    if findings.contains(&FindingCode::FinalizerOwnerAbsent) || deletion.found_absent.is_some() {
         deletion.attended = Some(now);
+        deletion.found_absent = None;
     }
 }
 
@@ -147,8 +147,8 @@ fn owner_absent(
             .with("actor", Value::Names(vec![absence.actor.clone()]))
             .with("finalizers", Value::Names(finalizer_names(deletion)))
             .with("terminating_for", Value::Age(deletion.since))
-            .with("last_seen", Value::Time(absence.last))
-            .with("absent_for", Value::Age(absence.last))
+            .with_some("last_seen", absence.last.map(Value::Time))
+            .with_some("absent_for", absence.last.map(Value::Age))
     })
     .foreign_if(!absence.is_own)
 }

@@ -61,7 +61,8 @@ impl ObjectContext<'_> {
             told: Told::default(),
             actors: Vec::new(),
             newest_write: None,
-            was_abandoned: false,
+            was_abandoned: update.restored.owner_absent,
+            found_absent: update.restored.owner_absent.then_some(now),
             attended: None,
             unusually_late: false,
             // If it is already that old, it may have been counted before a restart.
@@ -281,7 +282,8 @@ impl Deletion {
     /// have been wrong before, or the API server's clock may be now.
     pub(crate) fn instants(&mut self) -> impl Iterator<Item = &mut Timestamp> {
         self.attended = self.attended.or(self.seen);
-        let Self { seen, waited_since, last_progress, last_step, attended, .. } = self;
-        [seen, waited_since, last_progress, last_step, attended].into_iter().flatten()
+        let Self { seen, waited_since, last_progress, last_step, attended, found_absent, .. } =
+            self;
+        [seen, waited_since, last_progress, last_step, attended, found_absent].into_iter().flatten()
     }
 }

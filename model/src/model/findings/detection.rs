@@ -24,7 +24,8 @@ pub(crate) struct Detection {
     /// The earliest start that this finding may take over from a finding of an earlier run. A
     /// finding that began before it was about another problem.
     pub(crate) not_before: Option<Timestamp>,
-    /// The object that blocks this one. A finding about it may explain this one.
+    /// The object that blocks this one, or the subject whose problem causes this one. A finding about
+    /// it may explain this one.
     pub(crate) blocker: Option<Subject>,
     /// When the object began to wait for the operator, which may be before the problem began.
     pub(crate) waited_since: Option<Timestamp>,
@@ -84,7 +85,7 @@ impl Detection {
         Self { confidence, ..self }
     }
 
-    /// Sets the object that blocks this one.
+    /// Sets the object that blocks this one, or the subject whose problem causes this one.
     pub(crate) fn blocked_by(self, blocker: Option<Subject>) -> Self {
         Self { blocker, ..self }
     }

@@ -168,13 +168,15 @@ impl Controllers {
     }
 
     /// Returns whether a controller is alive, according to leases and writes. `written` is when it
-    /// last wrote anything, by the API server's clock.
+    /// last wrote anything, by the API server's clock. `is_continued` means that an earlier process
+    /// has already waited for a sign of life.
     pub(crate) fn liveness(
         &self,
         now: Timestamp,
         controller: ControllerName<'_>,
         written: Option<Timestamp>,
         absent_after: Span,
+        is_continued: bool,
     ) -> Liveness {
         let relations =
             self.leases.iter().map(|(key, seen)| (relation(key, &seen.holder, controller), seen));
@@ -205,7 +207,8 @@ impl Controllers {
 
         let (renewed, patience) = (lease.alive, patience(lease, absent_after));
         let last = written.map_or(renewed, |written| written.min(now).max(renewed));
-        let absent_at = last.max(visible).after(absent_after).max(renewed.after(patience));
+        let looked_since = if is_continued { last } else { last.max(visible) };
+        let absent_at = looked_since.after(absent_after).max(renewed.after(patience));
 
         // A controller that worked for long without renewing its lease elects no leader any more.
         if last >= renewed.after(patience) && absent_at <= now {
@@ -229,6 +232,22 @@ impl Controllers {
     }
 }
 
+impl World {
+    /// Returns when a controller last wrote an object of a watched kind, by the API server's clock.
+    pub(crate) fn last_write(
+        &self,
+        group: &str,
+        controller: ControllerName<'_>,
+    ) -> Option<Timestamp> {
+        let manager = controller.manager?;
+
+        // The same generic name in another group belongs to another program.
+        let kinds = self.kinds.iter().filter(|kind| !is_generic(manager) || *kind.group == *group);
+        let writers = kinds.flat_map(|kind| &kind.writers);
+        writers.filter(|(name, _)| **name == *manager).map(|(_, at)| *at).max()
+    }
+}
+
 impl Operator {
     /// Notes whether the leases can be seen. When they can be seen again, deletions are reviewed.
     pub(crate) fn set_leases_visible(&mut self, world: &mut World, visible: bool) {
@@ -242,27 +261,19 @@ impl Operator {
 
     /// Returns whether a controller is alive, according to its leases and to its last write of an
     /// object of a watched kind. If it is a part of the operator, the Pods of the operator count,
-    /// too.
+    /// too. `is_continued` means that an earlier process has already found it absent.
     pub(crate) fn liveness(
         &self,
         world: &World,
         group: &str,
         controller: ControllerName<'_>,
         is_own: bool,
+        is_continued: bool,
     ) -> Liveness {
-        let written = controller.manager.and_then(|manager| {
-            // The same generic name in another group belongs to another program.
-            let kinds =
-                world.kinds.iter().filter(|kind| !is_generic(manager) || *kind.group == *group);
-            kinds
-                .flat_map(|kind| &kind.writers)
-                .filter(|(name, _)| **name == *manager)
-                .map(|(_, at)| *at)
-                .max()
-        });
-
+        let written = world.last_write(group, controller);
         let after = world.settings.owner_absent_after;
-        let by_signs = self.controllers.liveness(world.now, controller, written, after);
+        let by_signs =
+            self.controllers.liveness(world.now, controller, written, after, is_continued);
         if !is_own {
             return by_signs;
         }
@@ -321,7 +332,8 @@ mod tests {
                 LeaseView { namespace: "ops".to_owned(), name, holder, ..LeaseView::default() };
 
             controllers.lease_seen(start, &lease, true, Span::mins(5));
-            let liveness = controllers.liveness(start.after(hour), controller, None, Span::mins(5));
+            let liveness =
+                controllers.liveness(start.after(hour), controller, None, Span::mins(5), false);
 
             assert_eq!(matches!(liveness, Liveness::Absent { .. }), expected, "{liveness:?}");
         }

@@ -1,14 +1,16 @@
 //! Whether nobody leads although Pods of the operator run.
 //!
-//! An operator may have one lease per controller. Of these, the one that was renewed last decides
+//! An operator may have one lease per controller or shard. Of these, the one that was renewed last decides
 //! whether the operator leads at all. Another lease may be left over from an earlier version. So
-//! its loss counts only if the process that held it for a while still runs.
+//! its loss counts only if the process that held it for a while still runs, or if that process is
+//! gone and others of the same revision do not take the lease over.
 
 use crate::checkpoint::SeenLease;
 use crate::finding::{Confidence, Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::operator::Operator;
 use crate::model::operator::controllers::patience;
+use crate::model::operator::pod_history::has_ended;
 use crate::model::operator::pods::PodsSay;
 use crate::model::operator::review::Verdicts;
 use crate::model::world::World;
@@ -34,7 +36,10 @@ impl Operator {
         }
 
         let others = self.operator_leases().filter(|(name, ..)| *name != newest.0 && is_kept(name));
-        let others = others.filter_map(|held| self.lost_by_a_running_process(world, view, held));
+        let others = others.filter_map(|held| {
+            self.lost_by_a_running_process(world, view, held)
+                .or_else(|| self.never_taken_over(world, view, held))
+        });
 
         // If somebody removed the lease, no controller needs it.
         let newest = Some(newest).filter(|(name, ..)| is_kept(name));
@@ -109,6 +114,30 @@ impl Operator {
         let renewed = || self.renewed_leases(world, view);
         let lost = || absent(world, view, held, due, renewed).aside_if(true);
         (runs && held_for >= absent_after).then(lost)
+    }
+
+    /// Detects that nobody takes over a lease whose holder is gone, although the Pods that run need
+    /// it. Other leases are renewed, so this explains nothing.
+    fn never_taken_over(
+        &self,
+        world: &World,
+        view: &OperatorView,
+        held: HeldLease<'_>,
+    ) -> Option<Detection> {
+        let (name, lease, holder) = held;
+        let absent_after = world.settings.leader_absent_after;
+        let held_for = lease.alive.since(self.held_since(name, &lease.holder)?);
+        let is_there = view.pods.iter().any(|pod| pod.name == holder && !has_ended(pod));
+        let is_lost = view.complete && !is_there && held_for >= absent_after;
+        if !is_lost || !self.needs_lease(view, name, lease.alive) {
+            return None;
+        }
+
+        // The Pod in the place of the holder needs time to start.
+        let newest = running_since(view).max()?.min(world.now);
+        let due = lease.alive.after(patience(lease, absent_after)).max(newest.after(absent_after));
+        let renewed = || self.renewed_leases(world, view);
+        Some(absent(world, view, held, due, renewed).aside_if(true))
     }
 
     /// Returns how many of the operator's leases somebody renews.

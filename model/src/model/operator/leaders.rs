@@ -10,7 +10,7 @@ use crate::model::operator::pod_history::has_ended;
 use crate::model::operator::review::Verdicts;
 use crate::model::traces::Traces;
 use crate::model::world::World;
-use crate::observation::{LeaseView, OperatorView};
+use crate::observation::{LeaseView, OperatorView, PodView};
 use crate::time::{Span, Timestamp};
 use crate::trace::OperatorChange;
 
@@ -19,6 +19,10 @@ const MAX_LEASES: usize = 50;
 
 /// The maximum number of changes of the leader that are remembered per lease.
 const MAX_CHANGES: usize = 32;
+
+/// How long before or after the end of its container a leader may lose its lease: it exits when it
+/// cannot renew the lease, and after a crash the lease must expire first.
+const ENDS_WITHIN: Span = Span::mins(2);
 
 /// The holders of the operator's leases.
 #[derive(Debug, Default)]
@@ -37,6 +41,10 @@ struct Leadership {
     pod: String,
     /// Since when loopwatch has seen it hold the lease.
     since: Timestamp,
+    /// Since when loopwatch has known the lease.
+    known: Timestamp,
+    /// How many Pods the operator should have had when it last renewed the lease.
+    replicas: u32,
     /// The revision of its Pod, as far as it is known.
     revision: String,
     /// The UID of its Pod, as far as it is known.
@@ -52,7 +60,8 @@ impl Leaders {
             return;
         }
 
-        let known = self.leases.entry(lease.name.clone()).or_default();
+        let new = || Leadership { known: now, ..Leadership::default() };
+        let known = self.leases.entry(lease.name.clone()).or_insert_with(new);
         if known.holder != lease.holder {
             let now_there = view.pods.iter().find(|seen| seen.name == pod);
             let hash =
@@ -72,6 +81,7 @@ impl Leaders {
 
         if let Some(seen) = view.pods.iter().find(|seen| seen.name == pod) {
             known.uid.clone_from(&seen.uid);
+            known.replicas = view.workload.as_ref().map_or(0, |workload| workload.replicas);
         }
     }
 
@@ -91,6 +101,7 @@ impl Leaders {
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         for known in self.leases.values_mut() {
             known.since = known.since.shifted(by_ms);
+            known.known = known.known.shifted(by_ms);
             known.changes.iter_mut().for_each(|(at, _)| *at = at.shifted(by_ms));
         }
 
@@ -207,6 +218,25 @@ impl Operator {
         known.map(|known| known.since)
     }
 
+    /// Returns whether the Pods that run now need a lease whose last holder is gone: they are of its
+    /// revision, there are at least as many of them, and they have not begun to use other leases
+    /// since it last renewed this one, at `alive`. A lease of one Pod bears its name.
+    pub(super) fn needs_lease(&self, view: &OperatorView, lease: &str, alive: Timestamp) -> bool {
+        let Some(known) = self.leaders.leases.get(lease) else { return false };
+        let is_current = |pod: &PodView| {
+            pod.deleted.is_none() && !has_ended(pod) && pod.revision.hash == known.revision
+        };
+        let replicas = view.workload.as_ref().map_or(0, |workload| workload.replicas);
+        let is_of_pod = lease.contains(&known.pod);
+        let uses_others = self.leaders.leases.values().any(|other| other.known > alive);
+
+        !known.revision.is_empty()
+            && view.pods.iter().any(is_current)
+            && replicas >= known.replicas
+            && !is_of_pod
+            && !uses_others
+    }
+
     /// Detects that nobody leads although Pods run, or that the leader changes again and again.
     pub(super) fn leader_verdicts(&self, world: &World, verdicts: &mut Verdicts) {
         self.leader_absence(world, verdicts);
@@ -247,7 +277,22 @@ impl Operator {
                     .with("window", Value::Span(window))
             });
 
-        verdicts.push(self.operator_subject(), detection.suspected_if(!view.complete && !returned));
+        let detection = detection.suspected_if(!view.complete && !returned);
+        let by_itself = recent.iter().filter(|(at, pod)| !self.ended_around(*at, pod)).count();
+        let is_by_restarts = by_itself < world.settings.leader_transitions as usize;
+        let cause = is_by_restarts.then(|| self.operator_subject());
+        verdicts.push(self.operator_subject(), detection.blocked_by(cause));
+    }
+
+    /// Returns whether the operator's container in a Pod ended around an instant, so that another
+    /// one had to take its leases.
+    fn ended_around(&self, at: Timestamp, pod: &str) -> bool {
+        let pods = self.view.iter().flat_map(|view| &view.pods);
+        let histories = pods.filter(|seen| seen.name == pod);
+        let mut ends = histories
+            .filter_map(|seen| self.pods.history(&seen.uid))
+            .flat_map(|history| history.ends().filter_map(|end| end.finished));
+        ends.any(|end| end <= at.after(ENDS_WITHIN) && at <= end.after(ENDS_WITHIN))
     }
 }
 

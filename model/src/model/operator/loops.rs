@@ -269,7 +269,7 @@ fn reconcile_stuck(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
 
     let factor = i64::from(world.settings.reconcile_stuck_factor);
     let usually = Span(usual.unwrap_or_default().0.saturating_mul(factor)).min(LONGEST_LEARNED);
-    let before = seconds(scraped.usual.longest() * TIMES_LONGEST).min(LONGEST_LEARNED);
+    let before = as_long_as_before(scraped);
     let threshold = world.settings.reconcile_stuck_after.max(usually).max(before);
 
     (running > threshold).then(|| {
@@ -307,9 +307,19 @@ fn reconcile_panicking(world: &World, scraped: &Scraped<'_>) -> Option<Detection
     }))
 }
 
+/// Returns how long a reconcile may take because an earlier one has succeeded after a similar time.
+fn as_long_as_before(scraped: &Scraped<'_>) -> Span {
+    seconds(scraped.usual.longest() * TIMES_LONGEST).min(LONGEST_LEARNED)
+}
+
+/// Detects workers that are all busy while objects wait. A single worker is busy during each long
+/// reconcile, so as long as one usually takes, that is nothing special.
 fn workers_saturated(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
     let since = scraped.own.saturated?.since;
-    (scraped.at.since(since) >= world.settings.workers_saturated_after).then(|| {
+    let is_single = scraped.view.workers_max == Some(1);
+    let usual = if is_single { as_long_as_before(scraped) } else { Span::ZERO };
+    let threshold = world.settings.workers_saturated_after.max(usual);
+    (scraped.at.since(since) >= threshold).then(|| {
         of_loop(world, scraped, FindingCode::WorkersSaturated, since, |evidence| {
             evidence
                 .with("workers", Value::count(scraped.view.workers_max.unwrap_or(0)))

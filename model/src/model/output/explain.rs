@@ -196,9 +196,9 @@ impl Model {
         verdict: &str,
     ) -> ExplainedFinalizer {
         let is_own = absence::is_removed_by_operator(&self.world, name, actor);
-        let liveness = actor
-            .controller()
-            .map_or(Liveness::Unknown, |c| self.operator.liveness(&self.world, group, c, is_own));
+        let liveness = actor.controller().map_or(Liveness::Unknown, |controller| {
+            self.operator.liveness(&self.world, group, controller, is_own, false)
+        });
         let (alive, last_seen) = match liveness {
             Liveness::SeenAlive { last, .. } => ("alive", Some(last)),
             Liveness::Absent { last, .. } => ("absent", Some(last)),

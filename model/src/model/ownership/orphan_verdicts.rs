@@ -76,8 +76,13 @@ impl Ownership {
         }
 
         let siblings = &world.kind_of(record.watch).siblings;
+        let labels = &self.orphans.candidates.get(&slot)?.labels;
+        let named = siblings.named_owner(labels).map(str::to_owned);
+        if let Some(named) = &named {
+            self.orphans.set_named(slot, named);
+        }
+
         let candidate = self.orphans.candidates.get_mut(&slot)?;
-        let named = siblings.named_owner(&candidate.labels).map(str::to_owned);
         if named.as_ref().is_some_and(|name| name.len() >= LONGEST_LABEL) {
             return None; // the rest of the name may have been cut off
         }
@@ -125,7 +130,7 @@ impl Ownership {
         let record = world.store.get(slot)?;
         let presence = primary(world, &record.namespace, owner);
         let on_purpose = !matches!(presence, Presence::Exists | Presence::Unwatched)
-            && (holds_data(world, slot) || self.has_unowned_siblings(world, slot));
+            && (holds_data(world, slot) || self.orphans.kept_like(slot) >= ON_PURPOSE);
         let candidate = self.orphans.candidates.get_mut(&slot)?;
 
         // Before a restart, it may have been an orphan for another reason than its labels.
@@ -136,6 +141,9 @@ impl Ownership {
                 let was_gone = candidate.missing_since.take().is_some() || candidate.owner_seen;
                 let is_removed = candidate.restored && !was_gone;
                 candidate.owner_seen |= !is_removed;
+
+                let is_there = candidate.owner_seen;
+                self.orphans.set_owner_there(slot, is_there);
                 return is_removed.then_some(removed);
             }
             Presence::Hidden(watch) => {
@@ -148,6 +156,8 @@ impl Ownership {
         };
 
         let since = *candidate.missing_since.get_or_insert(now);
+        self.orphans.set_owner_there(slot, false);
+        let candidate = self.orphans.candidates.get(&slot)?;
         if is_operators_own(world, operator, record, owner, &candidate.writer) {
             return None;
         }
@@ -162,21 +172,6 @@ impl Ownership {
             && has_owners(world, &record.namespace)
             && !is_primary_anywhere(world, owner);
         Some(Cause { not_before, ..Cause::new("owner_gone", owner, since, is_confirmed) })
-    }
-
-    /// Returns whether several other objects of the kind have no owner either, although the owners
-    /// that their labels name exist.
-    fn has_unowned_siblings(&self, world: &World, slot: Slot) -> bool {
-        let kind_of = |slot: Slot| {
-            world.store.get(slot).map(|record| world.watches[record.watch as usize].kind)
-        };
-        let kind = kind_of(slot);
-        let unowned = self.orphans.candidates.iter().filter(|(other, candidate)| {
-            let is_owner_there = candidate.owner_seen && candidate.missing_since.is_none();
-            candidate.former.is_none() && is_owner_there && kind_of(**other) == kind
-        });
-
-        unowned.take(ON_PURPOSE).count() == ON_PURPOSE
     }
 }
 

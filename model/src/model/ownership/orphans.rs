@@ -26,8 +26,10 @@ pub(crate) use crate::model::world::limits::MAX_CANDIDATES;
 pub(crate) struct Orphans {
     /// Objects without an owner. At most [`MAX_CANDIDATES`].
     pub(super) candidates: BTreeMap<Slot, OrphanCandidate>,
-    /// The same objects by the values of their labels, some of which are the names of owners.
-    by_label: BTreeMap<String, BTreeSet<Slot>>,
+    /// The same objects by the owner that a label of each names.
+    by_name: BTreeMap<String, BTreeSet<Slot>>,
+    /// Those that never had an owner reference although the owner that a label names exists, by kind.
+    kept: BTreeMap<u16, BTreeSet<Slot>>,
     /// Objects whose annotations or labels name an owner. At most [`MAX_CANDIDATES`].
     pub(super) logical: BTreeMap<Slot, Logical>,
     /// The objects that name each logical owner.
@@ -37,6 +39,8 @@ pub(crate) struct Orphans {
 /// An object without an owner.
 #[derive(Debug)]
 pub(super) struct OrphanCandidate {
+    /// The number of its kind.
+    pub(super) kind: u16,
     pub(super) since: Timestamp,
     /// The owner that it had.
     pub(super) former: Option<Former>,
@@ -46,6 +50,8 @@ pub(super) struct OrphanCandidate {
     pub(super) restored: bool,
     /// The labels that may name an owner.
     pub(super) labels: BTreeMap<String, String>,
+    /// The owner that a label names, as far as it is known which label does.
+    named: Option<String>,
     /// The field manager that wrote it last.
     pub(super) writer: String,
     /// loopwatch has seen the owner that the labels name.
@@ -81,24 +87,45 @@ impl Orphans {
         self.set_logical(slot, None);
     }
 
-    fn insert_candidate(&mut self, slot: Slot, candidate: OrphanCandidate) {
-        for value in candidate.labels.values() {
-            self.by_label.entry(value.clone()).or_default().insert(slot);
-        }
-
-        self.candidates.insert(slot, candidate);
-    }
-
     fn remove_candidate(&mut self, slot: Slot) {
         let Some(candidate) = self.candidates.remove(&slot) else { return };
-        for value in candidate.labels.values() {
-            if let Some(slots) = self.by_label.get_mut(value) {
-                slots.remove(&slot);
-                if slots.is_empty() {
-                    self.by_label.remove(value);
-                }
-            }
+        remove_from(&mut self.kept, &candidate.kind, slot);
+        if let Some(named) = &candidate.named {
+            remove_from(&mut self.by_name, named, slot);
         }
+    }
+
+    /// Sets the owner that a label of an object names. Another one than before has not been seen.
+    pub(super) fn set_named(&mut self, slot: Slot, named: &str) {
+        let Some(candidate) = self.candidates.get_mut(&slot) else { return };
+        if candidate.named.as_deref() == Some(named) {
+            return;
+        }
+
+        if let Some(old) = candidate.named.replace(named.to_owned()) {
+            (candidate.owner_seen, candidate.missing_since) = (false, None);
+            remove_from(&mut self.by_name, &old, slot);
+            remove_from(&mut self.kept, &candidate.kind, slot);
+        }
+
+        self.by_name.entry(named.to_owned()).or_default().insert(slot);
+    }
+
+    /// Notes whether the owner that a label of an object names exists.
+    pub(super) fn set_owner_there(&mut self, slot: Slot, is_there: bool) {
+        let Some(candidate) = self.candidates.get(&slot) else { return };
+        if is_there && candidate.former.is_none() {
+            self.kept.entry(candidate.kind).or_default().insert(slot);
+        } else {
+            remove_from(&mut self.kept, &candidate.kind, slot);
+        }
+    }
+
+    /// Returns how many objects of the same kind as this one never had an owner reference although the
+    /// owners that their labels name exist.
+    pub(super) fn kept_like(&self, slot: Slot) -> usize {
+        let kept = self.candidates.get(&slot).and_then(|candidate| self.kept.get(&candidate.kind));
+        kept.map_or(0, BTreeSet::len)
     }
 
     pub(super) fn set_logical(&mut self, slot: Slot, owner: Option<LogicalOwner>) {
@@ -165,7 +192,11 @@ impl Ownership {
         }
 
         let former = old.first().map(|(uid, name)| Former { uid: *uid, name: name.clone() });
-        if self.orphans.candidates.contains_key(&slot) {
+        if let Some(candidate) = self.orphans.candidates.get_mut(&slot) {
+            if candidate.labels != view.labels {
+                candidate.labels.clone_from(&view.labels);
+            }
+
             return;
         }
 
@@ -184,17 +215,19 @@ impl Ownership {
 
         let writer = field_managers::last_writer(view).to_owned();
         let candidate = OrphanCandidate {
+            kind,
             since: world.now,
             former,
             released: false,
             restored,
             labels: view.labels.clone(),
+            named: None,
             writer,
             owner_seen: false,
             missing_since: None,
             asked_since: None,
         };
-        self.orphans.insert_candidate(slot, candidate);
+        self.orphans.candidates.insert(slot, candidate);
     }
 
     /// Reviews the objects of a kind without an owner, because the owners that their labels name
@@ -216,13 +249,23 @@ impl Ownership {
             world.agenda.objects.extend(self.orphans.by_owner.get(&address).into_iter().flatten());
         }
 
-        if self.orphans.by_label.is_empty() {
+        if self.orphans.by_name.is_empty() {
             return;
         }
         let Some(record) = world.store.get(slot) else { return };
         let is_owner = world.kind_of(record.watch).role != Role::Child;
-        if let Some(slots) = self.orphans.by_label.get(&*record.name).filter(|_| is_owner) {
+        if let Some(slots) = self.orphans.by_name.get(&*record.name).filter(|_| is_owner) {
             world.agenda.objects.extend(slots);
+        }
+    }
+}
+
+/// Removes an object from an index.
+fn remove_from<K: Ord>(index: &mut BTreeMap<K, BTreeSet<Slot>>, key: &K, slot: Slot) {
+    if let Some(slots) = index.get_mut(key) {
+        slots.remove(&slot);
+        if slots.is_empty() {
+            index.remove(key);
         }
     }
 }
@@ -238,4 +281,50 @@ pub(crate) fn owner_names(world: &World, slot: Slot) -> Vec<(u128, String)> {
         (owner.uid(), format!("{}/{}", world.owner_kind(owner).1, world.owner_name(owner)))
     };
     world.owners_of(slot).iter().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(number: u32) -> OrphanCandidate {
+        let labels = (0..20).map(|label| (format!("l{label}"), format!("v{label}-{number}")));
+        OrphanCandidate {
+            kind: u16::from(number % 2 == 0),
+            since: Timestamp(0),
+            former: None,
+            released: false,
+            restored: false,
+            labels: labels.collect(),
+            named: None,
+            writer: String::new(),
+            owner_seen: false,
+            missing_since: None,
+            asked_since: None,
+        }
+    }
+
+    /// The work for one object depends neither on the number of the others nor on its labels.
+    #[test]
+    fn the_indexes_have_at_most_one_entry_per_object() {
+        let mut orphans = Orphans::default();
+        for number in 0..1_000 {
+            orphans.candidates.insert(number, candidate(number));
+            for owner in ["first", "second"] {
+                orphans.set_named(number, &format!("{owner}-{number}"));
+            }
+
+            orphans.set_owner_there(number, true);
+        }
+
+        assert_eq!(orphans.by_name.len(), 1_000);
+        assert_eq!(orphans.kept.values().map(BTreeSet::len).sum::<usize>(), 1_000);
+        assert_eq!(orphans.kept_like(7), 500, "one look, without the other kind");
+
+        orphans.set_owner_there(7, false);
+        assert_eq!(orphans.kept_like(7), 499);
+
+        (0..1_000).for_each(|number| orphans.remove(number));
+        assert!(orphans.by_name.is_empty() && orphans.kept.is_empty());
+    }
 }

@@ -135,6 +135,7 @@ fn restored(world: &World, findings: &OpenFindings, slot: Slot, verdict: Verdict
         unacknowledged: of_object(FindingCode::Unacknowledged),
         not_recovered: of_object(FindingCode::NeverRecovered),
         phase_stuck: of_object(FindingCode::PhaseStuck),
+        owner_absent: of_object(FindingCode::FinalizerOwnerAbsent).is_some(),
     }
 }
 

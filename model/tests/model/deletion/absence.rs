@@ -7,6 +7,7 @@ use loopwatch_model::observation::{Cause, LeaseView, ObjectView, Observation, So
 use loopwatch_model::time::{Span, Timestamp};
 
 use super::STUCK;
+use crate::lab::pods::{OTHER_POD, Op, pod};
 use crate::lab::{Lab, Widget, finalizers_by, kind, watch};
 
 const ABSENT: &str = "FinalizerOwnerAbsent Widget team-a/web";
@@ -247,6 +248,93 @@ fn a_restart_keeps_what_is_known_about_the_operator() {
 
     lab.advance(Span::secs(1));
     assert!(lab.has("FinalizerOwnerAbsent"));
+}
+
+/// Returns a lab with an operator of which loopwatch sees the Pods, but no lease.
+fn with_pods() -> (Lab, Op) {
+    let mut lab = Lab::new();
+    let op = Op::running(&lab);
+    op.seen(&mut lab);
+    lab.advance(Span::mins(10));
+    (lab, op)
+}
+
+/// Restarts loopwatch, which then sees the leases and lists the objects.
+fn restart(lab: &mut Lab, leases: &[&str], widget: &Widget) {
+    let checkpoint = lab.model.checkpoint();
+    lab.model = Model::new(lab.model.settings().clone());
+    lab.observe(Observation::Restored(Box::new(checkpoint)));
+    lab.discover(&[kind()]);
+    lab.list(std::slice::from_ref(widget));
+    leases_listed(lab, leases);
+}
+
+#[test]
+fn a_restart_keeps_the_finding_of_an_absent_operator() {
+    let (mut lab, mut widget) = with_operator();
+    lab.begin_deletion(&mut widget);
+    lab.advance(Span::hours(1));
+    let since = lab.since("FinalizerOwnerAbsent");
+
+    for leases in [&[][..], &["6ab5f5a3.example.io"]] {
+        restart(&mut lab, leases, &widget);
+        for _ in 0..20 {
+            assert_eq!(lab.findings(), [ABSENT]);
+            lab.advance(Span::mins(1));
+        }
+
+        assert_eq!(lab.since("FinalizerOwnerAbsent"), since);
+    }
+
+    // It comes back later.
+    renew(&mut lab);
+    lab.assert_no_findings();
+}
+
+#[test]
+fn an_operator_that_came_back_during_a_restart_is_absent_no_longer() {
+    let (mut lab, mut widget) = with_operator();
+    lab.begin_deletion(&mut widget);
+    lab.advance(Span::hours(1));
+    assert_eq!(lab.findings(), [ABSENT]);
+
+    let checkpoint = lab.model.checkpoint();
+    lab.model = Model::new(lab.model.settings().clone());
+    lab.observe(Observation::Restored(Box::new(checkpoint)));
+    lab.discover(&[kind()]);
+    lab.advance(Span::mins(10));
+    renew(&mut lab);
+    leases_listed(&mut lab, &["6ab5f5a3.example.io"]);
+    lab.list(&[widget]);
+
+    lab.assert_no_findings();
+    run(&mut lab, 4);
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_restart_keeps_what_only_the_pods_had_shown() {
+    let (mut lab, mut op) = with_pods();
+    let mut widget = lab.converged("held");
+    widget.finalizers = vec!["example.io/cleanup".into()];
+    lab.apply(&widget);
+    op.view.pods.clear();
+    op.seen(&mut lab);
+    lab.begin_deletion(&mut widget);
+    lab.advance(Span::hours(1));
+
+    let absent = "FinalizerOwnerAbsent Widget team-a/held".to_owned();
+    assert!(lab.findings().contains(&absent), "{:?}", lab.findings());
+
+    restart(&mut lab, &[], &widget);
+    op.seen(&mut lab);
+    lab.advance(Span::mins(30));
+    assert!(lab.findings().contains(&absent), "{:?}", lab.findings());
+
+    // A Pod runs again.
+    op.view.pods = vec![pod(OTHER_POD, lab.now)];
+    op.seen(&mut lab);
+    assert!(!lab.has("FinalizerOwnerAbsent"), "{:?}", lab.findings());
 }
 
 #[test]

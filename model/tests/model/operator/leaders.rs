@@ -309,3 +309,154 @@ fn a_lease_says_itself_how_patient_to_be() {
 
     assert_eq!(lab.findings(), ["LeaderAbsent operator ops/widget-operator"]);
 }
+
+const SHARDS: [&str; 5] = ["shard-0", "shard-1", "shard-2", "shard-3", "shard-4"];
+const THIRD_POD: &str = "widget-operator-7d9f8c6b5-t4w6z";
+
+/// Renews leases every quarter of a minute, for some minutes.
+fn hold(lab: &mut Lab, minutes: i64, held: &[(&str, &str)]) {
+    for _ in 0..minutes * 4 {
+        lab.advance(Span::secs(15));
+        for (lease, pod) in held {
+            renew(lab, lease, &format!("{pod}_1"), Span::secs(15));
+        }
+    }
+}
+
+/// Two Pods share five leases. The second Pod, which holds two of them, is evicted, and another one
+/// of the same revision takes its place.
+fn evicted_from_its_shards() -> (Lab, Op) {
+    let mut lab = Lab::new();
+    let mut op = Op::running(&lab);
+    op.view.pods.push(pod(OTHER_POD, lab.ago(Span::hours(1))));
+    op.workload().replicas = 2;
+    op.seen(&mut lab);
+    let names = SHARDS.map(str::to_owned).to_vec();
+    lab.observe(Observation::LeasesListed { namespace: "ops".into(), names });
+
+    let pods = [POD, POD, POD, OTHER_POD, OTHER_POD];
+    hold(&mut lab, 20, &Vec::from_iter(SHARDS.into_iter().zip(pods)));
+    op.view.pods[1] = pod(THIRD_POD, lab.now);
+    op.seen(&mut lab);
+    (lab, op)
+}
+
+#[test]
+fn leases_that_nobody_takes_over_after_an_eviction_are_found() {
+    let (mut lab, _op) = evicted_from_its_shards();
+    let renewed = [(SHARDS[0], POD), (SHARDS[1], POD), (SHARDS[2], POD)];
+    hold(&mut lab, 4, &renewed);
+    lab.assert_no_findings();
+    hold(&mut lab, 2, &renewed);
+
+    let found = lab.finding("LeaderAbsent");
+    assert_eq!(found.confidence, Confidence::Confirmed);
+    assert!(found.summary().contains("renewed leases 3 of 5"), "{}", found.summary());
+    assert!(found.summary().contains("shard-3"), "{}", found.summary());
+
+    hold(&mut lab, 1, &[(SHARDS[3], POD), (SHARDS[4], THIRD_POD)]);
+    hold(&mut lab, 1, &Vec::from_iter(SHARDS.map(|lease| (lease, POD))));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn leases_that_another_pod_takes_over_after_an_eviction_are_no_loss() {
+    let (mut lab, _op) = evicted_from_its_shards();
+    let pods = [POD, POD, POD, THIRD_POD, POD];
+    hold(&mut lab, 30, &Vec::from_iter(SHARDS.into_iter().zip(pods)));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn leases_that_the_pods_of_now_do_not_need_are_no_loss() {
+    let renewed = [(SHARDS[0], POD), (SHARDS[1], POD), (SHARDS[2], POD)];
+
+    // Somebody takes away a replica.
+    let (mut lab, mut op) = evicted_from_its_shards();
+    op.view.pods.truncate(1);
+    op.workload().replicas = 1;
+    op.seen(&mut lab);
+    hold(&mut lab, 30, &renewed);
+    lab.assert_no_findings();
+
+    // Another revision has fewer shards.
+    let (mut lab, mut op) = evicted_from_its_shards();
+    let next = "widget-operator-6c6b5d9f8-b2b4c";
+    op.view.pods = vec![pod(next, lab.now), pod("widget-operator-6c6b5d9f8-d4d6f", lab.now)];
+    op.seen(&mut lab);
+    hold(&mut lab, 30, &renewed.map(|(lease, _)| (lease, next)));
+    lab.assert_no_findings();
+
+    // Each Pod has leases of its own.
+    let (mut lab, _op) = evicted_from_its_shards();
+    let own = [("shard-5", THIRD_POD), ("shard-6", THIRD_POD)];
+    hold(&mut lab, 30, &[&renewed[..], &own].concat());
+    lab.assert_no_findings();
+}
+
+/// The leader changes three times. Before each change, the container of the leader ends if
+/// `restarts`. Returns the lab and its operator.
+fn changes_its_leader(restarts: bool) -> (Lab, Op) {
+    let (mut lab, mut op) = with_leader();
+    for (index, holder) in [(0, OTHER_POD), (1, POD), (0, OTHER_POD)] {
+        if restarts {
+            op.view.pods.swap(0, index);
+            op.crash(&mut lab, "Error");
+            lab.advance(Span::secs(20));
+            op.restart(&mut lab);
+            op.view.pods.swap(0, index);
+        }
+
+        lab.run_with_lease(holder, 5);
+    }
+
+    (lab, op)
+}
+
+/// The container of a Pod ends and starts three times.
+fn restarts_thrice(lab: &mut Lab, op: &mut Op) {
+    for _ in 0..3 {
+        op.crash(lab, "Error");
+        lab.advance(Span::secs(1));
+        op.restart(lab);
+        lab.run_with_lease(OTHER_POD, 2);
+    }
+}
+
+#[test]
+fn a_leader_that_changes_because_its_container_restarts_is_one_ticket() {
+    let (mut lab, mut op) = changes_its_leader(true);
+    assert!(lab.has("LeaderFlapping"), "{:?}", lab.findings());
+
+    restarts_thrice(&mut lab, &mut op);
+    assert_eq!(lab.roots(), ["RestartLoop operator ops/widget-operator"], "{:?}", lab.findings());
+}
+
+#[test]
+fn restarts_of_another_time_do_not_explain_a_leader_that_keeps_changing() {
+    let (mut lab, mut op) = changes_its_leader(false);
+    lab.run_with_lease(OTHER_POD, 5);
+    restarts_thrice(&mut lab, &mut op);
+
+    assert!(lab.has("RestartLoop"), "{:?}", lab.findings());
+    assert!(
+        lab.roots().contains(&"LeaderFlapping operator ops/widget-operator".to_owned()),
+        "{:?}",
+        lab.roots()
+    );
+}
+
+#[test]
+fn a_leader_that_keeps_changing_after_the_restarts_is_a_ticket_of_its_own() {
+    let (mut lab, mut op) = changes_its_leader(true);
+    restarts_thrice(&mut lab, &mut op);
+    for holder in [POD, OTHER_POD, POD] {
+        lab.run_with_lease(holder, 5);
+    }
+
+    assert!(
+        lab.roots().contains(&"LeaderFlapping operator ops/widget-operator".to_owned()),
+        "{:?}",
+        lab.roots()
+    );
+}

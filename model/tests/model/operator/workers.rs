@@ -186,6 +186,45 @@ fn busy_workers_whose_queue_goes_up_and_down_or_grows_are_saturated() {
     }
 }
 
+/// A single worker runs one reconcile of 25 minutes while objects wait. Returns whether it was found
+/// to be saturated.
+fn saturated_by_one(own: &mut Loop) -> bool {
+    let mut found = false;
+    for _ in 0..150 {
+        own.run(10, |view| (view.workers_busy, view.queue_depth) = (Some(1), Some(3)));
+        found |= own.lab.has("WorkersSaturated");
+    }
+
+    own.run(10, |view| {
+        (view.workers_busy, view.queue_depth) = (Some(0), Some(0));
+        add(&mut view.succeeded, 4);
+    });
+    found
+}
+
+#[test]
+fn a_usual_long_reconcile_of_a_single_worker_saturates_nothing() {
+    let mut own = Loop::new();
+    assert!(long_reconcile(&mut own, 30, true), "the first one is unusual");
+    assert!(!saturated_by_one(&mut own), "{:?}", own.lab.findings());
+
+    // The queue grows for longer than usual, although short reconciles end.
+    let mut depth = 3;
+    own.run(3_900, |view| {
+        depth += 1;
+        (view.workers_busy, view.queue_depth) = (Some(1), Some(depth));
+        add(&mut view.succeeded, 1);
+    });
+    own.assert_found("WorkersSaturated");
+}
+
+#[test]
+fn a_long_reconcile_of_a_single_worker_that_usually_has_short_ones_saturates_it() {
+    let mut own = Loop::new();
+    own.run(600, |view| add(&mut view.succeeded, 5));
+    assert!(saturated_by_one(&mut own));
+}
+
 /// Runs one reconcile of `minutes`, which succeeds. Returns whether it was found to hang.
 fn long_reconcile(own: &mut Loop, minutes: u64, shows_running: bool) -> bool {
     let mut found = false;

@@ -225,6 +225,27 @@ fn a_label_makes_an_orphan_when_its_owner_goes_and_ends_it_when_the_owner_comes(
 }
 
 #[test]
+fn the_labels_of_now_name_the_owner() {
+    let mut world = with_siblings(5);
+    for name in ["first", "second"] {
+        world.create(&widget_at("team-a", name), &[]);
+    }
+    create_labelled(&mut world, &map("moved"), "first", |_| ());
+    world.advance(Span::mins(10));
+
+    let key = world.objects[&map("moved")].labels.keys().next().cloned().unwrap_or_default();
+    world.put(&map("moved"), |view, _| drop(view.labels.insert(key, "second".into())));
+    world.remove(&widget_at("team-a", "first"));
+    world.advance(Span::mins(30));
+    world.lab.assert_no_findings();
+
+    world.remove(&widget_at("team-a", "second"));
+    world.advance(Span::mins(6));
+    assert_eq!(world.lab.roots(), ["Orphan ConfigMap team-a/moved"]);
+    assert!(world.lab.evidence().contains("former owner second"), "{}", world.lab.evidence());
+}
+
+#[test]
 fn a_read_that_nobody_answers_leaves_the_watches_as_witnesses() {
     let mut world = with_siblings(5);
     world.silent = true;

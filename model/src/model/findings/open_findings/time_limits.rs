@@ -22,7 +22,7 @@ const ACUTE_FOR: Span = Span::mins(30);
 impl OpenFindings {
     /// Returns whether `cause` may be the cause of `effect`, as far as times show it. Findings about
     /// one object or one process name the same problem, so they have no limit in time. A worker
-    /// that hangs has a limit of its own.
+    /// that hangs has a limit of its own, and so has a cause that the detector has shown.
     pub(super) fn times_fit(&self, explainer: Explainer, cause: &Record, effect: &Record) -> bool {
         let is_limited = match &cause.finding.subject {
             Subject::Operator { .. } | Subject::Controller { .. } => {
@@ -31,7 +31,8 @@ impl OpenFindings {
             Subject::Kind { .. } => true,
             _ => false,
         };
-        if !is_limited || matches!(explainer, Explainer::Worker(_)) {
+        let is_shown = matches!(explainer, Explainer::Worker(_) | Explainer::Blocker(_));
+        if !is_limited || is_shown {
             return true;
         }
 

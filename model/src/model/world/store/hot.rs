@@ -161,6 +161,9 @@ pub(crate) struct Deletion {
     /// The controller of a finalizer was found absent during the deletion, so its duration shows
     /// nothing.
     pub(crate) was_abandoned: bool,
+    /// Since when this process has known the deletion, if an earlier one had found the controller of
+    /// a finalizer absent. That holds until the controller shows life.
+    pub(crate) found_absent: Option<Timestamp>,
     /// From when the time of the controllers counts instead of `since`: an absent one returned then,
     /// or somebody has set the API server's clock since the deletion began.
     pub(crate) attended: Option<Timestamp>,
