@@ -215,7 +215,7 @@ fn a_usual_long_reconcile_of_a_single_worker_saturates_nothing() {
         (view.workers_busy, view.queue_depth) = (Some(1), Some(depth));
         add(&mut view.succeeded, 1);
     });
-    own.assert_found("WorkersSaturated");
+    assert!(own.lab.has("WorkersSaturated"), "{:?}", own.lab.findings());
 }
 
 #[test]
