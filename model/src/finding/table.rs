@@ -532,7 +532,7 @@ findings! {
         evidence: ["requests", "percent", "window"],
         settings: ["api_errors", "api_error_percent", "api_window", "source_failing_after"],
         explained_by: [],
-        advice: "Check the API server and the network between it and the operator. The finding is critical only if at least half of the requests fail, and for longer than the restart of an API server takes. Afterwards, the operator has to work off what it missed.",
+        advice: "Check the API server and the network between it and the operator. If the API server answers 401, it does not accept the operator's token: check that the token has not expired, and that its account still exists. The finding is critical only if at least half of the requests fail, and for longer than the restart of an API server takes. Afterwards, the operator has to work off what it missed.",
         command: "kubectl get --raw '/readyz?verbose'",
     }
     StatusSubresourceMissing ApiMachinery Info None {

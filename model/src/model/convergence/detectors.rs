@@ -77,8 +77,7 @@ impl ObjectContext<'_> {
 
         // A failure counts as an answer once it has lasted; a short one neither opens nor closes a
         // finding.
-        let answered_at =
-            obligation.failed_since.map(|since| since.after(self.settings.reject_after));
+        let answered_at = self.rejected_at(obligation);
         let answered =
             obligation.converged_since.is_some() || answered_at.is_some_and(|at| at <= self.now);
         if answered || obligation.unconfirmed || self.record.verdict == Verdict::Unknown {
@@ -287,6 +286,10 @@ impl ObjectContext<'_> {
         let since = self.in_phase_since()?;
         let due = since.after(self.settings.phase_stuck_after.max(self.longest_stay(phase)));
         let due = due.max(self.run_under_way_passes().unwrap_or(due));
+
+        // A run whose turn has not come is not to blame, whatever its phase is called.
+        let turn = self.record.obligation().and_then(|obligation| self.turn_to_run(obligation));
+        let due = due.max(turn.unwrap_or(due));
         if due == Timestamp(i64::MAX) {
             return None;
         }

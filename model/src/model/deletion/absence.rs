@@ -66,6 +66,8 @@ pub(super) fn first_absence(
 
         // A controller that is started on demand may need that long to start.
         let due = absent_at.max(deletion.since.after(world.settings.owner_absent_after));
+        let returns = operator.returns_by(world).filter(|_| is_own);
+        let due = due.max(returns.unwrap_or(due));
         Some(Absence { actor: actor.to_string(), is_own, last, due })
     });
 

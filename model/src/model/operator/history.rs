@@ -204,7 +204,8 @@ impl History {
             match code.as_str() {
                 "403" => forbidden = new,
                 "409" => conflicts = new,
-                "429" | "<error>" => failed = failed.saturating_add(new),
+                // Nothing happens either if the API server does not accept the credentials.
+                "401" | "429" | "<error>" => failed = failed.saturating_add(new),
                 code if code.len() == 3 && code.starts_with('5') => {
                     failed = failed.saturating_add(new)
                 }

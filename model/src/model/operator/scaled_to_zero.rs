@@ -1,7 +1,8 @@
 //! Maintenance: while the operator is scaled to zero, nothing is expected of it. No deadline
 //! passes, and once the operator should run again, the time of the stop does not count. Deletions
 //! do count: an object that waits for a finalizer of a stopped operator does not go away. That is
-//! how uninstalled operators block namespaces.
+//! how uninstalled operators block namespaces. One that a schedule stops comes back by itself, so
+//! its absence opens no page before it should have returned.
 //!
 //! Somebody may have forgotten to start the operator again, or deleted its workload by mistake. So
 //! changes that wait for long are a ticket. An operator without objects is uninstalled.
@@ -24,13 +25,30 @@ const REGULAR_FACTOR: i64 = 4;
 const LOOK_EVERY: Span = Span::hours(1);
 
 impl Operator {
+    /// Returns whether the operator comes back by itself from a stop: a schedule stops it, or it has
+    /// been stopped and started before.
+    fn stops_regularly(&self) -> bool {
+        let workload = self.view.as_ref().and_then(|view| view.workload.as_ref());
+        self.pods.stops > 0 || workload.is_some_and(|workload| workload.scheduled)
+    }
+
+    /// Returns until when an operator that is stopped regularly may be stopped before those that wait
+    /// for it need somebody's help.
+    pub(crate) fn returns_by(&self, world: &World) -> Option<Timestamp> {
+        let is_deleted = |operator: &Self| {
+            let workload = operator.view.as_ref().and_then(|view| view.workload.as_ref());
+            workload.is_some_and(|workload| workload.deleted)
+        };
+        let since = self.pods.unwanted_since.filter(|_| !is_deleted(self))?;
+        self.stops_regularly().then(|| since.after(world.settings.stopped_after))
+    }
+
     /// Detects that changes have waited for long for an operator that is stopped, or that its
     /// workload was deleted although objects remain.
     pub(super) fn stopped_for_long(&self, world: &World, verdicts: &mut Verdicts) {
         let (Some(since), Some(view)) = (self.pods.unwanted_since, &self.view) else { return };
         let workload = view.workload.as_ref();
         let is_deleted = workload.is_some_and(|workload| workload.deleted);
-        let is_regular = self.pods.stops > 0 || workload.is_some_and(|workload| workload.scheduled);
 
         // Before loopwatch saw the workload, nobody knows whether anything waited.
         let since = since.max(self.first_seen.unwrap_or(since));
@@ -40,7 +58,7 @@ impl Operator {
             return verdicts.look_again(Some(world.now.after(LOOK_EVERY)));
         };
 
-        let factor = if is_regular && !is_deleted { REGULAR_FACTOR } else { 1 };
+        let factor = if self.stops_regularly() && !is_deleted { REGULAR_FACTOR } else { 1 };
         let due = from.after(Span(world.settings.stopped_after.0.saturating_mul(factor)));
         let detection = Detection::new(world.now, FindingCode::OperatorDown, since, due, || {
             let sign = if is_deleted { "workload deleted" } else { "scaled to zero" };

@@ -37,6 +37,7 @@ use self::signals::{Signal, worst};
 use crate::observation::{Condition, ConditionStatus, HandlerAttempts, ObjectView, StatusShape};
 use crate::time::{Span, Timestamp};
 
+pub(crate) use self::prose::lacks_capacity;
 pub(crate) use self::remarks::observed_generation;
 pub(crate) use self::remembered::signal as remembered_signal;
 pub(crate) use self::runs::{has_begun, will_end};

@@ -1,6 +1,7 @@
 //! Learned deadlines: quick changes, outages and mistakes of users must not spoil them.
 
 use loopwatch_model::finding::Severity;
+use loopwatch_model::observation::ConditionStatus::{False, True};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{DeadlineSource, Outcome};
 use loopwatch_model::time::Span;
@@ -337,4 +338,31 @@ fn what_was_learned_about_a_slow_version_of_the_operator_fades() {
     }
 
     assert_eq!(lab.kind().deadline, Span::mins(10));
+}
+
+#[test]
+fn an_object_without_room_in_the_cluster_is_overdue_and_one_with_an_invalid_spec_is_not() {
+    for (reason, found) in
+        [("Unschedulable", vec!["Overdue Widget team-a/web".to_owned()]), ("SpecInvalid", vec![])]
+    {
+        let mut lab = Lab::new();
+        let mut widget = Widget::new("web", lab.now);
+        lab.apply(&widget);
+        lab.advance(Span::secs(5));
+        lab.apply(widget.observe().condition("Ready", False, reason));
+        lab.advance(Span::mins(5));
+        lab.assert_no_findings();
+        lab.advance(Span::hours(1));
+        assert_eq!(lab.findings(), found, "{reason}");
+    }
+
+    // The cluster gets another node in time.
+    let mut lab = Lab::new();
+    let mut widget = Widget::new("web", lab.now);
+    lab.apply(&widget);
+    lab.apply(widget.observe().condition("Ready", False, "Unschedulable"));
+    lab.advance(Span::mins(5));
+    lab.apply(widget.condition("Ready", True, "Running"));
+    lab.advance(Span::hours(1));
+    lab.assert_no_findings();
 }

@@ -477,3 +477,45 @@ fn the_time_of_a_run_that_is_under_way_is_learned_and_its_finding_says_so() {
     lab.advance(Span::hours(4));
     assert!(lab.evidence().contains("deadline source learned"), "{}", lab.evidence());
 }
+
+#[test]
+fn seven_runs_that_took_about_as_long_show_that_the_next_one_hangs() {
+    let mut lab = after_runs(7, Span::hours(3));
+    begun(&mut lab, "hangs", "Running");
+    lab.advance(Span::mins(8 * 60 + 50));
+    lab.assert_no_findings();
+    lab.advance(Span::mins(20));
+    assert_eq!(lab.findings(), ["Overdue PipelineRun team-a/hangs"]);
+
+    // Near misses: fewer runs, or one among them that took far longer.
+    for (few, slow) in [(6, None), (7, Some(Span::hours(8)))] {
+        let mut lab = after_runs(few, Span::hours(3));
+        if let Some(slow) = slow {
+            let mut run = begun(&mut lab, "slow", "Running");
+            lab.advance(slow);
+            see(&mut lab, run.condition("Succeeded", True, "Completed"));
+        }
+
+        begun(&mut lab, "large", "Running");
+        lab.advance(Span::hours(11));
+        lab.assert_no_findings();
+    }
+}
+
+#[test]
+fn runs_that_wait_behind_one_that_hangs_have_no_findings_of_their_own() {
+    let mut lab = after_runs(25, Span::mins(20));
+    let mut first = begun(&mut lab, "hangs", "Running");
+    lab.advance(Span::mins(1));
+    let mut waits = Widget::new("waits", lab.now);
+    see(&mut lab, &waits);
+    waits.condition("Succeeded", ConditionStatus::Unknown, "Pending").phase("Pending");
+    see(&mut lab, &waits);
+    lab.advance(Span::hours(9));
+    assert_eq!(lab.findings(), ["Overdue PipelineRun team-a/hangs"]);
+
+    // Once nothing runs any more, a run that does not begin is to blame itself.
+    see(&mut lab, first.condition("Succeeded", False, "Cancelled"));
+    lab.advance(Span::hours(3));
+    assert!(lab.findings().iter().any(|found| found.ends_with("/waits")), "{:?}", lab.findings());
+}

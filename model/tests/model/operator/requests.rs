@@ -405,3 +405,26 @@ fn short_failures_explain_the_restarts_that_they_cause() {
     assert_eq!(lab.roots(), ["ApiErrors operator ops/widget-operator"]);
     assert_eq!(lab.finding("ApiErrors").confidence, Confidence::Confirmed);
 }
+
+#[test]
+fn requests_with_credentials_that_the_api_server_rejects_have_failed() {
+    let mut lab = Lab::new();
+    let mut counts = Vec::new();
+    requests(&mut lab, 600, &mut counts, &[("200", 50)]);
+    requests(&mut lab, 600, &mut counts, &[("401", 20)]);
+    assert_eq!(lab.finding("ApiErrors").severity, Severity::Critical);
+
+    // The operator has a new token.
+    requests(&mut lab, 600, &mut counts, &[("200", 50)]);
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_few_rejected_requests_around_the_rotation_of_a_token_are_nothing() {
+    let mut lab = Lab::new();
+    let mut counts = Vec::new();
+    requests(&mut lab, 600, &mut counts, &[("200", 50)]);
+    requests(&mut lab, 10, &mut counts, &[("200", 5), ("401", 8)]);
+    requests(&mut lab, 600, &mut counts, &[("200", 50)]);
+    lab.assert_no_findings();
+}

@@ -122,3 +122,37 @@ fn a_workload_that_was_deleted_although_objects_remain_is_a_ticket() {
     assert_eq!(lab.findings(), [DOWN]);
     assert!(lab.evidence().contains("workload deleted"), "{}", lab.evidence());
 }
+
+/// Returns a lab in which an object with a finalizer of the operator is deleted an hour after the
+/// operator was stopped, by a schedule or by hand.
+fn deleted_after_a_stop(scheduled: bool) -> Lab {
+    let (mut lab, mut op) = Op::with_lab();
+    let mut widget = lab.converged("web");
+    widget.finalizers = vec!["example.io/cleanup".into()];
+    lab.apply(&widget);
+    lab.run_with_lease(POD, 10);
+    op.workload().scheduled = scheduled;
+    op.stop(&mut lab);
+    lab.advance(Span::hours(1));
+    lab.begin_deletion(&mut widget);
+
+    lab
+}
+
+#[test]
+fn a_deletion_in_a_night_in_which_a_schedule_stops_the_operator_pages_nobody() {
+    let pages =
+        |lab: &Lab| lab.findings().iter().any(|found| found.starts_with("FinalizerOwnerAbsent"));
+    let mut lab = deleted_after_a_stop(true);
+    lab.advance(Span::hours(10));
+    assert!(!pages(&lab), "{:?}", lab.findings());
+
+    // The schedule does not start the operator again.
+    lab.advance(Span::hours(14));
+    assert!(pages(&lab), "{:?}", lab.findings());
+
+    // Near miss: somebody has stopped it.
+    let mut lab = deleted_after_a_stop(false);
+    lab.advance(Span::mins(10));
+    assert!(pages(&lab), "{:?}", lab.findings());
+}

@@ -1,7 +1,7 @@
 //! Ends obligations, each with exactly one [`Outcome`], and counts and learns how long they took.
 
 use crate::model::convergence::object_context::ObjectContext;
-use crate::model::status::reading::Verdict;
+use crate::model::status::reading::{self, Verdict};
 use crate::model::world::kinds::completed::Work;
 use crate::model::world::kinds::pace::{Answer, Wait};
 use crate::model::world::store::{Flag, Obligation};
@@ -30,8 +30,10 @@ impl ObjectContext<'_> {
             if now >= converged.after(settings.settle) && !lost {
                 self.end_converged(&obligation, converged);
             }
-        } else if let Some(failed) = obligation.failed_since {
-            if now >= failed.after(settings.reject_after) && !lost {
+        } else if let (Some(failed), Some(rejected)) =
+            (obligation.failed_since, self.rejected_at(&obligation))
+        {
+            if now >= rejected && !lost {
                 self.count_outcome(Outcome::Rejected);
                 self.end_obligation_trace(Outcome::Rejected, failed, None);
             }
@@ -54,13 +56,24 @@ impl ObjectContext<'_> {
         }
     }
 
+    /// Returns when a failure counts as the answer of the operator to the spec. An object that only
+    /// waits for room in the cluster has not been refused.
+    pub(crate) fn rejected_at(&self, obligation: &Obligation) -> Option<Timestamp> {
+        let hot = self.record.hot.as_ref();
+        let waits = hot.is_some_and(|hot| {
+            [&hot.signal, &hot.message].iter().any(|text| reading::lacks_capacity(text))
+        });
+        let failed = obligation.failed_since.filter(|_| !waits)?;
+        Some(failed.after(self.settings.reject_after))
+    }
+
     /// Returns when the next waiting time of the obligation is over.
     pub(crate) fn obligation_due(&self) -> Option<Timestamp> {
         let obligation = self.record.obligation()?;
         let settings = self.settings;
         let steps = [
             obligation.converged_since.map(|since| since.after(settings.settle)),
-            obligation.failed_since.map(|since| since.after(settings.reject_after)),
+            self.rejected_at(obligation),
             obligation.unconfirmed.then(|| obligation.opened.after(settings.unsaid_after)),
             Some(obligation.slo_deadline),
             self.run_under_way_passes(),

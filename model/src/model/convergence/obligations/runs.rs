@@ -20,6 +20,13 @@ const USUAL_FACTOR: i64 = 3;
 /// How often a run may take as long as the longest of a few other ones.
 const LONGEST_FACTOR: i64 = 10;
 
+/// The number of other runs from which on they show how long a run usually takes, if they took about
+/// as long as each other.
+const ALIKE_FROM: u64 = 7;
+
+/// How many times as long as the shortest of such runs the longest one took at most.
+const ALIKE_WITHIN: i64 = 2;
+
 /// The number of other runs from which on the longest one shows something.
 const FEW_RUNS: u64 = 3;
 
@@ -199,9 +206,13 @@ impl ObjectContext<'_> {
 
         let times = |span: Span, factor: i64| Span(span.0.saturating_mul(factor));
         let usual = durations.p99().filter(|_| samples >= learn_after);
-        let allowed = match usual {
-            Some(usual) => times(usual, USUAL_FACTOR),
-            None => times(durations.longest()?, LONGEST_FACTOR),
+        let alike = durations.extremes().filter(|(shortest, longest)| {
+            samples >= ALIKE_FROM && *longest <= times(*shortest, ALIKE_WITHIN)
+        });
+        let allowed = match (usual, alike) {
+            (Some(usual), _) => times(usual, USUAL_FACTOR),
+            (None, Some((_, longest))) => times(longest, USUAL_FACTOR),
+            (None, None) => times(durations.longest()?, LONGEST_FACTOR),
         };
 
         Some(from.after(allowed.max(AT_LEAST)))

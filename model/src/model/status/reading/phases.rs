@@ -36,12 +36,19 @@ pub(super) fn phases(
         return worst(phase_facts().filter(|fact| fact.is_own_phase()).map(read));
     }
 
+    let is_healthy = phase_facts().filter(|fact| fact.is_own_phase()).any(|fact| {
+        phase(fact, profile).is_some_and(|signal| signal.verdict == Verdict::Converged)
+    });
+    // Beside a good health, a difference from the source is no lack: a person may decide when to
+    // apply it.
+    let is_drift = |fact: &StatusFact<'_>| is_healthy && names_drift(fact);
+
     // The phase with the smallest depth describes most of the object. At the same depth, phases
     // outside lists come first.
     (1..=4).find_map(|depth| {
         let at = |listed: bool| {
-            let here =
-                phase_facts().filter(move |fact| fact.depth == depth && fact.listed == listed);
+            let here = phase_facts().filter(|fact| fact.depth == depth && fact.listed == listed);
+            let here = here.filter(|fact| !is_drift(fact));
             let mut signals: Vec<(bool, Signal)> =
                 here.filter_map(|fact| Some((fact.is_own_phase(), read(fact)?))).collect();
 
@@ -87,6 +94,15 @@ pub(super) fn is_in_motion(status: &Status<'_>) -> bool {
             && fact.is_own_phase()
             && matches!(fact.value, FactValue::Text(text) if in_motion(text))
     })
+}
+
+/// Returns whether a phase only compares the live state with the wanted one: `sync.status:
+/// OutOfSync`.
+fn names_drift(fact: &StatusFact<'_>) -> bool {
+    let FactValue::Text(text) = fact.value else { return false };
+    let words = Words::of(text);
+    !fact.is_own_phase()
+        && (words.has("outofsync") || (words.get(0) == "out" && words.last() == "sync"))
 }
 
 /// Returns whether a fact such as `stageStatus: success` says only that one stage is done:

@@ -7,6 +7,26 @@ const ERRORS: &[&str] =
 /// Words that deny an error if they precede it directly.
 const DENIALS: &[&str] = &["0", "any", "if", "no", "not", "previously", "without"];
 
+/// Texts about capacity that the cluster lacks, in lower case and without spaces.
+const LACKS_CAPACITY: &[&str] = &[
+    "exceededquota",
+    "insufficientcapacity",
+    "insufficientcpu",
+    "insufficientinstancecapacity",
+    "insufficientmemory",
+    "nodesareavailable",
+    "quotaexceeded",
+    "unschedulable",
+];
+
+/// Returns whether a text says that the cluster, or the quota of a namespace, has no room for the
+/// object. That is no answer to its spec: there may be room later.
+pub(crate) fn lacks_capacity(text: &str) -> bool {
+    let letters = text.chars().filter(char::is_ascii_alphanumeric);
+    let letters: String = letters.map(|c| c.to_ascii_lowercase()).collect();
+    LACKS_CAPACITY.iter().any(|lack| letters.contains(lack))
+}
+
 /// Returns whether a message reports an error anywhere: `Pod "a" is not Ready because "PullError":
 /// no such image`.
 pub(super) fn reports_error(message: &str) -> bool {

@@ -176,6 +176,20 @@ impl Durations {
         (0..BOUNDS_MS.len()).rev().find(seen).map(|index| Span(BOUNDS_MS[index]))
     }
 
+    /// Returns the shortest and the longest duration that count, each as the middle of its bucket:
+    /// the bound of a wide bucket may be almost twice as long as the duration.
+    pub(crate) fn extremes(&self) -> Option<(Span, Span)> {
+        let seen = |index: &usize| self.ended[*index] > 0 || self.late[*index] > 0;
+        let middle = |index: usize| {
+            let lower = index.checked_sub(1).map_or(0, |below| BOUNDS_MS[below]);
+            Span(lower.midpoint(BOUNDS_MS[index]))
+        };
+
+        let shortest = (0..BOUNDS_MS.len()).find(seen)?;
+        let longest = (0..BOUNDS_MS.len()).rev().find(seen)?;
+        Some((middle(shortest), middle(longest)))
+    }
+
     /// Returns the number of late changes with a real duration.
     fn late_samples(&self) -> u64 {
         self.late.iter().map(|count| u64::from(*count)).sum()
