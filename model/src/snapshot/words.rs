@@ -54,6 +54,18 @@ words! {
     }
 }
 
+impl ObjectState {
+    /// Returns the state under which documents list a single object. Counts keep skipped objects apart
+    /// from suspended ones; for an object, the reason does.
+    #[must_use]
+    pub const fn of_listed_object(self) -> Self {
+        match self {
+            Self::Skipped => Self::Suspended,
+            state => state,
+        }
+    }
+}
+
 words! {
     /// Whether the operator uses a permission, as far as loopwatch can see.
     RightUse {

@@ -147,7 +147,15 @@ fn finding_views(snapshot: &Snapshot) -> Vec<FindingView<'_>> {
 impl<'a> ItemView<'a> {
     fn of(row: &'a ObjectRow) -> Self {
         let ObjectRow { group, kind, namespace, name, state, reason, signal, .. } = row;
-        Self { group, kind, namespace, name, state: state.as_str(), reason, signal }
+        Self {
+            group,
+            kind,
+            namespace,
+            name,
+            state: state.of_listed_object().as_str(),
+            reason,
+            signal,
+        }
     }
 }
 

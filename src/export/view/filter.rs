@@ -48,7 +48,7 @@ impl Filter {
             && is(&self.kind, kind)
             && is(&self.namespace, namespace)
             && is(&self.name, name)
-            && self.state.is_none_or(|wanted| wanted == state)
+            && self.state.is_none_or(|wanted| [state, state.of_listed_object()].contains(&wanted))
             && self.words.iter().all(|word| word.is_in(group, kind, namespace, name))
     }
 }
