@@ -1,5 +1,6 @@
 //! The recorded incident, with what that run could not see: the operator's Pods during a rollout,
-//! its process, Kubernetes Events and a permission that the account lacks.
+//! its process, the durations of its reconciles, Kubernetes Events and a permission that the
+//! account lacks.
 
 use std::fmt::Write as _;
 
@@ -38,7 +39,7 @@ pub(crate) fn recording() -> String {
     recording
 }
 
-fn looks(number: usize, at: &Value) -> [Value; 4] {
+fn looks(number: usize, at: &Value) -> [Value; 5] {
     let revision = REVISIONS[usize::from(number >= BEFORE)];
     let started: Timestamp = serde_json::from_value(at.clone()).expect("a time");
     let pod = format!("widget-operator-{revision}");
@@ -54,6 +55,11 @@ fn looks(number: usize, at: &Value) -> [Value; 4] {
     let process = json!({"instance": format!("zoo-system/{pod}"), "pid": 7, "start_ticks": number / BEFORE + 1,
         "runtime": "go", "cpu_seconds": turn, "resident": memory, "working_set": memory, "memory_limit": 134_217_728,
         "memory_pressure": 0.5, "oom_kills": 0, "threads": 12});
+    let done = 100 + turn * 10;
+    let controller = json!({"name": "widget", "succeeded": done, "failed": 0,
+        "reconcile_seconds": {"count": done, "sum": turn}, "reconcile_buckets": [[0.1, done / 2], [1.0, done]]});
+    let metrics = json!({"instance": format!("zoo-system/{pod}"), "framework": "controller_runtime",
+        "controllers": [controller]});
     let event = json!({"uid": "an-event", "namespace": "webshop", "name": "cart", "type": "Warning",
         "reason": "FailedCreate", "count": turn + 1, "added": 1});
     let missing = json!([{"verb": "list", "group": "", "resource": "events"}]);
@@ -61,6 +67,7 @@ fn looks(number: usize, at: &Value) -> [Value; 4] {
     [
         json!({"operator_seen": operator}),
         json!({"process_seen": process}),
+        json!({"metrics_scraped": metrics}),
         json!({"event_seen": {"watch": "widgets.zoo.loopwatch.dev/webshop", "event": event}}),
         json!({"rights_reviewed": {"namespace": "", "incomplete": false, "missing": missing, "excess": []}}),
     ]

@@ -54,6 +54,7 @@ fn headline(rights: &Rights) -> Headline {
     let count = |r#use| rights.granted.iter().filter(|right| right.r#use == r#use).count();
     let (wildcards, not_seen) = (count(RightUse::Wildcard), count(RightUse::NotSeen));
     let (word, ink) = match (wildcards, not_seen) {
+        _ if rights.granted.is_empty() => ("unknown", Ink::Faint),
         (1.., _) => ("broad", Ink::Warning),
         (0, 1..) => ("reducible", Ink::Note),
         (0, 0) => ("narrow", Ink::Good),
@@ -83,6 +84,9 @@ fn facts(rights: &Rights) -> Vec<String> {
         None => format!("No write of the operator is known until {until}"),
     }];
 
+    if rights.granted.is_empty() {
+        facts.push("No review has listed the permissions of the account".to_owned());
+    }
     if !rights.managers.is_empty() {
         facts.push(format!("The operator writes as {}", rights.managers.join(", ")));
     }
@@ -196,6 +200,9 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+
+        let unknown = rights_report(&Rights::default(), Style::of_stdout(OutputFormat::Markdown));
+        assert!(unknown.contains("unknown") && !unknown.contains("narrow"), "{unknown}");
 
         let order = ["Wildcards", "Not seen in use", "In use", "Not visible"]
             .map(|title| text.find(&format!("{title}\n")));
