@@ -2,6 +2,7 @@
 //! its list.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -39,6 +40,8 @@ pub(super) fn rights_withdrawn() {
 
     assert_eq!(opened(&sidecar), [], "{}", sidecar.account());
 
+    expect_rights(&account);
+
     for rule in role["rules"].as_array_mut().into_iter().flatten() {
         rule["resources"]
             .as_array_mut()
@@ -62,6 +65,28 @@ pub(super) fn rights_withdrawn() {
     assert!(sidecar.opened().iter().all(|(code, _)| code != "ApiErrors"), "{}", sidecar.account());
 
     drop(operator);
+}
+
+/// `loopwatch rights` says that the operator writes the status of Widgets, and that nothing shows its
+/// reads.
+fn expect_rights(account: &Path) {
+    let output = Command::new(env!("CARGO_BIN_EXE_loopwatch"))
+        .args(["rights", "-o", "json", "--kubeconfig"])
+        .arg(account)
+        .output()
+        .expect("loopwatch rights");
+    let rights: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+
+    let of = |verb: &str, resource: &str| {
+        let mut granted = rights["granted"].as_array().into_iter().flatten();
+        granted
+            .find(|right| right["verb"] == verb && right["resource"] == resource)
+            .map(|right| right["use"].clone())
+    };
+    assert_eq!(of("update", "widgets/status"), Some(json!("used")), "{rights}");
+    assert_eq!(of("list", "widgets"), Some(json!("not_visible")), "{rights}");
+    assert_eq!(of("get", "no-such-kind"), None, "{rights}");
 }
 
 /// The API server does not serve one of the kinds that each controller watches, so no controller
