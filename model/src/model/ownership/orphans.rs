@@ -290,7 +290,7 @@ mod tests {
     fn candidate(number: u32) -> OrphanCandidate {
         let labels = (0..20).map(|label| (format!("l{label}"), format!("v{label}-{number}")));
         OrphanCandidate {
-            kind: u16::from(number % 2 == 0),
+            kind: u16::from(number.is_multiple_of(2)),
             since: Timestamp(0),
             former: None,
             released: false,
