@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::observation::Permission;
+use crate::permission::Permission;
 use crate::time::{Span, Timestamp};
 use crate::trend::Levels;
 

@@ -26,8 +26,8 @@ use serde::{Deserialize, Serialize};
 pub use self::event::{EventView, MAX_EVENT_MESSAGE, MAX_EVENTS};
 pub use self::holders::pod_of_holder;
 pub use self::kinds::{
-    DefinitionView, LeaseView, LeftOut, MAX_GRANTED, Permission, PermissionsView, Role, Scope,
-    StatusSchema, WatchId, WatchedKind, Why, is_built_in_group, names_kind,
+    DefinitionView, LeaseView, LeftOut, MAX_GRANTED, PermissionsView, Role, Scope, StatusSchema,
+    WatchId, WatchedKind, Why, is_built_in_group, names_kind,
 };
 pub use self::managers::{CLIENT_MANAGERS, GENERIC_MANAGERS};
 pub use self::metrics::{
@@ -48,6 +48,7 @@ pub use self::profile::{
     GrowingStack, MAX_FRAMES, MAX_STACKS, MAX_WAITING, ProfileKind, ProfileView, WaitingStack,
 };
 pub use self::sources::{Answer, Cause, Dependent, MAX_DEPENDENTS, ObjectAddress, Probe, SourceId};
+pub use crate::permission::Permission;
 
 use crate::checkpoint::Checkpoint;
 use crate::settings::Settings;

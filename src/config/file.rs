@@ -87,7 +87,7 @@ impl File {
                 let (rules, more) = findings::read(value);
                 file.settings.findings = rules;
                 problems.extend(more);
-            } else if is_key(&command, &name) && !author.may_set(&name) {
+            } else if flag(&command, &name).is_some() && !author.may_set(&name) {
                 refused.push((key, name));
             } else if let Err(problem) = file.take(&command, &key, &name, value) {
                 problems.push(problem);
@@ -112,9 +112,8 @@ impl File {
         name: &str,
         value: Value,
     ) -> Result<(), String> {
-        let known = || command.get_arguments().filter(|arg| arg.get_long() != Some(CONFIG));
-        let Some(arg) = known().find(|arg| arg.get_long() == Some(name)) else {
-            let names = known().filter_map(Arg::get_long).chain([SETTINGS, FINDINGS_KEY]);
+        let Some(arg) = flag(command, name) else {
+            let names = known(command).filter_map(Arg::get_long).chain([SETTINGS, FINDINGS_KEY]);
             return Err(unknown(key, names.map(|name| name.replace('-', "_"))));
         };
         if self.values.contains_key(name) {
@@ -160,9 +159,14 @@ impl File {
     }
 }
 
-/// Whether a flag of this name is a key of a file.
-fn is_key(command: &Command, name: &str) -> bool {
-    name != CONFIG && command.get_arguments().any(|arg| arg.get_long() == Some(name))
+/// The flags that are keys of a file.
+fn known(command: &Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|arg| arg.get_long() != Some(CONFIG))
+}
+
+/// The flag of this name, if it is a key of a file.
+fn flag<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
+    known(command).find(|arg| arg.get_long() == Some(name))
 }
 
 fn contents(path: &Path) -> Result<String, String> {

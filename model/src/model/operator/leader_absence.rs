@@ -15,7 +15,7 @@ use crate::model::operator::pods::PodsSay;
 use crate::model::operator::review::Verdicts;
 use crate::model::world::World;
 use crate::observation::{OperatorView, PodView};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// A lease of the operator, with its name and the Pod that held it last.
 type HeldLease<'a> = (&'a str, &'a SeenLease, &'a str);
@@ -103,7 +103,7 @@ impl Operator {
     ) -> Option<Detection> {
         let (name, lease, holder) = held;
         let absent_after = world.settings.leader_absent_after;
-        let held_for = lease.alive.since(self.held_since(name, &lease.holder)?);
+        let held_for = self.held_for(held)?;
         let uid = self.holder_uid(name);
         let pod = view.pods.iter().find(|pod| pod.name == holder && pod.uid == uid)?;
         let ran = |since: Timestamp| since <= lease.alive;
@@ -126,7 +126,7 @@ impl Operator {
     ) -> Option<Detection> {
         let (name, lease, holder) = held;
         let absent_after = world.settings.leader_absent_after;
-        let held_for = lease.alive.since(self.held_since(name, &lease.holder)?);
+        let held_for = self.held_for(held)?;
         let is_there = view.pods.iter().any(|pod| pod.name == holder && !has_ended(pod));
         let is_lost = view.complete && !is_there && held_for >= absent_after;
         if !is_lost || !self.needs_lease(view, name, lease.alive) {
@@ -138,6 +138,11 @@ impl Operator {
         let due = lease.alive.after(patience(lease, absent_after)).max(newest.after(absent_after));
         let renewed = || self.renewed_leases(world, view);
         Some(absent(world, view, held, due, renewed).aside_if(true))
+    }
+
+    /// Returns for how long the last holder has held a lease.
+    fn held_for(&self, (name, lease, _): HeldLease<'_>) -> Option<Span> {
+        Some(lease.alive.since(self.held_since(name, &lease.holder)?))
     }
 
     /// Returns how many of the operator's leases somebody renews.

@@ -15,7 +15,7 @@ use crate::model::operator::Operator;
 use crate::model::operator::review::Verdicts;
 use crate::model::world::World;
 use crate::model::world::store::{Record, Slot, Unconverged};
-use crate::observation::Role;
+use crate::observation::{OperatorWorkload, Role};
 use crate::time::{Span, Timestamp};
 
 /// How much longer an operator may be stopped that has been stopped before.
@@ -28,27 +28,29 @@ impl Operator {
     /// Returns whether the operator comes back by itself from a stop: a schedule stops it, or it has
     /// been stopped and started before.
     fn stops_regularly(&self) -> bool {
-        let workload = self.view.as_ref().and_then(|view| view.workload.as_ref());
-        self.pods.stops > 0 || workload.is_some_and(|workload| workload.scheduled)
+        self.pods.stops > 0 || self.workload().is_some_and(|workload| workload.scheduled)
+    }
+
+    fn is_deleted(&self) -> bool {
+        self.workload().is_some_and(|workload| workload.deleted)
+    }
+
+    fn workload(&self) -> Option<&OperatorWorkload> {
+        self.view.as_ref()?.workload.as_ref()
     }
 
     /// Returns until when an operator that is stopped regularly may be stopped before those that wait
     /// for it need somebody's help.
     pub(crate) fn returns_by(&self, world: &World) -> Option<Timestamp> {
-        let is_deleted = |operator: &Self| {
-            let workload = operator.view.as_ref().and_then(|view| view.workload.as_ref());
-            workload.is_some_and(|workload| workload.deleted)
-        };
-        let since = self.pods.unwanted_since.filter(|_| !is_deleted(self))?;
+        let since = self.pods.unwanted_since.filter(|_| !self.is_deleted())?;
         self.stops_regularly().then(|| since.after(world.settings.stopped_after))
     }
 
     /// Detects that changes have waited for long for an operator that is stopped, or that its
     /// workload was deleted although objects remain.
     pub(super) fn stopped_for_long(&self, world: &World, verdicts: &mut Verdicts) {
-        let (Some(since), Some(view)) = (self.pods.unwanted_since, &self.view) else { return };
-        let workload = view.workload.as_ref();
-        let is_deleted = workload.is_some_and(|workload| workload.deleted);
+        let Some(since) = self.pods.unwanted_since.filter(|_| self.view.is_some()) else { return };
+        let is_deleted = self.is_deleted();
 
         // Before loopwatch saw the workload, nobody knows whether anything waited.
         let since = since.max(self.first_seen.unwrap_or(since));
