@@ -59,14 +59,9 @@ pub(crate) fn test_with(
     programs: &'static [&str],
     run: impl FnOnce() + Send + 'static,
 ) -> Trial {
-    Trial::ignorable_test(name, move || {
-        if let Some(program) = programs.iter().find(|program| !installed(program)) {
-            return skip(format!("{program} is not installed"));
-        }
-
+    with_programs(name, programs, move || {
         let _shared = UNDISTURBED.read().unwrap_or_else(PoisonError::into_inner);
         run();
-        Ok(Completion::Completed)
     })
 }
 
@@ -110,6 +105,22 @@ pub(crate) fn test_after<T>(
     })
 }
 
+/// Creates a test that runs only if the programs are installed.
+fn with_programs(
+    name: &str,
+    programs: &'static [&str],
+    run: impl FnOnce() + Send + 'static,
+) -> Trial {
+    Trial::ignorable_test(name, move || {
+        if let Some(program) = programs.iter().find(|program| !installed(program)) {
+            return skip(format!("{program} is not installed"));
+        }
+
+        run();
+        Ok(Completion::Completed)
+    })
+}
+
 /// Skips a test, or lets it fail in CI.
 fn skip(reason: String) -> Result<Completion, Failed> {
     eprintln!("SKIPPED: {reason}");
@@ -123,14 +134,9 @@ pub(crate) fn alone_with(
     programs: &'static [&str],
     run: impl FnOnce() + Send + 'static,
 ) -> Trial {
-    Trial::ignorable_test(name, move || {
-        if let Some(program) = programs.iter().find(|program| !installed(program)) {
-            return skip(format!("{program} is not installed"));
-        }
-
+    with_programs(name, programs, move || {
         let _alone = UNDISTURBED.write().unwrap_or_else(PoisonError::into_inner);
         run();
-        Ok(Completion::Completed)
     })
 }
 

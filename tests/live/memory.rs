@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use flate2::Compression;
@@ -33,6 +33,22 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// Tests that need the processors for themselves.
 pub(crate) fn serial_trials() -> Vec<Trial> {
     vec![alone("memory::thrash", collector::thrash)]
+}
+
+/// Starts to record the metrics of an operator and one of its kinds. Returns the file, too.
+fn record_operator(name: &str, operator: &Operator) -> (Recorder, PathBuf) {
+    let plane = bed();
+    let account =
+        plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
+    std::fs::write(plane.directory().join(format!("{name}.config.yaml")), "{}")
+        .expect("our own folder");
+
+    let file = plane.directory().join(format!("{name}.jsonl.gz"));
+    let scrape = format!("--scrape=http://{}", operator.metrics);
+    let flags =
+        ["--watch=zoo.loopwatch.dev/Statusless", &scrape, "--scrape-interval=1s", "--profiles=off"];
+
+    (Recorder::start_with(name, name, &account, &file, &flags), file)
 }
 
 /// A fault that changes the operator's process slowly, and the findings that hours of it must lead
@@ -215,21 +231,7 @@ impl Slow {
         let began = Instant::now();
 
         plane.kube.zoo("Statusless", name, "object-0", json!({}));
-        let account =
-            plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
-        std::fs::write(plane.directory().join(format!("{name}.config.yaml")), "{}")
-            .expect("our own folder");
-
-        let file = plane.directory().join(format!("{name}.jsonl.gz"));
-        let scrape = format!("--scrape=http://{}", operator.metrics);
-        let flags = [
-            "--watch=zoo.loopwatch.dev/Statusless",
-            &scrape,
-            "--scrape-interval=1s",
-            "--profiles=off",
-        ];
-
-        let recorder = Recorder::start_with(name, name, &account, &file, &flags);
+        let (recorder, file) = record_operator(name, &operator);
         let (mut collected, mut is_on) = (Instant::now(), false);
         for turn in 1.. {
             if began.elapsed() > LENGTH {

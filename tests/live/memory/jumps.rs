@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{confirmed, longest_gap, opened, pack, replay, unpack};
+use super::{confirmed, longest_gap, opened, pack, record_operator, replay, unpack};
 use crate::bed::bed;
-use crate::recorder::Recorder;
-use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
+use loopwatch_testbed::operator::Operator;
 use loopwatch_testbed::stretch::stretched;
 use loopwatch_testbed::wait::pause;
 
@@ -78,19 +77,7 @@ impl Restart {
         let mut operator = Operator::start(plane, &format!("{name}.operator"), name, &flags);
         (0..10).for_each(make);
 
-        let account =
-            plane.kubeconfig_of(&format!("{name}.kubeconfig"), &plane.url, NAMESPACE, ACCOUNT);
-        std::fs::write(plane.directory().join(format!("{name}.config.yaml")), "{}")
-            .expect("our own folder");
-        let file = plane.directory().join(format!("{name}.jsonl.gz"));
-        let scrape = format!("--scrape=http://{}", operator.metrics);
-        let flags = [
-            "--watch=zoo.loopwatch.dev/Statusless",
-            &scrape,
-            "--scrape-interval=1s",
-            "--profiles=off",
-        ];
-        let recorder = Recorder::start_with(name, name, &account, &file, &flags);
+        let (recorder, file) = record_operator(name, &operator);
 
         live(&operator);
         operator.roll();
