@@ -27,12 +27,12 @@ mod collector;
 mod jumps;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![test("memory::stretched", stretched_runs), test("memory::jump", jumps::jump)]
+    vec![test("memory::stretched", stretched_runs)]
 }
 
 /// Tests that need the processors for themselves.
 pub(crate) fn serial_trials() -> Vec<Trial> {
-    vec![alone("memory::thrash", collector::thrash)]
+    vec![alone("memory::jump", jumps::jump), alone("memory::thrash", collector::thrash)]
 }
 
 /// Starts to record the metrics of an operator and one of its kinds. Returns the file, too.
