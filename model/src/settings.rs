@@ -290,7 +290,8 @@ pub struct Selector {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Objects. `run` derives this limit from its memory limit.
+    /// Objects. `run` derives this limit from its memory limit. All objects together may take
+    /// [`OBJECT_BYTES`] times as much memory.
     pub objects: usize,
     /// Objects with a history of condition transitions and phase changes.
     pub histories: usize,
@@ -317,6 +318,24 @@ pub struct Limits {
     /// Approximate bytes of unfinished traces. A trace of an obligation needs one or two kilobytes,
     /// so this is enough for two thousand obligations at once.
     pub trace_bytes: usize,
+}
+
+/// The memory of one object with its history while many objects change, in bytes: three times that
+/// of an idle object (measured).
+pub const OBJECT_BYTES: usize = 900;
+
+/// The memory that the objects may take at least, in bytes, however low the limit on their number
+/// is.
+const MIN_OBJECT_MEMORY: usize = 1024 * 1024;
+
+impl Limits {
+    /// Returns the memory that all objects may take together, in bytes, with the texts and lists
+    /// that they share.
+    #[must_use]
+    pub const fn object_memory(&self) -> usize {
+        let memory = self.objects.saturating_mul(OBJECT_BYTES);
+        if memory < MIN_OBJECT_MEMORY { MIN_OBJECT_MEMORY } else { memory }
+    }
 }
 
 impl Default for Settings {

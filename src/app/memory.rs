@@ -1,17 +1,13 @@
 //! Limits derived from the container's memory limit: if the kernel kills a sidecar for its memory,
 //! the operator's Pod suffers.
 
-use loopwatch_model::settings::{Limits, Settings};
+use loopwatch_model::settings::{Limits, OBJECT_BYTES, Settings};
 use tracing::info;
 
 use crate::system::procfs;
 
 /// Memory of the program without objects, in bytes.
 const BASE_BYTES: u64 = 24 * 1024 * 1024;
-
-/// Memory of one object with its history while many objects change, in bytes: three times that of
-/// an idle object (measured).
-const OBJECT_BYTES: u64 = 900;
 
 /// Share of the memory limit that loopwatch uses, in percent.
 const SHARE: u64 = 85;
@@ -35,7 +31,7 @@ pub(super) fn limited(mut settings: Settings) -> Settings {
 
 fn objects(limit: u64) -> usize {
     let usable = (limit / 100 * SHARE).saturating_sub(BASE_BYTES);
-    usize::try_from(usable / OBJECT_BYTES).unwrap_or(usize::MAX).max(1_000)
+    (usize::try_from(usable).unwrap_or(usize::MAX) / OBJECT_BYTES).max(1_000)
 }
 
 /// The memory limit of the cgroup (version 2, or else 1).

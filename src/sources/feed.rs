@@ -1,11 +1,14 @@
-//! The bounded channel from the sources to the model. Each observation gets its timestamp as it
-//! enters.
+//! The channel from the sources to the model, bounded by the number of observations and by their
+//! weight. Each observation gets its timestamp as it enters.
+
+use std::sync::Arc;
 
 use loopwatch_model::observation::{Cause, MAX_DETAIL, Observation, SourceId};
 use loopwatch_model::time::Timestamp;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 mod clock;
+mod weight; // of observations with long texts
 
 pub(crate) use self::clock::{Clock, ServerClock, SystemClock};
 use crate::net::Failure;
@@ -15,12 +18,15 @@ use crate::net::Failure;
 #[derive(Clone)]
 pub(crate) struct Feed {
     sender: mpsc::Sender<(Timestamp, Observation)>,
+    /// The weight that still fits into the channel.
+    room: Arc<Semaphore>,
     clock: ServerClock,
 }
 
 /// The receiving end of a [`Feed`], with the same clock.
 pub(crate) struct Observations {
     receiver: mpsc::Receiver<(Timestamp, Observation)>,
+    room: Arc<Semaphore>,
     clock: ServerClock,
 }
 
@@ -34,7 +40,9 @@ impl Feed {
     #[must_use]
     pub(crate) fn new(capacity: usize, clock: ServerClock) -> (Self, Observations) {
         let (sender, receiver) = mpsc::channel(capacity.max(1));
-        (Self { sender, clock: clock.clone() }, Observations { receiver, clock })
+        let room = Arc::new(Semaphore::new(weight::MAX as usize));
+        let feed = Self { sender, room: room.clone(), clock: clock.clone() };
+        (feed, Observations { receiver, room, clock })
     }
 
     /// The clock of the timestamps.
@@ -47,7 +55,15 @@ impl Feed {
     /// # Errors
     /// [`Closed`] if the receiver is gone.
     pub(crate) async fn send(&self, observation: Observation) -> Result<(), Closed> {
-        self.send_latest(|| Some(observation)).await
+        let weight = weight::of(&observation);
+        if weight == 0 {
+            return self.send_latest(|| Some(observation)).await;
+        }
+
+        let room = self.room.acquire_many(weight).await.map_err(|_| Closed)?;
+        self.send_latest(|| Some(observation)).await?;
+        room.forget(); // the receiver gives it back
+        Ok(())
     }
 
     /// Waits for room, then sends what `latest` returns, if anything: what was true before the wait
@@ -132,11 +148,17 @@ impl Observations {
         buffer: &mut Vec<(Timestamp, Observation)>,
         limit: usize,
     ) -> usize {
-        self.receiver.recv_many(buffer, limit).await
+        let before = buffer.len();
+        let received = self.receiver.recv_many(buffer, limit).await;
+        let weights = buffer.iter().skip(before).map(|(_, observation)| weight::of(observation));
+        self.room.add_permits(weights.map(|weight| weight as usize).sum());
+        received
     }
 
     pub(crate) fn try_recv(&mut self) -> Option<(Timestamp, Observation)> {
-        self.receiver.try_recv().ok()
+        let received = self.receiver.try_recv().ok()?;
+        self.room.add_permits(weight::of(&received.1) as usize);
+        Some(received)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -152,6 +174,13 @@ impl Observations {
     }
 }
 
+impl Drop for Observations {
+    /// Lets the senders that wait for room end.
+    fn drop(&mut self) {
+        self.room.close();
+    }
+}
+
 /// Cuts the detail at its limit, between characters.
 fn cut(detail: &str) -> String {
     detail[..detail.floor_char_boundary(MAX_DETAIL)].to_owned()
@@ -159,11 +188,11 @@ fn cut(detail: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicI64, Ordering};
     use std::time::Duration;
 
     use http::{HeaderMap, StatusCode, header};
+    use loopwatch_model::observation::{ObjectView, WatchId};
 
     use super::clock::Clock;
     use super::*;
@@ -228,5 +257,47 @@ mod tests {
         let detail = "ä".repeat(MAX_DETAIL);
         assert_eq!(cut(&detail).len(), MAX_DETAIL);
         assert!(cut(&format!("x{detail}")).len() < MAX_DETAIL);
+    }
+
+    /// An object with as many finalizers as a view has, each as long as allowed.
+    fn fat() -> Observation {
+        let finalizers = vec!["f".repeat(250); 64];
+        let object = Box::new(ObjectView { finalizers, ..ObjectView::default() });
+        Observation::Applied { watch: WatchId("widgets.example.io".into()), object }
+    }
+
+    #[tokio::test]
+    async fn fat_objects_fill_the_channel_before_their_number_does() {
+        let (feed, mut observations) = Feed::new(10_000, ServerClock::new());
+        let sender = tokio::spawn(async move {
+            for _ in 0..1_000 {
+                feed.send(fat()).await.expect("the receiver exists");
+            }
+        });
+        while observations.room.available_permits() > 21 {
+            tokio::task::yield_now().await;
+        }
+
+        let mut buffer = Vec::new();
+        let waiting = observations.len();
+        assert!(waiting < 200, "{waiting} of 21 KiB each");
+
+        while buffer.len() < 1_000 {
+            observations.recv_many(&mut buffer, 128).await;
+        }
+        sender.await.expect("no panic");
+        assert_eq!(observations.room.available_permits(), weight::MAX as usize, "all given back");
+    }
+
+    #[tokio::test]
+    async fn a_sender_that_waits_for_room_ends_with_the_receiver() {
+        let (feed, observations) = Feed::new(10_000, ServerClock::new());
+        let sender = tokio::spawn(async move { while feed.send(fat()).await.is_ok() {} });
+        while observations.room.available_permits() > 21 {
+            tokio::task::yield_now().await;
+        }
+
+        drop(observations);
+        sender.await.expect("it ends");
     }
 }

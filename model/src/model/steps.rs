@@ -11,6 +11,7 @@ mod references; // of a dump
 mod version; // a version of an object
 mod update; // what the version changes
 mod lifetime; // how an object enters the model, and leaves it
+mod room; // for objects, and which of them leave if there is none
 mod review; // the state of an object and its findings
 mod attempts; // of a handler, in the evidence of findings
 mod warnings; // Events in the evidence of findings

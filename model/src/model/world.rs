@@ -108,6 +108,7 @@ pub(crate) struct Restored {
 
 impl World {
     pub(crate) fn new(settings: Settings) -> Self {
+        let limits = settings.limits.clone();
         Self {
             settings,
             now: Timestamp(0),
@@ -121,7 +122,7 @@ impl World {
             permissions: BTreeMap::new(),
             store: Store::new(),
             graph: OwnerGraph::default(),
-            shared: SharedValues::new(),
+            shared: SharedValues::new(&limits),
             namespaces: Namespaces::default(),
             histories: 0,
             unhealthy: BTreeSet::new(),

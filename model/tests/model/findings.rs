@@ -13,6 +13,7 @@ mod limits;
 mod limits_of_texts;
 mod lasting_limits;
 mod room;
+mod object_memory;
 mod events;
 
 use loopwatch_model::finding::Severity;

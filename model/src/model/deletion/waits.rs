@@ -51,22 +51,24 @@ impl ObjectContext<'_> {
         let (now, threshold) = (self.now, self.settings.finalizer_stuck_after);
         let first = self.record.deletion().is_none();
         let hot = self.record.hot_mut();
-        let deletion = hot.deletion.get_or_insert_with(|| Deletion {
-            since,
-            seen: (update.live && !update.new).then_some(now),
-            waited_since,
-            last_progress: None,
-            last_step: None,
-            shown: Vec::new(),
-            told: Told::default(),
-            actors: Vec::new(),
-            newest_write: None,
-            was_abandoned: update.restored.owner_absent,
-            found_absent: update.restored.owner_absent.then_some(now),
-            attended: None,
-            unusually_late: false,
-            // If it is already that old, it may have been counted before a restart.
-            timed_out: now >= since.after(threshold),
+        let deletion = hot.deletion.get_or_insert_with(|| {
+            Box::new(Deletion {
+                since,
+                seen: (update.live && !update.new).then_some(now),
+                waited_since,
+                last_progress: None,
+                last_step: None,
+                shown: Vec::new(),
+                told: Told::default(),
+                actors: Vec::new(),
+                newest_write: None,
+                was_abandoned: update.restored.owner_absent,
+                found_absent: update.restored.owner_absent.then_some(now),
+                attended: None,
+                unusually_late: false,
+                // If it is already that old, it may have been counted before a restart.
+                timed_out: now >= since.after(threshold),
+            })
         });
 
         // A later request with a shorter grace period does not begin a new deletion.

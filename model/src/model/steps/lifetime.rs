@@ -8,7 +8,7 @@ use crate::model::convergence::workloads;
 use crate::model::deletion::blocking_chains;
 use crate::model::status::coverage::{StatusContent, StatusSummary};
 use crate::model::status::reading::{Reason, Verdict};
-use crate::model::steps::review;
+use crate::model::steps::{review, room};
 use crate::model::world::World;
 use crate::model::world::intern::Symbol;
 use crate::model::world::kinds::OTHER;
@@ -29,12 +29,12 @@ struct ObjectPlace {
     namespace_index: u32,
 }
 
-/// Adds an object that the model does not know yet. Returns `None` if `limits.objects` is
+/// Adds an object that the model does not know yet. Returns `None` if a limit on objects is
 /// reached.
 pub(super) fn insert_object(world: &mut World, watch: u16, view: &ObjectView) -> Option<Slot> {
-    if world.store.len() >= world.settings.limits.objects {
+    if let Some(limit) = room::reached(world) {
         world.watches[watch as usize].exclude(&view.key);
-        world.count_dropped(Limit::Objects);
+        world.count_dropped(limit);
         return None;
     }
 

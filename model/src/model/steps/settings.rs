@@ -17,6 +17,7 @@ impl Model {
 
         self.world.settings = settings;
         self.traces.set_limit(self.world.settings.limits.trace_bytes);
+        self.world.shared.set_limits(&self.world.settings.limits);
         self.retune();
     }
 

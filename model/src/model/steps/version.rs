@@ -7,8 +7,9 @@ use crate::model::Model;
 use crate::model::convergence::{silent_status, workloads};
 use crate::model::part::Version;
 use crate::model::references::cross_namespace;
-use crate::model::steps::lifetime;
+use crate::model::steps::{lifetime, room};
 use crate::model::visibility::lists;
+use crate::model::world::limits::Limit;
 use crate::model::world::store::{self, Slot};
 use crate::observation::{ObjectKey, ObjectView};
 use crate::snapshot::Outcome;
@@ -31,6 +32,10 @@ impl Model {
             lists::version_reached(&mut self.world, &mut self.findings, watch, version, true);
         }
 
+        if room::cut_names(&mut view) {
+            self.world.count_dropped(Limit::ObjectNames);
+        }
+
         let known = match self.recognize(watch, &view, version, live) {
             Known::Settled => return,
             Known::Earlier(slot) => Some(slot),
@@ -47,6 +52,10 @@ impl Model {
         let reread = self.world.watches[watch as usize].lists.reread;
         let becomes_visible =
             new && !(live && cross_namespace::is_new_object(&self.world, watch, &view));
+        if new {
+            self.make_room_for(watch, &view.key);
+        }
+
         let known_or_new = known.or_else(|| lifetime::insert_object(&mut self.world, watch, &view));
         let Some(slot) = known_or_new else { return };
         if new {
@@ -81,6 +90,7 @@ impl Model {
         self.traces.trace_version(&self.world, slot, &view);
         workloads::review_owners(&mut self.world, slot);
         self.operator.operator_shows_life(&mut self.world);
+        self.keep_within_memory(slot);
     }
 
     /// Finds what the model already knows about an object when a version of it arrives, and marks

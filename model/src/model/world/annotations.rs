@@ -44,6 +44,17 @@ pub fn deadline(object: Option<&Annotated>, namespace: Option<&Annotated>) -> Op
 }
 
 impl Annotated {
+    /// Returns the memory that the annotations take, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        let ignored = match &self.ignored {
+            Ignored::All => 0,
+            Ignored::Some(codes) => codes.len() * size_of::<FindingCode>(),
+        };
+        let problems = self.problems.iter().map(|problem| problem.len() + size_of::<String>());
+
+        size_of::<Self>() + ignored + problems.sum::<usize>()
+    }
+
     /// Reads the annotations that tune findings; returns `None` if there are none.
     #[must_use]
     pub fn read(annotations: &BTreeMap<String, String>) -> Option<Box<Self>> {

@@ -13,6 +13,10 @@ use crate::settings;
 pub(crate) enum Limit {
     /// Objects of watches.
     Objects,
+    /// The memory of the objects of watches, in bytes.
+    ObjectMemory,
+    /// The names in one list of one object, in bytes.
+    ObjectNames,
     /// Objects with a history.
     Histories,
     Findings,
@@ -74,6 +78,10 @@ pub(crate) struct Dropped {
     exceeded: Vec<Limit>,
 }
 
+/// The maximum length of all names in one list of one object, in bytes: its finalizers, its owners,
+/// its references. The longest lists of real objects need half of it.
+pub(crate) const MAX_OBJECT_NAMES: usize = 4096;
+
 /// The maximum number of top-level conditions of one object that are kept.
 pub(crate) const MAX_CONDITIONS: usize = 32;
 
@@ -129,6 +137,8 @@ impl Limit {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Objects => "objects",
+            Self::ObjectMemory => "object_memory",
+            Self::ObjectNames => "object_names",
             Self::Histories => "histories",
             Self::Findings => "findings",
             Self::Watches => "watches",
@@ -167,6 +177,8 @@ impl Limit {
     pub(crate) const fn max(self, settings: &settings::Limits) -> usize {
         match self {
             Self::Objects => settings.objects,
+            Self::ObjectMemory => settings.object_memory(),
+            Self::ObjectNames => MAX_OBJECT_NAMES,
             Self::Histories => settings.histories,
             Self::Findings => settings.findings,
             Self::Watches => settings.watches,

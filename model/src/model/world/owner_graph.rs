@@ -63,6 +63,11 @@ impl Owner {
     pub(crate) fn uid(&self) -> u128 {
         u128::from(self.uid[0]) << 64 | u128::from(self.uid[1])
     }
+
+    /// Returns the memory that the owner takes, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<Self>() + self.name.as_ref().map_or(0, |name| name.len() + size_of::<Box<str>>())
+    }
 }
 
 /// Returns the two halves of a UID.

@@ -6,11 +6,14 @@
 mod told; // what the status of an object has said during its deletion
 mod hot; // the part that few objects have
 mod ids; // of objects and their versions
+mod memory; // that objects take
 mod record;
 
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+
+use self::memory::Memory;
 
 pub(crate) use self::hot::{
     Deletion, FinalizerChange, History, HotRecord, Obligation, Superseded, Transitions, Unconverged,
@@ -31,6 +34,9 @@ pub(crate) struct Store {
     free: Vec<Slot>,
     index: HashTable<Slot>,
     hasher: DefaultHashBuilder,
+    memory: Memory,
+    /// Where the next search through the slots begins.
+    hand: Slot,
 }
 
 const CHUNK: usize = 1024;
@@ -42,6 +48,8 @@ impl Store {
             free: Vec::new(),
             index: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
+            memory: Memory::default(),
+            hand: 0,
         }
     }
 
@@ -101,7 +109,17 @@ impl Store {
         }
 
         self.free.push(slot);
-        self.chunks[slot as usize / CHUNK][slot as usize % CHUNK].take()
+        let record = self.chunks[slot as usize / CHUNK][slot as usize % CHUNK].take()?;
+        self.memory.remove(slot, &record);
+        Some(record)
+    }
+
+    /// Returns the next `count` slots, some of which may be free. After the last slot, the first one
+    /// follows.
+    pub(crate) fn next_slots(&mut self, count: Slot) -> impl Iterator<Item = Slot> + use<> {
+        let (begin, end) = (self.hand, self.end().max(1));
+        self.hand = begin.wrapping_add(count) % end;
+        (0..count.min(end)).map(move |step| begin.wrapping_add(step) % end)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Record)> {

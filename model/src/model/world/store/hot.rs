@@ -25,7 +25,8 @@ pub(crate) struct HotRecord {
     /// The handler of the operator that has failed most often in a row.
     pub(crate) attempts: Option<Box<HandlerAttempts>>,
     pub(crate) unconverged: Option<Unconverged>,
-    pub(crate) deletion: Option<Deletion>,
+    /// Few hot records have one.
+    pub(crate) deletion: Option<Box<Deletion>>,
     pub(crate) history: Option<Box<History>>,
     /// Since when the kind counts the object as failing.
     pub(crate) failing_since: Option<Timestamp>,

@@ -177,7 +177,7 @@ impl Record {
             hot.failing_since.iter_mut().for_each(shift);
         }
 
-        let deletion = hot.deletion.iter_mut().flat_map(Deletion::instants);
+        let deletion = hot.deletion.as_deref_mut().into_iter().flat_map(Deletion::instants);
 
         deletion.for_each(shift);
         if let Some(history) = hot.history.as_mut() {
@@ -199,7 +199,7 @@ impl Record {
 
     /// Returns the deletion, if the object is being deleted.
     pub(crate) fn deletion(&self) -> Option<&Deletion> {
-        self.hot.as_ref()?.deletion.as_ref()
+        self.hot.as_ref()?.deletion.as_deref()
     }
 
     pub(crate) fn obligation(&self) -> Option<&Obligation> {

@@ -57,6 +57,12 @@ pub(crate) enum News {
 }
 
 impl Told {
+    /// Returns the memory that the texts take, in bytes, in addition to the size of this value.
+    pub(super) fn memory(&self) -> usize {
+        let texts = self.texts.iter();
+        texts.map(|text| size_of::<Text>() + text.counters.len() * size_of::<Counter>()).sum()
+    }
+
     /// Takes the status of the next version.
     pub(crate) fn hear(&mut self, view: &ObjectView) -> News {
         let conditions = view.conditions.iter().map(of_condition);

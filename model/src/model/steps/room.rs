@@ -1,0 +1,156 @@
+//! Room for objects. If the limit on the number of objects or on their memory is reached, shares
+//! that take more than the average make room for the others: nobody who fills the model can hide
+//! the objects of other namespaces and kinds. Quiet children leave first.
+
+use crate::model::Model;
+use crate::model::world::World;
+use crate::model::world::limits::{Limit, MAX_OBJECT_NAMES};
+use crate::model::world::store::Slot;
+use crate::observation::{ObjectKey, ObjectView, OwnerReference, Reference, Role};
+use crate::snapshot::Outcome;
+
+/// How many objects the search for one that leaves looks at.
+const SEARCHED: Slot = 64;
+
+/// How many objects leave in one step at most. One version of one object needs at most as much
+/// memory as some dozens of idle ones.
+const MAX_LEAVING: usize = 64;
+
+/// How little is lost when an object leaves, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Loss {
+    /// A child that is at rest.
+    QuietChild,
+    /// Another object at rest.
+    Quiet,
+    /// An object about which something is open.
+    Open,
+}
+
+/// Drops the names of an object beyond [`MAX_OBJECT_NAMES`], so that no object takes much more
+/// memory than others. Returns whether it has dropped any.
+pub(super) fn cut_names(view: &mut ObjectView) -> bool {
+    let lists = [
+        ("many_finalizers", cut(&mut view.finalizers, String::len)),
+        ("many_owners", cut(&mut view.owners, owner_names)),
+        ("many_references", cut(&mut view.references, reference_names)),
+    ];
+    let has_cut_reads = cut(&mut view.startup, |read| read.name.len());
+
+    // Others must know that a list is not complete.
+    for (lint, _) in lists.into_iter().filter(|(_, is_cut)| *is_cut) {
+        if let Err(position) = view.lints.binary_search_by(|known| known.as_str().cmp(lint)) {
+            view.lints.insert(position, lint.to_owned());
+        }
+    }
+
+    has_cut_reads || lists.into_iter().any(|(_, is_cut)| is_cut)
+}
+
+fn owner_names(owner: &OwnerReference) -> usize {
+    owner.api_version.len() + owner.kind.len() + owner.name.len()
+}
+
+fn reference_names(reference: &Reference) -> usize {
+    let Reference { slot, group, kind, namespace, name, .. } = reference;
+    slot.len() + group.len() + kind.len() + namespace.len() + name.len()
+}
+
+/// Drops the end of a list whose names are too long together. Returns whether it has dropped
+/// anything.
+fn cut<T>(list: &mut Vec<T>, length: impl Fn(&T) -> usize) -> bool {
+    let mut total = 0;
+    let fits = list.iter().position(|item| {
+        total += length(item);
+        total > MAX_OBJECT_NAMES
+    });
+
+    list.truncate(fits.unwrap_or(list.len()));
+    fits.is_some()
+}
+
+/// Returns the limit on objects that is reached, if one is.
+pub(super) fn reached(world: &World) -> Option<Limit> {
+    let limits = &world.settings.limits;
+    if world.store.len() >= limits.objects {
+        return Some(Limit::Objects);
+    }
+
+    exceeds_memory(world).then_some(Limit::ObjectMemory)
+}
+
+fn exceeds_memory(world: &World) -> bool {
+    let memory = world.store.memory().saturating_add(world.shared.memory());
+    memory > world.settings.limits.object_memory()
+}
+
+impl Model {
+    /// Makes room for a new object, if a limit is reached and its share takes less than the average.
+    pub(super) fn make_room_for(&mut self, watch: u16, key: &ObjectKey) {
+        let Some(limit) = reached(&self.world) else { return };
+        let store = &self.world.store;
+        let newcomers = usize::from(store.share(watch, &key.namespace).is_none());
+        if store.times_average(watch, &key.namespace, newcomers).is_some() {
+            return;
+        }
+
+        if let Some(slot) = self.least_missed(newcomers, |_| true) {
+            self.leave(slot, limit);
+        }
+    }
+
+    /// Lets objects leave until all of them are within the memory for objects, after a change of
+    /// one of them. That one leaves itself if no other should.
+    pub(super) fn keep_within_memory(&mut self, changed: Slot) {
+        self.world.store.measure(changed);
+
+        for _ in 0..MAX_LEAVING {
+            if !exceeds_memory(&self.world) {
+                return;
+            }
+
+            let slot = self.least_missed(0, |slot| slot != changed).unwrap_or(changed);
+            self.leave(slot, Limit::ObjectMemory);
+            if slot == changed {
+                return;
+            }
+        }
+    }
+
+    /// Returns the object among the next eligible ones in the store whose share takes most and that
+    /// is missed least. Objects whose share takes less than the average stay.
+    fn least_missed(
+        &mut self,
+        newcomers: usize,
+        is_eligible: impl Fn(Slot) -> bool,
+    ) -> Option<Slot> {
+        let slots = self.world.store.next_slots(SEARCHED);
+        let candidates = slots.filter(|slot| is_eligible(*slot)).filter_map(|slot| {
+            let record = self.world.store.get(slot)?;
+            let (watch, store) = (record.watch, &self.world.store);
+            let times = store.times_average(watch, &record.namespace, newcomers)?;
+            let is_child = self.world.kind_of(watch).role != Role::Primary;
+            let loss = match (record.hot.is_some(), is_child) {
+                (true, _) => Loss::Open,
+                (false, true) => Loss::QuietChild,
+                (false, false) => Loss::Quiet,
+            };
+
+            // Shares that differ by less than a factor of two are alike.
+            Some((std::cmp::Reverse(times.ilog2()), loss, slot))
+        });
+
+        candidates.min().map(|(_, _, slot)| slot)
+    }
+
+    /// Removes an object for which there is no room, which says nothing about the object.
+    fn leave(&mut self, slot: Slot, limit: Limit) {
+        let Some(record) = self.world.store.get(slot) else { return };
+        let (watch, name) = (record.watch, record.name.to_string());
+        let key = ObjectKey { namespace: record.namespace.to_string(), name };
+
+        self.remove_object(slot, Outcome::Unknown);
+        self.world.watches[watch as usize].exclude(&key);
+        self.world.count_dropped(limit);
+    }
+}
