@@ -51,6 +51,7 @@ fn every_query_has_data_on_a_prometheus_that_scrapes_incidents() {
         bytes: 500,
         streamed: StreamedLists::Supported,
         changes: 1,
+        ..Traits::default()
     });
 
     let mut targets: Vec<Loopwatch> =

@@ -9,9 +9,10 @@ use std::sync::{Mutex, PoisonError};
 use loopwatch::sources::operator::intake;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{
-    Manager, ObjectKey, ObjectView, Observation, Owned, OwnerReference, Role, WatchedKind,
+    Condition, ConditionStatus, Fact, FactValue, Manager, ObjectKey, ObjectView, Observation,
+    Owned, OwnerReference, Reference, Role, StartupRead, WatchedKind,
 };
-use loopwatch_model::settings::Settings;
+use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::time::{Span, Timestamp};
 use loopwatch_testbed::kinds::watched;
 use tikv_jemalloc_ctl::{epoch, stats};
@@ -28,6 +29,10 @@ const BUDGET: (usize, usize) = (300, 64);
 /// The number of series of the largest known operator, and the budget for reading them, in bytes.
 const SERIES: usize = 800_000;
 const SCRAPE_BUDGET: usize = 4 << 20;
+
+/// What fat objects may take beside the memory for objects, in bytes: findings, traces, lookups and
+/// references have limits of their own.
+const FAT_BESIDES: usize = 12 << 20;
 
 /// Held by the test that measures: jemalloc counts the memory of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -173,4 +178,128 @@ fn a_scrape_takes_little_memory_for_many_series() {
         (SERIES as u64, 200, 100)
     );
     assert!(most <= SCRAPE_BUDGET, "{most} bytes");
+}
+
+/// The lists of an object that a tenant can fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fat {
+    Finalizers,
+    Deletion,
+    Owners,
+    Conditions,
+    Messages,
+    References,
+    Startup,
+    Phase,
+}
+
+impl Fat {
+    const ALL: [Self; 8] = [
+        Self::Finalizers,
+        Self::Deletion,
+        Self::Owners,
+        Self::Conditions,
+        Self::Messages,
+        Self::References,
+        Self::Startup,
+        Self::Phase,
+    ];
+
+    /// Fills a list of an object with as many and as long texts as a view has, none of which
+    /// another object has, too.
+    fn fill(self, view: &mut ObjectView, object: usize) {
+        let text = |part: usize| format!("{:x<250}", format!("x{object}-{part}.example.io/"));
+        let texts = || (0..64).map(text);
+        match self {
+            Self::Finalizers => view.finalizers = texts().collect(),
+            Self::Deletion => {
+                view.finalizers = texts().collect();
+                view.deleted = Some(NOW);
+            }
+            Self::Owners => {
+                let owner = |text: String| OwnerReference {
+                    api_version: format!("{text}/v1"),
+                    kind: text.clone(),
+                    name: text.clone(),
+                    uid: text,
+                    ..OwnerReference::default()
+                };
+                view.owners = texts().map(owner).collect();
+            }
+            Self::Conditions => {
+                let condition = |r#type| Condition { r#type, ..Condition::default() };
+                view.conditions = texts().map(condition).collect();
+            }
+            Self::Messages => {
+                view.conditions = vec![Condition {
+                    r#type: "Ready".into(),
+                    status: ConditionStatus::False,
+                    reason: text(0).chars().take(128).collect(),
+                    message: text(1),
+                    ..Condition::default()
+                }];
+            }
+            Self::References => {
+                let reference = |(n, name): (usize, String)| Reference {
+                    slot: format!("spec.a{n}.secretName"),
+                    kind: "Secret".into(),
+                    name_hash: (object * 64 + n) as u64,
+                    name,
+                    ..Reference::default()
+                };
+                view.references = texts().take(32).enumerate().map(reference).collect();
+            }
+            Self::Startup => {
+                view.startup =
+                    texts().map(|name| StartupRead { name, ..StartupRead::default() }).collect();
+            }
+            Self::Phase => {
+                let value = FactValue::Text(text(0).chars().take(128).collect());
+                view.facts = vec![Fact { path: "status.phase".into(), value }];
+            }
+        }
+    }
+}
+
+/// Returns the memory of a model that has seen fat objects of a tenant, in bytes.
+fn measure_fat(fat: Fat, objects: usize, limits: &Limits) -> usize {
+    let before = allocated();
+    let settings = Settings { limits: limits.clone(), ..Settings::default() };
+    let mut model = Model::new(settings);
+    let deployments = watched("apps", "Deployment", "deployments", Role::Primary);
+    model.apply(NOW, Observation::KindsDiscovered(vec![deployments.clone()]));
+
+    let watch = deployments.watch;
+    model.apply(NOW, Observation::ListBegan { watch: watch.clone(), epoch: 1 });
+    for number in 0..objects {
+        let mut view = view(number, format!("fat-{number}"), Vec::new());
+        view.key.namespace = "tenant".into();
+        fat.fill(&mut view, number);
+        model.apply(NOW, Observation::Listed { watch: watch.clone(), object: Box::new(view) });
+    }
+    model.apply(NOW, Observation::ListEnded { watch, epoch: 1, version: "9999999".into() });
+    model.apply(NOW.after(Span::hours(1)), Observation::Tick);
+
+    let bytes = allocated() - before;
+    drop(model);
+    bytes
+}
+
+#[test]
+fn fat_objects_of_a_tenant_stay_within_the_memory_for_objects() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let limits = Limits { objects: 20_000, ..Limits::default() };
+    let budget = limits.object_memory();
+
+    let measured = Fat::ALL.map(|fat| (fat, measure_fat(fat, 30_000, &limits)));
+    for (fat, bytes) in measured {
+        eprintln!("fat {fat:?}: {:.1} MiB of {:.1} MiB", mib(bytes), mib(budget));
+    }
+
+    let excess = measured.iter().filter(|(_, bytes)| *bytes > budget + FAT_BESIDES);
+    assert_eq!(excess.count(), 0);
+}
+
+fn mib(bytes: usize) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
 }

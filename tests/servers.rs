@@ -1,7 +1,7 @@
 //! loopwatch with API servers that lack what a current one has, or that send more than any should.
 //! The servers are stand-ins; the tests of `tests/live` use a real one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,16 +25,67 @@ struct Run {
     _folder: TempDir,
 }
 
+/// A cgroup with a memory limit, as the container of a sidecar has one.
+struct MemoryGroup {
+    /// `None` if this account may not create one.
+    path: Option<PathBuf>,
+}
+
+impl MemoryGroup {
+    /// Creates a cgroup of version 1 or 2, from which loopwatch derives its own limits.
+    fn new(limit: u64) -> Self {
+        let name = format!("loopwatch-{}", std::process::id());
+        let one = ("/sys/fs/cgroup/memory", "memory.limit_in_bytes");
+        let two = ("/sys/fs/cgroup", "memory.max");
+        let create = |(root, file): (&str, &str)| {
+            let path = Path::new(root).join(&name);
+            std::fs::create_dir(&path).ok()?;
+            let created = std::fs::write(path.join(file), limit.to_string());
+            if created.is_err() {
+                let _ = std::fs::remove_dir(&path);
+            }
+            created.ok().map(|()| path)
+        };
+
+        Self { path: create(one).or_else(|| create(two)) }
+    }
+
+    /// A command that runs a program in the group.
+    fn command(&self, program: &str) -> Command {
+        let Some(path) = &self.path else { return Command::new(program) };
+        let mut command = Command::new("sh");
+        let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", path.display());
+        command.arg("-c").arg(enter).arg(program);
+        command
+    }
+
+    /// Whether the kernel enforces the limit, for people.
+    fn describe(&self) -> &'static str {
+        if self.path.is_some() { "enforced" } else { "not enforced: this account has no cgroup" }
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            let _ = std::fs::remove_dir(path);
+        }
+    }
+}
+
 impl Run {
     fn start(server: &Standin, flags: &[&str]) -> Self {
+        Self::start_in(&MemoryGroup { path: None }, server, flags)
+    }
+
+    fn start_in(group: &MemoryGroup, server: &Standin, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let port = ports::free();
         let began = Instant::now();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+        let mut command = group.command(env!("CARGO_BIN_EXE_loopwatch"));
 
         server.run_beside(&mut command, folder.path()).arg(format!("--listen=127.0.0.1:{port}"));
         command.args(flags).arg("--log=warn").stdout(Stdio::null());
-
         let child = command.spawn().expect("loopwatch runs");
         Self { child, port, began, _folder: folder }
     }
@@ -196,6 +247,7 @@ fn eight_kinds_of_large_objects_fit_the_memory_limit() {
             bytes: 1_200_000,
             streamed,
             changes: 5,
+            ..Traits::default()
         });
 
         let run = Run::start(&server, &[]);
@@ -212,6 +264,46 @@ fn eight_kinds_of_large_objects_fit_the_memory_limit() {
 
         assert!(peak < 128.0, "{peak:.0} MiB");
 
+        run.assert_no_failures();
+    }
+}
+
+#[test]
+fn a_tenant_with_fat_objects_does_not_get_loopwatch_killed() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for streamed in [StreamedLists::Supported, StreamedLists::Refused] {
+        // 3,000 x 130 KB is three times the limit. Then the objects change all the time.
+        let server = Standin::start(Traits {
+            objects: 3_100,
+            fat: 3_000,
+            streamed,
+            changes: 200,
+            ..Traits::default()
+        });
+        let group = MemoryGroup::new(128 << 20);
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = folder.path().join("loopwatch.yaml");
+        std::fs::write(&config, "limits:\n  objects: 93000\n").expect("a file");
+        let config = format!("--config={}", config.display());
+        let flags: &[&str] = if group.path.is_some() { &[] } else { &[&config] };
+        let run = Run::start_in(&group, &server, flags);
+
+        eventually(PATIENCE, "the list ends", || http::get(run.port, "/readyz"));
+        let listed = run.peak();
+        pause(Duration::from_secs(20));
+        let others = run.sum("loopwatch_objects", "target_namespace=\"default\"");
+        let dropped = run.sum("loopwatch_dropped_total", "limit=\"object_memory\"");
+
+        eprintln!(
+            "servers: 3,000 fat objects, streamed lists {streamed:?}: peak {listed:.0} MiB after the lists, {:.0} MiB at \
+             the end, {dropped:?} objects dropped, limit {}",
+            run.peak(),
+            group.describe()
+        );
+
+        assert_eq!(others, Ok(100.0), "objects of other namespaces stay");
+        assert!(dropped.is_ok_and(|dropped| dropped > 0.0), "{:?}", run.metrics());
+        assert!(run.peak() < 128.0, "{:.0} MiB", run.peak());
         run.assert_no_failures();
     }
 }

@@ -4,7 +4,7 @@
 use loopwatch_model::settings::{Limits, OBJECT_BYTES, Settings};
 use tracing::info;
 
-use crate::system::procfs;
+use crate::sources::operator::own_memory_limit;
 
 /// Memory of the program without objects, in bytes.
 const BASE_BYTES: u64 = 24 * 1024 * 1024;
@@ -16,7 +16,7 @@ const SHARE: u64 = 85;
 /// limit.
 pub(super) fn limited(mut settings: Settings) -> Settings {
     if settings.limits.objects == Limits::default().objects
-        && let Some(limit) = limit()
+        && let Some(limit) = own_memory_limit()
     {
         settings.limits.objects = objects(limit).min(settings.limits.objects);
         info!(
@@ -32,13 +32,6 @@ pub(super) fn limited(mut settings: Settings) -> Settings {
 fn objects(limit: u64) -> usize {
     let usable = (limit / 100 * SHARE).saturating_sub(BASE_BYTES);
     (usize::try_from(usable).unwrap_or(usize::MAX) / OBJECT_BYTES).max(1_000)
-}
-
-/// The memory limit of the cgroup (version 2, or else 1).
-fn limit() -> Option<u64> {
-    let files = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
-    let text = files.iter().find_map(|file| std::fs::read_to_string(file).ok())?;
-    procfs::memory_limit(&text)
 }
 
 #[cfg(test)]

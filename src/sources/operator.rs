@@ -8,7 +8,7 @@ mod scrape;
 
 pub(crate) use self::hints::{MetricsAddresses, ScrapeHints};
 pub(crate) use self::pods::{PodsHandle, PodsReader};
-pub(crate) use self::process::{ProcessReader, ProcessSelection, follow_process};
+pub(crate) use self::process::{ProcessReader, ProcessSelection, follow_process, own_memory_limit};
 pub(crate) use self::profiles::{
     KeptProfile, PprofUrl, ProfileOptions, ProfileStore, Profiler, answer_profiles,
 };

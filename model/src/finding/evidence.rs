@@ -32,6 +32,25 @@ pub enum Value {
     Age(Timestamp),
 }
 
+/// The maximum length of all names of one value, in bytes: anybody who may write objects can make
+/// thousands of findings with the longest names.
+const MAX_NAMES: usize = 1024;
+
+/// Replaces the last names by their number if all are too long together. At least one stays.
+fn cut_names(names: &mut Vec<String>) {
+    let mut length = 0;
+    let fits = names.iter().position(|name| {
+        length += name.len();
+        length > MAX_NAMES
+    });
+
+    if let Some(fits) = fits.map(|fits| fits.max(1)).filter(|fits| *fits < names.len()) {
+        let left_out = names.len() - fits;
+        names.truncate(fits);
+        names.push(format!("… and {left_out} more"));
+    }
+}
+
 impl Evidence {
     /// Returns evidence without entries.
     #[must_use]
@@ -71,9 +90,13 @@ impl Evidence {
         }
     }
 
-    /// Adds a value of any type.
+    /// Adds a value of any type. Names beyond [`MAX_NAMES`] bytes are only counted.
     #[must_use]
-    pub fn with(mut self, key: &'static str, value: Value) -> Self {
+    pub fn with(mut self, key: &'static str, mut value: Value) -> Self {
+        if let Value::Names(names) = &mut value {
+            cut_names(names);
+        }
+
         self.0.insert(key, value);
         self
     }

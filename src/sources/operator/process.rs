@@ -21,6 +21,7 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::cgroup::own_limit as own_memory_limit;
 use self::files::Proc;
 use self::find::{ProcessSearch, find};
 use self::sample::{OwnProcess, ProcessIdentity, sample};

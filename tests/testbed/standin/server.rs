@@ -29,6 +29,9 @@ pub struct Traits {
     pub streamed: StreamedLists,
     /// Changes per second of the objects of each kind, on open watches.
     pub changes: u32,
+    /// The number of objects of each kind, the last ones, that a tenant has filled with as many and
+    /// as long names as loopwatch reads.
+    pub fat: usize,
 }
 
 /// The response to a request for a streamed list.
@@ -83,7 +86,14 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
 impl Default for Traits {
     fn default() -> Self {
-        Self { kinds: 1, objects: 10, bytes: 1_000, streamed: StreamedLists::Supported, changes: 0 }
+        Self {
+            kinds: 1,
+            objects: 10,
+            bytes: 1_000,
+            streamed: StreamedLists::Supported,
+            changes: 0,
+            fat: 0,
+        }
     }
 }
 
@@ -344,6 +354,10 @@ async fn change(
 
 /// An object as JSON, of the size that the traits demand.
 fn object(traits: &Traits, resource: &str, index: usize, generation: u64) -> String {
+    if index >= traits.objects - traits.fat {
+        return fat_object(resource, index, generation);
+    }
+
     let version = VERSION + generation;
     let rest = format!(
         "{{\"apiVersion\":\"{GROUP}/v1\",\"metadata\":{{\"name\":\"object-{index}\",\"namespace\":\"default\",\
@@ -355,6 +369,38 @@ fn object(traits: &Traits, resource: &str, index: usize, generation: u64) -> Str
 
     let missing = traits.bytes.saturating_sub(rest.len()) / FILL.len();
     rest.replace("\"fill\":[]", &format!("\"fill\":[{}0]", FILL.repeat(missing)))
+}
+
+/// An object of a tenant who wants to use up the memory of whoever reads it. Each second one is
+/// being deleted.
+fn fat_object(resource: &str, index: usize, generation: u64) -> String {
+    let long = |what: &str, number: usize| format!("{:x<250}", format!("{what}-{index}-{number}"));
+    let names = |what: &str| (0..64).map(|number| long(what, number)).collect::<Vec<String>>();
+    let owners: Vec<Value> = (0..64)
+        .map(|n| {
+            json!({"apiVersion": format!("{}/v1", long("g", n)), "kind": long("k", n), "name": long("n", n),
+                "uid": long("u", n)})
+        })
+        .collect();
+    let conditions: Vec<Value> = (0..64)
+        .map(|n| {
+            json!({"type": long("c", n), "status": "False", "reason": "r".repeat(128),
+                "message": format!("{index} {}", "m".repeat(240))})
+        })
+        .collect();
+    let references: serde_json::Map<String, Value> =
+        (0..32).map(|n| (format!("a{n}"), json!({"secretName": long("s", n)}))).collect();
+
+    let mut metadata = json!({"name": format!("fat-{index}"), "namespace": "tenant", "uid": format!("{resource}-{index}"),
+        "resourceVersion": (VERSION + generation).to_string(), "generation": generation,
+        "creationTimestamp": "2026-01-01T00:00:00Z", "finalizers": names("f"), "ownerReferences": owners});
+    if index.is_multiple_of(2) {
+        metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
+
+    json!({"apiVersion": format!("{GROUP}/v1"), "metadata": metadata, "spec": references,
+        "status": {"observedGeneration": generation, "conditions": conditions}})
+    .to_string()
 }
 
 async fn event(output: &mut OwnedWriteHalf, kind: &str, object: &str) -> std::io::Result<()> {

@@ -76,6 +76,7 @@ impl Model {
         update_kind(&mut self.world, slot, failing_since);
         set_object_timer(&mut self.world, slot, due);
         keep_judgement(&mut self.world, slot, findings, due, kept);
+        self.world.store.measure(slot);
         update_unhealthy(&mut self.world, slot, has_findings);
         workloads::note_workload(&mut self.world, slot);
         stuck::note_finalizer_findings(&mut self.world, &mut self.traces, slot, &old, &noted);

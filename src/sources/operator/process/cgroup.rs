@@ -36,6 +36,10 @@ pub(super) enum NoMemory {
     Unread(Unread),
 }
 
+/// The file with the memory limit, in each version.
+const LIMIT_ONE: &str = "memory.limit_in_bytes";
+const LIMIT_TWO: &str = "memory.max";
+
 /// The version of a cgroup hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
@@ -69,13 +73,27 @@ pub(super) fn memory(proc: &Proc, pid: u32, own: &str) -> Result<Memory, NoMemor
     }
 }
 
+/// Returns the memory limit of loopwatch's own container, in bytes: the lowest of its cgroup and of
+/// the visible ancestors.
+pub(crate) fn own_limit() -> Option<u64> {
+    let own = std::process::id();
+    let proc = Proc::new("/proc", own);
+    let (text, mounts) = (proc.text(own, "cgroup").ok()?, proc.text(own, "mountinfo").ok()?);
+    let cgroup = Cgroup::of(&text, &mounts, Path::new("/"))?;
+
+    cgroup.lowest_limit(match cgroup.version {
+        Version::Two => LIMIT_TWO,
+        Version::One => LIMIT_ONE,
+    })
+}
+
 fn version_two(cgroup: &Cgroup) -> Result<Memory, NoMemory> {
     let current = cgroup.number("memory.current")?;
     let inactive = cgroup.text("memory.stat").and_then(|stat| value(&stat, "inactive_file"));
     let pressure = cgroup.text("memory.pressure").and_then(|text| some_avg60(&text));
     Ok(Memory {
         working_set: inactive.map(|inactive| current.saturating_sub(inactive)),
-        limit: cgroup.lowest_limit("memory.max"),
+        limit: cgroup.lowest_limit(LIMIT_TWO),
         pressure,
         oom_kills: cgroup.text("memory.events").and_then(|events| value(&events, "oom_kill")),
         lacks: pressure
@@ -89,7 +107,7 @@ fn version_one(cgroup: &Cgroup) -> Result<Memory, NoMemory> {
     let inactive = cgroup.text("memory.stat").and_then(|stat| value(&stat, "total_inactive_file"));
     Ok(Memory {
         working_set: inactive.map(|inactive| usage.saturating_sub(inactive)),
-        limit: cgroup.lowest_limit("memory.limit_in_bytes"),
+        limit: cgroup.lowest_limit(LIMIT_ONE),
         pressure: None,
         oom_kills: None,
         lacks: Some(

@@ -32,6 +32,10 @@ const INDEXED: usize = 48;
 /// What an entry of a list or a map takes in addition to its own size and its text.
 const ENTRY: usize = 32;
 
+/// What a finding takes, with its evidence: less for most, and up to this for objects with long
+/// names.
+const FINDING: usize = 2048;
+
 /// What an owner takes in addition to its size, in the index of children and among the owners that
 /// nothing has verified yet.
 const EDGE: usize = 96;
@@ -143,6 +147,7 @@ impl HotRecord {
         // With the timer.
         size_of::<Self>()
             + 2 * ENTRY
+            + self.findings.len() * FINDING
             + self.signal.len()
             + self.message.len()
             + self.annotated.as_ref().map_or(0, |annotated| annotated.memory())
@@ -155,8 +160,8 @@ impl HotRecord {
 
 impl Deletion {
     fn memory(&self) -> usize {
-        // The actor repeats the domain of its finalizer.
-        let actors = self.actors.iter().map(|(finalizer, _)| 2 * finalizer.len() + 3 * ENTRY);
+        // The actor repeats the domain of its finalizer, and the allocator rounds up.
+        let actors = self.actors.iter().map(|(finalizer, _)| finalizer.len() * 5 / 2 + 3 * ENTRY);
         size_of::<Self>() + actors.sum::<usize>() + self.shown.len() * 8 + self.told.memory()
     }
 }
