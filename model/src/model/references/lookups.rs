@@ -20,7 +20,6 @@ use crate::observation::{ObjectAddress, ObjectView, Role};
 use crate::time::{Span, Timestamp};
 
 pub(crate) use self::table::{Held, Index, MAX_OUTPUTS, Mark, References, State, seconds};
-pub(crate) use crate::model::world::limits::MAX_REFERENCES;
 
 /// The number of the operator's field managers that are remembered per kind.
 const MAX_WRITERS: usize = 8;
@@ -121,7 +120,7 @@ impl References {
             return; // too many texts, which is counted
         }
 
-        if self.len() >= MAX_REFERENCES {
+        if !self.has_room(&held.name) {
             world.shared.texts.release(held.place);
             return world.count_dropped(Limit::References);
         }

@@ -9,7 +9,7 @@ use crate::model::world::intern::Symbol;
 use crate::model::world::store::Slot;
 use crate::time::{Span, Timestamp};
 
-pub(crate) use crate::model::world::limits::MAX_OUTPUTS;
+pub(crate) use crate::model::world::limits::{MAX_OUTPUTS, MAX_REFERENCES};
 
 /// The shortest time between two steps. Each step may ask for one read.
 pub(super) const STEP: Span = Span::secs(1);
@@ -30,6 +30,8 @@ pub(crate) struct References {
     /// Indexes by the slot of the object.
     by_slot: HashTable<Index>,
     hasher: DefaultHashBuilder,
+    /// The length of the names of all targets, in bytes.
+    names: usize,
     /// The references with a time for their next lookup: those that are new, and those whose target
     /// is absent.
     pub(crate) queue: BTreeSet<(Timestamp, Index)>,
@@ -115,6 +117,10 @@ pub(crate) enum State {
     Unknown,
 }
 
+/// The maximum length of the names of all targets, in bytes: four times the usual length of a name
+/// for each of the references.
+const MAX_NAMES: usize = MAX_REFERENCES * 80;
+
 const CHUNK: usize = 256;
 
 impl References {
@@ -130,6 +136,11 @@ impl References {
         self.by_slot.len()
     }
 
+    /// Returns whether there is room for a reference to a target of this name.
+    pub(super) fn has_room(&self, name: &str) -> bool {
+        self.len() < MAX_REFERENCES && self.names + name.len() <= MAX_NAMES
+    }
+
     /// Returns the end of the index range. Some indexes before it may be free.
     pub(super) fn end(&self) -> Index {
         let full = self.chunks.len().saturating_sub(1) * CHUNK;
@@ -139,6 +150,7 @@ impl References {
     pub(super) fn insert(&mut self, held: Held) -> Index {
         let hash = self.hasher.hash_one(held.slot);
         self.unchecked += usize::from(held.state == State::Unchecked);
+        self.names += held.name.len();
 
         let index = match self.free.pop() {
             Some(index) => {
@@ -181,6 +193,7 @@ impl References {
         self.free.push(index);
         let held = self.chunks[index as usize / CHUNK][index as usize % CHUNK].take()?;
         self.unchecked -= usize::from(held.state == State::Unchecked);
+        self.names -= held.name.len();
         Some(held)
     }
 
