@@ -1,7 +1,7 @@
 //! Connects sources, channel, model and exporters, and stops them in order.
 
 use std::borrow::BorrowMut;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::config::{DEFAULT_PORT, Flags, ServeFlags};
-use crate::export::server::{self, ExportOptions, Exporter};
+use crate::export::server::{ExportOptions, Exporter};
 use crate::recording::Segments;
 use crate::sources::api_server::{Cluster, ConnectError};
 use crate::sources::decoding::HashKey;
@@ -28,6 +28,7 @@ use crate::system::own_pod::OwnPod;
 use crate::telemetry::SelfMetrics;
 
 mod memory;
+mod ports;
 mod rebuild;
 mod reload;
 mod senders;
@@ -97,7 +98,7 @@ pub(crate) fn block_on(task: impl Future<Output = ()>) -> anyhow::Result<()> {
 /// `reload`, follows changes of the configuration file.
 pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let configuration = configuration.limited();
-    let Flags { cluster, serve: serve_flags, state_dir, profiles, .. } =
+    let Flags { cluster, serve: serve_flags, web, state_dir, profiles, .. } =
         configuration.flags.clone();
     let stop = stop_signal();
     let mut model = Model::new(configuration.settings.clone());
@@ -115,7 +116,7 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     }
 
     let listen = serve_flags.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into());
-    let serving = tokio::spawn(serve(listen, exporter.clone(), stop.clone()));
+    let serving = tokio::spawn(ports::serve(listen, web, exporter.clone(), stop.clone()));
     let senders = Senders::start(&configuration.flags, &model, &exporter);
     let saving = state_dir
         .clone()
@@ -268,27 +269,6 @@ pub(crate) async fn connect(
 #[must_use]
 pub(crate) fn channel(cluster: &Cluster) -> (Feed, Observations) {
     Feed::new(CHANNEL, cluster.clock().clone())
-}
-
-/// Serves until a stop signal arrives. Retries if another process uses the port: exiting would not
-/// free the port.
-pub(crate) async fn serve(listen: SocketAddr, exporter: Arc<Exporter>, stop: CancellationToken) {
-    let mut wait = RETRY.0;
-    loop {
-        match server::bind(listen) {
-            Ok(listener) => {
-                info!(address = %listener.local_addr().unwrap_or(listen), "listening");
-                return server::serve(listener, exporter, stop.cancelled_owned()).await;
-            }
-            Err(error) => warn!(address = %listen, %error, retry_in = ?wait, "cannot listen"),
-        }
-
-        if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
-            return;
-        }
-
-        wait = (wait * 2).min(RETRY.1);
-    }
 }
 
 /// Builds the exporter of a model.

@@ -12,6 +12,7 @@ mod profiles;
 mod spelling;
 mod traces;
 mod values;
+mod web;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ use self::values::{
     whole_number,
 };
 pub(crate) use self::values::{one_of, operator_name};
+pub(crate) use self::web::WebFlags;
 use crate::export::delivery::alertmanager::{AlertLabel, AlertmanagerOptions, alertmanager_url};
 use crate::export::delivery::notify::{Webhook, webhook_url};
 use crate::export::metrics::ObjectSeries;
@@ -51,6 +53,9 @@ use crate::sources::supervisor::SourceOptions;
 /// Prometheus wiki's list uses it.
 pub(crate) const DEFAULT_PORT: u16 = 9917;
 
+/// The port on loopback for the page, the API and the profiles in a Pod. It is the next one.
+pub(crate) const DEFAULT_UI_PORT: u16 = 9918;
+
 /// The configuration file of `run` unless the user names one. It need not exist.
 pub(crate) const DEFAULT_FILE: &str = "/etc/loopwatch/config.yaml";
 
@@ -67,6 +72,9 @@ pub(crate) struct Flags {
     /// How to serve the results.
     #[command(flatten)]
     pub serve: ServeFlags,
+    /// Who may open what over HTTP.
+    #[command(flatten)]
+    pub web: WebFlags,
     /// Where to send events.
     #[command(flatten)]
     pub notify: NotifyFlags,

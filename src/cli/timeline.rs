@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::DEFAULT_PORT;
-use crate::export::server::{self, Exporter};
+use crate::export::server::{self, Exporter, Port};
 
 /// Maximum number of events in the text. A recording of several weeks has too many to read; the
 /// JSON contains all of them.
@@ -69,7 +69,7 @@ pub(super) async fn serve(
     super::print(&format!(
         "Page:     http://{address}/\nMetrics:  http://{address}/metrics\nPress Ctrl-C to stop.\n"
     ));
-    server::serve(listener, exporter, stop.cancelled_owned()).await;
+    server::serve(listener, Port::Both, exporter, stop.cancelled_owned()).await;
 
     Ok(())
 }

@@ -1,16 +1,18 @@
-//! The HTTP server: one port for scrapers, probes and people.
+//! The HTTP server: a port for scrapers and probes, and a port on loopback for people.
 //!
-//! `/metrics`, `/livez` and `/readyz` are open to all clients. The other paths show names of
-//! tenants' objects, so without `--expose-ui` the server limits them to clients on its own host,
-//! which includes `kubectl port-forward`. Profiles show the internals of the operator's program, so
-//! they are never open to other hosts.
+//! `/livez` and `/readyz` are open to all clients, and so is `/metrics` unless the user asks for
+//! authentication. The other paths show names of tenants' objects, so without `--expose-ui` the
+//! server limits them to clients on its own host, which includes `kubectl port-forward`. Profiles
+//! show the internals of the operator's program, so they are never open to other hosts. The table in
+//! `routes.rs` has the policy of each path.
 
 mod exporter; // what all handlers share
 mod accept; // connections, limited in duration
 mod api; // the JSON API
 mod connections; // open connections, limited in number
 mod guard; // access control
-mod listen; // the port
+mod policy; // who may open a path
+mod listen; // a port
 mod pages; // the web pages
 mod profiles; // profiles of the operator
 mod scrape; // /metrics, streamed
@@ -22,6 +24,7 @@ pub(crate) use self::accept::serve;
 use self::accept::{ServerLimits, serve_with};
 pub(crate) use self::exporter::{ExportOptions, Exporter};
 pub(crate) use self::listen::bind;
+pub(crate) use self::policy::Port;
 
 #[cfg(test)]
 mod tests;

@@ -51,6 +51,11 @@ const HOSTNAME: &str = "HOSTNAME";
 /// The longest host name of a Pod, in bytes.
 const MAX_HOST: usize = 63;
 
+/// Whether this process runs in a Pod.
+pub(crate) fn in_pod() -> bool {
+    std::env::var_os(IN_CLUSTER_HOST).is_some()
+}
+
 /// Whether a Pod of this name with its own network may have this host name: the kubelet cuts the
 /// name, and adds a domain if the Pod requests it. The name of a node may also be a prefix of the
 /// name of a Pod.

@@ -157,6 +157,8 @@ impl Sidecar {
         let process = program
             .arg("run")
             .arg(format!("--listen=127.0.0.1:{port}"))
+            // In a Pod, too: the tests share one network.
+            .arg(format!("--ui-port={port}"))
             .args(["--log=info,loopwatch=debug,kube_client=off", "--log-format=json"])
             .args(flags)
             .start();

@@ -5,7 +5,7 @@
 //! give each of these accounts the operator's token.
 
 use crate::config::variable;
-use crate::system::own_pod::IN_CLUSTER_HOST;
+use crate::system::own_pod::in_pod;
 
 /// Who can write the configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +35,7 @@ impl Author {
     /// The author of the file that this process reads.
     #[must_use]
     pub(crate) fn of_environment() -> Self {
-        match std::env::var_os(IN_CLUSTER_HOST) {
-            Some(_) => Self::Cluster,
-            None => Self::User,
-        }
+        if in_pod() { Self::Cluster } else { Self::User }
     }
 
     /// Whether the author may set the flag `name`.

@@ -22,6 +22,7 @@ use tracing::{debug, warn};
 use super::connections::{Activity, Connections};
 use super::exporter::Exporter;
 use super::guard::Client;
+use super::policy::Port;
 use super::routes::router;
 
 #[derive(Clone, Copy, Debug)]
@@ -41,18 +42,20 @@ pub(super) struct ServerLimits {
     pub grace: Duration,
 }
 
-/// Serves `exporter` on `listener` until `shutdown` completes.
+/// Serves the paths of `port` on `listener` until `shutdown` completes.
 pub(crate) async fn serve(
     listener: TcpListener,
+    port: Port,
     exporter: Arc<Exporter>,
     shutdown: impl Future<Output = ()>,
 ) {
-    serve_with(listener, exporter, ServerLimits::default(), shutdown).await;
+    serve_with(listener, port, exporter, ServerLimits::default(), shutdown).await;
 }
 
 /// Like [`serve`], with other limits.
 pub(super) async fn serve_with(
     listener: TcpListener,
+    port: Port,
     exporter: Arc<Exporter>,
     limits: ServerLimits,
     shutdown: impl Future<Output = ()>,
@@ -71,7 +74,8 @@ pub(super) async fn serve_with(
         if connections.make_room(peer.ip()) {
             let (router, stopping) = (router.clone(), stopping.clone());
             connections.spawn(peer.ip(), |activity| {
-                connection(activity, stream, peer, router, limits, stopping)
+                let client = Client::new(peer, port, CancellationToken::new());
+                connection(activity, stream, client, router, limits, stopping)
             });
         } else {
             debug!(%peer, "connection refused: this peer has too many, and all of them are busy");
@@ -105,14 +109,13 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 async fn connection(
     activity: Activity,
     stream: TcpStream,
-    peer: SocketAddr,
+    client: Client,
     router: Router,
     limits: ServerLimits,
     mut stopping: watch::Receiver<bool>,
 ) {
     let _ = stream.set_nodelay(true); // affects only latency
-    let close = CancellationToken::new();
-    let client = Client::new(peer, close.clone());
+    let (peer, close) = (client.peer(), client.close());
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(client.clone());
         let busy = activity.busy();

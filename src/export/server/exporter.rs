@@ -82,7 +82,7 @@ impl Exporter {
         self.loopback_is_shared.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn loopback_is_shared(&self) -> bool {
+    pub(crate) fn loopback_is_shared(&self) -> bool {
         self.loopback_is_shared.load(Ordering::Relaxed)
     }
 

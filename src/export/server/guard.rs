@@ -1,11 +1,17 @@
 //! Controls access to paths.
 //!
 //! A sidecar shares the network of its Pod, so a loopback peer is a container of the same Pod or a
-//! user who may port-forward to it. The proxy of a service mesh is also such a container, but
-//! forwards requests of other hosts: it connects from another address of the loopback network, such
-//! as 127.0.0.6, or adds headers. Any web page can make a browser on that host send requests here
-//! (DNS rebinding), so the `Host` header must also name a loopback address. A Pod on the network of
-//! its node shares loopback with strangers, so there it gives no access.
+//! user who may port-forward to it. A container of the Pod may also forward requests of other hosts,
+//! for example the proxy of a service mesh or a program that adds TLS to `/metrics`, and over plain
+//! TCP it looks like any other loopback peer. In a Pod, the paths for people therefore have a port
+//! of their own, which listens on loopback only: such a proxy forwards to the port of the metrics or
+//! to the address of the Pod, and reaches neither. See ADR 25.
+//!
+//! The port for people still checks its clients: a proxy that forwards to all ports connects from
+//! another address of the loopback network, such as 127.0.0.6, or adds headers. Any web page can
+//! make a browser on that host send requests here (DNS rebinding), so the `Host` header must also
+//! name a loopback address. A Pod on the network of its node shares loopback with strangers, so
+//! there it gives no access.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,11 +23,14 @@ use axum::response::{IntoResponse, Response};
 use tokio_util::sync::CancellationToken;
 
 use super::exporter::Exporter;
+use super::policy::{Policy, Port};
 
 /// The client of a connection; an extension of every request.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     address: SocketAddr,
+    /// The port that accepted the connection.
+    port: Port,
     close: CancellationToken,
 }
 
@@ -35,14 +44,14 @@ const FORWARDING_PREFIXES: &[&str] = &["x-forwarded-", "x-original-forwarded-", 
 impl Default for Client {
     /// A client whose address is unknown.
     fn default() -> Self {
-        Self::new((Ipv6Addr::UNSPECIFIED, 0).into(), CancellationToken::new())
+        Self::new((Ipv6Addr::UNSPECIFIED, 0).into(), Port::Metrics, CancellationToken::new())
     }
 }
 
 impl Client {
     /// The client at this address. `close` closes the connection.
-    pub(super) fn new(address: SocketAddr, close: CancellationToken) -> Self {
-        Self { address, close }
+    pub(super) fn new(address: SocketAddr, port: Port, close: CancellationToken) -> Self {
+        Self { address, port, close }
     }
 
     pub(super) fn peer(&self) -> IpAddr {
@@ -55,68 +64,86 @@ impl Client {
     }
 }
 
-/// Refuses requests unless client and `Host` header are both loopback.
-pub(super) async fn local_only(
-    State(exporter): State<Arc<Exporter>>,
+/// The advice of a path that only the port for the user interface serves.
+const FORWARD: &str = "To open it, run\n\n  \
+     kubectl port-forward -n <namespace> pod/<pod> 9917:9918\n\n\
+     and go to http://localhost:9917/. 9918 is the port of loopwatch for the page, the API and the profiles (`--ui-port`), which \
+     only loopback reaches.";
+
+/// The explanation in a Pod on the network of its node.
+const SHARED: &str = "This Pod uses the network of its node, where every process of the node can reach this port on loopback. \
+     loopwatch therefore serves only metrics and health checks. With `--expose-ui`, it also serves the page and the \
+     API, to all clients that reach this port.\n";
+
+/// Refuses a request unless the policy of its path admits the client.
+pub(super) async fn admit(
+    State((exporter, policy)): State<(Arc<Exporter>, Policy)>,
     request: Request,
     next: Next,
 ) -> Response {
-    if exporter.options().expose_ui {
-        return next.run(request).await;
+    let client = request.extensions().get::<Client>().cloned().unwrap_or_default();
+    match check(&exporter, policy, &client, &request) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal,
     }
-    on_loopback(
-        &exporter,
-        request,
-        next,
-        "This path shows the names of tenants' objects, so it is available on loopback only. To open it, run\n\n  \
-         kubectl port-forward -n <namespace> pod/<pod> 9917\n\n\
-         and go to http://localhost:9917/. With `--expose-ui`, all clients that reach this port can open it.\n",
-    )
-    .await
 }
 
-/// Does the same, regardless of `--expose-ui`.
-pub(super) async fn loopback_only(
-    State(exporter): State<Arc<Exporter>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    on_loopback(
-        &exporter,
-        request,
-        next,
-        "This path shows the inside of the operator's program, so it is available on loopback only. To open it, run\n\n  \
-         kubectl port-forward -n <namespace> pod/<pod> 9917\n",
-    )
-    .await
-}
-
-async fn on_loopback(
+/// Whether the policy admits the request, or the response that refuses it.
+fn check(
     exporter: &Exporter,
-    request: Request,
-    next: Next,
-    advice: &'static str,
-) -> Response {
+    policy: Policy,
+    client: &Client,
+    request: &Request,
+) -> Result<(), Response> {
+    let is_exposed = match policy {
+        Policy::Public => return Ok(()),
+        Policy::Metrics => true,
+        Policy::Page => exporter.options().expose_ui,
+        Policy::Profiles => false,
+    };
+    match client.port {
+        Port::Metrics | Port::Both if is_exposed => Ok(()),
+        Port::Metrics => Err(refuse(advice(exporter, policy))),
+        Port::Ui | Port::Both => on_loopback(exporter, policy, client, request),
+    }
+}
+
+/// Admits a client on loopback that requests a loopback host.
+fn on_loopback(
+    exporter: &Exporter,
+    policy: Policy,
+    client: &Client,
+    request: &Request,
+) -> Result<(), Response> {
+    let is_local = is_loopback(client.peer()) && !exporter.loopback_is_shared();
+    if !is_local || is_forwarded(request) {
+        return Err(refuse(advice(exporter, policy)));
+    }
+
+    if !requests_loopback(request) {
+        return Err(refuse(
+            "This path requires a loopback host name such as localhost, to prevent DNS rebinding.\n".to_owned(),
+        ));
+    }
+
+    Ok(())
+}
+
+/// How to open a path that other hosts cannot open.
+fn advice(exporter: &Exporter, policy: Policy) -> String {
     if exporter.loopback_is_shared() {
-        return refuse(
-            "This Pod uses the network of its node, where every process of the node can reach this port on loopback. \
-             loopwatch therefore serves only metrics and health checks. With `--expose-ui`, it also serves the page and the \
-             API, to all clients that reach this port.\n",
-        );
+        return SHARED.to_owned();
     }
 
-    let peer = request.extensions().get::<Client>().map(Client::peer);
-    if !peer.is_some_and(is_loopback) || is_forwarded(&request) {
-        return refuse(advice);
+    match policy {
+        Policy::Profiles => format!(
+            "This path shows the inside of the operator's program, so it is available on loopback only. {FORWARD}\n"
+        ),
+        _ => format!(
+            "This path shows the names of tenants' objects, so it is available on loopback only. {FORWARD} With `--expose-ui`, \
+             all clients that reach the port of the metrics can open it.\n"
+        ),
     }
-
-    if !requests_loopback(&request) {
-        return refuse(
-            "This path requires a loopback host name such as localhost, to prevent DNS rebinding.\n",
-        );
-    }
-
-    next.run(request).await
 }
 
 /// The request line and each `Host` header can name the host; all of them must be loopback.
@@ -132,7 +159,7 @@ fn requests_loopback(request: &Request) -> bool {
     hosts.peek().is_some() && hosts.all(names_loopback)
 }
 
-fn refuse(why: &'static str) -> Response {
+fn refuse(why: String) -> Response {
     (StatusCode::FORBIDDEN, why).into_response()
 }
 

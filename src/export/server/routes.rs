@@ -1,4 +1,4 @@
-//! Which handler serves which path.
+//! The table of paths: which handler serves each of them, and to whom.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,39 +8,127 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 
 use super::exporter::Exporter;
+use super::policy::Policy;
 use super::turns::{TurnLimits, Turns, take_turn};
 use super::{api, guard, pages, profiles, scrape};
 use crate::telemetry::RequestLabels;
 
-/// The documented paths, each with a description.
-const PATHS: &[(&str, &str)] = &[
-    ("/", "web page"),
-    ("/objects", "web page with a table of objects; the same filters as /api/v1/objects"),
-    ("/object", "web page of one object; kind and name, also group and namespace"),
-    ("/metrics", "metrics for Prometheus, as text 0.0.4 or OpenMetrics 1.0"),
-    ("/livez", "200 unless loopwatch has failed three times to recover from a panic"),
-    (
-        "/readyz",
-        "200 once every watch has completed its first list, is failing, or lacks permissions",
-    ),
-    ("/api/v1/status", "kinds, sources, and blind spots, as JSON"),
-    ("/api/v1/findings", "open findings, as JSON"),
-    ("/api/v1/objects", "objects, as JSON; filters: group, kind, namespace, name, state, search"),
-    (
-        "/api/v1/explain",
-        "one object with its owners, children and findings, as JSON; kind and name, also group and namespace",
-    ),
-    (
-        "/api/v1/timeline",
-        "the last hours: findings and objects over time, and what happened, as JSON",
-    ),
-    ("/api/v1/operator", "the operator: its Pods, instances, controllers and processes, as JSON"),
-    ("/api/v1/profiles", "the last profiles of the operator, as JSON; on loopback only"),
-    (PROFILE, "one of them, for `go tool pprof`; on loopback only"),
-    ("/debug/model", "object counts and a checksum, as JSON"),
+/// A path.
+pub(super) struct Route {
+    pub(super) path: &'static str,
+    pub(super) policy: Policy,
+    /// The response to an unknown path shows this.
+    description: &'static str,
+    handler: fn() -> MethodRouter<Arc<Exporter>>,
+}
+
+/// All paths, each with its policy. The router has no others.
+pub(super) const ROUTES: &[Route] = &[
+    Route {
+        path: "/",
+        policy: Policy::Page,
+        description: "web page",
+        handler: || get(pages::overview),
+    },
+    Route {
+        path: "/objects",
+        policy: Policy::Page,
+        description: "web page with a table of objects; the same filters as /api/v1/objects",
+        handler: || get(pages::objects),
+    },
+    Route {
+        path: "/object",
+        policy: Policy::Page,
+        description: "web page of one object; kind and name, also group and namespace",
+        handler: || get(pages::object),
+    },
+    Route {
+        path: "/page.css",
+        policy: Policy::Page,
+        description: "style sheet of the web pages",
+        handler: || get(pages::css),
+    },
+    Route {
+        path: "/page.js",
+        policy: Policy::Page,
+        description: "script of the web pages",
+        handler: || get(pages::js),
+    },
+    Route {
+        path: "/metrics",
+        policy: Policy::Metrics,
+        description: "metrics for Prometheus, as text 0.0.4 or OpenMetrics 1.0",
+        handler: || get(scrape::metrics),
+    },
+    Route {
+        path: "/livez",
+        policy: Policy::Public,
+        description: "200 unless loopwatch has failed three times to recover from a panic",
+        handler: || get(livez),
+    },
+    Route {
+        path: "/readyz",
+        policy: Policy::Public,
+        description: "200 once every watch has completed its first list, is failing, or lacks permissions",
+        handler: || get(readyz),
+    },
+    Route {
+        path: "/api/v1/status",
+        policy: Policy::Page,
+        description: "kinds, sources, and blind spots, as JSON",
+        handler: || get(api::status),
+    },
+    Route {
+        path: "/api/v1/findings",
+        policy: Policy::Page,
+        description: "open findings, as JSON",
+        handler: || get(api::findings),
+    },
+    Route {
+        path: "/api/v1/objects",
+        policy: Policy::Page,
+        description: "objects, as JSON; filters: group, kind, namespace, name, state, search",
+        handler: || get(api::objects),
+    },
+    Route {
+        path: "/api/v1/explain",
+        policy: Policy::Page,
+        description: "one object with its owners, children and findings, as JSON; kind and name, also group and namespace",
+        handler: || get(api::explain),
+    },
+    Route {
+        path: "/api/v1/timeline",
+        policy: Policy::Page,
+        description: "the last hours: findings and objects over time, and what happened, as JSON",
+        handler: || get(api::timeline),
+    },
+    Route {
+        path: "/api/v1/operator",
+        policy: Policy::Page,
+        description: "the operator: its Pods, instances, controllers and processes, as JSON",
+        handler: || get(api::operator),
+    },
+    Route {
+        path: "/api/v1/profiles",
+        policy: Policy::Profiles,
+        description: "the last profiles of the operator, as JSON; on loopback only",
+        handler: || get(profiles::list),
+    },
+    Route {
+        path: PROFILE,
+        policy: Policy::Profiles,
+        description: "one of them, for `go tool pprof`; on loopback only",
+        handler: || get(profiles::download),
+    },
+    Route {
+        path: "/debug/model",
+        policy: Policy::Page,
+        description: "object counts and a checksum, as JSON",
+        handler: || get(api::debug),
+    },
 ];
 
 /// The path of one profile.
@@ -65,38 +153,26 @@ const DOCUMENTS: TurnLimits = TurnLimits {
     whole: Duration::from_secs(30),
 };
 
-/// Builds the router for all paths.
+/// Builds the router from the table of paths.
 pub(super) fn router(exporter: Arc<Exporter>) -> Router {
     let (scrapes, documents) = (Turns::new(SCRAPES), Turns::new(DOCUMENTS));
-    let local = Router::new()
-        .route("/", get(pages::overview))
-        .route("/objects", get(pages::objects))
-        .route("/object", get(pages::object))
-        .route("/page.css", get(pages::css))
-        .route("/page.js", get(pages::js))
-        .route("/api/v1/status", get(api::status))
-        .route("/api/v1/findings", get(api::findings))
-        .route("/api/v1/objects", get(api::objects))
-        .route("/api/v1/timeline", get(api::timeline))
-        .route("/api/v1/explain", get(api::explain))
-        .route("/api/v1/operator", get(api::operator))
-        .route("/debug/model", get(api::debug))
-        .route_layer(from_fn_with_state(documents.clone(), take_turn))
-        .route_layer(from_fn_with_state(exporter.clone(), guard::local_only));
+    let mut router = Router::new();
+    for Route { path, policy, handler, .. } in ROUTES {
+        let turns = match policy {
+            Policy::Public => None,
+            Policy::Metrics => Some(&scrapes),
+            Policy::Page | Policy::Profiles => Some(&documents),
+        };
+        let handler = match turns {
+            Some(turns) => handler().route_layer(from_fn_with_state(turns.clone(), take_turn)),
+            None => handler(),
+        };
 
-    let loopback = Router::new()
-        .route("/api/v1/profiles", get(profiles::list))
-        .route(PROFILE, get(profiles::download))
-        .route_layer(from_fn_with_state(documents, take_turn))
-        .route_layer(from_fn_with_state(exporter.clone(), guard::loopback_only));
+        let admit = from_fn_with_state((exporter.clone(), *policy), guard::admit);
+        router = router.route(path, handler.route_layer(admit));
+    }
 
-    Router::new()
-        .route("/metrics", get(scrape::metrics))
-        .route_layer(from_fn_with_state(scrapes, take_turn))
-        .route("/livez", get(livez))
-        .route("/readyz", get(readyz))
-        .merge(local)
-        .merge(loopback)
+    router
         .fallback(not_found)
         .layer(from_fn(security_headers))
         .layer(from_fn_with_state(exporter.clone(), count_requests))
@@ -129,11 +205,9 @@ async fn readyz(State(exporter): State<Arc<Exporter>>) -> Response {
 }
 
 async fn not_found() -> Response {
-    let width = PATHS.iter().map(|(path, _)| path.len()).max().unwrap_or(0);
-    let lines: String = PATHS
-        .iter()
-        .map(|(path, description)| format!("  {path:width$}  {description}\n"))
-        .collect();
+    let width = ROUTES.iter().map(|route| route.path.len()).max().unwrap_or(0);
+    let line = |route: &Route| format!("  {:width$}  {}\n", route.path, route.description);
+    let lines: String = ROUTES.iter().map(line).collect();
 
     (StatusCode::NOT_FOUND, format!("Not found. loopwatch serves:\n{lines}")).into_response()
 }
@@ -166,7 +240,7 @@ async fn count_requests(
         path => path,
     };
     let path =
-        PATHS.iter().map(|(path, _)| *path).find(|path| *path == requested).unwrap_or("other");
+        ROUTES.iter().map(|route| route.path).find(|path| *path == requested).unwrap_or("other");
     let response = next.run(request).await;
     let labels = RequestLabels { path, code: response.status().as_u16() };
 

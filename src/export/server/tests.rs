@@ -2,6 +2,7 @@
 
 mod connections;
 mod objects;
+mod policies;
 mod profiles;
 
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ use tower::ServiceExt as _;
 
 use super::exporter::{ExportOptions, Exporter};
 use super::guard::Client;
+use super::policy::Port;
 use super::routes::router;
 use crate::export::sample::{NoObjects, Sample, empty, sample};
 use crate::telemetry::SelfMetrics;
@@ -25,8 +27,19 @@ fn exporter(view: Sample, options: ExportOptions) -> Arc<Exporter> {
     Arc::new(Exporter::with_view(Arc::new(view), Arc::new(SelfMetrics::new()), options))
 }
 
-/// Sends one request from `peer` and reads the response.
+/// Sends one request from `peer` to a port for everything, and reads the response.
 async fn request_from(
+    exporter: &Arc<Exporter>,
+    peer: &str,
+    host: &str,
+    path: &str,
+) -> (StatusCode, String) {
+    request_at(Port::Both, exporter, peer, host, path).await
+}
+
+/// Sends one request from `peer` to a port, and reads the response.
+async fn request_at(
+    port: Port,
     exporter: &Arc<Exporter>,
     peer: &str,
     host: &str,
@@ -40,7 +53,7 @@ async fn request_from(
     }
 
     let address: SocketAddr = peer.parse().expect("an address");
-    request.extensions_mut().insert(Client::new(address, CancellationToken::new()));
+    request.extensions_mut().insert(Client::new(address, port, CancellationToken::new()));
 
     let response = router(exporter.clone()).oneshot(request).await.expect("routers do not fail");
     let status = response.status();

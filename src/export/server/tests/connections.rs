@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::export::server::{ServerLimits, bind, serve_with};
+use crate::export::server::{Port, ServerLimits, bind, serve_with};
 
 /// Starts a server on a free port; it stops when the sender is dropped.
 async fn server(
@@ -18,7 +18,7 @@ async fn server(
     let address = listener.local_addr().expect("an address");
     let (stop, stopped) = oneshot::channel::<()>();
     let exporter = exporter(view, ExportOptions::default());
-    let task = tokio::spawn(serve_with(listener, exporter, limits, async {
+    let task = tokio::spawn(serve_with(listener, Port::Both, exporter, limits, async {
         let _ = stopped.await;
     }));
 
@@ -160,6 +160,7 @@ async fn ipv4_clients_of_a_port_for_both_families_are_local() {
     let exporter = exporter(sample(), ExportOptions::default());
     let task = tokio::spawn(serve_with(
         listener,
+        Port::Both,
         exporter,
         ServerLimits::default(),
         std::future::pending(),
@@ -241,7 +242,7 @@ async fn large_server() -> (SocketAddr, oneshot::Sender<()>, tokio::task::JoinHa
     let options = ExportOptions { max_object_series: 60_000, ..ExportOptions::default() };
     let (stop, stopped) = oneshot::channel::<()>();
     let exporter = exporter(large(), options);
-    let task = tokio::spawn(serve_with(listener, exporter, ServerLimits::default(), async {
+    let task = tokio::spawn(serve_with(listener, Port::Both, exporter, ServerLimits::default(), async {
         let _ = stopped.await;
     }));
 

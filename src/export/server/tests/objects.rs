@@ -179,6 +179,7 @@ async fn every_page_forbids_scripts_from_elsewhere_and_inline() {
             Request::get(path).header("host", "localhost").body(Body::empty()).expect("a request");
         request.extensions_mut().insert(Client::new(
             "127.0.0.1:5000".parse().expect("an address"),
+            Port::Both,
             CancellationToken::new(),
         ));
 

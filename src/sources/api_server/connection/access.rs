@@ -10,7 +10,7 @@ use loopwatch_model::observation::Cause;
 
 use super::{kubeconfig_files, proxy};
 use crate::net::{Failure, first_line};
-use crate::system::own_pod::IN_CLUSTER_HOST;
+use crate::system::own_pod::in_pod;
 
 /// How to reach a cluster. By default, loopwatch finds it as `kubectl` does, or as any program in a
 /// Pod.
@@ -79,7 +79,7 @@ pub(super) async fn load(access: &Access) -> Result<(Config, bool), ConnectError
     };
 
     if named.is_none() && from_env.is_none() && !in_home && access.context.is_none() {
-        if std::env::var_os(IN_CLUSTER_HOST).is_none() {
+        if !in_pod() {
             return Err(ConnectError::NothingFound { looked: file });
         }
         return Config::incluster().map(|config| (config, true)).map_err(ConnectError::InCluster);
