@@ -7,6 +7,7 @@
 //! `routes.rs` has the policy of each path.
 
 mod exporter; // what all handlers share
+mod access; // what the port requires of its clients
 mod accept; // connections, limited in duration
 mod api; // the JSON API
 mod connections; // open connections, limited in number
@@ -20,6 +21,7 @@ mod turns; // large responses, limited in number and duration
 mod routes; // which handler serves which path
 
 pub(crate) use self::accept::serve;
+pub(crate) use self::access::{Access, Review, TokenReviewer, Web, WebFile};
 #[cfg(test)]
 use self::accept::{ServerLimits, serve_with};
 pub(crate) use self::exporter::{ExportOptions, Exporter};

@@ -8,10 +8,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use tokio::task::spawn_blocking;
 
-use crate::system::files::open_regular;
-
-/// The largest token or certificate file, in bytes.
-const MAX_FILE: u64 = 1 << 20;
+use crate::system::files::read_small;
 
 /// The header with the token in a file. The errors do not quote the token.
 pub(crate) async fn authorization(file: &Path) -> Result<HeaderValue, String> {
@@ -40,19 +37,7 @@ pub(crate) async fn authorization(file: &Path) -> Result<HeaderValue, String> {
 /// Reads a small file. A named pipe would block, and a device may have no end.
 pub(super) async fn read(file: &Path) -> Result<Vec<u8>, String> {
     let path: PathBuf = file.to_owned();
-    let reading = spawn_blocking(move || {
-        use std::io::Read as _;
-
-        let mut content = Vec::new();
-        open_regular(&path)?.take(MAX_FILE + 1).read_to_end(&mut content)?;
-        match content.len() as u64 > MAX_FILE {
-            false => Ok(content),
-            true => Err(std::io::Error::other("it is larger than 1 MiB")),
-        }
-    });
-
-    let content = reading.await.map_err(|error| error.to_string())?;
-    content.map_err(|error| format!("cannot read {}: {error}", file.display()))
+    spawn_blocking(move || read_small(&path)).await.map_err(|error| error.to_string())?
 }
 
 /// The certificates of a PEM file.

@@ -5,9 +5,12 @@
 //! waiting, and then check it.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+
+/// The largest small file, in bytes.
+const MAX_SMALL: u64 = 1 << 20;
 
 /// Opens a regular file for reading.
 ///
@@ -23,6 +26,22 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 /// If it is not a regular file, or cannot be opened. [`is_irregular`] distinguishes the two.
 pub(crate) fn open_regular_without_link(path: &Path) -> io::Result<File> {
     open(path, libc::O_NONBLOCK | libc::O_NOFOLLOW)
+}
+
+/// Reads a small file, such as a certificate.
+///
+/// # Errors
+/// If it cannot be read, or is too large. The message names the file.
+pub(crate) fn read_small(path: &Path) -> Result<Vec<u8>, String> {
+    let read = || {
+        let mut content = Vec::new();
+        open_regular(path)?.take(MAX_SMALL + 1).read_to_end(&mut content)?;
+        match content.len() as u64 > MAX_SMALL {
+            false => Ok(content),
+            true => Err(io::Error::other("it is larger than 1 MiB")),
+        }
+    };
+    read().map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
 /// Whether an error of these functions means that the path is not a regular file.

@@ -1,6 +1,7 @@
 //! Serves connections. Every client in the cluster can reach this port, but `axum::serve` limits
 //! neither the number of connections nor the time that a request may take to arrive.
 
+use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,13 +13,16 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
+use super::access::{Encryption, Transport};
 use super::connections::{Activity, Connections};
 use super::exporter::Exporter;
 use super::guard::Client;
@@ -42,6 +46,14 @@ pub(super) struct ServerLimits {
     pub grace: Duration,
 }
 
+/// A connection, perhaps encrypted.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// The first byte of a TLS connection: the type of a record with a handshake.
+const TLS_HANDSHAKE: u8 = 22;
+
 /// Serves the paths of `port` on `listener` until `shutdown` completes.
 pub(crate) async fn serve(
     listener: TcpListener,
@@ -60,7 +72,7 @@ pub(super) async fn serve_with(
     limits: ServerLimits,
     shutdown: impl Future<Output = ()>,
 ) {
-    let router = router(exporter);
+    let router = router(exporter.clone());
     let (stop, stopping) = watch::channel(false);
     let mut connections = Connections::new(limits.connections, limits.per_peer);
     let mut shutdown = pin!(shutdown);
@@ -75,7 +87,21 @@ pub(super) async fn serve_with(
             let (router, stopping) = (router.clone(), stopping.clone());
             connections.spawn(peer.ip(), |activity| {
                 let client = Client::new(peer, port, CancellationToken::new());
-                connection(activity, stream, client, router, limits, stopping)
+                let encryption = match port {
+                    Port::Ui => Encryption::Off,
+                    Port::Metrics | Port::Both => exporter.access().encryption(),
+                };
+                async move {
+                    let handshake = timeout(limits.request_head, encrypt(stream, encryption));
+                    match handshake.await {
+                        Ok(Ok((stream, transport))) => {
+                            let client = client.over(transport);
+                            connection(activity, stream, client, router, limits, stopping).await;
+                        }
+                        Ok(Err(error)) => debug!(%peer, %error, "no TLS"),
+                        Err(_) => debug!(%peer, "no TLS in time"),
+                    }
+                }
             });
         } else {
             debug!(%peer, "connection refused: this peer has too many, and all of them are busy");
@@ -106,15 +132,35 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     }
 }
 
+/// Encrypts a connection if the port requires it. A client that does not begin with TLS stays in
+/// plain text, in which it can only open the health checks: a broken certificate must not make the
+/// kubelet restart the container.
+async fn encrypt(stream: TcpStream, encryption: Encryption) -> io::Result<(Box<dyn Stream>, Transport)> {
+    let _ = stream.set_nodelay(true); // affects only latency
+    let Encryption::Required(config) = encryption else {
+        return Ok((Box::new(stream), Transport::Plain));
+    };
+
+    let mut first = [0];
+    stream.peek(&mut first).await?;
+    if first != [TLS_HANDSHAKE] {
+        return Ok((Box::new(stream), Transport::Plain));
+    }
+
+    let config = config.ok_or_else(|| io::Error::other("there is no certificate yet"))?;
+    let stream = TlsAcceptor::from(config).accept(stream).await?;
+    let has_certificate = stream.get_ref().1.peer_certificates().is_some();
+    Ok((Box::new(stream), Transport::Tls { has_certificate }))
+}
+
 async fn connection(
     activity: Activity,
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     client: Client,
     router: Router,
     limits: ServerLimits,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let _ = stream.set_nodelay(true); // affects only latency
     let (peer, close) = (client.peer(), client.close());
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(client.clone());

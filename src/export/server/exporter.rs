@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use loopwatch_model::model::Model;
 use loopwatch_model::snapshot::Explanation;
 
+use super::access::Access;
 use crate::export::delivery::traces::TraceExporter;
 use crate::export::metrics::{ObjectSeries, Render, TextFormat};
 use crate::export::view::{Input, RecordingInput, View};
@@ -41,6 +42,8 @@ pub(crate) struct Exporter {
     alive: AtomicBool,
     /// Whether the Pod shares the loopback interface with its node.
     loopback_is_shared: AtomicBool,
+    /// What the port of the metrics requires of its clients.
+    access: Access,
 }
 
 impl Exporter {
@@ -73,7 +76,13 @@ impl Exporter {
             traces: OnceLock::new(),
             alive,
             loopback_is_shared: AtomicBool::new(false),
+            access: Access::default(),
         }
+    }
+
+    #[must_use]
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
     }
 
     /// Notes that the Pod uses the network of its node, so that each process of the node is on its

@@ -22,6 +22,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio_util::sync::CancellationToken;
 
+use super::access::Transport;
 use super::exporter::Exporter;
 use super::policy::{Policy, Port};
 
@@ -31,6 +32,7 @@ pub(super) struct Client {
     address: SocketAddr,
     /// The port that accepted the connection.
     port: Port,
+    transport: Transport,
     close: CancellationToken,
 }
 
@@ -51,7 +53,20 @@ impl Default for Client {
 impl Client {
     /// The client at this address. `close` closes the connection.
     pub(super) fn new(address: SocketAddr, port: Port, close: CancellationToken) -> Self {
-        Self { address, port, close }
+        Self { address, port, transport: Transport::Plain, close }
+    }
+
+    /// The same client, connected in this way.
+    pub(super) fn over(self, transport: Transport) -> Self {
+        Self { transport, ..self }
+    }
+
+    pub(super) fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    pub(super) fn port(&self) -> Port {
+        self.port
     }
 
     pub(super) fn peer(&self) -> IpAddr {
@@ -82,13 +97,22 @@ pub(super) async fn admit(
     next: Next,
 ) -> Response {
     let client = request.extensions().get::<Client>().cloned().unwrap_or_default();
-    match check(&exporter, policy, &client, &request) {
-        Ok(()) => next.run(request).await,
-        Err(refusal) => refusal,
+    if let Err(refusal) = check(&exporter, policy, &client, &request) {
+        return refusal;
     }
+
+    // The API server has already authorized the clients of the port for people.
+    if policy != Policy::Public && client.port != Port::Ui {
+        let admitted = exporter.access().authenticate(policy, &client, request.headers()).await;
+        if let Err(refusal) = admitted {
+            return refusal;
+        }
+    }
+
+    next.run(request).await
 }
 
-/// Whether the policy admits the request, or the response that refuses it.
+/// Whether the policy admits a client at this place, or the response that refuses it.
 fn check(
     exporter: &Exporter,
     policy: Policy,

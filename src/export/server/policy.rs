@@ -24,3 +24,14 @@ pub(crate) enum Port {
     /// Both on one port, outside Pods.
     Both,
 }
+
+impl Policy {
+    /// The nonResourceURL that an account must be allowed to `get`. For the page and the API, it is
+    /// not their own path, because every account may `get` /api/* of the API server.
+    pub(super) fn reviewed_path(self) -> &'static str {
+        match self {
+            Self::Public | Self::Metrics => "/metrics",
+            Self::Page | Self::Profiles => "/loopwatch",
+        }
+    }
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 
@@ -174,7 +174,7 @@ pub(super) fn router(exporter: Arc<Exporter>) -> Router {
 
     router
         .fallback(not_found)
-        .layer(from_fn(security_headers))
+        .layer(from_fn_with_state(exporter.clone(), security_headers))
         .layer(from_fn_with_state(exporter.clone(), count_requests))
         .with_state(exporter)
 }
@@ -212,10 +212,15 @@ async fn not_found() -> Response {
     (StatusCode::NOT_FOUND, format!("Not found. loopwatch serves:\n{lines}")).into_response()
 }
 
-/// Adds security headers to every response.
-async fn security_headers(request: Request, next: Next) -> Response {
+/// Adds security headers to every response, and those of the web configuration file.
+async fn security_headers(
+    State(exporter): State<Arc<Exporter>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
+    headers.extend(exporter.access().headers().into_iter().flatten());
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),

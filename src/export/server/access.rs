@@ -1,0 +1,226 @@
+//! What the port of the metrics requires of its clients: TLS, a certificate, a password or a token.
+//!
+//! The paths that everybody may open need none of them. The port for people needs none either: only
+//! loopback reaches it, and the API server has already authorized whoever forwards to it.
+
+mod challenge; // the responses to clients without access
+mod checks; // checks in progress, limited in number
+mod remembered; // the results of checks, limited in number and time
+mod tls; // the TLS of the port
+mod tokens; // bearer tokens
+mod users; // users with passwords
+mod web_file; // the file with all of this
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use axum::http::{HeaderMap, header};
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustls::ServerConfig;
+
+use self::challenge::Challenge;
+use self::tokens::Tokens;
+pub(crate) use self::tokens::{Review, TokenReviewer};
+pub(crate) use self::web_file::{Web, WebFile};
+use super::guard::Client;
+use super::policy::Policy;
+use crate::lock::lock;
+
+/// What the port requires of its clients.
+#[derive(Default)]
+pub(crate) struct Access {
+    web: Mutex<WebState>,
+    /// Checks bearer tokens, if the user asks for it.
+    tokens: OnceLock<Tokens>,
+}
+
+/// The web configuration file.
+#[derive(Clone, Default)]
+enum WebState {
+    /// There is none.
+    #[default]
+    Absent,
+    /// Not read yet, or never valid. The port serves only health checks, because it may require
+    /// credentials.
+    Unknown,
+    Valid(Arc<Web>),
+}
+
+/// Whether connections are encrypted.
+#[derive(Clone, Debug)]
+pub(super) enum Encryption {
+    Off,
+    /// Only health checks are possible without it. `None` until there is a certificate.
+    Required(Option<Arc<ServerConfig>>),
+}
+
+/// How a client is connected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Transport {
+    #[default]
+    Plain,
+    Tls {
+        /// Whether the client has a valid certificate.
+        has_certificate: bool,
+    },
+}
+
+/// The verdict on credentials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Allowed,
+    /// The credentials are wrong.
+    Wrong,
+    /// The credentials are right, but their account may not open the path.
+    Forbidden,
+}
+
+/// Why there is no verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Undecided {
+    /// Too many checks are in progress.
+    Busy,
+    /// The API server cannot be asked, or refuses to answer.
+    Unavailable,
+}
+
+/// The credentials of a request.
+enum Credentials<'a> {
+    None,
+    Password { user: String, password: String },
+    Token(&'a str),
+}
+
+impl Access {
+    /// Closes the port to everything but health checks until the web configuration file is read.
+    pub(crate) fn expect_web(&self) {
+        *lock(&self.web) = WebState::Unknown;
+    }
+
+    /// Puts a web configuration into effect. Connections that are already open keep their TLS.
+    pub(crate) fn set_web(&self, web: Arc<Web>) {
+        *lock(&self.web) = WebState::Valid(web);
+    }
+
+    /// Requires a bearer token that `reviewer` accepts.
+    pub(crate) fn require_tokens(&self, reviewer: Arc<dyn TokenReviewer>) {
+        let _ = self.tokens.set(Tokens::new(reviewer));
+    }
+
+    /// Checks whether loopwatch may have tokens reviewed.
+    pub(crate) async fn try_reviewer(&self) {
+        if let Some(tokens) = self.tokens.get() {
+            tokens.try_reviewer().await;
+        }
+    }
+
+    /// Why loopwatch cannot check tokens, if it may not.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.tokens.get().and_then(Tokens::problem)
+    }
+
+    /// Whether the port asks for passwords or tokens that nothing encrypts.
+    pub(crate) fn exposes_credentials(&self) -> bool {
+        let has_users = self.web().is_some_and(|web| web.users.is_some());
+        let is_plain = matches!(self.encryption(), Encryption::Off);
+        is_plain && (has_users || self.tokens.get().is_some())
+    }
+
+    pub(super) fn encryption(&self) -> Encryption {
+        match &*lock(&self.web) {
+            WebState::Absent => Encryption::Off,
+            WebState::Unknown => Encryption::Required(None),
+            WebState::Valid(web) => match &web.tls {
+                Some(tls) => Encryption::Required(Some(Arc::clone(tls))),
+                None => Encryption::Off,
+            },
+        }
+    }
+
+    /// The headers that the web configuration file adds to responses.
+    pub(super) fn headers(&self) -> Option<HeaderMap> {
+        self.web().map(|web| web.headers.clone()).filter(|headers| !headers.is_empty())
+    }
+
+    /// Admits a client that presents what the port requires, or returns the response that refuses
+    /// it.
+    pub(super) async fn authenticate(
+        &self,
+        policy: Policy,
+        client: &Client,
+        headers: &HeaderMap,
+    ) -> Result<(), Response> {
+        let web = match &*lock(&self.web) {
+            WebState::Unknown => return Err(challenge::not_ready()),
+            WebState::Absent => None,
+            WebState::Valid(web) => Some(Arc::clone(web)),
+        };
+
+        if let Some(web) = &web {
+            web.check_transport(client.transport())?;
+        }
+
+        let users = web.as_ref().and_then(|web| web.users.as_ref());
+        let tokens = self.tokens.get();
+        let challenge = Challenge { basic: users.is_some(), bearer: tokens.is_some() };
+        let verdict = match (Credentials::of(headers), users, tokens) {
+            (_, None, None) => return Ok(()),
+            (Credentials::Password { user, password }, Some(users), _) => {
+                users.check(client.peer(), user, password).await
+            }
+            (Credentials::Token(token), _, Some(tokens)) => {
+                tokens.check(client.peer(), token, policy.reviewed_path()).await
+            }
+            _ => Ok(Verdict::Wrong),
+        };
+
+        challenge.respond(verdict, policy)
+    }
+
+    fn web(&self) -> Option<Arc<Web>> {
+        match &*lock(&self.web) {
+            WebState::Valid(web) => Some(Arc::clone(web)),
+            WebState::Absent | WebState::Unknown => None,
+        }
+    }
+}
+
+impl Web {
+    /// Checks how the client is connected.
+    fn check_transport(&self, transport: Transport) -> Result<(), Response> {
+        match transport {
+            Transport::Plain if self.tls.is_some() => Err(challenge::tls_required()),
+            Transport::Plain | Transport::Tls { has_certificate: false }
+                if self.requires_certificate =>
+            {
+                Err(challenge::certificate_required())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<'a> Credentials<'a> {
+    /// The credentials of a request with exactly one header for them.
+    fn of(headers: &'a HeaderMap) -> Self {
+        let mut values = headers.get_all(header::AUTHORIZATION).iter();
+        let (Some(value), None) = (values.next(), values.next()) else { return Self::None };
+        let Some((scheme, rest)) = value.to_str().ok().and_then(|text| text.split_once(' ')) else {
+            return Self::None;
+        };
+
+        if scheme.eq_ignore_ascii_case("bearer") {
+            return Self::Token(rest.trim());
+        }
+
+        let decoded = scheme.eq_ignore_ascii_case("basic").then(|| STANDARD.decode(rest.trim()));
+        let text = decoded.and_then(Result::ok).and_then(|bytes| String::from_utf8(bytes).ok());
+        match text.as_deref().and_then(|text| text.split_once(':')) {
+            Some((user, password)) => {
+                Self::Password { user: user.to_owned(), password: password.to_owned() }
+            }
+            None => Self::None,
+        }
+    }
+}

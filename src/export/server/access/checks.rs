@@ -1,0 +1,106 @@
+//! Limits the checks of credentials in progress, in total and for each peer: a check costs CPU time
+//! or a request to the API server, and strangers can cause one.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use crate::lock::lock;
+
+/// The checks in progress.
+#[derive(Debug)]
+pub(super) struct Checks {
+    running: Arc<Semaphore>,
+    /// The checks that run or wait, by peer.
+    peers: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+/// The right to run a check. It ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct Check {
+    _running: OwnedSemaphorePermit,
+    _peer: Peer,
+}
+
+/// The place of a peer in the count.
+#[derive(Debug)]
+struct Peer {
+    peers: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    address: IpAddr,
+}
+
+/// Checks of one peer that run or wait.
+const PER_PEER: usize = 4;
+
+/// How long a check may wait for its turn. Prometheus times out after ten seconds by default.
+const WAIT: Duration = Duration::from_secs(3);
+
+impl Checks {
+    pub(super) fn new(total: usize) -> Self {
+        Self { running: Arc::new(Semaphore::new(total)), peers: Arc::default() }
+    }
+
+    /// Waits for the turn of a check; `None` if there are too many.
+    pub(super) async fn begin(&self, address: IpAddr) -> Option<Check> {
+        let peer = Peer::count(&self.peers, address)?;
+        let running = timeout(WAIT, Arc::clone(&self.running).acquire_owned()).await.ok()?.ok()?;
+        Some(Check { _running: running, _peer: peer })
+    }
+}
+
+impl Peer {
+    fn count(peers: &Arc<Mutex<HashMap<IpAddr, usize>>>, address: IpAddr) -> Option<Self> {
+        let mut counts = lock(peers);
+        let count = counts.entry(address).or_default();
+        if *count >= PER_PEER {
+            return None;
+        }
+
+        *count += 1;
+        Some(Self { peers: Arc::clone(peers), address })
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let mut counts = lock(&self.peers);
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_with_many_checks_does_not_keep_others_out() {
+        let (checks, greedy, other) = (Arc::new(Checks::new(1)), [10, 0, 0, 1], [10, 0, 0, 2]);
+        let first = checks.begin(greedy.into()).await.expect("nothing runs");
+        let waiting: Vec<_> = (0..8)
+            .map(|_| {
+                let checks = Arc::clone(&checks);
+                tokio::spawn(async move { checks.begin(greedy.into()).await.is_some() })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+
+        drop(first);
+        assert!(checks.begin(other.into()).await.is_some(), "it waits for three others at most");
+
+        let mut run = 0;
+        for check in waiting {
+            run += usize::from(check.await.expect("no panic"));
+        }
+        assert_eq!(run, PER_PEER - 1);
+        assert!(lock(&checks.peers).is_empty());
+    }
+}
