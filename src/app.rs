@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::config::{DEFAULT_PORT, Flags, ServeFlags};
+use crate::config::{DEFAULT_PORT, Flags, ServeFlags, WebAuth};
 use crate::export::server::{ExportOptions, Exporter};
 use crate::recording::Segments;
 use crate::sources::api_server::{Cluster, ConnectError};
@@ -33,6 +33,7 @@ mod rebuild;
 mod reload;
 mod senders;
 mod state;
+mod web;
 #[cfg(test)]
 mod tests;
 
@@ -115,8 +116,9 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
         exporter.share_loopback();
     }
 
+    web::prepare(&web, &cluster, &exporter);
     let listen = serve_flags.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into());
-    let serving = tokio::spawn(ports::serve(listen, web, exporter.clone(), stop.clone()));
+    let serving = tokio::spawn(ports::serve(listen, web.clone(), exporter.clone(), stop.clone()));
     let senders = Senders::start(&configuration.flags, &model, &exporter);
     let saving = state_dir
         .clone()
@@ -127,6 +129,7 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
         profiles,
         settings: configuration.settings.clone(),
         problems: configuration.problems.clone(),
+        web_problems: Vec::new(),
     });
 
     let mut connection = Connection::new(&effective.borrow(), hash_key());
@@ -139,6 +142,12 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
         state_dir.clone(),
     )
     .with_outlets(senders.outlets());
+
+    if web.web_config_file.is_some() || web.web_auth != WebAuth::None {
+        let follower =
+            web::Follower::new(web.web_config_file, core.feed(), &exporter, sender.clone());
+        tokio::spawn(follower.run(stop.clone()));
+    }
 
     if let Some(reload) = reload {
         let reloader = Reloader {

@@ -4,3 +4,4 @@ pub(crate) mod coarse_timers; // common instants, so that the process wakes up l
 pub(crate) mod files; // files that others may replace
 pub(crate) mod own_pod; // the Pod of this process, according to its environment
 pub(crate) mod procfs; // parsers for /proc
+pub(crate) mod stamp; // versions of a file

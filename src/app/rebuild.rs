@@ -162,8 +162,8 @@ impl Core {
     }
 
     async fn report_problems(&self) {
-        let problems = self.effective.borrow().problems.clone();
-        let _ = reload::report(&problems, &self.feed, &self.exporter).await;
+        let problems = self.effective.borrow().all_problems();
+        let _ = reload::report(problems, &self.feed, &self.exporter).await;
     }
 
     /// Starts the sources of a build, next to the pump.

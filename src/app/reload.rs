@@ -6,8 +6,7 @@
 //! but they follow files and not paths: each swap of the ConfigMap's symbolic link would need new
 //! ones for the folders on the path, and network file systems send none.
 
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use crate::config::{ClusterFlags, Flags, ProfileFlags};
 use crate::export::server::{ExportOptions, Exporter};
 use crate::sources::feed::{Clock, Closed, Feed, SystemClock};
 use crate::sources::operator::ProfileStore;
+use crate::system::stamp::Stamp;
 
 /// Time between two polls of the file.
 const POLL_EVERY: Duration = Duration::from_secs(3);
@@ -65,21 +65,34 @@ pub(super) struct Effective {
     pub(super) settings: Settings,
     /// The invalid parts of the configuration, or of a changed file that is not in effect.
     pub(super) problems: Vec<String>,
-}
-
-/// Identifies one version of a file: every write changes at least the change time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    changed: (i64, i64),
+    /// What is wrong with access to the port.
+    pub(super) web_problems: Vec<String>,
 }
 
 impl Configuration {
     /// Limits the number of objects so that they fit the container's memory limit.
     pub(super) fn limited(self) -> Self {
         Self { settings: memory::limited(self.settings), ..self }
+    }
+}
+
+impl Effective {
+    /// A configuration without any flag.
+    #[cfg(test)]
+    pub(super) fn empty() -> Self {
+        use clap::FromArgMatches as _;
+
+        let matches = crate::config::keys().get_matches_from(Vec::<String>::new());
+        let Ok(Flags { cluster, profiles, .. }) = Flags::from_arg_matches(&matches) else {
+            unreachable!("no flag is required")
+        };
+        let (settings, problems, web_problems) = (Settings::default(), Vec::new(), Vec::new());
+        Self { cluster, profiles, settings, problems, web_problems }
+    }
+
+    /// All problems of the configuration; empty if there are none.
+    pub(super) fn all_problems(&self) -> String {
+        [&self.problems[..], &self.web_problems[..]].concat().join("; ")
     }
 }
 
@@ -133,7 +146,8 @@ impl Reloader {
             false
         });
 
-        self.feed.invalid(SourceId::Config, problem.to_owned()).await
+        let problems = self.effective.borrow().all_problems();
+        self.feed.invalid(SourceId::Config, problems).await
     }
 
     /// Puts a new configuration into effect.
@@ -168,7 +182,8 @@ impl Reloader {
             self.feed.send(Observation::SettingsChanged(Box::new(new.settings.clone()))).await?;
         }
 
-        report(&new.problems, &self.feed, &self.exporter).await?;
+        let problems = self.effective.borrow().all_problems();
+        report(problems, &self.feed, &self.exporter).await?;
         self.current = new;
         Ok(())
     }
@@ -176,7 +191,7 @@ impl Reloader {
 
 /// Reports whether the configuration in effect is valid.
 pub(super) async fn report(
-    problems: &[String],
+    problems: String,
     feed: &Feed,
     exporter: &Exporter,
 ) -> Result<(), Closed> {
@@ -185,9 +200,8 @@ pub(super) async fn report(
         return feed.recovered(SourceId::Config).await;
     }
 
-    let problem = problems.join("; ");
-    warn!(problem, "parts of the configuration are invalid; running without them");
-    feed.invalid(SourceId::Config, problem).await
+    warn!(problems, "parts of the configuration are invalid; running without them");
+    feed.invalid(SourceId::Config, problems).await
 }
 
 /// The options of the exporter.
@@ -206,6 +220,8 @@ fn needs_restart(old: &Flags, new: &Flags) -> impl Iterator<Item = &'static str>
     let changed = [
         ("listen", old.serve.listen != new.serve.listen),
         ("ui_port", old.web.ui_port != new.web.ui_port),
+        ("web_config_file", old.web.web_config_file != new.web.web_config_file),
+        ("web_auth", old.web.web_auth != new.web.web_auth),
         ("external_url", old.serve.external_url != new.serve.external_url),
         ("grafana_url", old.serve.grafana_url != new.serve.grafana_url),
         ("state_dir", old.state_dir != new.state_dir),
@@ -214,15 +230,6 @@ fn needs_restart(old: &Flags, new: &Flags) -> impl Iterator<Item = &'static str>
         ("otlp", old.traces != new.traces),
     ];
     changed.into_iter().filter(|(_, changed)| *changed).map(|(flag, _)| flag)
-}
-
-impl Stamp {
-    /// The stamp of the file after following all links; `None` if it cannot be read.
-    async fn of(path: &Path) -> Option<Self> {
-        let metadata = tokio::fs::metadata(path).await.ok()?;
-        let changed = (metadata.ctime(), metadata.ctime_nsec());
-        Some(Self { device: metadata.dev(), inode: metadata.ino(), size: metadata.size(), changed })
-    }
 }
 
 #[cfg(test)]

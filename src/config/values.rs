@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use loopwatch_model::time::Span;
 
-use super::DEFAULT_PORT;
+use super::{DEFAULT_PORT, WebAuth};
 use crate::export::metrics::ObjectSeries;
 use crate::sources::api_server::{ChildSelection, OperatorName, SecretAccess};
 use crate::sources::operator::{MIN_INTERVAL, ProcessSelection};
@@ -61,6 +61,10 @@ pub(super) fn children(text: &str) -> Result<ChildSelection, String> {
 
 pub(super) fn secrets(text: &str) -> Result<SecretAccess, String> {
     one_of(text, &[("metadata", SecretAccess::Metadata), ("off", SecretAccess::Off)])
+}
+
+pub(super) fn web_auth(text: &str) -> Result<WebAuth, String> {
+    one_of(text, &[("none", WebAuth::None), ("kubernetes", WebAuth::Kubernetes)])
 }
 
 pub(super) fn scrape_interval(text: &str) -> Result<Duration, String> {

@@ -1,10 +1,12 @@
 //! Flags about access to the ports: who may open what over HTTP.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use clap::Args;
 
 use super::DEFAULT_UI_PORT;
+use super::values::web_auth;
 
 /// Who may open what over HTTP.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +18,25 @@ pub(crate) struct WebFlags {
          serves them as well if it is the same [default: {DEFAULT_UI_PORT} in a Pod, otherwise the port of --listen]"
     ))]
     pub ui_port: Option<u16>,
+    /// File with TLS, users and headers for the port of --listen, in the format of Prometheus'
+    /// exporters (tls_server_config, basic_auth_users); `run` reads it and its certificates again when
+    /// they change
+    #[arg(long, value_name = "FILE")]
+    pub web_config_file: Option<PathBuf>,
+    /// Tokens that /metrics requires at the port of --listen: none, or those of accounts that may
+    /// `get` the nonResourceURL /metrics (kubernetes); requires the permission to create tokenreviews
+    /// and subjectaccessreviews
+    #[arg(long, value_name = "none|kubernetes", default_value = "none", value_parser = web_auth)]
+    pub web_auth: WebAuth,
+}
+
+/// Whose tokens the port requires.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum WebAuth {
+    #[default]
+    None,
+    /// Those that the API server authenticates and authorizes.
+    Kubernetes,
 }
 
 impl WebFlags {
@@ -45,7 +66,7 @@ mod tests {
             (Some(8080), false, Some("127.0.0.1:8080")),
             (Some(9917), true, None),
         ] {
-            let address = WebFlags { ui_port }.ui_address(listen, in_pod);
+            let address = WebFlags { ui_port, ..WebFlags::default() }.ui_address(listen, in_pod);
             let expected = expected.map(|address| address.parse().expect("an address"));
             assert_eq!(address, expected, "{ui_port:?}, in a Pod: {in_pod}");
         }

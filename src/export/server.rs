@@ -21,9 +21,9 @@ mod turns; // large responses, limited in number and duration
 mod routes; // which handler serves which path
 
 pub(crate) use self::accept::serve;
-pub(crate) use self::access::{Access, Review, TokenReviewer, Web, WebFile};
 #[cfg(test)]
 use self::accept::{ServerLimits, serve_with};
+pub(crate) use self::access::{Web, WebFile};
 pub(crate) use self::exporter::{ExportOptions, Exporter};
 pub(crate) use self::listen::bind;
 pub(crate) use self::policy::Port;

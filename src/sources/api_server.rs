@@ -8,6 +8,7 @@ mod initial_sync;
 mod watch;
 mod sinks;
 mod discovery;
+mod token_reviews;
 
 pub(crate) use self::api_resources::{ApiKind, ApiResources};
 pub(crate) use self::collections::{collection, is_name};
@@ -20,6 +21,7 @@ pub(crate) use self::discovery::{
 };
 pub(crate) use self::initial_sync::{InitialSync, SyncReporter};
 pub(crate) use self::sinks::*;
+pub(crate) use self::token_reviews::{Review, TokenReviewer, TokenReviews};
 pub(crate) use self::watch::{
     Frame, ListPage, Listing, SharedWatchState, WatchSink, WatchTarget, Watcher,
 };

@@ -23,11 +23,54 @@ pub const CERTIFICATE: &str = "\
     sAlU3hk9MAoGCCqGSM49BAMCA0gAMEUCIQD5Zkt6W6FwXORS3+7EprYuV7sM4rsMVGAKsde/2TXxcAIgYpf4oY0J8SD6L/IQSDns\
     R9R03SwoAoP1ujKykyDKSvk=";
 /// The key of that certificate, which protects nothing.
-const KEY: &str = "\
+pub const KEY: &str = "\
     MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgsufrRZ/TR0HVcQkYPdL9pQzOW6FmcBAKy9Ac0NqPcZShRANCAARx\
     XRuuFBT2XXFX9L+GpJLrdDOPvWMtOhRFnJg0svuLoaysRskCAcGfNxbjO7b9Q4/dwyrT+CNadjwtYY1o1hsM";
 
-fn der(text: &str) -> Vec<u8> {
+/// Another certificate authority, valid for 100 years.
+pub const OTHER_AUTHORITY: &str = "\
+    MIIBfTCCASOgAwIBAgIUH6mmoq4ohO97Lqy+PDsZNQdWuA4wCgYIKoZIzj0EAwIwEzERMA8GA1UEAwwIb3RoZXIgY2EwIBcNMjYxM\
+    TI2MjMyNzM0WhgPMjEyNjExMDIyMzI3MzRaMBMxETAPBgNVBAMMCG90aGVyIGNhMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE/x\
+    jyjyYesp1QLJJuhBcODC2qwZBgUE0UbxeWm7NE8xH3eeX6Ya2u2RaFF/XKn+EbItaCZQVe0Da258YmrK8MtaNTMFEwHQYDVR0OBBY\
+    EFJ6wWHNg417PZtn6QrRiciZCgZ57MB8GA1UdIwQYMBaAFJ6wWHNg417PZtn6QrRiciZCgZ57MA8GA1UdEwEB/wQFMAMBAf8wCgYI\
+    KoZIzj0EAwIDSAAwRQIhAO3SoQOQyf4lOMkKaI/C48BEeyb306pHmGUm0yHZYtCIAiA+0Vb84hH5xsPC1kS37ilHCm8a07p40y1+E\
+    68rVJ/z3A==";
+/// Its certificate for 127.0.0.1.
+pub const OTHER_CERTIFICATE: &str = "\
+    MIIBnTCCAUKgAwIBAgIUL+xVJ83IQ2ncte7WGdAzsSZ8oCkwCgYIKoZIzj0EAwIwEzERMA8GA1UEAwwIb3RoZXIgY2EwIBcNMjYxM\
+    TI2MjMyNzM0WhgPMjEyNjExMDIyMzI3MzRaMBIxEDAOBgNVBAMMB3NlcnZlcjIwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAATFnn\
+    0mgTO0QN+5Ys7KP6Od58GlprXTOJhRw4djhixQZ8icK65a8ZwsXzZlxFg4+FWvEqXNUiS/lfi4imbf8P5+o3MwcTAPBgNVHREECDA\
+    GhwR/AAABMBMGA1UdJQQMMAoGCCsGAQUFBwMBMAkGA1UdEwQCMAAwHQYDVR0OBBYEFAFO+qmSLFtDsG7MLCYUiB2oa8BaMB8GA1Ud\
+    IwQYMBaAFJ6wWHNg417PZtn6QrRiciZCgZ57MAoGCCqGSM49BAMCA0kAMEYCIQCxyUEKO8nWAOW/4fyV9qf1IJoGObeJg3tM7b0zh\
+    LueggIhAI7sWhAhDb6f6U9DGT2dJ3uBQlyKGYRzg9lLOr3p9ipG";
+/// The key of that certificate, which protects nothing.
+pub const OTHER_KEY: &str = "\
+    MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgbK3aG07RRMDclUZZAhcXX85XCYJVZNR07bq/l0CcWN+hRANCAATFn\
+    n0mgTO0QN+5Ys7KP6Od58GlprXTOJhRw4djhixQZ8icK65a8ZwsXzZlxFg4+FWvEqXNUiS/lfi4imbf8P5+";
+/// A certificate for a client, from the other authority.
+pub const CLIENT_CERTIFICATE: &str = "\
+    MIIBoTCCAUigAwIBAgIUL+xVJ83IQ2ncte7WGdAzsSZ8oCowCgYIKoZIzj0EAwIwEzERMA8GA1UEAwwIb3RoZXIgY2EwIBcNMjYxM\
+    TI2MjMyNzM0WhgPMjEyNjExMDIyMzI3MzRaMBIxEDAOBgNVBAMMB2NsaWVudDIwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAQIkH\
+    JBFjSCDFV7Qci4S45L3Jc3/RRY93BzV480O2ctpw27zwAwrTX0FeXR5c4I8k3xBVgrb0RgUM3oePgo3nwFo3kwdzAVBgNVHREEDjA\
+    Mggpwcm9tZXRoZXVzMBMGA1UdJQQMMAoGCCsGAQUFBwMCMAkGA1UdEwQCMAAwHQYDVR0OBBYEFEnyFDbxls1XhvO/jSDQy/O0oukE\
+    MB8GA1UdIwQYMBaAFJ6wWHNg417PZtn6QrRiciZCgZ57MAoGCCqGSM49BAMCA0cAMEQCIEkxnBcPMpqQoIvK+rYzTFLEk8GsRXff/\
+    l1reRiWBF28AiAQJ2lMZCoX97KDWu4W5E4fppvfOC+ti8OtE2lftoKq4g==";
+/// The key of that certificate, which protects nothing.
+pub const CLIENT_KEY: &str = "\
+    MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgPDjz2kOWzyESJOtDW3K82Qjn+gK4ZaSP2YJz0PSnqNGhRANCAAQIk\
+    HJBFjSCDFV7Qci4S45L3Jc3/RRY93BzV480O2ctpw27zwAwrTX0FeXR5c4I8k3xBVgrb0RgUM3oePgo3nwF";
+
+/// One of these certificates or keys in PEM.
+pub fn pem(text: &str) -> String {
+    let label = match [KEY, OTHER_KEY, CLIENT_KEY].contains(&text) {
+        true => "PRIVATE KEY",
+        false => "CERTIFICATE",
+    };
+    format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
+}
+
+/// One of these certificates or keys in binary.
+pub fn der(text: &str) -> Vec<u8> {
     STANDARD.decode(text).expect("base64")
 }
 

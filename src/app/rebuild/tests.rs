@@ -70,6 +70,7 @@ impl Run {
             profiles,
             settings: Settings::default(),
             problems,
+            web_problems: Vec::new(),
         });
 
         let core = Core::new(

@@ -1,5 +1,6 @@
 //! Tests with real files.
 
+use std::path::Path;
 use std::sync::Mutex;
 
 use clap::FromArgMatches as _;
@@ -58,8 +59,13 @@ impl Followed {
         let (feed, observations) = Feed::new(100, ServerClock::new());
         let Configuration { flags, settings, problems } = current.clone();
         let Flags { cluster, profiles, .. } = flags;
-        let (sender, effective) =
-            watch::channel(Effective { cluster, profiles, settings, problems });
+        let (sender, effective) = watch::channel(Effective {
+            cluster,
+            profiles,
+            settings,
+            problems,
+            web_problems: Vec::new(),
+        });
         let reloader = Reloader { current, feed, exporter: exporter.clone(), effective: sender };
         let read = {
             let path = path.clone();

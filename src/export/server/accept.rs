@@ -135,7 +135,10 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 /// Encrypts a connection if the port requires it. A client that does not begin with TLS stays in
 /// plain text, in which it can only open the health checks: a broken certificate must not make the
 /// kubelet restart the container.
-async fn encrypt(stream: TcpStream, encryption: Encryption) -> io::Result<(Box<dyn Stream>, Transport)> {
+async fn encrypt(
+    stream: TcpStream,
+    encryption: Encryption,
+) -> io::Result<(Box<dyn Stream>, Transport)> {
     let _ = stream.set_nodelay(true); // affects only latency
     let Encryption::Required(config) = encryption else {
         return Ok((Box::new(stream), Transport::Plain));

@@ -21,11 +21,11 @@ use rustls::ServerConfig;
 
 use self::challenge::Challenge;
 use self::tokens::Tokens;
-pub(crate) use self::tokens::{Review, TokenReviewer};
 pub(crate) use self::web_file::{Web, WebFile};
 use super::guard::Client;
 use super::policy::Policy;
 use crate::lock::lock;
+use crate::sources::api_server::TokenReviewer;
 
 /// What the port requires of its clients.
 #[derive(Default)]
@@ -125,6 +125,12 @@ impl Access {
         let has_users = self.web().is_some_and(|web| web.users.is_some());
         let is_plain = matches!(self.encryption(), Encryption::Off);
         is_plain && (has_users || self.tokens.get().is_some())
+    }
+
+    /// Whether the port has a certificate.
+    #[cfg(test)]
+    pub(crate) fn encrypts(&self) -> bool {
+        matches!(self.encryption(), Encryption::Required(Some(_)))
     }
 
     pub(super) fn encryption(&self) -> Encryption {

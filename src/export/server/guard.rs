@@ -65,10 +65,6 @@ impl Client {
         self.transport
     }
 
-    pub(super) fn port(&self) -> Port {
-        self.port
-    }
-
     pub(super) fn peer(&self) -> IpAddr {
         self.address.ip()
     }

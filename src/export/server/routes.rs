@@ -220,7 +220,9 @@ async fn security_headers(
 ) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
-    headers.extend(exporter.access().headers().into_iter().flatten());
+    for (name, value) in exporter.access().headers().iter().flatten() {
+        headers.entry(name).or_insert_with(|| value.clone());
+    }
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),

@@ -1,5 +1,6 @@
 //! Tests of the server as its clients see it: access, probes and counts here, the rest by subject.
 
+mod access;
 mod connections;
 mod objects;
 mod policies;

@@ -20,7 +20,9 @@ use self::workload::{PodTemplate, Workload};
 
 pub(crate) use self::access::{Access, ConnectError, OperatorName};
 pub(crate) use self::batched_reads::BatchTime;
-pub(crate) use self::requests::{Chunk, JSON, LIST_METADATA, METADATA, chunk, next_chunk};
+pub(crate) use self::requests::{
+    Chunk, JSON, LIST_METADATA, METADATA, chunk, next_chunk, review_path,
+};
 
 /// One API server and the account to use with it.
 #[derive(Clone)]

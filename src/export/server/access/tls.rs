@@ -98,7 +98,8 @@ impl TlsSection {
     fn versions(&self) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
         let max = self.max_version.unwrap_or(Version::Tls13);
         let all = [(Version::Tls12, &TLS12), (Version::Tls13, &TLS13)];
-        let allowed = all.into_iter().filter(|(version, _)| (self.min_version..=max).contains(version));
+        let allowed =
+            all.into_iter().filter(|(version, _)| (self.min_version..=max).contains(version));
         let versions: Vec<_> = allowed.map(|(_, version)| version).collect();
 
         match versions.is_empty() {
@@ -112,7 +113,8 @@ impl TlsSection {
         match (self.client_auth_type, &self.client_ca_file) {
             (ClientAuth::NoClientCert, None) => Ok(None),
             (ClientAuth::NoClientCert, Some(_)) => Err(
-                "client_ca_file has no effect without client_auth_type: RequireAndVerifyClientCert".to_owned(),
+                "client_ca_file has no effect without client_auth_type: RequireAndVerifyClientCert"
+                    .to_owned(),
             ),
             (_, None) => Err("client_auth_type: set client_ca_file, too".to_owned()),
             (_, Some(file)) => {

@@ -4,7 +4,6 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use loopwatch_model::observation::Cause;
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -14,23 +13,7 @@ use super::remembered::{Key, Remembered};
 use super::{Undecided, Verdict};
 use crate::lock::lock;
 use crate::net::Failure;
-
-/// Asks the API server about a token.
-#[async_trait]
-pub(crate) trait TokenReviewer: Send + Sync {
-    /// Whether the token is valid, and its account may `get` the path.
-    async fn review(&self, token: &str, path: &str) -> Result<Review, Failure>;
-}
-
-/// The answer of the API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Review {
-    Allowed,
-    /// The token is not valid.
-    Unauthenticated,
-    /// The account may not open the path.
-    Forbidden,
-}
+use crate::sources::api_server::{Review, TokenReviewer};
 
 /// Checks tokens.
 pub(super) struct Tokens {
@@ -134,6 +117,8 @@ impl Tokens {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use async_trait::async_trait;
 
     use super::*;
 

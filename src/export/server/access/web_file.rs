@@ -76,10 +76,7 @@ impl Web {
     pub(crate) fn lost_in(&self, new: &Self) -> Option<&'static str> {
         let lost = [
             (self.tls.is_some() && new.tls.is_none(), "TLS"),
-            (
-                self.requires_certificate && !new.requires_certificate,
-                "certificates of clients",
-            ),
+            (self.requires_certificate && !new.requires_certificate, "certificates of clients"),
             (self.users.is_some() && new.users.is_none(), "passwords"),
         ];
         lost.into_iter().find(|(lost, _)| *lost).map(|(_, name)| name)
@@ -147,16 +144,25 @@ mod tests {
             ("tls_config: {}", "tls_config"),
             ("rate_limit: {interval: 1s}", "rate_limit"),
             ("tls_server_config: {}", "tls_server_config: set cert_file and key_file"),
-            ("tls_server_config: {cert_file: none.crt, key_file: none.key}", "cert_file: cannot read"),
+            (
+                "tls_server_config: {cert_file: none.crt, key_file: none.key}",
+                "cert_file: cannot read",
+            ),
             ("tls_server_config: {client_auth_type: RequireAnyClientCert}", "RequireAnyClientCert"),
             ("tls_server_config: {min_version: TLS10}", "TLS10"),
-            ("basic_auth_users: {prometheus: secret}", "basic_auth_users: prometheus: expected a bcrypt hash"),
+            (
+                "basic_auth_users: {prometheus: secret}",
+                "basic_auth_users: prometheus: expected a bcrypt hash",
+            ),
             ("http_server_config: {http2: true}", "http2"),
             ("http_server_config: {headers: {Server: x}}", "headers: Server: expected one of"),
             ("- a", "web.yml"),
         ] {
             let problem = problem(text);
-            assert!(problem.contains(expected) && problem.contains("web.yml: "), "{text}: {problem}");
+            assert!(
+                problem.contains(expected) && problem.contains("web.yml: "),
+                "{text}: {problem}"
+            );
         }
     }
 

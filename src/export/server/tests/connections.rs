@@ -242,9 +242,10 @@ async fn large_server() -> (SocketAddr, oneshot::Sender<()>, tokio::task::JoinHa
     let options = ExportOptions { max_object_series: 60_000, ..ExportOptions::default() };
     let (stop, stopped) = oneshot::channel::<()>();
     let exporter = exporter(large(), options);
-    let task = tokio::spawn(serve_with(listener, Port::Both, exporter, ServerLimits::default(), async {
-        let _ = stopped.await;
-    }));
+    let task =
+        tokio::spawn(serve_with(listener, Port::Both, exporter, ServerLimits::default(), async {
+            let _ = stopped.await;
+        }));
 
     (address, stop, task)
 }

@@ -21,8 +21,7 @@ fn served(port: Port, policy: Policy, is_local: bool, expose_ui: bool) -> bool {
 #[tokio::test]
 async fn each_path_follows_its_policy_on_each_port() {
     for expose_ui in [false, true] {
-        let exporter =
-            exporter(sample(), ExportOptions { expose_ui, ..ExportOptions::default() });
+        let exporter = exporter(sample(), ExportOptions { expose_ui, ..ExportOptions::default() });
         for route in ROUTES {
             let path = route.path.replace("{name}", "heap.pb.gz");
             for port in [Port::Metrics, Port::Ui, Port::Both] {

@@ -220,6 +220,11 @@ fn decode<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T, Failure> {
         .map_err(|e| Failure::new(Cause::Undecodable, format!("{path}: {e}")))
 }
 
+/// The path that creates a review.
+pub(crate) fn review_path<R: k8s_openapi::Resource>() -> String {
+    format!("/apis/{}/{}", R::API_VERSION, R::URL_PATH_SEGMENT)
+}
+
 #[cfg(test)]
 mod tests {
     use loopwatch_testbed::standin::{Piece, Reply, Script};

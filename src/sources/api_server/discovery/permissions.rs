@@ -7,7 +7,7 @@ use k8s_openapi::api::authorization::v1::{
 use loopwatch_model::observation::{Cause, Permission};
 
 use crate::net::Failure;
-use crate::sources::api_server::connection::Cluster;
+use crate::sources::api_server::connection::{Cluster, review_path};
 
 /// The rules in force in one namespace: those of the cluster and those of the namespace, merged by
 /// the API server.
@@ -59,7 +59,7 @@ impl Rules {
     pub(crate) async fn review(cluster: &Cluster, namespace: &str) -> Result<Self, Failure> {
         let spec = SelfSubjectRulesReviewSpec { namespace: Some(namespace.to_owned()) };
         let review = SelfSubjectRulesReview { spec, ..SelfSubjectRulesReview::default() };
-        match cluster.review(&path::<SelfSubjectRulesReview>(), &review).await {
+        match cluster.review(&review_path::<SelfSubjectRulesReview>(), &review).await {
             Ok(SelfSubjectRulesReview { status, .. }) => {
                 let status = status.ok_or_else(no_status)?;
                 Ok(Self::new(status.resource_rules, status.incomplete))
@@ -213,7 +213,7 @@ pub(crate) async fn is_allowed(
         ..SelfSubjectAccessReviewSpec::default()
     };
     let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
-    match cluster.review(&path::<SelfSubjectAccessReview>(), &review).await {
+    match cluster.review(&review_path::<SelfSubjectAccessReview>(), &review).await {
         Ok(SelfSubjectAccessReview { status, .. }) => {
             Ok(Some(status.ok_or_else(no_status)?.allowed))
         }
@@ -225,11 +225,6 @@ pub(crate) async fn is_allowed(
 /// A review without a status neither confirms nor denies a permission.
 fn no_status() -> Failure {
     Failure::new(Cause::Undecodable, "a review without status")
-}
-
-/// The path that creates a review.
-fn path<R: k8s_openapi::Resource>() -> String {
-    format!("/apis/{}/{}", R::API_VERSION, R::URL_PATH_SEGMENT)
 }
 
 #[cfg(test)]

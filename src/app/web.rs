@@ -1,0 +1,160 @@
+//! Keeps access to the port up to date: reads the web configuration file and its certificates again
+//! when they change, and reports the problems with them.
+//!
+//! loopwatch polls the files for the same reasons as the configuration file. A broken file does not
+//! replace a valid one, and neither does a file that protects less: it may be half written.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::reload::{self, Effective};
+use crate::config::{ClusterFlags, WebAuth, WebFlags};
+use crate::export::server::{Exporter, Web, WebFile};
+use crate::sources::api_server::TokenReviews;
+use crate::sources::feed::{Closed, Feed};
+use crate::system::stamp::Stamp;
+
+/// Time between two polls of the files.
+const POLL_EVERY: Duration = Duration::from_secs(3);
+
+/// Follows the web configuration file, and reports what is wrong with access to the port.
+pub(super) struct Follower {
+    /// The file, if the user names one.
+    file: Option<PathBuf>,
+    feed: Feed,
+    exporter: Arc<Exporter>,
+    effective: watch::Sender<Effective>,
+    /// The configuration in effect.
+    current: Option<Arc<Web>>,
+    /// The problem with the last version of the file.
+    problem: Option<String>,
+}
+
+/// Sets up access to the port before it opens. Until the file is read, the port serves only health
+/// checks.
+pub(super) fn prepare(flags: &WebFlags, cluster: &ClusterFlags, exporter: &Exporter) {
+    if flags.web_config_file.is_some() {
+        exporter.access().expect_web();
+    }
+
+    if flags.web_auth == WebAuth::Kubernetes {
+        exporter.access().require_tokens(Arc::new(TokenReviews::new(cluster.access())));
+    }
+}
+
+impl Follower {
+    pub(super) fn new(
+        file: Option<PathBuf>,
+        feed: &Feed,
+        exporter: &Arc<Exporter>,
+        effective: watch::Sender<Effective>,
+    ) -> Self {
+        let (feed, exporter) = (feed.clone(), Arc::clone(exporter));
+        Self { file, feed, exporter, effective, current: None, problem: None }
+    }
+
+    /// Follows the file until a stop signal arrives.
+    pub(super) async fn run(self, stop: CancellationToken) {
+        let _ = stop.run_until_cancelled(self.follow(POLL_EVERY)).await;
+    }
+
+    /// Reads the file, and then polls it at this interval.
+    async fn follow(mut self, every: Duration) -> Result<(), Closed> {
+        let mut files = self.read().await;
+        self.exporter.access().try_reviewer().await;
+        if self.exporter.access().exposes_credentials() {
+            warn!(
+                "the port requires passwords or tokens, but does not encrypt them; set tls_server_config in the file of \
+                 --web-config-file, unless something else encrypts all connections"
+            );
+        }
+
+        // The files may have changed before the first stamps.
+        let (mut applied, mut last) = (None, Vec::new());
+        loop {
+            self.report().await?;
+            sleep(every).await;
+
+            // A file that has just changed may be incomplete, so it must stay the same for one
+            // interval.
+            let now = stamps(&files).await;
+            let settled = std::mem::replace(&mut last, now.clone()) == now;
+            if settled && applied.as_ref() != Some(&now) {
+                let read = self.read().await;
+                applied = (read == files).then_some(now);
+                files = read;
+            }
+        }
+    }
+
+    /// Reads the file, and puts it into effect if it is valid. Returns the files to follow.
+    async fn read(&mut self) -> Vec<PathBuf> {
+        let Some(file) = self.file.clone() else { return Vec::new() };
+        let path = file.clone();
+        let (files, web) = match spawn_blocking(move || WebFile::read(&path)).await {
+            Ok(WebFile { files, web }) => (files, web),
+            Err(error) => (vec![file.clone()], Err(format!("{}: {error}", file.display()))),
+        };
+
+        self.problem = match web {
+            Ok(web) => self.apply(web, &file),
+            Err(problem) if self.current.is_some() => {
+                Some(format!("{problem}; the port keeps what it had"))
+            }
+            Err(problem) => Some(format!("{problem}; the port serves only health checks")),
+        };
+        files
+    }
+
+    /// Puts a valid file into effect, unless it protects less than the one before.
+    fn apply(&mut self, web: Web, file: &Path) -> Option<String> {
+        if let Some(lost) = self.current.as_ref().and_then(|current| current.lost_in(&web)) {
+            return Some(format!(
+                "{}: the changed file no longer asks for {lost}; the port still does, until the container restarts",
+                file.display()
+            ));
+        }
+
+        info!(file = %file.display(), "read the web configuration file");
+        let web = Arc::new(web);
+        self.exporter.access().set_web(Arc::clone(&web));
+        self.current = Some(web);
+        None
+    }
+
+    /// Reports the problems with access to the port, if they have changed.
+    async fn report(&self) -> Result<(), Closed> {
+        let problems: Vec<String> =
+            self.problem.clone().into_iter().chain(self.exporter.access().problem()).collect();
+        if self.effective.borrow().web_problems == problems {
+            return Ok(());
+        }
+
+        self.effective.send_if_modified(|effective| {
+            effective.web_problems = problems;
+            false
+        });
+        let problems = self.effective.borrow().all_problems();
+        reload::report(problems, &self.feed, &self.exporter).await
+    }
+}
+
+/// The stamps of all files.
+async fn stamps(files: &[PathBuf]) -> Vec<Option<Stamp>> {
+    let mut stamps = Vec::with_capacity(files.len());
+    for file in files {
+        stamps.push(Stamp::of(file).await);
+    }
+
+    stamps
+}
+
+#[cfg(test)]
+mod tests;

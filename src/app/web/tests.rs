@@ -1,0 +1,134 @@
+//! Tests with real files.
+
+use std::sync::Mutex;
+
+use loopwatch_model::model::Model;
+use loopwatch_model::observation::{Observation, SourceId};
+use loopwatch_model::settings::Settings;
+use loopwatch_testbed::tls;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::*;
+use crate::export::server::ExportOptions;
+use crate::sources::feed::{Observations, ServerClock};
+use crate::telemetry::SelfMetrics;
+
+const EVERY: Duration = Duration::from_millis(20);
+
+/// A file that a task follows.
+struct Followed {
+    folder: TempDir,
+    observations: Observations,
+    exporter: Arc<Exporter>,
+    task: JoinHandle<Result<(), Closed>>,
+}
+
+impl Followed {
+    /// Follows `web.yml` in a new folder, with this content.
+    fn new(text: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in [("tls.crt", tls::CERTIFICATE), ("tls.key", tls::KEY)] {
+            std::fs::write(folder.path().join(name), tls::pem(text)).expect("written");
+        }
+        let path = folder.path().join("web.yml");
+        std::fs::write(&path, text).expect("written");
+
+        let model = Arc::new(Mutex::new(Model::new(Settings::default())));
+        let metrics = Arc::new(SelfMetrics::new());
+        let exporter = Arc::new(Exporter::new(model, metrics, ExportOptions::default()));
+        let flags = WebFlags { web_config_file: Some(path), ..WebFlags::default() };
+        exporter.access().expect_web();
+
+        let (feed, observations) = Feed::new(100, ServerClock::new());
+        let (effective, _) = watch::channel(Effective::empty());
+        let follower = Follower::new(flags.web_config_file, &feed, &exporter, effective);
+        let task = tokio::spawn(follower.follow(EVERY));
+        Self { folder, observations, exporter, task }
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        // Like the kubelet: a new file takes the place of the old one.
+        let (new, path) = (self.folder.path().join("new"), self.folder.path().join(name));
+        std::fs::write(&new, text).expect("written");
+        std::fs::rename(new, path).expect("renamed");
+    }
+
+    /// The next report about the configuration: the problem, or nothing.
+    async fn report(&mut self) -> String {
+        let next = timeout(Duration::from_secs(20), async {
+            loop {
+                let mut taken = Vec::with_capacity(1);
+                self.observations.recv_many(&mut taken, 1).await;
+                match taken.pop().expect("the task runs").1 {
+                    Observation::SourceFailed { source: SourceId::Config, detail, .. } => {
+                        return detail;
+                    }
+                    Observation::SourceRecovered { source: SourceId::Config, .. } => {
+                        return String::new();
+                    }
+                    _ => {}
+                }
+            }
+        });
+        next.await.expect("a report")
+    }
+
+    async fn serves_tls(&self) {
+        timeout(Duration::from_secs(20), async {
+            while !self.exporter.access().encrypts() {
+                sleep(EVERY).await;
+            }
+        })
+        .await
+        .expect("TLS");
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+const TLS: &str = "tls_server_config: {cert_file: tls.crt, key_file: tls.key}";
+
+#[tokio::test]
+async fn a_broken_file_keeps_the_old_one_and_is_a_problem_until_it_is_repaired() {
+    let mut followed = Followed::new(TLS);
+    followed.serves_tls().await;
+
+    followed.write("tls.crt", "broken");
+    let problem = followed.report().await;
+    assert!(problem.contains("tls.crt contains no valid certificate"), "{problem}");
+    assert!(problem.contains("keeps what it had"), "{problem}");
+    assert!(followed.exporter.access().encrypts());
+
+    followed.write("tls.crt", &tls::pem(tls::OTHER_CERTIFICATE));
+    let problem = followed.report().await;
+    assert!(problem.contains("cert_file and key_file"), "another key: {problem}");
+
+    followed.write("tls.key", &tls::pem(tls::OTHER_KEY));
+    assert_eq!(followed.report().await, "");
+
+    followed.write("web.yml", "# half of it");
+    let problem = followed.report().await;
+    assert!(problem.contains("no longer asks for TLS"), "{problem}");
+    assert!(followed.exporter.access().encrypts());
+}
+
+#[tokio::test]
+async fn a_file_that_is_broken_at_the_start_closes_the_port() {
+    let mut followed = Followed::new("tls_server_config: {cert: x}");
+    let problem = followed.report().await;
+
+    assert!(
+        problem.contains("web.yml") && problem.contains("serves only health checks"),
+        "{problem}"
+    );
+    assert!(!followed.exporter.access().encrypts());
+
+    followed.write("web.yml", TLS);
+    assert_eq!(followed.report().await, "");
+}
