@@ -642,6 +642,65 @@ fn the_manifests_mount_an_optional_config_map_where_run_looks_for_its_file() {
 }
 
 #[test]
+fn the_tls_component_mounts_what_its_file_names() {
+    let template = &yaml(&read("deploy/components/tls/tls.yaml"))["spec"]["template"];
+    let container = &template["spec"]["initContainers"][0];
+    let mount = &container["volumeMounts"][0];
+    let sources = &template["spec"]["volumes"][0]["projected"]["sources"];
+    assert_eq!(mount["name"], template["spec"]["volumes"][0]["name"]);
+    assert!(mount["subPath"].is_null(), "the kubelet does not update a subPath");
+
+    let item = &sources[0]["downwardAPI"]["items"][0];
+    let variable = &container["env"][0];
+    assert_eq!(variable["name"], "LOOPWATCH_WEB_CONFIG_FILE");
+    assert_eq!(
+        variable["value"].as_str().expect("a path"),
+        format!(
+            "{}/{}",
+            mount["mountPath"].as_str().expect("a path"),
+            item["path"].as_str().expect("a path")
+        )
+    );
+    assert_eq!(item["fieldRef"]["fieldPath"], "metadata.annotations['loopwatch/web-config']");
+    assert_eq!(sources[1]["secret"]["optional"], Value::Bool(true), "the Pod starts without it");
+
+    let file = template["metadata"]["annotations"]["loopwatch/web-config"].as_str();
+    let tls = &yaml(file.expect("the file"))["tls_server_config"];
+    assert_eq!((&tls["cert_file"], &tls["key_file"]), (&"tls.crt".into(), &"tls.key".into()));
+}
+
+#[test]
+fn the_network_policy_closes_the_port_of_the_metrics_and_no_other() {
+    let policy = yaml(&read("deploy/components/network-policy/networkpolicy.yaml"));
+    let sidecar = yaml(&read("deploy/components/sidecar/sidecar.yaml"));
+    let template = &sidecar["spec"]["template"];
+    let port = &template["spec"]["initContainers"][0]["ports"][0]["containerPort"];
+    let port = port.as_u64().expect("a port");
+
+    let labels = &template["metadata"]["labels"];
+    assert_eq!(policy["spec"]["podSelector"]["matchLabels"], *labels);
+
+    let [prometheus, others] = policy["spec"]["ingress"].as_array().expect("rules").as_slice() else {
+        panic!("{policy}")
+    };
+    assert_eq!(prometheus["ports"][0]["port"], port);
+    assert!(prometheus["from"][0]["namespaceSelector"].is_object());
+
+    let open = |protocol: &str, wanted: u64| {
+        let ports = others["ports"].as_array().into_iter().flatten();
+        ports.filter(|range| range["protocol"] == protocol).any(|range| {
+            let (first, last) = (range["port"].as_u64(), range["endPort"].as_u64());
+            first.zip(last).is_some_and(|(first, last)| (first..=last).contains(&wanted))
+        })
+    };
+    assert!(others["from"].is_null(), "as without a policy");
+    for other in (1..=65535).filter(|other| *other != port) {
+        assert!(open("TCP", other), "{other}");
+    }
+    assert!(!open("TCP", port) && open("UDP", port) && open("SCTP", port));
+}
+
+#[test]
 fn the_process_component_shares_processes_as_one_user_without_privileges() {
     let spec = &yaml(&read("deploy/components/process/process.yaml"))["spec"]["template"]["spec"];
     assert_eq!(spec["shareProcessNamespace"], Value::Bool(true));

@@ -10,6 +10,7 @@ use super::parse::{self, Parsed};
 use super::{Command, SUCCESS};
 use crate::app::{self, Configuration, Reload};
 use crate::config::Flags;
+use crate::export::server::WebFile;
 
 /// Flags of `run`.
 #[derive(Args, Debug)]
@@ -30,10 +31,20 @@ pub(super) fn run(
     file: Option<PathBuf>,
     arguments: Vec<OsString>,
 ) -> anyhow::Result<u8> {
+    if args.strict {
+        check_web_file(&args)?;
+    }
+
     let reload = file.map(|path| Reload { path, read: Box::new(move || read(&arguments)) });
     let configuration = configuration(args, settings, problems);
     app::block_on(app::run(configuration, reload))?;
     Ok(SUCCESS)
+}
+
+/// Reads the web configuration file, which `--strict` requires to be valid.
+fn check_web_file(args: &RunArgs) -> anyhow::Result<()> {
+    let Some(file) = &args.flags.web.web_config_file else { return Ok(()) };
+    WebFile::read(file).web.map(drop).map_err(anyhow::Error::msg)
 }
 
 /// Reads the configuration once more.

@@ -87,7 +87,7 @@ fn answer_of(server: &ServerUrl, status: StatusCode, body: String) -> anyhow::Re
         (StatusCode::OK, None) => Ok(body),
         (_, Some(error)) => bail!("{error} (according to {server})"),
         (StatusCode::FORBIDDEN, None) => bail!(
-            "{server} refuses requests that come from another host or through a proxy; use `kubectl port-forward`, or run \
+            "{server} refuses requests that come from another host or through a proxy; use `kubectl port-forward POD 9917:9918`, or run \
              loopwatch with --expose-ui"
         ),
         (StatusCode::NOT_FOUND, None) => {
