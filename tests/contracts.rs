@@ -680,7 +680,8 @@ fn the_network_policy_closes_the_port_of_the_metrics_and_no_other() {
     let labels = &template["metadata"]["labels"];
     assert_eq!(policy["spec"]["podSelector"]["matchLabels"], *labels);
 
-    let [prometheus, others] = policy["spec"]["ingress"].as_array().expect("rules").as_slice() else {
+    let [prometheus, others] = policy["spec"]["ingress"].as_array().expect("rules").as_slice()
+    else {
         panic!("{policy}")
     };
     assert_eq!(prometheus["ports"][0]["port"], port);

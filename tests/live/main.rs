@@ -43,6 +43,7 @@ mod objects;
 mod pages;
 mod path;
 mod pods;
+mod port;
 mod process;
 mod profiles;
 mod prometheus;
@@ -130,6 +131,7 @@ fn trials() -> Vec<Trial> {
         crossing::trials(),
         install::trials(),
         pods::trials(),
+        port::trials(),
         process::trials(),
         profiles::trials(),
         kopf::trials(),

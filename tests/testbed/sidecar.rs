@@ -155,10 +155,10 @@ impl Sidecar {
     fn run(program: Program, flags: &[&str]) -> Self {
         let port = ports::free();
         let process = program
+            // One port, as outside a Pod: the tests share one network. A flag overrides it.
+            .env("LOOPWATCH_UI_PORT", port.to_string())
             .arg("run")
             .arg(format!("--listen=127.0.0.1:{port}"))
-            // In a Pod, too: the tests share one network.
-            .arg(format!("--ui-port={port}"))
             .args(["--log=info,loopwatch=debug,kube_client=off", "--log-format=json"])
             .args(flags)
             .start();
