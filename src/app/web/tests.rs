@@ -132,3 +132,30 @@ async fn a_file_that_is_broken_at_the_start_closes_the_port() {
     followed.write("web.yml", TLS);
     assert_eq!(followed.report().await, "");
 }
+
+/// The kubelet and cert-manager replace the certificate and the key together, by swapping a link.
+#[tokio::test]
+async fn a_swapped_link_is_a_change() {
+    let mut followed =
+        Followed::new("tls_server_config: {cert_file: data/tls.crt, key_file: data/tls.key}");
+    followed.report().await;
+
+    let folder = followed.folder.path().to_owned();
+    let mount = |version: &str, files: [(&str, &str); 2]| {
+        std::fs::create_dir(folder.join(version)).expect("our own folder");
+        for (name, text) in files {
+            std::fs::write(folder.join(version).join(name), tls::pem(text)).expect("written");
+        }
+        std::os::unix::fs::symlink(version, folder.join("data.new")).expect("linked");
+        std::fs::rename(folder.join("data.new"), folder.join("data")).expect("swapped");
+    };
+
+    mount("1", [("tls.crt", tls::CERTIFICATE), ("tls.key", tls::KEY)]);
+    mount("2", [("tls.crt", tls::OTHER_CERTIFICATE), ("tls.key", tls::OTHER_KEY)]);
+    assert_eq!(followed.report().await, "");
+    assert!(followed.exporter.access().encrypts());
+
+    // A link to nothing.
+    std::fs::remove_dir_all(followed.folder.path().join("2")).expect("removed");
+    assert!(followed.report().await.contains("keeps what it had"));
+}

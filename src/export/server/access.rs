@@ -3,7 +3,6 @@
 //! The paths that everybody may open need none of them. The port for people needs none either: only
 //! loopback reaches it, and the API server has already authorized whoever forwards to it.
 
-mod challenge; // the responses to clients without access
 mod checks; // checks in progress, limited in number
 mod remembered; // the results of checks, limited in number and time
 mod tls; // the TLS of the port
@@ -14,16 +13,15 @@ mod web_file; // the file with all of this
 use std::sync::{Arc, Mutex, OnceLock};
 
 use axum::http::{HeaderMap, header};
-use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls::ServerConfig;
 
-use self::challenge::Challenge;
 use self::tokens::Tokens;
 pub(crate) use self::web_file::{Web, WebFile};
 use super::guard::Client;
 use super::policy::Policy;
+use super::refusal::{Challenge, Refusal};
 use crate::lock::lock;
 use crate::sources::api_server::TokenReviewer;
 
@@ -149,16 +147,15 @@ impl Access {
         self.web().map(|web| web.headers.clone()).filter(|headers| !headers.is_empty())
     }
 
-    /// Admits a client that presents what the port requires, or returns the response that refuses
-    /// it.
+    /// Admits a client that presents what the port requires.
     pub(super) async fn authenticate(
         &self,
         policy: Policy,
         client: &Client,
         headers: &HeaderMap,
-    ) -> Result<(), Response> {
+    ) -> Result<(), Refusal> {
         let web = match &*lock(&self.web) {
-            WebState::Unknown => return Err(challenge::not_ready()),
+            WebState::Unknown => return Err(Refusal::NotReady),
             WebState::Absent => None,
             WebState::Valid(web) => Some(Arc::clone(web)),
         };
@@ -181,7 +178,13 @@ impl Access {
             _ => Ok(Verdict::Wrong),
         };
 
-        challenge.respond(verdict, policy)
+        match verdict {
+            Ok(Verdict::Allowed) => Ok(()),
+            Ok(Verdict::Wrong) => Err(Refusal::NoCredentials(challenge)),
+            Ok(Verdict::Forbidden) => Err(Refusal::Forbidden(policy.reviewed_path())),
+            Err(Undecided::Busy) => Err(Refusal::Busy),
+            Err(Undecided::Unavailable) => Err(Refusal::Unavailable),
+        }
     }
 
     fn web(&self) -> Option<Arc<Web>> {
@@ -194,13 +197,13 @@ impl Access {
 
 impl Web {
     /// Checks how the client is connected.
-    fn check_transport(&self, transport: Transport) -> Result<(), Response> {
+    fn check_transport(&self, transport: Transport) -> Result<(), Refusal> {
         match transport {
-            Transport::Plain if self.tls.is_some() => Err(challenge::tls_required()),
+            Transport::Plain if self.tls.is_some() => Err(Refusal::NoTls),
             Transport::Plain | Transport::Tls { has_certificate: false }
                 if self.requires_certificate =>
             {
-                Err(challenge::certificate_required())
+                Err(Refusal::NoCertificate)
             }
             _ => Ok(()),
         }

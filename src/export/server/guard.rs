@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::header;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio_util::sync::CancellationToken;
@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::access::Transport;
 use super::exporter::Exporter;
 use super::policy::{Policy, Port};
+use super::refusal::Refusal;
 
 /// The client of a connection; an extension of every request.
 #[derive(Clone, Debug)]
@@ -75,17 +76,6 @@ impl Client {
     }
 }
 
-/// The advice of a path that only the port for the user interface serves.
-const FORWARD: &str = "To open it, run\n\n  \
-     kubectl port-forward -n <namespace> pod/<pod> 9917:9918\n\n\
-     and go to http://localhost:9917/. 9918 is the port of loopwatch for the page, the API and the profiles (`--ui-port`), which \
-     only loopback reaches.";
-
-/// The explanation in a Pod on the network of its node.
-const SHARED: &str = "This Pod uses the network of its node, where every process of the node can reach this port on loopback. \
-     loopwatch therefore serves only metrics and health checks. With `--expose-ui`, it also serves the page and the \
-     API, to all clients that reach this port.\n";
-
 /// Refuses a request unless the policy of its path admits the client.
 pub(super) async fn admit(
     State((exporter, policy)): State<(Arc<Exporter>, Policy)>,
@@ -94,27 +84,27 @@ pub(super) async fn admit(
 ) -> Response {
     let client = request.extensions().get::<Client>().cloned().unwrap_or_default();
     if let Err(refusal) = check(&exporter, policy, &client, &request) {
-        return refusal;
+        return refusal.into_response();
     }
 
     // The API server has already authorized the clients of the port for people.
     if policy != Policy::Public && client.port != Port::Ui {
         let admitted = exporter.access().authenticate(policy, &client, request.headers()).await;
         if let Err(refusal) = admitted {
-            return refusal;
+            return refusal.into_response();
         }
     }
 
     next.run(request).await
 }
 
-/// Whether the policy admits a client at this place, or the response that refuses it.
+/// Whether the policy admits a client at this place.
 fn check(
     exporter: &Exporter,
     policy: Policy,
     client: &Client,
     request: &Request,
-) -> Result<(), Response> {
+) -> Result<(), Refusal> {
     let is_exposed = match policy {
         Policy::Public => return Ok(()),
         Policy::Metrics => true,
@@ -123,7 +113,7 @@ fn check(
     };
     match client.port {
         Port::Metrics | Port::Both if is_exposed => Ok(()),
-        Port::Metrics => Err(refuse(advice(exporter, policy))),
+        Port::Metrics => Err(elsewhere(exporter, policy)),
         Port::Ui | Port::Both => on_loopback(exporter, policy, client, request),
     }
 }
@@ -134,35 +124,25 @@ fn on_loopback(
     policy: Policy,
     client: &Client,
     request: &Request,
-) -> Result<(), Response> {
+) -> Result<(), Refusal> {
     let is_local = is_loopback(client.peer()) && !exporter.loopback_is_shared();
     if !is_local || is_forwarded(request) {
-        return Err(refuse(advice(exporter, policy)));
+        return Err(elsewhere(exporter, policy));
     }
 
     if !requests_loopback(request) {
-        return Err(refuse(
-            "This path requires a loopback host name such as localhost, to prevent DNS rebinding.\n".to_owned(),
-        ));
+        return Err(Refusal::Host);
     }
 
     Ok(())
 }
 
-/// How to open a path that other hosts cannot open.
-fn advice(exporter: &Exporter, policy: Policy) -> String {
-    if exporter.loopback_is_shared() {
-        return SHARED.to_owned();
-    }
-
+/// The refusal of a path that other hosts cannot open.
+fn elsewhere(exporter: &Exporter, policy: Policy) -> Refusal {
     match policy {
-        Policy::Profiles => format!(
-            "This path shows the inside of the operator's program, so it is available on loopback only. {FORWARD}\n"
-        ),
-        _ => format!(
-            "This path shows the names of tenants' objects, so it is available on loopback only. {FORWARD} With `--expose-ui`, \
-             all clients that reach the port of the metrics can open it.\n"
-        ),
+        _ if exporter.loopback_is_shared() => Refusal::LoopbackIsShared,
+        Policy::Profiles => Refusal::ProfilesElsewhere,
+        Policy::Public | Policy::Metrics | Policy::Page => Refusal::PageElsewhere,
     }
 }
 
@@ -177,10 +157,6 @@ fn requests_loopback(request: &Request) -> bool {
         headers.chain(request.uri().authority().map(|authority| authority.as_str())).peekable();
 
     hosts.peek().is_some() && hosts.all(names_loopback)
-}
-
-fn refuse(why: String) -> Response {
-    (StatusCode::FORBIDDEN, why).into_response()
 }
 
 /// Whether the address is exactly 127.0.0.1 (perhaps mapped to IPv6) or ::1.

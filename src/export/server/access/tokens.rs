@@ -85,9 +85,7 @@ impl Tokens {
     /// Why loopwatch may not ask the API server. Other failures are temporary.
     pub(super) fn problem(&self) -> Option<String> {
         let failure = lock(&self.failure).clone();
-        let refused = failure.filter(|failure| {
-            matches!(failure.cause, Cause::Forbidden | Cause::Unauthorized | Cause::Invalid)
-        })?;
+        let refused = failure.filter(|failure| failure.cause == Cause::Forbidden)?;
 
         Some(format!(
             "--web-auth=kubernetes: loopwatch cannot have tokens reviewed, so it refuses all clients of /metrics: {refused}; \
