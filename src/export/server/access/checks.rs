@@ -1,5 +1,6 @@
 //! Limits the checks of credentials in progress, in total and for each peer: a check costs CPU time
-//! or a request to the API server, and strangers can cause one.
+//! or a request to the API server, and strangers can cause one. Credentials that were right before
+//! do not wait for those of strangers.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,8 +15,11 @@ use crate::lock::lock;
 /// The checks in progress.
 #[derive(Debug)]
 pub(super) struct Checks {
-    running: Arc<Semaphore>,
-    /// The checks that run or wait, by peer.
+    /// Checks of new credentials.
+    of_strangers: Arc<Semaphore>,
+    /// Checks of credentials that were right before.
+    of_known: Arc<Semaphore>,
+    /// The checks of new credentials that run or wait, by peer.
     peers: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
@@ -23,7 +27,7 @@ pub(super) struct Checks {
 #[derive(Debug)]
 pub(super) struct Check {
     _running: OwnedSemaphorePermit,
-    _peer: Peer,
+    _peer: Option<Peer>,
 }
 
 /// The place of a peer in the count.
@@ -33,21 +37,26 @@ struct Peer {
     address: IpAddr,
 }
 
-/// Checks of one peer that run or wait.
+/// Checks of new credentials of one peer that run or wait.
 const PER_PEER: usize = 4;
 
 /// How long a check may wait for its turn. Prometheus times out after ten seconds by default.
 const WAIT: Duration = Duration::from_secs(3);
 
 impl Checks {
-    pub(super) fn new(total: usize) -> Self {
-        Self { running: Arc::new(Semaphore::new(total)), peers: Arc::default() }
+    /// Allows this many checks of new credentials at the same time, and as many of known ones.
+    pub(super) fn new(running: usize) -> Self {
+        let semaphore = || Arc::new(Semaphore::new(running));
+        Self { of_strangers: semaphore(), of_known: semaphore(), peers: Arc::default() }
     }
 
     /// Waits for the turn of a check; `None` if there are too many.
-    pub(super) async fn begin(&self, address: IpAddr) -> Option<Check> {
-        let peer = Peer::count(&self.peers, address)?;
-        let running = timeout(WAIT, Arc::clone(&self.running).acquire_owned()).await.ok()?.ok()?;
+    pub(super) async fn begin(&self, address: IpAddr, is_known: bool) -> Option<Check> {
+        let (turns, peer) = match is_known {
+            true => (&self.of_known, None),
+            false => (&self.of_strangers, Some(Peer::count(&self.peers, address)?)),
+        };
+        let running = timeout(WAIT, Arc::clone(turns).acquire_owned()).await.ok()?.ok()?;
         Some(Check { _running: running, _peer: peer })
     }
 }
@@ -84,17 +93,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_with_many_checks_does_not_keep_others_out() {
         let (checks, greedy, other) = (Arc::new(Checks::new(1)), [10, 0, 0, 1], [10, 0, 0, 2]);
-        let first = checks.begin(greedy.into()).await.expect("nothing runs");
+        let first = checks.begin(greedy.into(), false).await.expect("nothing runs");
         let waiting: Vec<_> = (0..8)
             .map(|_| {
                 let checks = Arc::clone(&checks);
-                tokio::spawn(async move { checks.begin(greedy.into()).await.is_some() })
+                tokio::spawn(async move { checks.begin(greedy.into(), false).await.is_some() })
             })
             .collect();
         tokio::task::yield_now().await;
+        assert!(checks.begin(greedy.into(), true).await.is_some(), "known credentials do not wait");
 
         drop(first);
-        assert!(checks.begin(other.into()).await.is_some(), "it waits for three others at most");
+        assert!(
+            checks.begin(other.into(), false).await.is_some(),
+            "it waits for three others at most"
+        );
 
         let mut run = 0;
         for check in waiting {

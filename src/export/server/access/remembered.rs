@@ -55,15 +55,15 @@ impl Remembered {
         (*until > Instant::now()).then_some(*verdict)
     }
 
+    /// Whether the last verdict on the credentials was that they are allowed, even if it has ended.
+    pub(super) fn was_allowed(&self, key: Key) -> bool {
+        lock(&self.verdicts).get(&key).is_some_and(|(verdict, _)| *verdict == Verdict::Allowed)
+    }
+
     /// Remembers a verdict, perhaps instead of another one. A refusal never replaces a permission,
     /// so a stranger with many wrong credentials does not slow down others.
     pub(super) fn put(&self, key: Key, verdict: Verdict) {
-        let now = Instant::now();
         let mut verdicts = lock(&self.verdicts);
-        if verdicts.len() >= MAX {
-            verdicts.retain(|_, (_, until)| *until > now);
-        }
-
         if verdicts.len() >= MAX && !verdicts.contains_key(&key) {
             let is_allowed = |(verdict, _): &(Verdict, Instant)| *verdict == Verdict::Allowed;
             let oldest = verdicts
@@ -77,7 +77,7 @@ impl Remembered {
         }
 
         let time = if verdict == Verdict::Allowed { self.allowed_for } else { DENIED_FOR };
-        verdicts.insert(key, (verdict, now + time));
+        verdicts.insert(key, (verdict, Instant::now() + time));
     }
 }
 
@@ -101,6 +101,7 @@ mod tests {
 
         tokio::time::advance(Duration::from_secs(50)).await;
         assert_eq!(remembered.get(good), None);
+        assert!(remembered.was_allowed(good) && !remembered.was_allowed(bad));
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loopwatch_model::observation::Cause;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-use super::checks::Checks;
+use super::checks::{Check, Checks};
 use super::remembered::{Key, Remembered};
 use super::{Undecided, Verdict};
 use crate::lock::lock;
@@ -30,6 +30,10 @@ const ALLOWED_FOR: Duration = Duration::from_secs(60);
 
 /// Reviews at the same time.
 const RUNNING: usize = 4;
+
+/// After a review that does not allow the request, no other one takes its place for this time.
+/// Strangers thus cause at most forty reviews per second.
+const REST: Duration = Duration::from_millis(100);
 
 /// Time for a review, which is two requests. Prometheus times out after ten seconds by default.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -63,12 +67,18 @@ impl Tokens {
             return Ok(verdict);
         }
 
-        let _check = self.checks.begin(peer).await.ok_or(Undecided::Busy)?;
+        let is_known = self.remembered.was_allowed(key);
+        let check = self.checks.begin(peer, is_known).await.ok_or(Undecided::Busy)?;
         if let Some(verdict) = self.remembered.get(key) {
             return Ok(verdict); // another request has just asked the same
         }
 
-        let verdict = match self.review(token, path).await.ok_or(Undecided::Unavailable)? {
+        let review = self.review(token, path).await;
+        if review != Some(Review::Allowed) {
+            tokio::spawn(rest(check));
+        }
+
+        let verdict = match review.ok_or(Undecided::Unavailable)? {
             Review::Allowed => Verdict::Allowed,
             Review::Unauthenticated => Verdict::Wrong,
             Review::Forbidden => Verdict::Forbidden,
@@ -110,6 +120,12 @@ impl Tokens {
 
         reviewed.ok()
     }
+}
+
+/// Delays the next check.
+async fn rest(check: Check) {
+    sleep(REST).await;
+    drop(check);
 }
 
 #[cfg(test)]
@@ -167,6 +183,38 @@ mod tests {
             "without the API server, nobody may"
         );
         assert_eq!(tokens.problem(), None, "it is temporary");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn strangers_cause_few_reviews_and_do_not_delay_known_clients() {
+        let stub = Arc::new(Stub::default());
+        let tokens = Arc::new(Tokens::new(stub.clone()));
+        let allowed = tokens.check(PEER.into(), "prometheus", "/metrics").await;
+        assert_eq!(allowed, Ok(Verdict::Allowed));
+        tokio::time::advance(ALLOWED_FOR + Duration::from_secs(1)).await;
+
+        // From a hundred addresses.
+        let began = tokio::time::Instant::now();
+        let flood: Vec<_> = (0..400_usize)
+            .map(|number| {
+                let tokens = Arc::clone(&tokens);
+                let (peer, token) = (
+                    [10, 0, 1, u8::try_from(number / 4).expect("small")],
+                    format!("stolen-{number}"),
+                );
+                tokio::spawn(async move { tokens.check(peer.into(), &token, "/metrics").await })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        let allowed = tokens.check(PEER.into(), "prometheus", "/metrics").await;
+        assert_eq!((allowed, began.elapsed()), (Ok(Verdict::Allowed), Duration::ZERO));
+
+        for stranger in flood {
+            let verdict = stranger.await.expect("no panic");
+            assert!(verdict == Ok(Verdict::Wrong) || verdict == Err(Undecided::Busy));
+        }
+        let reviews = stub.reviews.load(Ordering::Relaxed);
+        assert!((100..=150).contains(&reviews), "{reviews} within three seconds");
     }
 
     #[tokio::test]

@@ -76,7 +76,11 @@ impl Users {
             return Ok(verdict);
         }
 
-        let check = self.checks.begin(peer).await.ok_or(Undecided::Busy)?;
+        let check = self
+            .checks
+            .begin(peer, self.remembered.was_allowed(key))
+            .await
+            .ok_or(Undecided::Busy)?;
         if let Some(verdict) = self.remembered.get(key) {
             return Ok(verdict); // another request has just asked the same
         }
