@@ -7,6 +7,8 @@ use std::time::Duration;
 
 #[path = "commands/offline.rs"]
 mod offline;
+#[path = "commands/port.rs"]
+mod port;
 
 /// The kubelet sets this variable in every container. In a Pod, a file may set fewer keys.
 const IN_CLUSTER: &str = "KUBERNETES_SERVICE_HOST";
@@ -799,64 +801,6 @@ fn a_file_in_a_pod_cannot_send_the_token_elsewhere() {
 
     let reached = attacker.accept().map(|(_, address)| address);
     assert!(reached.is_err(), "nothing reached the attacker: {reached:?}");
-}
-
-/// A container of the Pod that forwards plain TCP, for example to add TLS, looks like a user of
-/// `kubectl port-forward`.
-#[test]
-fn in_a_pod_a_proxy_before_the_metrics_does_not_reach_the_page() {
-    let ui = free_port();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
-    command.args(["run", "--listen", "127.0.0.1:0"]).arg(format!("--ui-port={ui}"));
-    let (child, port) =
-        start(command.env(IN_CLUSTER, "127.0.0.1").env("KUBERNETES_SERVICE_PORT", "1"));
-
-    let proxy = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let proxied = proxy.local_addr().expect("bound").port();
-    std::thread::spawn(move || {
-        for mut client in proxy.incoming().map_while(Result::ok) {
-            let mut server = std::net::TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-            let (mut request, mut to) =
-                (client.try_clone().expect("a stream"), server.try_clone().expect("a stream"));
-            std::thread::spawn(move || std::io::copy(&mut request, &mut to));
-            let _ = std::io::copy(&mut server, &mut client);
-            let _ = client.shutdown(std::net::Shutdown::Both);
-        }
-    });
-
-    assert!(get(proxied, "/metrics").starts_with("HTTP/1.1 200"));
-    for path in ["/", "/objects", "/api/v1/findings", "/api/v1/profiles", "/debug/model"] {
-        let answer = get(proxied, path);
-        assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("9917:9918"), "{answer}");
-        eventually(|| std::net::TcpStream::connect(("127.0.0.1", ui)).ok());
-        assert!(get(ui, path).starts_with("HTTP/1.1 200"), "{path}");
-    }
-
-    stop(child);
-}
-
-#[test]
-fn an_invalid_web_configuration_file_ends_only_a_strict_run() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("web.yml");
-    std::fs::write(&file, "tls_config: {}\n").expect("written");
-    let flag = format!("--web-config-file={}", file.display());
-
-    let strict = loopwatch(&["run", "--strict", "--listen=127.0.0.1:0", &flag]);
-    let error = text(&strict.stderr);
-    assert!(
-        strict.status.code() == Some(2)
-            && error.contains("web.yml: ")
-            && error.contains("tls_config"),
-        "{error}"
-    );
-
-    let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
-    let (child, port) =
-        start(command.args(["run", "--listen=127.0.0.1:0", &flag]).env_remove(IN_CLUSTER));
-    assert!(get(port, "/livez").starts_with("HTTP/1.1 200"));
-    assert!(get(port, "/metrics").starts_with("HTTP/1.1 503"));
-    stop(child);
 }
 
 #[test]
