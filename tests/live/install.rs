@@ -22,6 +22,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("install::standalone", standalone),
         test("install::kustomizations", kustomizations),
         test("install::process", process),
+        test("install::access", access),
     ]
 }
 
@@ -143,6 +144,51 @@ fn kustomizations() {
     }
 }
 
+/// `components/tls` and `components/web-auth` change the sidecar and the PodMonitor alike, and only
+/// the operator's account may review tokens.
+fn access() {
+    let folder = bed().directory().join("kustomizations").join("access");
+    write(&folder, "operator.yaml", &operator_in("namespace: my-ns, "));
+    let listed: String = ["reader-rights", "sidecar", "scrape", "web-auth", "tls"]
+        .into_iter()
+        .map(|name| format!("  - {}\n", kustomize::component(&folder, name)))
+        .collect();
+    write(
+        &folder,
+        "kustomization.yaml",
+        &format!("resources: [operator.yaml]\ncomponents:\n{listed}"),
+    );
+
+    let rendered = documents(&render(&folder));
+    let of = |kind: &str, name: &str| -> &Value {
+        let found = rendered.iter().find(|object| {
+            object["kind"] == kind
+                && object["metadata"]["name"].as_str().is_some_and(|found| found.starts_with(name))
+        });
+        found.unwrap_or_else(|| panic!("no {kind} {name}: {rendered:?}"))
+    };
+
+    let endpoint = &of("PodMonitor", "loopwatch")["spec"]["podMetricsEndpoints"][0];
+    assert_eq!(endpoint["scheme"], "https", "{endpoint}");
+    assert_eq!(endpoint["tlsConfig"]["ca"]["secret"]["name"], "loopwatch-tls", "{endpoint}");
+    assert_eq!(endpoint["authorization"]["credentials"]["name"], "loopwatch-scraper", "{endpoint}");
+
+    let sidecar = &of("Deployment", "")["spec"]["template"]["spec"]["initContainers"][0];
+    let variables: Vec<&Value> =
+        sidecar["env"].as_array().into_iter().flatten().map(|variable| &variable["name"]).collect();
+    for name in ["LOOPWATCH_WEB_CONFIG_FILE", "LOOPWATCH_WEB_AUTH"] {
+        assert!(variables.iter().any(|variable| *variable == name), "{variables:?}");
+    }
+
+    let binding = of("ClusterRoleBinding", "loopwatch-reviews:");
+    let account = &of("Deployment", "")["spec"]["template"]["spec"]["serviceAccountName"];
+    assert_eq!(binding["roleRef"]["name"], "loopwatch-reviews", "{binding}");
+    assert_eq!(
+        binding["subjects"],
+        json!([{"kind": "ServiceAccount", "name": account, "namespace": "my-ns"}])
+    );
+}
+
 /// The API server accepts everything that the examples and the components contain, without any
 /// field that it does not know, in a cluster with the Prometheus Operator. One line in addition to
 /// the sidecar installs the rules, the dashboards and the PodMonitor.
@@ -166,9 +212,14 @@ fn monitoring_stack() {
         let folder = bed().directory().join("kustomizations").join(format!("monitored-{name}"));
         write(&folder, "operator.yaml", &operator_in(""));
 
-        let listed: String = ["sidecar", &name]
+        // Some components change the PodMonitor.
+        let monitor = (!["monitoring", "scrape"].contains(&name.as_str())).then_some("scrape");
+        let listed: String = ["sidecar"]
+            .into_iter()
+            .chain(monitor)
+            .chain([name.as_str()])
             .map(|name| format!("  - {}\n", kustomize::component(&folder, name)))
-            .concat();
+            .collect();
         write(&folder, "kustomization.yaml", &format!("{operator}components:\n{listed}"));
 
         let text = render(&folder);

@@ -64,12 +64,13 @@ impl TlsSection {
         let (Some(cert_file), Some(key_file)) = (&self.cert_file, &self.key_file) else {
             return Err("set cert_file and key_file".to_owned());
         };
+        let versions = self.versions()?;
         let chain = certificates(cert_file).map_err(|problem| format!("cert_file: {problem}"))?;
         let key = key(key_file).map_err(|problem| format!("key_file: {problem}"))?;
 
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&self.versions()?)
+            .with_protocol_versions(&versions)
             .map_err(|error| error.to_string())?;
         let builder = match self.authorities()? {
             None => builder.with_no_client_auth(),

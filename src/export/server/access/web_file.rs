@@ -151,6 +151,10 @@ mod tests {
             ("tls_server_config: {client_auth_type: RequireAnyClientCert}", "RequireAnyClientCert"),
             ("tls_server_config: {min_version: TLS10}", "TLS10"),
             (
+                "tls_server_config: {cert_file: a, key_file: b, min_version: TLS13, max_version: TLS12}",
+                "min_version is higher than max_version",
+            ),
+            (
                 "basic_auth_users: {prometheus: secret}",
                 "basic_auth_users: prometheus: expected a bcrypt hash",
             ),

@@ -193,6 +193,22 @@ async fn metrics_travel_over_tls_and_probes_work_without() {
 }
 
 #[tokio::test]
+async fn an_older_version_of_tls_is_refused_if_the_file_says_so() {
+    let versions = |text: &str| TLS.replace("tls.key}", &format!("tls.key{text}}}"));
+    for (text, expected) in [("", true), (", min_version: TLS13", false)] {
+        let server = Server::start(Port::Metrics, false, Some(&versions(text))).await;
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from(tls::der(tls::AUTHORITY))).expect("a certificate");
+        let old = ClientConfig::builder_with_protocol_versions(&[&rustls::version::TLS12]);
+        let config = old.with_root_certificates(roots).with_no_client_auth();
+
+        let client = TlsClient(TlsConnector::from(Arc::new(config)));
+        assert_eq!(server.tls(&client, "/livez", "").await.is_ok(), expected, "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_new_certificate_serves_new_connections_and_old_ones_go_on() {
     let server = Server::start(Port::Metrics, false, Some(TLS)).await;
     let (old, new) = (
