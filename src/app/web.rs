@@ -67,7 +67,10 @@ impl Follower {
 
     /// Reads the file, and then polls it at this interval.
     async fn follow(mut self, every: Duration) -> Result<(), Closed> {
-        let mut files = self.read().await;
+        let mut files = self.file.clone().into_iter().collect();
+        let mut applied = self.read(&mut files).await;
+        let mut last = applied.clone();
+
         self.exporter.access().try_reviewer().await;
         if self.exporter.access().exposes_credentials() {
             warn!(
@@ -76,8 +79,6 @@ impl Follower {
             );
         }
 
-        // The files may have changed before the first stamps.
-        let (mut applied, mut last) = (None, Vec::new());
         loop {
             self.report().await?;
             sleep(every).await;
@@ -86,31 +87,40 @@ impl Follower {
             // interval.
             let now = stamps(&files).await;
             let settled = std::mem::replace(&mut last, now.clone()) == now;
-            if settled && applied.as_ref() != Some(&now) {
-                let read = self.read().await;
-                applied = (read == files).then_some(now);
-                files = read;
+            if settled && applied != now {
+                applied = self.read(&mut files).await;
+                last.clone_from(&applied);
             }
         }
     }
 
-    /// Reads the file, and puts it into effect if it is valid. Returns the files to follow.
-    async fn read(&mut self) -> Vec<PathBuf> {
+    /// Reads the file, and puts it into effect if it is valid. Sets `files` to the files to follow,
+    /// and returns their stamps from before the reading.
+    async fn read(&mut self, files: &mut Vec<PathBuf>) -> Vec<Option<Stamp>> {
         let Some(file) = self.file.clone() else { return Vec::new() };
-        let path = file.clone();
-        let (files, web) = match spawn_blocking(move || WebFile::read(&path)).await {
-            Ok(WebFile { files, web }) => (files, web),
-            Err(error) => (vec![file.clone()], Err(format!("{}: {error}", file.display()))),
-        };
 
-        self.problem = match web {
+        let mut before = stamps(files).await;
+        let mut web = read(&file).await;
+        if web.files != *files {
+            // The file names others, which could change before their stamps are known.
+            files.clone_from(&web.files);
+            before = stamps(files).await;
+            web = read(&file).await;
+        }
+
+        if web.files != *files {
+            files.clone_from(&web.files);
+            before.clear(); // it has just changed again, so it is read again
+        }
+
+        self.problem = match web.web {
             Ok(web) => self.apply(web, &file),
             Err(problem) if self.current.is_some() => {
                 Some(format!("{problem}; the port keeps what it had"))
             }
             Err(problem) => Some(format!("{problem}; the port serves only health checks")),
         };
-        files
+        before
     }
 
     /// Puts a valid file into effect, unless it protects less than the one before.
@@ -144,6 +154,15 @@ impl Follower {
         let problems = self.effective.borrow().all_problems();
         reload::report(problems, &self.feed, &self.exporter).await
     }
+}
+
+/// Reads the file on another thread, because a disk may be slow.
+async fn read(file: &Path) -> WebFile {
+    let path = file.to_owned();
+    spawn_blocking(move || WebFile::read(&path)).await.unwrap_or_else(|error| WebFile {
+        files: vec![file.to_owned()],
+        web: Err(format!("{}: {error}", file.display())),
+    })
 }
 
 /// The stamps of all files.

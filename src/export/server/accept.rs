@@ -91,17 +91,7 @@ pub(super) async fn serve_with(
                     Port::Ui => Encryption::Off,
                     Port::Metrics | Port::Both => exporter.access().encryption(),
                 };
-                async move {
-                    let handshake = timeout(limits.request_head, encrypt(stream, encryption));
-                    match handshake.await {
-                        Ok(Ok((stream, transport))) => {
-                            let client = client.over(transport);
-                            connection(activity, stream, client, router, limits, stopping).await;
-                        }
-                        Ok(Err(error)) => debug!(%peer, %error, "no TLS"),
-                        Err(_) => debug!(%peer, "no TLS in time"),
-                    }
-                }
+                connection(activity, stream, encryption, client, router, limits, stopping)
             });
         } else {
             debug!(%peer, "connection refused: this peer has too many, and all of them are busy");
@@ -158,13 +148,22 @@ async fn encrypt(
 
 async fn connection(
     activity: Activity,
-    stream: Box<dyn Stream>,
+    stream: TcpStream,
+    encryption: Encryption,
     client: Client,
     router: Router,
     limits: ServerLimits,
     mut stopping: watch::Receiver<bool>,
 ) {
     let (peer, close) = (client.peer(), client.close());
+    let (stream, transport) = match timeout(limits.request_head, encrypt(stream, encryption)).await
+    {
+        Ok(Ok(encrypted)) => encrypted,
+        Ok(Err(error)) => return debug!(%peer, %error, "connection ended before TLS began"),
+        Err(_) => return debug!(%peer, "connection closed: TLS did not begin in time"),
+    };
+
+    let client = client.over(transport);
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(client.clone());
         let busy = activity.busy();
