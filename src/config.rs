@@ -72,7 +72,7 @@ pub(crate) struct Flags {
     /// How to serve the results.
     #[command(flatten)]
     pub serve: ServeFlags,
-    /// Who may open what over HTTP.
+    /// Access over HTTP.
     #[command(flatten)]
     pub web: WebFlags,
     /// Where to send events.

@@ -1,4 +1,4 @@
-//! Flags about access to the ports: who may open what over HTTP.
+//! Flags about access to the ports.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use clap::Args;
 use super::DEFAULT_UI_PORT;
 use super::values::web_auth;
 
-/// Who may open what over HTTP.
+/// Access over HTTP.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 #[command(next_help_heading = "Serving")]
 pub(crate) struct WebFlags {

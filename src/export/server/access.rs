@@ -1,7 +1,7 @@
 //! What the port of the metrics requires of its clients: TLS, a certificate, a password or a token.
 //!
 //! The paths that everybody may open need none of them. The port for people needs none either: only
-//! loopback reaches it, and the API server has already authorized whoever forwards to it.
+//! loopback reaches it, and the API server has already authorized the users who forward to it.
 
 mod checks; // checks in progress, limited in number
 mod remembered; // the results of checks, limited in number and time
