@@ -121,11 +121,16 @@ impl Run {
 
     /// The largest resident memory so far, in MiB.
     fn peak(&self) -> f64 {
+        self.memory("VmHWM:")
+    }
+
+    /// A line of the process's status, in MiB.
+    fn memory(&self, name: &str) -> f64 {
         let status = std::fs::read_to_string(
             Path::new("/proc").join(self.child.id().to_string()).join("status"),
         );
         let status = status.expect("it runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux");
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("Linux");
 
         line.trim().trim_end_matches(" kB").parse::<f64>().expect("a number") / 1024.0
     }
@@ -292,18 +297,21 @@ fn a_tenant_with_fat_objects_does_not_get_loopwatch_killed() {
         let listed = run.peak();
         pause(Duration::from_secs(20));
         let others = run.sum("loopwatch_objects", "target_namespace=\"default\"");
-        let dropped = run.sum("loopwatch_dropped_total", "limit=\"object_memory\"");
+        let names = run.sum("loopwatch_dropped_total", "limit=\"object_names\"");
 
         eprintln!(
             "servers: 3,000 fat objects, streamed lists {streamed:?}: peak {listed:.0} MiB after the lists, {:.0} MiB at \
-             the end, {dropped:?} objects dropped, limit {}",
+             the end, of which {:.0} MiB are the program; the limit is {}",
             run.peak(),
+            run.memory("RssFile:"),
             group.describe()
         );
 
         assert_eq!(others, Ok(100.0), "objects of other namespaces stay");
-        assert!(dropped.is_ok_and(|dropped| dropped > 0.0), "{:?}", run.metrics());
-        assert!(run.peak() < 128.0, "{:.0} MiB", run.peak());
+        assert!(names.is_ok_and(|dropped| dropped >= 3_000.0), "{names:?}");
+
+        // The kernel can drop the pages of the program, of which a build for tests has many.
+        assert!(run.peak() - run.memory("RssFile:") < 128.0, "{:.0} MiB", run.peak());
         run.assert_no_failures();
     }
 }
