@@ -85,7 +85,8 @@ pub enum Alert {
 pub enum Explainer {
     /// This finding, on the same subject.
     Subject(FindingCode),
-    /// This finding, on the object's kind as a whole.
+    /// This finding, on the object's kind as a whole, if the object fails for the same reason and in
+    /// a namespace in which others do.
     Kind(FindingCode),
     /// This finding, on the kind that the controller reconciles, if it did not begin much later.
     Reconciled(FindingCode),
@@ -320,12 +321,12 @@ findings! {
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
     Failing Convergence Critical Page {
-        meaning: "Many converged objects of one kind fail at once, without a spec change.",
-        near_miss: "Objects with invalid specs: each of them fails after its own spec change.",
-        evidence: ["failed", "objects", "reason", "examples"],
+        meaning: "Many objects of one kind fail at once, for a cause that is not in their specs.",
+        near_miss: "Objects with invalid specs: each of them fails after its own spec change, for a reason of its own or in the same namespace, or other changes converge.",
+        evidence: ["failed", "rejected", "objects", "namespaces", "reason", "examples"],
         settings: ["failing_objects", "failing_percent", "settle"],
         explained_by: [],
-        advice: "The failures probably have a common cause, such as a dependency or a new version of the operator. Check the reason, and what changed in the cluster when the failures began.",
+        advice: "The failures probably have a common cause, such as a dependency or a new version of the operator. Check the reason, and what changed in the cluster when the failures began. The finding is critical only if objects that had converged fail for the same reason in several namespaces, or fail in every namespace.",
         command: "kubectl get {resource} -A",
     }
     Regressed Convergence Warning Ticket {

@@ -4,6 +4,7 @@ mod detectors;
 mod transitions;
 mod work_in_progress;
 mod failing_kinds;
+mod tenants; // that do not silence each other
 mod deadlines;
 mod slow_work;
 mod queues;

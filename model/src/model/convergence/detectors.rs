@@ -20,6 +20,10 @@ const EARLY_FACTOR: i64 = 3;
 /// The number of acknowledgements that an early ticket needs.
 const EARLY_FROM: u32 = 20;
 
+/// How long after a scrape that showed all workers busy they may still be busy. Prometheus usually
+/// scrapes every minute at least.
+const BUSY_FOR: Span = Span::mins(2);
+
 /// How long a detector waits for other objects before it looks again.
 const LOOK_AGAIN_AFTER: Span = Span::mins(1);
 
@@ -146,8 +150,8 @@ impl ObjectContext<'_> {
 
     /// Returns when a spec change at `since` that waits for its acknowledgement deserves a ticket
     /// before its deadline passes: the operator of the kind has always been far quicker. Nothing
-    /// may explain the wait: neither a queue that moves, nor a restart or an outage of the operator,
-    /// nor a time in which loopwatch saw nothing.
+    /// may explain the wait: neither a queue that moves, nor workers that are all busy, nor a restart
+    /// or an outage of the operator, nor a time in which loopwatch saw nothing.
     fn is_early_at(&self, since: Timestamp) -> Option<Timestamp> {
         let (durations, settings) = (&self.kind.learned.acknowledgement, self.settings);
         let enough = settings.learn_after > 0
@@ -158,7 +162,14 @@ impl ObjectContext<'_> {
         let early = Span(quickest.0.saturating_mul(EARLY_FACTOR));
         let early = since.after(early.max(settings.unacknowledged_early_after));
         let turn = self.queue_moved(since, self.acknowledgement_deadline());
-        Some(turn.map_or(early, |turn| early.max(turn)))
+        Some([turn, self.busy_until()].into_iter().flatten().fold(early, Timestamp::max))
+    }
+
+    /// Returns until when all workers of the kind's controller may be busy, according to the last
+    /// scrape that showed them so. An open finding stays open.
+    fn busy_until(&self) -> Option<Timestamp> {
+        let busy = self.kind.workers_busy.map(|at| at.after(BUSY_FOR));
+        busy.filter(|_| !self.has_finding(FindingCode::Unacknowledged))
     }
 
     /// Detects a spec change that the operator has not acknowledged although it has acknowledged
@@ -228,11 +239,12 @@ impl ObjectContext<'_> {
         }
 
         let due = self.regression_due(unconverged, since);
-        Some(self.detect(FindingCode::Regressed, since, due, || {
+        let detection = self.detect(FindingCode::Regressed, since, due, || {
             self.with_signal(Evidence::new())
                 .with("lost_for", Value::Age(since))
                 .with("threshold", Value::Span(due.since(since)))
-        }))
+        });
+        Some(detection.for_reason(self.failure_reason()))
     }
 
     /// Detects an object that does not recover although its spec was reverted to one that had

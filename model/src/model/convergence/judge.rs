@@ -2,10 +2,13 @@
 //!
 //! Events and timers call the same functions, so their order at the same instant does not matter.
 
+use std::sync::Arc;
+
 use crate::finding::FindingCode;
 use crate::model::convergence::object_context::ObjectContext;
 use crate::model::findings::detection::Detection;
 use crate::model::status::reading::{self, Reason, Verdict};
+use crate::model::world::kinds::failures::{Failure, FailureSort};
 use crate::model::world::store::Unconverged;
 use crate::model::world::visibility::Visibility;
 use crate::snapshot::{DeadlineSource, ObjectState};
@@ -214,9 +217,9 @@ impl ObjectContext<'_> {
     /// objects of a kind fail like this, the kind is failing. An object that fails while the last
     /// spec change may still roll out does not count: it probably has a bad spec. One that retries
     /// counts until it has converged, because retries would otherwise close and reopen the finding.
-    pub(crate) fn failing_since(&self) -> Option<Timestamp> {
-        let hot = self.record.hot.as_ref().filter(|_| !self.is_excused())?;
-        let retries = self.record.verdict == Verdict::Progressing && hot.failing_since.is_some();
+    fn failing_since(&self) -> Option<Timestamp> {
+        let hot = self.record.hot.as_ref()?;
+        let retries = self.record.verdict == Verdict::Progressing && self.had_regressed().is_some();
         if self.record.verdict != Verdict::Failed && !retries {
             return None;
         }
@@ -225,5 +228,42 @@ impl ObjectContext<'_> {
         unconverged
             .regressed_since
             .filter(|_| unconverged.rollout_until.is_none_or(|until| until <= self.now))
+    }
+
+    /// Returns when the spec was written that the operator has rejected. The time of a failure would
+    /// move whenever the operator retries. A change that loopwatch has not seen does not count: others
+    /// may have converged since.
+    fn rejected_since(&self) -> Option<Timestamp> {
+        let obligation = self.record.obligation()?;
+        let rejected = self.rejected_at(obligation).filter(|at| *at <= self.now);
+        let is_seen = !obligation.backfilled && !obligation.uncounted && !obligation.unasked;
+        rejected.filter(|_| is_seen).map(|_| obligation.opened)
+    }
+
+    /// Returns how the object fails, as its kind counts it.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        if self.record.hot.is_none() || self.is_excused() {
+            return None;
+        }
+
+        let (sort, since) = match (self.failing_since(), self.rejected_since()) {
+            (Some(since), _) => (FailureSort::Regressed, since),
+            (None, Some(since)) => (FailureSort::Rejected, since),
+            (None, None) => return None,
+        };
+        Some(Failure { sort, since, reason: self.failure_reason() })
+    }
+
+    /// Returns the signal that shows the failure. While the operator retries, the last one counts.
+    pub(crate) fn failure_reason(&self) -> Arc<str> {
+        let known = self.had_regressed().filter(|_| self.record.verdict == Verdict::Progressing);
+        let signal = || self.record.hot.as_ref().map_or("", |hot| hot.signal.as_str());
+        known.map_or_else(|| self.kind.failures.reason(signal()), |known| known.reason.clone())
+    }
+
+    /// Returns how the object failed at its last review, if it had converged before.
+    fn had_regressed(&self) -> Option<&Failure> {
+        let known = self.record.hot.as_ref()?.failure.as_deref();
+        known.filter(|known| known.sort == FailureSort::Regressed)
     }
 }

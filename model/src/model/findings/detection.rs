@@ -4,6 +4,8 @@
 //! same threshold sets the timer and opens the finding. The detectors in `detectors.rs` look at a
 //! single object, those in `deletion/stuck.rs` at several objects.
 
+use std::sync::Arc;
+
 use crate::finding::{Confidence, Evidence, FindingCode, Subject};
 use crate::time::Timestamp;
 
@@ -39,6 +41,24 @@ pub(crate) struct Detection {
     pub(crate) foreign: bool,
     /// Whether the operator works nevertheless, so that the finding explains no other one.
     pub(crate) aside: bool,
+    /// The signal that shows the failure of an object. A finding about its kind may explain only
+    /// objects that fail for the same reason.
+    pub(crate) reason: Option<Arc<str>>,
+    /// The objects of a kind whose problem is the same.
+    pub(crate) reach: Option<Reach>,
+}
+
+/// The objects of a kind whose problems a finding about the kind may explain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// The reason for which they fail.
+    pub(crate) reason: Arc<str>,
+    /// Their namespace, unless the reason is common to several namespaces.
+    pub(crate) only_in: Option<Arc<str>>,
+    /// When enough of them failed.
+    pub(crate) since: Timestamp,
+    /// Whether they fail after spec changes of their own. A restart of loopwatch forgets these.
+    pub(crate) is_of_changes: bool,
 }
 
 /// Returns how many events within a window a finding needs, given the number that opens it: an
@@ -71,6 +91,8 @@ impl Detection {
             worse_since: None,
             foreign: false,
             aside: false,
+            reason: None,
+            reach: None,
         }
     }
 
@@ -108,6 +130,16 @@ impl Detection {
     /// Sets when the problem last became much worse.
     pub(crate) fn worse_since(self, worse_since: Option<Timestamp>) -> Self {
         Self { worse_since, ..self }
+    }
+
+    /// Sets the signal that shows the failure of an object.
+    pub(crate) fn for_reason(self, reason: Arc<str>) -> Self {
+        Self { reason: Some(reason), ..self }
+    }
+
+    /// Sets which objects of a kind have the same problem.
+    pub(crate) fn reaching(self, reach: Reach) -> Self {
+        Self { reach: Some(reach), ..self }
     }
 
     /// Makes the detection weak if `weak`.

@@ -263,7 +263,9 @@ impl OpenFindings {
     /// Returns the start times that should survive a restart. They belong to findings that are open
     /// or wait, and to findings of an earlier run that have not opened again yet.
     pub(crate) fn start_times(&self) -> BTreeMap<FindingId, Timestamp> {
-        let found = self.found().map(|finding| (finding.id, finding.since));
+        let records = self.open.records().chain(self.waiting.records());
+        let found = records.filter(|record| record.outlives_restart());
+        let found = found.map(|Record { finding, .. }| (finding.id, finding.since));
         self.earlier.iter().chain(found).collect()
     }
 

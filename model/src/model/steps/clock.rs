@@ -48,8 +48,9 @@ impl Model {
             kind.unconverged
                 .extend(record.unconverged().map(|unconverged| (unconverged.since, slot)));
 
-            let failing = record.hot.as_ref().and_then(|hot| hot.failing_since);
-            kind.failures.failing.extend(failing.map(|since| (since, slot)));
+            if let Some(failure) = record.hot.as_ref().and_then(|hot| hot.failure.as_deref()) {
+                kind.failures.replace(slot, &record.namespace, None, Some(failure));
+            }
         }
     }
 }

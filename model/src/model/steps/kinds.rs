@@ -1,9 +1,10 @@
 //! The detectors that look at all objects of one kind.
 
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::model::findings::detection::Detection;
+use crate::model::findings::detection::{Detection, Reach};
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::world::World;
+use crate::model::world::kinds::failures::SharedReason;
 use crate::model::world::store::{Flag, Slot};
 use crate::model::world::timers::Timer;
 use crate::model::world::visibility::Visibility;
@@ -77,37 +78,116 @@ fn update_failing(world: &mut World, number: u16) {
     let kind = &mut world.kinds[number as usize];
     let needed = failing_objects(&world.settings, kind.objects);
     kind.failures.failing_since =
-        match (kind.failures.failing.len() >= needed, kind.failures.failing_since) {
-            (true, None) => kind.failures.failing.iter().nth(needed - 1).map(|(since, _)| *since),
+        match (kind.failures.regressed.len() >= needed, kind.failures.failing_since) {
+            (true, None) => kind.failures.regressed.iter().nth(needed - 1).map(|(since, _)| *since),
             (true, since) => since,
             (false, _) => None,
         };
 }
 
-/// Detects that many objects of a kind fail after they had converged.
+/// Detects that many objects of a kind fail for a cause that is not their own. One user's objects in
+/// one namespace are a ticket at most, and never hide that others suffer from something else.
 fn failing(world: &World, number: u16) -> Option<Detection> {
-    let kind = &world.kinds[number as usize];
-    let since = kind.failures.failing_since?;
-    let slots = || kind.failures.failing.iter().map(|(_, slot)| slot);
+    let many = many_regressed(world, number);
+    if many.as_ref().is_some_and(|many| many.is_widespread) {
+        return many.map(|many| many.detection);
+    }
+
+    many_rejected(world, number).or(many.map(|many| many.detection))
+}
+
+/// Many objects of a kind that had converged and fail.
+struct ManyRegressed {
+    detection: Detection,
+    /// Whether they fail in several namespaces for the same reason, or in every namespace.
+    is_widespread: bool,
+}
+
+fn many_regressed(world: &World, number: u16) -> Option<ManyRegressed> {
+    let failures = &world.kinds[number as usize].failures;
+    let since = failures.failing_since?;
+    let regressed = &failures.regressed;
+    let shared = regressed.common_reason(|slot| {
+        objects_in_namespace_of(world, slot)
+            .map_or(usize::MAX, |objects| failing_objects_of_namespace(&world.settings, objects))
+    })?;
+
+    let is_widespread = shared.only_in.is_none() || fails_everywhere(world, number);
+    let slots = || regressed.iter().map(|(_, slot)| slot);
+    let undated =
+        |slot: &Slot| world.store.get(*slot).is_some_and(|record| record.flags.has(Flag::Undated));
     let evidence = || {
-        let first = slots().next().and_then(|slot| world.store.get(*slot));
-        let signal = first.and_then(|record| record.hot.as_ref()).map(|hot| hot.signal.clone());
-        Evidence::new()
-            .with("failed", Value::Count(kind.failures.failing.len() as i64))
-            .with("objects", Value::count(kind.objects))
-            .text("reason", signal.unwrap_or_default())
+        let evidence = Evidence::new().with("failed", Value::Count(regressed.len() as i64));
+        with_reason(world, number, evidence, shared)
             .with("examples", Value::Names(example_names(world, slots())))
     };
 
-    let undated =
-        |slot: &Slot| world.store.get(*slot).is_some_and(|record| record.flags.has(Flag::Undated));
     let due = since.after(world.settings.settle);
+    let detection = Detection::new(world.now, FindingCode::Failing, since, due, evidence)
+        .weak_if(!is_widespread || slots().any(undated))
+        .blocks_if(false)
+        .reaching(reach(shared, false));
 
+    Some(ManyRegressed { detection, is_widespread })
+}
+
+/// Detects that the operator rejects one spec change after the other for the same reason, in several
+/// namespaces, and none converges. Each of these objects may have a bad spec, so this is a ticket.
+fn many_rejected(world: &World, number: u16) -> Option<Detection> {
+    let rejected = &world.kinds[number as usize].failures.rejected;
+    let shared = rejected.recent_reason(world.settings.failing_objects.max(1) as usize)?;
+    let evidence = || {
+        let evidence = Evidence::new().with("rejected", Value::Count(shared.objects() as i64));
+        with_reason(world, number, evidence, shared)
+            .with("examples", Value::Names(example_names(world, shared.slots())))
+    };
+
+    let due = shared.since.after(world.settings.settle);
     Some(
-        Detection::new(world.now, FindingCode::Failing, since, due, evidence)
-            .weak_if(slots().any(undated))
-            .blocks_if(false),
+        Detection::new(world.now, FindingCode::Failing, shared.since, due, evidence)
+            .weak_if(true)
+            .blocks_if(false)
+            .reaching(reach(shared, true)),
     )
+}
+
+fn with_reason(
+    world: &World,
+    number: u16,
+    evidence: Evidence,
+    shared: SharedReason<'_>,
+) -> Evidence {
+    evidence
+        .with("objects", Value::count(world.kinds[number as usize].objects))
+        .with("namespaces", Value::Count(shared.namespaces() as i64))
+        .text("reason", shared.reason.to_string())
+}
+
+fn reach(shared: SharedReason<'_>, is_of_changes: bool) -> Reach {
+    Reach {
+        reason: shared.reason.clone(),
+        only_in: shared.only_in.cloned(),
+        since: shared.since,
+        is_of_changes,
+    }
+}
+
+/// Returns whether enough objects fail in each namespace that has any.
+fn fails_everywhere(world: &World, number: u16) -> bool {
+    let regressed = &world.kinds[number as usize].failures.regressed;
+    let watches = world.watches.iter().filter(|watch| watch.kind == number && watch.active);
+    watches.flat_map(|watch| &watch.namespaces).all(|namespace| {
+        let objects = namespace.totals.states.iter().sum();
+        let failed = regressed.in_namespace(&namespace.name);
+        objects == 0 || failed >= percent_of(&world.settings, objects)
+    })
+}
+
+/// Returns the number of objects in the namespace of an object.
+fn objects_in_namespace_of(world: &World, slot: Slot) -> Option<u64> {
+    let record = world.store.get(slot)?;
+    let namespaces = &world.watches[record.watch as usize].namespaces;
+    Some(namespaces.get(record.namespace_index as usize)?.totals.states.iter().sum())
 }
 
 /// Detects that the operator writes malformed conditions.
@@ -143,6 +223,16 @@ fn example_names<'a>(world: &World, slots: impl Iterator<Item = &'a Slot>) -> Ve
 
 /// Returns the number of objects that must fail before their kind counts as failing.
 fn failing_objects(settings: &Settings, objects: u64) -> usize {
+    percent_of(settings, objects).max(settings.failing_objects as usize)
+}
+
+/// Returns the number of objects of a namespace that must fail before the namespace counts. A
+/// namespace may have a single object.
+fn failing_objects_of_namespace(settings: &Settings, objects: u64) -> usize {
+    percent_of(settings, objects).min(settings.failing_objects.max(1) as usize)
+}
+
+fn percent_of(settings: &Settings, objects: u64) -> usize {
     let percent = objects.saturating_mul(u64::from(settings.failing_percent)).div_ceil(100);
-    usize::try_from(percent.max(u64::from(settings.failing_objects)).max(1)).unwrap_or(usize::MAX)
+    usize::try_from(percent.max(1)).unwrap_or(usize::MAX)
 }

@@ -13,6 +13,7 @@ use crate::model::status::reading::Verdict;
 use crate::model::steps::attempts::with_attempts;
 use crate::model::steps::warnings::with_last_warning;
 use crate::model::world::World;
+use crate::model::world::kinds::failures::Failure;
 use crate::model::world::store::{Flag, Slot};
 use crate::model::world::timers::Timer;
 use crate::model::world::visibility::Visibility;
@@ -59,8 +60,8 @@ impl Model {
         let old = context.record.hot.as_ref().map_or_else(Vec::new, |hot| hot.findings.clone());
         let mut found: Vec<Detection> =
             detections.into_iter().filter(|detection| context.is_finding(detection)).collect();
-        let failing_since = context.failing_since();
-        let failing_since = drop_silenced(&self.world, slot, &mut found, failing_since);
+        let failure = context.failure();
+        let failure = drop_silenced(&self.world, slot, &mut found, failure);
         let findings: Vec<FindingCode> = found.iter().map(|detection| detection.code).collect();
 
         if !findings.is_empty() || !old.is_empty() {
@@ -73,7 +74,7 @@ impl Model {
         }
 
         let (has_findings, noted) = (!findings.is_empty(), findings.clone());
-        update_kind(&mut self.world, slot, failing_since);
+        update_kind(&mut self.world, slot, failure);
         set_object_timer(&mut self.world, slot, due);
         keep_judgement(&mut self.world, slot, findings, due, kept);
         self.world.store.measure(slot);
@@ -83,21 +84,21 @@ impl Model {
     }
 }
 
-/// Removes the findings that settings or annotations silence. Returns since when the object has
-/// counted as failing, unless that is silenced, too.
+/// Removes the findings that settings or annotations silence. Returns how the object fails, unless
+/// that is silenced, too.
 fn drop_silenced(
     world: &World,
     slot: Slot,
     found: &mut Vec<Detection>,
-    failing_since: Option<Timestamp>,
-) -> Option<Timestamp> {
-    if found.is_empty() && failing_since.is_none() {
+    failure: Option<Failure>,
+) -> Option<Failure> {
+    if found.is_empty() && failure.is_none() {
         return None;
     }
 
     let subject = world.subject(slot);
     found.retain(|detection| !tuning::is_silenced(world, slot, detection.code, &subject));
-    failing_since.filter(|_| !tuning::is_silenced(world, slot, FindingCode::Failing, &subject))
+    failure.filter(|_| !tuning::is_silenced(world, slot, FindingCode::Failing, &subject))
 }
 
 /// Stores the findings and the due time in the object's record, and counts objects with a history.
@@ -164,21 +165,19 @@ fn update_unhealthy(world: &mut World, slot: Slot, has_findings: bool) {
 
 /// Updates the kind's sets of failing and malformed objects. The kind is reviewed if a set
 /// changed, and while any object is failing.
-pub(super) fn update_kind(world: &mut World, slot: Slot, failing_since: Option<Timestamp>) {
+pub(super) fn update_kind(world: &mut World, slot: Slot, failure: Option<Failure>) {
     let Some(record) = world.store.get_mut(slot) else { return };
     let number = world.watches[record.watch as usize].kind;
     let kind = &mut world.kinds[number as usize];
     let malformed = record.flags.has(Flag::MalformedConditions);
-    let old = record
-        .hot
-        .as_mut()
-        .and_then(|hot| std::mem::replace(&mut hot.failing_since, failing_since));
+    let old = record.hot.as_mut().and_then(|hot| hot.failure.take());
+    let failure_changed = old.as_deref() != failure.as_ref();
+    if failure_changed {
+        kind.failures.replace(slot, &record.namespace, old.as_deref(), failure.as_ref());
+    }
 
-    if old != failing_since {
-        if let Some(old) = old {
-            kind.failures.failing.remove(&(old, slot));
-        }
-        kind.failures.failing.extend(failing_since.map(|since| (since, slot)));
+    if let Some(hot) = record.hot.as_mut() {
+        hot.failure = failure.map(Box::new);
     }
 
     let malformed_changed = if malformed {
@@ -186,9 +185,10 @@ pub(super) fn update_kind(world: &mut World, slot: Slot, failing_since: Option<T
     } else {
         kind.malformed_conditions.malformed.remove(&slot)
     };
-    if old != failing_since
+    if failure_changed
         || malformed_changed
-        || !kind.failures.failing.is_empty()
+        || kind.failures.take_relief()
+        || !kind.failures.regressed.is_empty()
         || kind.failures.failing_since.is_some()
     {
         world.agenda.kinds.insert(number);

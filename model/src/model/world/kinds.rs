@@ -3,6 +3,7 @@
 pub(crate) mod siblings; // of owned objects
 pub(crate) mod durations; // learned, of convergences and removals
 pub(crate) mod completed; // how far the operator has got
+pub(crate) mod failures; // objects that fail, by reason and namespace
 pub(crate) mod pace; // slow work or an outage
 pub(crate) mod served; // objects that a controller has served, in their order
 pub(crate) mod runs; // objects that do their work once and end
@@ -18,6 +19,7 @@ use crate::model::status::coverage::StatusCoverage;
 use crate::model::world::finalizer_actors::FinalizerWriters;
 use crate::model::world::kinds::completed::Completed;
 use crate::model::world::kinds::durations::{Durations, Learned};
+use crate::model::world::kinds::failures::Failures;
 use crate::model::world::kinds::pace::Pace;
 use crate::model::world::kinds::phases::Phases;
 use crate::model::world::kinds::runs::Runs;
@@ -67,6 +69,9 @@ pub(crate) struct Kind {
     pub(crate) completed: Completed,
     /// When the operator answered spec changes.
     pub(crate) pace: Pace,
+    /// When a scrape last showed that all workers of a controller of the kind were busy while
+    /// objects waited.
+    pub(crate) workers_busy: Option<Timestamp>,
     pub(crate) runs: Runs,
     pub(crate) phases: Phases,
     /// When each controller that writes objects of the kind last did so, by the API server's clock.
@@ -100,15 +105,6 @@ pub(crate) struct Deletions {
     pub(crate) finalizer_writers: BTreeMap<Arc<str>, FinalizerWriters>,
     /// Removal times of an earlier run, until the first deletion that waits for the finalizer.
     pub(crate) restored_removals: BTreeMap<Arc<str>, Durations>,
-}
-
-/// The objects that converged and now fail with the same spec.
-#[derive(Debug, Default)]
-pub(crate) struct Failures {
-    /// By the time at which they began to fail.
-    pub(crate) failing: BTreeSet<(Timestamp, Slot)>,
-    /// When their number reached the thresholds.
-    pub(crate) failing_since: Option<Timestamp>,
 }
 
 /// The objects with malformed conditions.
@@ -277,12 +273,12 @@ impl Kind {
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         // The records say which of their instants have moved.
         self.unconverged.clear();
-        self.failures.failing.clear();
-        self.failures.failing_since = None;
+        self.failures.rebase(by_ms);
         self.due = self.due.map(|at| at.shifted(by_ms));
         self.departed.rebase(by_ms);
         self.acknowledged.rebase(by_ms);
         self.pace.rebase(by_ms);
+        self.workers_busy = self.workers_busy.map(|at| at.shifted(by_ms));
         self.completed.rebase(by_ms);
         self.runs.rebase(by_ms);
         self.phases.rebase(by_ms);

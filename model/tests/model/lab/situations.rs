@@ -9,7 +9,13 @@ use super::{Lab, Widget};
 impl Lab {
     /// Creates a widget that converges after one second, and advances past `settle`.
     pub fn converged(&mut self, name: &str) -> Widget {
+        self.converged_in("team-a", name)
+    }
+
+    /// Does the same in another namespace.
+    pub fn converged_in(&mut self, namespace: &str, name: &str) -> Widget {
         let mut widget = Widget::new(name, self.now);
+        widget.namespace = namespace.to_owned();
         self.apply(&widget);
         self.advance(Span::secs(1));
         self.apply(widget.ready());

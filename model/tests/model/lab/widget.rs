@@ -10,6 +10,7 @@ use super::views::{condition, spec_by, text};
 /// A custom resource that a user and an operator write.
 #[derive(Clone)]
 pub struct Widget {
+    pub namespace: String,
     pub name: String,
     pub uid: u64,
     pub generation: i64,
@@ -30,6 +31,7 @@ pub struct Widget {
 impl Widget {
     pub fn new(name: &str, now: Timestamp) -> Self {
         Self {
+            namespace: "team-a".to_owned(),
             name: name.to_owned(),
             uid: name.bytes().fold(7, |hash, byte| hash * 31 + u64::from(byte)),
             generation: 1,
@@ -49,7 +51,7 @@ impl Widget {
     }
 
     pub fn key(&self) -> ObjectKey {
-        ObjectKey { namespace: "team-a".into(), name: self.name.clone() }
+        ObjectKey { namespace: self.namespace.clone(), name: self.name.clone() }
     }
 
     /// The user changes the spec; a number stands for its content.

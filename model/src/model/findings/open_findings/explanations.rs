@@ -136,7 +136,10 @@ impl OpenFindings {
         finding.info().explained_by.iter().filter_map(move |explainer| {
             let deeper = match explainer {
                 Explainer::Subject(code) => self.open.about(*code, &finding.subject),
-                Explainer::Kind(code) => self.open.about(*code, &finding.subject.whole_kind()?),
+                Explainer::Kind(code) => {
+                    let of_kind = self.open.about(*code, &finding.subject.whole_kind()?);
+                    of_kind.filter(|deeper| deeper.reaches(record))
+                }
                 Explainer::Reconciled(code) => self.of_reconciled_kind(*code, finding),
                 Explainer::Blocker(code) => self.open.about(*code, causes.blocker.as_deref()?),
                 Explainer::Operator(code) => self.open.about(*code, operator?),

@@ -51,7 +51,11 @@ impl Queue {
     }
 
     pub(super) fn findings(&self) -> impl Iterator<Item = &Finding> {
-        self.records.values().map(|record| &record.finding)
+        self.records().map(|record| &record.finding)
+    }
+
+    pub(super) fn records(&self) -> impl Iterator<Item = &Record> {
+        self.records.values()
     }
 
     /// Changes a record and its rank.

@@ -1,7 +1,7 @@
 //! One finding, with the state that it keeps between the reports of its detector.
 
 use crate::finding::{Area, Confidence, Finding, FindingCode, FindingId, HOLD, Severity, Subject};
-use crate::model::findings::detection::Detection;
+use crate::model::findings::detection::{Detection, Reach};
 use crate::model::findings::open_findings::earlier_starts::EarlierStart;
 use crate::model::findings::open_findings::report::{Causes, Report};
 use crate::time::{Span, Timestamp};
@@ -20,6 +20,8 @@ pub(super) struct Record {
     pub(super) weak: bool,
     /// Whether the operator works nevertheless, so that the finding explains no other one.
     aside: bool,
+    /// The objects of a kind that have the problem of the kind.
+    pub(super) reach: Option<Reach>,
     /// Whether a rule of the settings sets the severity.
     is_fixed: bool,
     pub(super) causes: Causes,
@@ -66,6 +68,7 @@ impl Record {
             aside,
             blocks,
             worse_since,
+            reach,
             ..
         } = detection;
 
@@ -91,6 +94,7 @@ impl Record {
             finding,
             weak,
             aside,
+            reach,
             is_fixed,
             causes,
             raised_to: None,
@@ -118,9 +122,10 @@ impl Record {
 
     /// Takes over a new report, except for its causes. Of the two start times, keeps the earlier.
     pub(super) fn update(&mut self, now: Timestamp, report: Report) {
-        let Detection { since, evidence, weak, confidence, aside, blocks, worse_since, .. } =
-            report.detection;
-        (self.weak, self.aside) = (weak, aside);
+        let Detection {
+            since, evidence, weak, confidence, aside, blocks, worse_since, reach, ..
+        } = report.detection;
+        (self.weak, self.aside, self.reach) = (weak, aside, reach);
         self.blocking_since = blocks.then(|| self.blocking_since.unwrap_or(now));
         self.worse_since = worse_since;
         self.set_severity(report.severity, report.is_fixed);
@@ -140,12 +145,13 @@ impl Record {
         }
 
         let before = (self.finding.confidence, self.finding.severity);
-        let reach = (self.aside, self.blocking_since, self.worse_since);
+        let causes = (self.aside, self.blocking_since, self.worse_since);
+        let reach_changed = self.reach != report.detection.reach;
         self.update(now, report);
 
         let after = (self.finding.confidence, self.finding.severity);
         if before == after {
-            return reach != (self.aside, self.blocking_since, self.worse_since);
+            return reach_changed || causes != (self.aside, self.blocking_since, self.worse_since);
         }
 
         // No alert has reported the finding with this severity and confidence yet.
@@ -191,6 +197,26 @@ impl Record {
         !self.aside
             && self.finding.confidence >= other.confidence
             && (self.finding.severity <= other.severity || self.can_be_raised())
+    }
+
+    /// Returns whether the problem of a kind is also that of one of its objects: the object fails for
+    /// the same reason, in a namespace in which others do. Otherwise, one user's objects would hide
+    /// those of another.
+    pub(super) fn reaches(&self, other: &Self) -> bool {
+        let Some(reach) = &self.reach else { return false };
+        let is_in_reach = match &other.finding.subject {
+            Subject::Object { namespace, .. } => {
+                reach.only_in.as_ref().is_none_or(|only| **only == **namespace)
+            }
+            _ => false,
+        };
+
+        is_in_reach && other.causes.reason.as_ref() == Some(&reach.reason)
+    }
+
+    /// Returns whether the start of the problem should survive a restart of loopwatch.
+    pub(super) fn outlives_restart(&self) -> bool {
+        self.reach.as_ref().is_none_or(|reach| !reach.is_of_changes)
     }
 
     fn can_be_raised(&self) -> bool {
@@ -272,8 +298,9 @@ impl Record {
             self.due = self.due.shifted(by_ms);
         }
 
-        let reach = self.blocking_since.iter_mut().chain(&mut self.worse_since);
-        reach.for_each(|at| *at = at.shifted(by_ms));
+        let reach = self.reach.iter_mut().map(|reach| &mut reach.since);
+        let starts = self.blocking_since.iter_mut().chain(&mut self.worse_since).chain(reach);
+        starts.for_each(|at| *at = at.shifted(by_ms));
 
         let deferred = self.deferred.iter_mut();
         let deferred = deferred.flat_map(|deferred| [&mut deferred.at, &mut deferred.alerts_from]);

@@ -1,5 +1,7 @@
 //! The report of a detector, and its effect.
 
+use std::sync::Arc;
+
 use crate::finding::{FindingId, Severity, Subject};
 use crate::model::findings::detection::Detection;
 use crate::time::Timestamp;
@@ -26,6 +28,8 @@ pub(super) struct Causes {
     pub(super) waited_since: Option<Timestamp>,
     /// Whether a finding about the operator may explain this one.
     pub(super) of_operator: bool,
+    /// The reason for which the object fails. A finding about its kind explains only this one.
+    pub(super) reason: Option<Arc<str>>,
 }
 
 /// The effect of a report.
@@ -51,6 +55,7 @@ impl Report {
             blocker: self.detection.blocker.take().map(Box::new),
             waited_since: self.detection.waited_since,
             of_operator: self.of_operator,
+            reason: self.detection.reason.take(),
         }
     }
 }

@@ -36,8 +36,15 @@ impl OpenFindings {
             return true;
         }
 
-        let begins = |at: Timestamp| began_before(explainer, at, effect);
         let since = effect.finding.since;
+        if let (Explainer::Kind(_), Some(reach)) = (explainer, &cause.reach) {
+            // The object is one of those that fail for the same reason.
+            let began = reach.since.after(SHOWN_WITHIN);
+            return since <= reach.since.after(ACUTE_FOR)
+                && !self.is_overtaken(effect, since, began);
+        }
+
+        let begins = |at: Timestamp| began_before(explainer, at, effect);
         let is_acute = cause.starts().any(|at| begins(at) && since <= at.after(ACUTE_FOR));
         let blocks = || {
             cause

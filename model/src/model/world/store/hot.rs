@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::finding::FindingCode;
 use crate::model::world::annotations::Annotated;
 use crate::model::world::finalizer_actors::Actor;
+use crate::model::world::kinds::failures::Failure;
 use crate::model::world::store::told::Told;
 use crate::observation::HandlerAttempts;
 use crate::snapshot::{DeadlineSource, Outcome};
@@ -28,8 +29,8 @@ pub(crate) struct HotRecord {
     /// Few hot records have one.
     pub(crate) deletion: Option<Box<Deletion>>,
     pub(crate) history: Option<Box<History>>,
-    /// Since when the kind counts the object as failing.
-    pub(crate) failing_since: Option<Timestamp>,
+    /// How the object fails, as its kind counts it.
+    pub(crate) failure: Option<Box<Failure>>,
     /// When the object entered its phase, if loopwatch, or an earlier process that found it stuck,
     /// saw that.
     pub(crate) phase_since: Option<Timestamp>,

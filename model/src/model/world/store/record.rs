@@ -174,7 +174,7 @@ impl Record {
         let Some(hot) = self.hot.as_mut() else { return };
         [&mut hot.due, &mut hot.phase_since].into_iter().flatten().for_each(shift);
         if !hot.unconverged.as_ref().is_some_and(|unconverged| unconverged.dated) {
-            hot.failing_since.iter_mut().for_each(shift);
+            hot.failure.iter_mut().for_each(|failure| shift(&mut failure.since));
         }
 
         let deletion = hot.deletion.as_deref_mut().into_iter().flat_map(Deletion::instants);

@@ -1,0 +1,256 @@
+//! The objects of a kind that fail, by reason and namespace. One user may create many bad objects,
+//! so their number alone does not show that the operator fails. It does if objects in several
+//! namespaces fail for the same reason at about the same time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::model::world::store::Slot;
+use crate::time::{Span, Timestamp};
+
+/// The objects of a kind that fail.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    /// The objects that converged and now fail with the same spec.
+    pub(crate) regressed: FailedObjects,
+    /// When their number reached the thresholds.
+    pub(crate) failing_since: Option<Timestamp>,
+    /// The objects whose spec changes the operator has rejected since it last succeeded.
+    pub(crate) rejected: FailedObjects,
+    /// When a spec change of the kind last converged.
+    succeeded: Option<Timestamp>,
+    /// A success has ended rejections since the last review of the kind.
+    is_relieved: bool,
+}
+
+/// How one object fails, as its kind counts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) sort: FailureSort,
+    /// When a converged object began to fail, or when a rejected spec was written.
+    pub(crate) since: Timestamp,
+    /// The signal that shows the failure.
+    pub(crate) reason: Arc<str>,
+}
+
+/// Whether an object fails with a spec that had converged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailureSort {
+    Regressed,
+    Rejected,
+}
+
+/// Objects that fail, and the times at which they began.
+#[derive(Debug, Default)]
+pub(crate) struct FailedObjects {
+    by_time: Objects,
+    by_reason: BTreeMap<Arc<str>, Namespaces>,
+}
+
+type Objects = BTreeSet<(Timestamp, Slot)>;
+
+type Namespaces = BTreeMap<Arc<str>, Objects>;
+
+/// The objects that fail for one reason.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SharedReason<'a> {
+    pub(crate) reason: &'a Arc<str>,
+    /// The namespace with most of these objects, unless the reason is common to several namespaces.
+    pub(crate) only_in: Option<&'a Arc<str>>,
+    /// When the reason became common to two namespaces, or to enough objects of the only one.
+    pub(crate) since: Timestamp,
+    namespaces: &'a Namespaces,
+}
+
+/// How much later than in another namespace a common cause may show.
+const TOGETHER: Span = Span::mins(30);
+
+/// The time in which spec changes must be rejected for the same reason.
+const REJECTED_WITHIN: Span = Span::hours(24);
+
+impl Failures {
+    /// Replaces the failure of an object.
+    pub(crate) fn replace(
+        &mut self,
+        slot: Slot,
+        namespace: &Arc<str>,
+        old: Option<&Failure>,
+        new: Option<&Failure>,
+    ) {
+        if let Some(old) = old {
+            self.of_sort(old.sort).remove(slot, namespace, old);
+        }
+
+        let is_over = |new: &Failure| {
+            new.sort == FailureSort::Rejected && self.succeeded.is_some_and(|at| new.since <= at)
+        };
+        if let Some(new) = new.filter(|new| !is_over(new)) {
+            self.of_sort(new.sort).add(slot, namespace, new);
+        }
+    }
+
+    /// Notes that a spec change has converged, so that the operator does not reject all of them.
+    pub(crate) fn succeeded(&mut self, now: Timestamp) {
+        self.succeeded = Some(now);
+        self.is_relieved |= !self.rejected.is_empty();
+        self.rejected = FailedObjects::default();
+    }
+
+    /// Returns whether a success has ended rejections since the last call.
+    pub(crate) fn take_relief(&mut self) -> bool {
+        std::mem::take(&mut self.is_relieved)
+    }
+
+    /// Returns `signal`, shared with other objects that fail with it.
+    pub(crate) fn reason(&self, signal: &str) -> Arc<str> {
+        let known = [&self.regressed, &self.rejected].into_iter().find_map(|objects| {
+            objects.by_reason.get_key_value(signal).map(|(reason, _)| reason.clone())
+        });
+        known.unwrap_or_else(|| signal.into())
+    }
+
+    /// Forgets all objects after a change of the clock. Their records say which instants have moved.
+    pub(crate) fn rebase(&mut self, by_ms: i64) {
+        (self.regressed, self.rejected) = Default::default();
+        self.failing_since = None;
+        self.succeeded = self.succeeded.map(|at| at.shifted(by_ms));
+    }
+
+    fn of_sort(&mut self, sort: FailureSort) -> &mut FailedObjects {
+        match sort {
+            FailureSort::Regressed => &mut self.regressed,
+            FailureSort::Rejected => &mut self.rejected,
+        }
+    }
+}
+
+impl FailedObjects {
+    pub(crate) fn len(&self) -> usize {
+        self.by_time.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_time.is_empty()
+    }
+
+    /// Returns the objects, beginning with the one that failed first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(Timestamp, Slot)> {
+        self.by_time.iter()
+    }
+
+    /// Returns how many objects of a namespace fail.
+    pub(crate) fn in_namespace(&self, namespace: &str) -> usize {
+        let of_reasons = self.by_reason.values().filter_map(|known| known.get(namespace));
+        of_reasons.map(BTreeSet::len).sum()
+    }
+
+    /// Returns the reason that is most likely a common cause: one that is common to several
+    /// namespaces, or else the one of most objects. A namespace counts only if `needed` of its
+    /// objects fail for this reason; that function gets one of these objects.
+    pub(crate) fn common_reason(&self, needed: impl Fn(Slot) -> usize) -> Option<SharedReason<'_>> {
+        let shared = self.by_reason.iter().filter_map(|(reason, namespaces)| {
+            let most = namespaces.iter().max_by_key(|(_, objects)| objects.len())?;
+            let together = began_together(namespaces, &needed);
+            let first_enough = enough_since(most.1, &needed);
+            Some(SharedReason {
+                reason,
+                only_in: together.is_none().then_some(most.0),
+                since: together.or(first_enough).or_else(|| most.1.first().map(|(at, _)| *at))?,
+                namespaces,
+            })
+        });
+
+        shared.max_by_key(|shared| (shared.only_in.is_none(), shared.objects()))
+    }
+
+    /// Returns the reason for which `needed` objects of several namespaces failed within a day.
+    pub(crate) fn recent_reason(&self, needed: usize) -> Option<SharedReason<'_>> {
+        let (latest, _) = self.by_time.last()?;
+        let after = latest.before(REJECTED_WITHIN);
+        let shared = self.by_reason.iter().filter_map(|(reason, namespaces)| {
+            let recent = |objects: &Objects| objects.last().is_some_and(|(at, _)| *at > after);
+            if namespaces.values().filter(|objects| recent(objects)).nth(1).is_none() {
+                return None;
+            }
+
+            let mut starts: Vec<Timestamp> =
+                namespaces.values().flatten().map(|(at, _)| *at).filter(|at| *at > after).collect();
+            starts.sort_unstable();
+            let since = *starts.get(needed.saturating_sub(1))?;
+            Some(SharedReason { reason, only_in: None, since, namespaces })
+        });
+
+        shared.max_by_key(SharedReason::objects)
+    }
+
+    fn add(&mut self, slot: Slot, namespace: &Arc<str>, failure: &Failure) {
+        let key = (failure.since, slot);
+        self.by_time.insert(key);
+        let namespaces = self.by_reason.entry(failure.reason.clone()).or_default();
+        namespaces.entry(namespace.clone()).or_default().insert(key);
+    }
+
+    fn remove(&mut self, slot: Slot, namespace: &str, failure: &Failure) {
+        let key = (failure.since, slot);
+        if !self.by_time.remove(&key) {
+            return; // a success has ended it
+        }
+
+        let Some(namespaces) = self.by_reason.get_mut(&failure.reason) else { return };
+        if let Some(objects) = namespaces.get_mut(namespace) {
+            objects.remove(&key);
+            if objects.is_empty() {
+                namespaces.remove(namespace);
+            }
+        }
+
+        if namespaces.is_empty() {
+            self.by_reason.remove(&failure.reason);
+        }
+    }
+}
+
+impl SharedReason<'_> {
+    /// Returns the number of objects that fail for this reason.
+    pub(crate) fn objects(&self) -> usize {
+        self.namespaces.values().map(BTreeSet::len).sum()
+    }
+
+    /// Returns the number of namespaces in which they are.
+    pub(crate) fn namespaces(&self) -> usize {
+        self.namespaces.len()
+    }
+
+    /// Returns the objects, by namespace.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.namespaces.values().flatten().map(|(_, slot)| slot)
+    }
+}
+
+/// Returns when enough objects of a second namespace had failed, if that was shortly after those of
+/// the first one.
+fn began_together(namespaces: &Namespaces, needed: impl Fn(Slot) -> usize) -> Option<Timestamp> {
+    let mut starts: BTreeSet<Timestamp> = BTreeSet::new();
+    for objects in namespaces.values() {
+        let Some(since) = enough_since(objects, &needed) else { continue };
+        let earlier = starts.range(..=since).next_back();
+        if earlier.is_some_and(|earlier| since <= earlier.after(TOGETHER)) {
+            return Some(since);
+        }
+
+        let later = starts.range(since..).next();
+        if let Some(later) = later.filter(|later| **later <= since.after(TOGETHER)) {
+            return Some(*later);
+        }
+
+        starts.insert(since);
+    }
+
+    None
+}
+
+/// Returns when enough objects of a namespace had failed.
+fn enough_since(objects: &Objects, needed: impl Fn(Slot) -> usize) -> Option<Timestamp> {
+    let (_, slot) = objects.first()?;
+    objects.iter().nth(needed(*slot).saturating_sub(1)).map(|(since, _)| *since)
+}

@@ -1,0 +1,196 @@
+//! Objects of several users, each in a namespace: one user's bad objects hide no problem of another
+//! and page nobody.
+
+use loopwatch_model::finding::Severity;
+use loopwatch_model::time::Span;
+
+use crate::lab::{Lab, Widget};
+
+/// Creates converged widgets in a namespace, an hour ago.
+fn tenant(lab: &mut Lab, namespace: &str, objects: usize) -> Vec<Widget> {
+    let names = (0..objects).map(|number| format!("{namespace}-{number}"));
+    let widgets = names.map(|name| lab.converged_in(namespace, &name)).collect();
+    lab.advance(Span::hours(1));
+    widgets
+}
+
+fn fail(lab: &mut Lab, widgets: &mut [Widget], reason: &str) {
+    widgets.iter_mut().for_each(|widget| lab.apply(widget.failed(reason)));
+}
+
+/// Creates a widget whose spec the operator rejects.
+fn reject(lab: &mut Lab, namespace: &str, name: &str, reason: &str) -> Widget {
+    let mut widget = Widget::new(name, lab.now);
+    widget.namespace = namespace.to_owned();
+    lab.apply(&widget);
+    lab.advance(Span::secs(1));
+    lab.apply(widget.failed(reason));
+    lab.advance(Span::mins(5));
+
+    widget
+}
+
+#[test]
+fn one_tenants_failures_are_a_ticket_and_hide_no_failure_of_another_tenant() {
+    for reason in ["DiskFull", "Broken"] {
+        let mut lab = Lab::new();
+        let mut theirs = tenant(&mut lab, "team-b", 20);
+        let mut junk = tenant(&mut lab, "team-c", 40);
+        fail(&mut lab, &mut junk, "Broken");
+        lab.advance(Span::mins(5));
+        fail(&mut lab, &mut theirs[..1], reason);
+        lab.advance(Span::mins(20));
+
+        assert_eq!(lab.finding("Failing").severity, Severity::Warning, "{reason}");
+        assert_eq!(lab.roots(), ["Failing Widget (all)", "Regressed Widget team-b/team-b-0"]);
+    }
+}
+
+#[test]
+fn another_reason_in_the_same_namespace_is_a_problem_of_its_own() {
+    let mut lab = Lab::new();
+    let mut own = tenant(&mut lab, "team-b", 6);
+    fail(&mut lab, &mut own[..5], "Broken");
+    fail(&mut lab, &mut own[5..], "DiskFull");
+    lab.advance(Span::mins(20));
+
+    assert_eq!(lab.finding("Failing").severity, Severity::Critical, "nobody else has objects");
+    assert_eq!(lab.roots(), ["Failing Widget (all)", "Regressed Widget team-b/team-b-5"]);
+}
+
+#[test]
+fn failures_for_one_reason_in_several_namespaces_page_once() {
+    let mut lab = Lab::new();
+    let _healthy = tenant(&mut lab, "team-a", 3);
+    let mut first = tenant(&mut lab, "team-b", 4);
+    let mut second = tenant(&mut lab, "team-c", 1);
+    fail(&mut lab, &mut first, "DependencyDown");
+    lab.advance(Span::mins(2));
+    assert_eq!(lab.finding("Failing").severity, Severity::Warning);
+
+    fail(&mut lab, &mut second, "DependencyDown");
+    lab.advance(Span::mins(20));
+
+    assert_eq!(lab.finding("Failing").severity, Severity::Critical);
+    assert_eq!(lab.roots(), ["Failing Widget (all)"]);
+    let summary = lab.finding("Failing").summary();
+    assert!(summary.contains("namespaces 2"), "{summary}");
+}
+
+#[test]
+fn a_kind_that_fails_in_every_namespace_pages_whatever_the_reasons() {
+    let mut lab = Lab::new();
+    let mut first = tenant(&mut lab, "team-b", 4);
+    let mut second = tenant(&mut lab, "team-c", 2);
+    fail(&mut lab, &mut first, "PullFailed");
+    fail(&mut lab, &mut second, "Timeout");
+    lab.advance(Span::mins(1));
+
+    assert_eq!(lab.finding("Failing").severity, Severity::Critical);
+}
+
+#[test]
+fn failures_of_two_namespaces_that_began_days_apart_have_no_common_cause() {
+    let mut lab = Lab::new();
+    let _healthy = tenant(&mut lab, "team-a", 3);
+    let (mut first, mut second) = (tenant(&mut lab, "team-b", 4), tenant(&mut lab, "team-c", 1));
+    fail(&mut lab, &mut first, "Broken");
+    lab.advance(Span::hours(48));
+    fail(&mut lab, &mut second, "Broken");
+    lab.advance(Span::mins(20));
+
+    assert_eq!(lab.finding("Failing").severity, Severity::Warning);
+    assert_eq!(lab.roots(), ["Failing Widget (all)", "Regressed Widget team-c/team-c-0"]);
+}
+
+#[test]
+fn old_failures_of_one_tenant_hide_no_outage() {
+    let mut lab = Lab::new();
+    let mut junk = tenant(&mut lab, "team-a", 20);
+    let mut others: Vec<Vec<Widget>> = ["team-b", "team-c", "team-d"]
+        .into_iter()
+        .map(|namespace| tenant(&mut lab, namespace, 3))
+        .collect();
+    fail(&mut lab, &mut junk, "Broken");
+    lab.advance(Span::hours(48));
+    assert_eq!(lab.finding("Failing").severity, Severity::Warning);
+
+    others[..2].iter_mut().for_each(|widgets| fail(&mut lab, widgets, "DependencyDown"));
+    lab.advance(Span::mins(20));
+
+    assert_eq!(lab.finding("Failing").severity, Severity::Critical);
+    let summary = lab.finding("Failing").summary();
+    assert!(summary.contains("DependencyDown"), "{summary}");
+    let hidden = lab.roots().iter().any(|root| root.contains("Regressed Widget team-b"));
+    assert!(!hidden, "the page says it: {:?}", lab.roots());
+}
+
+#[test]
+fn changes_in_several_namespaces_that_fail_for_one_reason_are_a_ticket() {
+    let mut lab = Lab::new();
+    let _healthy = tenant(&mut lab, "team-a", 10);
+    reject(&mut lab, "team-b", "first", "WebhookDenied");
+    reject(&mut lab, "team-c", "second", "WebhookDenied");
+    lab.assert_no_findings();
+
+    reject(&mut lab, "team-d", "third", "WebhookDenied");
+    assert_eq!(lab.findings(), ["Failing Widget (all)"]);
+    assert_eq!(lab.finding("Failing").severity, Severity::Warning);
+    assert!(lab.evidence().contains("rejected 3"), "{}", lab.evidence());
+    assert!(lab.evidence().contains("WebhookDenied"), "{}", lab.evidence());
+
+    lab.converged_in("team-e", "works");
+    lab.assert_no_findings();
+}
+
+#[test]
+fn changes_that_fail_in_one_namespace_or_for_reasons_of_their_own_are_no_problem_of_the_kind() {
+    let mut lab = Lab::new();
+    for number in 0..5 {
+        reject(&mut lab, "team-b", &format!("same-{number}"), "InvalidSpec");
+    }
+
+    for (number, reason) in ["NoImage", "NoVolume", "BadName", "TooSmall"].iter().enumerate() {
+        reject(&mut lab, &format!("team-{number}"), &format!("other-{number}"), reason);
+    }
+
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_change_that_converges_shows_that_the_operator_does_not_reject_all() {
+    let mut lab = Lab::new();
+    let mut rejected = Vec::new();
+    for number in 0..6 {
+        let name = format!("team-{number}");
+        rejected.push(reject(&mut lab, &name, &name, "InvalidSpec"));
+        if number % 2 == 1 {
+            lab.converged_in("team-z", &format!("z-{number}"));
+        }
+    }
+
+    // The operator tries again and again.
+    for _ in 0..3 {
+        for widget in &mut rejected {
+            lab.apply(widget.waiting());
+            lab.advance(Span::secs(5));
+            lab.apply(widget.failed("InvalidSpec"));
+        }
+
+        lab.advance(Span::mins(5));
+        lab.assert_no_findings();
+    }
+}
+
+#[test]
+fn rejected_changes_do_not_become_regressions_when_loopwatch_restarts() {
+    let mut lab = Lab::new();
+    let widgets =
+        ["team-b", "team-c", "team-d"].map(|of| reject(&mut lab, of, of, "WebhookDenied"));
+    assert!(lab.has("Failing"));
+
+    let mut again = lab.restart();
+    again.list(&widgets);
+    again.advance(Span::mins(20));
+    again.assert_no_findings();
+}
