@@ -328,6 +328,7 @@ impl Operator {
             metrics.map(|(_, view)| view.interval).filter(|interval| *interval > Span::ZERO).max();
 
         world.sources.set_interval(&SourceId::Metrics, world.now, longest);
+        self.note_busy_workers(world, &name);
         self.sample_trends(world, findings, &name);
         self.operator_heard(world);
     }

@@ -287,9 +287,7 @@ impl Loop {
         let panics = since(|view| view.panicked).unwrap_or(0);
         self.panics.add(now, panics, settings.restart_window);
 
-        let is_busy =
-            view.workers_max.is_some_and(|max| max > 0) && view.workers_busy >= view.workers_max;
-        let waiting = view.queue_depth.filter(|depth| is_busy && *depth > 0);
+        let waiting = waiting_for_workers(view);
         self.saturated = waiting.map(|depth| Queue::update(self.saturated, now, depth, TENTHS));
         self.update_queue(now, view.queue_depth, settings);
 
@@ -466,6 +464,13 @@ impl Window {
         let began = self.counts.iter_mut().map(|(at, _)| at);
         began.chain(&mut self.latest).for_each(|at| *at = at.shifted(by_ms));
     }
+}
+
+/// Returns how many objects wait because all workers of a controller are busy.
+pub(super) fn waiting_for_workers(view: &ControllerView) -> Option<u64> {
+    let is_busy =
+        view.workers_max.is_some_and(|max| max > 0) && view.workers_busy >= view.workers_max;
+    view.queue_depth.filter(|depth| is_busy && *depth > 0)
 }
 
 /// Returns the number of objects in the queues of all controllers; zero if it is not known.

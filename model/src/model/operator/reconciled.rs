@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::Subject;
 use crate::model::operator::Operator;
+use crate::model::operator::history::waiting_for_workers;
 use crate::model::world::World;
 use crate::model::world::kinds::Kind;
 use crate::observation::Role;
@@ -22,19 +23,35 @@ impl Operator {
             .flat_map(|(_, view)| &view.controllers)
             .map(|controller| controller.name.as_str())
             .collect();
-        let kinds = || reconciled_by_operator(world).map(|(number, _)| number);
-        let only = || match (controllers.len(), kinds().count()) {
-            (1, 1) => kinds().next(),
-            _ => None,
-        };
-
         let found = controllers.iter().filter_map(|name| {
+            let only = || only_kind(world, controllers.len());
             let kind = kind_of_controller(world, name).or_else(only)?;
             Some(((*name).to_owned(), world.kind_subject(kind)))
         });
 
         found.collect()
     }
+
+    /// Notes the kinds of the controllers whose workers were all busy at the last scrape of an
+    /// instance while objects waited.
+    pub(super) fn note_busy_workers(&self, world: &mut World, instance: &str) {
+        let metrics = self.instances.get(instance).and_then(|known| known.metrics.as_ref());
+        let Some((at, view)) = metrics else { return };
+
+        for controller in view.controllers.iter().filter(|view| waiting_for_workers(view).is_some())
+        {
+            let only = || only_kind(world, view.controllers.len());
+            if let Some(kind) = kind_of_controller(world, &controller.name).or_else(only) {
+                world.kinds[kind as usize].workers_busy = Some(*at);
+            }
+        }
+    }
+}
+
+/// Returns the number of the operator's kind, if it has one kind and one controller.
+fn only_kind(world: &World, controllers: usize) -> Option<u16> {
+    let mut kinds = reconciled_by_operator(world).map(|(number, _)| number);
+    kinds.next().filter(|_| controllers == 1 && kinds.next().is_none())
 }
 
 /// Returns the number of the kind that the name of a controller fits best: the one with the longest

@@ -1,10 +1,13 @@
 //! Work that takes longer than the SLO deadline is learned, and outages are not.
 
 use loopwatch_model::finding::Severity;
+use loopwatch_model::observation::ControllerView;
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{DeadlineSource, Outcome};
 use loopwatch_model::time::Span;
 
+use crate::lab::loops::{Loop, add};
+use crate::lab::pods::INSTANCE;
 use crate::lab::{Lab, Widget};
 
 /// Creates a widget that nobody acknowledges for `span`, and then is ready.
@@ -234,4 +237,65 @@ fn a_watch_that_was_blind_meanwhile_gives_no_early_ticket() {
     lab.blind_for(Span::secs(30));
     lab.advance(Span::mins(8));
     lab.assert_no_findings();
+}
+
+/// Changes an object of an operator that is always quick, whose controller has been scraped, and
+/// goes on for `seconds` with a change of the metrics before each scrape.
+fn changed_while(seconds: i64, change: impl FnMut(&mut ControllerView)) -> Loop {
+    let mut own = Loop::with(Settings::default());
+    let mut widget = own.lab.converged("a");
+    for spec in 2..32 {
+        own.lab.apply(widget.spec(spec, own.lab.now));
+        own.lab.advance(Span::secs(2));
+        own.lab.apply(widget.ready());
+        own.lab.advance(Span::mins(1));
+        own.lab.scrape(INSTANCE, own.view.clone());
+    }
+
+    own.lab.apply(widget.spec(99, own.lab.now));
+    own.run(seconds, change);
+    own
+}
+
+/// All workers are busy with reconciles that end, while objects wait.
+fn is_at_work(view: &mut ControllerView) {
+    (view.workers_busy, view.queue_depth) = (view.workers_max, Some(7));
+    add(&mut view.succeeded, 1);
+}
+
+#[test]
+fn workers_that_are_all_busy_delay_the_early_ticket_but_not_the_page() {
+    let mut own = changed_while(590, is_at_work);
+    own.lab.assert_no_findings();
+
+    own.run(10, is_at_work);
+    assert_eq!(own.lab.finding("Unacknowledged").severity, Severity::Critical);
+}
+
+#[test]
+fn workers_that_are_free_delay_no_early_ticket() {
+    let own = changed_while(150, |view| {
+        is_at_work(view);
+        (view.workers_busy, view.workers_max) = (Some(1), Some(9));
+    });
+    assert_eq!(own.lab.finding("Unacknowledged").severity, Severity::Warning);
+}
+
+#[test]
+fn busy_workers_without_a_queue_delay_no_early_ticket() {
+    let own = changed_while(150, |view| {
+        is_at_work(view);
+        view.queue_depth = Some(0);
+    });
+    assert_eq!(own.lab.finding("Unacknowledged").severity, Severity::Warning);
+}
+
+#[test]
+fn the_early_ticket_opens_soon_after_the_workers_are_free_and_stays_open() {
+    let mut own = changed_while(300, is_at_work);
+    own.run(130, |view| (view.workers_busy, view.queue_depth) = (Some(0), Some(0)));
+    assert_eq!(own.lab.finding("Unacknowledged").severity, Severity::Warning);
+
+    own.run(60, is_at_work);
+    assert_eq!(own.lab.finding("Unacknowledged").severity, Severity::Warning);
 }
