@@ -40,7 +40,8 @@ pub struct Settings {
     /// applies instead if it is configured or learned, and longer.
     pub regressed_after: Span,
     /// The number of objects of a kind that must fail at once before the kind counts as failing.
-    /// `failing_percent` must be reached, too.
+    /// `failing_percent` must be reached, too. Also the number of changes that must be rejected for
+    /// one reason in several namespaces.
     pub failing_objects: u32,
     /// The percentage of the objects of a kind that must fail at once before the kind counts as
     /// failing.
