@@ -169,14 +169,14 @@ impl FailedObjects {
         let after = latest.before(REJECTED_WITHIN);
         let shared = self.by_reason.iter().filter_map(|(reason, namespaces)| {
             let recent = |objects: &Objects| objects.last().is_some_and(|(at, _)| *at > after);
-            if namespaces.values().filter(|objects| recent(objects)).nth(1).is_none() {
-                return None;
-            }
+            namespaces.values().filter(|objects| recent(objects)).nth(1)?; // in several
 
             let mut starts: Vec<Timestamp> =
                 namespaces.values().flatten().map(|(at, _)| *at).filter(|at| *at > after).collect();
-            starts.sort_unstable();
-            let since = *starts.get(needed.saturating_sub(1))?;
+            let position = needed.saturating_sub(1);
+            starts.get(position)?;
+            let (_, since, _) = starts.select_nth_unstable(position);
+            let since = *since;
             Some(SharedReason { reason, only_in: None, since, namespaces })
         });
 
