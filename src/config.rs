@@ -174,6 +174,10 @@ pub(crate) struct ServeFlags {
     /// Serve the page and the API to other hosts, too; both show the names of tenants' objects
     #[arg(long)]
     pub expose_ui: bool,
+    /// Put the numbers that the operator shows only to authenticated clients into /metrics, which
+    /// everybody who reaches this port can read
+    #[arg(long)]
+    pub export_protected_metrics: bool,
     /// Objects that get series of their own: only unhealthy objects, or all
     #[arg(long, value_name = "unhealthy|all", default_value = "unhealthy", value_parser = object_series)]
     pub object_series: ObjectSeries,
@@ -338,6 +342,18 @@ impl ServeFlags {
         if let Some(limit) = self.max_object_series {
             settings.limits.object_series = limit;
         }
+    }
+
+    /// Whether `/metrics` shows the numbers that the operator shows only to authenticated clients.
+    #[must_use]
+    pub(crate) fn exports_protected(&self) -> bool {
+        self.export_protected_metrics || self.authenticates_clients()
+    }
+
+    /// Whether the port serves only authenticated clients.
+    #[expect(clippy::unused_self, reason = "no flag asks for authentication yet")]
+    const fn authenticates_clients(&self) -> bool {
+        false
     }
 
     /// Where alerts link.
