@@ -142,10 +142,9 @@ impl Discovery {
         self.api_resources.is_outdated(&self.cluster).await
     }
 
-    /// Whether namespaces still wait for their first review, so that the next poll should come
-    /// soon.
+    /// Whether namespaces still wait for a review, so that the next poll should come soon.
     pub(crate) fn is_behind(&self) -> bool {
-        self.elsewhere.is_behind()
+        self.elsewhere.is_busy()
     }
 
     /// Accepts a result: the next poll builds on it.
@@ -283,7 +282,8 @@ impl Discovery {
         let settled = !options.namespaces.is_empty()
             || options.select != Selection::OperatorPermissions
             || everywhere.allow("*", "*", "*")
-            || (!options.watch.is_empty() && options.watch.iter().all(is_seen));
+            || (!options.watch.is_empty() && options.watch.iter().all(is_seen))
+            || self.is_covered();
         if settled {
             self.elsewhere.forget();
             return Ok(());
@@ -293,6 +293,24 @@ impl Discovery {
         self.elsewhere.update(&self.cluster, &mut self.reviews, &homes, self.options.once).await?;
         self.reviews.extend(self.elsewhere.granted());
         Ok(())
+    }
+
+    /// Whether the rules in force everywhere show kinds of the operator, and the account may watch
+    /// all of these kinds in all namespaces. The rules in single namespaces repeat these rules. What
+    /// they may add is rarely worth a request per namespace.
+    fn is_covered(&self) -> bool {
+        let everywhere = &self.reviews.everywhere;
+        let rules = std::slice::from_ref(everywhere);
+        let selected = select_kinds(&self.input(rules, false));
+        let may_watch = |candidate: &KindCandidate| {
+            list_and_watch(&candidate.kind.group, &candidate.kind.resource)
+                .iter()
+                .all(|Permission { verb, group, resource }| everywhere.allow(verb, group, resource))
+        };
+
+        let mut owned =
+            selected.kinds.iter().filter(|candidate| shows_ownership(candidate.why)).peekable();
+        owned.peek().is_some() && owned.all(may_watch)
     }
 
     /// Asks for the permissions that make a kind a primary one, where the rules are incomplete: an
@@ -551,7 +569,11 @@ fn usual_writes(kind: &WatchedKind) -> Option<(&str, [Permission; 2])> {
 
 /// Whether the account's permissions show that the kind is the operator's own.
 fn is_owned(kind: &WatchedKind) -> bool {
-    matches!(kind.why, Why::StatusPermission | Why::FinalizerPermission)
+    shows_ownership(kind.why)
+}
+
+const fn shows_ownership(why: Why) -> bool {
+    matches!(why, Why::StatusPermission | Why::FinalizerPermission)
 }
 
 fn permission(verb: &str, group: &str, resource: &str) -> Permission {
