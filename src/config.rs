@@ -118,8 +118,9 @@ pub(crate) struct ClusterFlags {
     /// Child kinds to watch: those of which the operator's objects own some (auto), or none
     #[arg(long, value_name = "auto|none", default_value = "auto", value_parser = children)]
     pub children: ChildSelection,
-    /// Secrets: read their metadata as that of other objects (metadata), or leave them alone (off)
-    #[arg(long, value_name = "metadata|off", default_value = "metadata", value_parser = secrets)]
+    /// Secrets: read the metadata of single ones that other objects name (named), list and watch the
+    /// metadata of all as a child kind (metadata), or leave them alone (off)
+    #[arg(long, value_name = "named|metadata|off", default_value = "named", value_parser = secrets)]
     pub secrets: SecretAccess,
     /// Address of the operator's own metrics, or off [default: found in the operator's Pod]
     #[arg(long, value_name = "URL|off", value_delimiter = ',')]

@@ -175,6 +175,15 @@ impl Discovery {
         let is_final = !self.elsewhere.is_behind() || !selected.not_served.is_empty();
         let problem = problem(&self.input(&rules, true), &selected).filter(|_| is_final);
         let mut left_out = self.elsewhere.left_out();
+        if selected.leaves_out_secrets && self.options.secrets == SecretAccess::Named {
+            left_out.push(LeftOut {
+                what: "Secrets as children".to_owned(),
+                why: "loopwatch reads only single Secrets that other objects name; with --secrets=metadata, it lists and \
+                      watches the metadata of all"
+                    .to_owned(),
+            });
+        }
+
 
         if selected.by_wildcard {
             left_out.extend(self.limit_to_served(&mut selected).await?);
@@ -255,10 +264,12 @@ impl Discovery {
             selected.kinds.retain(|candidate| candidate.role == Role::Primary);
         }
 
-        if self.options.secrets == SecretAccess::Off {
+        if !self.options.secrets.may_list() {
+            let all = selected.kinds.len();
             selected
                 .kinds
                 .retain(|candidate| candidate.role == Role::Primary || !candidate.kind.is_secret());
+            selected.leaves_out_secrets = selected.kinds.len() < all;
         }
 
         selected

@@ -493,10 +493,11 @@ async fn reviews_by_an_idle_account_back_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn secrets_are_no_child_kind_if_the_user_says_so() {
+async fn secrets_are_a_child_kind_only_if_the_user_says_so() {
     let secret = ("", "v1", "Secret", "secrets", true, false);
     for (secrets, expected) in [
         (SecretAccess::Metadata, "kinds [widgets.example.io@v1, secrets@v1]"),
+        (SecretAccess::default(), "kinds [widgets.example.io@v1]"),
         (SecretAccess::Off, "kinds [widgets.example.io@v1]"),
     ] {
         let world = World::new(&[WIDGET, secret])
@@ -509,7 +510,11 @@ async fn secrets_are_no_child_kind_if_the_user_says_so() {
         });
         let mut run = Run::start(&world, |options| options.discovery.secrets = secrets);
 
-        assert_eq!(run.kinds_within(5).await.as_deref(), Some(expected));
+        let seen = run.within(5).await;
+        assert_eq!(say(&Observation::KindsDiscovered(last_kinds(&seen))), expected);
+
+        let says_so = left_out(&seen).iter().any(|part| part.what == "Secrets as children");
+        assert_eq!(says_so, secrets == SecretAccess::Named, "the user has not asked for it");
 
         let asked =
             world.change(|state| state.requests.iter().any(|request| request.contains("secrets")));
