@@ -172,7 +172,8 @@ pub(crate) struct ServeFlags {
          demo and replay: 127.0.0.1:{DEFAULT_PORT}]"
     ))]
     pub listen: Option<SocketAddr>,
-    /// Serve the page and the API to other hosts, too; both show the names of tenants' objects
+    /// Serve the page and the API to other hosts, too; both show the names of tenants' objects and the
+    /// operator's numbers
     #[arg(long)]
     pub expose_ui: bool,
     /// Put the numbers that the operator shows only to authenticated clients into /metrics, which

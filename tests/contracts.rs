@@ -549,7 +549,7 @@ struct Granted(Vec<Value>);
 
 impl Granted {
     fn by(component: &str) -> Self {
-        let text = read(&format!("deploy/components/{component}/reader.yaml"));
+        let text = read(format!("deploy/components/{component}/reader.yaml"));
         let rules = documents(&text).into_iter().filter_map(|it| it["rules"].as_array().cloned());
         Self(rules.flatten().collect())
     }
@@ -591,8 +591,7 @@ fn the_namespaced_reader_rights_are_a_role_that_covers_the_same_kinds() {
         documents(&text).iter().map(|it| it["kind"].as_str().unwrap_or_default().into()).collect();
     assert_eq!(kinds, ["Role", "RoleBinding"], "nothing for the whole cluster");
 
-    let (namespaced, all) =
-        (Granted::by("reader-rights-namespaced"), Granted::by("reader-rights"));
+    let (namespaced, all) = (Granted::by("reader-rights-namespaced"), Granted::by("reader-rights"));
     expect_dependents_without_contents(&namespaced);
     for rule in &namespaced.0 {
         assert!(all.0.contains(rule), "only the other component grants {rule}");
@@ -602,7 +601,10 @@ fn the_namespaced_reader_rights_are_a_role_that_covers_the_same_kinds() {
         all.0.iter().filter(|rule| !namespaced.0.contains(rule)).map(Value::to_string).collect();
     let of_cluster = ["customresourcedefinitions", "namespaces", "/metrics"];
     assert_eq!(left_out.len(), of_cluster.len(), "{left_out:?}");
-    assert!(left_out.iter().zip(of_cluster).all(|(rule, word)| rule.contains(word)), "{left_out:?}");
+    assert!(
+        left_out.iter().zip(of_cluster).all(|(rule, word)| rule.contains(word)),
+        "{left_out:?}"
+    );
 }
 
 /// Expects the permissions to read the operator's Pods and the dependents of its objects, and none

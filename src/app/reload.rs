@@ -205,7 +205,10 @@ pub(super) fn export_options(configuration: &Configuration) -> ExportOptions {
 fn needs_restart(old: &Flags, new: &Flags) -> impl Iterator<Item = &'static str> {
     let changed = [
         ("listen", old.serve.listen != new.serve.listen),
-        ("export_protected_metrics", old.serve.exports_protected() != new.serve.exports_protected()),
+        (
+            "export_protected_metrics",
+            old.serve.exports_protected() != new.serve.exports_protected(),
+        ),
         ("external_url", old.serve.external_url != new.serve.external_url),
         ("grafana_url", old.serve.grafana_url != new.serve.grafana_url),
         ("state_dir", old.state_dir != new.state_dir),

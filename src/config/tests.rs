@@ -31,7 +31,8 @@ fn only_named_secrets_are_read_unless_the_user_says_otherwise() {
     assert_eq!(options(&["--secrets=metadata"]), Ok(SecretAccess::Metadata));
     assert_eq!(options(&["--secrets=off"]), Ok(SecretAccess::Off));
     assert!(
-        options(&["--secrets=yes"]).is_err_and(|error| error.contains("expected named, metadata or off"))
+        options(&["--secrets=yes"])
+            .is_err_and(|error| error.contains("expected named, metadata or off"))
     );
 }
 

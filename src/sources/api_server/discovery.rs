@@ -184,7 +184,6 @@ impl Discovery {
             });
         }
 
-
         if selected.by_wildcard {
             left_out.extend(self.limit_to_served(&mut selected).await?);
         }

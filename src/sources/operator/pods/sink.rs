@@ -8,8 +8,8 @@ use loopwatch_model::observation::{MAX_PODS, Observation, PodView, Revision, Sou
 use tokio::sync::Notify;
 
 use super::containers;
-use super::ports;
 use super::document::{PodDocument, PodMetadata};
+use super::ports;
 use super::workload::{WorkloadName, template_hash};
 use crate::lock::lock;
 use crate::net::Failure;

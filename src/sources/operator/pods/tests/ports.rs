@@ -17,10 +17,8 @@ fn token_ports(containers: &Value) -> Vec<(String, u16)> {
 }
 
 fn container(name: &str, ports: &[(&str, u16)]) -> Value {
-    let ports: Vec<Value> = ports
-        .iter()
-        .map(|(name, port)| json!({ "name": name, "containerPort": port }))
-        .collect();
+    let ports: Vec<Value> =
+        ports.iter().map(|(name, port)| json!({ "name": name, "containerPort": port })).collect();
 
     json!({ "name": name, "image": name, "ports": ports })
 }
@@ -65,7 +63,9 @@ fn a_port_that_two_containers_declare_gets_no_token() {
 #[test]
 fn an_argument_of_the_operator_names_its_port() {
     let with = |args: Value| {
-        token_ports(&json!([{ "name": "manager", "image": "a", "command": ["/manager"], "args": args }]))
+        token_ports(
+            &json!([{ "name": "manager", "image": "a", "command": ["/manager"], "args": args }]),
+        )
     };
     let expected = [("manager".to_owned(), 8443)];
 

@@ -255,8 +255,7 @@ async fn a_refusal_of_the_token_names_the_missing_rule() {
     std::fs::write(&file, "S3CRET").expect("written");
 
     let server = Server::tls(Reply::status(403));
-    let failure =
-        get(&mut client_with(Some(&file), &server.url())).await.expect_err("refused");
+    let failure = get(&mut client_with(Some(&file), &server.url())).await.expect_err("refused");
 
     assert_eq!((failure.cause, failure.status), (Cause::Forbidden, Some(403)));
 
@@ -277,8 +276,7 @@ async fn the_token_never_travels_without_tls_or_elsewhere() {
 
     for status in [401, 403] {
         let server = Server::plain(Reply::status(status));
-        let failure =
-            get(&mut client_with(Some(&file), &server.url())).await.expect_err("refused");
+        let failure = get(&mut client_with(Some(&file), &server.url())).await.expect_err("refused");
 
         assert!(failure.detail.contains("only over TLS, only to its own Pod"), "{failure}");
         assert!(server.requests().len() == 1 && !server.requests()[0].contains("authorization"));
