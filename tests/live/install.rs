@@ -63,7 +63,10 @@ fn sidecar() {
     let plane = bed();
     let kubeconfig =
         plane.kubeconfig_of("installed.kubeconfig", &plane.url, "installed", "installed-operator");
-    let loopwatch = Sidecar::start(plane, "installed", &kubeconfig, &patient(), &[]);
+
+    // By default, loopwatch says that it does not see the Secrets of the widgets as children.
+    let flags = ["--secrets=metadata"];
+    let loopwatch = Sidecar::start(plane, "installed", &kubeconfig, &patient(), &flags);
 
     loopwatch.wait_synced(ZOO_KINDS.len());
     watches_the_zoo(&loopwatch, &ZOO_KINDS);

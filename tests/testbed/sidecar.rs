@@ -155,8 +155,6 @@ impl Sidecar {
     fn run(program: Program, flags: &[&str]) -> Self {
         let port = ports::free();
         let process = program
-            // The widgets of the zoo own Secrets, and tests judge these as children.
-            .env("LOOPWATCH_SECRETS", "metadata")
             .arg("run")
             .arg(format!("--listen=127.0.0.1:{port}"))
             .args(["--log=info,loopwatch=debug,kube_client=off", "--log-format=json"])
