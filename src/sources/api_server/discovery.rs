@@ -306,8 +306,8 @@ impl Discovery {
     }
 
     /// Whether the rules in force everywhere show kinds of the operator, and the account may watch
-    /// all of these kinds in all namespaces. The rules in single namespaces repeat these rules. What
-    /// they may add is rarely worth a request per namespace.
+    /// all of these kinds in all namespaces. The rules in single namespaces repeat these rules, and
+    /// rarely add others that are worth a request per namespace.
     fn is_covered(&self) -> bool {
         let everywhere = &self.reviews.everywhere;
         let rules = std::slice::from_ref(everywhere);

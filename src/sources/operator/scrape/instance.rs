@@ -312,7 +312,7 @@ impl Instance {
         says_pod || self.on_node == Some(true)
     }
 
-    /// The ports that may get the token. Who sets `--scrape` can change the Pod's spec.
+    /// The ports that may get the token. Only the Pod's spec can set `--scrape`.
     fn token_ports(&self, pods: &[TargetPod]) -> Vec<u16> {
         match &self.target.place {
             MetricsPlace::Url(url) => vec![url.port()],
