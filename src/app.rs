@@ -286,7 +286,11 @@ pub(crate) fn exporter(model: SharedModel, flags: &ServeFlags) -> Arc<Exporter> 
     let &ServeFlags { object_series, expose_ui, .. } = flags;
     let max_object_series = lock(&model).settings().limits.object_series;
     let options = ExportOptions { object_series, max_object_series, expose_ui };
-    let metrics = SelfMetrics { links: flags.links().labels(), ..SelfMetrics::new() };
+    let metrics = SelfMetrics {
+        links: flags.links().labels(),
+        exports_protected: flags.exports_protected(),
+        ..SelfMetrics::new()
+    };
 
     Arc::new(Exporter::new(model, Arc::new(metrics), options))
 }

@@ -126,8 +126,9 @@ pub(crate) struct ClusterFlags {
     /// Child kinds to watch: those of which the operator's objects own some (auto), or none
     #[arg(long, value_name = "auto|none", default_value = "auto", value_parser = children)]
     pub children: ChildSelection,
-    /// Secrets: read their metadata as that of other objects (metadata), or leave them alone (off)
-    #[arg(long, value_name = "metadata|off", default_value = "metadata", value_parser = secrets)]
+    /// Secrets: read the metadata of single ones that other objects name (named), list and watch the
+    /// metadata of all as a child kind (metadata), or leave them alone (off)
+    #[arg(long, value_name = "named|metadata|off", default_value = "named", value_parser = secrets)]
     pub secrets: SecretAccess,
     /// Address of the operator's own metrics, or off [default: found in the operator's Pod]
     #[arg(long, value_name = "URL|off", value_delimiter = ',')]
@@ -179,9 +180,14 @@ pub(crate) struct ServeFlags {
          demo and replay: 127.0.0.1:{DEFAULT_PORT}]"
     ))]
     pub listen: Option<SocketAddr>,
-    /// Serve the page and the API to other hosts, too; both show the names of tenants' objects
+    /// Serve the page and the API to other hosts, too; both show the names of tenants' objects and the
+    /// operator's numbers
     #[arg(long)]
     pub expose_ui: bool,
+    /// Put the numbers that the operator shows only to authenticated clients into /metrics, which
+    /// everybody who reaches this port can read
+    #[arg(long)]
+    pub export_protected_metrics: bool,
     /// Objects that get series of their own: only unhealthy objects, or all
     #[arg(long, value_name = "unhealthy|all", default_value = "unhealthy", value_parser = object_series)]
     pub object_series: ObjectSeries,
@@ -346,6 +352,18 @@ impl ServeFlags {
         if let Some(limit) = self.max_object_series {
             settings.limits.object_series = limit;
         }
+    }
+
+    /// Whether `/metrics` shows the numbers that the operator shows only to authenticated clients.
+    #[must_use]
+    pub(crate) fn exports_protected(&self) -> bool {
+        self.export_protected_metrics || self.authenticates_clients()
+    }
+
+    /// Whether the port serves only authenticated clients.
+    #[expect(clippy::unused_self, reason = "no flag asks for authentication yet")]
+    const fn authenticates_clients(&self) -> bool {
+        false
     }
 
     /// Where alerts link.

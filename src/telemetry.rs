@@ -110,6 +110,9 @@ pub struct SelfMetrics {
     pub exemplars: Exemplars,
     /// The URLs to which alerts link: of the web page and of Grafana; empty if unset.
     pub links: [String; 2],
+    /// Whether the exposition contains the numbers that the operator shows only to authenticated
+    /// clients.
+    pub exports_protected: bool,
 }
 
 /// The metrics of the alerts that loopwatch posts.
@@ -149,6 +152,7 @@ impl SelfMetrics {
             trace_requests: Family::default(),
             exemplars: Exemplars::default(),
             links: <[String; 2]>::default(),
+            exports_protected: false,
         }
     }
 }

@@ -544,24 +544,73 @@ fn the_sidecar_has_no_gating_probes_and_roles_are_read_only() {
     assert!(rules >= 5, "only {rules} rules of roles found");
 }
 
-#[test]
-fn reader_rights_cover_dependents_and_no_contents() {
-    let reader = fs::read_to_string(root().join("deploy/components/reader-rights/reader.yaml"))
-        .expect("readable");
-    let documents = documents(&reader);
-    let rules: Vec<&Value> =
-        documents.iter().filter_map(|document| document["rules"].as_array()).flatten().collect();
-    let has = |list: &Value, word: &str| {
-        list.as_array().is_some_and(|list| list.iter().any(|entry| entry == word))
-    };
+/// The rules in the roles of a component.
+struct Granted(Vec<Value>);
 
-    let allows = |verb: &str, group: &str, resource: &str| {
-        rules.iter().any(|rule| {
+impl Granted {
+    fn by(component: &str) -> Self {
+        let text = read(format!("deploy/components/{component}/reader.yaml"));
+        let rules = documents(&text).into_iter().filter_map(|it| it["rules"].as_array().cloned());
+        Self(rules.flatten().collect())
+    }
+
+    fn allows(&self, verb: &str, group: &str, resource: &str) -> bool {
+        let has = |list: &Value, word: &str| {
+            list.as_array().is_some_and(|list| list.iter().any(|entry| entry == word))
+        };
+
+        self.0.iter().any(|rule| {
             has(&rule["apiGroups"], group)
                 && has(&rule["resources"], resource)
                 && has(&rule["verbs"], verb)
         })
-    };
+    }
+}
+
+#[test]
+fn reader_rights_cover_dependents_and_no_contents() {
+    let granted = Granted::by("reader-rights");
+    expect_dependents_without_contents(&granted);
+
+    let allows = |verb: &str, group: &str, resource: &str| granted.allows(verb, group, resource);
+    assert!(allows("get", "", "namespaces"), "to read what blocks the deletion of a namespace");
+
+    let metrics = |rule: &&Value| !rule["nonResourceURLs"].is_null();
+    let rule = granted.0.iter().find(metrics).expect("a rule for the operator's metrics");
+
+    assert_eq!(
+        (rule["nonResourceURLs"].to_string(), rule["verbs"].to_string()),
+        (r#"["/metrics"]"#.into(), r#"["get"]"#.into())
+    );
+}
+
+#[test]
+fn the_namespaced_reader_rights_are_a_role_that_covers_the_same_kinds() {
+    let text = read("deploy/components/reader-rights-namespaced/reader.yaml");
+    let kinds: Vec<String> =
+        documents(&text).iter().map(|it| it["kind"].as_str().unwrap_or_default().into()).collect();
+    assert_eq!(kinds, ["Role", "RoleBinding"], "nothing for the whole cluster");
+
+    let (namespaced, all) = (Granted::by("reader-rights-namespaced"), Granted::by("reader-rights"));
+    expect_dependents_without_contents(&namespaced);
+    for rule in &namespaced.0 {
+        assert!(all.0.contains(rule), "only the other component grants {rule}");
+    }
+
+    let left_out: Vec<String> =
+        all.0.iter().filter(|rule| !namespaced.0.contains(rule)).map(Value::to_string).collect();
+    let of_cluster = ["customresourcedefinitions", "namespaces", "/metrics"];
+    assert_eq!(left_out.len(), of_cluster.len(), "{left_out:?}");
+    assert!(
+        left_out.iter().zip(of_cluster).all(|(rule, word)| rule.contains(word)),
+        "{left_out:?}"
+    );
+}
+
+/// Expects the permissions to read the operator's Pods and the dependents of its objects, and none
+/// to read objects with contents to protect.
+fn expect_dependents_without_contents(granted: &Granted) {
+    let allows = |verb: &str, group: &str, resource: &str| granted.allows(verb, group, resource);
 
     // The kinds of `created_for` in `src/sources/probes/object_lookups/dependents.rs`.
     for (group, resource) in [
@@ -574,16 +623,6 @@ fn reader_rights_cover_dependents_and_no_contents() {
     ] {
         assert!(allows("get", group, resource) && allows("list", group, resource), "{resource}");
     }
-
-    assert!(allows("get", "", "namespaces"), "to read what blocks the deletion of a namespace");
-
-    let metrics = |rule: &&&Value| !rule["nonResourceURLs"].is_null();
-    let rule = rules.iter().find(metrics).expect("a rule for the operator's metrics");
-
-    assert_eq!(
-        (rule["nonResourceURLs"].to_string(), rule["verbs"].to_string()),
-        (r#"["/metrics"]"#.into(), r#"["get"]"#.into())
-    );
 
     for resource in ["deployments", "statefulsets", "daemonsets"] {
         assert!(allows("get", "apps", resource), "to read the operator's workload");

@@ -217,7 +217,7 @@ pub struct Settings {
     /// the restart of an API server.
     pub source_failing_after: Span,
     /// The interval between audits of a watch, which compare its object count with the API
-    /// server's.
+    /// server's. It grows up to 16 times as long while they agree.
     pub audit_every: Span,
     /// The number of measured creations, updates or acknowledgements of a kind after which
     /// loopwatch learns the deadline for these; 0 disables learning.

@@ -222,6 +222,10 @@ fn needs_restart(old: &Flags, new: &Flags) -> impl Iterator<Item = &'static str>
         ("ui_port", old.web.ui_port != new.web.ui_port),
         ("web_config_file", old.web.web_config_file != new.web.web_config_file),
         ("web_auth", old.web.web_auth != new.web.web_auth),
+        (
+            "export_protected_metrics",
+            old.serve.exports_protected() != new.serve.exports_protected(),
+        ),
         ("external_url", old.serve.external_url != new.serve.external_url),
         ("grafana_url", old.serve.grafana_url != new.serve.grafana_url),
         ("state_dir", old.state_dir != new.state_dir),

@@ -16,7 +16,7 @@ fn each_flag_has_a_variable_and_commands_keep_their_own_flags() {
 }
 
 #[test]
-fn secrets_are_read_unless_the_user_says_otherwise() {
+fn only_named_secrets_are_read_unless_the_user_says_otherwise() {
     let options = |arguments: &[&str]| {
         let matches = keys().try_get_matches_from(arguments).map_err(|error| error.to_string())?;
         let flags = <Flags as clap::FromArgMatches>::from_arg_matches(&matches)
@@ -27,10 +27,12 @@ fn secrets_are_read_unless_the_user_says_otherwise() {
         )
     };
 
-    assert_eq!(options(&[]), Ok(SecretAccess::Metadata));
+    assert_eq!(options(&[]), Ok(SecretAccess::Named));
+    assert_eq!(options(&["--secrets=metadata"]), Ok(SecretAccess::Metadata));
     assert_eq!(options(&["--secrets=off"]), Ok(SecretAccess::Off));
     assert!(
-        options(&["--secrets=yes"]).is_err_and(|error| error.contains("expected metadata or off"))
+        options(&["--secrets=yes"])
+            .is_err_and(|error| error.contains("expected named, metadata or off"))
     );
 }
 

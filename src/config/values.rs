@@ -60,7 +60,12 @@ pub(super) fn children(text: &str) -> Result<ChildSelection, String> {
 }
 
 pub(super) fn secrets(text: &str) -> Result<SecretAccess, String> {
-    one_of(text, &[("metadata", SecretAccess::Metadata), ("off", SecretAccess::Off)])
+    let values = [
+        ("named", SecretAccess::Named),
+        ("metadata", SecretAccess::Metadata),
+        ("off", SecretAccess::Off),
+    ];
+    one_of(text, &values)
 }
 
 pub(super) fn web_auth(text: &str) -> Result<WebAuth, String> {

@@ -38,6 +38,11 @@ impl Backoff {
         base.mul_f64(0.75 + 0.5 * self.random())
     }
 
+    /// Returns a random time below `most`.
+    pub(crate) fn below(&mut self, most: Duration) -> Duration {
+        most.mul_f64(self.random())
+    }
+
     /// Returns a random time between 100 % and 125 % of `base`.
     fn above(&mut self, base: Duration) -> Duration {
         base.mul_f64(1.0 + 0.25 * self.random())

@@ -64,7 +64,10 @@ fn sidecar() {
     let plane = bed();
     let kubeconfig =
         plane.kubeconfig_of("installed.kubeconfig", &plane.url, "installed", "installed-operator");
-    let loopwatch = Sidecar::start(plane, "installed", &kubeconfig, &patient(), &[]);
+
+    // By default, loopwatch says that it does not see the Secrets of the widgets as children.
+    let flags = ["--secrets=metadata"];
+    let loopwatch = Sidecar::start(plane, "installed", &kubeconfig, &patient(), &flags);
 
     loopwatch.wait_synced(ZOO_KINDS.len());
     watches_the_zoo(&loopwatch, &ZOO_KINDS);
@@ -102,11 +105,18 @@ fn standalone() {
 fn kustomizations() {
     let plain = ("", "namespace: my-ns\nresources: [operator.yaml]\n");
     let [sidecar, reader, monitoring] = ["sidecar", "reader-rights", "monitoring"];
+    let namespaced = "reader-rights-namespaced";
     for (form, (namespace, head), components) in [
         ("one-file", plain, vec![sidecar, reader]),
         ("reader-first", plain, vec![reader, sidecar]),
         ("all-three", plain, vec![monitoring, reader, sidecar]),
         ("reader-only", plain, vec![reader]),
+        ("namespaced", plain, vec![namespaced, sidecar]),
+        (
+            "namespaced-in-the-objects",
+            ("namespace: my-ns, ", "resources: [operator.yaml]\n"),
+            vec![sidecar, namespaced],
+        ),
         (
             "named-twice",
             ("namespace: system, ", "namespace: my-ns\nresources: [operator.yaml]\n"),
@@ -135,7 +145,11 @@ fn kustomizations() {
 
         write(&folder, "kustomization.yaml", &format!("{head}components:\n{listed}{images}"));
         let rendered = documents(&render(&folder));
-        expect_bound(form, &rendered, components.contains(&sidecar));
+        let bindings: &[&str] = match components.contains(&reader) {
+            true => &["RoleBinding", "ClusterRoleBinding"],
+            false => &["RoleBinding"],
+        };
+        expect_bound(form, &rendered, bindings, components.contains(&sidecar));
 
         if form == "one-file" {
             bed().kube.namespace("my-ns");
@@ -389,7 +403,7 @@ fn operator_in(namespace: &str) -> String {
 
 /// Expects the operator in `my-ns`, with permissions for its account and, if asked for, with the
 /// sidecar.
-fn expect_bound(form: &str, rendered: &[Value], sidecar: bool) {
+fn expect_bound(form: &str, rendered: &[Value], bindings: &[&str], sidecar: bool) {
     let of = |kind: &str| -> Vec<&Value> {
         rendered.iter().filter(|object| object["kind"] == kind).collect()
     };
@@ -399,7 +413,8 @@ fn expect_bound(form: &str, rendered: &[Value], sidecar: bool) {
         assert_eq!(object["metadata"]["namespace"], "my-ns", "{form}: {object}");
     }
 
-    for kind in ["RoleBinding", "ClusterRoleBinding"] {
+    assert_eq!(of("ClusterRoleBinding").len(), bindings.len() - 1, "{form}");
+    for kind in bindings {
         let [binding] = of(kind)[..] else { panic!("{form}: not one {kind}") };
         let account =
             json!([{"kind": "ServiceAccount", "name": "my-account", "namespace": "my-ns"}]);

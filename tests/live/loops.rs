@@ -368,7 +368,7 @@ fn secure() {
     let replica = &zoo.all[0];
     let account = plane.kubeconfig_of("loop-secure.kubeconfig", &plane.url, namespace, ACCOUNT);
     let (scope, pod) = (format!("--namespace={namespace}"), (namespace, replica.pod.name.as_str()));
-    let flags = [scope.as_str(), "--scrape-interval=1s"];
+    let flags = [scope.as_str(), "--scrape-interval=1s", "--export-protected-metrics"];
     let sidecar =
         Sidecar::start_in_pod(plane, "loop-secure.loopwatch", &account, &settings(), &flags, pod);
 

@@ -76,7 +76,7 @@ impl Recorder {
 
     /// Records all namespaces as the scenario `name` if `SCENARIOS` is set.
     pub(crate) fn for_wide_scenario(name: &str, sidecar: &str, kubeconfig: &Path) -> Option<Self> {
-        Self::scenario(name, sidecar, "", kubeconfig, &[])
+        Self::scenario(name, sidecar, "", kubeconfig, &["--secrets=metadata"])
     }
 
     fn scenario(

@@ -27,6 +27,9 @@ pub struct MetricsView {
     /// Whether it leads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leading: Option<bool>,
+    /// Whether it serves these metrics only to authenticated clients.
+    #[serde(skip_serializing_if = "is_default")]
+    pub protected: bool,
     /// Its process, as its metrics describe it.
     pub process: ProcessView,
     /// The number of series that it sent.

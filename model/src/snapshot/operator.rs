@@ -54,6 +54,8 @@ pub struct InstanceSummary {
     pub scrape_failure: Option<(Timestamp, Cause)>,
     /// Its process, with each signal from the best source: the kernel, or its metrics.
     pub process: ProcessView,
+    /// The same process as the kernel alone shows it; empty if loopwatch cannot see it there.
+    pub by_kernel: ProcessView,
     /// Its recent past, oldest first, at most [`RECENT_POINTS`].
     pub recent: Vec<RecentPoint>,
 }

@@ -145,6 +145,7 @@ fn each_flag_that_connects_listens_sends_or_writes_belongs_to_the_spec_of_the_po
             "pid",
             "listen",
             "expose-ui",
+            "export-protected-metrics",
             "external-url",
             "grafana-url",
             "ui-port",

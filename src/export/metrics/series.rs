@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loopwatch_model::snapshot::{KindSummary, ObjectRef, Snapshot};
+use loopwatch_model::snapshot::{InstanceSummary, KindSummary, ObjectRef, Snapshot};
 
 use super::encode::Samples;
 use crate::telemetry::{Readings, SelfMetrics};
@@ -41,4 +41,13 @@ pub(crate) struct Exposition {
     pub(crate) metrics: Arc<SelfMetrics>,
     /// Values about loopwatch itself, read at each scrape.
     pub(crate) readings: Readings,
+}
+
+impl Exposition {
+    /// Whether this exposition leaves out the numbers in the metrics of `instance`: the operator
+    /// shows them only to authenticated clients, and loopwatch has read them with its own token.
+    pub(crate) fn withholds(&self, instance: &InstanceSummary) -> bool {
+        let is_protected = instance.metrics.as_ref().is_some_and(|(_, metrics)| metrics.protected);
+        is_protected && !self.metrics.exports_protected
+    }
 }

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use loopwatch_model::observation::ProcessView;
 use loopwatch_model::snapshot::{DownSign, ObjectRow, ObjectState};
 use proptest::prelude::*;
 
@@ -44,6 +45,91 @@ fn the_sample_matches_its_golden_files() {
         "tests/golden/exposition.openmetrics",
         &stable(&render(sample(), TextFormat::OpenMetrics, ObjectSeries::Unhealthy, 500)),
     );
+}
+
+/// The lines of the sample whose operator protects its metrics.
+fn lines_of_protected(by_kernel: ProcessView, exports_protected: bool) -> Vec<String> {
+    let mut view = sample();
+    let instance = &mut view.snapshot.operator.instances[0];
+    let (_, metrics) = instance.metrics.as_mut().expect("metrics");
+    Arc::make_mut(metrics).protected = true;
+    instance.by_kernel = by_kernel;
+
+    let metrics = SelfMetrics { exports_protected, ..SelfMetrics::new() };
+    let (format, objects) = (TextFormat::Text004, ObjectSeries::Unhealthy);
+    let dropped = AtomicU64::new(0);
+    let text =
+        Render::new(Arc::new(view), Arc::new(metrics), format, objects, 500, &dropped).into_text();
+    text.lines().filter(|line| line.starts_with("loopwatch_")).map(str::to_owned).collect()
+}
+
+fn has(lines: &[String], beginning: &str) -> bool {
+    lines.iter().any(|line| line.starts_with(beginning))
+}
+
+const FROM_PROTECTED: [&str; 14] = [
+    "loopwatch_reconciles_total",
+    "loopwatch_reconcile_requeues_total",
+    "loopwatch_reconcile_duration_seconds",
+    "loopwatch_reconcile_longest_running_seconds",
+    "loopwatch_queue_",
+    "loopwatch_workers_",
+    "loopwatch_operator_requests_total",
+    "loopwatch_operator_scrape_series",
+    "loopwatch_operator_memory_bytes",
+    "loopwatch_operator_tasks",
+    "loopwatch_operator_open_fds",
+    "loopwatch_operator_cpu_seconds_total",
+    "loopwatch_trend_slope",
+    "loopwatch_time_to_exhaustion_seconds",
+];
+
+#[test]
+fn numbers_that_the_operator_protects_are_left_out_unless_the_user_wants_them() {
+    let withheld = "loopwatch_operator_metrics_withheld{";
+    let lines = lines_of_protected(ProcessView::default(), false);
+    let wanted = lines_of_protected(ProcessView::default(), true);
+    for beginning in FROM_PROTECTED {
+        assert!(!has(&lines, beginning), "{beginning}");
+        assert!(has(&wanted, beginning), "{beginning}");
+    }
+
+    let value = |lines: &[String]| {
+        lines.iter().find(|line| line.starts_with(withheld)).map(|line| line.ends_with(" 1"))
+    };
+
+    assert_eq!((value(&lines), value(&wanted)), (Some(true), Some(false)));
+
+    // The conclusions stay, and the time that loopwatch itself has measured.
+    for beginning in [
+        "loopwatch_findings{",
+        "loopwatch_operator_up",
+        "loopwatch_operator_signal_available{",
+        "loopwatch_operator_scrape_duration_seconds{",
+    ] {
+        assert!(has(&lines, beginning), "{beginning}");
+    }
+
+    let open = render(sample(), TextFormat::Text004, ObjectSeries::Unhealthy, 500);
+    let open: Vec<String> = open.lines().map(str::to_owned).collect();
+    assert_eq!(value(&open), Some(false));
+    assert!(FROM_PROTECTED.iter().all(|beginning| has(&open, beginning)), "metrics for everybody");
+}
+
+#[test]
+fn the_kernel_shows_a_process_whose_metrics_are_protected() {
+    let kernel = ProcessView {
+        anonymous: Some(270 << 20),
+        threads: Some(14),
+        open_fds: Some(38),
+        ..ProcessView::default()
+    };
+    let lines = lines_of_protected(kernel, false);
+
+    assert!(has(&lines, "loopwatch_operator_open_fds{"), "from the kernel");
+    assert!(lines.iter().any(|line| line.contains(r#"type="anonymous""#)), "{lines:?}");
+    assert!(!lines.iter().any(|line| line.contains(r#"type="live_heap""#)), "from the metrics");
+    assert!(!lines.iter().any(|line| line.contains(r#"type="goroutines""#)), "from the metrics");
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub(super) fn operator() -> OperatorSummary {
 
     let metrics = Some((ago(Span::secs(4)), Arc::new(metrics)));
     let instance =
-        InstanceSummary { name, metrics, scrape_failure: None, process, recent: recent() };
+        InstanceSummary { name, metrics, process, recent: recent(), ..InstanceSummary::default() };
     let health = OperatorHealth {
         up: Some(true),
         recovery: Some(Span::secs(95)),

@@ -142,10 +142,9 @@ impl Discovery {
         self.api_resources.is_outdated(&self.cluster).await
     }
 
-    /// Whether namespaces still wait for their first review, so that the next poll should come
-    /// soon.
+    /// Whether namespaces still wait for a review, so that the next poll should come soon.
     pub(crate) fn is_behind(&self) -> bool {
-        self.elsewhere.is_behind()
+        self.elsewhere.is_busy()
     }
 
     /// Accepts a result: the next poll builds on it.
@@ -176,6 +175,14 @@ impl Discovery {
         let is_final = !self.elsewhere.is_behind() || !selected.not_served.is_empty();
         let problem = problem(&self.input(&rules, true), &selected).filter(|_| is_final);
         let mut left_out = self.elsewhere.left_out();
+        if selected.leaves_out_secrets && self.options.secrets == SecretAccess::Named {
+            left_out.push(LeftOut {
+                what: "Secrets as children".to_owned(),
+                why: "loopwatch reads only single Secrets that other objects name; with --secrets=metadata, it lists and \
+                      watches the metadata of all"
+                    .to_owned(),
+            });
+        }
 
         if selected.by_wildcard {
             left_out.extend(self.limit_to_served(&mut selected).await?);
@@ -256,10 +263,12 @@ impl Discovery {
             selected.kinds.retain(|candidate| candidate.role == Role::Primary);
         }
 
-        if self.options.secrets == SecretAccess::Off {
+        if !self.options.secrets.may_list() {
+            let all = selected.kinds.len();
             selected
                 .kinds
                 .retain(|candidate| candidate.role == Role::Primary || !candidate.kind.is_secret());
+            selected.leaves_out_secrets = selected.kinds.len() < all;
         }
 
         selected
@@ -283,7 +292,8 @@ impl Discovery {
         let settled = !options.namespaces.is_empty()
             || options.select != Selection::OperatorPermissions
             || everywhere.allow("*", "*", "*")
-            || (!options.watch.is_empty() && options.watch.iter().all(is_seen));
+            || (!options.watch.is_empty() && options.watch.iter().all(is_seen))
+            || self.is_covered();
         if settled {
             self.elsewhere.forget();
             return Ok(());
@@ -293,6 +303,24 @@ impl Discovery {
         self.elsewhere.update(&self.cluster, &mut self.reviews, &homes, self.options.once).await?;
         self.reviews.extend(self.elsewhere.granted());
         Ok(())
+    }
+
+    /// Whether the rules in force everywhere show kinds of the operator, and the account may watch
+    /// all of these kinds in all namespaces. The rules in single namespaces repeat these rules, and
+    /// rarely add others that are worth a request per namespace.
+    fn is_covered(&self) -> bool {
+        let everywhere = &self.reviews.everywhere;
+        let rules = std::slice::from_ref(everywhere);
+        let selected = select_kinds(&self.input(rules, false));
+        let may_watch = |candidate: &KindCandidate| {
+            list_and_watch(&candidate.kind.group, &candidate.kind.resource)
+                .iter()
+                .all(|Permission { verb, group, resource }| everywhere.allow(verb, group, resource))
+        };
+
+        let mut owned =
+            selected.kinds.iter().filter(|candidate| shows_ownership(candidate.why)).peekable();
+        owned.peek().is_some() && owned.all(may_watch)
     }
 
     /// Asks for the permissions that make a kind a primary one, where the rules are incomplete: an
@@ -551,7 +579,11 @@ fn usual_writes(kind: &WatchedKind) -> Option<(&str, [Permission; 2])> {
 
 /// Whether the account's permissions show that the kind is the operator's own.
 fn is_owned(kind: &WatchedKind) -> bool {
-    matches!(kind.why, Why::StatusPermission | Why::FinalizerPermission)
+    shows_ownership(kind.why)
+}
+
+const fn shows_ownership(why: Why) -> bool {
+    matches!(why, Why::StatusPermission | Why::FinalizerPermission)
 }
 
 fn permission(verb: &str, group: &str, resource: &str) -> Permission {

@@ -34,6 +34,19 @@ pub(crate) struct TargetPort {
     /// The name of the port; may be empty.
     pub(crate) name: String,
     pub(crate) number: u16,
+    /// Whether the Pod's spec names it for the metrics of the operator's own container. Only such
+    /// a port may get the token.
+    pub(crate) takes_token: bool,
+}
+
+/// What a port serves, according to its name, from the most to the least likely to be metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PortPurpose {
+    Metrics,
+    Https,
+    Unknown,
+    /// Certainly something else, such as a webhook.
+    Other,
 }
 
 /// The operator's current Pods.
@@ -62,6 +75,23 @@ pub(crate) struct ScrapeHints {
     pub(crate) addresses: MetricsAddresses,
     /// For the reader of processes.
     pub(crate) clues: watch::Sender<OperatorClue>,
+}
+
+impl PortPurpose {
+    pub(crate) fn of(name: &str) -> Self {
+        let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+        match name {
+            _ if has(&["metric", "prom"]) => Self::Metrics,
+            _ if has(&[
+                "webhook", "health", "probe", "ready", "live", "pprof", "debug", "grpc",
+            ]) =>
+            {
+                Self::Other
+            }
+            _ if has(&["https"]) => Self::Https,
+            _ => Self::Unknown,
+        }
+    }
 }
 
 impl ScrapeHints {

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 
 mod containers;
 mod document;
+mod ports;
 mod quantity;
 mod sink;
 #[cfg(test)]

@@ -167,7 +167,7 @@ impl ObjectLookups {
         }
 
         let scope = RefusedScope::new("get", &served, namespace);
-        if self.leaves_alone(&served) || self.refusals.contain(&scope) {
+        if (served.is_secret() && !self.secrets.may_get()) || self.refusals.contain(&scope) {
             return Err(NotFound::Failed(Cause::Forbidden));
         }
 
@@ -189,11 +189,6 @@ impl ObjectLookups {
                 Err(NotFound::Failed(failure.cause))
             }
         }
-    }
-
-    /// Whether the user has turned off reading objects of this kind.
-    fn leaves_alone(&self, kind: &ApiKind) -> bool {
-        self.secrets == SecretAccess::Off && kind.is_secret()
     }
 
     async fn get(

@@ -316,7 +316,7 @@ impl LimitedLookups {
         let lookups = ObjectLookups::new(
             cluster.clone(),
             hash_key,
-            SecretAccess::default(),
+            SecretAccess::Metadata,
             WatchedChildKinds::default(),
         );
         Self { lookups, left: ANSWERS.0, until: Instant::now() + ANSWERS.1 }

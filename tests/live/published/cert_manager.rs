@@ -58,7 +58,8 @@ pub(super) fn run() {
     let count = if cert_manager::can_replicate() { HOSTS.len() } else { 1 };
     let replicas = HOSTS[..count].iter().map(|host| cert_manager::start(plane, host)).collect();
     let kubeconfig = plane.kubeconfig_of("published.kubeconfig", &plane.url, NAMESPACE, NAMESPACE);
-    let sidecar = Sidecar::start(plane, "published", &kubeconfig, &thresholds(), &[]);
+    let flags = ["--secrets=metadata"];
+    let sidecar = Sidecar::start(plane, "published", &kubeconfig, &thresholds(), &flags);
     let recorder = Recorder::for_wide_scenario("published", "published", &kubeconfig);
     let mut site = Site { kube: plane.kube.clone(), sidecar, replicas };
 

@@ -96,7 +96,8 @@ pub(super) fn run() {
     let operator = rabbitmq::start(plane);
     let kubeconfig =
         plane.kubeconfig_of("rabbitmq.loopwatch.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
-    let sidecar = Sidecar::start(plane, "rabbitmq.loopwatch", &kubeconfig, &thresholds(), &[]);
+    let flags = ["--secrets=metadata"];
+    let sidecar = Sidecar::start(plane, "rabbitmq.loopwatch", &kubeconfig, &thresholds(), &flags);
     let recorder = Recorder::for_wide_scenario("rabbitmq", "rabbitmq.loopwatch", &kubeconfig);
     let mut site = Site { plane, sidecar, operator };
 

@@ -16,6 +16,11 @@ impl Operator {
             metrics: instance.metrics.clone(),
             scrape_failure: instance.scrape_failure,
             process: ProcessView { instance: name.clone(), ..instance.process_now() },
+            by_kernel: instance
+                .by_kernel
+                .as_ref()
+                .map(|(_, process)| process.clone())
+                .unwrap_or_default(),
             recent: instance.recent.points().collect(),
         };
         self.instances.iter().filter(|(name, _)| self.may_run(name)).map(summary).collect()

@@ -14,6 +14,10 @@ use crate::time::Span;
 /// cannot be made would otherwise fire forever.
 const SHORTEST_AUDIT: Span = Span::secs(1);
 
+/// After how many audits in a row without a difference the interval doubles with each further one,
+/// and how often at most. A watch that has lost an event stays wrong, so a rare audit finds it, too.
+const RARER: (u32, u32) = (10, 4);
+
 /// Remembers the converged specs of a watch's objects and the start times of the findings about
 /// them, because the objects are about to leave the model.
 pub(crate) fn remember_objects(
@@ -50,6 +54,10 @@ pub(crate) fn list_began(world: &mut World, number: u16, epoch: u64) {
     watch.lists.epoch = watch.lists.epoch.wrapping_add(1);
     watch.lists.current = 0;
     watch.audit.pending = None;
+    if watch.totals.audit_difference == Some(0) {
+        watch.audit.agreeing = 0; // a new list may be wrong
+    }
+
     watch.lists.skipped = 0;
     world.update_visibility(number);
 }
@@ -69,9 +77,21 @@ pub(crate) fn audit_due(world: &mut World, number: u16) {
 }
 
 pub(crate) fn schedule_audit(world: &mut World, number: u16) {
-    let due = world.now.after(world.settings.audit_every.max(SHORTEST_AUDIT));
+    let due = world.now.after(audit_interval(world, number));
     let old = world.watches[number as usize].audit.due.replace(due);
     world.agenda.timers.set(Timer::Audit(number), old, Some(due));
+}
+
+/// The time until the next audit of a watch. Each audit is a request, and most loopwatches of a
+/// cluster find a difference in none.
+fn audit_interval(world: &World, number: u16) -> Span {
+    let watch = &world.watches[number as usize];
+    let agreeing = if watch.totals.audit_difference == Some(0) { watch.audit.agreeing } else { 0 };
+    let (patience, most) = RARER;
+    let doublings = agreeing.saturating_sub(patience).min(most);
+
+    let every = world.settings.audit_every.max(SHORTEST_AUDIT);
+    Span(every.0.saturating_mul(1 << doublings))
 }
 
 /// Handles the API server's object count. Compares it with the model's count, at once or as soon as
@@ -160,9 +180,15 @@ fn compare_counts(
     watch.totals.audit_difference = Some(difference);
 
     let subject = subjects::source(&SourceId::Watch(watch.id.clone()));
+    if difference != 0 {
+        // The next audit may have been scheduled while the counts agreed.
+        schedule_audit(world, number);
+    }
+
+    let agreeing = world.watches[number as usize].audit.agreeing;
     if difference == 0 {
         findings.clear(world.now, FindingCode::StateInconsistent, &subject);
-    } else if watch.audit.agreeing >= 2 {
+    } else if agreeing >= 2 {
         let evidence = Evidence::new()
             .with("here", Value::Count(here))
             .with("server", Value::Count(server))

@@ -74,3 +74,42 @@ fn a_watch_that_has_ended_has_no_audits() {
 
     assert_eq!(lab.model.next_due(), None);
 }
+
+/// Answers audits for an hour; returns the minutes between them.
+fn minutes_between_audits(lab: &mut Lab, objects: u64, minutes: i64) -> Vec<i64> {
+    let (mut between, mut since) = (Vec::new(), 0);
+    for _ in 0..minutes {
+        lab.advance(Span::mins(1));
+        since += 1;
+        for probe in lab.model.probes() {
+            let version = (1_000_000 + lab.now.0 - START.0).to_string();
+            let answer = Answer::Counted { objects, version: version.clone() };
+            lab.observe(Observation::Answered { probe, answer });
+            lab.observe(Observation::Progressed { watch: watch(), version });
+            between.push(since);
+            since = 0;
+        }
+    }
+
+    between
+}
+
+#[test]
+fn audits_become_rare_while_they_agree_and_frequent_after_a_difference() {
+    let mut lab = Lab::new();
+    let _ = lab.converged("web");
+    let between = minutes_between_audits(&mut lab, 1, 120);
+
+    assert_eq!(between[..12], [1; 12]);
+    assert_eq!(between[12..], [2, 4, 8, 16, 16, 16, 16, 16], "at most 16 times as long");
+
+    // Another object, whose event is lost.
+    let between = minutes_between_audits(&mut lab, 2, 30);
+    assert!(between[0] <= 16 && between.len() > 10, "{between:?}");
+    assert_eq!(between[1..4], [1; 3], "a difference counts at once");
+    assert_eq!(lab.findings(), ["StateInconsistent source watch/widgets.example.io"]);
+
+    let between = minutes_between_audits(&mut lab, 1, 11);
+    assert_eq!(between, [1; 11]);
+    lab.assert_no_findings();
+}

@@ -8,18 +8,32 @@ use crate::export::metrics::encode::{SampleValue, Samples};
 
 /// Calls `write` with the Pod and each controller of each instance whose last scrape succeeded.
 fn each_controller(shown: &Exposition, mut write: impl FnMut(&str, &ControllerView)) {
-    each_scrape(shown, |pod, metrics| {
+    each_content(shown, |pod, metrics| {
         metrics.controllers.iter().for_each(|controller| write(pod, controller))
     });
 }
 
-/// Calls `write` with the Pod and the metrics of each instance whose last scrape succeeded.
-fn each_scrape(shown: &Exposition, mut write: impl FnMut(&str, &MetricsView)) {
+/// Calls `write` with each instance whose last scrape succeeded, and its metrics.
+fn each_scrape(shown: &Exposition, mut write: impl FnMut(&InstanceSummary, &MetricsView)) {
     for instance in &shown.snapshot.operator.instances {
         if let (None, Some((_, metrics))) = (&instance.scrape_failure, &instance.metrics) {
-            write(pod(instance), metrics);
+            write(instance, metrics);
         }
     }
+}
+
+/// Does the same with the Pods of the instances whose metrics everybody may see.
+fn each_content(shown: &Exposition, mut write: impl FnMut(&str, &MetricsView)) {
+    each_scrape(shown, |instance, metrics| {
+        if !shown.withholds(instance) {
+            write(pod(instance), metrics);
+        }
+    });
+}
+
+/// The process of an instance, as far as everybody may see it.
+fn process<'a>(shown: &Exposition, instance: &'a InstanceSummary) -> &'a ProcessView {
+    if shown.withholds(instance) { &instance.by_kernel } else { &instance.process }
 }
 
 /// Writes numbers of each process, one per type.
@@ -29,7 +43,7 @@ fn types<T: Into<SampleValue> + Copy>(
     numbers: impl Fn(&ProcessView) -> Vec<(&'static str, Option<T>)>,
 ) {
     for instance in &shown.snapshot.operator.instances {
-        for (name, number) in numbers(&instance.process) {
+        for (name, number) in numbers(process(shown, instance)) {
             samples.put_some(&[pod(instance), name], number);
         }
     }
@@ -42,7 +56,7 @@ fn each_process<T: Into<SampleValue>>(
     number: impl Fn(&ProcessView) -> Option<T>,
 ) {
     for instance in &shown.snapshot.operator.instances {
-        samples.put_some(&[pod(instance)], number(&instance.process));
+        samples.put_some(&[pod(instance)], number(process(shown, instance)));
     }
 }
 
@@ -171,17 +185,24 @@ pub(crate) fn workers_max(shown: &Exposition, samples: &mut Samples<'_>) {
 }
 
 pub(crate) fn requests(shown: &Exposition, samples: &mut Samples<'_>) {
-    each_scrape(shown, |pod, metrics| {
+    each_content(shown, |pod, metrics| {
         metrics.requests.iter().for_each(|(code, count)| samples.put(&[pod, code], *count));
     });
 }
 
+pub(crate) fn withheld(shown: &Exposition, samples: &mut Samples<'_>) {
+    for instance in &shown.snapshot.operator.instances {
+        let number = instance.metrics.is_some().then(|| u64::from(shown.withholds(instance)));
+        samples.put_some(&[pod(instance)], number);
+    }
+}
+
 pub(crate) fn scrape_seconds(shown: &Exposition, samples: &mut Samples<'_>) {
-    each_scrape(shown, |pod, metrics| samples.put(&[pod], metrics.took));
+    each_scrape(shown, |instance, metrics| samples.put(&[pod(instance)], metrics.took));
 }
 
 pub(crate) fn scrape_series(shown: &Exposition, samples: &mut Samples<'_>) {
-    each_scrape(shown, |pod, metrics| samples.put(&[pod], metrics.series));
+    each_content(shown, |pod, metrics| samples.put(&[pod], metrics.series));
 }
 
 pub(crate) fn memory(shown: &Exposition, samples: &mut Samples<'_>) {

@@ -21,6 +21,8 @@ struct InstanceView<'a> {
     name: &'a str,
     framework: Option<Framework>,
     leading: Option<bool>,
+    /// Whether it shows its metrics only to authenticated clients.
+    protected: Option<bool>,
     scraped: Option<Timestamp>,
     scrape_failing: Option<ScrapeFailure>,
     controllers: &'a [ControllerView],
@@ -60,6 +62,7 @@ impl<'a> InstanceView<'a> {
             name: &instance.name,
             framework: metrics.map(|metrics| metrics.framework),
             leading: metrics.and_then(|metrics| metrics.leading),
+            protected: metrics.map(|metrics| metrics.protected),
             scraped: instance.metrics.as_ref().map(|(at, _)| *at),
             scrape_failing: instance
                 .scrape_failure

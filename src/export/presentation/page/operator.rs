@@ -94,6 +94,13 @@ fn instance_card(snapshot: &Snapshot, instance: &InstanceSummary) -> Markup {
                     " (" (display(cause)) ")."
                 }
             }
+            @if metrics.is_some_and(|metrics| metrics.protected) {
+                p class="lead" {
+                    "The operator shows its metrics only to authenticated clients: without "
+                    code { "--export-protected-metrics" } ", " code { "/metrics" }
+                    " leaves out their numbers."
+                }
+            }
             @if let Some(metrics) = metrics.filter(|metrics| !metrics.problem.is_empty()) {
                 p {
                     "loopwatch cannot read all of its metrics: " (metrics.problem)

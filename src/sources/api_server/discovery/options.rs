@@ -59,11 +59,25 @@ pub(crate) enum ChildSelection {
 /// Whether to read Secrets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum SecretAccess {
-    /// Their metadata.
-    #[default]
+    /// The metadata of all, as a child kind.
     Metadata,
+    /// Only the metadata of single ones that other objects name, to find out whether they exist.
+    #[default]
+    Named,
     /// Never, except as a kind that `--watch` names.
     Off,
+}
+
+impl SecretAccess {
+    /// Whether loopwatch may list Secrets.
+    pub(crate) fn may_list(self) -> bool {
+        self == Self::Metadata
+    }
+
+    /// Whether it may read a single one.
+    pub(crate) fn may_get(self) -> bool {
+        self != Self::Off
+    }
 }
 
 /// A kind in the user's notation: `example.io/Widget`, `widgets.example.io`, `Pod`.

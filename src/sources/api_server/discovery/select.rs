@@ -30,6 +30,8 @@ pub(crate) struct SelectedKinds {
     /// Whether the primary kinds are all custom resources, because wildcards do not show which ones
     /// the operator owns.
     pub(crate) by_wildcard: bool,
+    /// Whether Secrets would be a child kind if loopwatch listed them.
+    pub(crate) leaves_out_secrets: bool,
     /// Kinds that the user named and the API server does not serve.
     pub(crate) not_served: Vec<KindSelector>,
 }

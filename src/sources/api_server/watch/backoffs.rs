@@ -51,6 +51,11 @@ impl Backoffs {
             .for_each(Backoff::reset);
     }
 
+    /// Returns a random time below `most`.
+    pub(crate) fn below(&mut self, most: Duration) -> Duration {
+        self.connection.below(most)
+    }
+
     /// Returns a random time between 75 % and 125 % of `base`.
     pub(crate) fn jitter(&mut self, base: Duration) -> Duration {
         self.connection.jitter(base)

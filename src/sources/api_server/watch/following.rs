@@ -20,19 +20,30 @@ const PROVEN_AFTER: Duration = Duration::from_secs(2);
 const BATCH_TIME: Duration = Duration::from_millis(64);
 /// A stream that lives this long counts as good, so its end resets the backoffs.
 const GOOD_STREAM: Duration = Duration::from_secs(60);
+/// The requested durations of streams differ by up to this time, so that the watches of many
+/// loopwatches do not end together.
+const STREAM_SPREAD: Duration = Duration::from_secs(40);
+/// The longest pause after the API server has ended a good stream early. One that shuts down ends
+/// the watches of all clients at once, and another one would get all of them back at once.
+const REOPEN_WITHIN: Duration = Duration::from_secs(3);
 /// Rejections of a version after which the watch lists again. Behind a load balancer, an API server
 /// may lag behind the one that issued the version. After a restored backup, no API server reaches
 /// it.
 const REJECTIONS: u32 = 3;
 
 impl<S: WatchSink> Watcher<S> {
+    /// The duration to request for a stream.
+    pub(super) fn stream_for(&mut self) -> Duration {
+        STREAM_FOR.saturating_sub(self.backoffs.below(STREAM_SPREAD))
+    }
+
     /// Opens a stream from a version.
     pub(super) async fn open(
         &mut self,
         version: String,
         rejected: u32,
     ) -> Result<WatchState, Closed> {
-        let stay = self.backoffs.jitter(STREAM_FOR).min(STREAM_FOR);
+        let stay = self.stream_for();
         match WatchStream::open(&self.cluster, &self.target, Some(&version), stay).await {
             Ok(stream) => {
                 let proven_at = Some(Instant::now() + PROVEN_AFTER);
@@ -150,7 +161,13 @@ impl<S: WatchSink> Watcher<S> {
         version: String,
     ) -> Result<WatchState, Closed> {
         if self.reset_backoffs_after(&stream) {
-            return Ok(resume_from(version, 0));
+            let next = resume_from(version, 0);
+            if !stream.ended_early() {
+                return Ok(next);
+            }
+
+            let until = Instant::now() + self.backoffs.below(REOPEN_WITHIN);
+            return Ok(WatchState::Resting { until, next: Box::new(next) });
         }
 
         // Backs off, because some proxies end every stream immediately.

@@ -13,7 +13,7 @@ use super::frames::Frame;
 use super::page::ListPage;
 use super::stream::{StreamItem, WatchStream};
 use super::streaming::RETRY_STREAMS_AFTER;
-use super::{Listing, STREAM_FOR, WatchSink, WatchState, Watcher};
+use super::{Listing, WatchSink, WatchState, Watcher};
 use crate::net::Failure;
 use crate::sources::feed::Closed;
 
@@ -60,7 +60,8 @@ impl<S: WatchSink> Watcher<S> {
     }
 
     async fn begin_stream(&mut self, permit: OwnedSemaphorePermit) -> Result<WatchState, Closed> {
-        let stream = match WatchStream::open(&self.cluster, &self.target, None, STREAM_FOR).await {
+        let stay = self.stream_for();
+        let stream = match WatchStream::open(&self.cluster, &self.target, None, stay).await {
             Ok(stream) => Box::new(stream),
             Err(failure) if refuses_streamed_lists(&failure) => return Ok(self.streams_refused()),
             Err(failure) => return self.stream_failed(&failure).await,

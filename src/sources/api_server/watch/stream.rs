@@ -84,6 +84,11 @@ impl WatchStream {
         })
     }
 
+    /// Whether the stream has not lasted as long as requested.
+    pub(crate) fn ended_early(&self) -> bool {
+        self.age() + STREAM_GRACE < self.lasts
+    }
+
     /// Reads the next line, or reports silence at `silent_at`. The connection waits for `waits`
     /// before each read, to read several lines at once: a wake-up costs several times as much as a
     /// line.

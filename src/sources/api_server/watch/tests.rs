@@ -209,7 +209,7 @@ async fn changes_during_a_streamed_list_belong_to_the_list() {
 
 #[tokio::test(start_paused = true)]
 async fn bookmarks_alone_show_the_progress_of_an_idle_kind() {
-    let run = watch([listed([pause(60), bookmark(20), pause(60), bookmark(30), pause(80)])]).await;
+    let run = watch([listed([pause(60), bookmark(20), pause(60), bookmark(30), pause(40)])]).await;
     assert_eq!(after_list(&run), ["progressed to 20", "progressed to 30"]);
     assert_eq!(run.script.asked()[1], "GET widgets watch from=30");
 }
@@ -457,6 +457,33 @@ async fn streams_that_end_immediately_are_reopened_after_a_pause() {
     assert_eq!(run.cause(), Some(Cause::Connection));
 }
 
+/// The pauses before watches open a stream again that has ended regularly after this time.
+async fn pauses_after(seconds: u64) -> Vec<Duration> {
+    let mut pauses = Vec::new();
+    for _ in 0..40 {
+        let run = watch([listed([pause(60), bookmark(20), pause(seconds - 60)])]).await;
+        assert_eq!(run.cause(), None, "a regular end is no failure");
+        pauses.push(run.script.waits()[0].saturating_sub(Duration::from_secs(seconds)));
+    }
+
+    pauses.sort();
+    pauses
+}
+
+/// An API server that shuts down ends the streams of all clients together.
+#[tokio::test(start_paused = true)]
+async fn streams_that_end_early_are_reopened_at_different_times() {
+    let at_once = Duration::from_millis(200);
+    let pauses = pauses_after(100).await;
+
+    assert!(pauses[39] <= Duration::from_millis(3_200), "{pauses:?}");
+    assert!(pauses[39] - pauses[0] >= Duration::from_secs(1), "{pauses:?}");
+
+    // Some of these watches have requested this duration, and others a longer one.
+    let pauses = pauses_after(165).await;
+    assert!(pauses[0] <= at_once && pauses[39] > at_once, "{pauses:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_any_length_is_no_reason_to_list_again() {
     let outage = || {
@@ -530,7 +557,7 @@ async fn a_server_that_never_sends_bookmarks_is_not_taken_for_dead() {
 
     // A later streamed list does not make the watch suspicious again, either.
     let gone = stream([pause(100), error(410, "Expired")]);
-    let run = watch([listed([pause(199)]), gone, listed([pause(199)])]).await;
+    let run = watch([listed([pause(199)]), gone, listed([pause(159)])]).await;
     let expected = [
         "failed: timeout",
         "works",

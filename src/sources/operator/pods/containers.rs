@@ -8,7 +8,6 @@ use super::document::{
     ContainerDocument, ContainerStatus, PodDocument, PodMetadata, TerminatedState,
 };
 use super::quantity;
-use crate::sources::operator::hints::TargetPort;
 
 /// A container and its status, if it has one yet.
 #[derive(Clone, Copy, Debug)]
@@ -19,9 +18,6 @@ pub(super) struct PodContainer<'a> {
 
 /// Limit on the containers of a Pod.
 const MAX_CONTAINERS: usize = 20;
-
-/// Limit on the ports of a Pod.
-const MAX_PORTS: usize = 64;
 
 /// The name of loopwatch's container and image in `deploy/`.
 const LOOPWATCH: &str = "loopwatch";
@@ -99,29 +95,8 @@ pub(super) fn helpers<'a>(pod: &'a PodDocument, own: Option<&str>) -> Vec<PodCon
     others.chain(failed).take(MAX_CONTAINERS).collect()
 }
 
-/// The TCP ports that may serve the operator's metrics.
-pub(super) fn ports(pod: &PodDocument, own: Option<&str>) -> Vec<TargetPort> {
-    let is_open = |container: &PodContainer<'_>| {
-        !is_loopwatch(container.spec, own) && !HELPERS.contains(&container.spec.name.as_str())
-    };
-    let ports = all(pod).filter(is_open).flat_map(|PodContainer { spec, .. }| {
-        let tcp = spec
-            .ports
-            .iter()
-            .filter(|port| matches!(port.protocol.as_str(), "" | "TCP") && port.container_port > 0);
-
-        tcp.map(|port| TargetPort {
-            container: spec.name.clone(),
-            name: port.name.clone(),
-            number: port.container_port,
-        })
-    });
-
-    ports.take(MAX_PORTS).collect()
-}
-
 /// All containers that run as long as the Pod, including native sidecars.
-fn all(pod: &PodDocument) -> impl Iterator<Item = PodContainer<'_>> {
+pub(super) fn all(pod: &PodDocument) -> impl Iterator<Item = PodContainer<'_>> {
     let PodDocument { spec, status, .. } = pod;
     let containers =
         spec.containers.iter().map(|spec| with_status(spec, &status.container_statuses));
@@ -138,12 +113,22 @@ fn with_status<'a>(
 }
 
 fn is_helper(name: &str) -> bool {
-    HELPERS.contains(&name) || METRICS_PROXIES.contains(&name)
+    serves_others(name) || is_metrics_proxy(name)
+}
+
+/// Whether a container of this name belongs to a mesh or an agent.
+pub(super) fn serves_others(name: &str) -> bool {
+    HELPERS.contains(&name)
+}
+
+/// Whether a container of this name protects the operator's metrics.
+pub(super) fn is_metrics_proxy(name: &str) -> bool {
+    METRICS_PROXIES.contains(&name)
 }
 
 /// Whether a container is loopwatch's. Users may rename the container or the image, but hardly both
 /// and the port.
-fn is_loopwatch(container: &ContainerDocument, own: Option<&str>) -> bool {
+pub(super) fn is_loopwatch(container: &ContainerDocument, own: Option<&str>) -> bool {
     container.name == LOOPWATCH
         || own == Some(container.name.as_str())
         || image_name(&container.image) == LOOPWATCH
@@ -167,7 +152,11 @@ fn main(pod: &PodMetadata, containers: &[PodContainer<'_>]) -> Option<usize> {
         .or((!containers.is_empty()).then_some(0))
 }
 
-impl PodContainer<'_> {
+impl<'a> PodContainer<'a> {
+    pub(super) fn spec(&self) -> &'a ContainerDocument {
+        self.spec
+    }
+
     pub(super) fn image(&self) -> &str {
         &self.spec.image
     }

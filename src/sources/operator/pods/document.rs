@@ -64,6 +64,10 @@ pub(super) struct ContainerDocument {
     pub(super) image: String,
     pub(super) restart_policy: String,
     #[serde(deserialize_with = "or_default")]
+    pub(super) command: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) args: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
     pub(super) ports: Vec<PortDocument>,
     #[serde(deserialize_with = "or_default")]
     pub(super) resources: ResourcesDocument,

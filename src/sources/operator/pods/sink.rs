@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use super::containers;
 use super::document::{PodDocument, PodMetadata};
+use super::ports;
 use super::workload::{WorkloadName, template_hash};
 use crate::lock::lock;
 use crate::net::Failure;
@@ -153,7 +154,7 @@ fn see(pod: &PodDocument, own: bool, container: Option<&str>) -> SeenPod {
         own,
         ip: status.pod_ip.parse().ok().filter(may_be_of_pod),
         host_network: spec.host_network,
-        ports: containers::ports(pod, container),
+        ports: ports::of_pod(pod, container),
         container_ids: of_operator.iter().filter_map(containers::PodContainer::id).collect(),
     });
 

@@ -8,6 +8,7 @@ use super::workload::Workload;
 use super::*;
 use crate::sources::api_server::WatchSink as _;
 
+mod ports; // which ports may get the token
 mod reader; // what a reader observes, by its permissions
 
 /// A Pod of the Deployment `op` with loopwatch as a native sidecar, in the form in which an API

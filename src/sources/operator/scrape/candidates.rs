@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::sockets::{Listening, Sockets};
-use crate::sources::operator::hints::TargetPort;
+use crate::sources::operator::hints::{PortPurpose, TargetPort};
 
 /// A port that may serve metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,23 +67,11 @@ pub(super) fn of_pod(ip: IpAddr, ports: &[TargetPort]) -> Vec<PortCandidate> {
 
 fn of_ports(ports: &[TargetPort], addresses: &[IpAddr]) -> Vec<PortCandidate> {
     let mut ports: Vec<&TargetPort> = ports.iter().collect();
-    ports.sort_by_key(|port| rank(&port.name));
+    ports.sort_by_key(|port| (!port.takes_token, PortPurpose::of(&port.name)));
     ports
         .into_iter()
         .map(|port| PortCandidate::new(addresses.to_vec(), port.number, &port.name))
         .collect()
-}
-
-/// The rank of a port by its name: ports for metrics come first, those that certainly serve
-/// something else last.
-fn rank(name: &str) -> u8 {
-    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
-    match name {
-        _ if has(&["metric", "prom"]) => 0,
-        _ if has(&["webhook", "health", "probe", "ready", "live", "pprof", "debug", "grpc"]) => 3,
-        _ if has(&["https"]) => 1,
-        _ => 2,
-    }
 }
 
 fn sockets_in_order(sockets: &[Listening]) -> impl Iterator<Item = PortCandidate> {
@@ -144,7 +132,8 @@ mod tests {
     use super::*;
 
     fn port(name: &str, number: u16) -> TargetPort {
-        TargetPort { container: "manager".to_owned(), name: name.to_owned(), number }
+        let (container, name) = ("manager".to_owned(), name.to_owned());
+        TargetPort { container, name, number, takes_token: false }
     }
 
     fn ports(candidates: &[PortCandidate]) -> Vec<u16> {

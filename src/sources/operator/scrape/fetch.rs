@@ -39,7 +39,16 @@ pub(super) struct Reach {
     pub(super) pods: Vec<IpAddr>,
     /// The token of loopwatch's own Pod; `None` unless that Pod has its own network, and thus its
     /// own loopback.
-    pub(super) token: Option<PathBuf>,
+    pub(super) token: Option<PodToken>,
+}
+
+/// The token of loopwatch's own Pod, and who in that Pod may get it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PodToken {
+    pub(super) file: PathBuf,
+    /// The ports that the Pod's spec names for the metrics of the operator's own container. Another
+    /// container may listen at any other port.
+    pub(super) ports: Vec<u16>,
 }
 
 /// A client for one endpoint.
@@ -47,6 +56,8 @@ pub(super) struct MetricsClient {
     url: HttpUrl,
     /// The token, if this endpoint may get it.
     token: Option<PathBuf>,
+    /// Whether only the port keeps the token from this endpoint.
+    is_unnamed_port: bool,
     /// Whether the endpoint has requested the token.
     authorized: bool,
     remote: bool,
@@ -86,9 +97,14 @@ impl Reach {
             true => Trust::System,
         };
 
-        let token = self.token.clone().filter(|_| url.is_https() && near);
+        let may_ask = self.token.as_ref().filter(|_| url.is_https() && near);
+        let named = may_ask.filter(|token| token.ports.contains(&url.port()));
+        let token = named.map(|token| token.file.clone());
+        let is_unnamed_port = may_ask.is_some() && token.is_none();
         let remote = !ip.is_some_and(|ip| ip.is_loopback());
-        MetricsClient { url, token, authorized: false, remote, client: Client::new(trust) }
+        let client = Client::new(trust);
+
+        MetricsClient { url, token, is_unnamed_port, authorized: false, remote, client }
     }
 }
 
@@ -104,6 +120,11 @@ impl MetricsClient {
 
     pub(super) fn may_get_token(&self) -> bool {
         self.token.is_some()
+    }
+
+    /// Whether the last answer needed the token.
+    pub(super) fn needed_token(&self) -> bool {
+        self.authorized
     }
 
     /// Returns the same endpoint without the token.
@@ -209,11 +230,28 @@ impl MetricsClient {
         Ok(request)
     }
 
+    /// Why the endpoint does not get the token, and the way out.
+    fn why_anonymous(&self) -> String {
+        if self.is_unnamed_port {
+            let port = self.url.port();
+            return format!(
+                "the spec of the Pod does not name port {port} for the metrics of the operator's container, so loopwatch sends \
+                 no token there: name the port `metrics` in that container and let the account get its Pod \
+                 (deploy/components/reader-rights), or set --scrape {}{}",
+                self.url,
+                self.url.path()
+            );
+        }
+
+        "loopwatch sends the token of its service account only over TLS, only to its own Pod, and not if that uses the network \
+         of its node"
+            .to_owned()
+    }
+
     /// The failure for an unsuccessful response.
     async fn refused(&self, response: Response<Incoming>) -> Failure {
         let status = response.status();
-        let why_anonymous = "loopwatch sends the token of its service account only over TLS, only to its own Pod, and not if \
-             that uses the network of its node";
+        let why_anonymous = self.why_anonymous();
         let path = self.url.path();
         let (cause, advice) = match status.as_u16() {
             401 if self.authorized => (

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use loopwatch_model::time::Span;
 use tokio::time::{Instant, sleep_until};
-use tracing::info;
+use tracing::{info, warn};
 
 use super::body::{BodySink, Flow};
 use super::candidates::{self, OwnPorts, PortCandidate};
 use super::content::Content;
-use super::fetch::{Attempt, MetricsClient, Reach, RequestLimits};
+use super::fetch::{Attempt, MetricsClient, PodToken, Reach, RequestLimits};
 use super::intake::Intake;
 use super::options::ScrapeOptions;
 use super::report::Reporter;
@@ -58,6 +58,8 @@ pub(super) struct Instance {
     searches: Searches,
     /// Whether the sockets are those of a node; unknown before the first round.
     on_node: Option<bool>,
+    /// Whether the last scrape needed the token.
+    protected: bool,
 }
 
 /// The endpoint in use.
@@ -118,6 +120,7 @@ impl Instance {
             failing_since,
             searches,
             on_node,
+            protected: false,
         }
     }
 
@@ -177,6 +180,7 @@ impl Instance {
         let sink = |content_type: Option<&str>| Parsing(Intake::new(name, content_type));
         let Attempt { result, took, cost, bytes } = endpoint.client.get(LIMITS, sink).await;
         let (shown, address) = (endpoint.client.shown(), endpoint.client.url().address());
+        let protected = endpoint.client.needed_token();
 
         self.endpoint = Some(endpoint);
         let finish = |Parsing(intake): Parsing| {
@@ -195,6 +199,8 @@ impl Instance {
 
                 let wait = self.schedule.succeeded(cost);
                 view.interval = span(wait);
+                view.protected = protected;
+                self.note_protection(protected);
                 self.reporter
                     .scraped(view, address, self.target.place != MetricsPlace::Pod)
                     .await?;
@@ -207,6 +213,19 @@ impl Instance {
                 Ok(wait)
             }
         }
+    }
+
+    /// Tells the user once that others do not see the numbers of protected metrics.
+    fn note_protection(&mut self, protected: bool) {
+        if protected && !self.protected {
+            warn!(
+                instance = %self.target.name,
+                "the operator shows its metrics only to authenticated clients; unless --export-protected-metrics is set, \
+                 /metrics of loopwatch leaves out their numbers"
+            );
+        }
+
+        self.protected = protected;
     }
 
     /// Searches if there is no good endpoint, and a search may find another one.
@@ -293,13 +312,26 @@ impl Instance {
         says_pod || self.on_node == Some(true)
     }
 
+    /// The ports that may get the token. Only the Pod's spec can set `--scrape`.
+    fn token_ports(&self, pods: &[TargetPod]) -> Vec<u16> {
+        match &self.target.place {
+            MetricsPlace::Url(url) => vec![url.port()],
+            MetricsPlace::Pod => Vec::new(),
+            MetricsPlace::Own => {
+                let own = pods.iter().filter(|pod| pod.own).flat_map(|pod| &pod.ports);
+                own.filter(|port| port.takes_token).map(|port| port.number).collect()
+            }
+        }
+    }
+
     fn reach(&self) -> Reach {
         // On the network of a node, any program may listen on loopback.
         let in_pod = self.own.is_some() && !self.options.standalone && !self.host_network();
         let pods = self.pods.borrow();
         let own: Option<IpAddr> = pods.iter().find(|pod| pod.own).and_then(|pod| pod.ip);
         let own = own.filter(|ip| in_pod && is_own_address(*ip));
-        let token = in_pod.then(|| self.options.token.clone());
+        let token = in_pod
+            .then(|| PodToken { file: self.options.token.clone(), ports: self.token_ports(&pods) });
 
         Reach { own, pods: pods.iter().filter_map(|pod| pod.ip).collect(), token }
     }
@@ -380,6 +412,7 @@ mod tests {
                 container: "a".to_owned(),
                 name: "metrics".to_owned(),
                 number: 8080,
+                takes_token: true,
             }],
             container_ids: Vec::new(),
         };

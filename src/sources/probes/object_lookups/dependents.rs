@@ -112,7 +112,7 @@ impl ObjectLookups {
 
         let namespace = Some(owner.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let scope = super::RefusedScope::new("list", kind, namespace);
-        if self.leaves_alone(kind) || self.refusals.contain(&scope) {
+        if (kind.is_secret() && !self.secrets.may_list()) || self.refusals.contain(&scope) {
             found.is_complete = false;
             return;
         }

@@ -334,7 +334,7 @@ fn family() -> (World, WatchedChildKinds) {
 async fn dependents_are_found_in_child_kinds_and_in_those_of_workloads() {
     let (world, children) = family();
     let mut reader =
-        ObjectLookups::new(world.cluster(), HashKey([0; 16]), SecretAccess::default(), children);
+        ObjectLookups::new(world.cluster(), HashKey([0; 16]), SecretAccess::Metadata, children);
     let own = vec!["ConfigMap own".to_owned(), "Secret own".to_owned()];
 
     assert_eq!(
@@ -359,17 +359,19 @@ async fn dependents_are_found_in_child_kinds_and_in_those_of_workloads() {
 #[tokio::test(start_paused = true)]
 async fn dependents_are_incomplete_without_secrets_and_beyond_the_limits() {
     let (world, children) = family();
-    let mut reader =
-        ObjectLookups::new(world.cluster(), HashKey([0; 16]), SecretAccess::Off, children.clone());
-    let own = vec!["ConfigMap own".to_owned()];
+    for secrets in [SecretAccess::Off, SecretAccess::Named] {
+        let mut reader =
+            ObjectLookups::new(world.cluster(), HashKey([0; 16]), secrets, children.clone());
+        let own = vec!["ConfigMap own".to_owned()];
 
-    assert_eq!(dependents(&mut reader, ("example.io", "Widget"), "team").await, (own, false));
+        assert_eq!(dependents(&mut reader, ("example.io", "Widget"), "team").await, (own, false));
+    }
 
     let many = |number: usize, owner| {
         (0..number).map(|n| object("team", &format!("o-{n}"), owner)).collect::<Vec<_>>()
     };
     let mut reader =
-        ObjectLookups::new(world.cluster(), HashKey([0; 16]), SecretAccess::default(), children);
+        ObjectLookups::new(world.cluster(), HashKey([0; 16]), SecretAccess::Metadata, children);
     for (objects, namespace, expected) in [
         (many(500, Some(WIDGET)), "team", (500, false)), // and the Secret
         (many(1_200, None), "team", (1, true)),
@@ -531,7 +533,7 @@ async fn dependents_of_a_slow_cluster_are_given_up() {
     let script = Script::new(replies);
 
     let mut reader =
-        ObjectLookups::new(script.cluster(), HashKey([0; 16]), SecretAccess::default(), children);
+        ObjectLookups::new(script.cluster(), HashKey([0; 16]), SecretAccess::Metadata, children);
     let began = Instant::now();
     let (found, complete) = dependents(&mut reader, ("example.io", "Widget"), "team").await;
 

@@ -9,7 +9,7 @@ use loopwatch_model::observation::Cause;
 use super::server::{METRICS, Reply, Server};
 use crate::net::{Failure, HttpUrl};
 use crate::sources::operator::scrape::body::{BodySink, Flow};
-use crate::sources::operator::scrape::fetch::{MetricsClient, Reach, RequestLimits};
+use crate::sources::operator::scrape::fetch::{MetricsClient, PodToken, Reach, RequestLimits};
 
 /// Keeps the whole body.
 #[derive(Debug, Default)]
@@ -31,8 +31,11 @@ const LIMITS: RequestLimits = RequestLimits {
     bytes: 4 << 20,
 };
 
-fn reach(token: Option<&Path>) -> Reach {
-    Reach { token: token.map(Path::to_owned), ..Reach::default() }
+/// Lets all servers have the token at their ports.
+fn client_with(token: Option<&Path>, text: &str) -> MetricsClient {
+    let url = url(text);
+    let token = token.map(|file| PodToken { file: file.to_owned(), ports: vec![url.port()] });
+    Reach { token, ..Reach::default() }.client(url)
 }
 
 fn url(text: &str) -> HttpUrl {
@@ -40,7 +43,7 @@ fn url(text: &str) -> HttpUrl {
 }
 
 fn client(text: &str) -> MetricsClient {
-    reach(None).client(url(text))
+    client_with(None, text)
 }
 
 async fn get(client: &mut MetricsClient) -> Result<String, Failure> {
@@ -203,7 +206,7 @@ async fn the_token_is_sent_only_after_a_refusal_and_read_again() {
     std::fs::write(&file, "first\n").expect("written");
 
     let server = Server::tls(Reply::Token("first"));
-    let mut client = reach(Some(&file)).client(url(&server.url()));
+    let mut client = client_with(Some(&file), &server.url());
 
     assert_eq!(get(&mut client).await.as_deref(), Ok(METRICS));
 
@@ -239,7 +242,7 @@ async fn an_open_endpoint_never_gets_the_token() {
     std::fs::write(&file, "S3CRET").expect("written");
 
     let server = Server::tls(Reply::text(METRICS));
-    let mut client = reach(Some(&file)).client(url(&server.url()));
+    let mut client = client_with(Some(&file), &server.url());
 
     assert_eq!(get(&mut client).await.as_deref(), Ok(METRICS));
     assert!(server.requests().iter().all(|head| !head.contains("authorization")));
@@ -252,8 +255,7 @@ async fn a_refusal_of_the_token_names_the_missing_rule() {
     std::fs::write(&file, "S3CRET").expect("written");
 
     let server = Server::tls(Reply::status(403));
-    let failure =
-        get(&mut reach(Some(&file)).client(url(&server.url()))).await.expect_err("refused");
+    let failure = get(&mut client_with(Some(&file), &server.url())).await.expect_err("refused");
 
     assert_eq!((failure.cause, failure.status), (Cause::Forbidden, Some(403)));
 
@@ -274,8 +276,7 @@ async fn the_token_never_travels_without_tls_or_elsewhere() {
 
     for status in [401, 403] {
         let server = Server::plain(Reply::status(status));
-        let failure =
-            get(&mut reach(Some(&file)).client(url(&server.url()))).await.expect_err("refused");
+        let failure = get(&mut client_with(Some(&file), &server.url())).await.expect_err("refused");
 
         assert!(failure.detail.contains("only over TLS, only to its own Pod"), "{failure}");
         assert!(server.requests().len() == 1 && !server.requests()[0].contains("authorization"));
@@ -285,12 +286,14 @@ async fn the_token_never_travels_without_tls_or_elsewhere() {
     let reach = Reach {
         own: Some(address("10.0.0.7")),
         pods: vec![address("10.0.0.7"), address("10.0.0.8")],
-        token: Some(file),
+        token: Some(PodToken { file, ports: vec![8443, 443, 8080] }),
     };
     for (url, may) in [
         ("https://127.0.0.1:8443/metrics", true),
         ("https://[::1]:8443/metrics", true),
         ("https://10.0.0.7:8443/metrics", true),
+        ("https://127.0.0.1:8444/metrics", false),
+        ("https://10.0.0.7:9443/metrics", false),
         ("http://127.0.0.1:8443/metrics", false),
         ("http://10.0.0.7:8080/metrics", false),
         ("https://10.0.0.8:8443/metrics", false),
@@ -308,6 +311,26 @@ async fn the_token_never_travels_without_tls_or_elsewhere() {
 }
 
 #[tokio::test]
+async fn a_port_that_the_spec_does_not_name_gets_no_token_but_a_way_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("token");
+    std::fs::write(&file, "S3CRET").expect("written");
+
+    let server = Server::tls(Reply::Token("S3CRET"));
+    let token = Some(PodToken { file, ports: vec![server.address.port().wrapping_add(1)] });
+    let mut client = Reach { token, ..Reach::default() }.client(url(&server.url()));
+    let failure = get(&mut client).await.expect_err("no token");
+
+    assert_eq!(failure.cause, Cause::Unauthorized);
+    assert!(server.requests().iter().all(|head| !head.contains("authorization")));
+
+    let flag = format!("--scrape {}", server.url());
+    for expected in ["name the port `metrics`", "reader-rights", &flag] {
+        assert!(failure.detail.contains(expected), "{failure}");
+    }
+}
+
+#[tokio::test]
 async fn an_unusable_token_is_a_failure_that_does_not_quote_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("token");
@@ -319,7 +342,7 @@ async fn an_unusable_token_is_a_failure_that_does_not_quote_it() {
         }
 
         let failure =
-            get(&mut reach(Some(&file)).client(url(&server.url()))).await.expect_err("no token");
+            get(&mut client_with(Some(&file), &server.url())).await.expect_err("no token");
 
         assert!(
             failure.cause == Cause::Unauthorized && !failure.detail.contains("S3CRET"),
@@ -424,7 +447,7 @@ async fn a_failed_request_leaves_no_connection() {
 #[tokio::test]
 async fn a_token_that_is_not_mounted_is_named_with_a_way_out() {
     let server = Server::tls(Reply::status(401));
-    let mut client = reach(Some(Path::new("/no/such/token"))).client(url(&server.url()));
+    let mut client = client_with(Some(Path::new("/no/such/token")), &server.url());
     let failure = get(&mut client).await.expect_err("no token");
 
     assert_eq!(failure.cause, Cause::Unauthorized);
@@ -433,7 +456,7 @@ async fn a_token_that_is_not_mounted_is_named_with_a_way_out() {
         assert!(failure.detail.contains(expected), "{failure}");
     }
 
-    let mut client = reach(None).client(url(&server.url()));
+    let mut client = client_with(None, &server.url());
     let failure = get(&mut client).await.expect_err("no token");
 
     assert!(failure.detail.contains("network of its node"), "{failure}");

@@ -4,7 +4,7 @@ use std::path::Path;
 use super::server::{METRICS, Reply, Server};
 use crate::sources::operator::scrape::candidates::PortCandidate;
 use crate::sources::operator::scrape::content::Content;
-use crate::sources::operator::scrape::fetch::Reach;
+use crate::sources::operator::scrape::fetch::{PodToken, Reach};
 use crate::sources::operator::scrape::search::{SearchResult, search};
 
 const PROCESS: &str = "# TYPE process_open_fds gauge\nprocess_open_fds 9\n";
@@ -17,7 +17,9 @@ fn at(address: SocketAddr) -> PortCandidate {
 /// Searches among servers, and describes the result.
 async fn find(servers: &[&Server], token: Option<&Path>) -> String {
     let candidates: Vec<PortCandidate> = servers.iter().map(|server| at(server.address)).collect();
-    let reach = Reach { token: token.map(Path::to_owned), ..Reach::default() };
+    let ports = candidates.iter().map(|candidate| candidate.port).collect();
+    let token = token.map(|file| PodToken { file: file.to_owned(), ports });
+    let reach = Reach { token, ..Reach::default() };
     match search(&candidates, &reach).await {
         SearchResult::Metrics(client, content) => format!("{content:?} {}", client.shown()),
         SearchResult::Refusal(client) => format!("refusal {}", client.shown()),

@@ -125,7 +125,8 @@ fn say(observation: &Observation) -> String {
         Observation::MetricsScraped(view) => {
             assert!(view.interval.0 >= 100 && view.bytes > 0, "{view:?}");
 
-            format!("scraped {}", view.instance)
+            let protected = if view.protected { " with the token" } else { "" };
+            format!("scraped {}{protected}", view.instance)
         }
         Observation::ScrapeFailed { instance, cause, .. } => format!("{instance}: {cause}"),
         Observation::SourceRecovered { source } => format!("{source} works"),
@@ -143,6 +144,7 @@ fn pod(name: &str, server: &Server) -> TargetPod {
         container: "manager".to_owned(),
         name: "metrics".to_owned(),
         number: server.address.port(),
+        takes_token: true,
     };
 
     TargetPod {
@@ -293,7 +295,7 @@ async fn the_token_stays_in_the_network_of_the_pod() {
     let operator = Server::tls(Reply::Token("s3cret"));
     let mut run = Run::start(&[&operator.url()], false, Vec::new(), &[]);
 
-    assert_eq!(run.next().await, "scraped ns/operator-0");
+    assert_eq!(run.next().await, "scraped ns/operator-0 with the token");
 
     let asked =
         |server: &Server| server.requests().iter().any(|head| head.contains("authorization"));
@@ -360,12 +362,40 @@ async fn new_ports_do_not_make_every_round_a_search() {
 #[tokio::test]
 async fn an_endpoint_loses_the_token_when_the_pod_turns_out_to_use_the_network_of_its_node() {
     let operator = Server::tls(Reply::Token("s3cret"));
-    let mut run = Run::start(&[], false, Vec::new(), &[&operator]);
+    let own = TargetPod { own: true, ..pod("ns/operator-0", &operator) };
+    let mut run = Run::start(&[], false, vec![own.clone()], &[&operator]);
     run.wait_for("metrics works").await;
 
-    let own = TargetPod { own: true, host_network: true, ..pod("ns/operator-0", &operator) };
-    run.pods.send_replace(vec![own]);
+    run.pods.send_replace(vec![TargetPod { host_network: true, ..own }]);
     run.wait_for("ns/operator-0: unauthorized").await;
+}
+
+/// Another container of the Pod answers 401 at a port that nobody has declared.
+#[cfg(target_endian = "little")]
+#[tokio::test]
+async fn only_a_port_that_the_spec_names_gets_the_token() {
+    let asked =
+        |server: &Server| server.requests().iter().any(|head| head.contains("authorization"));
+    let thief = Server::tls(Reply::Token("s3cret"));
+    let mut run = Run::start(&[], false, Vec::new(), &[&thief]);
+    run.wait_for("ns/operator-0: unauthorized").await;
+    assert!(!asked(&thief), "the spec of the Pod is unknown");
+
+    let (thief, operator) =
+        (Server::tls(Reply::Token("s3cret")), Server::tls(Reply::Token("s3cret")));
+    let own = TargetPod { own: true, ..pod("ns/operator-0", &operator) };
+    let mut run = Run::start(&[], false, vec![own.clone()], &[&thief, &operator]);
+    run.wait_for("metrics works").await;
+    assert!(asked(&operator) && !asked(&thief));
+
+    // A port of another container.
+    let mut other = own;
+    other.ports[0].takes_token = false;
+    let operator = Server::tls(Reply::Token("s3cret"));
+    other.ports[0].number = operator.address.port();
+    let mut run = Run::start(&[], false, vec![other], &[&operator]);
+    run.wait_for("ns/operator-0: unauthorized").await;
+    assert!(!asked(&operator));
 }
 
 #[tokio::test]
