@@ -288,7 +288,7 @@ pub(crate) fn exporter(model: SharedModel, flags: &ServeFlags) -> Arc<Exporter> 
     let options = ExportOptions { object_series, max_object_series, expose_ui };
     let metrics = SelfMetrics {
         links: flags.links().labels(),
-        exports_protected: flags.exports_protected(),
+        exports_protected: flags.export_protected_metrics,
         ..SelfMetrics::new()
     };
 

@@ -184,8 +184,8 @@ pub(crate) struct ServeFlags {
     /// operator's numbers
     #[arg(long)]
     pub expose_ui: bool,
-    /// Put the numbers that the operator shows only to authenticated clients into /metrics, which
-    /// everybody who reaches this port can read
+    /// Put the numbers that the operator shows only to authenticated clients into /metrics, although
+    /// everybody who reaches this port can read it; not needed if the port authenticates its clients
     #[arg(long)]
     pub export_protected_metrics: bool,
     /// Objects that get series of their own: only unhealthy objects, or all
@@ -352,18 +352,6 @@ impl ServeFlags {
         if let Some(limit) = self.max_object_series {
             settings.limits.object_series = limit;
         }
-    }
-
-    /// Whether `/metrics` shows the numbers that the operator shows only to authenticated clients.
-    #[must_use]
-    pub(crate) fn exports_protected(&self) -> bool {
-        self.export_protected_metrics || self.authenticates_clients()
-    }
-
-    /// Whether the port serves only authenticated clients.
-    #[expect(clippy::unused_self, reason = "no flag asks for authentication yet")]
-    const fn authenticates_clients(&self) -> bool {
-        false
     }
 
     /// Where alerts link.

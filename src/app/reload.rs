@@ -224,7 +224,7 @@ fn needs_restart(old: &Flags, new: &Flags) -> impl Iterator<Item = &'static str>
         ("web_auth", old.web.web_auth != new.web.web_auth),
         (
             "export_protected_metrics",
-            old.serve.exports_protected() != new.serve.exports_protected(),
+            old.serve.export_protected_metrics != new.serve.export_protected_metrics,
         ),
         ("external_url", old.serve.external_url != new.serve.external_url),
         ("grafana_url", old.serve.grafana_url != new.serve.grafana_url),

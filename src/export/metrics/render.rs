@@ -72,11 +72,20 @@ impl Render {
             snapshot,
             object_series: limit,
             series_dropped,
+            shows_protected: metrics.exports_protected,
             metrics,
             readings: Readings::now(),
         };
 
         Self { view, shown, format, objects, position: Position::default() }
+    }
+
+    /// Adds the numbers that the operator shows only to authenticated clients, if the port
+    /// `authenticates` its own clients.
+    #[must_use]
+    pub fn with_protected(mut self, authenticates: bool) -> Self {
+        self.shown.shows_protected |= authenticates;
+        self
     }
 
     /// Returns the next chunk, approximately [`CHUNK`] bytes; `None` after the last one.

@@ -37,6 +37,8 @@ pub(crate) struct Exposition {
     pub(crate) object_series: usize,
     /// Series dropped so far because of that limit, including those of this exposition.
     pub(crate) series_dropped: u64,
+    /// Whether it contains the numbers that the operator shows only to authenticated clients.
+    pub(crate) shows_protected: bool,
     /// Counters of loopwatch itself, updated as events happen.
     pub(crate) metrics: Arc<SelfMetrics>,
     /// Values about loopwatch itself, read at each scrape.
@@ -48,6 +50,6 @@ impl Exposition {
     /// shows them only to authenticated clients, and loopwatch has read them with its own token.
     pub(crate) fn withholds(&self, instance: &InstanceSummary) -> bool {
         let is_protected = instance.metrics.as_ref().is_some_and(|(_, metrics)| metrics.protected);
-        is_protected && !self.metrics.exports_protected
+        is_protected && !self.shows_protected
     }
 }

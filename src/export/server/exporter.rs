@@ -157,6 +157,7 @@ impl Exporter {
         let ExportOptions { object_series, max_object_series, .. } = self.options();
         let (view, metrics) = (self.view.clone(), self.metrics.clone());
         Render::new(view, metrics, format, object_series, max_object_series, &self.series_dropped)
+            .with_protected(self.access.authenticates())
     }
 }
 

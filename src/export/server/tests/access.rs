@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::*;
+use crate::export::metrics::TextFormat;
 use crate::export::server::policy::Policy;
 use crate::export::server::routes::ROUTES;
 use crate::export::server::{ServerLimits, WebFile, bind, serve_with};
@@ -278,6 +279,23 @@ async fn each_path_requires_a_password_if_there_are_users() {
         let (_, text) = server.plain("/metrics", "").await;
         assert!(text.contains("www-authenticate: basic realm"), "{text}");
     }
+}
+
+#[tokio::test]
+async fn protected_numbers_are_shown_once_the_port_has_clients_that_it_knows() {
+    let mut view = sample();
+    let instance = &mut view.snapshot.operator.instances[0];
+    let (_, metrics) = instance.metrics.as_mut().expect("metrics");
+    Arc::make_mut(metrics).protected = true;
+    let exporter = exporter(view, ExportOptions::default());
+    let shows_numbers = || {
+        let text = exporter.render(TextFormat::Text004).into_text();
+        text.lines().any(|line| line.starts_with("loopwatch_reconciles_total"))
+    };
+    assert!(!shows_numbers(), "anybody may read the port");
+
+    exporter.access().require_tokens(Arc::new(Accounts));
+    assert!(shows_numbers());
 }
 
 #[tokio::test]
