@@ -4,7 +4,7 @@
 
 mod reasons;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::reasons::{is_of_kubernetes, is_word};
@@ -144,36 +144,49 @@ impl KubeEvents {
 }
 
 pub(crate) fn count_event(world: &mut World, kind: u16, event: &EventView) {
-    let limit = world.settings.limits.event_reasons;
-    let counts = &mut world.kinds[kind as usize].totals.events;
+    let counts = &world.kinds[kind as usize].totals.events;
     let known = counts
         .keys()
         .find(|known| *known.reason == *event.reason)
         .map(|known| known.reason.clone());
-    let (is_word, is_known) =
-        (is_word(&event.reason), known.is_some() || is_of_kubernetes(&event.reason));
+    let is_new = is_word(&event.reason) && known.is_none() && !is_of_kubernetes(&event.reason);
+    let left_out = is_new && !may_introduce_reason(world, kind, &event.about.namespace);
 
-    let left_out = is_word && !is_known && of_operator(counts) >= limit;
+    let kind = &mut world.kinds[kind as usize];
     let reason: Arc<str> = match known {
         Some(known) => known,
-        None if is_word && !left_out => event.reason.as_str().into(),
+        None if is_word(&event.reason) && !left_out => event.reason.as_str().into(),
         None => OTHER.into(),
     };
-    let count = counts.entry(EventReason { r#type: severity(&event.r#type), reason }).or_default();
+    if is_new && !left_out {
+        *kind.introduced_reasons.entry(event.about.namespace.as_str().into()).or_default() += 1;
+    }
 
+    let reason = EventReason { r#type: severity(&event.r#type), reason };
+    let count = kind.totals.events.entry(reason).or_default();
     *count = count.saturating_add(event.added);
     if left_out {
         world.count_dropped(Limit::EventReasons);
     }
 }
 
-/// Returns the number of distinct reasons other than those of Kubernetes itself.
-fn of_operator(counts: &BTreeMap<EventReason, u64>) -> usize {
-    let reasons = counts.keys().map(|known| &*known.reason);
-    reasons
-        .filter(|reason| !is_of_kubernetes(reason) && *reason != OTHER)
-        .collect::<BTreeSet<_>>()
-        .len()
+/// Returns whether an Event in a namespace may introduce a reason. Anybody may write Events about the
+/// objects of their namespace, so those of one namespace among several introduce at most half of
+/// the reasons.
+fn may_introduce_reason(world: &World, kind: u16, namespace: &str) -> bool {
+    let limit = world.settings.limits.event_reasons;
+    let introduced = &world.kinds[kind as usize].introduced_reasons;
+    let here = introduced.get(namespace).copied().unwrap_or_default();
+
+    introduced.values().sum::<usize>() < limit
+        && (here < limit.div_ceil(2) || !has_several_namespaces(world, kind))
+}
+
+/// Returns whether objects of a kind are in more than one namespace.
+fn has_several_namespaces(world: &World, kind: u16) -> bool {
+    let watches = world.watches.iter().filter(|watch| watch.kind == kind);
+    let namespaces = watches.flat_map(|watch| &watch.namespaces);
+    namespaces.filter(|namespace| !namespace.is_empty()).nth(1).is_some()
 }
 
 /// Returns the type as a label value.

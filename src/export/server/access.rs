@@ -127,8 +127,7 @@ impl Access {
 
     /// Whether the port serves its metrics only to clients with credentials or a valid certificate.
     pub(super) fn authenticates(&self) -> bool {
-        let by_file =
-            self.web().is_some_and(|web| web.users.is_some() || web.requires_certificate);
+        let by_file = self.web().is_some_and(|web| web.users.is_some() || web.requires_certificate);
         by_file || self.tokens.get().is_some()
     }
 

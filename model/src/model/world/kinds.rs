@@ -73,6 +73,9 @@ pub(crate) struct Kind {
     /// objects waited.
     pub(crate) workers_busy: Option<Timestamp>,
     pub(crate) runs: Runs,
+    /// How many reasons of Kubernetes Events the Events in each namespace have introduced; at most
+    /// `limits.event_reasons` together.
+    pub(crate) introduced_reasons: BTreeMap<Box<str>, usize>,
     pub(crate) phases: Phases,
     /// When each controller that writes objects of the kind last did so, by the API server's clock.
     pub(crate) writers: Vec<(Arc<str>, Timestamp)>,

@@ -8,7 +8,7 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{EventReason, ExplainedEvent};
 use loopwatch_model::time::{Span, Timestamp};
 
-use crate::lab::{Lab, kind, watch};
+use crate::lab::{Lab, Widget, kind, watch};
 
 fn event(uid: &str, reason: &str, count: u64, added: u64) -> EventView {
     EventView {
@@ -286,4 +286,32 @@ fn a_finding_shows_the_latest_warning_since_its_problem_began() {
     lab.see_event(EventView { message: "denied".into(), ..event("newer", "Forbidden", 1, 1) });
     assert!(lab.evidence().contains("last warning Forbidden: denied"), "{}", lab.evidence());
     assert_eq!(lab.findings(), ["Unacknowledged Widget team-a/web"]);
+}
+
+#[test]
+fn one_namespace_cannot_use_up_the_reasons_of_all() {
+    let mut lab = Lab::new();
+    for namespace in ["tenant", "team-b"] {
+        let mut view = lab.view(Widget::new("web", lab.now).ready());
+        namespace.clone_into(&mut view.key.namespace);
+        namespace.clone_into(&mut view.uid);
+        lab.apply_view(view);
+    }
+
+    let reason_of = |namespace: &str, reason: &str| EventView {
+        about: ObjectKey { namespace: namespace.into(), name: "web".into() },
+        ..event(&format!("{namespace}/{reason}"), reason, 1, 1)
+    };
+    for number in 0..40 {
+        let letter = char::from(b'A' + number % 26);
+        lab.see_event(reason_of("tenant", &format!("Junk{letter}{}", "x".repeat(number.into()))));
+    }
+    for reason in ["SyncFailed", "BackupFailed", "Promoted"] {
+        lab.see_event(reason_of("team-b", reason));
+    }
+
+    let counts = counts(&lab);
+    let of = |text: &str| counts.iter().filter(|count| count.contains(text)).count();
+    assert_eq!((of("Junk"), of("_other 25")), (15, 1), "{counts:?}");
+    assert_eq!([of("SyncFailed 1"), of("BackupFailed 1"), of("Promoted 1")], [1; 3], "{counts:?}");
 }

@@ -18,11 +18,15 @@ pub(crate) struct WatchNamespace {
 impl WatchNamespace {
     /// Returns whether it stands for several namespaces, and any of these has objects.
     pub(crate) fn is_shared(&self) -> bool {
-        *self.name == *OTHER && self.totals.states.iter().any(|objects| *objects > 0)
+        *self.name == *OTHER && !self.is_empty()
     }
 
     pub(super) fn may_make_room(&self) -> bool {
-        *self.name != *OTHER && self.totals.states.iter().all(|objects| *objects == 0)
+        *self.name != *OTHER && self.is_empty()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.totals.states.iter().all(|objects| *objects == 0)
     }
 
     /// Adds the time that objects spent in each state up to `now`. While `blind`, all objects count
