@@ -1,6 +1,18 @@
-//! `loopwatch rules` and `loopwatch dashboards`: print files from the binary.
+//! `loopwatch rules`, `loopwatch dashboards` and `loopwatch runbook`: print files from the binary.
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
 
 use super::SUCCESS;
+use crate::export::view::{all_runbooks, runbook};
+
+/// Flags of `runbook`.
+#[derive(Args, Debug)]
+pub(super) struct RunbookArgs {
+    /// Finding; without one, the names of all runbooks are printed
+    #[arg(value_name = "NAME", value_parser = runbook_names(), ignore_case = true, hide_possible_values = true)]
+    name: Option<String>,
+}
 
 /// Rule files, in the order of the printed document.
 const RULES: &[&str] = &[
@@ -26,6 +38,18 @@ pub(super) fn rules() -> anyhow::Result<u8> {
 pub(super) fn dashboards() -> anyhow::Result<u8> {
     super::print(&format!("[{}]\n", DASHBOARDS.join(",")));
     Ok(SUCCESS)
+}
+
+pub(super) fn runbooks(args: &RunbookArgs) -> anyhow::Result<u8> {
+    let names = || all_runbooks().iter().map(|runbook| format!("{}\n", runbook.name)).collect();
+    let found = args.name.as_deref().and_then(runbook);
+
+    super::print(&found.map_or_else(names, |runbook| runbook.text.to_owned()));
+    Ok(SUCCESS)
+}
+
+fn runbook_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(all_runbooks().iter().map(|runbook| runbook.name))
 }
 
 /// Merges the groups of all files into one document, in which `groups:` may occur only once.
