@@ -142,7 +142,7 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::Rights(args) => rights::rights(args, settings),
         Command::Rules => shipped::rules(),
         Command::Dashboards => shipped::dashboards(),
-        Command::Runbook(args) => shipped::runbooks(&args),
+        Command::Runbook(args) => shipped::runbook_text(&args),
         Command::Completions(args) => completions::completions(args, &mut Cli::command()),
     };
 

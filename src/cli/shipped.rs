@@ -40,7 +40,7 @@ pub(super) fn dashboards() -> anyhow::Result<u8> {
     Ok(SUCCESS)
 }
 
-pub(super) fn runbooks(args: &RunbookArgs) -> anyhow::Result<u8> {
+pub(super) fn runbook_text(args: &RunbookArgs) -> anyhow::Result<u8> {
     let names = || all_runbooks().iter().map(|runbook| format!("{}\n", runbook.name)).collect();
     let found = args.name.as_deref().and_then(runbook);
 
