@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use super::SUCCESS;
-use crate::export::view::{all_runbooks, runbook};
+use crate::export::view::all_runbooks;
 
 /// Flags of `runbook`.
 #[derive(Args, Debug)]
@@ -41,10 +41,15 @@ pub(super) fn dashboards() -> anyhow::Result<u8> {
 }
 
 pub(super) fn runbook_text(args: &RunbookArgs) -> anyhow::Result<u8> {
-    let names = || all_runbooks().iter().map(|runbook| format!("{}\n", runbook.name)).collect();
-    let found = args.name.as_deref().and_then(runbook);
+    // The parser accepts the name in any case, and passes it on as it is.
+    let is_named = |name: &str| args.name.as_ref().is_some_and(|it| it.eq_ignore_ascii_case(name));
+    match all_runbooks().iter().find(|runbook| is_named(runbook.name)) {
+        Some(runbook) => super::print(runbook.text),
+        None => {
+            all_runbooks().iter().for_each(|runbook| super::print(&format!("{}\n", runbook.name)))
+        }
+    }
 
-    super::print(&found.map_or_else(names, |runbook| runbook.text.to_owned()));
     Ok(SUCCESS)
 }
 
