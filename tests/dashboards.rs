@@ -261,7 +261,7 @@ fn expect_runbooks(path: &str) {
     let Some(runbook) = path.strip_prefix("/runbooks/") else { return };
     for finding in FINDINGS {
         let name = runbook.replace("${__value.raw}", finding.name);
-        let file = loopwatch_testbed::repository(&format!("docs/runbooks/{name}.md"));
+        let file = loopwatch_testbed::repository(format!("docs/runbooks/{name}.md"));
 
         assert!(file.is_file(), "{path}: no {name}");
     }
