@@ -85,6 +85,8 @@ enum Command {
     Rules,
     /// Print the Grafana dashboards as a JSON array
     Dashboards,
+    /// Print the runbook of a finding: its meaning, impact, diagnosis and mitigation
+    Runbook(shipped::RunbookArgs),
     /// Print a shell completion script
     Completions(completions::CompletionsArgs),
 }
@@ -140,6 +142,7 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::Rights(args) => rights::rights(args, settings),
         Command::Rules => shipped::rules(),
         Command::Dashboards => shipped::dashboards(),
+        Command::Runbook(args) => shipped::runbook_text(&args),
         Command::Completions(args) => completions::completions(args, &mut Cli::command()),
     };
 

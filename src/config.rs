@@ -37,7 +37,7 @@ pub(crate) use self::web::{WebAuth, WebFlags};
 use crate::export::delivery::alertmanager::{AlertLabel, AlertmanagerOptions, alertmanager_url};
 use crate::export::delivery::notify::{Webhook, webhook_url};
 use crate::export::metrics::ObjectSeries;
-use crate::export::view::{ExternalUrl, Links};
+use crate::export::view::{ExternalUrl, Links, RunbookUrl};
 use crate::net::HttpUrl;
 use crate::sources::api_server::{
     Access, ChildSelection, DEFAULT_MAX_WATCHES, DiscoveryOptions, KindSelector, OperatorName,
@@ -203,6 +203,10 @@ pub(crate) struct ServeFlags {
     /// URL under which people reach Grafana with the dashboards of loopwatch; alerts link to them
     #[arg(long, value_name = "URL")]
     pub grafana_url: Option<ExternalUrl>,
+    /// URL of your own runbooks, with NAME for the name of a finding; alerts link to them [default:
+    /// the runbooks on the page, with --external-url]
+    #[arg(long, value_name = "URL")]
+    pub runbook_url: Option<RunbookUrl>,
 }
 
 /// Where to send events.
@@ -357,7 +361,11 @@ impl ServeFlags {
     /// Where alerts link.
     #[must_use]
     pub(crate) fn links(&self) -> Links {
-        Links { page: self.external_url.clone(), grafana: self.grafana_url.clone() }
+        Links {
+            page: self.external_url.clone(),
+            grafana: self.grafana_url.clone(),
+            runbooks: self.runbook_url.clone(),
+        }
     }
 }
 

@@ -21,6 +21,7 @@ pub mod sources; // turn a cluster or a dump into observations
 pub mod recording; // read and write observations in files
 pub mod export; // show snapshots
 pub mod telemetry; // loopwatch's own logs and metrics
+pub mod published; // the names under which loopwatch is published
 mod net; // HTTP, for sources and export
 mod system; // the machine and the Pod of this process
 mod lock; // locks without poisoning

@@ -109,7 +109,7 @@ pub struct SelfMetrics {
     /// Exemplars from traces that the collector has accepted.
     pub exemplars: Exemplars,
     /// The URLs to which alerts link: of the web page and of Grafana; empty if unset.
-    pub links: [String; 2],
+    pub links: [String; 3],
     /// Whether the exposition contains the numbers that the operator shows only to authenticated
     /// clients.
     pub exports_protected: bool,
@@ -151,7 +151,7 @@ impl SelfMetrics {
             spans: Family::default(),
             trace_requests: Family::default(),
             exemplars: Exemplars::default(),
-            links: <[String; 2]>::default(),
+            links: <[String; 3]>::default(),
             exports_protected: false,
         }
     }

@@ -637,6 +637,12 @@ fn bundled_rules_dashboards_and_completions_can_be_printed() {
         ["overview", "objects", "process"].map(|name| Some(format!("loopwatch-{name}")))
     );
     assert!(text(&loopwatch(&["completions", "bash"]).stdout).contains("loopwatch"));
+    assert!(text(&loopwatch(&["runbook", "overdue"]).stdout).starts_with("# Overdue\n"));
+    assert!(text(&loopwatch(&["runbook"]).stdout).contains("\nOverdue\n"));
+
+    let unknown = loopwatch(&["runbook", "Overdu"]);
+    assert_eq!(unknown.status.code(), Some(64));
+    assert!(text(&unknown.stderr).contains("Overdue"), "{}", text(&unknown.stderr));
 }
 
 /// With an invalid flag, file and environment, `run` still serves, reports all of them, and stops

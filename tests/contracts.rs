@@ -15,6 +15,8 @@ use serde_json::Value;
 mod alerts;
 #[path = "contracts/faults.rs"]
 mod faults;
+#[path = "contracts/names.rs"]
+mod names;
 
 /// The recorded series of the SLO objective. It has no labels.
 const OBJECTIVE: &str = "loopwatch:convergence_objective:ratio";
@@ -277,13 +279,19 @@ fn every_alert_has_a_severity_texts_and_a_runbook() {
         }
 
         let url = alert["annotations"]["runbook_url"].as_str().unwrap_or_default();
-        let runbook = url
-            .split_once("/docs/")
-            .map(|(_, path)| format!("docs/{path}"))
-            .expect("a runbook of ours");
+        let (_, after) = url.split_once("reReplaceAll \"NAME\" ").expect("a runbook");
+        let runbook = match after.split(' ').next().unwrap_or_default() {
+            "$labels.finding" => "{{ $labels.finding }}",
+            quoted => quoted.trim_matches('"'),
+        };
+        let is_on_page = url.contains(&format!("{{{{ .page_url }}}}runbooks/{runbook} "));
+
+        assert!(is_on_page || name == "LoopwatchVanished", "{name}: {url}");
+
         for finding in of_findings.as_deref().unwrap_or(&[String::new()]) {
             let runbook = runbook.replace("{{ $labels.finding }}", finding);
-            assert!(root().join(&runbook).is_file(), "{name}: {runbook} does not exist");
+            let file = root().join(format!("docs/runbooks/{runbook}.md"));
+            assert!(file.is_file(), "{name}: {runbook} does not exist");
         }
 
         let expr = alert["expr"].as_str().expect("an expression");

@@ -228,6 +228,7 @@ fn needs_restart(old: &Flags, new: &Flags) -> impl Iterator<Item = &'static str>
         ),
         ("external_url", old.serve.external_url != new.serve.external_url),
         ("grafana_url", old.serve.grafana_url != new.serve.grafana_url),
+        ("runbook_url", old.serve.runbook_url != new.serve.runbook_url),
         ("state_dir", old.state_dir != new.state_dir),
         ("notify", old.notify != new.notify),
         ("alertmanager", old.alerting != new.alerting),

@@ -1,6 +1,18 @@
-//! `loopwatch rules` and `loopwatch dashboards`: print files from the binary.
+//! `loopwatch rules`, `loopwatch dashboards` and `loopwatch runbook`: print files from the binary.
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
 
 use super::SUCCESS;
+use crate::export::view::all_runbooks;
+
+/// Flags of `runbook`.
+#[derive(Args, Debug)]
+pub(super) struct RunbookArgs {
+    /// Finding; without one, the names of all runbooks are printed
+    #[arg(value_name = "NAME", value_parser = runbook_names(), ignore_case = true, hide_possible_values = true)]
+    name: Option<String>,
+}
 
 /// Rule files, in the order of the printed document.
 const RULES: &[&str] = &[
@@ -26,6 +38,23 @@ pub(super) fn rules() -> anyhow::Result<u8> {
 pub(super) fn dashboards() -> anyhow::Result<u8> {
     super::print(&format!("[{}]\n", DASHBOARDS.join(",")));
     Ok(SUCCESS)
+}
+
+pub(super) fn runbook_text(args: &RunbookArgs) -> anyhow::Result<u8> {
+    // The parser accepts the name in any case, and passes it on as it is.
+    let is_named = |name: &str| args.name.as_ref().is_some_and(|it| it.eq_ignore_ascii_case(name));
+    match all_runbooks().iter().find(|runbook| is_named(runbook.name)) {
+        Some(runbook) => super::print(runbook.text),
+        None => {
+            all_runbooks().iter().for_each(|runbook| super::print(&format!("{}\n", runbook.name)))
+        }
+    }
+
+    Ok(SUCCESS)
+}
+
+fn runbook_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(all_runbooks().iter().map(|runbook| runbook.name))
 }
 
 /// Merges the groups of all files into one document, in which `groups:` may occur only once.

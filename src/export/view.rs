@@ -18,12 +18,13 @@ mod timeline; // what happened to one object
 mod obligation; // what the operator is expected to do
 mod quantile; // quantiles of histograms
 mod links; // links in alerts
+mod runbooks; // the runbooks
 mod text; // numbers and words
 
 pub use self::access::View;
 #[cfg(test)]
 pub(crate) use self::alerts::TICKET;
-pub(crate) use self::alerts::{IsExplained, alert_name, is_cause_elsewhere, runbook};
+pub(crate) use self::alerts::{IsExplained, alert_name, is_cause_elsewhere};
 pub(crate) use self::blind_spots::{BlindSpot, is_watch_down, scope_in_words};
 pub use self::filter::{Filter, Word};
 pub(crate) use self::findings::{
@@ -33,11 +34,12 @@ pub(crate) use self::health::{OverallHealth, objects_by_state, objects_in_words,
 pub(crate) use self::input::{DumpInput, Input, RecordingInput};
 #[cfg(test)]
 pub(crate) use self::links::dashboard;
-pub(crate) use self::links::{ExternalUrl, Links};
+pub(crate) use self::links::{ExternalUrl, Links, RunbookUrl};
 pub(crate) use self::lookup::{LookupError, Nearest, ObjectQuestion, explain_object, find_object};
 pub(crate) use self::object_name::{ObjectName, encoded, group_parameter, kind_name};
 pub(crate) use self::obligation::obligation_in_words;
 pub(crate) use self::order::{ListPosition, PageEdge, SortKey, SortOrder, SortedPage, sorted_page};
 pub(crate) use self::quantile::quantile;
+pub(crate) use self::runbooks::{Runbook, all_runbooks, runbook, runbook_command, runbook_path};
 pub(crate) use self::text::{Number, age, capitalised, controls_display};
 pub(crate) use self::timeline::timeline_entries;

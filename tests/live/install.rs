@@ -9,6 +9,7 @@ use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::bed::{alone, bed, test};
+use loopwatch::published::PUBLISHED;
 use loopwatch_testbed::bundled::DASHBOARDS;
 use loopwatch_testbed::definitions;
 use loopwatch_testbed::kube::{ZOO_KINDS, documents, plural};
@@ -141,7 +142,10 @@ fn kustomizations() {
             .iter()
             .map(|name| format!("  - {}\n", kustomize::component(&folder, name)))
             .collect();
-        let images = "images: [{name: ghcr.io/loopwatch/loopwatch, newName: registry.example.com/loopwatch, newTag: mine}]\n";
+        let image = PUBLISHED.image;
+        let images = format!(
+            "images: [{{name: {image}, newName: registry.example.com/loopwatch, newTag: mine}}]\n"
+        );
 
         write(&folder, "kustomization.yaml", &format!("{head}components:\n{listed}{images}"));
         let rendered = documents(&render(&folder));

@@ -148,6 +148,7 @@ fn each_flag_that_connects_listens_sends_or_writes_belongs_to_the_spec_of_the_po
             "export-protected-metrics",
             "external-url",
             "grafana-url",
+            "runbook-url",
             "ui-port",
             "web-config-file",
             "web-auth",

@@ -96,7 +96,14 @@ const RULE: &str = r#"      - alert: <alert>
             {{- if <object> }}&var-kind={{ urlquery $labels.kind }}
             {{- with $labels.target_namespace }}&var-target_namespace={{ urlquery . }}{{ end }}
             {{- end }}{{ end }}
-          runbook_url: <runbook>
+          runbook_url: >-
+            {{- with query (printf `topk(1, max by (page_url, runbook_url)
+            (loopwatch_links_info{cluster=%q,job=%q,namespace=%q}))`
+            $labels.cluster $labels.job $labels.namespace) }}
+            {{- with (first .).Labels }}
+            {{- if .runbook_url }}{{ reReplaceAll "NAME" $labels.finding .runbook_url }}
+            {{- else if .page_url }}{{ .page_url }}runbooks/{{ $labels.finding }}
+            {{- end }}{{ end }}{{ end }}
 "#;
 
 /// The recorded series of the findings that alert.
@@ -223,16 +230,16 @@ pub(super) fn findings() -> String {
         let selector = selector(&[info], &[Severity::Critical]);
         let severity = Severity::Critical.as_str();
         let name = alert_name(info, Severity::Critical).unwrap_or_default();
-        rules.push(rule((&name, wait(info)), &[info], &selector, severity, info.name));
+        rules.push(rule((&name, wait(info)), &[info], &selector, severity));
     }
 
     let (prompt, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_prompt);
-    let (severity, runbook) = ("'{{ $labels.severity }}'", "{{ $labels.finding }}");
+    let severity = "'{{ $labels.severity }}'";
 
     // promtool reports rules with the same name and labels as duplicates.
     for severity in [Severity::Critical, Severity::Warning] {
         let selectors = selector(&prompt, &[severity]);
-        rules.push(rule((TICKET, WAITS[0]), &prompt, &selectors, severity.as_str(), runbook));
+        rules.push(rule((TICKET, WAITS[0]), &prompt, &selectors, severity.as_str()));
     }
 
     let urgent = selector(&others, &[Severity::Critical, Severity::Warning]);
@@ -241,7 +248,7 @@ pub(super) fn findings() -> String {
     let all: Vec<_> =
         FINDINGS.iter().filter(|info| info.alert == Alert::Page || !is_prompt(info)).collect();
 
-    rules.push(rule((TICKET, WAITS[1]), &all, &selectors, severity, runbook));
+    rules.push(rule((TICKET, WAITS[1]), &all, &selectors, severity));
     format!("{HEAD}{}", rules.join("\n"))
 }
 
@@ -263,7 +270,6 @@ fn rule(
     findings: &[&FindingInfo],
     selectors: &str,
     severity: &str,
-    runbook: &str,
 ) -> String {
     let parts = [
         ("<for>", wait.to_owned()),
@@ -280,7 +286,6 @@ fn rule(
             "d/<dashboard>",
             by_finding(findings, |info| format!("{{{{- \"d/{}\" }}}}", dashboard(info))),
         ),
-        ("<runbook>", crate::export::view::runbook(runbook)),
     ];
     parts.iter().fold(RULE.to_owned(), |rule, (part, text)| rule.replace(part, text))
 }

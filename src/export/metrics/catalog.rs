@@ -332,8 +332,8 @@ catalog! {
         "loopwatch_build_info" Info Stable ["version", "revision"]
             "Version and revision of loopwatch."
             => Whole(|_, samples| samples.put(&[VERSION, REVISION], 1_u64));
-        "loopwatch_links_info" Info Stable ["page_url", "grafana_url"]
-            "URLs of the web page (--external-url) and of Grafana (--grafana-url), for links in alerts; absent if neither is set."
+        "loopwatch_links_info" Info Stable ["page_url", "grafana_url", "runbook_url"]
+            "URLs of the web page (--external-url), of Grafana (--grafana-url) and of your own runbooks (--runbook-url), for links in alerts; absent if none is set."
             => Whole(sources::links);
         "loopwatch_http_requests_total" Counter Alpha ["path", "code"]
             "HTTP requests, by path and status code; path is other for all paths that are not documented."

@@ -19,12 +19,14 @@ mod tables; // unhealthy objects, sources, blind spots
 mod timeline; // the last hours
 mod object; // one object
 mod objects; // a table of objects
+mod runbook; // one runbook, and the list of all
 
 use loopwatch_model::snapshot::{ExplainedObject, Explanation, RecentPast, Snapshot};
 use maud::{Markup, display, html};
 
 pub(crate) use self::objects::ObjectTable;
-use crate::export::view::{Input, OverallHealth, RecordingInput};
+use crate::export::view::{Input, OverallHealth, RecordingInput, Runbook};
+use crate::published::PUBLISHED;
 
 /// Allows the browser to load loopwatch's two files and forbids everything inline.
 pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
@@ -72,6 +74,19 @@ pub(crate) fn render_object(
 
     let ExplainedObject { kind, name, state, .. } = &explanation.object;
     frame::page(&format!("{state} · {kind} {name}"), &frame::filter(""), &main)
+}
+
+/// Renders the list of the runbooks.
+#[must_use]
+pub(crate) fn render_runbooks() -> String {
+    frame::page("Runbooks", &Markup::default(), &runbook::list())
+}
+
+/// Renders a runbook.
+#[must_use]
+pub(crate) fn render_runbook(runbook: &Runbook) -> String {
+    let main = runbook::runbook(runbook, PUBLISHED.docs);
+    frame::page_below("../", runbook.name, &Markup::default(), &main)
 }
 
 /// Renders a page that says why the requested one does not exist.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, RawQuery, State};
+use axum::extract::{Path, Query, RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::api::{self, ExplainQuery, ObjectQuery, SortedList};
 use super::exporter::Exporter;
 use crate::export::presentation::page;
+use crate::export::view;
 
 /// Query parameters of the overview. Unknown ones have no effect, because other programs may add
 /// some to a link.
@@ -62,6 +63,17 @@ pub(super) async fn objects(
             html(StatusCode::OK, page::render_objects(&snapshot, &table, &exporter.input()))
         }
         Err(problem) => problem_page(StatusCode::BAD_REQUEST, &problem),
+    }
+}
+
+pub(super) async fn runbooks() -> Response {
+    html(StatusCode::OK, page::render_runbooks())
+}
+
+pub(super) async fn runbook(Path(name): Path<String>) -> Response {
+    match view::runbook(&name) {
+        Some(runbook) => html(StatusCode::OK, page::render_runbook(runbook)),
+        None => (StatusCode::NOT_FOUND, "no such runbook; see /runbooks\n").into_response(),
     }
 }
 

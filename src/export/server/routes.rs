@@ -46,6 +46,18 @@ pub(super) const ROUTES: &[Route] = &[
         handler: || get(pages::object),
     },
     Route {
+        path: "/runbooks",
+        policy: Policy::Page,
+        description: "web page with a list of the runbooks",
+        handler: || get(pages::runbooks),
+    },
+    Route {
+        path: RUNBOOK,
+        policy: Policy::Page,
+        description: "one of them",
+        handler: || get(pages::runbook),
+    },
+    Route {
         path: "/page.css",
         policy: Policy::Page,
         description: "style sheet of the web pages",
@@ -130,6 +142,9 @@ pub(super) const ROUTES: &[Route] = &[
         handler: || get(api::debug),
     },
 ];
+
+/// The path of one runbook.
+const RUNBOOK: &str = "/runbooks/{name}";
 
 /// The path of one profile.
 const PROFILE: &str = "/api/v1/profiles/{name}";
@@ -244,6 +259,7 @@ async fn count_requests(
 ) -> Response {
     let requested = match request.uri().path() {
         path if path.starts_with("/api/v1/profiles/") => PROFILE,
+        path if path.starts_with("/runbooks/") => RUNBOOK,
         path => path,
     };
     let path =

@@ -1,4 +1,4 @@
-//! Which alert covers a finding, whether the finding raises it, and its runbook.
+//! Which alert covers a finding, and whether the finding raises it.
 
 use loopwatch_model::finding::{Alert, Explainer, Finding, FindingInfo, Severity};
 use loopwatch_model::snapshot::Snapshot;
@@ -9,9 +9,6 @@ pub(crate) const TICKET: &str = "LoopwatchFinding";
 
 /// How long a new leader needs until it sees the causes that the previous leader saw.
 const SEES_WITHIN: Span = Span::mins(10);
-
-/// Base URL of the runbooks, to which alerts also link.
-const RUNBOOKS: &str = "https://github.com/loopwatch/loopwatch/blob/main/docs/runbooks";
 
 /// Whether a finding raises no alert, because another one explains it or its alert can still wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,10 +66,4 @@ pub(crate) fn alert_name(info: &FindingInfo, severity: Severity) -> Option<Strin
         (Alert::Page, Severity::Critical) => Some(format!("Loopwatch{}", info.name)),
         _ => Some(TICKET.to_owned()),
     }
-}
-
-/// The URL of a finding's runbook.
-#[must_use]
-pub(crate) fn runbook(finding: &str) -> String {
-    format!("{RUNBOOKS}/{finding}.md")
 }

@@ -1,5 +1,5 @@
-//! Links in alerts: to the web page of the affected object or to the list of findings, and to a
-//! dashboard.
+//! Links in alerts: to the web page of the affected object or to the list of findings, to a
+//! dashboard, and to a runbook.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,11 +8,16 @@ use form_urlencoded::Serializer;
 use loopwatch_model::finding::{Area, Finding, FindingInfo, Subject};
 
 use super::object_name::ObjectName;
+use super::runbooks::runbook_path;
 use crate::net::HttpUrl;
 
 /// The URL of a web server, as people outside the cluster reach it. It ends with `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExternalUrl(String);
+
+/// The URL of the user's own runbooks. It contains [`NAME`] in the place of the name of a runbook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunbookUrl(String);
 
 /// The servers to which alerts may link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,10 +26,15 @@ pub(crate) struct Links {
     pub(crate) page: Option<ExternalUrl>,
     /// Grafana, with loopwatch's dashboards.
     pub(crate) grafana: Option<ExternalUrl>,
+    /// The user's own runbooks, instead of those on the page.
+    pub(crate) runbooks: Option<RunbookUrl>,
 }
 
 /// The longest URL. It becomes the value of a label.
 const LONGEST: usize = 500;
+
+/// The place of a runbook's name in a [`RunbookUrl`]. The alert rules replace it, too (`rules.rs`).
+const NAME: &str = "NAME";
 
 /// The dashboard that shows the objects or the processes behind the findings of an area.
 #[must_use]
@@ -40,9 +50,23 @@ pub(crate) fn dashboard(info: &FindingInfo) -> &'static str {
 impl Links {
     /// The label values of `loopwatch_links_info`: the URLs, empty without one.
     #[must_use]
-    pub(crate) fn labels(&self) -> [String; 2] {
-        [&self.page, &self.grafana]
-            .map(|url| url.as_ref().map(ToString::to_string).unwrap_or_default())
+    pub(crate) fn labels(&self) -> [String; 3] {
+        let [page, grafana] = [&self.page, &self.grafana]
+            .map(|url| url.as_ref().map(ToString::to_string).unwrap_or_default());
+        let runbooks = self.runbooks.as_ref().map(|RunbookUrl(url)| url.clone());
+
+        [page, grafana, runbooks.unwrap_or_default()]
+    }
+
+    /// The link to a runbook: to the user's own, or to that on the page. The alert rules build the
+    /// same links (`rules.rs`).
+    #[must_use]
+    pub(crate) fn runbook(&self, name: &str) -> Option<String> {
+        match (&self.runbooks, &self.page) {
+            (Some(RunbookUrl(url)), _) => Some(url.replace(NAME, name)),
+            (None, Some(ExternalUrl(page))) => Some(format!("{page}{}", runbook_path(name))),
+            (None, None) => None,
+        }
     }
 
     /// The link of an alert with these findings: the page of their only object, or the list of
@@ -87,18 +111,8 @@ impl Links {
 impl FromStr for ExternalUrl {
     type Err = String;
 
-    /// The error does not quote the URL, which may contain a secret.
     fn from_str(text: &str) -> Result<Self, String> {
-        let is_usual = |c: char| c.is_ascii_alphanumeric() || "-._~:/[]@!$&'()*+,;=%?#".contains(c);
-        if !text.chars().all(is_usual) {
-            return Err("the URL contains a character that must be percent-encoded".to_owned());
-        }
-
-        if text.len() > LONGEST {
-            return Err(format!("the URL is longer than {LONGEST} bytes"));
-        }
-
-        HttpUrl::parse(text, "/").map_err(|error| error.to_string())?;
+        check_url(text)?;
         if text.contains(['?', '#']) {
             return Err("expected a URL without a query (?) and a fragment (#)".to_owned());
         }
@@ -107,10 +121,38 @@ impl FromStr for ExternalUrl {
     }
 }
 
+impl FromStr for RunbookUrl {
+    type Err = String;
+
+    /// Appends the place of the name if the URL has none.
+    fn from_str(text: &str) -> Result<Self, String> {
+        check_url(text)?;
+        match text.contains(NAME) {
+            true => Ok(Self(text.to_owned())),
+            false => Ok(Self(format!("{}/{NAME}", text.trim_end_matches('/')))),
+        }
+    }
+}
+
 impl fmt::Display for ExternalUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Checks the URL of a web server that people open. The error does not quote the URL, which may
+/// contain a secret.
+fn check_url(text: &str) -> Result<(), String> {
+    let is_usual = |c: char| c.is_ascii_alphanumeric() || "-._~:/[]@!$&'()*+,;=%?#".contains(c);
+    if !text.chars().all(is_usual) {
+        return Err("the URL contains a character that must be percent-encoded".to_owned());
+    }
+
+    if text.len() > LONGEST {
+        return Err(format!("the URL is longer than {LONGEST} bytes"));
+    }
+
+    HttpUrl::parse(text, "/").map(|_| ()).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -125,6 +167,31 @@ mod tests {
         Links {
             page: url("https://loopwatch.example/team-a"),
             grafana: url("https://grafana.example/"),
+            runbooks: None,
+        }
+    }
+
+    #[test]
+    fn a_runbook_is_the_users_own_or_that_on_the_page() {
+        let of = |url: &str| {
+            let runbooks = Some(url.parse().expect("a URL"));
+            Links { runbooks, ..links() }.runbook("Overdue")
+        };
+        let on_page = "https://loopwatch.example/team-a/runbooks/Overdue";
+
+        assert_eq!(links().runbook("Overdue").as_deref(), Some(on_page));
+        assert_eq!(Links { page: None, ..links() }.runbook("Overdue"), None);
+
+        for (url, expected) in [
+            ("https://wiki.example/loopwatch/", "https://wiki.example/loopwatch/Overdue"),
+            ("https://git.example/docs/NAME.md", "https://git.example/docs/Overdue.md"),
+            ("https://wiki.example/?page=NAME", "https://wiki.example/?page=Overdue"),
+        ] {
+            assert_eq!(of(url).as_deref(), Some(expected));
+        }
+
+        for wrong in ["wiki.example", "javascript:NAME", "https://wiki.example/{{ NAME }}"] {
+            assert!(wrong.parse::<RunbookUrl>().is_err(), "{wrong}");
         }
     }
 

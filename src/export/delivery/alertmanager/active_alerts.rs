@@ -9,7 +9,7 @@ use loopwatch_model::snapshot::Snapshot;
 use loopwatch_model::time::{Span, Timestamp};
 
 use super::posting::{Alert, PAGE, Pairs, Posting};
-use crate::export::view::{Links, alert_name, is_cause_elsewhere, runbook};
+use crate::export::view::{Links, alert_name, is_cause_elsewhere};
 
 /// What fires, and what has recently cleared.
 #[derive(Debug)]
@@ -310,11 +310,14 @@ impl AlertGroup<'_> {
         }
 
         let summary = format!("{}: {}", info.name, info.meaning.trim_end_matches('.'));
-        let given =
-            [("summary", summary), ("description", text), ("runbook_url", runbook(info.name))];
-        let urls = [(PAGE, links.page(&self.0)), ("dashboard_url", links.dashboard(&self.0))]
-            .into_iter()
-            .filter_map(|(name, link)| Some((name, link?)));
+        let given = [("summary", summary), ("description", text)];
+        let urls = [
+            (PAGE, links.page(&self.0)),
+            ("dashboard_url", links.dashboard(&self.0)),
+            ("runbook_url", links.runbook(info.name)),
+        ]
+        .into_iter()
+        .filter_map(|(name, link)| Some((name, link?)));
 
         given.into_iter().chain(urls).map(|(name, value)| (name.to_owned(), value)).collect()
     }

@@ -67,7 +67,7 @@ pub(super) fn tenants() -> String {
     let severity = "'{{ $labels.severity }}'\n          audience: tenant";
 
     // The annotations refer to series with the operator's namespace.
-    let text = rule((TENANT, WAITS[1]), &findings, "<tenants>", severity, "{{ $labels.finding }}")
+    let text = rule((TENANT, WAITS[1]), &findings, "<tenants>", severity)
         .replace(PLAIN, EXPR)
         .replace("$labels.namespace", "$labels.operator_namespace");
     format!("{}{text}", HEAD.replace("<selector>", &of_tenants))

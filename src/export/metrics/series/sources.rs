@@ -71,9 +71,9 @@ pub(crate) fn dropped(shown: &Exposition, samples: &mut Samples<'_>) {
 }
 
 pub(crate) fn links(shown: &Exposition, samples: &mut Samples<'_>) {
-    let [page, grafana] = &shown.metrics.links;
-    if !page.is_empty() || !grafana.is_empty() {
-        samples.put(&[page, grafana], 1_u64);
+    let [page, grafana, runbooks] = &shown.metrics.links;
+    if shown.metrics.links.iter().any(|url| !url.is_empty()) {
+        samples.put(&[page, grafana, runbooks], 1_u64);
     }
 }
 

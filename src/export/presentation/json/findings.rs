@@ -6,7 +6,7 @@ use loopwatch_model::finding::{Change, Evidence, Finding, FindingEvent, Subject,
 use loopwatch_model::time::Timestamp;
 use serde::Serialize;
 
-use crate::export::view::runbook;
+use crate::export::view::runbook_command;
 
 /// The opening or closing of a finding in a replay, with the finding at that time.
 #[derive(Debug, Serialize)]
@@ -37,6 +37,7 @@ pub(crate) struct FindingView<'a> {
     summary: String,
     advice: &'static str,
     command: String,
+    /// The command that prints the runbook.
     runbook: String,
 }
 
@@ -78,7 +79,7 @@ impl<'a> FindingView<'a> {
             summary: finding.summary(),
             advice: info.advice,
             command: finding.command(),
-            runbook: runbook(info.name),
+            runbook: runbook_command(info.name),
         }
     }
 }

@@ -8,7 +8,7 @@ use maud::{Markup, display, html};
 use super::link::subject;
 use super::markup::{Age, UtcTime, beyond, section};
 use crate::export::view::{
-    FindingGroup, Findings, Number, OverallHealth, evidence_values, runbook,
+    FindingGroup, Findings, Number, OverallHealth, evidence_values, runbook_path,
 };
 
 /// Maximum number of findings shown per code. The page links to the API for the rest, because
@@ -91,7 +91,7 @@ impl Cards<'_> {
                     }
                 }
                 p class="advice" {
-                    (info.advice) " " a href=(runbook(name)) rel="noreferrer" { "Runbook" }
+                    (info.advice) " " a href=(runbook_path(name)) { "Runbook" }
                 }
             }
         }

@@ -12,6 +12,11 @@ const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'
 
 /// A whole page. `tools` is part of its header.
 pub(super) fn page(title: &str, tools: &Markup, main: &Markup) -> String {
+    page_below("", title, tools, main)
+}
+
+/// A whole page in a folder, from which the relative URL `root` leads to the overview.
+pub(super) fn page_below(root: &str, title: &str, tools: &Markup, main: &Markup) -> String {
     let page = html! {
         (PreEscaped("<!doctype html>"))
         html lang="en" {
@@ -21,14 +26,14 @@ pub(super) fn page(title: &str, tools: &Markup, main: &Markup) -> String {
                 meta name="color-scheme" content="light dark";
                 title { (title) " · loopwatch" }
                 link rel="icon" href=(ICON);
-                link rel="stylesheet" href="page.css";
-                script src="page.js" defer {}
+                link rel="stylesheet" href={ (root) "page.css" };
+                script src={ (root) "page.js" } defer {}
             }
             body {
                 a class="skip" href="#main" { "Skip to content" }
-                (header(tools))
+                (header(root, tools))
                 main id="main" { (main) }
-                (footer())
+                (footer(root))
             }
         }
     };
@@ -36,31 +41,31 @@ pub(super) fn page(title: &str, tools: &Markup, main: &Markup) -> String {
     finished(page) + "\n"
 }
 
-fn header(tools: &Markup) -> Markup {
+fn header(root: &str, tools: &Markup) -> Markup {
     html! {
         header {
             svg class="logo" viewBox="0 0 32 32" aria-hidden="true" {
                 path d="M24 10a10 10 0 1 0 1.5 9" {}
                 path d="M27 4v8h-8" {}
             }
-            a class="name" href="./" { "loopwatch" }
+            a class="name" href={ (root) "./" } { "loopwatch" }
             (tools)
-            a class="to" href="objects" { "Objects" }
+            a class="to" href={ (root) "objects" } { "Objects" }
             button id="pause" type="button" aria-pressed="false" { "Pause" }
             span id="live" role="status" aria-live="polite" {}
         }
     }
 }
 
-fn footer() -> Markup {
+fn footer(root: &str) -> Markup {
     html! {
         footer {
             p {
-                "loopwatch " (VERSION) " · read-only · " a href="metrics" { "Metrics" } " · JSON: "
-                a href="api/v1/status" { "status" } ", "
-                a href="api/v1/findings" { "findings" } ", "
-                a href="api/v1/objects" { "objects" } ", "
-                a href="api/v1/operator" { "operator" }
+                "loopwatch " (VERSION) " · read-only · " a href={ (root) "metrics" } { "Metrics" } " · JSON: "
+                a href={ (root) "api/v1/status" } { "status" } ", "
+                a href={ (root) "api/v1/findings" } { "findings" } ", "
+                a href={ (root) "api/v1/objects" } { "objects" } ", "
+                a href={ (root) "api/v1/operator" } { "operator" }
             }
             noscript { p { "JavaScript is off. Reload the page to update it." } }
         }

@@ -12,7 +12,7 @@ use super::writer;
 use crate::export::presentation::json;
 use crate::export::view::{
     BlindSpot, FindingGroup, Findings, Input, ObjectName, OverallHealth, evidence, finding_age,
-    kind_name, objects_in_words, reason_in_words,
+    kind_name, objects_in_words, reason_in_words, runbook_command,
 };
 
 /// The input of the report.
@@ -108,6 +108,7 @@ impl CheckReport<'_> {
 
         document.add(Block::Paragraph(info.advice));
         document.blocks.extend(group.findings.first().map(|first| Block::Command(first.command())));
+        document.add(Block::Command(runbook_command(info.name)));
     }
 
     fn finding_item(&self, finding: &Finding, explains: &[&Finding]) -> FindingItem {

@@ -10,7 +10,8 @@ use super::style::Style;
 use super::writer;
 use crate::export::presentation::json::{Explained, FindingText};
 use crate::export::view::{
-    ObjectName, age, capitalised, obligation_in_words, reason_in_words, timeline_entries,
+    ObjectName, age, capitalised, obligation_in_words, reason_in_words, runbook, runbook_command,
+    timeline_entries,
 };
 
 /// Conditions, writers, events and changes that the report shows.
@@ -225,7 +226,9 @@ fn finding(explanation: &Explanation, finding: &FindingText) -> Item {
         format!("{severity} {code}{whose} for {lasting}{suspected}{because}: {summary}. {advice}");
 
     let command = (!finding.command.is_empty()).then(|| finding.command.clone());
-    Item { text, commands: command.into_iter().collect() }
+    // The server may be a later release, with findings that this one does not know.
+    let runbook = runbook(code).map(|runbook| runbook_command(runbook.name));
+    Item { text, commands: command.into_iter().chain(runbook).collect() }
 }
 
 /// The latest entries of the timeline, oldest first.

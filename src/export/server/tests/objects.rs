@@ -334,3 +334,23 @@ async fn a_link_fills_in_the_filter_of_the_overview() {
         assert_eq!(get(&exporter, &format!("/?{query}")).await.0, 200, "{query}");
     }
 }
+
+#[tokio::test]
+async fn runbooks_are_pages() {
+    let exporter = exporter(sample(), ExportOptions::default());
+    let (status, list) = get(&exporter, "/runbooks").await;
+    assert!(status == 200 && list.contains("href=\"runbooks/Overdue\""), "{list}");
+
+    let (status, page) = get(&exporter, "/runbooks/Overdue").await;
+    assert!(status == 200 && page.contains("<h1>Overdue</h1>"), "{page}");
+
+    for name in ["NoSuchRunbook", "Overdue.md", "..%2FREADME"] {
+        assert_eq!(get(&exporter, &format!("/runbooks/{name}")).await.0, 404, "{name}");
+    }
+
+    let (_, metrics) = get(&exporter, "/metrics").await;
+    assert!(
+        metrics.contains("path=\"/runbooks/{name}\"") && !metrics.contains("NoSuchRunbook"),
+        "{metrics}"
+    );
+}

@@ -48,8 +48,9 @@ fn prose_is_wrapped_and_commands_stay_on_one_line() {
         let commands: Vec<_> =
             report.lines().filter_map(|line| line.strip_prefix("  $ ")).collect();
 
-        assert_eq!(commands.len(), 4);
-        assert!(commands[1].ends_with("{.metadata.finalizers}'"));
+        assert_eq!(commands.len(), 8);
+        assert!(commands[2].ends_with("{.metadata.finalizers}'"));
+        assert_eq!(commands[3], "loopwatch runbook FinalizerStuck");
     }
 }
 

@@ -1,0 +1,111 @@
+//! The names under which loopwatch is published: no file may contain another one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use loopwatch::published::PUBLISHED;
+
+use super::{read, root};
+
+/// The files that name the image.
+const WITH_IMAGE: [&str; 5] = [
+    "README.md",
+    "deploy/README.md",
+    "deploy/base/deployment.yaml",
+    "deploy/components/sidecar/kustomization.yaml",
+    "deploy/components/sidecar/sidecar.yaml",
+];
+
+/// Public services where a stranger could register our name.
+const SERVICES: [&str; 8] = [
+    "github.com",
+    "githubusercontent.com",
+    "github.io",
+    "gitlab.com",
+    "ghcr.io",
+    "quay.io",
+    "docker.io",
+    "pkg.dev",
+];
+
+/// Module paths of Go programs in the tests. Each is the main module of its build, and no module
+/// requires it, so Go never fetches it.
+const MODULE: &str = "module ";
+
+/// The images in a line of a manifest or of a document, if they are ours. A tag does not count.
+fn image_in(line: &str) -> Option<&str> {
+    let (_, value) = line.split_once("image: ").or_else(|| line.split_once("- name: "))?;
+    let name = value.split([' ', ',', '}']).next()?;
+    let (folder, image) = name.rsplit_once('/')?;
+    let without_tag = image.split(':').next()?;
+
+    (without_tag == "loopwatch").then(|| &name[..folder.len() + 1 + without_tag.len()])
+}
+
+#[test]
+fn manifests_and_documents_name_the_image_of_the_table() {
+    for file in WITH_IMAGE {
+        let text = read(file);
+        let mut images: Vec<&str> = text.lines().filter_map(image_in).collect();
+        images.dedup();
+
+        if std::env::var_os("UPDATE").is_some() {
+            let new =
+                images.iter().fold(text.clone(), |new, old| new.replace(old, PUBLISHED.image));
+            fs::write(root().join(file), &new).expect("written");
+            continue;
+        }
+
+        assert_eq!(images, [PUBLISHED.image], "{file}: run with UPDATE=1");
+    }
+}
+
+/// All files of the repository, without those that builds create.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
+    let mut files = Vec::new();
+    for entry in entries {
+        let (path, is_folder) = (entry.path(), entry.file_type().expect("a type").is_dir());
+        match entry.file_name().to_str() {
+            Some(".git" | "target") => {}
+            _ if is_folder => files.extend(files_in(&path)),
+            _ => files.push(path),
+        }
+    }
+
+    files
+}
+
+/// The first line that names loopwatch at a public service, unless the table has this name.
+fn foreign_name(text: &str) -> Option<&str> {
+    let is_published = |line: &str| {
+        line.contains(PUBLISHED.image) || PUBLISHED.docs.is_some_and(|docs| line.contains(docs))
+    };
+    let is_name = |line: &str| {
+        let (line, at) = (line.to_lowercase(), |service: &&str| format!("{service}/loopwatch"));
+        SERVICES.iter().any(|service| line.contains(&at(service)))
+    };
+
+    text.lines()
+        .filter(|line| !line.starts_with(MODULE))
+        .find(|line| is_name(line) && !is_published(line))
+}
+
+#[test]
+fn no_file_has_a_name_that_a_stranger_could_register() {
+    let files = files_in(&root());
+    assert!(files.len() > 1000, "only {} files", files.len());
+
+    for file in files {
+        let text = fs::read(&file).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+
+        assert_eq!(foreign_name(&text), None, "{}", file.display());
+    }
+
+    let module = format!("{MODULE}{}/loopwatch/tests", SERVICES[0]);
+    let link = format!("see https://{}/loopwatch/loopwatch", SERVICES[0]);
+
+    assert_eq!(foreign_name(&module), None);
+    assert_eq!(foreign_name(&link), Some(link.as_str()));
+}
