@@ -62,9 +62,11 @@ pub(crate) fn check_outputs(model: Model) {
     };
 
     let metrics = get("/metrics", "application/openmetrics-text");
-    // The parser knows no histogram with a unit.
+    // The parser knows no histogram with a unit, and no control character in a label, which
+    // OpenMetrics allows.
     let has_unit = |line: &&str| line.starts_with("# UNIT");
     let metrics: String = metrics.split_inclusive('\n').filter(|line| !has_unit(line)).collect();
+    let metrics = metrics.replace(|c: char| c.is_control() && c != '\n', " ");
     if let Err(error) = openmetrics_parser::openmetrics::parse_openmetrics(&metrics) {
         panic!("not OpenMetrics: {error}\n{metrics}");
     }
