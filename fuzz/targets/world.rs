@@ -67,9 +67,8 @@ pub(crate) fn check_outputs(model: Model) {
     let has_unit = |line: &&str| line.starts_with("# UNIT");
     let metrics: String = metrics.split_inclusive('\n').filter(|line| !has_unit(line)).collect();
     let metrics = metrics.replace(|c: char| c.is_control() && c != '\n', " ");
-    if let Err(error) = openmetrics_parser::openmetrics::parse_openmetrics(&metrics) {
-        panic!("not OpenMetrics: {error}\n{metrics}");
-    }
+    let parsed = openmetrics_parser::openmetrics::parse_openmetrics(&metrics);
+    assert!(parsed.is_ok(), "not OpenMetrics: {:?}\n{metrics}", parsed.err());
     for path in ["/api/v1/objects", "/api/v1/findings", "/api/v1/operator"] {
         serde_json::from_str::<serde_json::Value>(&get(path, "*/*")).expect("JSON");
     }
