@@ -1,5 +1,5 @@
 # Each target checks one thing; `make check` runs them all, like CI.
-.PHONY: check quick fmt lint deny test rules docs
+.PHONY: check quick fmt lint deny test rules docs fuzz
 
 check: fmt lint deny rules test
 
@@ -39,3 +39,11 @@ rules:
 # Rewrites the files that are generated from tables and recordings: read the diff.
 docs:
 	UPDATE=1 cargo test --no-fail-fast --lib --test contracts --test scenarios
+
+# Searches for inputs that break a property of a parser, for a time: `make fuzz TARGET=decode FOR=1h`. Needs a C++ compiler and
+# cargo-bolero: `cargo install cargo-bolero --locked --version 0.13.5`. `cargo test` replays what was found.
+TARGET ?= decode
+FOR ?= 5m
+fuzz:
+	cargo bolero test --package loopwatch-fuzz --engine libfuzzer --sanitizer NONE --profile fuzz \
+		-T $(FOR) --engine-args=-max_len=65536 --engine-args=-len_control=20 $(TARGET)

@@ -8,6 +8,7 @@
 
 mod file;
 mod findings;
+pub(crate) mod fuzzing;
 mod profiles;
 mod spelling;
 mod traces;

@@ -28,6 +28,7 @@ mod lock; // locks without poisoning
 mod config; // flags, environment and file
 mod app; // the wiring
 pub mod cli; // one file per command
+pub mod fuzzing; // entry points of the fuzz targets
 
 #[cfg(test)]
 mod golden; // comparison with expected output files

@@ -3,6 +3,7 @@
 
 mod backoff;
 mod failure;
+pub(crate) mod fuzzing;
 mod url;
 mod name_lookup;
 mod credentials;

@@ -11,6 +11,7 @@ mod access; // what the port requires of its clients
 mod accept; // connections, limited in duration
 mod api; // the JSON API
 mod connections; // open connections, limited in number
+pub(crate) mod fuzzing; // entry points of the fuzz targets
 mod guard; // access control
 mod policy; // who may open a path
 mod listen; // a port

@@ -37,8 +37,8 @@ impl HttpUrl {
             .scheme
             .as_ref()
             .is_some_and(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme));
-        let authority =
-            parts.authority.as_ref().filter(|authority| is_http && !authority.host().is_empty());
+        let has_host = |authority: &&Authority| !without_brackets(authority.host()).is_empty();
+        let authority = parts.authority.as_ref().filter(|_| is_http).filter(has_host);
         let authority = authority.ok_or(InvalidUrl::NotHttp)?;
 
         if authority.as_str().contains('@') {
@@ -101,7 +101,7 @@ impl HttpUrl {
 
     /// The name or the IP address of the host, without brackets.
     pub(crate) fn host(&self) -> &str {
-        self.0.host().unwrap_or_default().trim_matches(['[', ']'])
+        without_brackets(self.0.host().unwrap_or_default())
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -168,6 +168,11 @@ impl InvalidUrl {
     }
 }
 
+/// The host of a URL without the brackets of an IPv6 address.
+fn without_brackets(host: &str) -> &str {
+    host.trim_matches(['[', ']'])
+}
+
 pub(crate) fn is_loopback(host: &str) -> bool {
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.eq_ignore_ascii_case("localhost")
@@ -202,6 +207,13 @@ mod tests {
             let expected = address.map(|address| address.parse().expect("an address"));
 
             assert_eq!((url.address(), url.host_and_port()), (expected, shown.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_url_needs_a_host() {
+        for text in ["http://", "http://:80", "http://[]", "http://[]:80/x"] {
+            assert_eq!(HttpUrl::parse(text, "/"), Err(InvalidUrl::NotHttp), "{text}");
         }
     }
 

@@ -22,6 +22,7 @@ pub(crate) use self::discovery::{
 pub(crate) use self::initial_sync::{InitialSync, SyncReporter};
 pub(crate) use self::sinks::*;
 pub(crate) use self::token_reviews::{Review, TokenReviewer, TokenReviews};
+pub(crate) use self::watch::fuzzing as watch_fuzzing;
 pub(crate) use self::watch::{
     Frame, ListPage, Listing, SharedWatchState, WatchSink, WatchTarget, Watcher,
 };

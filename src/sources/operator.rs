@@ -9,6 +9,7 @@ mod scrape;
 pub(crate) use self::hints::{MetricsAddresses, ScrapeHints};
 pub(crate) use self::pods::{PodsHandle, PodsReader};
 pub(crate) use self::process::{ProcessReader, ProcessSelection, follow_process, own_memory_limit};
+pub use self::profiles::compare_profiles;
 pub(crate) use self::profiles::{
     KeptProfile, PprofUrl, ProfileOptions, ProfileStore, Profiler, answer_profiles,
 };

@@ -4,6 +4,7 @@
 //! loopback reaches it, and the API server has already authorized the users who forward to it.
 
 mod checks; // checks in progress, limited in number
+pub(super) mod fuzzing; // the parser of the file, for the fuzz targets
 mod remembered; // the results of checks, limited in number and time
 mod tls; // the TLS of the port
 mod tokens; // bearer tokens

@@ -31,6 +31,7 @@ use crate::net::Failure;
 use crate::sources::feed::{Closed, Feed};
 
 mod event;
+pub(crate) mod fuzzing;
 mod following;
 mod frames;
 mod listing;

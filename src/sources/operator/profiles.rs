@@ -453,6 +453,22 @@ impl Profiler {
     }
 }
 
+/// Compares two profiles, for the fuzz targets. Returns the stacks that have grown, and those that
+/// still wait in a reconcile.
+///
+/// # Errors
+/// If one of them cannot be read.
+pub fn compare_profiles(
+    earlier: &[u8],
+    later: &[u8],
+    kind: ProfileKind,
+) -> Result<(Vec<GrowingStack>, Vec<WaitingStack>), String> {
+    let decode = |content| Profile::decode(content, kind).map_err(|error| error.to_string());
+    let (earlier, later) = (decode(earlier)?.summary(), decode(later)?);
+
+    Ok((later.growth_since(&earlier), later.waiting_since(&earlier)))
+}
+
 /// Keeps a profile, and returns the name of its file; empty on failure.
 fn keep(
     store: &ProfileStore,

@@ -33,8 +33,8 @@ pub(crate) struct Web {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Document {
-    tls_server_config: Option<TlsSection>,
+pub(super) struct Document {
+    pub(super) tls_server_config: Option<TlsSection>,
     basic_auth_users: BTreeMap<String, String>,
     http_server_config: HttpSection,
 }
@@ -58,7 +58,7 @@ impl WebFile {
     /// Reads the file, and the files that it names.
     pub(crate) fn read(path: &Path) -> Self {
         let mut files = vec![path.to_owned()];
-        let web = document(path).and_then(|mut document| {
+        let web = read_small(path).and_then(parse).and_then(|mut document| {
             if let Some(tls) = &mut document.tls_server_config {
                 tls.resolve(path.parent().unwrap_or(Path::new("")));
                 files.extend(tls.files());
@@ -84,7 +84,7 @@ impl Web {
 }
 
 impl Document {
-    fn build(self) -> Result<Web, String> {
+    pub(super) fn build(self) -> Result<Web, String> {
         let Self { tls_server_config: section, basic_auth_users, http_server_config } = self;
         let tls = section.as_ref().map(TlsSection::build).transpose();
         let tls = tls.map_err(|problem| format!("tls_server_config: {problem}"))?;
@@ -100,8 +100,8 @@ impl Document {
     }
 }
 
-fn document(path: &Path) -> Result<Document, String> {
-    let text = String::from_utf8(read_small(path)?).map_err(|_| "not UTF-8".to_owned())?;
+pub(super) fn parse(content: Vec<u8>) -> Result<Document, String> {
+    let text = String::from_utf8(content).map_err(|_| "not UTF-8".to_owned())?;
     if text.trim().is_empty() {
         return Ok(Document::default());
     }

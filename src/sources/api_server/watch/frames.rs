@@ -89,10 +89,13 @@ impl LineSplitter {
                 continue;
             }
 
-            line.truncate(line.trim_ascii_end().len());
+            // With its blanks, as if the line had arrived in several chunks.
+            line.truncate(line.len() - 1);
             if line.len() > self.limit {
                 return Some(Frame::Oversized);
             }
+
+            line.truncate(line.trim_ascii_end().len());
 
             if !line.is_empty() {
                 return Some(Frame::Document(line.freeze()));
@@ -323,6 +326,22 @@ mod tests {
 
             assert_eq!(found, expected, "in pieces of {piece}");
             assert!(!lines.is_mid_line());
+        }
+    }
+
+    #[test]
+    fn blanks_count_towards_the_limit_wherever_the_chunks_end() {
+        let text = b"a   \n1234567890\nshort      \n           \n";
+        for piece in 1..text.len() + 1 {
+            let (mut lines, mut found) = (LineSplitter::new(10), Vec::new());
+            for chunk in text.chunks(piece) {
+                lines.push(chunk);
+                found.extend(std::iter::from_fn(|| lines.next()));
+            }
+
+            let line = |text: &'static str| Frame::Document(Bytes::from_static(text.as_bytes()));
+            let expected = [line("a"), line("1234567890"), Frame::Oversized, Frame::Oversized];
+            assert_eq!(found, expected, "in pieces of {piece}");
         }
     }
 

@@ -95,30 +95,31 @@ impl Memory {
             return;
         }
 
-        let change = |total: usize| (total + usize::from(new)).saturating_sub(usize::from(old));
-        self.total = change(self.total);
+        let (old, new) = (usize::from(old), usize::from(new));
+        self.total = (self.total + new).saturating_sub(old);
         if record.namespace.is_empty() {
-            update(&mut self.by_watch, &record.watch, change);
+            update(&mut self.by_watch, &record.watch, old, new);
         } else {
-            update(&mut self.by_namespace, &record.namespace, change);
+            update(&mut self.by_namespace, &record.namespace, old, new);
         }
     }
 }
 
-/// Changes a share, which it adds or removes if necessary.
+/// Changes the part of an object in a share, which it adds or removes if necessary.
 fn update<K: Clone + Eq + std::hash::Hash>(
     shares: &mut HashMap<K, usize>,
     key: &K,
-    change: impl Fn(usize) -> usize,
+    old: usize,
+    new: usize,
 ) {
     match shares.get_mut(key) {
         Some(share) => {
-            *share = change(*share);
+            *share = (*share + new).saturating_sub(old);
             if *share == 0 {
                 shares.remove(key);
             }
         }
-        None => drop(shares.insert(key.clone(), change(0))),
+        None => drop(shares.insert(key.clone(), new)),
     }
 }
 

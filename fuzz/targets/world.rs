@@ -1,0 +1,78 @@
+//! A model of objects and an operator that the input describes, and its outputs.
+
+use std::cell::RefCell;
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode, header};
+use loopwatch::fuzzing::Server;
+use loopwatch_model::model::Model;
+use loopwatch_model::observation::{Observation, WatchId};
+use loopwatch_model::settings::Settings;
+use loopwatch_model::time::{Span, Timestamp};
+use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
+
+/// The time of the observations.
+pub(crate) const NOW: Timestamp = Timestamp(1_767_225_600_000);
+
+thread_local! {
+    static RUNTIME: RefCell<Runtime> =
+        RefCell::new(Builder::new_current_thread().enable_time().build().expect("a runtime"));
+}
+
+/// The watch of [`model`].
+pub(crate) fn watch() -> WatchId {
+    WatchId("widgets.example.io".into())
+}
+
+/// A model that has listed this watch, after these observations.
+pub(crate) fn model(seen: impl IntoIterator<Item = Observation>) -> Model {
+    let (watch, mut model) = (watch(), Model::new(Settings::default()));
+    let kinds = json!([{"watch": watch, "group": "example.io", "version": "v1", "kind": "Widget",
+        "resource": "widgets", "scope": "all_namespaces", "role": "primary", "why": "configured"}]);
+    let kinds = serde_json::from_value(kinds).expect("a kind");
+
+    model.apply(NOW, Observation::KindsDiscovered(kinds));
+    model.apply(NOW, Observation::ListBegan { watch: watch.clone(), epoch: 1 });
+    model.apply(NOW, Observation::ListEnded { watch, epoch: 1, version: "1".into() });
+    for observation in seen {
+        model.apply(NOW, observation);
+    }
+
+    model.apply(NOW.after(Span::hours(1)), Observation::Tick);
+    model
+}
+
+/// Sends a request to a server.
+pub(crate) fn respond(server: &Server, request: Request<Body>) -> (StatusCode, Vec<u8>) {
+    let response = RUNTIME.with_borrow(|runtime| runtime.block_on(server.respond(request)));
+    let (head, body) = response.expect("a whole body").into_parts();
+    (head.status, body.to_vec())
+}
+
+/// Everything that the model's server writes about its objects parses again.
+pub(crate) fn check_outputs(model: Model) {
+    let server = Server::new(model);
+    let get = |path: &str, accept: &str| {
+        let request = Request::get(path).header(header::HOST, "localhost");
+        let request = request.header(header::ACCEPT, accept).body(Body::empty());
+        let (status, body) = respond(&server, request.expect("a request"));
+        assert_eq!(status, StatusCode::OK, "{path}");
+        String::from_utf8(body).expect("text")
+    };
+
+    let metrics = get("/metrics", "application/openmetrics-text");
+    // The parser knows no histogram with a unit, and no control character in a label, which
+    // OpenMetrics allows.
+    let has_unit = |line: &&str| line.starts_with("# UNIT");
+    let metrics: String = metrics.split_inclusive('\n').filter(|line| !has_unit(line)).collect();
+    let metrics = metrics.replace(|c: char| c.is_control() && c != '\n', " ");
+    let parsed = openmetrics_parser::openmetrics::parse_openmetrics(&metrics);
+    assert!(parsed.is_ok(), "not OpenMetrics: {:?}\n{metrics}", parsed.err());
+    for path in ["/api/v1/objects", "/api/v1/findings", "/api/v1/operator"] {
+        serde_json::from_str::<serde_json::Value>(&get(path, "*/*")).expect("JSON");
+    }
+
+    let page = get("/", "text/html");
+    assert!(!page.contains("<x-fuzz"), "the page contains an element of the input");
+}
