@@ -22,10 +22,10 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
-use super::access::{Encryption, Transport};
+use super::access::Encryption;
+use super::client::{Client, Transport};
 use super::connections::{Activity, Connections};
 use super::exporter::Exporter;
-use super::guard::Client;
 use super::policy::Port;
 use super::routes::router;
 

@@ -20,7 +20,7 @@ use rustls::ServerConfig;
 
 use self::tokens::Tokens;
 pub(crate) use self::web_file::{Web, WebFile};
-use super::guard::Client;
+use super::client::{Client, Transport};
 use super::policy::Policy;
 use super::refusal::{Challenge, Refusal};
 use crate::lock::lock;
@@ -52,17 +52,6 @@ pub(super) enum Encryption {
     Off,
     /// Only health checks are possible without it. `None` until there is a certificate.
     Required(Option<Arc<ServerConfig>>),
-}
-
-/// How a client is connected.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Transport {
-    #[default]
-    Plain,
-    Tls {
-        /// Whether the client has a valid certificate.
-        has_certificate: bool,
-    },
 }
 
 /// The verdict on credentials.

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 pub use super::access::fuzzing::{WebFileView, web_file};
+use super::client::Client;
 use super::exporter::{ExportOptions, Exporter};
-use super::guard::Client;
 use super::policy::Port;
 use super::routes::router;
 use crate::telemetry::SelfMetrics;

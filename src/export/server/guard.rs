@@ -13,29 +13,18 @@
 //! name a loopback address. A Pod on the network of its node shares loopback with strangers, so
 //! there it gives no access.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use tokio_util::sync::CancellationToken;
 
-use super::access::Transport;
+use super::client::Client;
 use super::exporter::Exporter;
 use super::policy::{Policy, Port};
 use super::refusal::Refusal;
-
-/// The client of a connection; an extension of every request.
-#[derive(Clone, Debug)]
-pub(super) struct Client {
-    address: SocketAddr,
-    /// The port that accepted the connection.
-    port: Port,
-    transport: Transport,
-    close: CancellationToken,
-}
 
 /// Headers that proxies add.
 const FORWARDING: &[&str] =
@@ -43,38 +32,6 @@ const FORWARDING: &[&str] =
 
 /// Prefixes of headers that proxies add: in general, Envoy (Istio, Consul, Kuma) and Linkerd.
 const FORWARDING_PREFIXES: &[&str] = &["x-forwarded-", "x-original-forwarded-", "x-envoy-", "l5d-"];
-
-impl Default for Client {
-    /// A client whose address is unknown.
-    fn default() -> Self {
-        Self::new((Ipv6Addr::UNSPECIFIED, 0).into(), Port::Metrics, CancellationToken::new())
-    }
-}
-
-impl Client {
-    /// The client at this address. `close` closes the connection.
-    pub(super) fn new(address: SocketAddr, port: Port, close: CancellationToken) -> Self {
-        Self { address, port, transport: Transport::Plain, close }
-    }
-
-    /// The same client, connected in this way.
-    pub(super) fn over(self, transport: Transport) -> Self {
-        Self { transport, ..self }
-    }
-
-    pub(super) fn transport(&self) -> Transport {
-        self.transport
-    }
-
-    pub(super) fn peer(&self) -> IpAddr {
-        self.address.ip()
-    }
-
-    /// Closes the connection when it is cancelled.
-    pub(super) fn close(&self) -> CancellationToken {
-        self.close.clone()
-    }
-}
 
 /// Refuses a request unless the policy of its path admits the client.
 pub(super) async fn admit(
@@ -88,7 +45,7 @@ pub(super) async fn admit(
     }
 
     // The API server has already authorized the clients of the port for people.
-    if policy != Policy::Public && client.port != Port::Ui {
+    if policy != Policy::Public && client.port() != Port::Ui {
         let admitted = exporter.access().authenticate(policy, &client, request.headers()).await;
         if let Err(refusal) = admitted {
             return refusal.into_response();
@@ -111,7 +68,7 @@ fn check(
         Policy::Page => exporter.options().expose_ui,
         Policy::Profiles => false,
     };
-    match client.port {
+    match client.port() {
         Port::Metrics | Port::Both if is_exposed => Ok(()),
         Port::Metrics => Err(elsewhere(exporter, policy)),
         Port::Ui | Port::Both => on_loopback(exporter, policy, client, request),

@@ -17,8 +17,8 @@ use loopwatch_model::settings::Settings;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use super::client::Client;
 use super::exporter::{ExportOptions, Exporter};
-use super::guard::Client;
 use super::policy::Port;
 use super::routes::router;
 use crate::export::sample::{NoObjects, Sample, empty, sample};

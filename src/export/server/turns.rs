@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::guard::Client;
+use super::client::Client;
 use crate::lock::lock;
 
 /// The turns of one group of paths. Clones share them.

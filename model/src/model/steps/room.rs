@@ -89,7 +89,7 @@ impl Model {
     pub(super) fn make_room_for(&mut self, watch: u16, key: &ObjectKey) {
         let Some(limit) = reached(&self.world) else { return };
         let store = &self.world.store;
-        let newcomers = usize::from(store.share(watch, &key.namespace).is_none());
+        let newcomers = usize::from(!store.has_share(watch, &key.namespace));
         if store.times_average(watch, &key.namespace, newcomers).is_some() {
             return;
         }

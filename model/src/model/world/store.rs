@@ -6,24 +6,22 @@
 mod told; // what the status of an object has said during its deletion
 mod hot; // the part that few objects have
 mod ids; // of objects and their versions
-mod memory; // that objects take
+mod memory; // that an object takes
+mod shares; // of the memory that all objects take
 mod record;
 
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use self::memory::Memory;
+use self::shares::Shares;
 
 pub(crate) use self::hot::{
     Deletion, FinalizerChange, History, HotRecord, Obligation, Superseded, Transitions, Unconverged,
 };
-pub(crate) use self::ids::{NO_UID, uid_number, uid_text, version_number};
+pub(crate) use self::ids::{NO_UID, Slot, uid_number, uid_text, version_number};
 pub(crate) use self::record::{Flag, Flags, Record};
 pub(crate) use self::told::{News, Told};
-
-/// The position of an object in the store.
-pub(crate) type Slot = u32;
 
 /// All objects, by slot and by watch, namespace and name.
 #[derive(Debug)]
@@ -34,7 +32,7 @@ pub(crate) struct Store {
     free: Vec<Slot>,
     index: HashTable<Slot>,
     hasher: DefaultHashBuilder,
-    memory: Memory,
+    shares: Shares,
     /// Where the next search through the slots begins.
     hand: Slot,
 }
@@ -48,7 +46,7 @@ impl Store {
             free: Vec::new(),
             index: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
-            memory: Memory::default(),
+            shares: Shares::default(),
             hand: 0,
         }
     }
@@ -110,8 +108,41 @@ impl Store {
 
         self.free.push(slot);
         let record = self.chunks[slot as usize / CHUNK][slot as usize % CHUNK].take()?;
-        self.memory.remove(slot, &record);
+        self.shares.set(slot, record.watch, &record.namespace, 0);
         Some(record)
+    }
+
+    /// Returns the memory of all objects, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.shares.total()
+    }
+
+    /// Measures an object that has changed.
+    pub(crate) fn measure(&mut self, slot: Slot) {
+        let chunk = self.chunks.get(slot as usize / CHUNK);
+        let Some(Some(record)) = chunk.and_then(|chunk| chunk.get(slot as usize % CHUNK)) else {
+            return;
+        };
+
+        self.shares.set(slot, record.watch, &record.namespace, record.memory());
+    }
+
+    /// Returns how many times the average share the share of this object takes; `None` if it takes
+    /// less than the average. `newcomers` is the number of shares that have no object yet.
+    pub(crate) fn times_average(
+        &self,
+        watch: u16,
+        namespace: &str,
+        newcomers: usize,
+    ) -> Option<usize> {
+        let share = self.shares.of(watch, namespace).unwrap_or_default();
+        let times = share / self.shares.average(newcomers);
+        (times > 0).then_some(times)
+    }
+
+    /// Returns whether objects of this watch in this namespace have a share yet.
+    pub(crate) fn has_share(&self, watch: u16, namespace: &str) -> bool {
+        self.shares.of(watch, namespace).is_some()
     }
 
     /// Returns the next `count` slots, some of which may be free. After the last slot, the first one

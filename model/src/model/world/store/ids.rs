@@ -1,4 +1,7 @@
-//! Resource versions and UIDs as numbers, which take less memory than texts.
+//! Objects, resource versions and UIDs as numbers, which take less memory than texts.
+
+/// The position of an object in the store.
+pub(crate) type Slot = u32;
 
 /// Returns a resource version as a number, or 0 if it is not one. Numeric versions of one resource
 /// can be compared (KEP-5504).
