@@ -419,12 +419,15 @@ fn permissions_elsewhere() {
     let sidecar = Sidecar::start(plane, other, &kubeconfig, &quick(), &[]);
     sidecar.wait_synced(ZOO_KINDS.len());
 
-    let seen = sidecar.objects("kind=Widget").unwrap_or_default();
-    let mut namespaces: Vec<&str> =
-        seen.iter().filter_map(|object| object["namespace"].as_str()).collect();
-    namespaces.sort_unstable();
+    // loopwatch reviews many namespaces slowly, and those of all tests are many.
+    sidecar.expect(Duration::from_secs(240), "the namespaces with permissions are watched", || {
+        let seen = sidecar.objects("kind=Widget")?;
+        let mut namespaces: Vec<&str> =
+            seen.iter().filter_map(|object| object["namespace"].as_str()).collect();
+        namespaces.sort_unstable();
 
-    assert_eq!(namespaces, [other, home]);
+        if namespaces == [other, home] { Ok(()) } else { Err(format!("{namespaces:?}")) }
+    });
 }
 
 /// A webhook authorizer grants permissions to an account, and cannot list them: the review of rules
@@ -464,13 +467,16 @@ fn permissions_of_a_webhook() {
     });
 
     let (_apiserver, url) = plane.apiserver_with_authorizer(authorizer.port);
+
+    // This API server has just started, and may need more than five seconds for an answer.
+    let settings = quick_but(json!({"source_failing_after": "30s"}));
     for (namespace, expected) in
         namespaces.into_iter().zip([vec!["Widget"], vec!["PhaseOnly", "Widget"]])
     {
         let kubeconfig =
             plane.kubeconfig_of(&format!("{namespace}.kubeconfig"), &url, namespace, ACCOUNT);
         let scope = format!("--namespace={namespace}");
-        let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &quick(), &[&scope]);
+        let sidecar = Sidecar::start(plane, namespace, &kubeconfig, &settings, &[&scope]);
 
         sidecar.wait_synced(expected.len());
         sidecar.object("Widget", namespace, "one").unwrap_or_else(|error| panic!("{error}"));
