@@ -192,6 +192,9 @@ fn the_names_of_one_object_have_a_limit() {
 
     assert_eq!(lab.row("web").finalizers.len(), 16, "4,096 bytes");
     assert!(lab.has("FinalizerStuck"), "the object is judged by the rest: {:?}", lab.findings());
+
+    let summary = lab.finding("FinalizerStuck").summary();
+    assert!(summary.contains("… and 12 more"), "1,024 bytes of evidence: {summary}");
 }
 
 #[test]
