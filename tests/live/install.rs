@@ -449,8 +449,9 @@ fn watches_the_zoo(loopwatch: &Sidecar, expected: &[&str]) {
         assert!(found.is_some_and(|k| k["role"] == "primary"), "{kind}: {status}");
     }
 
-    // Definitions of other tests come and go, and loopwatch may have listed one that has just gone.
-    loopwatch.expect(Duration::from_secs(30), "loopwatch sees everything", || {
+    // Definitions of other tests come and go, and loopwatch may have listed one that has just gone. An
+    // account that owns no kind may own some elsewhere, and loopwatch reviews many namespaces slowly.
+    loopwatch.expect(Duration::from_secs(240), "loopwatch sees everything", || {
         let status = loopwatch.status()?;
         if status["not_visible"] == json!([]) { Ok(()) } else { Err(status.to_string()) }
     });
