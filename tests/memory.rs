@@ -266,13 +266,16 @@ fn measure_fat(fat: Fat, objects: usize, limits: &Limits) -> usize {
     let before = allocated();
     let settings = Settings { limits: limits.clone(), ..Settings::default() };
     let mut model = Model::new(settings);
-    let deployments = watched("apps", "Deployment", "deployments", Role::Primary);
-    model.apply(NOW, Observation::KindsDiscovered(vec![deployments.clone()]));
+    // Only the workloads of an operator have Pods that read something when they start.
+    let role = if fat == Fat::Startup { Role::Child } else { Role::Primary };
+    let deployments = watched("apps", "Deployment", "deployments", role);
+    model.apply(NOW, Observation::KindsDiscovered(vec![kind(Role::Primary), deployments.clone()]));
 
     let watch = deployments.watch;
     model.apply(NOW, Observation::ListBegan { watch: watch.clone(), epoch: 1 });
     for number in 0..objects {
-        let mut view = view(number, format!("fat-{number}"), Vec::new());
+        let owners = if fat == Fat::Startup { vec![owner(number, 0)] } else { Vec::new() };
+        let mut view = view(number, format!("fat-{number}"), owners);
         view.key.namespace = "tenant".into();
         fat.fill(&mut view, number);
         model.apply(NOW, Observation::Listed { watch: watch.clone(), object: Box::new(view) });

@@ -29,8 +29,11 @@ pub(crate) struct Configuration {
     written: hashbrown::HashMap<Slot, LastWrite>,
     /// The same for unwatched objects that have been read; `None` if the read found nothing.
     read: BTreeMap<Name, Option<ReadData>>,
-    /// When to read them again. At most one entry per object that workloads read.
+    /// When to read them again. Some entries may be left over from objects that no workload reads
+    /// any more; see [`Configuration::drop_leftovers`].
     reads: BTreeSet<(Timestamp, Name)>,
+    /// What the reads of all workloads take, in bytes; see [`cost`].
+    reads_cost: usize,
     /// No read before this time.
     next_read: Timestamp,
     /// When the read that is waiting for an answer was asked for.
@@ -90,6 +93,13 @@ const FIRST_READ: Span = Span::mins(1);
 /// How long to wait for an answer, and thus the shortest time between two reads.
 const READ_STEP: Span = Span::secs(2);
 
+/// The number of leftover reads that are not worth dropping.
+const FEW_READS: usize = 64;
+
+/// The part of the memory for objects that [`Configuration::reads_cost`] may take. Each name is kept
+/// up to five times, so all of them take a fifth of that memory at most.
+const READS_PART: usize = 24;
+
 impl Part for Configuration {
     fn seen(&mut self, step: &mut StepContext<'_>, version: &Version<'_>) {
         self.update_configuration(step.world, version.slot, version.view);
@@ -120,6 +130,7 @@ impl Configuration {
     fn set_reads(&mut self, now: Timestamp, slot: Slot, namespace: &str, reads: &[StartupRead]) {
         let name = |read: &StartupRead| name(namespace, read);
         let old = self.consumers.remove(&slot).unwrap_or_default();
+        self.reads_cost = (self.reads_cost + cost(reads)).saturating_sub(cost(&old.reads));
         for read in &old.reads {
             if let Some(slots) = self.readers.get_mut(&name(read)) {
                 slots.remove(&slot);
@@ -134,7 +145,7 @@ impl Configuration {
             if let Some(at) = old.check_at {
                 self.checks.remove(&(at, slot));
             }
-            return;
+            return self.drop_leftovers();
         }
 
         for read in reads {
@@ -148,6 +159,18 @@ impl Configuration {
 
         self.consumers
             .insert(slot, Consumer { reads: reads.into(), unread: BTreeMap::new(), ..old });
+        self.drop_leftovers();
+    }
+
+    /// Drops the entries of objects that no workload reads any more, once they are most of all: a
+    /// workload may change again and again what it reads.
+    fn drop_leftovers(&mut self) {
+        if self.reads.len() <= 2 * self.readers.len() + FEW_READS {
+            return;
+        }
+
+        let (readers, mut kept) = (&self.readers, BTreeSet::new());
+        self.reads.retain(|(_, name)| readers.contains_key(name) && kept.insert(name.clone()));
     }
 
     /// Sets when the Pods of a workload are checked again.
@@ -207,7 +230,10 @@ impl Configuration {
             return;
         }
 
-        if known.is_none() && self.consumers.len() >= MAX_CONSUMERS {
+        let limit = world.settings.limits.object_memory() / READS_PART;
+        let old = known.map_or(0, |consumer| cost(&consumer.reads));
+        let is_beyond = known.is_none() && self.consumers.len() >= MAX_CONSUMERS;
+        if is_beyond || self.reads_cost + cost(&view.startup) > limit + old {
             return world.count_dropped(Limit::Configuration);
         }
 
@@ -234,6 +260,11 @@ impl Configuration {
             self.set_configurations_timer(world);
         }
     }
+}
+
+/// Returns what the reads of one workload take, in bytes: their names, each with its entry.
+fn cost(reads: &[StartupRead]) -> usize {
+    reads.iter().map(|read| read.name.len() + 64).sum()
 }
 
 fn configuration_name(world: &World, slot: Slot) -> Name {
@@ -371,4 +402,24 @@ pub(super) const fn kind(read: &StartupRead) -> &'static str {
 
 fn name(namespace: &str, read: &StartupRead) -> Name {
     (namespace.into(), read.secret, read.name.as_str().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workload_that_reads_other_names_again_and_again_leaves_nothing_behind() {
+        let mut configuration = Configuration::default();
+        for number in 0..10_000 {
+            let read = StartupRead { name: format!("config-{number}"), ..StartupRead::default() };
+            configuration.set_reads(Timestamp(number), 7, "team-a", &[read]);
+        }
+
+        assert!(configuration.reads.len() <= FEW_READS + 3, "{}", configuration.reads.len());
+        assert_eq!((configuration.readers.len(), configuration.reads_cost), (1, 11 + 64));
+
+        configuration.set_reads(Timestamp(0), 7, "team-a", &[]);
+        assert_eq!((configuration.readers.len(), configuration.reads_cost), (0, 0));
+    }
 }

@@ -5,12 +5,12 @@
 use crate::model::Model;
 use crate::model::world::World;
 use crate::model::world::limits::{Limit, MAX_OBJECT_NAMES};
-use crate::model::world::store::Slot;
+use crate::model::world::store::{Record, Slot};
 use crate::observation::{ObjectKey, ObjectView, OwnerReference, Reference, Role};
 use crate::snapshot::Outcome;
 
 /// How many objects the search for one that leaves looks at.
-const SEARCHED: Slot = 64;
+const SEARCHED: Slot = 512;
 
 /// How many objects leave in one step at most. One version of one object needs at most as much
 /// memory as some dozens of idle ones.
@@ -86,30 +86,45 @@ fn exceeds_memory(world: &World) -> bool {
 
 impl Model {
     /// Makes room for a new object, if a limit is reached and its share takes less than the average.
+    /// An object of one of the largest shares leaves.
     pub(super) fn make_room_for(&mut self, watch: u16, key: &ObjectKey) {
         let Some(limit) = reached(&self.world) else { return };
         let store = &self.world.store;
         let newcomers = usize::from(!store.has_share(watch, &key.namespace));
-        if store.times_average(watch, &key.namespace, newcomers).is_some() {
+        if store.is_above_average(watch, &key.namespace, newcomers) {
             return;
         }
 
-        if let Some(slot) = self.least_missed(newcomers, |_| true) {
+        if let Some(slot) = self.least_missed_of_largest() {
             self.leave(slot, limit);
         }
     }
 
     /// Lets objects leave until all of them are within the memory for objects, after a change of
-    /// one of them. That one leaves itself if no other should.
+    /// one of them. Those that leave belong to the share that has grown, if it takes at least the
+    /// average, so nobody makes the objects of others leave by growing their own.
     pub(super) fn keep_within_memory(&mut self, changed: Slot) {
         self.world.store.measure(changed);
-
         for _ in 0..MAX_LEAVING {
             if !exceeds_memory(&self.world) {
                 return;
             }
 
-            let slot = self.least_missed(0, |slot| slot != changed).unwrap_or(changed);
+            let Some(record) = self.world.store.get(changed) else { return };
+            let (watch, namespace) = (record.watch, record.namespace.clone());
+            let found = if self.world.store.is_above_average(watch, &namespace, 0) {
+                self.least_missed(|world, slot| {
+                    let same = |record: &Record| {
+                        record.namespace == namespace
+                            && (!namespace.is_empty() || record.watch == watch)
+                    };
+                    slot != changed && world.store.get(slot).is_some_and(same)
+                })
+            } else {
+                self.least_missed_of_largest()
+            };
+
+            let slot = found.unwrap_or(changed);
             self.leave(slot, Limit::ObjectMemory);
             if slot == changed {
                 return;
@@ -117,30 +132,34 @@ impl Model {
         }
     }
 
-    /// Returns the object among the next eligible ones in the store whose share takes most and that
-    /// is missed least. Objects whose share takes less than the average stay.
-    fn least_missed(
-        &mut self,
-        newcomers: usize,
-        is_eligible: impl Fn(Slot) -> bool,
-    ) -> Option<Slot> {
+    /// Returns the object that is missed least among those of shares of which none takes less than
+    /// half of the largest one.
+    fn least_missed_of_largest(&mut self) -> Option<Slot> {
+        let largest = self.world.store.largest_share();
+        self.least_missed(|world, slot| {
+            world.store.get(slot).is_some_and(|record| {
+                world.store.share(record.watch, &record.namespace) >= largest.div_ceil(2)
+            })
+        })
+    }
+
+    /// Returns the object that is missed least among the next ones in the store that are eligible.
+    fn least_missed(&mut self, is_eligible: impl Fn(&World, Slot) -> bool) -> Option<Slot> {
         let slots = self.world.store.next_slots(SEARCHED);
-        let candidates = slots.filter(|slot| is_eligible(*slot)).filter_map(|slot| {
-            let record = self.world.store.get(slot)?;
-            let (watch, store) = (record.watch, &self.world.store);
-            let times = store.times_average(watch, &record.namespace, newcomers)?;
-            let is_child = self.world.kind_of(watch).role != Role::Primary;
+        let world = &self.world;
+        let candidates = slots.filter(|slot| is_eligible(world, *slot)).filter_map(|slot| {
+            let record = world.store.get(slot)?;
+            let is_child = world.kind_of(record.watch).role != Role::Primary;
             let loss = match (record.hot.is_some(), is_child) {
                 (true, _) => Loss::Open,
                 (false, true) => Loss::QuietChild,
                 (false, false) => Loss::Quiet,
             };
 
-            // Shares that differ by less than a factor of two are alike.
-            Some((std::cmp::Reverse(times.ilog2()), loss, slot))
+            Some((loss, slot))
         });
 
-        candidates.min().map(|(_, _, slot)| slot)
+        candidates.min().map(|(_, slot)| slot)
     }
 
     /// Removes an object for which there is no room, which says nothing about the object.

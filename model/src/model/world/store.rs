@@ -127,17 +127,21 @@ impl Store {
         self.shares.set(slot, record.watch, &record.namespace, record.memory());
     }
 
-    /// Returns how many times the average share the share of this object takes; `None` if it takes
-    /// less than the average. `newcomers` is the number of shares that have no object yet.
-    pub(crate) fn times_average(
-        &self,
-        watch: u16,
-        namespace: &str,
-        newcomers: usize,
-    ) -> Option<usize> {
+    /// Returns whether the share of this object takes at least the average. `newcomers` is the number
+    /// of shares that have no object yet.
+    pub(crate) fn is_above_average(&self, watch: u16, namespace: &str, newcomers: usize) -> bool {
         let share = self.shares.of(watch, namespace).unwrap_or_default();
-        let times = share / self.shares.average(newcomers);
-        (times > 0).then_some(times)
+        share >= self.shares.average(newcomers)
+    }
+
+    /// Returns the largest share, in units that only [`Self::share`] has, too.
+    pub(crate) fn largest_share(&self) -> usize {
+        self.shares.largest()
+    }
+
+    /// Returns the share of this object.
+    pub(crate) fn share(&self, watch: u16, namespace: &str) -> usize {
+        self.shares.of(watch, namespace).unwrap_or_default()
     }
 
     /// Returns whether objects of this watch in this namespace have a share yet.

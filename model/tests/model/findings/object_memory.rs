@@ -84,6 +84,31 @@ fn objects_that_become_fat_leave_room_for_others() {
 }
 
 #[test]
+fn an_honest_namespace_that_takes_more_than_the_average_loses_nothing_either() {
+    let mut lab = Lab::limited(Limits { objects: 2_000, ..Limits::default() });
+    for number in 0..600 {
+        ready(&mut lab, "tenant-a", &format!("fat-{number}"));
+    }
+    for number in 0..500 {
+        ready(&mut lab, "tenant-b", &format!("web-{number}"));
+    }
+    for number in 0..40 {
+        ready(&mut lab, &format!("small-{number}"), "web");
+    }
+
+    for number in 0..600 {
+        let mut view = fat(&mut lab, number);
+        view.uid = format!("tenant-a/fat-{number}");
+        lab.apply_view(view);
+    }
+
+    assert!(lab.dropped("object_memory") > 100, "{:?}", lab.snapshot().dropped);
+    assert_eq!(objects_in(&lab, "tenant-b"), 500, "none of them leaves");
+    let small: u64 = (0..40).map(|number| objects_in(&lab, &format!("small-{number}"))).sum();
+    assert_eq!(small, 40);
+}
+
+#[test]
 fn objects_of_normal_size_reach_the_limit_on_their_number_first() {
     let mut lab = Lab::limited(Limits { objects: 2_000, ..Limits::default() });
     for number in 0..2_000 {

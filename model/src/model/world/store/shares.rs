@@ -37,6 +37,12 @@ impl Shares {
         share.copied()
     }
 
+    /// Returns the largest share.
+    pub(super) fn largest(&self) -> usize {
+        let shares = self.by_namespace.values().chain(self.by_watch.values());
+        shares.copied().max().unwrap_or_default()
+    }
+
     /// Returns the average share, if there were so many `newcomers` in addition.
     pub(super) fn average(&self, newcomers: usize) -> usize {
         let shares = self.by_namespace.len() + self.by_watch.len() + newcomers;
