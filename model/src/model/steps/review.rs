@@ -30,10 +30,16 @@ impl Model {
         self.review_object(slot);
     }
 
-    /// Judges an object at this instant, opens and closes findings about it, sets its timer, and
-    /// reviews its kind. While its watch is blind, its obligation can only end as unknown, and the
-    /// rest waits until visibility returns.
+    /// Reviews an object at this instant, and measures it with the findings about it.
     pub(crate) fn review_object(&mut self, slot: Slot) {
+        self.judge_object(slot);
+        self.world.store.measure(slot);
+    }
+
+    /// Judges an object, opens and closes findings about it, sets its timer, and reviews its kind.
+    /// While its watch is blind, its obligation can only end as unknown, and the rest waits until
+    /// visibility returns.
+    fn judge_object(&mut self, slot: Slot) {
         self.parts.ownership.review_owner_references(&mut self.world, &mut self.findings, slot);
         let relations = self.relation_detections(slot);
         let Some(mut context) = object_context::context(&mut self.world, &mut self.traces, slot)
@@ -77,7 +83,6 @@ impl Model {
         update_kind(&mut self.world, slot, failure);
         set_object_timer(&mut self.world, slot, due);
         keep_judgement(&mut self.world, slot, findings, due, kept);
-        self.world.store.measure(slot);
         update_unhealthy(&mut self.world, slot, has_findings);
         workloads::note_workload(&mut self.world, slot);
         stuck::note_finalizer_findings(&mut self.world, &mut self.traces, slot, &old, &noted);

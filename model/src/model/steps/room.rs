@@ -5,7 +5,7 @@
 use crate::model::Model;
 use crate::model::world::World;
 use crate::model::world::limits::{Limit, MAX_OBJECT_NAMES};
-use crate::model::world::store::{Record, Slot};
+use crate::model::world::store::{Record, Slot, Store};
 use crate::observation::{ObjectKey, ObjectView, OwnerReference, Reference, Role};
 use crate::snapshot::Outcome;
 
@@ -104,50 +104,50 @@ impl Model {
     /// one of them. Those that leave belong to the share that has grown, if it takes at least the
     /// average, so nobody makes the objects of others leave by growing their own.
     pub(super) fn keep_within_memory(&mut self, changed: Slot) {
-        self.world.store.measure(changed);
-        for _ in 0..MAX_LEAVING {
-            if !exceeds_memory(&self.world) {
-                return;
-            }
+        if !exceeds_memory(&self.world) {
+            return;
+        }
 
-            let Some(record) = self.world.store.get(changed) else { return };
-            let (watch, namespace) = (record.watch, record.namespace.clone());
-            let found = if self.world.store.is_above_average(watch, &namespace, 0) {
-                self.least_missed(|world, slot| {
-                    let same = |record: &Record| {
-                        record.namespace == namespace
-                            && (!namespace.is_empty() || record.watch == watch)
-                    };
-                    slot != changed && world.store.get(slot).is_some_and(same)
-                })
-            } else {
-                self.least_missed_of_largest()
+        let Some(record) = self.world.store.get(changed) else { return };
+        let (watch, namespace) = (record.watch, record.namespace.clone());
+        for _ in 0..MAX_LEAVING {
+            let found = match self.world.store.is_above_average(watch, &namespace, 0) {
+                true => self.least_missed_beside(changed, watch, &namespace),
+                false => self.least_missed_of_largest(),
             };
 
             let slot = found.unwrap_or(changed);
             self.leave(slot, Limit::ObjectMemory);
-            if slot == changed {
+            if slot == changed || !exceeds_memory(&self.world) {
                 return;
             }
         }
     }
 
-    /// Returns the object that is missed least among those of shares of which none takes less than
-    /// half of the largest one.
-    fn least_missed_of_largest(&mut self) -> Option<Slot> {
-        let largest = self.world.store.largest_share();
-        self.least_missed(|world, slot| {
-            world.store.get(slot).is_some_and(|record| {
-                world.store.share(record.watch, &record.namespace) >= largest.div_ceil(2)
-            })
+    /// Returns the object that is missed least among the others of a share.
+    fn least_missed_beside(&mut self, but: Slot, watch: u16, namespace: &str) -> Option<Slot> {
+        self.least_missed(|_, slot, record| {
+            let is_of_share =
+                *record.namespace == *namespace && (!namespace.is_empty() || record.watch == watch);
+            slot != but && is_of_share
         })
     }
 
+    /// Returns the object that is missed least among those of shares of which none takes less than
+    /// half of the largest one.
+    fn least_missed_of_largest(&mut self) -> Option<Slot> {
+        let enough = self.world.store.largest_share().div_ceil(2);
+        self.least_missed(|store, _, record| store.share(record.watch, &record.namespace) >= enough)
+    }
+
     /// Returns the object that is missed least among the next ones in the store that are eligible.
-    fn least_missed(&mut self, is_eligible: impl Fn(&World, Slot) -> bool) -> Option<Slot> {
+    fn least_missed(
+        &mut self,
+        is_eligible: impl Fn(&Store, Slot, &Record) -> bool,
+    ) -> Option<Slot> {
         let slots = self.world.store.next_slots(SEARCHED);
         let world = &self.world;
-        let candidates = slots.filter(|slot| is_eligible(world, *slot)).filter_map(|slot| {
+        let candidates = slots.filter_map(|slot| {
             let record = world.store.get(slot)?;
             let is_child = world.kind_of(record.watch).role != Role::Primary;
             let loss = match (record.hot.is_some(), is_child) {
@@ -156,7 +156,7 @@ impl Model {
                 (false, false) => Loss::Quiet,
             };
 
-            Some((loss, slot))
+            is_eligible(&world.store, slot, record).then_some((loss, slot))
         });
 
         candidates.min().map(|(_, slot)| slot)
