@@ -21,10 +21,10 @@ use crate::config::{ClusterFlags, Flags, ProfileFlags};
 use crate::export::server::{ExportOptions, Exporter};
 use crate::sources::feed::{Clock, Closed, Feed, SystemClock};
 use crate::sources::operator::ProfileStore;
-use crate::system::stamp::Stamp;
+use crate::system::stamp::{Stamp, Versions};
 
-/// Time between two polls of the file.
-const POLL_EVERY: Duration = Duration::from_secs(3);
+/// Time between two polls of a file.
+pub(super) const POLL_EVERY: Duration = Duration::from_secs(3);
 
 /// The configuration of `run`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,20 +105,16 @@ impl Reloader {
     /// Follows the file, and polls it at this interval.
     async fn follow(mut self, reload: Reload, every: Duration) -> Result<(), Closed> {
         let reload = Arc::new(reload);
-        let (mut applied, mut last) = (None, None);
+        let mut versions = Versions::new(None);
         loop {
             tokio::time::sleep(every).await;
             let now = Stamp::of(&reload.path).await;
-
-            // A file that has just changed may be incomplete, so it must stay the same for one
-            // interval.
-            let settled = last.replace(now) == Some(now);
-            if applied == Some(now) || !settled {
+            if !versions.is_new(&now) {
                 continue;
             }
 
             // The file may have changed after the start, which read it, but before the first stamp.
-            let first = applied.replace(now).is_none();
+            let first = versions.take(now);
             let reload = Arc::clone(&reload);
 
             // Parsing may take some milliseconds, and reading may wait for a network file system.

@@ -14,15 +14,12 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::reload::{self, Effective};
+use super::reload::{self, Effective, POLL_EVERY};
 use crate::config::{ClusterFlags, WebAuth, WebFlags};
 use crate::export::server::{Exporter, Web, WebFile};
 use crate::sources::api_server::TokenReviews;
 use crate::sources::feed::{Closed, Feed};
-use crate::system::stamp::Stamp;
-
-/// Time between two polls of the files.
-const POLL_EVERY: Duration = Duration::from_secs(3);
+use crate::system::stamp::{Stamp, Versions};
 
 /// Follows the web configuration file, and reports what is wrong with access to the port.
 pub(super) struct Follower {
@@ -68,8 +65,7 @@ impl Follower {
     /// Reads the file, and then polls it at this interval.
     async fn follow(mut self, every: Duration) -> Result<(), Closed> {
         let mut files = self.file.clone().into_iter().collect();
-        let mut applied = self.read(&mut files).await;
-        let mut last = applied.clone();
+        let mut versions = Versions::new(Some(self.read(&mut files).await));
 
         self.exporter.access().try_reviewer().await;
         if self.exporter.access().exposes_credentials() {
@@ -82,14 +78,8 @@ impl Follower {
         loop {
             self.report().await?;
             sleep(every).await;
-
-            // A file that has just changed may be incomplete, so it must stay the same for one
-            // interval.
-            let now = stamps(&files).await;
-            let settled = std::mem::replace(&mut last, now.clone()) == now;
-            if settled && applied != now {
-                applied = self.read(&mut files).await;
-                last.clone_from(&applied);
+            if versions.is_new(&stamps(&files).await) {
+                versions.take(self.read(&mut files).await);
             }
         }
     }
