@@ -10,6 +10,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use super::remembered::{Key, Remembered};
+use super::{Undecided, Verdict};
 use crate::lock::lock;
 
 /// The checks in progress.
@@ -21,6 +23,15 @@ pub(super) struct Checks {
     of_known: Arc<Semaphore>,
     /// The checks of new credentials that run or wait, by peer.
     peers: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+/// How a client with credentials goes on.
+#[derive(Debug)]
+pub(super) enum Entry {
+    /// With a verdict that is remembered.
+    Remembered(Verdict),
+    /// With a check.
+    Check(Check),
 }
 
 /// The right to run a check. It ends when it is dropped.
@@ -50,8 +61,25 @@ impl Checks {
         Self { of_strangers: semaphore(), of_known: semaphore(), peers: Arc::default() }
     }
 
+    /// Returns the verdict on credentials if it is remembered, perhaps because another request has
+    /// asked the same meanwhile, or else waits for the turn of a check.
+    pub(super) async fn enter(
+        &self,
+        remembered: &Remembered,
+        key: Key,
+        peer: IpAddr,
+    ) -> Result<Entry, Undecided> {
+        if let Some(verdict) = remembered.get(key) {
+            return Ok(Entry::Remembered(verdict));
+        }
+
+        let check = self.begin(peer, remembered.was_allowed(key)).await.ok_or(Undecided::Busy)?;
+        let verdict = remembered.get(key);
+        Ok(verdict.map_or(Entry::Check(check), Entry::Remembered))
+    }
+
     /// Waits for the turn of a check; `None` if there are too many.
-    pub(super) async fn begin(&self, address: IpAddr, is_known: bool) -> Option<Check> {
+    async fn begin(&self, address: IpAddr, is_known: bool) -> Option<Check> {
         let (turns, peer) = match is_known {
             true => (&self.of_known, None),
             false => (&self.of_strangers, Some(Peer::count(&self.peers, address)?)),

@@ -8,7 +8,7 @@ use loopwatch_model::observation::Cause;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-use super::checks::{Check, Checks};
+use super::checks::{Check, Checks, Entry};
 use super::remembered::{Key, Remembered};
 use super::{Undecided, Verdict};
 use crate::lock::lock;
@@ -63,15 +63,10 @@ impl Tokens {
         }
 
         let key = Key::of(&[token, path]);
-        if let Some(verdict) = self.remembered.get(key) {
-            return Ok(verdict);
-        }
-
-        let is_known = self.remembered.was_allowed(key);
-        let check = self.checks.begin(peer, is_known).await.ok_or(Undecided::Busy)?;
-        if let Some(verdict) = self.remembered.get(key) {
-            return Ok(verdict); // another request has just asked the same
-        }
+        let check = match self.checks.enter(&self.remembered, key, peer).await? {
+            Entry::Remembered(verdict) => return Ok(verdict),
+            Entry::Check(check) => check,
+        };
 
         let review = self.review(token, path).await;
         if review != Some(Review::Allowed) {

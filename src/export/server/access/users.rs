@@ -11,7 +11,7 @@ use bcrypt::HashParts;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
-use super::checks::Checks;
+use super::checks::{Checks, Entry};
 use super::remembered::{Key, Remembered};
 use super::{Undecided, Verdict};
 
@@ -72,18 +72,10 @@ impl Users {
         }
 
         let key = Key::of(&[&user, &password]);
-        if let Some(verdict) = self.remembered.get(key) {
-            return Ok(verdict);
-        }
-
-        let check = self
-            .checks
-            .begin(peer, self.remembered.was_allowed(key))
-            .await
-            .ok_or(Undecided::Busy)?;
-        if let Some(verdict) = self.remembered.get(key) {
-            return Ok(verdict); // another request has just asked the same
-        }
+        let check = match self.checks.enter(&self.remembered, key, peer).await? {
+            Entry::Remembered(verdict) => return Ok(verdict),
+            Entry::Check(check) => check,
+        };
 
         let (is_known, hash) = match self.hashes.get(&user) {
             Some(hash) => (true, hash.clone()),
