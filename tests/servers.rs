@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use loopwatch_testbed::standin::{GROUP, Standin, StreamedLists, Traits};
 use loopwatch_testbed::wait::{eventually, pause};
-use loopwatch_testbed::{http, ports};
+use loopwatch_testbed::{http, ports, usage};
 use tempfile::TempDir;
 
 /// The tests measure times, so they run one at a time.
@@ -121,18 +121,12 @@ impl Run {
 
     /// The largest resident memory so far, in MiB.
     fn peak(&self) -> f64 {
-        self.memory("VmHWM:")
+        self.memory("VmHWM")
     }
 
     /// A line of the process's status, in MiB.
     fn memory(&self, name: &str) -> f64 {
-        let status = std::fs::read_to_string(
-            Path::new("/proc").join(self.child.id().to_string()).join("status"),
-        );
-        let status = status.expect("it runs");
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("Linux");
-
-        line.trim().trim_end_matches(" kB").parse::<f64>().expect("a number") / 1024.0
+        usage::memory(self.child.id(), name) as f64 / f64::from(1 << 20)
     }
 
     /// Whether the thread that runs all tasks sleeps.
@@ -303,7 +297,7 @@ fn a_tenant_with_fat_objects_does_not_get_loopwatch_killed() {
             "servers: 3,000 fat objects, streamed lists {streamed:?}: peak {listed:.0} MiB after the lists, {:.0} MiB at \
              the end, of which {:.0} MiB are the program; the limit is {}",
             run.peak(),
-            run.memory("RssFile:"),
+            run.memory("RssFile"),
             group.describe()
         );
 
@@ -311,7 +305,7 @@ fn a_tenant_with_fat_objects_does_not_get_loopwatch_killed() {
         assert!(names.as_ref().is_ok_and(|dropped| *dropped >= 3_000.0), "{names:?}");
 
         // The kernel can drop the pages of the program, of which a build for tests has many.
-        assert!(run.peak() - run.memory("RssFile:") < 128.0, "{:.0} MiB", run.peak());
+        assert!(run.peak() - run.memory("RssFile") < 128.0, "{:.0} MiB", run.peak());
         run.assert_no_failures();
     }
 }

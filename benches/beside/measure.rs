@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use loopwatch_testbed::guard::{Process, Program};
 use loopwatch_testbed::http;
+use loopwatch_testbed::usage::{TICK, cpu, memory};
 use loopwatch_testbed::wait::{eventually, pause};
 
-/// The unit of CPU time in `/proc`.
-const TICK: Duration = Duration::from_millis(10);
 /// A process has synced once it uses at most two ticks of CPU time in this period …
 const QUIET: Duration = Duration::from_secs(3);
 /// … and has used more CPU time than this since its start.
@@ -57,30 +56,6 @@ impl MeasuredProcess {
         Self { child: program.start(), port, started }
     }
 
-    fn cpu(&self) -> Duration {
-        let stat = self.proc("stat");
-
-        // The program name may contain spaces, so count from its closing parenthesis. User and
-        // system time are fields 14 and 15, see proc(5).
-        let fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ')).into_iter().flatten();
-        let ticks =
-            fields.skip(11).take(2).filter_map(|field| field.parse::<u32>().ok()).sum::<u32>();
-        TICK * ticks
-    }
-
-    /// A line of `/proc/PID/status`, in bytes.
-    fn memory(&self, field: &str) -> u64 {
-        let status = self.proc("status");
-        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-        let kibibytes = line.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        kibibytes.unwrap_or_else(|| panic!("no {field} in:\n{status}")) * 1024
-    }
-
-    fn proc(&self, file: &str) -> String {
-        let path = format!("/proc/{}/{file}", self.child.id());
-        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
-    }
-
     /// Returns the duration and size of one scrape, with the request headers of Prometheus but
     /// uncompressed. Discards the body, so that the time of the server dominates.
     fn scrape(&self) -> (Duration, usize) {
@@ -106,22 +81,22 @@ impl Figures {
         eventually(Duration::from_secs(30), "it serves", || {
             http::get(process.port, "/livez").map(drop)
         });
-        let (mut cpu, mut since) = (process.cpu(), Instant::now());
+        let (mut spent, mut since) = (cpu(process.child.id()), Instant::now());
         let mut at = process.started;
 
-        while cpu < MIN_SYNC_CPU || since.elapsed() < QUIET {
+        while spent < MIN_SYNC_CPU || since.elapsed() < QUIET {
             process.child.assert_running();
             pause(Duration::from_millis(100));
 
-            let now = process.cpu();
-            if now > cpu + 2 * TICK {
-                (cpu, since, at) = (now, Instant::now(), Instant::now());
+            let now = cpu(process.child.id());
+            if now > spent + 2 * TICK {
+                (spent, since, at) = (now, Instant::now(), Instant::now());
             }
         }
 
         self.sync = at - process.started;
-        self.sync_cpu = process.cpu();
-        self.start_peak = process.memory("VmHWM");
+        self.sync_cpu = cpu(process.child.id());
+        self.start_peak = memory(process.child.id(), "VmHWM");
     }
 
     /// Scrapes the process.
@@ -137,9 +112,9 @@ impl Figures {
 
     /// Measures the process while nothing changes.
     pub(crate) fn idle(&mut self, process: &MeasuredProcess, span: Duration) {
-        let before = process.cpu();
+        let before = cpu(process.child.id());
         pause(span);
-        self.idle = (process.cpu() - before).as_secs_f64() / span.as_secs_f64();
+        self.idle = (cpu(process.child.id()) - before).as_secs_f64() / span.as_secs_f64();
     }
 
     /// Measures the process while `change` changes objects for `span`; `change` returns how many it
@@ -150,18 +125,18 @@ impl Figures {
         change: impl Fn(Duration) -> u32,
         span: Duration,
     ) {
-        let (before, began) = (process.cpu(), Instant::now());
+        let (before, began) = (cpu(process.child.id()), Instant::now());
         let made = change(span);
         pause(Duration::from_secs(2)); // until the last changes have arrived
 
-        let spent =
-            (process.cpu() - before).as_secs_f64() - self.idle * began.elapsed().as_secs_f64();
+        let spent = (cpu(process.child.id()) - before).as_secs_f64()
+            - self.idle * began.elapsed().as_secs_f64();
         self.change_cpu = Duration::from_secs_f64(spent.max(0.0) / f64::from(made.max(1)));
     }
 
     /// Reads the memory figures at the end.
     pub(crate) fn settled(&mut self, process: &MeasuredProcess) {
-        self.steady = process.memory("VmRSS");
-        self.peak = process.memory("VmHWM");
+        self.steady = memory(process.child.id(), "VmRSS");
+        self.peak = memory(process.child.id(), "VmHWM");
     }
 }

@@ -48,6 +48,7 @@ pub mod sidecar;
 pub mod standin;
 pub mod stretch;
 pub mod tls;
+pub mod usage;
 pub mod verdicts;
 pub mod wait;
 pub mod webhook;
