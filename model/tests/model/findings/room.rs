@@ -1,7 +1,7 @@
 //! Room for findings: the more severe wins, and nothing that does not fit is lost.
 
 use loopwatch_model::finding::Severity;
-use loopwatch_model::settings::{FindingRule, Limits, Settings};
+use loopwatch_model::settings::{FindingRule, Limits, Selector, Settings};
 use loopwatch_model::time::{Span, Timestamp};
 
 use crate::lab::{Lab, Widget, kind, other_kind, unlearned};
@@ -201,4 +201,63 @@ fn a_failing_kind_takes_the_place_of_a_warning_that_returns_with_its_true_start(
         .collect();
 
     assert_eq!(regressed, [lost, lost], "{:?}", lab.findings());
+}
+
+/// Changes the specs of widgets that the operator never acknowledges.
+fn unacknowledged(lab: &mut Lab, namespace: &str, count: usize) -> Vec<Widget> {
+    let names = (0..count).map(|number| format!("{namespace}-{number}"));
+    let mut widgets: Vec<Widget> = names.map(|name| lab.converged_in(namespace, &name)).collect();
+    widgets.iter_mut().for_each(|widget| lab.apply(widget.spec(2, lab.now)));
+    lab.advance(Span::mins(11));
+    widgets
+}
+
+fn open_in(lab: &Lab, namespace: &str) -> usize {
+    let needle = format!("Unacknowledged Widget {namespace}/");
+    lab.findings().iter().filter(|found| found.starts_with(&needle)).count()
+}
+
+#[test]
+fn a_namespace_full_of_findings_keeps_no_finding_of_another_from_opening() {
+    let mut lab = Lab::limited(Limits { findings: 5, ..Limits::default() });
+    unacknowledged(&mut lab, "junk", 30);
+    assert_eq!(open_in(&lab, "junk"), 5);
+
+    let mut widgets = unacknowledged(&mut lab, "team-a", 2);
+    assert_eq!(open_in(&lab, "team-a"), 2, "{:?}", lab.findings());
+    assert_eq!(open_in(&lab, "junk"), 3);
+
+    lab.apply(widgets[0].ready());
+    lab.advance(Span::mins(1));
+    assert_eq!((open_in(&lab, "team-a"), open_in(&lab, "junk")), (1, 4), "the room is used");
+}
+
+#[test]
+fn namespaces_with_as_many_findings_do_not_take_turns() {
+    let mut lab = Lab::limited(Limits { findings: 4, ..Limits::default() });
+    unacknowledged(&mut lab, "junk", 5);
+    unacknowledged(&mut lab, "team-a", 5);
+    assert_eq!((open_in(&lab, "junk"), open_in(&lab, "team-a")), (2, 2));
+
+    let before = lab.findings();
+    lab.changes();
+    lab.advance(Span::hours(3));
+    assert_eq!(lab.findings(), before);
+    let changes = lab.changes();
+    let turns = changes.iter().filter(|change| change.contains("Unacknowledged Widget"));
+    assert_eq!(turns.count(), 0, "{changes:?}");
+}
+
+#[test]
+fn a_less_severe_finding_takes_no_place_of_a_more_severe_one() {
+    let limits = Limits { findings: 2, ..Limits::default() };
+    let namespaces = Selector { include: vec!["junk".into()], ..Selector::default() };
+    let rule =
+        FindingRule { severity: Some(Severity::Critical), namespaces, ..FindingRule::default() };
+    let findings = [("Unacknowledged".to_owned(), vec![rule])].into();
+    let mut lab = Lab::with(Settings { limits, findings, ..unlearned() });
+    unacknowledged(&mut lab, "junk", 5);
+    unacknowledged(&mut lab, "team-a", 1);
+
+    assert_eq!((open_in(&lab, "junk"), open_in(&lab, "team-a")), (2, 0));
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Finding, FindingCode, FindingId, Severity, Subject};
+use crate::model::findings::open_findings::ranking::{Rank, Ranking};
 use crate::model::findings::open_findings::record::Record;
 use crate::model::findings::open_findings::report::Causes;
 use crate::time::Timestamp;
@@ -11,8 +12,8 @@ use crate::time::Timestamp;
 #[derive(Debug, Default)]
 pub(super) struct Register {
     records: BTreeMap<FindingId, Record>,
-    /// The findings that count towards the limit, the least severe last.
-    ranked: BTreeSet<(Severity, FindingId)>,
+    /// The findings that count towards the limit.
+    ranking: Ranking,
     /// The findings that another object blocks, by that object.
     blocked: BTreeSet<(Subject, FindingId)>,
     /// When held findings close, unless a detector reports them again.
@@ -25,7 +26,7 @@ impl Register {
     pub(super) fn insert(&mut self, record: Record) {
         let id = record.finding.id;
         if record.is_limited() {
-            self.ranked.insert(record.rank());
+            self.ranking.insert(&record.rank());
         }
 
         self.blocked.extend(record.causes.blocker.as_deref().cloned().map(|by| (by, id)));
@@ -39,7 +40,7 @@ impl Register {
             self.raises.remove(&(at, id));
         }
 
-        self.ranked.remove(&record.rank());
+        self.ranking.remove(&record.rank());
         if let Some(blocker) = &record.causes.blocker {
             self.blocked.remove(&(Subject::clone(blocker), id));
         }
@@ -79,8 +80,8 @@ impl Register {
         let changed = change(record);
 
         let rank = record.rank();
-        if rank != before && self.ranked.remove(&before) {
-            self.ranked.insert(rank);
+        if rank != before && self.ranking.remove(&before) {
+            self.ranking.insert(&rank);
         }
 
         Some(changed)
@@ -119,12 +120,17 @@ impl Register {
 
     /// Returns whether there is room for another finding that counts towards the limit.
     pub(super) fn has_room(&self, limit: usize) -> bool {
-        self.ranked.len() < limit
+        self.ranking.len() < limit
     }
 
     /// Returns the least severe finding that counts towards the limit.
     pub(super) fn least_severe(&self) -> Option<(Severity, FindingId)> {
-        self.ranked.last().copied()
+        self.ranking.least_severe()
+    }
+
+    /// Returns the open finding that gives way to another one if there is no room.
+    pub(super) fn gives_way_to(&self, rank: &Rank) -> Option<FindingId> {
+        self.ranking.gives_way_to(rank)
     }
 
     /// Keeps a finding open until `until`.

@@ -37,10 +37,10 @@ pub(super) struct Causes {
 pub(crate) enum Raised {
     /// The finding is open.
     Open,
-    /// The finding has waited for room since an earlier report.
+    /// The finding has waited for room since an earlier report, and may be open now.
     Waiting,
-    /// The limit is reached. Either this new finding waits for room, or it is open and a less
-    /// severe one waits.
+    /// The limit is reached. Either this new finding waits for room, or it is open and another one
+    /// waits.
     Dropped,
 }
 
