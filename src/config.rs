@@ -185,7 +185,7 @@ pub(crate) struct ServeFlags {
     /// operator's numbers
     #[arg(long)]
     pub expose_ui: bool,
-    /// Put the numbers that the operator shows only to authenticated clients into /metrics, although
+    /// Put the numbers that the operator shows only to authenticated clients or on loopback into /metrics, although
     /// everybody who reaches this port can read it; not needed if the port authenticates its clients
     #[arg(long)]
     pub export_protected_metrics: bool,

@@ -37,7 +37,7 @@ pub(crate) struct Exposition {
     pub(crate) object_series: usize,
     /// Series dropped so far because of that limit, including those of this exposition.
     pub(crate) series_dropped: u64,
-    /// Whether it contains the numbers that the operator shows only to authenticated clients.
+    /// Whether it contains the numbers of protected metrics.
     pub(crate) shows_protected: bool,
     /// Counters of loopwatch itself, updated as events happen.
     pub(crate) metrics: Arc<SelfMetrics>,
