@@ -114,7 +114,9 @@ async fn ask(url: &HttpUrl, pod: IpAddr, view: &MetricsView) -> Answer {
         pod,
         started,
         why_protected: why_not.map(|why| {
-            format!("loopwatch reads them on loopback, and not without credentials at {shown} ({why})")
+            format!(
+                "loopwatch reads them on loopback, and not without credentials at {shown} ({why})"
+            )
         }),
         until: Instant::now() + holds.max(took.saturating_mul(SHARE)),
     }
