@@ -15,6 +15,7 @@
     reason = "a benchmark prints its result, or why there is none"
 )]
 
+mod kernel;
 mod measure;
 mod shops;
 mod table;

@@ -1,15 +1,13 @@
-//! Measures CPU time and memory of a process, as the kernel reports them, and the duration of its
-//! scrapes.
+//! Measures CPU time and memory of a process, and the duration of its scrapes.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
 
+use super::kernel::{self, TICK};
 use loopwatch_testbed::guard::{Process, Program};
 use loopwatch_testbed::http;
 use loopwatch_testbed::wait::{eventually, pause};
 
-/// The unit of CPU time in `/proc`.
-const TICK: Duration = Duration::from_millis(10);
 /// A process has synced once it uses at most two ticks of CPU time in this period …
 const QUIET: Duration = Duration::from_secs(3);
 /// … and has used more CPU time than this since its start.
@@ -58,27 +56,7 @@ impl MeasuredProcess {
     }
 
     fn cpu(&self) -> Duration {
-        let stat = self.proc("stat");
-
-        // The program name may contain spaces, so count from its closing parenthesis. User and
-        // system time are fields 14 and 15, see proc(5).
-        let fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ')).into_iter().flatten();
-        let ticks =
-            fields.skip(11).take(2).filter_map(|field| field.parse::<u32>().ok()).sum::<u32>();
-        TICK * ticks
-    }
-
-    /// A line of `/proc/PID/status`, in bytes.
-    fn memory(&self, field: &str) -> u64 {
-        let status = self.proc("status");
-        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-        let kibibytes = line.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        kibibytes.unwrap_or_else(|| panic!("no {field} in:\n{status}")) * 1024
-    }
-
-    fn proc(&self, file: &str) -> String {
-        let path = format!("/proc/{}/{file}", self.child.id());
-        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+        kernel::cpu(self.child.id())
     }
 
     /// Returns the duration and size of one scrape, with the request headers of Prometheus but
@@ -121,7 +99,7 @@ impl Figures {
 
         self.sync = at - process.started;
         self.sync_cpu = process.cpu();
-        self.start_peak = process.memory("VmHWM");
+        self.start_peak = kernel::memory(process.child.id(), "VmHWM");
     }
 
     /// Scrapes the process.
@@ -161,7 +139,7 @@ impl Figures {
 
     /// Reads the memory figures at the end.
     pub(crate) fn settled(&mut self, process: &MeasuredProcess) {
-        self.steady = process.memory("VmRSS");
-        self.peak = process.memory("VmHWM");
+        self.steady = kernel::memory(process.child.id(), "VmRSS");
+        self.peak = kernel::memory(process.child.id(), "VmHWM");
     }
 }
