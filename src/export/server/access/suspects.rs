@@ -39,7 +39,9 @@ impl Suspects {
         }
 
         let oldest = peers.iter().min_by_key(|(_, until)| **until).map(|(peer, _)| *peer);
-        oldest.map(|oldest| peers.remove(&oldest));
+        if let Some(oldest) = oldest {
+            peers.remove(&oldest);
+        }
         false
     }
 }
