@@ -185,8 +185,9 @@ pub(crate) struct ServeFlags {
     /// operator's numbers
     #[arg(long)]
     pub expose_ui: bool,
-    /// Put the numbers that the operator shows only to authenticated clients into /metrics, although
-    /// everybody who reaches this port can read it; not needed if the port authenticates its clients
+    /// Put the numbers that the operator shows only to authenticated clients or on loopback into
+    /// /metrics, although everybody who reaches this port can read it; not needed if the port
+    /// authenticates its clients
     #[arg(long)]
     pub export_protected_metrics: bool,
     /// Objects that get series of their own: only unhealthy objects, or all

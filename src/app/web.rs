@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use super::reload::{self, Effective, POLL_EVERY};
 use crate::config::{ClusterFlags, WebAuth, WebFlags};
-use crate::export::server::{Exporter, Web, WebFile};
+use crate::export::server::{Access, Exporter, Web, WebFile};
 use crate::sources::api_server::TokenReviews;
 use crate::sources::feed::{Closed, Feed};
 use crate::system::stamp::{Stamp, Versions};
@@ -68,14 +68,16 @@ impl Follower {
         let mut versions = Versions::new(Some(self.read(&mut files).await));
 
         self.exporter.access().try_reviewer().await;
-        if self.exporter.access().exposes_credentials() {
-            warn!(
-                "the port requires passwords or tokens, but does not encrypt them; set tls_server_config in the file of \
-                 --web-config-file, unless something else encrypts all connections"
-            );
-        }
+        let mut exposed = false;
 
         loop {
+            if exposes_credentials_anew(&mut exposed, self.exporter.access()) {
+                warn!(
+                    "the port requires passwords or tokens, but does not encrypt them; set tls_server_config in the file of \
+                     --web-config-file, unless something else encrypts all connections"
+                );
+            }
+
             self.report().await?;
             sleep(every).await;
             if versions.is_new(&stamps(&files).await) {
@@ -144,6 +146,13 @@ impl Follower {
         let problems = self.effective.borrow().all_problems();
         reload::report(problems, &self.feed, &self.exporter).await
     }
+}
+
+/// Whether the port exposes credentials and did not before. The file may be valid only later, or get
+/// its first user later.
+fn exposes_credentials_anew(exposed: &mut bool, access: &Access) -> bool {
+    let before = std::mem::replace(exposed, access.exposes_credentials());
+    *exposed && !before
 }
 
 /// Reads the file on another thread, because a disk may be slow.

@@ -26,7 +26,7 @@ mod routes; // which handler serves which path
 pub(crate) use self::accept::serve;
 #[cfg(test)]
 use self::accept::{ServerLimits, serve_with};
-pub(crate) use self::access::{Web, WebFile};
+pub(crate) use self::access::{Access, Web, WebFile};
 pub(crate) use self::exporter::{ExportOptions, Exporter};
 pub(crate) use self::listen::bind;
 pub(crate) use self::policy::Port;

@@ -67,10 +67,18 @@ fn is_host_of(pod: &str, host: &str) -> bool {
 /// Whether an address belongs to this Pod: the kernel would use it as the source of packets to
 /// itself. Sends nothing.
 pub(crate) fn is_own_address(address: IpAddr) -> bool {
-    if address.to_canonical().is_loopback() {
-        return true;
-    }
+    address.to_canonical().is_loopback() || source_towards(address) == Some(address)
+}
 
+/// The address of this Pod in the family of the API server's: the kernel would use it as the source
+/// of packets to the API server. Sends nothing.
+pub(crate) fn address_towards_api_server() -> Option<IpAddr> {
+    let server = std::env::var(IN_CLUSTER_HOST).ok()?.parse().ok()?;
+    source_towards(server)
+}
+
+/// The source address of packets to this address.
+fn source_towards(address: IpAddr) -> Option<IpAddr> {
     let unspecified = if address.is_ipv4() {
         Ipv4Addr::UNSPECIFIED.into()
     } else {
@@ -81,7 +89,7 @@ pub(crate) fn is_own_address(address: IpAddr) -> bool {
         socket.local_addr()
     });
 
-    source.is_ok_and(|source| source.ip() == address)
+    source.ok().map(|source| source.ip())
 }
 
 /// The name of the Deployment or StatefulSet of a Pod: `operator` for `operator-7c9d5b8f6-x2x4z`

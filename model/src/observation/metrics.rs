@@ -27,7 +27,7 @@ pub struct MetricsView {
     /// Whether it leads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leading: Option<bool>,
-    /// Whether it serves these metrics only to authenticated clients.
+    /// Whether it serves these metrics only to authenticated clients, or on loopback only.
     #[serde(skip_serializing_if = "is_default")]
     pub protected: bool,
     /// Its process, as its metrics describe it.

@@ -133,6 +133,25 @@ async fn a_file_that_is_broken_at_the_start_closes_the_port() {
     assert_eq!(followed.report().await, "");
 }
 
+#[tokio::test]
+async fn credentials_without_encryption_are_noticed_whenever_they_become_required() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("web.yml");
+    let hash = "$2y$04$L6Bc/AlTQHyd9liGgGEZyOFLPHNgyxeEPfgYfBCVxJ7JIlwxyVU3u";
+    let (access, mut exposed) = (Access::default(), false);
+
+    access.expect_web();
+    assert!(!exposes_credentials_anew(&mut exposed, &access), "the file is broken at the start");
+
+    for (users, expected) in [("# none", false), (hash, true), (hash, false)] {
+        let text =
+            if users == hash { format!("basic_auth_users: {{a: {hash}}}") } else { users.into() };
+        std::fs::write(&path, text).expect("written");
+        access.set_web(Arc::new(WebFile::read(&path).web.expect("valid")));
+        assert_eq!(exposes_credentials_anew(&mut exposed, &access), expected, "{users}");
+    }
+}
+
 /// The kubelet and cert-manager replace the certificate and the key together, by swapping a link.
 #[tokio::test]
 async fn a_swapped_link_is_a_change() {

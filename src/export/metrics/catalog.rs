@@ -183,7 +183,7 @@ catalog! {
             "1 if loopwatch gets a signal from the operator, 0 if it does not, so that the detectors that need it say nothing."
             => Whole(operator::signals);
         "loopwatch_operator_metrics_withheld" Gauge Alpha ["operator_pod"]
-            "1 if this exposition leaves out the numbers in the operator's metrics, because the operator shows them only to authenticated clients (--export-protected-metrics includes them), 0 if not; absent if loopwatch has not read them."
+            "1 if this exposition leaves out the numbers in the operator's metrics, because the operator shows them only to authenticated clients or on loopback (--export-protected-metrics includes them), 0 if not; absent if loopwatch has not read them."
             => Whole(operator::withheld);
         "loopwatch_operator_scrape_duration_seconds" Gauge Alpha ["operator_pod"]
             "Duration of the last scrape of the operator's metrics; absent if it failed."

@@ -80,7 +80,7 @@ impl Render {
         Self { view, shown, format, objects, position: Position::default() }
     }
 
-    /// Adds the numbers that the operator shows only to authenticated clients, if the port
+    /// Adds the numbers of protected metrics, if the port
     /// `authenticates` its own clients.
     #[must_use]
     pub fn with_protected(mut self, authenticates: bool) -> Self {

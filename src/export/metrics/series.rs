@@ -37,7 +37,7 @@ pub(crate) struct Exposition {
     pub(crate) object_series: usize,
     /// Series dropped so far because of that limit, including those of this exposition.
     pub(crate) series_dropped: u64,
-    /// Whether it contains the numbers that the operator shows only to authenticated clients.
+    /// Whether it contains the numbers of protected metrics.
     pub(crate) shows_protected: bool,
     /// Counters of loopwatch itself, updated as events happen.
     pub(crate) metrics: Arc<SelfMetrics>,
@@ -46,8 +46,8 @@ pub(crate) struct Exposition {
 }
 
 impl Exposition {
-    /// Whether this exposition leaves out the numbers in the metrics of `instance`: the operator
-    /// shows them only to authenticated clients, and loopwatch has read them with its own token.
+    /// Whether this exposition leaves out the numbers in the metrics of `instance`, because the
+    /// operator does not show them to everybody.
     pub(crate) fn withholds(&self, instance: &InstanceSummary) -> bool {
         let is_protected = instance.metrics.as_ref().is_some_and(|(_, metrics)| metrics.protected);
         is_protected && !self.shows_protected

@@ -5,7 +5,9 @@
 
 mod checks; // checks in progress, limited in number
 pub(super) mod fuzzing; // the parser of the file, for the fuzz targets
+mod passwords; // checks of passwords
 mod remembered; // the results of checks, limited in number and time
+mod suspects; // peers with wrong credentials, limited in number and time
 mod tls; // the TLS of the port
 mod tokens; // bearer tokens
 mod users; // users with passwords
@@ -18,6 +20,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls::ServerConfig;
 
+use self::passwords::Passwords;
 use self::tokens::Tokens;
 pub(crate) use self::web_file::{Web, WebFile};
 use super::client::{Client, Transport};
@@ -30,6 +33,7 @@ use crate::sources::api_server::TokenReviewer;
 #[derive(Default)]
 pub(crate) struct Access {
     web: Mutex<WebState>,
+    passwords: Passwords,
     /// Checks bearer tokens, if the user asks for it.
     tokens: OnceLock<Tokens>,
 }
@@ -166,7 +170,7 @@ impl Access {
         let verdict = match (Credentials::of(headers), users, tokens) {
             (_, None, None) => return Ok(()),
             (Credentials::Password { user, password }, Some(users), _) => {
-                users.check(client.peer(), user, password).await
+                self.passwords.check(users, client.peer(), &user, password).await
             }
             (Credentials::Token(token), _, Some(tokens)) => {
                 tokens.check(client.peer(), token, policy.reviewed_path()).await

@@ -44,7 +44,8 @@ pub(super) async fn admit(
         return refusal.into_response();
     }
 
-    // The API server has already authorized the clients of the port for people.
+    // Only loopback reaches the port for people: the containers of the Pod, and users whom the API
+    // server has authorized to forward to it.
     if policy != Policy::Public && client.port() != Port::Ui {
         let admitted = exporter.access().authenticate(policy, &client, request.headers()).await;
         if let Err(refusal) = admitted {

@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+mod audience;
 mod body;
 mod candidates;
 mod content;

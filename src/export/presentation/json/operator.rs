@@ -21,7 +21,7 @@ struct InstanceView<'a> {
     name: &'a str,
     framework: Option<Framework>,
     leading: Option<bool>,
-    /// Whether it shows its metrics only to authenticated clients.
+    /// Whether it shows its metrics only to authenticated clients, or on loopback only.
     protected: Option<bool>,
     scraped: Option<Timestamp>,
     scrape_failing: Option<ScrapeFailure>,

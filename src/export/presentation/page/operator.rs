@@ -96,7 +96,7 @@ fn instance_card(snapshot: &Snapshot, instance: &InstanceSummary) -> Markup {
             }
             @if metrics.is_some_and(|metrics| metrics.protected) {
                 p class="lead" {
-                    "The operator shows its metrics only to authenticated clients: without "
+                    "The operator shows its metrics only to authenticated clients or on loopback: without "
                     code { "--export-protected-metrics" } ", " code { "/metrics" }
                     " leaves out their numbers."
                 }

@@ -1,26 +1,33 @@
 //! Limits the checks of credentials in progress, in total and for each peer: a check costs CPU time
-//! or a request to the API server, and strangers can cause one. Credentials that were right before
-//! do not wait for those of strangers.
+//! or a request to the API server, and strangers can cause one.
+//!
+//! Three groups of checks do not wait for each other: those of credentials that were right before, of
+//! new ones, and of those that come from a peer whose credentials were wrong recently. Strangers who
+//! try many credentials thus delay a new client only by the first check of each of their addresses.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{sleep, timeout};
 
 use super::remembered::{Key, Remembered};
+use super::suspects::Suspects;
 use super::{Undecided, Verdict};
 use crate::lock::lock;
 
 /// The checks in progress.
 #[derive(Debug)]
 pub(super) struct Checks {
-    /// Checks of new credentials.
-    of_strangers: Arc<Semaphore>,
     /// Checks of credentials that were right before.
     of_known: Arc<Semaphore>,
+    /// Checks of new credentials.
+    of_new: Arc<Semaphore>,
+    /// Checks of new credentials of suspects.
+    of_suspects: Arc<Semaphore>,
+    suspects: Arc<Suspects>,
     /// The checks of new credentials that run or wait, by peer.
     peers: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
@@ -37,13 +44,17 @@ pub(super) enum Entry {
 /// The right to run a check. It ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Check {
-    _running: OwnedSemaphorePermit,
-    _peer: Option<Peer>,
+    turn: OwnedSemaphorePermit,
+    place: Option<Place>,
+    address: IpAddr,
+    /// Whether the peer was no suspect when the check began.
+    is_first: bool,
+    suspects: Arc<Suspects>,
 }
 
-/// The place of a peer in the count.
+/// The place of a check in the count of its peer.
 #[derive(Debug)]
-struct Peer {
+struct Place {
     peers: Arc<Mutex<HashMap<IpAddr, usize>>>,
     address: IpAddr,
 }
@@ -51,14 +62,23 @@ struct Peer {
 /// Checks of new credentials of one peer that run or wait.
 const PER_PEER: usize = 4;
 
+/// The same for a suspect.
+const PER_SUSPECT: usize = 1;
+
 /// How long a check may wait for its turn. Prometheus times out after ten seconds by default.
 const WAIT: Duration = Duration::from_secs(3);
 
 impl Checks {
-    /// Allows this many checks of new credentials at the same time, and as many of known ones.
-    pub(super) fn new(running: usize) -> Self {
-        let semaphore = || Arc::new(Semaphore::new(running));
-        Self { of_strangers: semaphore(), of_known: semaphore(), peers: Arc::default() }
+    /// Allows this many checks of each group at the same time.
+    pub(super) fn new(of_each_group: usize) -> Self {
+        let turns = || Arc::new(Semaphore::new(of_each_group));
+        Self {
+            of_known: turns(),
+            of_new: turns(),
+            of_suspects: turns(),
+            suspects: Arc::default(),
+            peers: Arc::default(),
+        }
     }
 
     /// Returns the verdict on credentials if it is remembered, perhaps because another request has
@@ -73,27 +93,111 @@ impl Checks {
             return Ok(Entry::Remembered(verdict));
         }
 
-        let check = self.begin(peer, remembered.was_allowed(key)).await.ok_or(Undecided::Busy)?;
+        let begun = timeout(WAIT, self.begin(peer, remembered.was_allowed(key))).await;
+        let check = begun.ok().flatten().ok_or(Undecided::Busy)?;
         let verdict = remembered.get(key);
         Ok(verdict.map_or(Entry::Check(check), Entry::Remembered))
     }
 
-    /// Waits for the turn of a check; `None` if there are too many.
+    /// Waits for the turn of a check; `None` if the peer has too many.
     async fn begin(&self, address: IpAddr, is_known: bool) -> Option<Check> {
-        let (turns, peer) = match is_known {
-            true => (&self.of_known, None),
-            false => (&self.of_strangers, Some(Peer::count(&self.peers, address)?)),
-        };
-        let running = timeout(WAIT, Arc::clone(turns).acquire_owned()).await.ok()?.ok()?;
-        Some(Check { _running: running, _peer: peer })
+        if is_known {
+            return self.take(&self.of_known, address, None).await;
+        }
+
+        if !self.suspects.contains(address) {
+            let place = Place::of(&self.peers, address, PER_PEER)?;
+            let check = self.take(&self.of_new, address, Some(place)).await?;
+            if check.is_first {
+                return Some(check);
+            }
+            // Meanwhile, other credentials of this peer were wrong.
+        }
+
+        let place = Place::of(&self.peers, address, PER_SUSPECT)?;
+        self.take(&self.of_suspects, address, Some(place)).await
+    }
+
+    async fn take(
+        &self,
+        turns: &Arc<Semaphore>,
+        address: IpAddr,
+        place: Option<Place>,
+    ) -> Option<Check> {
+        let turn = Arc::clone(turns).acquire_owned().await.ok()?;
+        let (suspects, is_first) = (Arc::clone(&self.suspects), !self.suspects.contains(address));
+        Some(Check { turn, place, address, is_first, suspects })
     }
 }
 
-impl Peer {
-    fn count(peers: &Arc<Mutex<HashMap<IpAddr, usize>>>, address: IpAddr) -> Option<Self> {
+impl Check {
+    /// Runs a check, and remembers its verdict. `check` returns `None` if it cannot decide, and `rest`
+    /// returns how long to rest after a check of this duration.
+    ///
+    /// The check has a task of its own: a client that disconnects must neither free the turn of a check
+    /// that still runs nor escape the consequences.
+    pub(super) async fn run(
+        self,
+        remembered: &Arc<Remembered>,
+        key: Key,
+        check: impl Future<Output = Option<Verdict>> + Send + 'static,
+        rest: fn(Duration) -> Duration,
+    ) -> Result<Verdict, Undecided> {
+        let (answer, verdict) = oneshot::channel();
+        let remembered = Arc::clone(remembered);
+        tokio::spawn(async move {
+            let began = Instant::now();
+            let verdict = check.await;
+            let rest = rest(began.elapsed());
+
+            if let Some(verdict) = verdict {
+                remembered.put(key, verdict);
+            }
+            let _ = answer.send(verdict);
+            self.end(verdict, rest).await;
+        });
+
+        match verdict.await {
+            Ok(verdict) => verdict.ok_or(Undecided::Unavailable),
+            Err(_) => Err(Undecided::Busy), // the process is ending
+        }
+    }
+
+    /// Ends a check with its verdict, if there is one. Unless the credentials are right, the turn
+    /// becomes free only after a rest, so that strangers cannot cause many checks.
+    ///
+    /// After the first wrong credentials of a peer, it becomes free at once, because a new client may
+    /// wait for it. If so many peers present wrong ones that some are forgotten too early, these
+    /// checks rest, too.
+    async fn end(self, verdict: Option<Verdict>, rest: Duration) {
+        let Self { turn, place, address, is_first, suspects } = self;
+        drop(place); // the next check of the peer may wait
+        let rests = match verdict {
+            Some(Verdict::Allowed) => false,
+            Some(Verdict::Wrong | Verdict::Forbidden) => {
+                let has_room = suspects.note(address);
+                !(is_first && has_room)
+            }
+            None => true,
+        };
+
+        if rests {
+            sleep(rest).await;
+        }
+        drop(turn);
+    }
+}
+
+impl Place {
+    /// A place, if the peer has fewer than this many.
+    fn of(
+        peers: &Arc<Mutex<HashMap<IpAddr, usize>>>,
+        address: IpAddr,
+        limit: usize,
+    ) -> Option<Self> {
         let mut counts = lock(peers);
         let count = counts.entry(address).or_default();
-        if *count >= PER_PEER {
+        if *count >= limit {
             return None;
         }
 
@@ -102,7 +206,7 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Drop for Place {
     fn drop(&mut self) {
         let mut counts = lock(&self.peers);
         if let Some(count) = counts.get_mut(&self.address) {
@@ -116,7 +220,42 @@ impl Drop for Peer {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant;
+
+    use super::super::suspects::MAX as MAX_SUSPECTS;
     use super::*;
+
+    /// How long a check takes in these tests, and its rest.
+    const TAKES: Duration = Duration::from_millis(100);
+    const REST: Duration = Duration::from_millis(300);
+
+    /// Checks the credentials of a peer. Returns whether it was its first check, or `None` if there
+    /// were too many.
+    async fn check(checks: &Checks, peer: [u8; 4], key: Key, verdict: Verdict) -> Option<bool> {
+        let remembered = Remembered::new(Duration::from_secs(60));
+        let Ok(Entry::Check(check)) = checks.enter(&remembered, key, peer.into()).await else {
+            return None;
+        };
+        sleep(TAKES).await;
+
+        let is_first = check.is_first;
+        tokio::spawn(check.end(Some(verdict), REST));
+        Some(is_first)
+    }
+
+    /// Wrong credentials from this many addresses, four at a time from each, without an end.
+    fn flood(checks: &Arc<Checks>, addresses: u8) -> Vec<tokio::task::JoinHandle<()>> {
+        let attack = |host: u8| {
+            let checks = Arc::clone(checks);
+            tokio::spawn(async move {
+                loop {
+                    check(&checks, [10, 0, 1, host], Key::of(&["bad"]), Verdict::Wrong).await;
+                    sleep(Duration::from_millis(20)).await;
+                }
+            })
+        };
+        (1..=addresses).flat_map(|host| [host; 4]).map(attack).collect()
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_peer_with_many_checks_does_not_keep_others_out() {
@@ -143,5 +282,70 @@ mod tests {
         }
         assert_eq!(run, PER_PEER - 1);
         assert!(lock(&checks.peers).is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_delays_a_new_client_by_one_check_of_each_address_at_most() {
+        let checks = Arc::new(Checks::new(1));
+        let flood = flood(&checks, 20);
+        tokio::task::yield_now().await;
+
+        let began = Instant::now();
+        let first = check(&checks, [10, 0, 2, 1], Key::of(&["good"]), Verdict::Allowed).await;
+        assert_eq!(first, Some(true));
+        assert!(began.elapsed() <= 21 * TAKES, "{:?}", began.elapsed());
+        flood.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_client_does_not_wait_for_addresses_with_wrong_credentials() {
+        let checks = Arc::new(Checks::new(1));
+        let flood = flood(&checks, 50);
+        sleep(51 * TAKES).await;
+
+        for host in 1..=30 {
+            let began = Instant::now();
+            let peer = [10, 0, 2, host];
+            let first = check(&checks, peer, Key::of(&["good"]), Verdict::Allowed).await;
+            assert_eq!((first, began.elapsed()), (Some(true), TAKES), "{host}");
+        }
+
+        // A suspect waits in its own group, and may be refused. Known credentials do not wait.
+        let checked = checks.begin([10, 0, 1, 7].into(), true).await;
+        assert!(checked.is_some_and(|check| !check.is_first));
+        flood.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_suspect_has_one_check_at_a_time_and_rests() {
+        let (checks, peer) = (Arc::new(Checks::new(1)), [10, 0, 0, 1]);
+        let key = Key::of(&["bad"]);
+        assert_eq!(check(&checks, peer, key, Verdict::Wrong).await, Some(true));
+        tokio::task::yield_now().await;
+        assert_eq!(checks.of_new.available_permits(), 1, "a new client need not wait for a rest");
+
+        let again = check(&checks, peer, key, Verdict::Forbidden);
+        let beside = check(&checks, peer, key, Verdict::Wrong);
+        assert_eq!(tokio::join!(again, beside), (Some(false), None), "one at a time");
+        tokio::task::yield_now().await;
+        assert_eq!(checks.of_suspects.available_permits(), 0, "it rests");
+
+        // The next one waits for the end of the rest, and is not refused.
+        let began = Instant::now();
+        assert_eq!(check(&checks, peer, key, Verdict::Allowed).await, Some(false));
+        assert!(began.elapsed() >= REST, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn first_checks_rest_once_there_are_more_peers_than_places() {
+        let checks = Arc::new(Checks::new(1));
+        for number in 0..=MAX_SUSPECTS {
+            let [.., high, low] = number.to_be_bytes();
+            let key = Key::of(&["bad"]);
+            assert_eq!(check(&checks, [10, 1, high, low], key, Verdict::Wrong).await, Some(true));
+            tokio::task::yield_now().await;
+            let rests = checks.of_new.available_permits() == 0;
+            assert_eq!(rests, number == MAX_SUSPECTS, "{number}");
+        }
     }
 }

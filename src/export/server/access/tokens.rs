@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loopwatch_model::observation::Cause;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::checks::{Check, Checks, Entry};
+use super::checks::{Checks, Entry};
 use super::remembered::{Key, Remembered};
 use super::{Undecided, Verdict};
 use crate::lock::lock;
@@ -17,9 +17,14 @@ use crate::sources::api_server::{Review, TokenReviewer};
 
 /// Checks tokens.
 pub(super) struct Tokens {
-    reviewer: Arc<dyn TokenReviewer>,
-    remembered: Remembered,
+    reviews: Arc<Reviews>,
+    remembered: Arc<Remembered>,
     checks: Checks,
+}
+
+/// Asks the API server.
+struct Reviews {
+    reviewer: Arc<dyn TokenReviewer>,
     /// Why the last review failed.
     failure: Mutex<Option<Failure>>,
 }
@@ -28,11 +33,13 @@ pub(super) struct Tokens {
 /// token or role has no effect any more.
 const ALLOWED_FOR: Duration = Duration::from_secs(60);
 
-/// Reviews at the same time.
-const RUNNING: usize = 4;
+/// Reviews of each group at the same time.
+const RUNNING: usize = 2;
 
 /// After a review that does not allow the request, no other one takes its place for this time.
-/// Strangers thus cause at most forty reviews per second.
+/// Strangers thus cause at most forty reviews per second: twenty from suspects, and twenty from other
+/// peers. The first wrong tokens of each of the 256 peers that fit into the table of suspects come on
+/// top of this.
 const REST: Duration = Duration::from_millis(100);
 
 /// Time for a review, which is two requests. Prometheus times out after ten seconds by default.
@@ -46,8 +53,9 @@ const NO_TOKEN: &str = "loopwatch-asks-whether-it-may-review-tokens";
 
 impl Tokens {
     pub(super) fn new(reviewer: Arc<dyn TokenReviewer>) -> Self {
-        let (remembered, checks) = (Remembered::new(ALLOWED_FOR), Checks::new(RUNNING));
-        Self { reviewer, remembered, checks, failure: Mutex::default() }
+        let reviews = Arc::new(Reviews { reviewer, failure: Mutex::default() });
+        let remembered = Arc::new(Remembered::new(ALLOWED_FOR));
+        Self { reviews, remembered, checks: Checks::new(RUNNING) }
     }
 
     /// Checks whether the account of this token may `get` the path. Without an answer of the API
@@ -68,28 +76,20 @@ impl Tokens {
             Entry::Check(check) => check,
         };
 
-        let review = self.review(token, path).await;
-        if review != Some(Review::Allowed) {
-            tokio::spawn(rest(check));
-        }
-
-        let verdict = match review.ok_or(Undecided::Unavailable)? {
-            Review::Allowed => Verdict::Allowed,
-            Review::Unauthenticated => Verdict::Wrong,
-            Review::Forbidden => Verdict::Forbidden,
-        };
-        self.remembered.put(key, verdict);
-        Ok(verdict)
+        let reviews = Arc::clone(&self.reviews);
+        let (token, path) = (token.to_owned(), path.to_owned());
+        let verdict = async move { reviews.verdict(&token, &path).await };
+        check.run(&self.remembered, key, verdict, |_| REST).await
     }
 
     /// Asks the API server once, to learn whether it answers.
     pub(super) async fn try_reviewer(&self) {
-        self.review(NO_TOKEN, "/metrics").await;
+        self.reviews.verdict(NO_TOKEN, "/metrics").await;
     }
 
     /// Why loopwatch may not ask the API server. Other failures are temporary.
     pub(super) fn problem(&self) -> Option<String> {
-        let failure = lock(&self.failure).clone();
+        let failure = lock(&self.reviews.failure).clone();
         let refused = failure.filter(|failure| failure.cause == Cause::Forbidden)?;
 
         Some(format!(
@@ -97,9 +97,11 @@ impl Tokens {
              its account needs the permission to create tokenreviews and subjectaccessreviews (deploy/components/web-auth)"
         ))
     }
+}
 
+impl Reviews {
     /// The answer of the API server; `None` if there is none, which is logged when it begins.
-    async fn review(&self, token: &str, path: &str) -> Option<Review> {
+    async fn verdict(&self, token: &str, path: &str) -> Option<Verdict> {
         let reviewed = timeout(WITHIN, self.reviewer.review(token, path)).await;
         let reviewed = reviewed.unwrap_or_else(|_| Err(Failure::timeout("token review", WITHIN)));
         let failure = reviewed.as_ref().err().cloned();
@@ -113,14 +115,12 @@ impl Tokens {
             _ => {}
         }
 
-        reviewed.ok()
+        reviewed.ok().map(|review| match review {
+            Review::Allowed => Verdict::Allowed,
+            Review::Unauthenticated => Verdict::Wrong,
+            Review::Forbidden => Verdict::Forbidden,
+        })
     }
-}
-
-/// Delays the next check.
-async fn rest(check: Check) {
-    sleep(REST).await;
-    drop(check);
 }
 
 #[cfg(test)]
@@ -128,6 +128,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use async_trait::async_trait;
+    use tokio::time::sleep;
 
     use super::*;
 
@@ -137,6 +138,7 @@ mod tests {
     #[derive(Default)]
     struct Stub {
         reviews: AtomicUsize,
+        takes: Duration,
         fails: Mutex<Option<Cause>>,
     }
 
@@ -144,6 +146,7 @@ mod tests {
     impl TokenReviewer for Stub {
         async fn review(&self, token: &str, path: &str) -> Result<Review, Failure> {
             self.reviews.fetch_add(1, Ordering::Relaxed);
+            sleep(self.takes).await;
             if let Some(cause) = *lock(&self.fails) {
                 return Err(Failure::new(cause, "no"));
             }
@@ -188,7 +191,7 @@ mod tests {
         assert_eq!(allowed, Ok(Verdict::Allowed));
         tokio::time::advance(ALLOWED_FOR + Duration::from_secs(1)).await;
 
-        // From a hundred addresses.
+        // From a hundred addresses: at most two first tokens of each, and then twenty per second.
         let began = tokio::time::Instant::now();
         let flood: Vec<_> = (0..400_usize)
             .map(|number| {
@@ -209,7 +212,51 @@ mod tests {
             assert!(verdict == Ok(Verdict::Wrong) || verdict == Err(Undecided::Busy));
         }
         let reviews = stub.reviews.load(Ordering::Relaxed);
-        assert!((100..=150).contains(&reviews), "{reviews} within three seconds");
+        assert!((155..=265).contains(&reviews), "{reviews} within three seconds");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wrong_tokens_from_many_addresses_do_not_keep_out_a_new_client() {
+        let tokens = Arc::new(Tokens::new(Arc::new(Stub::default())));
+        let flood: Vec<_> = (1..=50_u8)
+            .flat_map(|host| [host; 4])
+            .map(|host| {
+                let tokens = Arc::clone(&tokens);
+                tokio::spawn(async move {
+                    for number in 0_u64.. {
+                        let token = format!("stolen-{host}-{number}-{:?}", tokio::task::id());
+                        let _ = tokens.check([10, 0, 1, host].into(), &token, "/metrics").await;
+                        sleep(Duration::from_millis(50)).await;
+                    }
+                })
+            })
+            .collect();
+
+        for moment in 0..20 {
+            sleep(Duration::from_secs(1)).await;
+            let (began, peer) = (tokio::time::Instant::now(), [10, 0, 2, moment]);
+            let path = format!("/metrics/{moment}"); // a new client each time
+            let verdict = tokens.check(peer.into(), "admin", &path).await;
+            assert_eq!(verdict, Ok(Verdict::Allowed), "{moment}");
+            assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+        }
+
+        flood.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_disconnects_does_not_escape_the_rest() {
+        let takes = Duration::from_millis(10);
+        let stub = Arc::new(Stub { takes, ..Stub::default() });
+        let tokens = Tokens::new(stub.clone());
+        for number in 0..100 {
+            let token = format!("stolen-{number}");
+            let check = tokens.check(PEER.into(), &token, "/metrics");
+            let _ = timeout(Duration::from_millis(1), check).await; // the connection is closed
+        }
+
+        let reviews = stub.reviews.load(Ordering::Relaxed);
+        assert!(reviews <= 2 * RUNNING, "{reviews} within a tenth of a second");
     }
 
     #[tokio::test]

@@ -42,6 +42,18 @@ impl TokenReviewer for Accounts {
     }
 }
 
+/// The same, and counts the reviews.
+#[derive(Default)]
+struct CountingAccounts(std::sync::atomic::AtomicUsize);
+
+#[async_trait]
+impl TokenReviewer for CountingAccounts {
+    async fn review(&self, token: &str, path: &str) -> Result<Review, Failure> {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Accounts.review(token, path).await
+    }
+}
+
 impl Server {
     /// A server with this web configuration file, if there is one.
     async fn start(port: Port, expose_ui: bool, web: Option<&str>) -> Self {
@@ -279,6 +291,39 @@ async fn each_path_requires_a_password_if_there_are_users() {
         let (_, text) = server.plain("/metrics", "").await;
         assert!(text.contains("www-authenticate: basic realm"), "{text}");
     }
+}
+
+#[tokio::test]
+async fn a_removed_user_and_a_changed_password_count_at_once() {
+    let hash = |password: &str| bcrypt::hash(password, 4).expect("a hash");
+    let file = |user: &str, hash: &str| format!("basic_auth_users: {{{user}: '{hash}'}}\n");
+    let first = hash("secret");
+    let server = Server::start(Port::Metrics, false, Some(&file("prometheus", &first))).await;
+    let status =
+        async |password: &str| server.plain("/metrics", &basic("prometheus", password)).await.0;
+    assert_eq!(status("secret").await, 200);
+
+    server.load(&file("prometheus", &hash("other")));
+    assert_eq!([status("secret").await, status("other").await], [401, 200]);
+
+    server.load(&file("grafana", &first));
+    assert_eq!([status("secret").await, status("other").await], [401, 401]);
+}
+
+#[tokio::test]
+async fn a_reload_of_the_file_forgets_no_verdict_on_a_token() {
+    let server = Server::start(Port::Metrics, false, Some("# nothing\n")).await;
+    let accounts = Arc::new(CountingAccounts::default());
+    server.exporter.access().require_tokens(accounts.clone());
+
+    for text in ["# nothing\n", TLS] {
+        assert_eq!(server.plain("/metrics", &bearer("prometheus")).await.0, 200);
+        server.load(text);
+    }
+    let client = TlsClient::trusting(tls::AUTHORITY, false);
+    let answer = server.tls(&client, "/metrics", &bearer("prometheus")).await;
+    assert_eq!(answer.expect("TLS").0, 200);
+    assert_eq!(accounts.0.load(std::sync::atomic::Ordering::Relaxed), 1);
 }
 
 #[tokio::test]

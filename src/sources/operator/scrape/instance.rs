@@ -6,10 +6,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use loopwatch_model::observation::MetricsView;
 use loopwatch_model::time::Span;
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
+use super::audience::Audience;
 use super::body::{BodySink, Flow};
 use super::candidates::{self, OwnPorts, PortCandidate};
 use super::content::Content;
@@ -24,7 +26,7 @@ use crate::net::{Failure, HttpUrl};
 use crate::sources::feed::Closed;
 use crate::sources::operator::hints::{TargetPod, TargetPods};
 use crate::system::coarse_timers;
-use crate::system::own_pod::{OwnPod, is_own_address};
+use crate::system::own_pod::{OwnPod, address_towards_api_server, is_own_address};
 
 /// An instance of the operator, and where its metrics are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +60,7 @@ pub(super) struct Instance {
     searches: Searches,
     /// Whether the sockets are those of a node; unknown before the first round.
     on_node: Option<bool>,
-    /// Whether the last scrape needed the token.
+    /// Whether the last scrape showed numbers that not everybody may read.
     protected: bool,
 }
 
@@ -67,6 +69,7 @@ struct Endpoint {
     client: MetricsClient,
     content: Content,
     reach: Reach,
+    audience: Audience,
 }
 
 /// When to search.
@@ -146,7 +149,7 @@ impl Instance {
         match &self.target.place {
             MetricsPlace::Url(url) if self.endpoint.is_none() => {
                 let client = reach.client(url.clone());
-                self.endpoint = Some(Endpoint { client, content: Content::ControlLoop, reach });
+                self.endpoint = Some(Endpoint::new(client, Content::ControlLoop, reach));
             }
             MetricsPlace::Url(_) => {}
             MetricsPlace::Own | MetricsPlace::Pod => self.search_if_due(reach).await?,
@@ -180,33 +183,32 @@ impl Instance {
         let sink = |content_type: Option<&str>| Parsing(Intake::new(name, content_type));
         let Attempt { result, took, cost, bytes } = endpoint.client.get(LIMITS, sink).await;
         let (shown, address) = (endpoint.client.shown(), endpoint.client.url().address());
-        let protected = endpoint.client.needed_token();
-
-        self.endpoint = Some(endpoint);
         let finish = |Parsing(intake): Parsing| {
             intake.finish(span(took)).map_err(|failure| prefixed(&shown, failure))
         };
         match result.and_then(finish) {
             Ok(mut view) => {
                 self.failing_since = None;
-                if self
-                    .endpoint
-                    .as_ref()
-                    .is_some_and(|endpoint| endpoint.content == Content::ControlLoop)
-                {
+                if endpoint.content == Content::ControlLoop {
                     self.searches = Searches::default();
                 }
 
+                let why_protected = self.why_protected(&mut endpoint, &view).await;
+                self.endpoint = Some(endpoint);
+
                 let wait = self.schedule.succeeded(cost);
                 view.interval = span(wait);
-                view.protected = protected;
-                self.note_protection(protected);
+                view.protected = why_protected.is_some();
+                self.note_protection(why_protected);
                 self.reporter
                     .scraped(view, address, self.target.place != MetricsPlace::Pod)
                     .await?;
                 Ok(wait)
             }
             Err(failure) => {
+                endpoint.audience.forget();
+                self.endpoint = Some(endpoint);
+
                 self.failing_since.get_or_insert_with(Instant::now);
                 let wait = self.schedule.failed(failure.cause, cost, bytes > 0);
                 self.reporter.failed(&self.target.name, failure).await?;
@@ -215,17 +217,36 @@ impl Instance {
         }
     }
 
-    /// Tells the user once that others do not see the numbers of protected metrics.
-    fn note_protection(&mut self, protected: bool) {
-        if protected && !self.protected {
-            warn!(
-                instance = %self.target.name,
-                "the operator shows its metrics only to authenticated clients; unless --export-protected-metrics is set, \
-                 /metrics of loopwatch leaves out their numbers"
-            );
+    /// Why not everybody may read the metrics of a scrape; `None` if everybody may.
+    async fn why_protected(&self, endpoint: &mut Endpoint, view: &MetricsView) -> Option<String> {
+        if endpoint.client.needed_token() {
+            return Some("the operator requested the token".to_owned());
         }
 
-        self.protected = protected;
+        // Outside a Pod, loopback is that of a machine whose user named the address.
+        let own = self.own.as_ref()?;
+        let url = endpoint.client.url().clone();
+        endpoint.audience.why_protected(&url, self.pod_address(own), view).await
+    }
+
+    /// The address of loopwatch's own Pod at which other hosts reach it.
+    fn pod_address(&self, own: &OwnPod) -> Option<IpAddr> {
+        let told = self.pods.borrow().iter().find(|pod| pod.own).and_then(|pod| pod.ip);
+        let mut known = [told, own.ip].into_iter().flatten();
+        known.find(|ip| is_own_address(*ip)).or_else(address_towards_api_server)
+    }
+
+    /// Tells the user once that others do not see the numbers of protected metrics.
+    fn note_protection(&mut self, why: Option<String>) {
+        let was_protected = std::mem::replace(&mut self.protected, why.is_some());
+        if let Some(why) = why.filter(|_| !was_protected) {
+            warn!(
+                instance = %self.target.name,
+                why,
+                "not everybody may read the operator's metrics; unless --export-protected-metrics is set or the port \
+                 authenticates its clients, /metrics of loopwatch leaves out their numbers"
+            );
+        }
     }
 
     /// Searches if there is no good endpoint, and a search may find another one.
@@ -276,7 +297,7 @@ impl Instance {
 
         // The search has withheld the token, which the endpoint may request later.
         let client = reach.client(client.url().clone());
-        self.endpoint = Some(Endpoint { client, content, reach });
+        self.endpoint = Some(Endpoint::new(client, content, reach));
     }
 
     async fn candidates(&self) -> Vec<PortCandidate> {
@@ -334,6 +355,12 @@ impl Instance {
             .then(|| PodToken { file: self.options.token.clone(), ports: self.token_ports(&pods) });
 
         Reach { own, pods: pods.iter().filter_map(|pod| pod.ip).collect(), token }
+    }
+}
+
+impl Endpoint {
+    fn new(client: MetricsClient, content: Content, reach: Reach) -> Self {
+        Self { client, content, reach, audience: Audience::default() }
     }
 }
 

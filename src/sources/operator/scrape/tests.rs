@@ -1,3 +1,4 @@
+mod audience;
 mod fetching;
 mod finding;
 mod following;

@@ -1,3 +1,4 @@
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,22 +17,50 @@ use crate::sources::operator::scrape::options::{ScrapeFlag, ScrapeOptions, Scrap
 use crate::sources::testing::VirtualClock;
 use crate::system::own_pod::OwnPod;
 
+/// The address of loopwatch's own Pod in these tests. A server on 127.0.0.1 does not listen there, and
+/// one on all addresses does.
+pub(super) const POD: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
 /// A running scraper.
-struct Run {
+pub(super) struct Run {
     observations: Observations,
-    pods: watch::Sender<Vec<TargetPod>>,
+    pub(super) pods: watch::Sender<Vec<TargetPod>>,
     task: JoinHandle<()>,
     proc: tempfile::TempDir,
 }
 
 impl Run {
     /// Starts it with these flags in a Pod, or with `--operator` outside.
-    fn start(scrape: &[&str], standalone: bool, pods: Vec<TargetPod>, servers: &[&Server]) -> Self {
+    pub(super) fn start(
+        scrape: &[&str],
+        standalone: bool,
+        pods: Vec<TargetPod>,
+        servers: &[&Server],
+    ) -> Self {
+        let (scraper, observations) = Self::scraper(scrape, standalone);
+        Self::of(scraper, observations, pods, servers)
+    }
+
+    /// Starts it with these flags in a Pod that has this address.
+    pub(super) fn start_at(ip: Option<IpAddr>, scrape: &[&str], pods: Vec<TargetPod>) -> Self {
+        let (mut scraper, observations) = Self::scraper(scrape, false);
+        if let Some(own) = &mut scraper.own {
+            own.ip = ip;
+        }
+
+        Self::of(scraper, observations, pods, &[])
+    }
+
+    fn of(
+        mut scraper: Scraper,
+        observations: Observations,
+        pods: Vec<TargetPod>,
+        servers: &[&Server],
+    ) -> Self {
         let (sender, receiver) = watch::channel(pods);
         let proc = tempfile::tempdir().expect("a folder");
         std::fs::write(proc.path().join("token"), "S3CRET").expect("written");
 
-        let (mut scraper, observations) = Self::scraper(scrape, standalone);
         scraper.pods = receiver;
 
         let (token, options) = (proc.path().join("token"), (*scraper.options).clone());
@@ -61,6 +90,7 @@ impl Run {
             namespace: "ns".to_owned(),
             name: "operator-0".to_owned(),
             in_cluster: true,
+            ip: Some(POD.into()),
             ..OwnPod::default()
         });
 
@@ -92,7 +122,7 @@ impl Run {
 
     /// The next observation in words. On a busy machine, an answer may take a second, so that
     /// loopwatch waits a hundred seconds until the next scrape.
-    async fn next(&mut self) -> String {
+    pub(super) async fn next(&mut self) -> String {
         let mut buffer = Vec::new();
         let taken =
             timeout(Duration::from_secs(150), self.observations.recv_many(&mut buffer, 1)).await;
@@ -103,7 +133,7 @@ impl Run {
     }
 
     /// Waits for an observation.
-    async fn wait_for(&mut self, expected: &str) {
+    pub(super) async fn wait_for(&mut self, expected: &str) {
         for _ in 0..100 {
             if self.next().await == expected {
                 return;
@@ -125,7 +155,7 @@ fn say(observation: &Observation) -> String {
         Observation::MetricsScraped(view) => {
             assert!(view.interval.0 >= 100 && view.bytes > 0, "{view:?}");
 
-            let protected = if view.protected { " with the token" } else { "" };
+            let protected = if view.protected { ", protected" } else { "" };
             format!("scraped {}{protected}", view.instance)
         }
         Observation::ScrapeFailed { instance, cause, .. } => format!("{instance}: {cause}"),
@@ -139,7 +169,7 @@ fn say(observation: &Observation) -> String {
     }
 }
 
-fn pod(name: &str, server: &Server) -> TargetPod {
+pub(super) fn pod(name: &str, server: &Server) -> TargetPod {
     let port = TargetPort {
         container: "manager".to_owned(),
         name: "metrics".to_owned(),
@@ -160,7 +190,7 @@ fn pod(name: &str, server: &Server) -> TargetPod {
 #[cfg(target_endian = "little")]
 #[tokio::test]
 async fn a_sidecar_finds_the_operator_and_finds_it_again() {
-    let operator = Server::plain(Reply::text(METRICS));
+    let operator = Server::everywhere(Reply::text(METRICS));
     let mut run = Run::start(&[], false, Vec::new(), &[]);
     let off =
         "metrics is off: no metrics endpoint found: no port to try is known; set --scrape URL";
@@ -187,7 +217,7 @@ async fn a_sidecar_finds_the_operator_and_finds_it_again() {
 
     assert_eq!(run.next().await, "metrics fails: refused");
 
-    let again = Server::plain(Reply::text(METRICS));
+    let again = Server::everywhere(Reply::text(METRICS));
     run.listen(&[&again]);
     run.wait_for("metrics fails: refused").await;
 
@@ -237,7 +267,7 @@ async fn each_pod_of_a_named_operator_is_an_instance() {
 #[tokio::test]
 async fn named_addresses_win() {
     let (operator, other) =
-        (Server::plain(Reply::text(METRICS)), Server::plain(Reply::text(METRICS)));
+        (Server::everywhere(Reply::text(METRICS)), Server::plain(Reply::text(METRICS)));
     let mut run = Run::start(&[&operator.url()], false, Vec::new(), &[&other]);
 
     assert_eq!(run.next().await, "scraped ns/operator-0", "loopback is that of the own Pod");
@@ -295,7 +325,7 @@ async fn the_token_stays_in_the_network_of_the_pod() {
     let operator = Server::tls(Reply::Token("s3cret"));
     let mut run = Run::start(&[&operator.url()], false, Vec::new(), &[]);
 
-    assert_eq!(run.next().await, "scraped ns/operator-0 with the token");
+    assert_eq!(run.next().await, "scraped ns/operator-0, protected");
 
     let asked =
         |server: &Server| server.requests().iter().any(|head| head.contains("authorization"));

@@ -2,7 +2,7 @@
 //! thread of its own.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -42,6 +42,8 @@ pub(super) struct Server {
     stopped: Arc<AtomicBool>,
 }
 
+/// A free port on loopback.
+const LOOPBACK: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 /// The first byte of a TLS connection.
 const TLS_HANDSHAKE: u8 = 22;
 /// Metrics of a control loop.
@@ -60,16 +62,30 @@ impl Reply {
 
 impl Server {
     pub(super) fn plain(answer: Reply) -> Self {
-        Self::start(answer, false)
+        Self::start(answer, false, LOOPBACK.into())
     }
 
     pub(super) fn tls(answer: Reply) -> Self {
-        Self::start(answer, true)
+        Self::start(answer, true, LOOPBACK.into())
     }
 
-    fn start(answer: Reply, tls: bool) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("its address");
+    /// A server that listens on all addresses.
+    pub(super) fn everywhere(answer: Reply) -> Self {
+        Self::start(answer, false, (Ipv4Addr::UNSPECIFIED, 0).into())
+    }
+
+    /// Another server at the same port, at this address only.
+    pub(super) fn beside(&self, address: Ipv4Addr, answer: Reply) -> Self {
+        Self::start(answer, self.tls, (address, self.address.port()).into())
+    }
+
+    fn start(answer: Reply, tls: bool, listen: SocketAddr) -> Self {
+        let listener = TcpListener::bind(listen).expect("a port");
+        let mut address = listener.local_addr().expect("its address");
+        if address.ip().is_unspecified() {
+            address.set_ip(Ipv4Addr::LOCALHOST.into());
+        }
+
         let (requests, answer, stopped) =
             (Arc::default(), Arc::new(Mutex::new(answer)), Arc::default());
         let server = Self { address, tls, requests, answer, stopped };
