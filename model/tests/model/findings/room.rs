@@ -251,9 +251,8 @@ fn namespaces_with_as_many_findings_do_not_take_turns() {
 #[test]
 fn a_less_severe_finding_takes_no_place_of_a_more_severe_one() {
     let limits = Limits { findings: 2, ..Limits::default() };
-    let namespaces = Selector { include: vec!["junk".into()], ..Selector::default() };
-    let rule =
-        FindingRule { severity: Some(Severity::Critical), namespaces, ..FindingRule::default() };
+    let namespaces = Selector { include: vec!["team-a".into()], ..Selector::default() };
+    let rule = FindingRule { severity: Some(Severity::Info), namespaces, ..FindingRule::default() };
     let findings = [("Unacknowledged".to_owned(), vec![rule])].into();
     let mut lab = Lab::with(Settings { limits, findings, ..unlearned() });
     unacknowledged(&mut lab, "junk", 5);
