@@ -34,6 +34,7 @@ use self::record::Record;
 use self::register::Register;
 pub(crate) use self::report::{Raised, Report};
 use crate::finding::{Evidence, Finding, FindingCode, FindingEvent, FindingId, Severity, Subject};
+use crate::model::findings::detection::Reach;
 use crate::model::findings::past_events::PastEvents;
 use crate::model::world::kinds::completed::Completed;
 use crate::time::{Span, Timestamp};
@@ -330,6 +331,12 @@ impl OpenFindings {
     pub(crate) fn is_open(&self, code: FindingCode, subject: &Subject) -> bool {
         let id = FindingId::of(code, subject);
         self.open.contains(id) || self.waiting.contains(id)
+    }
+
+    /// Returns an open finding about a kind, and which objects of the kind have its problem.
+    pub(crate) fn of_kind(&self, code: FindingCode, kind: &Subject) -> Option<(&Finding, &Reach)> {
+        let record = self.open.about(code, kind)?;
+        Some((&record.finding, record.reach.as_ref()?))
     }
 
     /// Returns whether findings wait for room, or were dropped because the queue was full.

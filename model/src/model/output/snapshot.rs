@@ -2,11 +2,13 @@
 //! writes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::finding::{Finding, FindingCode, Severity, Subject};
 use crate::model::Model;
 use crate::model::deletion::finalizers;
 use crate::model::status::reading;
+use crate::model::world::kinds::failures::FailureSort;
 use crate::model::world::kinds::{FinalizerWaits, Kind, Watch};
 use crate::model::world::store::{HotRecord, Record, Slot, uid_text};
 use crate::snapshot::{
@@ -281,10 +283,11 @@ impl Model {
         rows.collect()
     }
 
+    /// Returns the health of each namespace with objects or findings. Only problems of its own
+    /// objects and of the operator count: one user's problems say nothing about another's objects.
     fn health(&self, findings: &[Finding]) -> BTreeMap<String, Health> {
         let mut health: BTreeMap<String, Health> = BTreeMap::new();
         for watch in self.world.watches.iter().filter(|watch| watch.active) {
-            let failing = self.world.kinds[watch.kind as usize].failures.failing_since.is_some();
             for namespace in &watch.namespaces {
                 let states = &namespace.totals.states;
                 if states.iter().all(|objects| *objects == 0) {
@@ -292,16 +295,15 @@ impl Model {
                 }
 
                 let overdue = states[ObjectState::Overdue as usize] > 0;
-                let failed = failing && states[ObjectState::Failed as usize] > 0;
-                let word = match (failed, overdue) {
-                    (true, _) => Health::Failing,
-                    (false, true) => Health::Degraded,
-                    (false, false) => Health::Healthy,
-                };
+                let word = if overdue { Health::Degraded } else { Health::Healthy };
                 let entry = health.entry(namespace.name.to_string()).or_insert(Health::Healthy);
-
                 *entry = word.max(*entry);
             }
+        }
+
+        for (namespace, word) in self.failing_namespaces() {
+            let entry = health.entry(namespace.to_string()).or_insert(Health::Healthy);
+            *entry = word.max(*entry);
         }
 
         for finding in
@@ -325,6 +327,34 @@ impl Model {
         }
 
         health
+    }
+
+    /// Returns the namespaces that the findings `Failing` are about: those with objects that fail for
+    /// the reason of the finding or, if the kind fails in every namespace, for any.
+    fn failing_namespaces(&self) -> Vec<(&Arc<str>, Health)> {
+        let mut failing = Vec::new();
+        for (number, kind) in (0..).zip(&self.world.kinds) {
+            let subject = self.world.kind_subject(number);
+            let open = self.findings.of_kind(FindingCode::Failing, &subject);
+            let Some((finding, reach)) = open else { continue };
+
+            let word = Health::of(finding.severity);
+            let sort =
+                if reach.is_of_changes { FailureSort::Rejected } else { FailureSort::Regressed };
+            match (&reach.only_in, finding.severity) {
+                (None, _) => {
+                    let names = kind.failures.namespaces_of(&reach.reason, sort);
+                    failing.extend(names.map(|name| (name, word)));
+                }
+                (Some(_), Severity::Critical) => {
+                    let names = kind.failures.regressed.namespaces();
+                    failing.extend(names.map(|name| (name, word)));
+                }
+                (Some(only), _) => failing.push((only, word)),
+            }
+        }
+
+        failing
     }
 
     fn shown<'a>(&'a self, record: &'a Record) -> ObjectRef<'a> {

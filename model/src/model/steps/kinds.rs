@@ -132,10 +132,11 @@ fn many_regressed(world: &World, number: u16) -> Option<ManyRegressed> {
 }
 
 /// Detects that the operator rejects one spec change after the other for the same reason, in several
-/// namespaces, and none converges. Each of these objects may have a bad spec, so this is a ticket.
+/// namespaces, and at most one user's converge. Each of these objects may have a bad spec, so this is
+/// a ticket.
 fn many_rejected(world: &World, number: u16) -> Option<Detection> {
-    let rejected = &world.kinds[number as usize].failures.rejected;
-    let shared = rejected.recent_reason(world.settings.failing_objects.max(1) as usize)?;
+    let failures = &world.kinds[number as usize].failures;
+    let shared = failures.rejected_reason(world.settings.failing_objects.max(1) as usize)?;
     let evidence = || {
         let evidence = Evidence::new().with("rejected", Value::Count(shared.objects() as i64));
         with_reason(world, number, evidence, shared)

@@ -2,6 +2,7 @@
 //! and page nobody.
 
 use loopwatch_model::finding::Severity;
+use loopwatch_model::snapshot::Health;
 use loopwatch_model::time::Span;
 
 use crate::lab::{Lab, Widget};
@@ -28,6 +29,11 @@ fn reject(lab: &mut Lab, namespace: &str, name: &str, reason: &str) -> Widget {
     lab.advance(Span::mins(5));
 
     widget
+}
+
+/// Returns the health of each namespace, in alphabetical order.
+fn health(lab: &Lab) -> Vec<Health> {
+    lab.snapshot().health.into_values().collect()
 }
 
 #[test]
@@ -140,7 +146,82 @@ fn changes_in_several_namespaces_that_fail_for_one_reason_are_a_ticket() {
     assert!(lab.evidence().contains("WebhookDenied"), "{}", lab.evidence());
 
     lab.converged_in("team-e", "works");
+    assert_eq!(lab.findings(), ["Failing Widget (all)"], "one user may have made it work");
+    lab.converged_in("team-f", "works-too");
     lab.assert_no_findings();
+}
+
+#[test]
+fn successes_of_one_tenant_hide_no_rejections_of_the_others() {
+    for by in [Span(0), Span::hours(-3)] {
+        let mut lab = Lab::new();
+        for number in 0..3 {
+            let name = format!("team-{number}");
+            reject(&mut lab, &name, &name, "WebhookDenied");
+            lab.converged_in("team-z", &format!("z-{number}"));
+            lab.step_clock(by);
+        }
+
+        lab.advance(Span::mins(1));
+        assert_eq!(lab.findings(), ["Failing Widget (all)"], "{by}");
+        lab.converged_in("team-z", "again");
+        assert_eq!(lab.findings(), ["Failing Widget (all)"], "{by}");
+
+        lab.converged_in("team-1", "works");
+        lab.assert_no_findings();
+        reject(&mut lab, "team-3", "late", "WebhookDenied");
+        reject(&mut lab, "team-4", "later", "WebhookDenied");
+        lab.assert_no_findings();
+    }
+}
+
+#[test]
+fn a_success_ends_the_rejections_in_its_own_namespace() {
+    let mut lab = Lab::new();
+    for name in ["team-b", "team-c", "team-d"] {
+        reject(&mut lab, name, name, "WebhookDenied");
+    }
+    assert!(lab.has("Failing"));
+
+    lab.converged_in("team-d", "works");
+    lab.assert_no_findings();
+
+    reject(&mut lab, "team-d", "again", "WebhookDenied");
+    assert_eq!(lab.findings(), ["Failing Widget (all)"]);
+}
+
+#[test]
+fn of_two_tenants_either_shows_that_the_operator_does_not_reject_all() {
+    let mut lab = Lab::new();
+    for name in ["b-1", "b-2"] {
+        reject(&mut lab, "team-b", name, "InvalidSpec");
+    }
+    reject(&mut lab, "team-c", "c-1", "InvalidSpec");
+    assert!(lab.has("Failing"));
+    lab.converged_in("team-c", "works");
+    lab.assert_no_findings();
+
+    for name in ["c-2", "c-3"] {
+        reject(&mut lab, "team-c", name, "InvalidSpec");
+    }
+    lab.assert_no_findings();
+
+    reject(&mut lab, "team-b", "b-3", "InvalidSpec");
+    assert_eq!(lab.findings(), ["Failing Widget (all)"]);
+    assert!(lab.evidence().contains("rejected 3"), "{}", lab.evidence());
+}
+
+#[test]
+fn two_tenants_that_succeeded_before_a_rejection_end_none_that_follows() {
+    let mut lab = Lab::new();
+    lab.converged_in("team-y", "y");
+    lab.converged_in("team-z", "z");
+    for name in ["team-b", "team-c", "team-d"] {
+        reject(&mut lab, name, name, "WebhookDenied");
+    }
+    lab.converged_in("team-y", "again");
+
+    assert_eq!(lab.findings(), ["Failing Widget (all)"]);
 }
 
 #[test]
@@ -158,13 +239,14 @@ fn changes_that_fail_in_one_namespace_or_for_reasons_of_their_own_are_no_problem
 }
 
 #[test]
-fn a_change_that_converges_shows_that_the_operator_does_not_reject_all() {
+fn changes_of_two_tenants_that_converge_show_that_the_operator_does_not_reject_all() {
     let mut lab = Lab::new();
     let mut rejected = Vec::new();
     for number in 0..6 {
         let name = format!("team-{number}");
         rejected.push(reject(&mut lab, &name, &name, "InvalidSpec"));
         if number % 2 == 1 {
+            lab.converged_in("team-y", &format!("y-{number}"));
             lab.converged_in("team-z", &format!("z-{number}"));
         }
     }
@@ -193,4 +275,62 @@ fn rejected_changes_do_not_become_regressions_when_loopwatch_restarts() {
     again.list(&widgets);
     again.advance(Span::mins(20));
     again.assert_no_findings();
+}
+
+#[test]
+fn one_tenants_failures_lower_the_health_of_no_other_namespace() {
+    let mut lab = Lab::new();
+    let mut junk = tenant(&mut lab, "team-a", 40);
+    let mut others = tenant(&mut lab, "team-b", 4);
+    let _healthy = tenant(&mut lab, "team-c", 4);
+    fail(&mut lab, &mut junk, "Broken");
+    reject(&mut lab, "team-b", "typo", "InvalidSpec");
+    fail(&mut lab, &mut others[..1], "Broken");
+    lab.advance(Span::mins(1));
+
+    assert_eq!(lab.finding("Failing").severity, Severity::Warning);
+    assert_eq!(health(&lab), [Health::Degraded, Health::Healthy, Health::Healthy]);
+}
+
+#[test]
+fn an_outage_lowers_the_health_of_the_namespaces_with_failed_objects() {
+    let mut lab = Lab::new();
+    let mut first = tenant(&mut lab, "team-a", 4);
+    let mut second = tenant(&mut lab, "team-b", 2);
+    let _healthy = tenant(&mut lab, "team-c", 3);
+    reject(&mut lab, "team-d", "typo", "InvalidSpec");
+    fail(&mut lab, &mut first, "DependencyDown");
+    fail(&mut lab, &mut second, "DependencyDown");
+    lab.advance(Span::mins(1));
+
+    let [bad, ok] = [Health::Failing, Health::Healthy];
+    assert_eq!(health(&lab), [bad, bad, ok, ok]);
+}
+
+#[test]
+fn a_kind_that_fails_everywhere_lowers_the_health_of_every_namespace() {
+    let mut lab = Lab::new();
+    let mut first = tenant(&mut lab, "team-b", 4);
+    assert_eq!(health(&lab), [Health::Healthy]);
+    fail(&mut lab, &mut first, "PullFailed");
+    lab.advance(Span::mins(1));
+    assert_eq!(health(&lab), [Health::Failing], "nobody else has objects");
+
+    let mut second = tenant(&mut lab, "team-c", 2);
+    fail(&mut lab, &mut second, "Timeout");
+    lab.advance(Span::mins(1));
+    assert_eq!(health(&lab), [Health::Failing, Health::Failing]);
+}
+
+#[test]
+fn rejections_in_several_namespaces_degrade_only_these() {
+    let mut lab = Lab::new();
+    let _healthy = tenant(&mut lab, "team-a", 3);
+    for name in ["team-b", "team-c", "team-d"] {
+        reject(&mut lab, name, name, "WebhookDenied");
+    }
+    reject(&mut lab, "team-e", "typo", "InvalidSpec");
+
+    let [ok, bad] = [Health::Healthy, Health::Degraded];
+    assert_eq!(health(&lab), [ok, bad, bad, bad, ok]);
 }

@@ -143,7 +143,7 @@ impl ObjectContext<'_> {
     fn end_converged(&mut self, obligation: &Obligation, converged: Timestamp) {
         let took = converged.since(obligation.opened);
         self.count_outcome(Outcome::Converged);
-        self.kind.failures.succeeded(self.now);
+        self.kind.failures.succeeded(&self.record.namespace, self.now);
 
         let timed = obligation.is_measured();
         self.end_obligation_trace(Outcome::Converged, converged, timed.then_some(took));

@@ -15,12 +15,22 @@ pub(crate) struct Failures {
     pub(crate) regressed: FailedObjects,
     /// When their number reached the thresholds.
     pub(crate) failing_since: Option<Timestamp>,
-    /// The objects whose spec changes the operator has rejected since it last succeeded.
-    pub(crate) rejected: FailedObjects,
-    /// When a spec change of the kind last converged.
-    succeeded: Option<Timestamp>,
-    /// A success has ended rejections since the last review of the kind.
+    /// The objects whose spec changes the operator has rejected since it succeeded in their
+    /// namespace, or in two others.
+    rejected: FailedObjects,
+    successes: Successes,
+    /// A success may have ended rejections since the last review of the kind.
     is_relieved: bool,
+}
+
+/// The spec changes of the kind that converged last. Those of one namespace do not show that the
+/// operator works for others: one user may have arranged them.
+#[derive(Debug, Default)]
+struct Successes {
+    /// The namespace of the last one, and when it converged.
+    last: Option<(Arc<str>, Timestamp)>,
+    /// Changes in two namespaces have converged since each rejection up to this time.
+    in_two: Option<Timestamp>,
 }
 
 /// How one object fails, as its kind counts it.
@@ -45,6 +55,8 @@ pub(crate) enum FailureSort {
 pub(crate) struct FailedObjects {
     by_time: Objects,
     by_reason: BTreeMap<Arc<str>, Namespaces>,
+    /// The number of objects in each namespace that has any.
+    by_namespace: BTreeMap<Arc<str>, usize>,
 }
 
 type Objects = BTreeSet<(Timestamp, Slot)>;
@@ -60,6 +72,8 @@ pub(crate) struct SharedReason<'a> {
     /// When the reason became common to two namespaces, or to enough objects of the only one.
     pub(crate) since: Timestamp,
     namespaces: &'a Namespaces,
+    /// The objects that failed up to this time do not count.
+    ended: Option<Timestamp>,
 }
 
 /// How much later than in another namespace a common cause may show.
@@ -82,21 +96,47 @@ impl Failures {
         }
 
         let is_over = |new: &Failure| {
-            new.sort == FailureSort::Rejected && self.succeeded.is_some_and(|at| new.since <= at)
+            new.sort == FailureSort::Rejected && self.successes.end(namespace, new.since)
         };
         if let Some(new) = new.filter(|new| !is_over(new)) {
             self.of_sort(new.sort).add(slot, namespace, new);
         }
     }
 
-    /// Notes that a spec change has converged, so that the operator does not reject all of them.
-    pub(crate) fn succeeded(&mut self, now: Timestamp) {
-        self.succeeded = Some(now);
+    /// Notes that a spec change in a namespace has converged. This ends the rejections there, and all
+    /// of them if a change in another namespace has converged since the first.
+    pub(crate) fn succeeded(&mut self, namespace: &Arc<str>, now: Timestamp) {
         self.is_relieved |= !self.rejected.is_empty();
-        self.rejected = FailedObjects::default();
+        self.rejected.remove_namespace(namespace);
+
+        let first = self.rejected.iter().next().map(|(at, _)| *at);
+        if self.successes.note(namespace, now, first) {
+            self.rejected = FailedObjects::default();
+        }
     }
 
-    /// Returns whether a success has ended rejections since the last call.
+    /// Returns the reason for which the operator rejected `needed` objects of several namespaces
+    /// within a day. Where only two namespaces have any, a success in one of them shows that the
+    /// operator works: the other one's user may be the reason.
+    pub(crate) fn rejected_reason(&self, needed: usize) -> Option<SharedReason<'_>> {
+        self.rejected.recent_reason(needed, self.successes.last.as_ref())
+    }
+
+    /// Returns the namespaces with objects that fail for a reason, with or without spec changes of
+    /// their own.
+    pub(crate) fn namespaces_of<'a>(
+        &'a self,
+        reason: &str,
+        sort: FailureSort,
+    ) -> impl Iterator<Item = &'a Arc<str>> {
+        let objects = match sort {
+            FailureSort::Regressed => &self.regressed,
+            FailureSort::Rejected => &self.rejected,
+        };
+        objects.by_reason.get(reason).into_iter().flat_map(BTreeMap::keys)
+    }
+
+    /// Returns whether a success may have ended rejections since the last call.
     pub(crate) fn take_relief(&mut self) -> bool {
         std::mem::take(&mut self.is_relieved)
     }
@@ -113,13 +153,38 @@ impl Failures {
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         (self.regressed, self.rejected) = Default::default();
         self.failing_since = None;
-        self.succeeded = self.succeeded.map(|at| at.shifted(by_ms));
+        self.successes.rebase(by_ms);
     }
 
     fn of_sort(&mut self, sort: FailureSort) -> &mut FailedObjects {
         match sort {
             FailureSort::Regressed => &mut self.regressed,
             FailureSort::Rejected => &mut self.rejected,
+        }
+    }
+}
+
+impl Successes {
+    /// Notes a success, and returns whether it ends all rejections, of which `first` is the first.
+    fn note(&mut self, namespace: &Arc<str>, now: Timestamp, first: Option<Timestamp>) -> bool {
+        let last = self.last.replace((namespace.clone(), now));
+        let Some((_, elsewhere)) = last.filter(|(last, _)| last != namespace) else { return false };
+
+        let ends_all = first.is_some_and(|first| first <= elsewhere);
+        self.in_two = Some(if ends_all { now } else { elsewhere });
+        ends_all
+    }
+
+    /// Returns whether successes have ended a rejection.
+    fn end(&self, namespace: &str, since: Timestamp) -> bool {
+        self.in_two.is_some_and(|at| since <= at)
+            || self.last.as_ref().is_some_and(|(last, at)| **last == *namespace && since <= *at)
+    }
+
+    fn rebase(&mut self, by_ms: i64) {
+        self.in_two = self.in_two.map(|at| at.shifted(by_ms));
+        if let Some((_, at)) = &mut self.last {
+            *at = at.shifted(by_ms);
         }
     }
 }
@@ -138,10 +203,14 @@ impl FailedObjects {
         self.by_time.iter()
     }
 
+    /// Returns the namespaces with objects that fail.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.by_namespace.keys()
+    }
+
     /// Returns how many objects of a namespace fail.
     pub(crate) fn in_namespace(&self, namespace: &str) -> usize {
-        let of_reasons = self.by_reason.values().filter_map(|known| known.get(namespace));
-        of_reasons.map(BTreeSet::len).sum()
+        self.by_namespace.get(namespace).copied().unwrap_or_default()
     }
 
     /// Returns the reason that is most likely a common cause: one that is common to several
@@ -157,6 +226,7 @@ impl FailedObjects {
                 only_in: together.is_none().then_some(most.0),
                 since: together.or(first_enough).or_else(|| most.1.first().map(|(at, _)| *at))?,
                 namespaces,
+                ended: None,
             })
         });
 
@@ -164,12 +234,24 @@ impl FailedObjects {
     }
 
     /// Returns the reason for which `needed` objects of several namespaces failed within a day.
-    pub(crate) fn recent_reason(&self, needed: usize) -> Option<SharedReason<'_>> {
+    /// Those up to `success` count only if it lies outside of two of these namespaces.
+    fn recent_reason(
+        &self,
+        needed: usize,
+        success: Option<&(Arc<str>, Timestamp)>,
+    ) -> Option<SharedReason<'_>> {
         let (latest, _) = self.by_time.last()?;
-        let after = latest.before(REJECTED_WITHIN);
+        let day = latest.before(REJECTED_WITHIN);
         let shared = self.by_reason.iter().filter_map(|(reason, namespaces)| {
-            let recent = |objects: &Objects| objects.last().is_some_and(|(at, _)| *at > after);
-            namespaces.values().filter(|objects| recent(objects)).nth(1)?; // in several
+            let has_any =
+                |objects: &Objects, after| objects.last().is_some_and(|(at, _)| *at > after);
+            let is_proof = |(succeeded, _): &&(Arc<str>, Timestamp)| {
+                let recent = namespaces.iter().filter(|(_, objects)| has_any(objects, day));
+                recent.filter(|(name, _)| *name != succeeded).nth(1).is_none()
+            };
+            let ended = success.filter(is_proof).map(|(_, at)| *at);
+            let after = ended.map_or(day, |at| at.max(day));
+            namespaces.values().filter(|objects| has_any(objects, after)).nth(1)?; // in several
 
             let mut starts: Vec<Timestamp> =
                 namespaces.values().flatten().map(|(at, _)| *at).filter(|at| *at > after).collect();
@@ -177,7 +259,7 @@ impl FailedObjects {
             starts.get(position)?;
             let (_, since, _) = starts.select_nth_unstable(position);
             let since = *since;
-            Some(SharedReason { reason, only_in: None, since, namespaces })
+            Some(SharedReason { reason, only_in: None, since, namespaces, ended })
         });
 
         shared.max_by_key(SharedReason::objects)
@@ -188,6 +270,7 @@ impl FailedObjects {
         self.by_time.insert(key);
         let namespaces = self.by_reason.entry(failure.reason.clone()).or_default();
         namespaces.entry(namespace.clone()).or_default().insert(key);
+        *self.by_namespace.entry(namespace.clone()).or_default() += 1;
     }
 
     fn remove(&mut self, slot: Slot, namespace: &str, failure: &Failure) {
@@ -196,6 +279,7 @@ impl FailedObjects {
             return; // a success has ended it
         }
 
+        self.forget_one_in(namespace);
         let Some(namespaces) = self.by_reason.get_mut(&failure.reason) else { return };
         if let Some(objects) = namespaces.get_mut(namespace) {
             objects.remove(&key);
@@ -208,22 +292,51 @@ impl FailedObjects {
             self.by_reason.remove(&failure.reason);
         }
     }
+
+    fn forget_one_in(&mut self, namespace: &str) {
+        let Some(count) = self.by_namespace.get_mut(namespace) else { return };
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            self.by_namespace.remove(namespace);
+        }
+    }
+
+    /// Removes the objects of a namespace.
+    fn remove_namespace(&mut self, namespace: &str) {
+        if self.by_namespace.remove(namespace).is_none() {
+            return;
+        }
+
+        self.by_reason.retain(|_, namespaces| {
+            for key in namespaces.remove(namespace).unwrap_or_default() {
+                self.by_time.remove(&key);
+            }
+            !namespaces.is_empty()
+        });
+    }
 }
 
 impl SharedReason<'_> {
     /// Returns the number of objects that fail for this reason.
     pub(crate) fn objects(&self) -> usize {
-        self.namespaces.values().map(BTreeSet::len).sum()
+        self.namespaces.values().map(|objects| self.counted(objects)).sum()
     }
 
     /// Returns the number of namespaces in which they are.
     pub(crate) fn namespaces(&self) -> usize {
-        self.namespaces.len()
+        self.namespaces.values().filter(|objects| self.counted(objects) > 0).count()
     }
 
     /// Returns the objects, by namespace.
     pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
-        self.namespaces.values().flatten().map(|(_, slot)| slot)
+        let counts = |since: &Timestamp| self.ended.is_none_or(|ended| *since > ended);
+        let objects = self.namespaces.values().flatten();
+        objects.filter(move |(since, _)| counts(since)).map(|(_, slot)| slot)
+    }
+
+    fn counted(&self, objects: &Objects) -> usize {
+        let Some(ended) = self.ended else { return objects.len() };
+        objects.iter().rev().take_while(|(since, _)| *since > ended).count()
     }
 }
 
