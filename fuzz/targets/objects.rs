@@ -79,9 +79,8 @@ fn check(view: &ObjectView) {
     let texts = texts.chain(managers).chain(references).chain(attempts).chain(facts);
     let texts = texts.chain(view.annotations.iter().chain(&view.labels).flat_map(<[_; 2]>::from));
     let mut texts = texts.chain(view.startup.iter().map(|read| &read.name)).chain(&view.lints);
-    if let Some(text) = texts.find(|text| text.len() > MAX_TEXT) {
-        panic!("{} bytes: {text:?}", text.len());
-    }
+    let long = texts.find(|text| text.len() > MAX_TEXT);
+    assert_eq!(long, None, "longer than {MAX_TEXT} bytes");
 
     let facts = view.facts.iter().map(|fact| &fact.path);
     let mut paths = facts.chain(view.references.iter().map(|reference| &reference.slot));
