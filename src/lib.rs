@@ -22,6 +22,7 @@ pub mod recording; // read and write observations in files
 pub mod export; // show snapshots
 pub mod telemetry; // loopwatch's own logs and metrics
 pub mod published; // the names under which loopwatch is published
+pub mod needs; // the requests to the API server, and why
 mod net; // HTTP, for sources and export
 mod system; // the machine and the Pod of this process
 mod lock; // locks without poisoning

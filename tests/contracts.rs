@@ -17,6 +17,8 @@ mod alerts;
 mod faults;
 #[path = "contracts/names.rs"]
 mod names;
+#[path = "contracts/needs.rs"]
+mod needs;
 
 /// The recorded series of the SLO objective. It has no labels.
 const OBJECTIVE: &str = "loopwatch:convergence_objective:ratio";

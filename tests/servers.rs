@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use loopwatch::needs::{NEEDS, Request};
 use loopwatch_testbed::standin::{GROUP, Standin, StreamedLists, Traits};
 use loopwatch_testbed::wait::{eventually, pause};
 use loopwatch_testbed::{http, ports, usage};
@@ -414,4 +415,25 @@ fn metrics_at_a_named_address_are_scraped() {
         }
     });
     run.assert_no_failures();
+}
+
+#[test]
+fn the_program_asks_for_nothing_beyond_the_table_of_its_needs() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = Standin::start(Traits { kinds: 2, changes: 5, ..Traits::default() });
+    let run = Run::start(&server, &[]);
+    run.wait_objects(20, Duration::from_secs(60));
+
+    let requests = server.requests();
+    assert!(requests.len() >= 6, "{requests:?}");
+
+    // Without flags, so the rows of features that a flag turns on do not count.
+    let by_default = || NEEDS.iter().filter(|need| need.setting.is_none());
+    for line in requests {
+        let (method, path) = line.split_once(' ').expect("a method");
+        let request = Request::parse(method, path, false);
+        let is_needed = request.is_some_and(|asked| by_default().any(|need| need.covers(&asked)));
+
+        assert!(is_needed, "{line}");
+    }
 }

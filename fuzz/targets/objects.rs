@@ -1,7 +1,7 @@
 //! JSON of an object to its view.
 
 use loopwatch::sources::decoding::{DecodeOptions, Extra, HashKey, object, object_with_type};
-use loopwatch_model::observation::{ObjectView, Observation};
+use loopwatch_model::observation::{Condition, FactValue, ObjectView, Observation};
 use serde_json::Value;
 
 use crate::limits::bounded;
@@ -53,14 +53,34 @@ fn check(view: &ObjectView) {
     ];
     assert!(lengths.iter().all(|length| *length <= MAX_ITEMS), "{lengths:?}");
 
-    let owners = view.owners.iter().flat_map(|owner| [&owner.kind, &owner.name, &owner.uid]);
+    let owners = view
+        .owners
+        .iter()
+        .flat_map(|owner| [&owner.api_version, &owner.kind, &owner.name, &owner.uid]);
     let conditions = view.conditions.iter().flat_map(|condition| {
-        [&condition.r#type, &condition.reason, &condition.message, &condition.severity]
+        let Condition { at, r#type, reason, message, severity, .. } = condition;
+        [at, r#type, reason, message, severity]
     });
+    let managers = view.managers.iter().flat_map(|manager| {
+        assert!(manager.finalizers.len() <= MAX_ITEMS);
+        manager.finalizers.iter().chain([&manager.name, &manager.subresource])
+    });
+    let references = view.references.iter().flat_map(|reference| {
+        [&reference.group, &reference.kind, &reference.namespace, &reference.name]
+    });
+    let attempts = view.attempts.iter().flat_map(|attempts| [&attempts.handler, &attempts.error]);
+    let facts = view.facts.iter().filter_map(|fact| match &fact.value {
+        FactValue::Text(text) => Some(text),
+        FactValue::Flag(_) | FactValue::Number(_) => None,
+    });
+
     let names = [&view.key.namespace, &view.key.name, &view.uid, &view.version];
     let texts = names.into_iter().chain(&view.finalizers).chain(owners).chain(conditions);
-    let mut texts = texts.chain(view.annotations.values()).chain(view.labels.values());
-    assert!(texts.all(|text| text.len() <= MAX_TEXT));
+    let texts = texts.chain(managers).chain(references).chain(attempts).chain(facts);
+    let texts = texts.chain(view.annotations.iter().chain(&view.labels).flat_map(<[_; 2]>::from));
+    let mut texts = texts.chain(view.startup.iter().map(|read| &read.name)).chain(&view.lints);
+    let long = texts.find(|text| text.len() > MAX_TEXT);
+    assert_eq!(long, None, "longer than {MAX_TEXT} bytes");
 
     let facts = view.facts.iter().map(|fact| &fact.path);
     let mut paths = facts.chain(view.references.iter().map(|reference| &reference.slot));
@@ -76,11 +96,44 @@ fn check_other_spellings(input: &[u8], view: &ObjectView, options: DecodeOptions
         view.bytes = 0;
         view
     };
-    let compact = spelled(serde_json::to_string(&value));
+    let text = serde_json::to_string(&value).expect("JSON again");
+    let escaped = escaped(&text);
+    let compact = spelled(Ok(text));
 
     assert_eq!(compact, spelled(serde_json::to_string_pretty(&value)));
+    assert_eq!(compact, spelled(Ok(escaped)));
     // A duplicate key is lost in the value.
     if serde_json::to_vec(&value).is_ok_and(|again| again == input) {
         assert_eq!(compact, ObjectView { bytes: 0, ..view.clone() });
     }
+}
+
+/// The same JSON, without blanks, with an escape for every character of a text.
+fn escaped(compact: &str) -> String {
+    let (mut escaped, mut in_text) = (String::new(), false);
+    let mut characters = compact.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => in_text = !in_text,
+            '\\' => {
+                // An escape stays as it is. Only `u` has more than one character after it.
+                escaped.push('\\');
+                let kind = characters.next().expect("an escape");
+                escaped.push(kind);
+                let digits = if kind == 'u' { 4 } else { 0 };
+                escaped.extend(characters.by_ref().take(digits));
+                continue;
+            }
+            _ if in_text => {
+                let units = character.encode_utf16(&mut [0; 2]).to_vec();
+                escaped.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
+                continue;
+            }
+            _ => {}
+        }
+
+        escaped.push(character);
+    }
+
+    escaped
 }

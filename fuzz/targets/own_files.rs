@@ -11,8 +11,8 @@ use crate::limits::bounded;
 const MAX_HEADERS: usize = 5;
 const MAX_FILES: usize = 3;
 
-/// The only flag without a value.
-const SWITCH: &str = "expose-ui";
+/// The flags without a value.
+const SWITCHES: [&str; 2] = ["expose-ui", "export-protected-metrics"];
 
 /// The input is a configuration file.
 pub(crate) fn config(input: &[u8]) {
@@ -36,7 +36,7 @@ pub(crate) fn config(input: &[u8]) {
 
 /// The value of a key, as a file has it.
 fn entry(name: &str, values: &[String]) -> Value {
-    if name == SWITCH { json!(true) } else { json!(values) }
+    if SWITCHES.contains(&name) { json!(true) } else { json!(values) }
 }
 
 /// The input is a web configuration file.

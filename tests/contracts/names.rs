@@ -60,6 +60,58 @@ fn manifests_and_documents_name_the_image_of_the_table() {
     }
 }
 
+/// The repository in a command that verifies a signature.
+fn repository_in(line: &str) -> Option<&str> {
+    let (_, identity) = line.split_once("--certificate-identity ")?;
+    Some(identity.split_once("/.github/workflows/release.yml@refs/tags/")?.0)
+}
+
+#[test]
+fn the_commands_that_verify_a_release_name_the_repository_of_the_table() {
+    let file = "deploy/README.md";
+    let text = read(file);
+    let found: Vec<&str> = text.lines().filter_map(repository_in).collect();
+
+    if std::env::var_os("UPDATE").is_some() {
+        let replace = |new: String, old: &&str| new.replace(*old, PUBLISHED.repository);
+        fs::write(root().join(file), found.iter().fold(text.clone(), replace)).expect("written");
+        return;
+    }
+
+    assert_eq!(found, [PUBLISHED.repository; 2], "{file}: run with UPDATE=1");
+}
+
+#[test]
+fn the_release_workflow_finds_the_names_of_the_table() {
+    let (table, workflow) = (read("src/published.rs"), read(".github/workflows/release.yml"));
+    for (field, name) in [("image", PUBLISHED.image), ("repository", PUBLISHED.repository)] {
+        let lines = table.lines().filter(|line| *line == format!("    {field}: \"{name}\","));
+
+        assert_eq!(lines.count(), 1, "{field}");
+        assert!(workflow.contains(&format!("^    {field}: ")), "{field}");
+    }
+}
+
+#[test]
+fn workflows_name_actions_of_others_by_commit() {
+    let mut actions = 0;
+    for file in files_in(&root().join(".github/workflows")) {
+        let text = fs::read_to_string(&file).expect("readable");
+        let uses = text.lines().filter_map(|line| Some(line.split_once("uses: ")?.1));
+        for action in uses.filter(|action| !action.starts_with("./")) {
+            let pin = action.split_once('@').and_then(|(_, pin)| pin.split_once(" # v"));
+            let is_commit = |commit: &str| {
+                commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit())
+            };
+
+            assert!(pin.is_some_and(|(commit, _)| is_commit(commit)), "{action}");
+            actions += 1;
+        }
+    }
+
+    assert!(actions >= 5, "{actions}");
+}
+
 /// All files of the repository, without those that builds create.
 fn files_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
@@ -79,7 +131,9 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
 /// The first line that names loopwatch at a public service, unless the table has this name.
 fn foreign_name(text: &str) -> Option<&str> {
     let is_published = |line: &str| {
-        line.contains(PUBLISHED.image) || PUBLISHED.docs.is_some_and(|docs| line.contains(docs))
+        line.contains(PUBLISHED.image)
+            || line.contains(PUBLISHED.repository)
+            || PUBLISHED.docs.is_some_and(|docs| line.contains(docs))
     };
     let is_name = |line: &str| {
         let (line, at) = (line.to_lowercase(), |service: &&str| format!("{service}/loopwatch"));

@@ -9,6 +9,7 @@ use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::bed::{alone, bed, test};
+use loopwatch::needs::{NEEDS, Request, Target, Verb};
 use loopwatch::published::PUBLISHED;
 use loopwatch_testbed::bundled::DASHBOARDS;
 use loopwatch_testbed::definitions;
@@ -24,6 +25,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("install::kustomizations", kustomizations),
         test("install::process", process),
         test("install::access", access),
+        test("install::audit_log", audit_log),
     ]
 }
 
@@ -72,6 +74,54 @@ fn sidecar() {
 
     loopwatch.wait_synced(ZOO_KINDS.len());
     watches_the_zoo(&loopwatch, &ZOO_KINDS);
+}
+
+/// The audit log of the API server, which has its own way to read requests, names none that the table of
+/// needs lacks.
+fn audit_log() {
+    let (plane, name) = (bed(), "audited");
+    let rendered = render("deploy/examples/zoo")
+        .replace("zoo-system", name)
+        .replace("widget-operator", "audited-operator");
+    apply(&rendered);
+
+    let user = "system:serviceaccount:audited:audited-operator";
+    let (_apiserver, url, log) = plane.apiserver_with_audit_log(user);
+    let kubeconfig = plane.kubeconfig_of("audited.kubeconfig", &url, name, "audited-operator");
+
+    // This API server has just started, and may need more than five seconds for an answer.
+    let settings = quick_but(json!({"deadline": "1h", "source_failing_after": "30s"}));
+    let loopwatch = Sidecar::start(plane, name, &kubeconfig, &settings, &["--secrets=off"]);
+    loopwatch.wait_synced(ZOO_KINDS.len());
+
+    let text = std::fs::read_to_string(&log).expect("the audit log");
+    let events: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(events.len() >= 10, "{text}");
+
+    for event in events {
+        let object = &event["objectRef"];
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (group, resource) = (word(&object["apiGroup"]), word(&object["resource"]));
+        let path = word(&event["requestURI"]);
+        let path = path.split('?').next().unwrap_or_default();
+        let target = match object.is_null() {
+            true => Target::Path(path),
+            false => Target::Resource(&group, &resource),
+        };
+
+        let verb = match event["verb"].as_str() {
+            Some("get") => Verb::Get,
+            Some("list") => Verb::List,
+            Some("watch") => Verb::Watch,
+            Some("create") => Verb::Create,
+            _ => panic!("a verb of no need: {event}"),
+        };
+        let request = Request { verb, target, metadata_only: false };
+
+        assert!(object["subresource"].is_null(), "{event}");
+        assert!(NEEDS.iter().any(|need| need.covers(&request)), "{event}");
+    }
 }
 
 /// `examples/standalone`: a Deployment and an account of its own, with permission to read the kinds

@@ -168,6 +168,27 @@ impl ControlPlane {
         (process, format!("https://127.0.0.1:{port}"))
     }
 
+    /// Starts another API server of this cluster, which writes each request of an account to an audit
+    /// log. Returns it with its address and the log: one event in JSON per line.
+    pub fn apiserver_with_audit_log(&self, user: &str) -> (Process, String, PathBuf) {
+        let (policy, log) = (self.path.join("audit.json"), self.path.join("audit.log"));
+        let text = json!({
+            "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+            "rules": [{"level": "Metadata", "users": [user]}, {"level": "None"}],
+        });
+
+        std::fs::write(&policy, text.to_string()).expect("our own folder");
+        let port = ports::free();
+        let process = apiserver(&self.binaries, &self.path, self.etcd_port, port)
+            .arg("--authorization-mode=RBAC")
+            .arg(format!("--audit-policy-file={}", policy.display()))
+            .arg(format!("--audit-log-path={}", log.display()))
+            .arg("--audit-log-mode=blocking")
+            .start();
+
+        (process, format!("https://127.0.0.1:{port}"), log)
+    }
+
     /// Restarts the fake kubelet, so that it can also run commands in the Pods of these namespaces.
     /// Every shell command does nothing and succeeds, because the containers do not exist.
     pub fn pretend_exec(&self, namespaces: &[&str]) {

@@ -533,13 +533,14 @@ fn is_unanswered(kind: &WatchedKind, api_resources: &ApiResources) -> bool {
 
 fn watched(candidate: &KindCandidate, scope: Scope, missing: Vec<String>) -> WatchedKind {
     let KindCandidate { kind, role, why, status, suspected } = candidate.clone();
+    let is_secret = kind.is_secret();
     let ApiKind { group, version, versions, kind, resource, .. } = kind;
     let watch = WatchId::new(&group, &resource, &scope);
     let filtered = role == Role::Child;
 
     // For most children, owners and finalizers suffice. The status of a workload shows what its
-    // owner waits for.
-    let metadata_only = filtered && !is_workload(&group, &kind);
+    // owner waits for. Nobody needs the data of Secrets.
+    let metadata_only = is_secret || (filtered && !is_workload(&group, &kind));
     WatchedKind {
         watch,
         group,

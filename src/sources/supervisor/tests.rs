@@ -102,6 +102,26 @@ async fn a_named_kind_that_is_not_served_is_reported_and_found_later() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn named_secrets_are_watched_by_their_metadata_only() {
+    let secret = ("", "v1", "Secret", "secrets", true, false);
+    let world = World::new(&[secret]).allow("", &["*"], "*", &["*"]);
+    world.change(|state| state.objects.insert("secrets", vec![object("team", "a", None)]));
+    let mut run = Run::start(&world, |options| {
+        options.discovery.watch = vec!["Secret".parse().expect("a kind")];
+    });
+
+    let seen = run.within(5).await;
+    let is_seen = |o: &Observation| match o {
+        Observation::Listed { object, .. } | Observation::Applied { object, .. } => {
+            object.key.name == "a"
+        }
+        _ => false,
+    };
+    let said: Vec<String> = seen.iter().map(say).collect();
+    assert!(seen.iter().any(is_seen), "{said:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn readable_definitions_determine_how_a_kind_reports_status() {
     let world = World::new(&[WIDGET, GADGET, THING]).allow("", &["list", "watch"], "*", &["*"]);
     let bare = ("example.io", "v1", "Bare", "bares", true, false);

@@ -169,8 +169,15 @@ impl Standin {
 
     /// Returns how many requests so far contain all of these words.
     pub fn asked(&self, words: &[&str]) -> usize {
-        let requests = self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.iter().filter(|request| words.iter().all(|word| request.contains(word))).count()
+        self.requests()
+            .iter()
+            .filter(|request| words.iter().all(|word| request.contains(word)))
+            .count()
+    }
+
+    /// Returns the method, the path and the query of every request so far.
+    pub fn requests(&self) -> Vec<String> {
+        self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the number of events sent so far.

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::{BatchTime, Cluster, ServiceAccount};
+use crate::needs;
 use crate::net::Failure;
 
 /// Whole objects.
@@ -120,6 +121,15 @@ impl Cluster {
         body: Body,
         tag: Option<&HeaderValue>,
     ) -> Result<Response<Body>, Failure> {
+        // A fault elsewhere must not make loopwatch change the cluster or read data of Secrets.
+        let metadata_only = [METADATA, LIST_METADATA].contains(&accept);
+        if !needs::is_needed(method.as_str(), path, metadata_only) {
+            return Err(Failure::new(
+                Cause::Invalid,
+                format!("{method} {path}: no feature of loopwatch needs this request"),
+            ));
+        }
+
         let mut request = Request::new(body);
         *request.uri_mut() =
             path.parse().map_err(|e| Failure::new(Cause::Invalid, format!("{path}: {e}")))?;
@@ -243,5 +253,21 @@ mod tests {
 
         assert_eq!(read.map_err(|failure| failure.cause), Err(Cause::Timeout));
         assert!(began.elapsed() <= DOCUMENT_WITHIN, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_that_no_feature_needs_are_not_sent() {
+        let script = Script::default();
+        let cluster = script.cluster();
+        for path in ["/api/v1/secrets", "/api/v1/nodes/a/proxy/metrics", "/api/v1/pods/a/b"] {
+            let read = cluster.get_json::<serde_json::Value>(path, JSON).await;
+            assert_eq!(read.map_err(|failure| failure.cause), Err(Cause::Invalid), "{path}");
+        }
+
+        let review = serde_json::json!({});
+        let sent = cluster.review("/api/v1/namespaces/team/pods", &review).await;
+
+        assert_eq!(sent.map_err(|failure| failure.cause), Err(Cause::Invalid));
+        assert!(script.asked().is_empty(), "{:?}", script.asked());
     }
 }

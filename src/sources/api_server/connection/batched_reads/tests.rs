@@ -237,7 +237,8 @@ async fn the_reader_of_a_response_controls_its_connection_until_the_next_request
     ))
     .expect("a client");
     let cluster = Cluster::from_client(client, url);
-    let (mut body, batch_time) = cluster.open_stream("/watch", JSON).await.expect("a response");
+    let (mut body, batch_time) =
+        cluster.open_stream("/api/v1/pods?watch=true", JSON).await.expect("a response");
 
     batch_time.set(BATCH_TIME);
     let began = Instant::now();
@@ -290,7 +291,8 @@ async fn a_request_after_the_server_has_closed_a_gathering_connection_uses_a_new
     let cluster = Cluster::from_client(client, url);
 
     for gather in [Duration::ZERO, BATCH_TIME, BATCH_TIME] {
-        let (mut body, batch_time) = cluster.open_stream("/watch", JSON).await.expect("a response");
+        let (mut body, batch_time) =
+            cluster.open_stream("/api/v1/pods?watch=true", JSON).await.expect("a response");
         batch_time.set(gather);
 
         let mut text = Vec::new();
