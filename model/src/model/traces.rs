@@ -362,9 +362,10 @@ impl Traces {
         }
 
         let kind = world.kind_of(record.watch);
-        let has_one =
-            kind.role == Role::Primary && record.generation > 0 && !kind.generation_is_unreliable();
-        let part = TracePart::Generation(record.generation);
+        let has_one = kind.role == Role::Primary
+            && record.generation.number() > 0
+            && !kind.generation_is_unreliable();
+        let part = TracePart::Generation(record.generation.number());
 
         has_one.then(|| TraceKey { uid: store::uid_text(record.uid), part, late: false })
     }

@@ -5,6 +5,7 @@ use std::hash::{Hash as _, Hasher as _};
 use crate::model::convergence::object_context::{ObjectContext, Restored, Update};
 use crate::model::status::reading::{self, Acknowledged, Reading, Verdict};
 use crate::model::world::field_managers;
+use crate::model::world::store::Generation;
 use crate::observation::{ConditionStatus, ObjectView};
 use crate::time::Timestamp;
 
@@ -18,11 +19,12 @@ impl ObjectContext<'_> {
         about_earlier: Option<Verdict>,
     ) -> Update<'v> {
         let record = &*self.record;
+        let generation = Generation::of(view.generation);
         let hashed = view.hashes.spec != 0 && record.spec_hash != 0;
         let differs = if hashed {
             view.hashes.spec != record.spec_hash
         } else {
-            view.generation != record.generation
+            generation != record.generation
         };
         let status_changed = !new && view.hashes.settled != record.stable_status_hash;
 
@@ -34,22 +36,22 @@ impl ObjectContext<'_> {
 
         // A listed version may be several changes later, and the last of them may have undone the
         // first. Deleting an object increments its generation, too.
-        let undone = !live
-            && view.deleted.is_none()
-            && view.generation > record.generation.saturating_add(1);
+        let undone =
+            !live && view.deleted.is_none() && generation.number() > record.generation.number() + 1;
         Update {
             view,
             verdict,
             old_verdict,
             acknowledged_more: !new
-                && reading::observed_generation(view).unwrap_or(0) > record.observed,
+                && Generation::of(reading::observed_generation(view).unwrap_or(0))
+                    > record.observed,
             acknowledged: reading.acknowledged,
             new,
             live,
             spec_changed: !new
                 && (differs || (undone && !self.kind.generation_is_unreliable()))
-                && (view.generation > record.generation
-                    || view.generation == 0
+                && (generation > record.generation
+                    || generation == Generation::default()
                     || self.kind.generation_is_unreliable()),
             status_changed,
             spec_written_by_operator: field_managers::spec_written_by_operator(

@@ -117,11 +117,11 @@ impl ObjectContext<'_> {
         let applies = early.filter(|_| due > self.now).unwrap_or(due);
         let evidence = || {
             let mut evidence =
-                Evidence::new().with("generation", Value::Count(self.record.generation));
+                Evidence::new().with("generation", Value::Count(self.record.generation.number()));
 
             // An object without a status reports no generation.
-            if self.record.observed > 0 {
-                evidence = evidence.with("observed_generation", Value::Count(self.record.observed));
+            if let Some(observed) = self.record.observed.some() {
+                evidence = evidence.with("observed_generation", Value::Count(observed));
             }
 
             evidence
@@ -224,7 +224,7 @@ impl ObjectContext<'_> {
         due: Timestamp,
     ) -> Evidence {
         self.with_signal(Evidence::new())
-            .with("generation", Value::Count(self.record.generation))
+            .with("generation", Value::Count(self.record.generation.number()))
             .with("waiting_for", Value::Age(since))
             .with("deadline", Value::Span(due.since(since)))
             .text("deadline_source", self.source_of_deadline(obligation).as_str())

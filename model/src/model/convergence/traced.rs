@@ -23,7 +23,8 @@ impl ObjectContext<'_> {
             Opening::Live | Opening::Backfilled if creation => TraceCause::Created,
             Opening::Live | Opening::Backfilled => TraceCause::SpecChanged,
         };
-        let generation = update.map_or(self.record.generation, |update| update.view.generation);
+        let generation =
+            update.map_or(self.record.generation.number(), |update| update.view.generation);
         let dated = opening == Opening::Backfilled;
 
         let (traces, of) = self.traced();

@@ -366,8 +366,8 @@ impl Model {
             name: &record.name,
             state: self.world.state_of(record),
             since: record.since,
-            generation: record.generation,
-            observed_generation: (record.observed > 0).then_some(record.observed),
+            generation: record.generation.number(),
+            observed_generation: record.observed.some(),
             created: record.created(),
             terminating_since: deleted(record),
             phase: self.world.shared.texts.get(record.phase),
@@ -378,7 +378,7 @@ impl Model {
 
     fn row(&self, record: &Record) -> ObjectRow {
         let kind = self.world.kind_of(record.watch);
-        let owners = record.owners.iter().flatten();
+        let owners = record.owners().iter();
         let owner_text =
             |owner| format!("{}/{}", self.world.owner_kind(owner).1, self.world.owner_name(owner));
         let waits = matches!(
@@ -400,8 +400,8 @@ impl Model {
                 .unconverged()
                 .filter(|_| waits)
                 .map(|unconverged| unconverged.since),
-            generation: record.generation,
-            observed_generation: (record.observed > 0).then_some(record.observed),
+            generation: record.generation.number(),
+            observed_generation: record.observed.some(),
             created: record.created(),
             terminating_since: deleted(record),
             owners: owners.map(owner_text).collect(),

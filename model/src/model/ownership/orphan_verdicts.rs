@@ -230,7 +230,7 @@ fn is_deliberate(world: &World, slot: Slot, candidate: &OrphanCandidate, owner: 
     let by_operator = writers.iter().any(|(writer, _)| **writer == *candidate.writer);
     let is_recent = |at: Timestamp| at <= candidate.since && candidate.since.since(at) <= ON_ORDER;
 
-    let is_ordered = record.generation > 1 && record.spec_change().is_some_and(is_recent);
+    let is_ordered = record.generation.number() > 1 && record.spec_change().is_some_and(is_recent);
     by_operator && (is_ordered || holds_data(world, slot))
 }
 

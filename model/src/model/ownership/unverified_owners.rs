@@ -326,7 +326,7 @@ impl Ownership {
         }
 
         let created = record.created();
-        let owners = record.owners.iter().flatten();
+        let owners = record.owners().iter();
         let departed = owners.filter_map(|owner| world.graph.departed(owner.uid())).max();
         let stale = departed
             .is_some_and(|at| created.is_none_or(|created| created < at.after(stale_cache(world))));

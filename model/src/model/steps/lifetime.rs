@@ -13,7 +13,7 @@ use crate::model::world::World;
 use crate::model::world::intern::Symbol;
 use crate::model::world::kinds::OTHER;
 use crate::model::world::limits::Limit;
-use crate::model::world::store::{self, Flag, Flags, Record, Slot};
+use crate::model::world::store::{self, Flag, Flags, Generation, Record, Slot};
 use crate::model::world::symbols::Symbols;
 use crate::model::world::timers::Timer;
 use crate::observation::ObjectView;
@@ -136,8 +136,8 @@ impl Record {
             namespace: place.namespace,
             name: view.key.name.as_str().into(),
             version: 0,
-            generation: 0,
-            observed: 0,
+            generation: Generation::default(),
+            observed: Generation::default(),
             spec_hash: 0,
             stable_status_hash: 0,
             since: now,

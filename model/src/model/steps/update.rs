@@ -13,7 +13,7 @@ use crate::model::status::reading::{self, Acknowledged, Reading, Verdict};
 use crate::model::world::annotations::Annotated;
 use crate::model::world::intern::Symbol;
 use crate::model::world::limits::Limit;
-use crate::model::world::store::{Flag, Slot, Unconverged};
+use crate::model::world::store::{Flag, Generation, Slot, Unconverged};
 use crate::model::world::symbols::Symbols;
 use crate::model::world::{World, field_managers};
 use crate::observation::{ObjectView, Role};
@@ -212,8 +212,8 @@ impl ObjectContext<'_> {
     ) {
         let (view, record) = (update.view, &mut *self.record);
         record.version = version;
-        record.generation = view.generation;
-        record.observed = reading::observed_generation(view).unwrap_or(0);
+        record.generation = Generation::of(view.generation);
+        record.observed = Generation::of(reading::observed_generation(view).unwrap_or(0));
         record.spec_hash = view.hashes.spec;
         record.stable_status_hash = view.hashes.settled;
         record.verdict = update.verdict;

@@ -10,7 +10,7 @@ use crate::model::references::cross_namespace;
 use crate::model::steps::{lifetime, room};
 use crate::model::visibility::lists;
 use crate::model::world::limits::Limit;
-use crate::model::world::store::{self, Slot};
+use crate::model::world::store::{self, Generation, Slot};
 use crate::observation::{ObjectKey, ObjectView};
 use crate::snapshot::Outcome;
 
@@ -101,7 +101,8 @@ impl Model {
         };
         let watch_state = &mut self.world.watches[watch as usize];
         let Some(record) = self.world.store.get_mut(slot) else { return Known::Nothing };
-        let is_later = (view.created, view.generation) > (record.created(), record.generation);
+        let generation = Generation::of(view.generation);
+        let is_later = (view.created, generation) > (record.created(), record.generation);
 
         if live && record.is_newer_than(version) && !is_later {
             return Known::Settled; // a late delivery from an earlier connection

@@ -84,7 +84,8 @@ impl Traces {
             trace.links.push(TraceLink::Continues(trace.key(of.record.uid)));
         }
 
-        (trace.late, trace.generation, trace.dated) = (is_late, of.record.generation, true);
+        (trace.late, trace.generation, trace.dated) =
+            (is_late, of.record.generation.number(), true);
         if self.has_ended(&trace, of) {
             return;
         }
@@ -141,9 +142,9 @@ impl Traces {
 
 fn obligation_trace(of: &Traced<'_>, obligation: &Obligation, beginning: &TraceStart) -> OpenTrace {
     let (record, resumed) = (of.record, beginning.cause == TraceCause::Resumed);
-    let by_generation = record.generation > 0 && !of.kind.generation_is_unreliable();
+    let by_generation = record.generation.number() > 0 && !of.kind.generation_is_unreliable();
     let part = match resumed {
-        false if by_generation => TracePart::Generation(record.generation),
+        false if by_generation => TracePart::Generation(record.generation.number()),
         // The generation already has a trace.
         _ => TracePart::Version(record.version),
     };
@@ -159,7 +160,7 @@ fn obligation_trace(of: &Traced<'_>, obligation: &Obligation, beginning: &TraceS
     }
 
     if resumed && by_generation && !late {
-        let part = TracePart::Generation(record.generation);
+        let part = TracePart::Generation(record.generation.number());
         trace.links.push(TraceLink::Previous(TraceKey { part, ..trace.key(record.uid) }));
     }
 

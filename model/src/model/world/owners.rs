@@ -4,7 +4,7 @@ use crate::model::world::World;
 use crate::model::world::intern::Symbol;
 use crate::model::world::kinds::kind_name;
 use crate::model::world::owner_graph::*;
-use crate::model::world::store::{self, Flag, Record, Slot};
+use crate::model::world::store::{self, Flag, Owners, Record, Slot};
 use crate::observation::{ObjectAddress, ObjectView, OwnerReference, names_kind};
 
 impl World {
@@ -22,7 +22,7 @@ impl World {
 
     /// Returns the owners of an object.
     pub(crate) fn owners_of(&self, slot: Slot) -> &[Owner] {
-        self.store.get(slot).and_then(|record| record.owners.as_deref()).unwrap_or_default()
+        self.store.get(slot).map(Record::owners).unwrap_or_default()
     }
 
     /// Returns the name of an owner.
@@ -91,12 +91,13 @@ impl World {
 
         for child in &children {
             let owners = self.store.get_mut(*child).and_then(|record| record.owners.as_mut());
-            for owner in owners.into_iter().flatten().filter(|owner| owner.uid() == uid) {
+            let owners = owners.into_iter().flat_map(|owners| owners.0.iter_mut());
+            for owner in owners.filter(|owner| owner.uid() == uid) {
                 owner.name.get_or_insert_with(|| Box::new(name.clone()));
             }
         }
 
-        self.set_owners(slot, None);
+        self.set_owners(slot, Vec::new());
         if uid != store::NO_UID {
             self.graph.remove(slot, uid);
         }
@@ -139,7 +140,7 @@ impl World {
             })
             .collect();
 
-        self.set_owners(slot, (!new.is_empty()).then(|| new.into()));
+        self.set_owners(slot, new);
         true
     }
 
@@ -152,13 +153,14 @@ impl World {
         })
     }
 
-    fn set_owners(&mut self, slot: Slot, owners: Option<Box<[Owner]>>) {
+    fn set_owners(&mut self, slot: Slot, owners: Vec<Owner>) {
         let Some(record) = self.store.get_mut(slot) else { return };
         let number = self.watches[record.watch as usize].kind as usize;
-        self.kinds[number].siblings.count(record.owners.as_deref(), owners.as_deref());
+        self.kinds[number].siblings.count(record.owners(), &owners);
 
-        let old = std::mem::replace(&mut record.owners, owners);
-        for owner in old.iter().flatten() {
+        let new = (!owners.is_empty()).then(|| Box::new(Owners(owners.into())));
+        let old = std::mem::replace(&mut record.owners, new);
+        for owner in old.iter().flat_map(|owners| &owners.0) {
             self.shared.texts.release(owner.kind);
             self.graph.children.remove(&(fingerprint(owner.uid()), slot));
         }
@@ -166,7 +168,7 @@ impl World {
         let Some(record) = self.store.get(slot) else { return };
         self.graph
             .children
-            .extend(record.owners.iter().flatten().map(|owner| (fingerprint(owner.uid()), slot)));
+            .extend(record.owners().iter().map(|owner| (fingerprint(owner.uid()), slot)));
     }
 }
 

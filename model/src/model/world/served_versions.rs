@@ -40,7 +40,7 @@ impl World {
         let children: Vec<Slot> = self
             .store
             .iter()
-            .filter(|(_, record)| record.owners.iter().flatten().any(names_kind))
+            .filter(|(_, record)| record.owners().iter().any(names_kind))
             .map(|(slot, _)| slot)
             .collect();
         self.agenda.objects.extend(children);

@@ -20,7 +20,7 @@ pub(crate) use self::hot::{
     Deletion, FinalizerChange, History, HotRecord, Obligation, Superseded, Transitions, Unconverged,
 };
 pub(crate) use self::ids::{NO_UID, Slot, uid_number, uid_text, version_number};
-pub(crate) use self::record::{Flag, Flags, Record};
+pub(crate) use self::record::{Flag, Flags, Generation, Owners, Record};
 pub(crate) use self::told::{News, Told};
 
 /// All objects, by slot and by watch, namespace and name.

@@ -94,7 +94,7 @@ impl ObjectContext<'_> {
     /// Opens the obligation of a listed object whose silent status has only now come to matter. The
     /// spec is as old as the object only if it never changed.
     pub(crate) fn open_silent_obligation(&mut self) {
-        let first_spec = self.record.generation <= 1;
+        let first_spec = self.record.generation.number() <= 1;
         let opened = self.record.created().filter(|_| first_spec).unwrap_or(self.now).min(self.now);
         let obligation = self.new_obligation(first_spec, opened, Opening::Backfilled, true);
         self.insert_unconverged(Unconverged {
@@ -124,7 +124,7 @@ impl ObjectContext<'_> {
         let outcome = (backfilled && new && slo_deadline <= self.now).then_some(Outcome::Late);
         Obligation {
             opened,
-            generation: self.record.generation,
+            generation: self.record.generation.number(),
             deadline: opened.after(deadline),
             deadline_source,
             slo_deadline,

@@ -51,7 +51,7 @@ impl ObjectContext<'_> {
     /// Ends the superseded spec changes that the operator has acknowledged: those up to its
     /// observed generation, or all of them.
     pub(super) fn superseded_acknowledged(&mut self, all: bool) {
-        let observed = self.record.observed;
+        let observed = self.record.observed.number();
         for _ in self.take_superseded(|change| all || change.generation <= observed) {
             self.count(Outcome::Superseded);
         }

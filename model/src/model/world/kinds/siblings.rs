@@ -26,12 +26,11 @@ const NAMING_FROM: u64 = 5;
 
 impl Siblings {
     /// Counts an object whose owners change from `old` to `new`.
-    pub(crate) fn count(&mut self, old: Option<&[Owner]>, new: Option<&[Owner]>) {
+    pub(crate) fn count(&mut self, old: &[Owner], new: &[Owner]) {
         let change =
             |count: u64, old: usize, new: usize| (count + new as u64).saturating_sub(old as u64);
-        self.owned = change(self.owned, usize::from(old.is_some()), usize::from(new.is_some()));
-        self.references =
-            change(self.references, old.map_or(0, <[_]>::len), new.map_or(0, <[_]>::len));
+        self.owned = change(self.owned, usize::from(!old.is_empty()), usize::from(!new.is_empty()));
+        self.references = change(self.references, old.len(), new.len());
     }
 
     /// Learns from an owned object. Returns whether one of its labels now names owners, and did

@@ -37,7 +37,7 @@ fn check(model: &Model, context: &dyn Fn() -> String) {
     for (slot, record) in &records {
         let kind = siblings.entry(model.world.watches[record.watch as usize].kind).or_default();
         kind.0 += u64::from(record.owners.is_some());
-        for owner in record.owners.iter().flatten() {
+        for owner in record.owners() {
             children.insert((fingerprint(owner.uid()), *slot));
             kind.1 += 1;
 

@@ -21,7 +21,7 @@ impl Record {
     /// Returns the memory that the object takes, in bytes, except the texts and lists that it
     /// shares with others.
     pub(super) fn memory(&self) -> usize {
-        let owners = self.owners.iter().flatten().map(|owner| owner.memory() + EDGE);
+        let owners = self.owners().iter().map(|owner| owner.memory() + EDGE);
         let hot = self.hot.as_ref().map_or(0, |hot| hot.memory());
 
         size_of::<Self>() + INDEXED + self.name.len() + owners.sum::<usize>() + hot

@@ -20,16 +20,17 @@ pub(crate) struct Record {
     pub(crate) name: Box<str>,
     /// The resource version as a number; see [`version_number`].
     pub(crate) version: u64,
-    pub(crate) generation: i64,
+    pub(crate) generation: Generation,
     /// `status.observedGeneration`; 0 if there is none.
-    pub(crate) observed: i64,
+    pub(crate) observed: Generation,
     /// Fingerprint of the spec; see `Hashes::spec`.
     pub(crate) spec_hash: u64,
     /// Fingerprint of the status without timestamps and heartbeats.
     pub(crate) stable_status_hash: u64,
     /// When the object entered its state.
     pub(crate) since: Timestamp,
-    pub(crate) owners: Option<Box<[Owner]>>,
+    /// `None` if there are none. See [`Record::owners`].
+    pub(crate) owners: Option<Box<Owners>>,
     pub(crate) hot: Option<Box<HotRecord>>,
     /// Seconds since the Unix epoch; 0 if unknown.
     pub(crate) created: u32,
@@ -55,9 +56,18 @@ pub(crate) struct Record {
     pub(crate) flags: Flags,
 }
 
-// The memory budget: at 160 bytes per record, 100,000 idle objects take 16 MB, not counting names
+// The memory budget: at 144 bytes per record, 100,000 idle objects take 14 MB, not counting names
 // and the index.
-const _: () = assert!(size_of::<Option<Record>>() <= 160, "a record has grown past its budget");
+const _: () = assert!(size_of::<Option<Record>>() <= 144, "a record has grown past its budget");
+
+/// A generation, in four bytes: the API server counts spec changes from 1. Larger ones than
+/// 4,294,967,295, which only a status can claim, are that number; 0 and less are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Generation(u32);
+
+/// The owners of an object. A record has a thin pointer to them, because most objects have none.
+#[derive(Debug)]
+pub(crate) struct Owners(pub(crate) Box<[Owner]>);
 
 /// Boolean properties of an object, as a set of [`Flag`]s.
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,7 +109,26 @@ pub(crate) enum Flag {
     OwnersCut,
 }
 
+impl Generation {
+    pub(crate) fn of(number: i64) -> Self {
+        Self(number.clamp(0, u32::MAX.into()) as u32)
+    }
+
+    pub(crate) fn number(self) -> i64 {
+        self.0.into()
+    }
+
+    /// Returns the number, unless there is none.
+    pub(crate) fn some(self) -> Option<i64> {
+        (self.0 > 0).then(|| self.number())
+    }
+}
+
 impl Record {
+    pub(crate) fn owners(&self) -> &[Owner] {
+        self.owners.as_ref().map(|owners| &*owners.0).unwrap_or_default()
+    }
+
     /// Returns the hot part, which it creates if necessary.
     pub(crate) fn hot_mut(&mut self) -> &mut HotRecord {
         self.hot.get_or_insert_with(Box::default)
@@ -150,8 +179,9 @@ impl Record {
     /// Returns a fingerprint of the object with its current spec, if anything identifies the spec.
     /// The generation does so unless status writes increment it.
     pub(crate) fn spec_identity(&self, unreliable_generation: bool) -> Option<u64> {
-        let by_generation = self.generation > 0 && !unreliable_generation;
-        let spec = if by_generation { self.generation.unsigned_abs() } else { self.spec_hash };
+        let generation = self.generation.number();
+        let by_generation = generation > 0 && !unreliable_generation;
+        let spec = if by_generation { generation.unsigned_abs() } else { self.spec_hash };
         let mut hasher = std::hash::DefaultHasher::new(); // the same in every process
         (self.uid, by_generation, spec).hash(&mut hasher);
 
