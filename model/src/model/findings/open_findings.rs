@@ -6,15 +6,13 @@
 //! decides which findings explain which, and announces the changes.
 //!
 //! The number of open findings is limited. A more severe finding takes the place of a less severe
-//! one, and one about an object in a namespace with few findings takes the place of one about an
-//! object in the namespace with most. The other one then waits until there is room. Findings about
-//! limits do not count towards the limit, because they are the ones that report it.
+//! one, which then waits until there is room. Findings about limits do not count towards the limit,
+//! because they are the ones that report it.
 
 mod report; // what a detector reports
 mod record; // one finding with its state
 mod register; // the open findings, with indexes
 mod queue; // the findings that wait for room
-mod ranking; // which finding gives way to which
 mod explanations; // which findings explain which
 mod time_limits; // whether times show that one may explain another
 mod operator_facts; // what is known about the operator, for explanations
@@ -63,30 +61,25 @@ impl OpenFindings {
             return Raised::Open;
         }
 
-        match self.waiting.take(id) {
-            Some(mut record) => {
+        if self.waiting.contains(id) {
+            self.waiting.change(id, |record| {
                 record.causes = report.take_causes();
                 record.update(now, report);
-                record.finding.found = now; // if it opens
-                let _ = self.find_room(now, record, limit);
-                Raised::Waiting
-            }
-            None => {
-                let earlier = self.earlier.take(id, report.detection.not_before);
-                self.find_room(now, Record::new(now, report, earlier), limit)
-            }
+            });
+            return Raised::Waiting;
         }
-    }
 
-    /// Opens a finding if there is room or another one gives way, or else lets it wait.
-    fn find_room(&mut self, now: Timestamp, record: Record, limit: usize) -> Raised {
+        let earlier = self.earlier.take(id, report.detection.not_before);
+        let record = Record::new(now, report, earlier);
         if !record.is_limited() || self.open.has_room(limit) {
             self.open(record);
             return Raised::Open;
         }
 
-        match self.open.gives_way_to(&record.rank()) {
-            Some(evicted) => {
+        // Without room, a more severe finding takes the place of the least severe one.
+        let least = self.open.least_severe();
+        match least.filter(|(least, _)| *least > record.finding.severity) {
+            Some((_, evicted)) => {
                 self.evict(now, evicted);
                 self.open(record);
             }
@@ -100,7 +93,7 @@ impl OpenFindings {
     pub(crate) fn clear(&mut self, now: Timestamp, code: FindingCode, subject: &Subject) {
         let id = FindingId::of(code, subject);
         self.close(now, id);
-        self.waiting.take(id);
+        self.waiting.remove(id);
     }
 
     /// Changes the evidence of a finding, if it is open. `change` also gets the start of the problem.

@@ -1,17 +1,16 @@
 //! The findings that wait for room.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Finding, FindingId, Severity};
-use crate::model::findings::open_findings::ranking::Ranking;
 use crate::model::findings::open_findings::record::Record;
 
 /// Findings without room, at most [`MAX_WAITING`].
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     records: BTreeMap<FindingId, Record>,
-    /// All waiting findings.
-    ranking: Ranking,
+    /// All waiting findings, the most severe first.
+    ranked: BTreeSet<(Severity, FindingId)>,
     /// Whether a finding was dropped because the queue was full.
     overflowed: bool,
 }
@@ -20,30 +19,27 @@ pub(super) struct Queue {
 const MAX_WAITING: usize = 10_000;
 
 impl Queue {
-    /// Adds a finding. If the queue is full, one of them is lost.
     pub(super) fn push(&mut self, record: Record) {
-        let rank = record.rank();
         if self.records.len() >= MAX_WAITING {
             self.overflowed = true;
-            let Some(lost) = self.ranking.gives_way_to(&rank) else { return };
-            self.take(lost);
+            return;
         }
 
-        self.ranking.insert(&rank);
-        self.records.insert(record.finding.id, record.without_room());
+        let record = record.without_room();
+        self.ranked.insert(record.rank());
+        self.records.insert(record.finding.id, record);
     }
 
     /// Removes and returns the most severe finding.
     pub(super) fn pop(&mut self) -> Option<Record> {
-        let (_, id) = self.ranking.most_severe()?;
-        self.take(id)
+        let (_, id) = self.ranked.pop_first()?;
+        self.records.remove(&id)
     }
 
-    /// Removes and returns a finding, if it waits.
-    pub(super) fn take(&mut self, id: FindingId) -> Option<Record> {
-        let record = self.records.remove(&id)?;
-        self.ranking.remove(&record.rank());
-        Some(record)
+    pub(super) fn remove(&mut self, id: FindingId) {
+        if let Some(record) = self.records.remove(&id) {
+            self.ranked.remove(&record.rank());
+        }
     }
 
     pub(super) fn contains(&self, id: FindingId) -> bool {
@@ -65,14 +61,14 @@ impl Queue {
     /// Changes a record and its rank.
     pub(super) fn change(&mut self, id: FindingId, change: impl FnOnce(&mut Record)) {
         let Some(record) = self.records.get_mut(&id) else { return };
-        self.ranking.remove(&record.rank());
+        self.ranked.remove(&record.rank());
         change(record);
-        self.ranking.insert(&record.rank());
+        self.ranked.insert(record.rank());
     }
 
     /// Returns the highest severity.
     pub(super) fn most_severe(&self) -> Option<Severity> {
-        self.ranking.most_severe().map(|(severity, _)| severity)
+        self.ranked.first().map(|(severity, _)| *severity)
     }
 
     /// Returns whether findings wait, or were dropped because the queue was full.

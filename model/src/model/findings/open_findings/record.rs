@@ -1,9 +1,8 @@
 //! One finding, with the state that it keeps between the reports of its detector.
 
-use crate::finding::{Area, Confidence, Finding, FindingCode, HOLD, Severity, Subject};
+use crate::finding::{Area, Confidence, Finding, FindingCode, FindingId, HOLD, Severity, Subject};
 use crate::model::findings::detection::{Detection, Reach};
 use crate::model::findings::open_findings::earlier_starts::EarlierStart;
-use crate::model::findings::open_findings::ranking::Rank;
 use crate::model::findings::open_findings::report::{Causes, Report};
 use crate::time::{Span, Timestamp};
 
@@ -106,8 +105,9 @@ impl Record {
         }
     }
 
-    pub(super) fn rank(&self) -> Rank {
-        Rank::of(self)
+    /// Returns the key that sorts findings by severity, the most severe first.
+    pub(super) fn rank(&self) -> (Severity, FindingId) {
+        (self.finding.severity, self.finding.id)
     }
 
     /// Returns whether the finding counts towards the limit of open findings.

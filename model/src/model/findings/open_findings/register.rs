@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Finding, FindingCode, FindingId, Severity, Subject};
-use crate::model::findings::open_findings::ranking::{Rank, Ranking};
 use crate::model::findings::open_findings::record::Record;
 use crate::model::findings::open_findings::report::Causes;
 use crate::time::Timestamp;
@@ -12,8 +11,8 @@ use crate::time::Timestamp;
 #[derive(Debug, Default)]
 pub(super) struct Register {
     records: BTreeMap<FindingId, Record>,
-    /// The findings that count towards the limit.
-    ranking: Ranking,
+    /// The findings that count towards the limit, the least severe last.
+    ranked: BTreeSet<(Severity, FindingId)>,
     /// The findings that another object blocks, by that object.
     blocked: BTreeSet<(Subject, FindingId)>,
     /// When held findings close, unless a detector reports them again.
@@ -26,7 +25,7 @@ impl Register {
     pub(super) fn insert(&mut self, record: Record) {
         let id = record.finding.id;
         if record.is_limited() {
-            self.ranking.insert(&record.rank());
+            self.ranked.insert(record.rank());
         }
 
         self.blocked.extend(record.causes.blocker.as_deref().cloned().map(|by| (by, id)));
@@ -40,7 +39,7 @@ impl Register {
             self.raises.remove(&(at, id));
         }
 
-        self.ranking.remove(&record.rank());
+        self.ranked.remove(&record.rank());
         if let Some(blocker) = &record.causes.blocker {
             self.blocked.remove(&(Subject::clone(blocker), id));
         }
@@ -80,8 +79,8 @@ impl Register {
         let changed = change(record);
 
         let rank = record.rank();
-        if rank != before && self.ranking.remove(&before) {
-            self.ranking.insert(&rank);
+        if rank != before && self.ranked.remove(&before) {
+            self.ranked.insert(rank);
         }
 
         Some(changed)
@@ -120,17 +119,12 @@ impl Register {
 
     /// Returns whether there is room for another finding that counts towards the limit.
     pub(super) fn has_room(&self, limit: usize) -> bool {
-        self.ranking.len() < limit
+        self.ranked.len() < limit
     }
 
     /// Returns the least severe finding that counts towards the limit.
     pub(super) fn least_severe(&self) -> Option<(Severity, FindingId)> {
-        self.ranking.least_severe()
-    }
-
-    /// Returns the open finding that gives way to another one if there is no room.
-    pub(super) fn gives_way_to(&self, rank: &Rank) -> Option<FindingId> {
-        self.ranking.gives_way_to(rank)
+        self.ranked.last().copied()
     }
 
     /// Keeps a finding open until `until`.

@@ -37,10 +37,10 @@ pub(super) struct Causes {
 pub(crate) enum Raised {
     /// The finding is open.
     Open,
-    /// The finding has waited for room since an earlier report, and may be open now.
+    /// The finding has waited for room since an earlier report.
     Waiting,
-    /// The limit is reached. Either this new finding waits for room, or it is open and another one
-    /// waits.
+    /// The limit is reached. Either this new finding waits for room, or it is open and a less
+    /// severe one waits.
     Dropped,
 }
 
