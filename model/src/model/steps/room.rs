@@ -3,6 +3,7 @@
 //! the objects of other namespaces and kinds. Quiet children leave first.
 
 use crate::model::Model;
+use crate::model::visibility::lists;
 use crate::model::world::World;
 use crate::model::world::limits::{Limit, MAX_OBJECT_NAMES};
 use crate::model::world::store::{Record, Slot, Store};
@@ -81,6 +82,7 @@ pub(super) fn reached(world: &World) -> Option<Limit> {
 
 fn exceeds_memory(world: &World) -> bool {
     let memory = world.store.memory().saturating_add(world.shared.memory());
+    let memory = memory.saturating_add(world.departed.memory());
     memory > world.settings.limits.object_memory()
 }
 
@@ -162,12 +164,14 @@ impl Model {
         candidates.min().map(|(_, slot)| slot)
     }
 
-    /// Removes an object for which there is no room, which says nothing about the object.
+    /// Removes an object for which there is no room, which says nothing about the object. If it
+    /// returns, it is judged by what is known about its spec.
     fn leave(&mut self, slot: Slot, limit: Limit) {
         let Some(record) = self.world.store.get(slot) else { return };
         let (watch, name) = (record.watch, record.name.to_string());
         let key = ObjectKey { namespace: record.namespace.to_string(), name };
 
+        lists::remember_converged(&mut self.world, slot);
         self.remove_object(slot, Outcome::Unknown);
         self.world.watches[watch as usize].exclude(&key);
         self.world.count_dropped(limit);
