@@ -62,6 +62,16 @@ impl<G: Ord + Clone, I: Ord> Crowd<G, I> {
         self.items.get(group)?.first()
     }
 
+    /// Returns the last item of a group.
+    pub(crate) fn last(&self, group: &G) -> Option<&I> {
+        self.items.get(group)?.last()
+    }
+
+    /// Returns the largest group.
+    pub(crate) fn largest(&self) -> Option<&G> {
+        self.sizes.last().map(|(_, group)| group)
+    }
+
     /// Returns the largest group, if it has to make room for another item of this one.
     pub(crate) fn gives_way_to(&self, group: &G) -> Option<&G> {
         let (size, largest) = self.sizes.last()?;
