@@ -48,7 +48,7 @@ impl Departed {
     ) {
         self.take(namespace, spec);
         if self.by_namespace.len() >= limit {
-            let largest = self.by_namespace.gives_way_to(namespace).unwrap_or(namespace).clone();
+            let largest = self.by_namespace.gives_way_to(namespace, 1).unwrap_or(namespace).clone();
             let Some((_, earlier)) = self.by_namespace.first(&largest).copied() else { return };
             self.take(&largest, earlier);
         }
@@ -56,7 +56,7 @@ impl Departed {
         self.last += 1;
         let number = self.last;
         self.converged.insert(spec, Departure { number, left, regressed });
-        self.by_namespace.insert(namespace, (number, spec));
+        self.by_namespace.insert(namespace, (number, spec), 1);
     }
 
     /// Removes an object that has returned.

@@ -113,7 +113,7 @@ impl Ranks {
         let Claim { severity, ref group, number, id } = *claim;
         match group {
             Some(namespace) => {
-                self.of_namespaces.entry(severity).or_default().insert(namespace, (number, id));
+                self.of_namespaces.entry(severity).or_default().insert(namespace, (number, id), 1);
             }
             None => drop(self.of_none.insert((severity, number, id))),
         }
@@ -137,7 +137,7 @@ impl Ranks {
     /// Returns the number of findings of a namespace, and 0 for those of none, which come first.
     fn size(&self, severity: Severity, group: &Group) -> usize {
         let crowd = self.of_namespaces.get(&severity);
-        crowd.zip(group.as_ref()).map_or(0, |(crowd, namespace)| crowd.size(namespace))
+        crowd.zip(group.as_ref()).map_or(0, |(crowd, namespace)| crowd.size_of(namespace))
     }
 
     /// Returns the first finding of a group.
@@ -156,7 +156,7 @@ impl Ranks {
     fn gives_way_to(&self, severity: Severity, group: &Group) -> Option<FindingId> {
         let of_namespace = self.of_namespaces.last_key_value().and_then(|(least, crowd)| {
             let namespace = match group {
-                Some(namespace) if *least == severity => crowd.gives_way_to(namespace),
+                Some(namespace) if *least == severity => crowd.gives_way_to(namespace, 1),
                 _ => crowd.largest().filter(|_| *least >= severity),
             };
             crowd.last(namespace?).map(|(_, id)| *id)
