@@ -190,11 +190,12 @@ enum Fat {
     Messages,
     References,
     Startup,
+    Labels,
     Phase,
 }
 
 impl Fat {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Finalizers,
         Self::Deletion,
         Self::Owners,
@@ -202,6 +203,7 @@ impl Fat {
         Self::Messages,
         Self::References,
         Self::Startup,
+        Self::Labels,
         Self::Phase,
     ];
 
@@ -253,6 +255,11 @@ impl Fat {
                 view.startup =
                     texts().map(|name| StartupRead { name, ..StartupRead::default() }).collect();
             }
+            // Objects without an owner whose labels may name one.
+            Self::Labels => {
+                let label = |key: String| (key.clone(), key.chars().take(63).collect());
+                view.labels = texts().map(label).collect();
+            }
             Self::Phase => {
                 let value = FactValue::Text(text(0).chars().take(128).collect());
                 view.facts = vec![Fact { path: "status.phase".into(), value }];
@@ -267,7 +274,8 @@ fn measure_fat(fat: Fat, objects: usize, limits: &Limits) -> usize {
     let settings = Settings { limits: limits.clone(), ..Settings::default() };
     let mut model = Model::new(settings);
     // Only the workloads of an operator have Pods that read something when they start.
-    let role = if fat == Fat::Startup { Role::Child } else { Role::Primary };
+    let of_operator = matches!(fat, Fat::Startup | Fat::Labels);
+    let role = if of_operator { Role::Child } else { Role::Primary };
     let deployments = watched("apps", "Deployment", "deployments", role);
     model.apply(NOW, Observation::KindsDiscovered(vec![kind(Role::Primary), deployments.clone()]));
 

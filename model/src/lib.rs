@@ -14,6 +14,7 @@
 //! The modules are listed in the order in which a newcomer should read them.
 
 pub mod observation; // the input: every fact that loopwatch can learn about a cluster
+mod cut; // lists whose texts are too long together
 mod permission; // what an account may do; re-exported by `observation`
 pub mod time; // instants and durations
 pub mod settings; // thresholds and limits, each with its reason

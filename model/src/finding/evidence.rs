@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::cut::fitting;
 use crate::time::{Span, Timestamp};
 
 /// Typed names and numbers by key, in alphabetical order. [`FINDINGS`] lists the keys of each code.
@@ -38,12 +39,7 @@ const MAX_NAMES: usize = 1024;
 
 /// Replaces the last names by their number if all are too long together. At least one stays.
 fn cut_names(names: &mut Vec<String>) {
-    let mut length = 0;
-    let fits = names.iter().position(|name| {
-        length += name.len();
-        length > MAX_NAMES
-    });
-
+    let fits = fitting(names, MAX_NAMES, String::len);
     if let Some(fits) = fits.map(|fits| fits.max(1)).filter(|fits| *fits < names.len()) {
         let left_out = names.len() - fits;
         names.truncate(fits);

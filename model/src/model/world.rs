@@ -5,7 +5,9 @@ pub mod annotations; // of objects and namespaces, that tune findings
 pub(crate) mod agenda; // what to review next, and when
 pub(crate) mod blindness; // when visibility is lost, and when it returns
 pub(crate) mod controller_names; // of leases, field managers and domains
+pub(crate) mod crowd; // items by group, of which the largest makes room
 pub(crate) mod data_writes; // when the data of ConfigMaps and Secrets was written
+pub(crate) mod departed; // objects that had converged when they left
 pub(crate) mod field_managers; // who wrote an object, and when
 pub(crate) mod finalizer_actors; // who removes finalizers
 pub(crate) mod intern; // texts and lists that many objects share
@@ -32,6 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use self::agenda::Agenda;
+use self::departed::Departed;
 use self::kinds::{Kind, Watch};
 use self::limits::Dropped;
 use self::lookups::Lookups;
@@ -72,6 +75,8 @@ pub(crate) struct World {
     pub(crate) permissions: BTreeMap<String, PermissionsView>,
 
     pub(crate) store: Store,
+    /// Objects that had converged when they left.
+    pub(crate) departed: Departed,
     pub(crate) graph: OwnerGraph,
     pub(crate) shared: SharedValues,
     pub(crate) namespaces: Namespaces,
@@ -121,6 +126,7 @@ impl World {
             sources: Sources::default(),
             permissions: BTreeMap::new(),
             store: Store::new(),
+            departed: Departed::default(),
             graph: OwnerGraph::default(),
             shared: SharedValues::new(&limits),
             namespaces: Namespaces::default(),

@@ -5,10 +5,12 @@
 //! reads the metadata of all others every ten minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::model::findings::detection::Detection;
 use crate::model::part::{Part, StepContext, Version};
 use crate::model::world::World;
+use crate::model::world::crowd::Crowd;
 use crate::model::world::data_writes::{DataWrite, LastWrite};
 use crate::model::world::limits::Limit;
 use crate::model::world::lookups::{ASK_AGAIN, Existence};
@@ -32,14 +34,14 @@ pub(crate) struct Configuration {
     /// When to read them again. Some entries may be left over from objects that no workload reads
     /// any more; see [`Configuration::drop_leftovers`].
     reads: BTreeSet<(Timestamp, Name)>,
-    /// What the reads of all workloads take, in bytes; see [`cost`].
-    reads_cost: usize,
     /// No read before this time.
     next_read: Timestamp,
     /// When the read that is waiting for an answer was asked for.
     asked: Option<Timestamp>,
     /// When to check the Pods of workloads again.
     checks: BTreeSet<(Timestamp, Slot)>,
+    /// What the reads of each workload take, in bytes, by namespace; see [`cost`].
+    by_namespace: Crowd<Arc<str>, Slot>,
     due: Option<Timestamp>,
 }
 
@@ -96,7 +98,7 @@ const READ_STEP: Span = Span::secs(2);
 /// The number of leftover reads that are not worth dropping.
 const FEW_READS: usize = 64;
 
-/// The part of the memory for objects that [`Configuration::reads_cost`] may take. Each name is kept
+/// The part of the memory for objects that the names of all reads may take. Each name is kept
 /// up to five times, so all of them take a fifth of that memory at most.
 const READS_PART: usize = 24;
 
@@ -127,10 +129,15 @@ impl Part for Configuration {
 }
 
 impl Configuration {
-    fn set_reads(&mut self, now: Timestamp, slot: Slot, namespace: &str, reads: &[StartupRead]) {
+    fn set_reads(
+        &mut self,
+        now: Timestamp,
+        slot: Slot,
+        namespace: &Arc<str>,
+        reads: &[StartupRead],
+    ) {
         let name = |read: &StartupRead| name(namespace, read);
         let old = self.consumers.remove(&slot).unwrap_or_default();
-        self.reads_cost = (self.reads_cost + cost(reads)).saturating_sub(cost(&old.reads));
         for read in &old.reads {
             if let Some(slots) = self.readers.get_mut(&name(read)) {
                 slots.remove(&slot);
@@ -142,6 +149,7 @@ impl Configuration {
         }
 
         if reads.is_empty() {
+            self.by_namespace.remove(namespace, &slot);
             if let Some(at) = old.check_at {
                 self.checks.remove(&(at, slot));
             }
@@ -157,6 +165,7 @@ impl Configuration {
             slots.insert(slot);
         }
 
+        self.by_namespace.insert(namespace, slot, cost(reads));
         self.consumers
             .insert(slot, Consumer { reads: reads.into(), unread: BTreeMap::new(), ..old });
         self.drop_leftovers();
@@ -230,15 +239,43 @@ impl Configuration {
             return;
         }
 
+        let namespace = record.namespace.clone();
+        if self.make_room(world, slot, &namespace, cost(&view.startup)) {
+            self.set_reads(world.now, slot, &namespace, &view.startup);
+            self.set_configurations_timer(world);
+        } else {
+            // What the workload read before shows nothing about what it reads now.
+            self.remove_configuration(world, slot);
+        }
+    }
+
+    /// Makes room for the reads of a workload: those of workloads in the namespace whose reads take
+    /// most memory are forgotten. Returns whether there is room.
+    fn make_room(
+        &mut self,
+        world: &mut World,
+        slot: Slot,
+        namespace: &Arc<str>,
+        cost: usize,
+    ) -> bool {
         let limit = world.settings.limits.object_memory() / READS_PART;
-        let old = known.map_or(0, |consumer| cost(&consumer.reads));
-        let is_beyond = known.is_none() && self.consumers.len() >= MAX_CONSUMERS;
-        if is_beyond || self.reads_cost + cost(&view.startup) > limit + old {
-            return world.count_dropped(Limit::Configuration);
+        let old = self.consumers.get(&slot).map(|consumer| self::cost(&consumer.reads));
+        let has_room = |known: &Self| {
+            (old.is_some() || known.consumers.len() < MAX_CONSUMERS)
+                && known.by_namespace.size() + cost <= limit + old.unwrap_or_default()
+        };
+
+        while !has_room(self) {
+            world.count_dropped(Limit::Configuration);
+            let Some(other) = self.by_namespace.leaves_for(namespace, cost).copied() else {
+                return false;
+            };
+
+            self.remove_configuration(world, other);
+            world.agenda.objects.insert(other);
         }
 
-        self.set_reads(world.now, slot, &view.key.namespace, &view.startup);
-        self.set_configurations_timer(world);
+        true
     }
 
     /// Forgets an object.
@@ -413,13 +450,13 @@ mod tests {
         let mut configuration = Configuration::default();
         for number in 0..10_000 {
             let read = StartupRead { name: format!("config-{number}"), ..StartupRead::default() };
-            configuration.set_reads(Timestamp(number), 7, "team-a", &[read]);
+            configuration.set_reads(Timestamp(number), 7, &"team-a".into(), &[read]);
         }
 
         assert!(configuration.reads.len() <= FEW_READS + 3, "{}", configuration.reads.len());
-        assert_eq!((configuration.readers.len(), configuration.reads_cost), (1, 11 + 64));
+        assert_eq!((configuration.readers.len(), configuration.by_namespace.size()), (1, 11 + 64));
 
-        configuration.set_reads(Timestamp(0), 7, "team-a", &[]);
-        assert_eq!((configuration.readers.len(), configuration.reads_cost), (0, 0));
+        configuration.set_reads(Timestamp(0), 7, &"team-a".into(), &[]);
+        assert_eq!((configuration.readers.len(), configuration.by_namespace.size()), (0, 0));
     }
 }

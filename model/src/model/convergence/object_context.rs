@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::model::status::reading::{Acknowledged, Verdict};
 use crate::model::traces::Traces;
 use crate::model::world::World;
+use crate::model::world::departed::Departed;
 use crate::model::world::intern::{ConditionSet, Interner};
 use crate::model::world::kinds::{Kind, WatchNamespace};
 use crate::model::world::store::{Flag, Record, Slot};
@@ -45,6 +46,7 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) slot: Slot,
     pub(crate) record: &'a mut Record,
     pub(crate) kind: &'a mut Kind,
+    pub(crate) departed: &'a mut Departed,
     pub(crate) namespace: &'a mut WatchNamespace,
     pub(crate) texts: &'a Interner<str>,
     pub(crate) condition_sets: &'a Interner<ConditionSet>,
@@ -134,6 +136,7 @@ pub(crate) fn context<'a>(
         history_denied: false,
         slot,
         kind,
+        departed: &mut world.departed,
         namespace: watch.namespaces.get_mut(record.namespace_index as usize)?,
         record,
         texts: &world.shared.texts,

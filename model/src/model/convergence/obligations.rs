@@ -72,7 +72,7 @@ impl ObjectContext<'_> {
             self.open_obligation(update, self.now, Opening::Again);
         } else if update.spec_changed && update.verdict == Verdict::Finished {
             // The run is over, and nothing shows that the operator should run it again.
-        } else if update.live && update.new && !self.is_old(update) {
+        } else if update.live && update.new && departed.is_none() && !self.is_old(update) {
             self.open_obligation(update, self.now, Opening::Live);
         } else if update.spec_changed {
             self.spec_changed(update);
@@ -81,7 +81,7 @@ impl ObjectContext<'_> {
             // The object is new in a list, or got its first status later.
             self.open_from_timestamps(update);
         } else if self.record.obligation().is_none() {
-            self.update_regression(update, departed);
+            self.update_regression(update, departed.and_then(|known| known.regressed));
         }
 
         if !update.live && (update.new || update.spec_changed) {

@@ -5,6 +5,7 @@
 //! feature on, and say how far its rollout is: `canary`, `stable` or `off`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
@@ -12,6 +13,7 @@ use crate::model::findings::open_findings::OpenFindings;
 use crate::model::part::{Part, StepContext, Version};
 use crate::model::status::reading;
 use crate::model::world::World;
+use crate::model::world::crowd::Crowd;
 use crate::model::world::limits::Limit;
 use crate::model::world::store::{Deletion, Slot};
 use crate::observation::ObjectView;
@@ -35,6 +37,7 @@ const PHASE: &str = "softdeleted";
 pub(crate) struct SoftDeletions {
     /// At most [`MAX_SOFT_DELETED`].
     objects: BTreeMap<Slot, SoftDeleted>,
+    by_namespace: Crowd<Arc<str>, Slot>,
 }
 
 /// What is known about the soft deletion of one object.
@@ -122,8 +125,8 @@ impl Part for SoftDeletions {
         self.update_soft_deletion(step.world, step.findings, version.slot, version.view);
     }
 
-    fn removed(&mut self, _step: &mut StepContext<'_>, slot: Slot, _deleted: bool) {
-        self.objects.remove(&slot);
+    fn removed(&mut self, step: &mut StepContext<'_>, slot: Slot, _deleted: bool) {
+        self.forget(step.world, slot);
     }
 
     fn detections(&mut self, step: &mut StepContext<'_>, slot: Slot) -> Vec<Detection> {
@@ -141,6 +144,14 @@ impl Part for SoftDeletions {
 }
 
 impl SoftDeletions {
+    fn forget(&mut self, world: &World, slot: Slot) {
+        if self.objects.remove(&slot).is_some()
+            && let Some(record) = world.store.get(slot)
+        {
+            self.by_namespace.remove(&record.namespace, &slot);
+        }
+    }
+
     /// Returns the objects that are soft-deleted.
     #[cfg(test)]
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
@@ -172,14 +183,21 @@ impl SoftDeletions {
             .is_some_and(|value| OFF.contains(&value.trim().to_ascii_lowercase().as_str()));
         let contradicts = finalizer.is_some() && (is_off || phase == SoftDeletePhase::Off);
         if mark.is_none() && !contradicts {
-            self.objects.remove(&slot);
+            return self.forget(world, slot);
+        }
+
+        let Some(namespace) = world.store.get(slot).map(|record| record.namespace.clone()) else {
             return;
+        };
+        let is_new = !self.objects.contains_key(&slot);
+        if is_new && self.objects.len() >= MAX_SOFT_DELETED {
+            world.count_dropped(Limit::SoftDeleted);
+            let Some(other) = self.by_namespace.leaves_for(&namespace, 1).copied() else { return };
+            self.forget(world, other);
+            world.agenda.objects.insert(other);
         }
 
         let known = self.objects.get(&slot);
-        if known.is_none() && self.objects.len() >= MAX_SOFT_DELETED {
-            return world.count_dropped(Limit::SoftDeleted);
-        }
 
         let written = text.and_then(time).filter(|at| *at <= world.now);
         let at = view.deleted.filter(|_| mark == Some(Mark::Finalizer)).or(written);
@@ -199,6 +217,7 @@ impl SoftDeletions {
         };
 
         self.objects.insert(slot, soft_deleted);
+        self.by_namespace.insert(&namespace, slot, 1);
     }
 }
 

@@ -6,13 +6,14 @@
 //! decides which findings explain which, and announces the changes.
 //!
 //! The number of open findings is limited. A more severe finding takes the place of a less severe
-//! one, which then waits until there is room. Findings about limits do not count towards the limit,
-//! because they are the ones that report it.
+//! one, which then waits until there is room, and namespaces share the room ([`Places`]). Findings
+//! about limits do not count towards the limit, because they are the ones that report it.
 
 mod report; // what a detector reports
 mod record; // one finding with its state
 mod register; // the open findings, with indexes
 mod queue; // the findings that wait for room
+mod places; // which finding gets room
 mod explanations; // which findings explain which
 mod time_limits; // whether times show that one may explain another
 mod operator_facts; // what is known about the operator, for explanations
@@ -27,7 +28,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use self::announcements::Announcements;
 use self::earlier_starts::EarlierStarts;
 use self::operator_facts::OperatorFacts;
-use self::queue::Queue;
+use self::places::{Claim, Places};
+use self::queue::{MAX_WAITING, Queue};
 use self::record::Record;
 use self::register::Register;
 pub(crate) use self::report::{Raised, Report};
@@ -42,6 +44,9 @@ use crate::time::{Span, Timestamp};
 pub(crate) struct OpenFindings {
     open: Register,
     waiting: Queue,
+    places: Places,
+    /// How many findings have been raised.
+    raised: u64,
     earlier: EarlierStarts,
     operator: OperatorFacts,
     /// Findings whose explanation may have changed in this step.
@@ -62,7 +67,7 @@ impl OpenFindings {
         }
 
         if self.waiting.contains(id) {
-            self.waiting.change(id, |record| {
+            self.change_waiting(id, |record| {
                 record.causes = report.take_causes();
                 record.update(now, report);
             });
@@ -70,20 +75,20 @@ impl OpenFindings {
         }
 
         let earlier = self.earlier.take(id, report.detection.not_before);
-        let record = Record::new(now, report, earlier);
-        if !record.is_limited() || self.open.has_room(limit) {
+        self.raised += 1;
+        let record = Record::new(now, self.raised, report, earlier);
+        let claim = record.claim().filter(|_| !self.has_room(limit));
+        let Some(Claim { severity, group, .. }) = claim else {
             self.open(record);
             return Raised::Open;
-        }
+        };
 
-        // Without room, a more severe finding takes the place of the least severe one.
-        let least = self.open.least_severe();
-        match least.filter(|(least, _)| *least > record.finding.severity) {
-            Some((_, evicted)) => {
+        match self.places.open_for(severity, &group) {
+            Some(evicted) => {
                 self.evict(now, evicted);
                 self.open(record);
             }
-            None => self.waiting.push(record),
+            None => self.wait(record),
         }
 
         Raised::Dropped
@@ -93,7 +98,7 @@ impl OpenFindings {
     pub(crate) fn clear(&mut self, now: Timestamp, code: FindingCode, subject: &Subject) {
         let id = FindingId::of(code, subject);
         self.close(now, id);
-        self.waiting.remove(id);
+        self.take_waiting(id);
     }
 
     /// Changes the evidence of a finding, if it is open. `change` also gets the start of the problem.
@@ -173,28 +178,26 @@ impl OpenFindings {
         }
     }
 
-    /// Ends a step of the model. Opens waiting findings if there is room, or in place of less
-    /// severe ones. Then updates the explanations, and announces the findings that opened or whose
+    /// Ends a step of the model. Opens waiting findings if there is room, or in place of others that
+    /// make room. Then updates the explanations, and announces the findings that opened or whose
     /// explanation changed.
     ///
     /// When an explanation ends, the operator has `recovers_within` to solve the problem before its
     /// finding alerts.
     pub(crate) fn settle(&mut self, now: Timestamp, limit: usize, recovers_within: Span) {
-        while self.open.has_room(limit) {
-            let Some(record) = self.waiting.pop() else { break };
-            self.open_late(now, record);
-        }
+        while let Some((severity, group, id)) = self.places.next() {
+            let evicted = match self.has_room(limit) {
+                true => None,
+                false => match self.places.open_for(severity, group) {
+                    Some(evicted) => Some(evicted),
+                    None => break,
+                },
+            };
 
-        while let (Some(severity), Some((least, evicted))) =
-            (self.waiting.most_severe(), self.open.least_severe())
-            && severity < least
-        {
-            // Evicting first means that a full queue drops the evicted finding, not a more severe
-            // one.
-            self.evict(now, evicted);
-            if let Some(record) = self.waiting.pop() {
-                self.open_late(now, record);
-            }
+            // Another one can then wait in its place.
+            let Some(record) = self.take_waiting(id) else { break };
+            evicted.into_iter().for_each(|evicted| self.evict(now, evicted));
+            self.open_late(now, record);
         }
 
         self.update_explanations(now, recovers_within);
@@ -205,9 +208,9 @@ impl OpenFindings {
     /// Returns whether a full queue dropped findings for which there is room now, and forgets that
     /// it did. The detectors must then report all problems again.
     pub(crate) fn take_overflow(&mut self, limit: usize) -> bool {
-        let room = self.waiting.is_worked_off() && self.open.has_room(limit);
+        let room = self.waiting.is_worked_off() && self.has_room(limit);
         if room {
-            self.waiting.forget_overflow();
+            self.waiting.overflowed = false;
         }
 
         room
@@ -238,7 +241,7 @@ impl OpenFindings {
         is_fixed: bool,
     ) {
         let id = FindingId::of(code, subject);
-        let changed = self.open.change(id, |record| {
+        let changed = self.change_open(id, |record| {
             let old = record.finding.severity;
             record.set_severity(severity, is_fixed);
             record.finding.severity != old
@@ -247,7 +250,7 @@ impl OpenFindings {
         match changed {
             Some(true) => self.mark_reassessed(id),
             Some(false) => {}
-            None => self.waiting.change(id, |record| record.set_severity(severity, is_fixed)),
+            None => self.change_waiting(id, |record| record.set_severity(severity, is_fixed)),
         }
     }
 
@@ -375,7 +378,7 @@ impl OpenFindings {
             self.unexplained.insert(id);
         }
 
-        if self.open.change(id, |record| record.update_open(now, report)) == Some(true) {
+        if self.change_open(id, |record| record.update_open(now, report)) == Some(true) {
             self.mark_reassessed(id);
         }
     }
@@ -385,6 +388,7 @@ impl OpenFindings {
         self.announcements.opened(id);
         self.unexplained.insert(id);
         self.mark_explained(code, subject);
+        record.claim().iter().for_each(|claim| self.places.add_open(claim));
         self.open.insert(record);
     }
 
@@ -396,6 +400,7 @@ impl OpenFindings {
 
     fn close(&mut self, now: Timestamp, id: FindingId) -> Option<Record> {
         let record = self.open.remove(id)?;
+        record.claim().iter().for_each(|claim| self.places.remove_open(claim));
         self.earlier.closed(id);
         self.mark_explained(record.finding.code, &record.finding.subject);
         self.announcements.closed(now, &record.finding);
@@ -405,7 +410,60 @@ impl OpenFindings {
     /// Closes a finding and makes it wait for room.
     fn evict(&mut self, now: Timestamp, id: FindingId) {
         if let Some(record) = self.close(now, id) {
-            self.waiting.push(record);
+            self.wait(record);
         }
+    }
+
+    /// Makes a finding wait for room. If too many wait, one of them is dropped.
+    fn wait(&mut self, record: Record) {
+        let record = record.without_room();
+        let Some(claim) = record.claim() else { return };
+        if self.places.waiting() >= MAX_WAITING {
+            self.waiting.overflowed = true;
+            let Some(least) = self.places.waiting_for(claim.severity, &claim.group) else { return };
+            self.take_waiting(least);
+        }
+
+        self.places.add_waiting(&claim);
+        self.waiting.insert(record);
+    }
+
+    /// Removes a finding that waits.
+    fn take_waiting(&mut self, id: FindingId) -> Option<Record> {
+        let record = self.waiting.remove(id)?;
+        record.claim().iter().for_each(|claim| self.places.remove_waiting(claim));
+        Some(record)
+    }
+
+    /// Changes an open finding and its place. Returns what `change` returns.
+    fn change_open<T>(
+        &mut self,
+        id: FindingId,
+        change: impl FnOnce(&mut Record) -> T,
+    ) -> Option<T> {
+        let before = self.open.get(id)?.claim();
+        let changed = self.open.change(id, change)?;
+        let after = self.open.get(id)?.claim();
+        if let Some((before, after)) =
+            before.zip(after).filter(|(old, new)| old.severity != new.severity)
+        {
+            self.places.remove_open(&before);
+            self.places.add_open(&after);
+        }
+
+        Some(changed)
+    }
+
+    /// Changes a waiting finding and its place.
+    fn change_waiting(&mut self, id: FindingId, change: impl FnOnce(&mut Record)) {
+        let Some(record) = self.waiting.get_mut(id) else { return };
+        record.claim().iter().for_each(|claim| self.places.remove_waiting(claim));
+        change(record);
+        record.claim().iter().for_each(|claim| self.places.add_waiting(claim));
+    }
+
+    /// Returns whether there is room for another finding that counts towards the limit.
+    fn has_room(&self, limit: usize) -> bool {
+        self.places.open() < limit
     }
 }

@@ -7,9 +7,8 @@ use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::ownership::Ownership;
 use crate::model::ownership::logical_owners::{LogicalOwner, Presence};
-use crate::model::ownership::orphans::{self, MAX_CANDIDATES, TRY_AGAIN};
+use crate::model::ownership::orphans::{self, TRY_AGAIN};
 use crate::model::world::World;
-use crate::model::world::limits::Limit;
 use crate::model::world::lookups::{ASK_AGAIN, Existence, Urgency};
 use crate::model::world::store::Slot;
 use crate::model::world::visibility::Visibility;
@@ -34,14 +33,7 @@ impl Ownership {
 
         let owner = LogicalOwner::read(view, &world.settings, known)
             .and_then(|owner| with_scope(world, owner));
-        if owner.is_some()
-            && !self.orphans.logical.contains_key(&slot)
-            && self.orphans.logical.len() >= MAX_CANDIDATES
-        {
-            return world.count_dropped(Limit::OrphanCandidates);
-        }
-
-        self.orphans.set_logical(slot, owner);
+        self.orphans.set_logical(world, slot, owner);
     }
 }
 

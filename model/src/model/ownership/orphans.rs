@@ -7,11 +7,14 @@
 //! decides which of them are orphans.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use crate::cut::cut;
 use crate::finding::FindingCode;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::ownership::Ownership;
 use crate::model::ownership::logical_owners::LogicalOwner;
+use crate::model::world::crowd::Crowd;
 use crate::model::world::limits::Limit;
 use crate::model::world::owner_graph::Owner;
 use crate::model::world::store::Slot;
@@ -34,6 +37,10 @@ pub(crate) struct Orphans {
     pub(super) logical: BTreeMap<Slot, Logical>,
     /// The objects that name each logical owner.
     by_owner: BTreeMap<ObjectAddress, BTreeSet<Slot>>,
+    /// What the candidates take, in bytes, by namespace.
+    candidate_sizes: Crowd<Arc<str>, Slot>,
+    /// What the logical owners take, in bytes, by namespace.
+    logical_sizes: Crowd<Arc<str>, Slot>,
 }
 
 /// An object without an owner.
@@ -41,6 +48,7 @@ pub(crate) struct Orphans {
 pub(super) struct OrphanCandidate {
     /// The number of its kind.
     pub(super) kind: u16,
+    pub(super) namespace: Arc<str>,
     pub(super) since: Timestamp,
     /// The owner that it had.
     pub(super) former: Option<Former>,
@@ -48,7 +56,7 @@ pub(super) struct OrphanCandidate {
     pub(super) released: bool,
     /// An earlier process found it to be an orphan.
     pub(super) restored: bool,
-    /// The labels that may name an owner.
+    /// The labels that may name an owner; see [`kept_labels`].
     pub(super) labels: BTreeMap<String, String>,
     /// The owner that a label names, as far as it is known which label does.
     named: Option<String>,
@@ -72,6 +80,7 @@ pub(super) struct Former {
 /// An object whose annotations or labels name an owner.
 #[derive(Debug)]
 pub(super) struct Logical {
+    namespace: Arc<str>,
     pub(super) owner: LogicalOwner,
     /// Since when the owner has been missing from the model.
     pub(super) missing_since: Option<Timestamp>,
@@ -80,18 +89,63 @@ pub(super) struct Logical {
 /// The time between two attempts to confirm an orphan that cannot be read.
 pub(super) const TRY_AGAIN: Span = Span::mins(10);
 
+/// The part of the memory for objects that candidates may take, and the part that logical owners may
+/// take.
+const PART: usize = 16;
+
+/// The maximum length of the labels of a candidate, in bytes. Those of real objects take a few
+/// hundred.
+const MAX_LABELS: usize = 1024;
+
+/// What a candidate or a logical owner takes in addition to its texts.
+const ENTRY: usize = 256;
+
 impl Orphans {
     /// Forgets an object.
     pub(crate) fn remove(&mut self, slot: Slot) {
         self.remove_candidate(slot);
-        self.set_logical(slot, None);
+        self.remove_logical(slot);
+    }
+
+    /// Adds an object without an owner.
+    fn add_candidate(&mut self, slot: Slot, candidate: OrphanCandidate) {
+        self.candidate_sizes.insert(&candidate.namespace, slot, candidate.size());
+        self.candidates.insert(slot, candidate);
     }
 
     fn remove_candidate(&mut self, slot: Slot) {
         let Some(candidate) = self.candidates.remove(&slot) else { return };
+        self.candidate_sizes.remove(&candidate.namespace, &slot);
         remove_from(&mut self.kept, &candidate.kind, slot);
         if let Some(named) = &candidate.named {
             remove_from(&mut self.by_name, named, slot);
+        }
+    }
+
+    /// Makes room for a candidate or, with `logical`, a logical owner. Those of the namespace whose
+    /// ones take most memory leave. Returns whether there is room.
+    fn make_room(
+        &mut self,
+        world: &mut World,
+        namespace: &Arc<str>,
+        size: usize,
+        logical: bool,
+    ) -> bool {
+        let limit = world.settings.limits.object_memory() / PART;
+        loop {
+            let sizes = if logical { &self.logical_sizes } else { &self.candidate_sizes };
+            if sizes.len() < MAX_CANDIDATES && sizes.size() + size <= limit {
+                return true;
+            }
+
+            world.count_dropped(Limit::OrphanCandidates);
+            let Some(other) = sizes.leaves_for(namespace, size).copied() else { return false };
+            if logical {
+                self.remove_logical(other)
+            } else {
+                self.remove_candidate(other)
+            }
+            world.agenda.objects.insert(other);
         }
     }
 
@@ -128,23 +182,35 @@ impl Orphans {
         kept.map_or(0, BTreeSet::len)
     }
 
-    pub(super) fn set_logical(&mut self, slot: Slot, owner: Option<LogicalOwner>) {
+    /// Sets the owner that annotations or labels of an object name, if there is room for it.
+    pub(super) fn set_logical(
+        &mut self,
+        world: &mut World,
+        slot: Slot,
+        owner: Option<LogicalOwner>,
+    ) {
         if self.logical.get(&slot).map(|logical| &logical.owner) == owner.as_ref() {
             return;
         }
 
-        if let Some(old) = self.logical.remove(&slot)
-            && let Some(slots) = self.by_owner.get_mut(&old.owner.address)
-        {
-            slots.remove(&slot);
-            if slots.is_empty() {
-                self.by_owner.remove(&old.owner.address);
-            }
-        }
+        self.remove_logical(slot);
+        let Some(owner) = owner else { return };
+        let Some(namespace) = world.store.get(slot).map(|record| record.namespace.clone()) else {
+            return;
+        };
 
-        if let Some(owner) = owner {
+        let size = owner.size();
+        if self.make_room(world, &namespace, size, true) {
+            self.logical_sizes.insert(&namespace, slot, size);
             self.by_owner.entry(owner.address.clone()).or_default().insert(slot);
-            self.logical.insert(slot, Logical { owner, missing_since: None });
+            self.logical.insert(slot, Logical { namespace, owner, missing_since: None });
+        }
+    }
+
+    fn remove_logical(&mut self, slot: Slot) {
+        if let Some(old) = self.logical.remove(&slot) {
+            self.logical_sizes.remove(&old.namespace, &slot);
+            remove_from(&mut self.by_owner, &old.owner.address, slot);
         }
     }
 
@@ -179,6 +245,7 @@ impl Ownership {
     ) {
         let Some(record) = world.store.get(slot) else { return };
         let kind = world.watches[record.watch as usize].kind;
+        let namespace = record.namespace.clone();
         self.update_logical_owner(world, slot, view);
 
         if let Some(owner) = view.owners.first() {
@@ -193,10 +260,9 @@ impl Ownership {
 
         let former = old.first().map(|(uid, name)| Former { uid: *uid, name: name.clone() });
         if let Some(candidate) = self.orphans.candidates.get_mut(&slot) {
-            if candidate.labels != view.labels {
-                candidate.labels.clone_from(&view.labels);
-            }
-
+            candidate.labels = kept_labels(world, view);
+            let size = candidate.size();
+            self.orphans.candidate_sizes.insert(&namespace, slot, size);
             return;
         }
 
@@ -209,25 +275,25 @@ impl Ownership {
             return;
         }
 
-        if self.orphans.candidates.len() >= MAX_CANDIDATES {
-            return world.count_dropped(Limit::OrphanCandidates);
-        }
-
         let writer = field_managers::last_writer(view).to_owned();
         let candidate = OrphanCandidate {
             kind,
+            namespace,
             since: world.now,
             former,
             released: false,
             restored,
-            labels: view.labels.clone(),
+            labels: kept_labels(world, view),
             named: None,
             writer,
             owner_seen: false,
             missing_since: None,
             asked_since: None,
         };
-        self.orphans.candidates.insert(slot, candidate);
+        let (namespace, size) = (candidate.namespace.clone(), candidate.size());
+        if self.orphans.make_room(world, &namespace, size, false) {
+            self.orphans.add_candidate(slot, candidate);
+        }
     }
 
     /// Reviews the objects of a kind without an owner, because the owners that their labels name
@@ -257,6 +323,34 @@ impl Ownership {
         if let Some(slots) = self.orphans.by_name.get(&*record.name).filter(|_| is_owner) {
             world.agenda.objects.extend(slots);
         }
+    }
+}
+
+impl OrphanCandidate {
+    /// Returns what the candidate takes, in bytes.
+    fn size(&self) -> usize {
+        // The name of the owner is the value of a label, and it is also in the index.
+        let labels = self.labels.iter().map(|(key, value)| key.len() + 3 * value.len() + 64);
+        let former = self.former.as_ref().map_or(0, |former| former.name.len());
+        ENTRY + labels.sum::<usize>() + former + self.writer.len()
+    }
+}
+
+/// Returns the labels of an object that may name an owner, as far as they fit into [`MAX_LABELS`].
+fn kept_labels(world: &mut World, view: &ObjectView) -> BTreeMap<String, String> {
+    let mut labels: Vec<(&String, &String)> = view.labels.iter().collect();
+    if cut(&mut labels, MAX_LABELS, |(key, value)| key.len() + value.len()) {
+        world.count_dropped(Limit::ObjectNames);
+    }
+
+    labels.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+impl LogicalOwner {
+    /// Returns what the owner takes, in bytes: its address is also in the index.
+    fn size(&self) -> usize {
+        let ObjectAddress { group, kind, namespace, name } = &self.address;
+        ENTRY + 2 * (group.len() + kind.len() + namespace.len() + name.len()) + self.key.len()
     }
 }
 
@@ -291,6 +385,7 @@ mod tests {
         let labels = (0..20).map(|label| (format!("l{label}"), format!("v{label}-{number}")));
         OrphanCandidate {
             kind: u16::from(number.is_multiple_of(2)),
+            namespace: "team-a".into(),
             since: Timestamp(0),
             former: None,
             released: false,
@@ -309,7 +404,7 @@ mod tests {
     fn the_indexes_have_at_most_one_entry_per_object() {
         let mut orphans = Orphans::default();
         for number in 0..1_000 {
-            orphans.candidates.insert(number, candidate(number));
+            orphans.add_candidate(number, candidate(number));
             for owner in ["first", "second"] {
                 orphans.set_named(number, &format!("{owner}-{number}"));
             }

@@ -7,6 +7,8 @@
 
 mod table;
 
+use std::sync::Arc;
+
 use self::table::{MAX_STEP, STEP};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
@@ -114,26 +116,39 @@ fn acquire_place(world: &mut World, address: &ObjectAddress, path: &str) -> Symb
     world.acquire_text(&[group.as_str(), kind, namespace, path].join(SEPARATOR))
 }
 
+/// Returns the namespace of an object.
+fn namespace_of(world: &World, slot: Slot) -> Option<Arc<str>> {
+    world.store.get(slot).map(|record| record.namespace.clone())
+}
+
 impl References {
     fn add_reference(&mut self, world: &mut World, held: Held) {
         if held.place == Symbol::default() {
             return; // too many texts, which is counted
         }
 
-        if !self.has_room(&held.name) {
-            world.shared.texts.release(held.place);
-            return world.count_dropped(Limit::References);
+        let Some(namespace) = namespace_of(world, held.slot) else { return };
+        while !self.has_room(&held) {
+            world.count_dropped(Limit::References);
+            let Some(other) = self.leaves_for(&namespace, &held) else {
+                return world.shared.texts.release(held.place);
+            };
+
+            world.agenda.objects.extend(self.get(other).map(|other| other.slot));
+            self.remove_reference(world, other);
         }
 
         let is_new = held.state == State::New;
-        let index = self.insert(held);
+        let index = self.insert(&namespace, held);
         if is_new {
             self.enqueue(index, Some(world.now));
         }
     }
 
     fn remove_reference(&mut self, world: &mut World, index: Index) {
-        if let Some(held) = self.remove(index) {
+        let of = self.get(index).and_then(|held| namespace_of(world, held.slot));
+        let Some(namespace) = of else { return };
+        if let Some(held) = self.remove(&namespace, index) {
             world.shared.texts.release(held.place);
         }
     }

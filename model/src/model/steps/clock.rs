@@ -25,6 +25,7 @@ impl Model {
         self.world.sources.rebase(by_ms);
         self.operator.clock_stepped(by_ms);
         self.world.lookups.clock_stepped(by_ms);
+        self.world.departed.rebase(by_ms);
         self.world.graph.clock_stepped(by_ms);
         self.world.namespaces.clock_stepped(by_ms);
         self.traces.clock_stepped(by_ms);

@@ -2,10 +2,12 @@
 //! that take more than the average make room for the others: nobody who fills the model can hide
 //! the objects of other namespaces and kinds. Quiet children leave first.
 
+use crate::cut::cut;
 use crate::model::Model;
+use crate::model::visibility::lists;
 use crate::model::world::World;
 use crate::model::world::limits::{Limit, MAX_OBJECT_NAMES};
-use crate::model::world::store::{Record, Slot, Store};
+use crate::model::world::store::{Record, Shares, Slot};
 use crate::observation::{ObjectKey, ObjectView, OwnerReference, Reference, Role};
 use crate::snapshot::Outcome;
 
@@ -31,11 +33,11 @@ enum Loss {
 /// memory than others. Returns whether it has dropped any.
 pub(super) fn cut_names(view: &mut ObjectView) -> bool {
     let lists = [
-        ("many_finalizers", cut(&mut view.finalizers, String::len)),
-        ("many_owners", cut(&mut view.owners, owner_names)),
-        ("many_references", cut(&mut view.references, reference_names)),
+        ("many_finalizers", cut(&mut view.finalizers, MAX_OBJECT_NAMES, String::len)),
+        ("many_owners", cut(&mut view.owners, MAX_OBJECT_NAMES, owner_names)),
+        ("many_references", cut(&mut view.references, MAX_OBJECT_NAMES, reference_names)),
     ];
-    let has_cut_reads = cut(&mut view.startup, |read| read.name.len());
+    let has_cut_reads = cut(&mut view.startup, MAX_OBJECT_NAMES, |read| read.name.len());
 
     // Others must know that a list is not complete.
     for (lint, _) in lists.into_iter().filter(|(_, is_cut)| *is_cut) {
@@ -56,19 +58,6 @@ fn reference_names(reference: &Reference) -> usize {
     slot.len() + group.len() + kind.len() + namespace.len() + name.len()
 }
 
-/// Drops the end of a list whose names are too long together. Returns whether it has dropped
-/// anything.
-fn cut<T>(list: &mut Vec<T>, length: impl Fn(&T) -> usize) -> bool {
-    let mut total = 0;
-    let fits = list.iter().position(|item| {
-        total += length(item);
-        total > MAX_OBJECT_NAMES
-    });
-
-    list.truncate(fits.unwrap_or(list.len()));
-    fits.is_some()
-}
-
 /// Returns the limit on objects that is reached, if one is.
 pub(super) fn reached(world: &World) -> Option<Limit> {
     let limits = &world.settings.limits;
@@ -80,7 +69,8 @@ pub(super) fn reached(world: &World) -> Option<Limit> {
 }
 
 fn exceeds_memory(world: &World) -> bool {
-    let memory = world.store.memory().saturating_add(world.shared.memory());
+    let memory = world.store.shares().total().saturating_add(world.shared.memory());
+    let memory = memory.saturating_add(world.departed.memory());
     memory > world.settings.limits.object_memory()
 }
 
@@ -89,9 +79,9 @@ impl Model {
     /// An object of one of the largest shares leaves.
     pub(super) fn make_room_for(&mut self, watch: u16, key: &ObjectKey) {
         let Some(limit) = reached(&self.world) else { return };
-        let store = &self.world.store;
-        let newcomers = usize::from(!store.has_share(watch, &key.namespace));
-        if store.is_above_average(watch, &key.namespace, newcomers) {
+        let shares = self.world.store.shares();
+        let newcomers = usize::from(shares.of(watch, &key.namespace).is_none());
+        if shares.is_above_average(watch, &key.namespace, newcomers) {
             return;
         }
 
@@ -111,7 +101,7 @@ impl Model {
         let Some(record) = self.world.store.get(changed) else { return };
         let (watch, namespace) = (record.watch, record.namespace.clone());
         for _ in 0..MAX_LEAVING {
-            let found = match self.world.store.is_above_average(watch, &namespace, 0) {
+            let found = match self.world.store.shares().is_above_average(watch, &namespace, 0) {
                 true => self.least_missed_beside(changed, watch, &namespace),
                 false => self.least_missed_of_largest(),
             };
@@ -136,14 +126,16 @@ impl Model {
     /// Returns the object that is missed least among those of shares of which none takes less than
     /// half of the largest one.
     fn least_missed_of_largest(&mut self) -> Option<Slot> {
-        let enough = self.world.store.largest_share().div_ceil(2);
-        self.least_missed(|store, _, record| store.share(record.watch, &record.namespace) >= enough)
+        let enough = self.world.store.shares().largest().div_ceil(2);
+        self.least_missed(|shares, _, record| {
+            shares.of(record.watch, &record.namespace).unwrap_or_default() >= enough
+        })
     }
 
     /// Returns the object that is missed least among the next ones in the store that are eligible.
     fn least_missed(
         &mut self,
-        is_eligible: impl Fn(&Store, Slot, &Record) -> bool,
+        is_eligible: impl Fn(&Shares, Slot, &Record) -> bool,
     ) -> Option<Slot> {
         let slots = self.world.store.next_slots(SEARCHED);
         let world = &self.world;
@@ -156,18 +148,20 @@ impl Model {
                 (false, false) => Loss::Quiet,
             };
 
-            is_eligible(&world.store, slot, record).then_some((loss, slot))
+            is_eligible(world.store.shares(), slot, record).then_some((loss, slot))
         });
 
         candidates.min().map(|(_, slot)| slot)
     }
 
-    /// Removes an object for which there is no room, which says nothing about the object.
+    /// Removes an object for which there is no room, which says nothing about the object. If it
+    /// returns, it is judged by what is known about its spec.
     fn leave(&mut self, slot: Slot, limit: Limit) {
         let Some(record) = self.world.store.get(slot) else { return };
         let (watch, name) = (record.watch, record.name.to_string());
         let key = ObjectKey { namespace: record.namespace.to_string(), name };
 
+        lists::remember_converged(&mut self.world, slot);
         self.remove_object(slot, Outcome::Unknown);
         self.world.watches[watch as usize].exclude(&key);
         self.world.count_dropped(limit);

@@ -48,7 +48,10 @@ impl Model {
             view.conditions.iter_mut().for_each(|condition| condition.observed_generation = None);
         }
 
+        // Much may have happened to an object that returns since the model last had room for it.
         let new = known.is_none();
+        let returns = new && self.world.watches[watch as usize].is_excluded(&view.key);
+        let live = live && !returns;
         let reread = self.world.watches[watch as usize].lists.reread;
         let becomes_visible =
             new && !(live && cross_namespace::is_new_object(&self.world, watch, &view));

@@ -84,7 +84,7 @@ impl Model {
     pub(crate) fn reset_watch(&mut self, number: u16) {
         let slots = self.world.slots_of(number, |_| true);
         if !slots.is_empty() {
-            lists::remember_objects(&mut self.world, &mut self.findings, number, &slots);
+            lists::remember_objects(&mut self.world, &mut self.findings, &slots);
         }
 
         for slot in slots {

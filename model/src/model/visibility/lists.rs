@@ -20,30 +20,31 @@ const RARER: (u32, u32) = (10, 4);
 
 /// Remembers the converged specs of a watch's objects and the start times of the findings about
 /// them, because the objects are about to leave the model.
-pub(crate) fn remember_objects(
-    world: &mut World,
-    findings: &mut OpenFindings,
-    number: u16,
-    slots: &[Slot],
-) {
-    let kind = world.watches[number as usize].kind as usize;
-    let unreliable = world.kinds[kind].generation_is_unreliable();
-    world.kinds[kind].departed.begin(world.now);
+pub(crate) fn remember_objects(world: &mut World, findings: &mut OpenFindings, slots: &[Slot]) {
     findings.forget_aside(world.now);
-
     for slot in slots {
+        remember_converged(world, *slot);
         let Some(record) = world.store.get(*slot) else { continue };
         if let Some(hot) = record.hot.as_ref().filter(|hot| !hot.findings.is_empty()) {
             let (subject, until) = (world.subject(*slot), world.now.after(REMEMBERED_FOR));
             hot.findings.iter().for_each(|code| findings.set_aside(*code, &subject, until));
         }
+    }
+}
 
-        let converged = record.flags.has(Flag::SpecConverged) && record.obligation().is_none();
-        if let Some(spec) = record.spec_identity(unreliable).filter(|_| converged) {
-            let regressed =
-                record.unconverged().and_then(|unconverged| unconverged.regressed_since);
-            world.kinds[kind].departed.add(spec, regressed);
-        }
+/// Remembers that an object has converged with its spec, and since when it has regressed, because
+/// it is about to leave the model.
+pub(crate) fn remember_converged(world: &mut World, slot: Slot) {
+    let Some(record) = world.store.get(slot) else { return };
+    if !record.flags.has(Flag::SpecConverged) || record.obligation().is_some() {
+        return;
+    }
+
+    let unreliable = world.kind_of(record.watch).generation_is_unreliable();
+    if let Some(spec) = record.spec_identity(unreliable) {
+        let regressed = record.unconverged().and_then(|unconverged| unconverged.regressed_since);
+        let limit = world.settings.limits.objects;
+        world.departed.add(limit, &record.namespace, spec, world.now, regressed);
     }
 }
 

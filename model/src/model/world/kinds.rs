@@ -52,8 +52,6 @@ pub(crate) struct Kind {
     pub(crate) suspected: bool,
     pub(crate) objects: u64,
     pub(crate) silent_status: SilentStatus,
-    /// Objects of watches that have ended.
-    pub(crate) departed: Departed,
     pub(crate) learned: Learned,
     /// What its owned objects have in common.
     pub(crate) siblings: Siblings,
@@ -118,24 +116,8 @@ pub(crate) struct MalformedConditions {
     pub(crate) lints: BTreeSet<String>,
 }
 
-/// The objects that had converged when their watch ended or lost its permission, each by the
-/// fingerprint of its UID and its spec. The same watch or another one may see them again soon, and
-/// the model then knows that they had converged.
-#[derive(Debug, Default)]
-pub(crate) struct Departed {
-    /// When the last watch ended.
-    pub(crate) left: Timestamp,
-    /// At most [`MAX_DEPARTED`].
-    converged: BTreeSet<u64>,
-    /// Those that were no longer converged, and since when.
-    regressed: BTreeMap<u64, Timestamp>,
-}
-
-/// How long the model remembers objects of a watch that has ended, and findings about them.
+/// How long the model remembers findings about the objects of a watch that has ended.
 pub(crate) const REMEMBERED_FOR: Span = Span::hours(24);
-
-/// The maximum number of departed objects of a kind.
-const MAX_DEPARTED: usize = 100_000;
 
 /// Deletions of one kind that wait, or waited, for one finalizer.
 #[derive(Debug, Default)]
@@ -278,7 +260,6 @@ impl Kind {
         self.unconverged.clear();
         self.failures.rebase(by_ms);
         self.due = self.due.map(|at| at.shifted(by_ms));
-        self.departed.rebase(by_ms);
         self.acknowledged.rebase(by_ms);
         self.pace.rebase(by_ms);
         self.workers_busy = self.workers_busy.map(|at| at.shifted(by_ms));
@@ -294,35 +275,4 @@ impl Kind {
 /// group.
 pub(crate) fn kind_name(group: &str, kind: &str) -> String {
     if group.is_empty() { kind.to_owned() } else { format!("{group}/{kind}") }
-}
-
-impl Departed {
-    /// Prepares for the objects of a watch that ends now.
-    pub(crate) fn begin(&mut self, now: Timestamp) {
-        if now >= self.left.after(REMEMBERED_FOR) {
-            *self = Self::default();
-        }
-        self.left = now;
-    }
-
-    /// Adds an object that had converged, and perhaps regressed since.
-    pub(crate) fn add(&mut self, spec: u64, regressed: Option<Timestamp>) {
-        if self.converged.len() >= MAX_DEPARTED {
-            *self = Self { left: self.left, ..Self::default() };
-        }
-
-        self.converged.insert(spec);
-        self.regressed.extend(regressed.map(|since| (spec, since)));
-    }
-
-    /// Removes an object that has returned. Returns `None` if it is not known that it had
-    /// converged, and otherwise since when it had regressed before it departed.
-    pub(crate) fn take(&mut self, spec: u64) -> Option<Option<Timestamp>> {
-        self.converged.remove(&spec).then(|| self.regressed.remove(&spec))
-    }
-
-    fn rebase(&mut self, by_ms: i64) {
-        self.left = self.left.shifted(by_ms);
-        self.regressed.values_mut().for_each(|since| *since = since.shifted(by_ms));
-    }
 }

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use crate::cut::cut;
 use crate::model::world::data_writes::DataWrite;
 use crate::model::world::limits::MAX_LOOKUPS;
 use crate::model::world::store::{self, Slot};
@@ -97,6 +98,10 @@ struct Read {
 
 /// The time after which the model asks again if there is no answer.
 pub(crate) const ASK_AGAIN: Span = Span::mins(1);
+
+/// The maximum length of all finalizers of an object that was read, and of all its field managers, in
+/// bytes.
+const MAX_READ_NAMES: usize = 1024;
 
 /// The maximum number of objects that wait for one answer.
 const MAX_WAITING: usize = 1_000;
@@ -258,13 +263,21 @@ impl Lookups {
 }
 
 impl ReadObject {
+    /// Returns what is kept of an object. Anybody may write the names in it, so the last names of
+    /// long lists are dropped.
     pub(crate) fn of(view: &ObjectView) -> Self {
+        let mut finalizers = view.finalizers.clone();
+        cut(&mut finalizers, MAX_READ_NAMES, String::len);
+        let mut writers: Vec<String> =
+            view.managers.iter().map(|manager| manager.name.clone()).collect();
+        cut(&mut writers, MAX_READ_NAMES, String::len);
+
         Self {
             uid: store::uid_number(&view.uid),
             deleted: view.deleted,
-            finalizers: view.finalizers.clone(),
+            finalizers,
             owners: view.owners.iter().map(|owner| store::uid_number(&owner.uid)).collect(),
-            writers: view.managers.iter().map(|manager| manager.name.clone()).collect(),
+            writers,
             data: DataWrite::of(view),
         }
     }

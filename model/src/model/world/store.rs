@@ -14,13 +14,12 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use self::shares::Shares;
-
 pub(crate) use self::hot::{
     Deletion, FinalizerChange, History, HotRecord, Obligation, Superseded, Transitions, Unconverged,
 };
 pub(crate) use self::ids::{NO_UID, Slot, uid_number, uid_text, version_number};
 pub(crate) use self::record::{Flag, Flags, Generation, Owners, Record};
+pub(crate) use self::shares::Shares;
 pub(crate) use self::told::{News, Told};
 
 /// All objects, by slot and by watch, namespace and name.
@@ -112,9 +111,9 @@ impl Store {
         Some(record)
     }
 
-    /// Returns the memory of all objects, in bytes.
-    pub(crate) fn memory(&self) -> usize {
-        self.shares.total()
+    /// Returns the memory that the objects take.
+    pub(crate) fn shares(&self) -> &Shares {
+        &self.shares
     }
 
     /// Measures an object that has changed.
@@ -125,28 +124,6 @@ impl Store {
         };
 
         self.shares.set(slot, record.watch, &record.namespace, record.memory());
-    }
-
-    /// Returns whether the share of this object takes at least the average. `newcomers` is the number
-    /// of shares that have no object yet.
-    pub(crate) fn is_above_average(&self, watch: u16, namespace: &str, newcomers: usize) -> bool {
-        let share = self.shares.of(watch, namespace).unwrap_or_default();
-        share >= self.shares.average(newcomers)
-    }
-
-    /// Returns the largest share, in units that only [`Self::share`] has, too.
-    pub(crate) fn largest_share(&self) -> usize {
-        self.shares.largest()
-    }
-
-    /// Returns the share of this object.
-    pub(crate) fn share(&self, watch: u16, namespace: &str) -> usize {
-        self.shares.of(watch, namespace).unwrap_or_default()
-    }
-
-    /// Returns whether objects of this watch in this namespace have a share yet.
-    pub(crate) fn has_share(&self, watch: u16, namespace: &str) -> bool {
-        self.shares.of(watch, namespace).is_some()
     }
 
     /// Returns the next `count` slots, some of which may be free. After the last slot, the first one

@@ -5,8 +5,56 @@ use loopwatch_model::finding::Confidence;
 use loopwatch_model::observation::{Cause, ObjectKey, ObjectView, Owned};
 use loopwatch_model::time::{Span, Timestamp};
 
+use loopwatch_model::settings::{Limits, Settings};
+
 use super::{FINDING, app, kubelet, pod_at, reads_all, settings};
-use crate::lab::{World, config_maps, deployments, written_by};
+use crate::lab::{World, at, config_maps, deployments, kind, unlearned, written_by};
+
+/// Returns a world in which the names that workloads read may take 43 KiB.
+fn with_little_memory() -> World {
+    let limits = Limits { objects: 1_000, ..Limits::default() };
+    let settings = Settings { limits, ..unlearned() };
+    World::with_app_in(settings, &[kind(), deployments(), config_maps()])
+}
+
+#[test]
+fn a_workload_that_reads_too_much_is_not_judged_by_what_it_read_before() {
+    let mut world = with_little_memory();
+    let much = |workload: usize| {
+        let name = |number: usize| format!("{workload}-{number:a>240}");
+        (0..13).map(|number| reads_all(&name(number))).collect()
+    };
+    for workload in 0..10 {
+        let at = at("apps", "Deployment", "team-a", &format!("other-{workload}"));
+        world.put(&at, |view, _| view.startup = much(workload));
+    }
+    assert_eq!(world.lab.dropped("configurations"), 0);
+
+    world.put(&app(), |view, _| view.startup = much(10));
+    assert_eq!(world.lab.dropped("configurations"), 1);
+
+    world.write();
+    world.advance(Span::hours(1));
+    assert!(!world.lab.has("StaleConfiguration"), "{:?}", world.lab.findings());
+}
+
+#[test]
+fn workloads_of_one_namespace_that_read_too_much_make_room_for_others() {
+    let mut world = with_little_memory();
+    world.put(&app(), |view, _| view.startup.clear());
+    for number in 0..600 {
+        let at = at("apps", "Deployment", "tenant-b", &format!("fat-{number}"));
+        world.put(&at, |view, _| view.startup = vec![reads_all(&format!("{number:a>9}"))]);
+    }
+    let dropped = world.lab.dropped("configurations");
+    assert!(dropped > 0);
+
+    world.put(&app(), |view, _| view.startup = vec![reads_all("settings")]);
+    assert_eq!(world.lab.dropped("configurations"), dropped + 1, "one makes room");
+    world.write();
+    world.advance(Span::hours(1));
+    assert!(world.lab.findings().contains(&FINDING.to_owned()), "{:?}", world.lab.findings());
+}
 
 #[test]
 fn pods_that_are_older_than_their_configuration_are_stale_until_they_are_replaced() {

@@ -30,6 +30,23 @@ fn phases(lab: &Lab) -> Vec<(SoftDeletePhase, u64)> {
 }
 
 #[test]
+fn soft_deleted_objects_of_one_namespace_make_room_for_those_of_others() {
+    let mut lab = Lab::new();
+    let at = deleted_at(lab.now);
+    for number in 0..20_010 {
+        let mut widget = Widget::new(&format!("soft-{number}"), lab.now);
+        widget.namespace = "tenant-b".into();
+        mark(&mut lab, widget.ready(), &[&at]);
+    }
+    assert_eq!(lab.dropped("soft_deleted"), 10);
+
+    let web = lab.converged("web");
+    let at = deleted_at(lab.ago(Span::hours(25)));
+    mark(&mut lab, &web, &[&at]);
+    assert!(lab.findings().contains(&WEB.to_owned()), "{:?}", lab.findings());
+}
+
+#[test]
 fn an_object_that_was_marked_a_day_ago_lingers() {
     let mut lab = Lab::new();
     let web = lab.converged("web");

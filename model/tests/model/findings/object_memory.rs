@@ -2,7 +2,7 @@
 
 use loopwatch_model::observation::*;
 use loopwatch_model::settings::Limits;
-use loopwatch_model::time::Span;
+use loopwatch_model::time::{Span, Timestamp};
 
 use crate::lab::{Lab, Widget, child, kind, namespaced, owner, widget_at};
 
@@ -201,6 +201,91 @@ fn ready_in(lab: &mut Lab, namespace: &str, name: &str) {
     let mut widget = Widget::new(name, lab.now);
     let view = in_namespace(lab, namespace, widget.ready());
     lab.apply_to(&namespaced(namespace).watch, view);
+}
+
+/// Makes some of these widgets leave, because another namespace floods the model, and return.
+/// Returns how many left.
+fn flooded(lab: &mut Lab, widgets: &mut [Widget], while_away: impl Fn(&mut Widget)) -> usize {
+    for number in 0..60 {
+        ready(lab, "tenant-a", &format!("flood-{number}"));
+    }
+    let left = 100 - objects_in(lab, "tenant-b");
+    assert!(left >= 10, "{left}");
+
+    lab.advance(Span::hours(30));
+    for number in 0..60 {
+        let (namespace, name) = ("tenant-a".to_owned(), format!("flood-{number}"));
+        lab.delete_from(&kind().watch, ObjectKey { namespace, name });
+    }
+
+    for widget in widgets {
+        while_away(widget);
+        let view = in_namespace(lab, "tenant-b", widget.touch_status());
+        lab.apply_view(view);
+    }
+    assert_eq!(objects_in(lab, "tenant-b"), 100, "all of them return");
+    usize::try_from(left).expect("a number")
+}
+
+fn regressions(lab: &Lab) -> Vec<Timestamp> {
+    let open = lab.snapshot().findings;
+    open.iter().filter(|found| found.code.name() == "Regressed").map(|found| found.since).collect()
+}
+
+#[test]
+fn a_regressed_object_that_had_no_room_for_a_while_is_still_regressed() {
+    let mut lab = Lab::limited(Limits { objects: 100, ..Limits::default() });
+    let names = (0..100).map(|number| format!("web-{number}"));
+    let mut widgets: Vec<Widget> = names.map(|name| ready(&mut lab, "tenant-b", &name)).collect();
+    lab.advance(Span::hours(1));
+
+    let lost = lab.now;
+    for widget in &mut widgets {
+        let view = in_namespace(&mut lab, "tenant-b", widget.waiting());
+        lab.apply_view(view);
+    }
+    lab.advance(Span::mins(6));
+    assert_eq!(regressions(&lab), vec![lost; 100]);
+
+    flooded(&mut lab, &mut widgets, |_| {});
+    assert_eq!(regressions(&lab), vec![lost; 100], "{:?}", lab.findings());
+}
+
+#[test]
+fn an_object_that_fails_while_it_has_no_room_has_regressed() {
+    let mut lab = Lab::limited(Limits { objects: 100, ..Limits::default() });
+    let names = (0..100).map(|number| format!("web-{number}"));
+    let mut widgets: Vec<Widget> = names.map(|name| ready(&mut lab, "tenant-b", &name)).collect();
+    lab.advance(Span::hours(1));
+
+    let lost = lab.now.after(Span::hours(3));
+    let left = flooded(&mut lab, &mut widgets, |widget| {
+        widget.changed = Some(lost);
+        widget.waiting();
+    });
+    lab.advance(Span::mins(6));
+
+    let found = regressions(&lab);
+    assert_eq!(found.len(), 100, "{:?}", lab.findings());
+    assert_eq!(found.iter().filter(|since| **since == lost).count(), left, "{found:?}");
+}
+
+#[test]
+fn an_object_that_returns_after_a_spec_change_is_not_one_that_has_regressed() {
+    let mut lab = Lab::limited(Limits { objects: 100, ..Limits::default() });
+    let names = (0..100).map(|number| format!("web-{number}"));
+    let mut widgets: Vec<Widget> = names.map(|name| ready(&mut lab, "tenant-b", &name)).collect();
+    lab.advance(Span::hours(1));
+
+    let changed = lab.now.after(Span::hours(30));
+    flooded(&mut lab, &mut widgets, |widget| drop(widget.spec(2, changed).waiting().clone()));
+    lab.advance(Span::mins(6));
+    assert_eq!(regressions(&lab), []);
+
+    lab.advance(Span::mins(6));
+    let found = lab.findings();
+    let overdue = found.iter().filter(|found| found.starts_with("Overdue"));
+    assert_eq!(overdue.count(), 100, "{found:?}");
 }
 
 #[test]

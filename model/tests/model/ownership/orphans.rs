@@ -2,12 +2,12 @@
 
 use loopwatch_model::finding::Confidence;
 use loopwatch_model::observation::{Cause, ObjectAddress, ObjectView};
-use loopwatch_model::settings::Settings;
+use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::time::Span;
 
 use super::{create_labelled, create_siblings, with_siblings};
 use crate::lab::pods::Op;
-use crate::lab::{World, at, child, kind, map, spec_by, status_by, web, widget_at};
+use crate::lab::{World, at, child, kind, map, spec_by, status_by, unlearned, web, widget_at};
 
 /// The operator creates an object without an owner reference, whose label names a widget that is
 /// deleted later.
@@ -46,6 +46,34 @@ fn a_child_that_loses_its_owner_is_an_orphan_after_a_while() {
     let owner = world.owner(&web());
     world.put(&map("web-settings"), |view, _| view.owners.push(owner));
     world.lab.assert_no_findings();
+}
+
+#[test]
+fn objects_without_an_owner_in_one_namespace_make_room_for_those_of_others() {
+    let limits = Limits { objects: 1_000, ..Limits::default() };
+    let mut world = World::with(Settings { limits, ..unlearned() });
+    create_siblings(&mut world, 5, map);
+    for number in 0..200 {
+        let at = at("", "ConfigMap", "tenant-b", &format!("flood-{number}"));
+        create_labelled(&mut world, &at, "nobody", |_| ());
+    }
+    let dropped = world.lab.dropped("orphan_candidates");
+    assert!(dropped > 10, "{dropped}");
+
+    leave(&mut world, &map("left"), "gone");
+    assert_eq!(world.lab.dropped("orphan_candidates"), dropped + 1, "one makes room");
+    world.advance(Span::mins(6));
+    let found = world.lab.findings();
+    assert!(found.contains(&"Orphan ConfigMap team-a/left".to_owned()), "{found:?}");
+}
+
+#[test]
+fn labels_beyond_a_kibibyte_are_not_kept() {
+    let mut world = with_siblings(4);
+    create_labelled(&mut world, &map("fat"), "nobody", |view| {
+        view.labels.extend((0..20).map(|n| (format!("zoo-{n:02}"), "x".repeat(63))));
+    });
+    assert_eq!(world.lab.dropped("object_names"), 1);
 }
 
 #[test]

@@ -20,7 +20,7 @@ const FIRST_STAND: i64 = 2;
 
 impl ObjectContext<'_> {
     /// Opens or closes a regression of an object without an obligation. `before` is the start of a
-    /// regression that began before its watch ended.
+    /// regression that began before the object left the model.
     pub(super) fn update_regression(&mut self, update: &Update<'_>, before: Option<Timestamp>) {
         let may_begin = self.record.flags.has(Flag::ConvergedUnseen) || self.is_first_spec();
         let rolls_out = may_begin && self.rolls_out();

@@ -5,6 +5,7 @@ use crate::model::convergence::object_context::{ObjectContext, Update};
 use crate::model::convergence::obligations::Opening;
 use crate::model::status::reading::Acknowledged;
 use crate::model::status::reading::Verdict;
+use crate::model::world::departed::Departure;
 use crate::model::world::field_managers::{last_spec_write, spec_written, status_writer};
 use crate::model::world::store::Flag;
 use crate::observation::StatusShape;
@@ -63,19 +64,18 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Recalls that an object had converged with this spec before its watch ended. Returns since
-    /// when it had regressed, if it had.
-    pub(super) fn recall_departed(&mut self, update: &Update<'_>) -> Option<Timestamp> {
+    /// Recalls that an object had converged with this spec before it left the model.
+    pub(super) fn recall_departed(&mut self, update: &Update<'_>) -> Option<Departure> {
         let spec = self.record.spec_identity(self.kind.generation_is_unreliable())?;
-        let regressed = self.kind.departed.take(spec)?;
+        let departure = self.departed.take(&self.record.namespace, spec)?;
         if update.verdict != Verdict::Unknown {
-            self.record.since = self.kind.departed.left;
+            self.record.since = departure.left;
             self.record.flags.set(Flag::SpecConverged, true);
-            self.record.flags.set(Flag::ConvergedUnseen, regressed.is_none());
+            self.record.flags.set(Flag::ConvergedUnseen, departure.regressed.is_none());
             self.note_spec_change(update);
         }
 
-        regressed
+        Some(departure)
     }
 
     /// Returns whether an object that is new to the model existed before: it was not visible, or

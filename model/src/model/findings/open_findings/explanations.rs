@@ -195,7 +195,7 @@ impl OpenFindings {
 
     /// Gives a finding at least the severity of a finding that it explains.
     fn raise_severity(&mut self, id: FindingId, severity: Severity) {
-        if self.open.change(id, |record| record.raise_to(severity)) == Some(true) {
+        if self.change_open(id, |record| record.raise_to(severity)) == Some(true) {
             self.mark_reassessed(id);
         }
     }

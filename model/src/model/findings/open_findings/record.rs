@@ -1,8 +1,9 @@
 //! One finding, with the state that it keeps between the reports of its detector.
 
-use crate::finding::{Area, Confidence, Finding, FindingCode, FindingId, HOLD, Severity, Subject};
+use crate::finding::{Area, Confidence, Finding, FindingCode, HOLD, Severity, Subject};
 use crate::model::findings::detection::{Detection, Reach};
 use crate::model::findings::open_findings::earlier_starts::EarlierStart;
+use crate::model::findings::open_findings::places::{Claim, Group};
 use crate::model::findings::open_findings::report::{Causes, Report};
 use crate::time::{Span, Timestamp};
 
@@ -10,6 +11,9 @@ use crate::time::{Span, Timestamp};
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) finding: Finding,
+    /// The number of the finding, in the order in which they were raised.
+    number: u64,
+    group: Group,
     /// When the problem became a finding, which may be before loopwatch found it.
     pub(super) due: Timestamp,
     /// Since when nothing that depends on the subject works; `None` if other work goes on.
@@ -55,7 +59,12 @@ const FIRES_WITHIN: Span = Span::mins(3);
 
 impl Record {
     /// Returns the record of a new finding, which continues the `earlier` one.
-    pub(super) fn new(now: Timestamp, mut report: Report, earlier: Option<EarlierStart>) -> Self {
+    pub(super) fn new(
+        now: Timestamp,
+        number: u64,
+        mut report: Report,
+        earlier: Option<EarlierStart>,
+    ) -> Self {
         let (id, causes) = (report.id(), report.take_causes());
         let Report { subject, detection, severity, is_fixed, .. } = report;
         let Detection {
@@ -91,6 +100,8 @@ impl Record {
             due: due.min(now),
             blocking_since: blocks.then_some(finding.since),
             worse_since,
+            number,
+            group: group_of(&finding.subject),
             finding,
             weak,
             aside,
@@ -105,13 +116,15 @@ impl Record {
         }
     }
 
-    /// Returns the key that sorts findings by severity, the most severe first.
-    pub(super) fn rank(&self) -> (Severity, FindingId) {
-        (self.finding.severity, self.finding.id)
+    /// Returns what decides the place of the finding, if it counts towards the limit.
+    pub(super) fn claim(&self) -> Option<Claim> {
+        let Finding { id, severity, .. } = self.finding;
+        let claim = Claim { severity, group: self.group.clone(), number: self.number, id };
+        self.is_limited().then_some(claim)
     }
 
     /// Returns whether the finding counts towards the limit of open findings.
-    pub(super) fn is_limited(&self) -> bool {
+    fn is_limited(&self) -> bool {
         !matches!(self.finding.subject, Subject::Limit { .. })
     }
 
@@ -313,6 +326,16 @@ impl Record {
     pub(super) fn rebase_open(&mut self, by_ms: i64) {
         self.rebase(by_ms);
         self.is_rebased = true;
+    }
+}
+
+/// Returns the namespace of a finding about an object.
+fn group_of(subject: &Subject) -> Group {
+    match subject {
+        Subject::Object { namespace, .. } if !namespace.is_empty() => {
+            Some(namespace.as_str().into())
+        }
+        _ => None,
     }
 }
 

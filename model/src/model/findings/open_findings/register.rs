@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::finding::{Finding, FindingCode, FindingId, Severity, Subject};
+use crate::finding::{Finding, FindingCode, FindingId, Subject};
 use crate::model::findings::open_findings::record::Record;
 use crate::model::findings::open_findings::report::Causes;
 use crate::time::Timestamp;
@@ -11,8 +11,6 @@ use crate::time::Timestamp;
 #[derive(Debug, Default)]
 pub(super) struct Register {
     records: BTreeMap<FindingId, Record>,
-    /// The findings that count towards the limit, the least severe last.
-    ranked: BTreeSet<(Severity, FindingId)>,
     /// The findings that another object blocks, by that object.
     blocked: BTreeSet<(Subject, FindingId)>,
     /// When held findings close, unless a detector reports them again.
@@ -24,10 +22,6 @@ pub(super) struct Register {
 impl Register {
     pub(super) fn insert(&mut self, record: Record) {
         let id = record.finding.id;
-        if record.is_limited() {
-            self.ranked.insert(record.rank());
-        }
-
         self.blocked.extend(record.causes.blocker.as_deref().cloned().map(|by| (by, id)));
         self.records.insert(id, record);
     }
@@ -39,7 +33,6 @@ impl Register {
             self.raises.remove(&(at, id));
         }
 
-        self.ranked.remove(&record.rank());
         if let Some(blocker) = &record.causes.blocker {
             self.blocked.remove(&(Subject::clone(blocker), id));
         }
@@ -74,19 +67,10 @@ impl Register {
         id: FindingId,
         change: impl FnOnce(&mut Record) -> T,
     ) -> Option<T> {
-        let record = self.records.get_mut(&id)?;
-        let before = record.rank();
-        let changed = change(record);
-
-        let rank = record.rank();
-        if rank != before && self.ranked.remove(&before) {
-            self.ranked.insert(rank);
-        }
-
-        Some(changed)
+        self.records.get_mut(&id).map(change)
     }
 
-    /// Changes all records, but neither their severities nor their causes.
+    /// Changes all records, but not their causes.
     pub(super) fn change_all(&mut self, change: impl FnMut(&mut Record)) {
         self.records.values_mut().for_each(change);
     }
@@ -115,16 +99,6 @@ impl Register {
         let first = (blocker.clone(), FindingId(0));
         let blocked = self.blocked.range(first..).take_while(move |(by, _)| by == blocker);
         blocked.map(|(_, id)| *id)
-    }
-
-    /// Returns whether there is room for another finding that counts towards the limit.
-    pub(super) fn has_room(&self, limit: usize) -> bool {
-        self.ranked.len() < limit
-    }
-
-    /// Returns the least severe finding that counts towards the limit.
-    pub(super) fn least_severe(&self) -> Option<(Severity, FindingId)> {
-        self.ranked.last().copied()
     }
 
     /// Keeps a finding open until `until`.

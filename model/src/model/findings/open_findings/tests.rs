@@ -107,3 +107,139 @@ fn a_held_finding_closes_when_its_time_is_over() {
     assert_eq!(findings.expire(Timestamp(5)), None);
     assert_eq!(findings.iter().count(), 0);
 }
+
+/// A warning about an object of a namespace.
+fn in_namespace(namespace: &str, number: usize) -> Report {
+    let (group, kind) = ("example.io".to_owned(), "Widget".to_owned());
+    let (namespace, name) = (namespace.to_owned(), format!("web-{number}"));
+    let subject = Subject::Object { group, kind, namespace, name };
+    Report { subject, ..report(FindingCode::Regressed, "") }
+}
+
+fn raise(
+    findings: &mut OpenFindings,
+    limit: usize,
+    namespace: &str,
+    numbers: std::ops::Range<usize>,
+) {
+    for number in numbers {
+        findings.raise(Timestamp(1), in_namespace(namespace, number), limit);
+        findings.settle(Timestamp(1), limit, Span::mins(10));
+    }
+}
+
+fn close(
+    findings: &mut OpenFindings,
+    limit: usize,
+    namespace: &str,
+    numbers: std::ops::Range<usize>,
+) {
+    for number in numbers {
+        let Report { subject, detection, .. } = in_namespace(namespace, number);
+        findings.clear(Timestamp(2), detection.code, &subject);
+        findings.settle(Timestamp(2), limit, Span::mins(10));
+    }
+}
+
+/// Returns the numbers of the open findings of a namespace.
+fn open_in(findings: &OpenFindings, of: &str) -> Vec<usize> {
+    let number = |finding: &Finding| match &finding.subject {
+        Subject::Object { namespace, name, .. } if namespace == of => {
+            name.strip_prefix("web-")?.parse().ok()
+        }
+        _ => None,
+    };
+    let mut open: Vec<usize> = findings.iter().filter_map(number).collect();
+    open.sort_unstable();
+    open
+}
+
+#[test]
+fn a_namespace_that_fills_the_limit_makes_room_for_others() {
+    let mut findings = OpenFindings::default();
+    raise(&mut findings, 10, "hostile", 0..15);
+    raise(&mut findings, 10, "honest", 0..3);
+    assert_eq!(open_in(&findings, "honest"), [0, 1, 2]);
+    assert_eq!(open_in(&findings, "hostile"), [0, 1, 2, 3, 4, 5, 6], "the newest ones wait");
+
+    close(&mut findings, 10, "honest", 0..3);
+    assert_eq!(open_in(&findings, "hostile"), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+}
+
+#[test]
+fn two_namespaces_of_equal_size_do_not_take_turns() {
+    let mut findings = OpenFindings::default();
+    raise(&mut findings, 11, "team-a", 0..6);
+    raise(&mut findings, 11, "team-b", 0..5);
+    events(&mut findings);
+
+    raise(&mut findings, 11, "team-b", 5..9);
+    raise(&mut findings, 11, "team-a", 6..9);
+    assert_eq!(events(&mut findings), []);
+    assert_eq!((open_in(&findings, "team-a").len(), open_in(&findings, "team-b").len()), (6, 5));
+}
+
+#[test]
+fn a_place_that_becomes_free_goes_to_the_namespace_with_the_fewest_open_findings() {
+    let mut findings = OpenFindings::default();
+    for namespace in ["team-a", "team-b", "team-c"] {
+        raise(&mut findings, 12, namespace, 0..8);
+    }
+    assert_eq!(open_in(&findings, "team-c"), [0, 1, 2, 3]);
+
+    close(&mut findings, 12, "team-c", 0..3);
+    assert_eq!(open_in(&findings, "team-c"), [3, 4, 5, 6]);
+
+    close(&mut findings, 12, "team-a", 0..8);
+    let (b, c) = (open_in(&findings, "team-b").len(), open_in(&findings, "team-c").len());
+    assert_eq!((b, c), (7, 5), "all that wait open");
+}
+
+#[test]
+fn findings_about_no_namespace_make_room_for_no_other() {
+    let mut findings = OpenFindings::default();
+    raise(&mut findings, 4, "hostile", 0..8);
+    for name in ["a", "b"] {
+        findings.raise(Timestamp(1), report(FindingCode::Regressed, name), 4);
+    }
+    assert_eq!(open_in(&findings, "hostile"), [0, 1]);
+
+    for number in 8..20 {
+        let critical = Report { severity: Severity::Critical, ..in_namespace("hostile", number) };
+        findings.raise(Timestamp(1), critical, 4);
+        findings.settle(Timestamp(1), 4, Span::mins(10));
+    }
+
+    let of_none =
+        findings.iter().filter(|finding| matches!(finding.subject, Subject::Source { .. }));
+    assert_eq!((of_none.count(), open_in(&findings, "hostile")), (2, vec![8, 9]));
+}
+
+#[test]
+fn a_namespace_that_fills_the_queue_makes_room_for_others() {
+    let mut findings = OpenFindings::default();
+    raise(&mut findings, 2, "team-a", 0..2);
+    raise(&mut findings, 2, "hostile", 0..MAX_WAITING + 10);
+    raise(&mut findings, 2, "team-a", 2..5);
+    assert_eq!((open_in(&findings, "team-a"), open_in(&findings, "hostile")), (vec![0], vec![0]));
+
+    close(&mut findings, 2, "hostile", 0..MAX_WAITING + 10);
+    assert_eq!(open_in(&findings, "team-a"), [0, 1]);
+    close(&mut findings, 2, "team-a", 0..2);
+    assert_eq!(open_in(&findings, "team-a"), [2, 3], "they waited");
+}
+
+#[test]
+fn a_finding_that_becomes_less_severe_makes_room() {
+    let mut findings = OpenFindings::default();
+    raise(&mut findings, 2, "team-a", 0..4);
+    let Report { subject, detection, .. } = in_namespace("team-a", 0);
+    findings.set_severity(detection.code, &subject, Severity::Info, true);
+    findings.settle(Timestamp(1), 2, Span::mins(10));
+    assert_eq!(open_in(&findings, "team-a"), [1, 2]);
+
+    let Report { subject, .. } = in_namespace("team-a", 3);
+    findings.set_severity(detection.code, &subject, Severity::Critical, true);
+    findings.settle(Timestamp(1), 2, Span::mins(10));
+    assert_eq!(open_in(&findings, "team-a"), [1, 3]);
+}

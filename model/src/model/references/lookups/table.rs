@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher as _;
+use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use crate::model::world::crowd::Crowd;
 use crate::model::world::intern::Symbol;
 use crate::model::world::store::Slot;
 use crate::time::{Span, Timestamp};
@@ -30,8 +32,8 @@ pub(crate) struct References {
     /// Indexes by the slot of the object.
     by_slot: HashTable<Index>,
     hasher: DefaultHashBuilder,
-    /// The length of the names of all targets, in bytes.
-    names: usize,
+    /// What the references take, in bytes, by the namespace of the object.
+    by_namespace: Crowd<Arc<str>, Index>,
     /// The references with a time for their next lookup: those that are new, and those whose target
     /// is absent.
     pub(crate) queue: BTreeSet<(Timestamp, Index)>,
@@ -117,9 +119,12 @@ pub(crate) enum State {
     Unknown,
 }
 
-/// The maximum length of the names of all targets, in bytes: four times the usual length of a name
-/// for each of the references.
-const MAX_NAMES: usize = MAX_REFERENCES * 80;
+/// What a reference takes beside the name of its target, in bytes.
+const ENTRY: usize = 80;
+
+/// The maximum size of all references, in bytes: four times the usual length of a name for each of
+/// them.
+const MAX_SIZE: usize = MAX_REFERENCES * (ENTRY + 80);
 
 const CHUNK: usize = 256;
 
@@ -136,9 +141,15 @@ impl References {
         self.by_slot.len()
     }
 
-    /// Returns whether there is room for a reference to a target of this name.
-    pub(super) fn has_room(&self, name: &str) -> bool {
-        self.len() < MAX_REFERENCES && self.names + name.len() <= MAX_NAMES
+    /// Returns whether there is room for another reference.
+    pub(super) fn has_room(&self, held: &Held) -> bool {
+        self.len() < MAX_REFERENCES && self.by_namespace.size() + held.size() <= MAX_SIZE
+    }
+
+    /// Returns the reference that makes room for another one of an object in this namespace, if one
+    /// does.
+    pub(super) fn leaves_for(&self, namespace: &Arc<str>, held: &Held) -> Option<Index> {
+        self.by_namespace.leaves_for(namespace, held.size()).copied()
     }
 
     /// Returns the end of the index range. Some indexes before it may be free.
@@ -147,10 +158,9 @@ impl References {
         Index::try_from(full + self.chunks.last().map_or(0, Vec::len)).unwrap_or(Index::MAX)
     }
 
-    pub(super) fn insert(&mut self, held: Held) -> Index {
-        let hash = self.hasher.hash_one(held.slot);
+    pub(super) fn insert(&mut self, namespace: &Arc<str>, held: Held) -> Index {
+        let (hash, size) = (self.hasher.hash_one(held.slot), held.size());
         self.unchecked += usize::from(held.state == State::Unchecked);
-        self.names += held.name.len();
 
         let index = match self.free.pop() {
             Some(index) => {
@@ -172,6 +182,7 @@ impl References {
             }
         };
 
+        self.by_namespace.insert(namespace, index, size);
         let Self { by_slot, chunks, hasher, .. } = self;
         by_slot.insert_unique(hash, index, |index| {
             match &chunks[*index as usize / CHUNK][*index as usize % CHUNK] {
@@ -183,7 +194,7 @@ impl References {
         index
     }
 
-    pub(super) fn remove(&mut self, index: Index) -> Option<Held> {
+    pub(super) fn remove(&mut self, namespace: &Arc<str>, index: Index) -> Option<Held> {
         self.enqueue(index, None);
         let hash = self.hasher.hash_one(self.get(index)?.slot);
         if let Ok(entry) = self.by_slot.find_entry(hash, |other| *other == index) {
@@ -193,7 +204,7 @@ impl References {
         self.free.push(index);
         let held = self.chunks[index as usize / CHUNK][index as usize % CHUNK].take()?;
         self.unchecked -= usize::from(held.state == State::Unchecked);
-        self.names -= held.name.len();
+        self.by_namespace.remove(namespace, &index);
         Some(held)
     }
 
@@ -312,6 +323,10 @@ impl Held {
         Self { name: name.into(), slot, place, since, state, marks, missing, unanswered: 0 }
     }
 
+    fn size(&self) -> usize {
+        ENTRY + self.name.len()
+    }
+
     /// Returns when the reference appeared, or since when its target is absent.
     pub(crate) fn since(&self) -> Option<Timestamp> {
         (self.since > 0).then(|| Timestamp(i64::from(self.since) * 1000))
@@ -327,18 +342,36 @@ pub(crate) fn seconds(at: Timestamp) -> u32 {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_namespace_with_most_references_makes_room_for_another_one() {
+        let (hostile, honest): (Arc<str>, Arc<str>) = ("tenant-b".into(), "team-a".into());
+        let held = |slot| Held::new(slot, Symbol::default(), &"x".repeat(250), State::Exists, 0);
+        let mut references = References::default();
+        while references.has_room(&held(1)) {
+            references.insert(&hostile, held(1));
+        }
+        assert_eq!(references.leaves_for(&hostile, &held(1)), None);
+
+        let leaves = references.leaves_for(&honest, &held(2)).expect("one that makes room");
+        let left = references.remove(&hostile, leaves);
+        assert_eq!((left.map(|held| held.slot), references.has_room(&held(2))), (Some(1), true));
+    }
+
     /// The maximum number of bytes that hashbrown needs for an entry of 4 bytes: it doubles its
     /// size when 7 of 8 places are taken.
     const INDEX: usize = 12;
 
     #[test]
     fn ten_thousand_references_take_at_most_64_bytes_each() {
-        let mut references = References::default();
+        let (mut references, namespace) = (References::default(), "team-a".into());
         for number in 0..10_000 {
             let name = format!("credentials-{number:08}");
             assert_eq!(name.len(), 20);
 
-            references.insert(Held::new(number / 4, Symbol::default(), &name, State::Exists, 0));
+            references.insert(
+                &namespace,
+                Held::new(number / 4, Symbol::default(), &name, State::Exists, 0),
+            );
         }
 
         let chunks: usize = references
@@ -363,7 +396,10 @@ mod tests {
         for slot in 0..2_500 {
             assert_eq!(references.of(slot).len(), 4);
 
-            references.of(slot).into_iter().for_each(|index| drop(references.remove(index)));
+            references
+                .of(slot)
+                .into_iter()
+                .for_each(|index| drop(references.remove(&namespace, index)));
         }
 
         assert_eq!((references.len(), references.free.len()), (0, 10_000));

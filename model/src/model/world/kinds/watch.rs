@@ -156,6 +156,11 @@ impl Watch {
         }
     }
 
+    /// Returns whether an object has not fitted into the model.
+    pub(crate) fn is_excluded(&self, key: &ObjectKey) -> bool {
+        !self.lists.excluded.is_empty() && self.lists.excluded.contains_key(&fingerprint(key))
+    }
+
     /// Returns the position of `namespace`, adding it if necessary. If `limit` namespaces have
     /// objects, further ones share the position of [`OTHER`], and the second value is then `false`.
     /// The third is the namespace without objects that the new one replaces, if any.

@@ -11,7 +11,7 @@ use crate::model::world::store::ids::Slot;
 
 /// The memory of all objects, in units of [`UNIT`].
 #[derive(Debug, Default)]
-pub(super) struct Shares {
+pub(crate) struct Shares {
     by_slot: Vec<u16>,
     total: usize,
     by_namespace: HashMap<Arc<str>, usize>,
@@ -24,12 +24,13 @@ const UNIT: usize = 32;
 
 impl Shares {
     /// Returns the memory of all objects, in bytes.
-    pub(super) fn total(&self) -> usize {
+    pub(crate) fn total(&self) -> usize {
         self.total.saturating_mul(UNIT)
     }
 
-    /// Returns the share of the objects of this watch in this namespace, if there is any yet.
-    pub(super) fn of(&self, watch: u16, namespace: &str) -> Option<usize> {
+    /// Returns the share of the objects of this watch in this namespace, if there is any yet. The unit
+    /// is that of [`Self::largest`].
+    pub(crate) fn of(&self, watch: u16, namespace: &str) -> Option<usize> {
         let share = match namespace {
             "" => self.by_watch.get(&watch),
             _ => self.by_namespace.get(namespace),
@@ -38,13 +39,19 @@ impl Shares {
     }
 
     /// Returns the largest share.
-    pub(super) fn largest(&self) -> usize {
+    pub(crate) fn largest(&self) -> usize {
         let shares = self.by_namespace.values().chain(self.by_watch.values());
         shares.copied().max().unwrap_or_default()
     }
 
+    /// Returns whether the share of an object takes at least the average. `newcomers` is the number of
+    /// shares that have no object yet.
+    pub(crate) fn is_above_average(&self, watch: u16, namespace: &str, newcomers: usize) -> bool {
+        self.of(watch, namespace).unwrap_or_default() >= self.average(newcomers)
+    }
+
     /// Returns the average share, if there were so many `newcomers` in addition.
-    pub(super) fn average(&self, newcomers: usize) -> usize {
+    fn average(&self, newcomers: usize) -> usize {
         let shares = self.by_namespace.len() + self.by_watch.len() + newcomers;
         (self.total / shares.max(1)).max(1)
     }
