@@ -35,12 +35,11 @@ const OBJECTS: usize = 5;
 
 /// The periods of the measurement, with the time between their starts and the start of the
 /// sidecars.
-const PERIODS: [(&str, Duration, Duration); 5] = [
+const PERIODS: [(&str, Duration, Duration); 4] = [
     ("first 10 s", Duration::ZERO, Duration::from_secs(10)),
     ("rest of the first minute", Duration::from_secs(10), Duration::from_secs(60)),
     ("minutes 2 and 3", Duration::from_secs(60), Duration::from_secs(180)),
     ("minutes 4 to 6", Duration::from_secs(180), Duration::from_secs(360)),
-    ("minutes 15 to 17", Duration::from_secs(840), Duration::from_secs(1020)),
 ];
 
 /// Totals of the API server at one moment.
