@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::model::findings::detection::Detection;
 use crate::model::part::{Part, StepContext, Version};
 use crate::model::world::World;
-use crate::model::world::crowd::Crowd;
+use crate::model::world::crowd::{Crowd, MAX_LEAVING};
 use crate::model::world::data_writes::{DataWrite, LastWrite};
 use crate::model::world::limits::Limit;
 use crate::model::world::lookups::{ASK_AGAIN, Existence};
@@ -265,7 +265,11 @@ impl Configuration {
                 && known.by_namespace.size() + cost <= limit + old.unwrap_or_default()
         };
 
-        while !has_room(self) {
+        for _ in 0..MAX_LEAVING {
+            if has_room(self) {
+                return true;
+            }
+
             world.count_dropped(Limit::Configuration);
             let Some(other) = self.by_namespace.leaves_for(namespace, cost).copied() else {
                 return false;
@@ -275,7 +279,7 @@ impl Configuration {
             world.agenda.objects.insert(other);
         }
 
-        true
+        false
     }
 
     /// Forgets an object.

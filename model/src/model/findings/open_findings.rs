@@ -14,6 +14,7 @@ mod record; // one finding with its state
 mod register; // the open findings, with indexes
 mod queue; // the findings that wait for room
 mod places; // which finding gets room
+mod room; // how it gets it
 mod explanations; // which findings explain which
 mod time_limits; // whether times show that one may explain another
 mod operator_facts; // what is known about the operator, for explanations
@@ -29,7 +30,7 @@ use self::announcements::Announcements;
 use self::earlier_starts::EarlierStarts;
 use self::operator_facts::OperatorFacts;
 use self::places::{Claim, Places};
-use self::queue::{MAX_WAITING, Queue};
+use self::queue::Queue;
 use self::record::Record;
 use self::register::Register;
 pub(crate) use self::report::{Raised, Report};
@@ -405,65 +406,5 @@ impl OpenFindings {
         self.mark_explained(record.finding.code, &record.finding.subject);
         self.announcements.closed(now, &record.finding);
         Some(record)
-    }
-
-    /// Closes a finding and makes it wait for room.
-    fn evict(&mut self, now: Timestamp, id: FindingId) {
-        if let Some(record) = self.close(now, id) {
-            self.wait(record);
-        }
-    }
-
-    /// Makes a finding wait for room. If too many wait, one of them is dropped.
-    fn wait(&mut self, record: Record) {
-        let record = record.without_room();
-        let Some(claim) = record.claim() else { return };
-        if self.places.waiting() >= MAX_WAITING {
-            self.waiting.overflowed = true;
-            let Some(least) = self.places.waiting_for(claim.severity, &claim.group) else { return };
-            self.take_waiting(least);
-        }
-
-        self.places.add_waiting(&claim);
-        self.waiting.insert(record);
-    }
-
-    /// Removes a finding that waits.
-    fn take_waiting(&mut self, id: FindingId) -> Option<Record> {
-        let record = self.waiting.remove(id)?;
-        record.claim().iter().for_each(|claim| self.places.remove_waiting(claim));
-        Some(record)
-    }
-
-    /// Changes an open finding and its place. Returns what `change` returns.
-    fn change_open<T>(
-        &mut self,
-        id: FindingId,
-        change: impl FnOnce(&mut Record) -> T,
-    ) -> Option<T> {
-        let before = self.open.get(id)?.claim();
-        let changed = self.open.change(id, change)?;
-        let after = self.open.get(id)?.claim();
-        if let Some((before, after)) =
-            before.zip(after).filter(|(old, new)| old.severity != new.severity)
-        {
-            self.places.remove_open(&before);
-            self.places.add_open(&after);
-        }
-
-        Some(changed)
-    }
-
-    /// Changes a waiting finding and its place.
-    fn change_waiting(&mut self, id: FindingId, change: impl FnOnce(&mut Record)) {
-        let Some(record) = self.waiting.get_mut(id) else { return };
-        record.claim().iter().for_each(|claim| self.places.remove_waiting(claim));
-        change(record);
-        record.claim().iter().for_each(|claim| self.places.add_waiting(claim));
-    }
-
-    /// Returns whether there is room for another finding that counts towards the limit.
-    fn has_room(&self, limit: usize) -> bool {
-        self.places.open() < limit
     }
 }

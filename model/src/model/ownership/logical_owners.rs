@@ -39,6 +39,9 @@ pub(crate) enum Presence {
 /// `handler/enqueue_annotation.go`).
 const SDK: (&str, &str) = ("operator-sdk/primary-resource", "operator-sdk/primary-resource-type");
 
+/// What an owner takes in addition to its texts.
+const ENTRY: usize = 256;
+
 impl LogicalOwner {
     /// Returns the owner that the annotations or, if they name none, the labels name. `known` finds
     /// the group and kind of one of the operator's kinds by name; owners of other kinds are not
@@ -104,6 +107,12 @@ impl LogicalOwner {
             let (key, name) = parts.name?;
             Some(Self::new(group, kind, parts.namespace.unwrap_or(own), name, key))
         })
+    }
+
+    /// Returns what the owner takes, in bytes: its address is also in the index.
+    pub(super) fn size(&self) -> usize {
+        let ObjectAddress { group, kind, namespace, name } = &self.address;
+        ENTRY + 2 * (group.len() + kind.len() + namespace.len() + name.len()) + self.key.len()
     }
 
     fn new(group: String, kind: String, namespace: &str, name: &str, key: &str) -> Self {

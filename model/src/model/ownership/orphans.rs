@@ -14,7 +14,7 @@ use crate::finding::FindingCode;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::ownership::Ownership;
 use crate::model::ownership::logical_owners::LogicalOwner;
-use crate::model::world::crowd::Crowd;
+use crate::model::world::crowd::{Crowd, MAX_LEAVING};
 use crate::model::world::limits::Limit;
 use crate::model::world::owner_graph::Owner;
 use crate::model::world::store::Slot;
@@ -97,7 +97,7 @@ const PART: usize = 16;
 /// hundred.
 const MAX_LABELS: usize = 1024;
 
-/// What a candidate or a logical owner takes in addition to its texts.
+/// What a candidate takes in addition to its texts.
 const ENTRY: usize = 256;
 
 impl Orphans {
@@ -132,7 +132,7 @@ impl Orphans {
         logical: bool,
     ) -> bool {
         let limit = world.settings.limits.object_memory() / PART;
-        loop {
+        for _ in 0..MAX_LEAVING {
             let sizes = if logical { &self.logical_sizes } else { &self.candidate_sizes };
             if sizes.len() < MAX_CANDIDATES && sizes.size() + size <= limit {
                 return true;
@@ -147,6 +147,8 @@ impl Orphans {
             }
             world.agenda.objects.insert(other);
         }
+
+        false
     }
 
     /// Sets the owner that a label of an object names. Another one than before has not been seen.
@@ -344,14 +346,6 @@ fn kept_labels(world: &mut World, view: &ObjectView) -> BTreeMap<String, String>
     }
 
     labels.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect()
-}
-
-impl LogicalOwner {
-    /// Returns what the owner takes, in bytes: its address is also in the index.
-    fn size(&self) -> usize {
-        let ObjectAddress { group, kind, namespace, name } = &self.address;
-        ENTRY + 2 * (group.len() + kind.len() + namespace.len() + name.len()) + self.key.len()
-    }
 }
 
 /// Removes an object from an index.

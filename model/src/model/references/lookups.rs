@@ -14,6 +14,7 @@ use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::part::{Part, StepContext, Version};
 use crate::model::references::targets::{self, is_known_output};
+use crate::model::world::crowd::MAX_LEAVING;
 use crate::model::world::intern::Symbol;
 use crate::model::world::limits::Limit;
 use crate::model::world::store::Slot;
@@ -128,14 +129,8 @@ impl References {
         }
 
         let Some(namespace) = namespace_of(world, held.slot) else { return };
-        while !self.has_room(&held) {
-            world.count_dropped(Limit::References);
-            let Some(other) = self.leaves_for(&namespace, &held) else {
-                return world.shared.texts.release(held.place);
-            };
-
-            world.agenda.objects.extend(self.get(other).map(|other| other.slot));
-            self.remove_reference(world, other);
+        if !self.make_room(world, &namespace, &held) {
+            return world.shared.texts.release(held.place);
         }
 
         let is_new = held.state == State::New;
@@ -143,6 +138,23 @@ impl References {
         if is_new {
             self.enqueue(index, Some(world.now));
         }
+    }
+
+    /// Makes room for a reference: those of the namespace whose references take most leave. Returns
+    /// whether there is room.
+    fn make_room(&mut self, world: &mut World, namespace: &Arc<str>, held: &Held) -> bool {
+        for _ in 0..MAX_LEAVING {
+            if self.has_room(held) {
+                return true;
+            }
+
+            world.count_dropped(Limit::References);
+            let Some(other) = self.leaves_for(namespace, held) else { return false };
+            world.agenda.objects.extend(self.get(other).map(|other| other.slot));
+            self.remove_reference(world, other);
+        }
+
+        false
     }
 
     fn remove_reference(&mut self, world: &mut World, index: Index) {

@@ -19,6 +19,10 @@ struct Members<I> {
     size: usize,
 }
 
+/// How many items leave for another one at most. The largest item of any table takes less than this
+/// many of the smallest ones.
+pub(crate) const MAX_LEAVING: usize = 128;
+
 /// How many times the size of an item its group must be smaller than the one that makes room for
 /// it. With a smaller difference, two groups would take each other's places in turns.
 const DIFFERENCE: usize = 2;

@@ -1,5 +1,6 @@
 //! Tests of findings from their opening to their closing.
 
+use super::queue::MAX_WAITING;
 use super::*;
 use crate::finding::{Change, Evidence};
 use crate::model::findings::detection::Detection;
