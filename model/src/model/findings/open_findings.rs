@@ -186,18 +186,18 @@ impl OpenFindings {
     /// When an explanation ends, the operator has `recovers_within` to solve the problem before its
     /// finding alerts.
     pub(crate) fn settle(&mut self, now: Timestamp, limit: usize, recovers_within: Span) {
-        while let Some((severity, group, id)) = self.places.next() {
-            let evicted = match self.has_room(limit) {
-                true => None,
-                false => match self.places.open_for(severity, group) {
-                    Some(evicted) => Some(evicted),
-                    None => break,
-                },
-            };
+        while self.has_room(limit)
+            && let Some(id) = self.places.next()
+            && let Some(record) = self.take_waiting(id)
+        {
+            self.open_late(now, record);
+        }
 
-            // Another one can then wait in its place.
-            let Some(record) = self.take_waiting(id) else { break };
-            evicted.into_iter().for_each(|evicted| self.evict(now, evicted));
+        // The other one can wait in the place of the first.
+        while let Some((id, evicted)) = self.places.exchange()
+            && let Some(record) = self.take_waiting(id)
+        {
+            self.evict(now, evicted);
             self.open_late(now, record);
         }
 

@@ -1,7 +1,7 @@
 //! Room for findings: the more severe wins, and nothing that does not fit is lost.
 
 use loopwatch_model::finding::Severity;
-use loopwatch_model::settings::{FindingRule, Limits, Selector, Settings};
+use loopwatch_model::settings::{FindingRule, Limits, Settings};
 use loopwatch_model::time::{Span, Timestamp};
 
 use crate::lab::{Lab, Widget, kind, other_kind, unlearned};
@@ -246,17 +246,4 @@ fn namespaces_with_as_many_findings_do_not_take_turns() {
     let changes = lab.changes();
     let turns = changes.iter().filter(|change| change.contains("Unacknowledged Widget"));
     assert_eq!(turns.count(), 0, "{changes:?}");
-}
-
-#[test]
-fn a_less_severe_finding_takes_no_place_of_a_more_severe_one() {
-    let limits = Limits { findings: 2, ..Limits::default() };
-    let namespaces = Selector { include: vec!["team-a".into()], ..Selector::default() };
-    let rule = FindingRule { severity: Some(Severity::Info), namespaces, ..FindingRule::default() };
-    let findings = [("Unacknowledged".to_owned(), vec![rule])].into();
-    let mut lab = Lab::with(Settings { limits, findings, ..unlearned() });
-    unacknowledged(&mut lab, "junk", 5);
-    unacknowledged(&mut lab, "team-a", 1);
-
-    assert_eq!((open_in(&lab, "junk"), open_in(&lab, "team-a")), (2, 0));
 }

@@ -9,8 +9,8 @@ use bcrypt::HashParts;
 /// The users of a file.
 pub(super) struct Users {
     hashes: BTreeMap<String, String>,
-    /// The hash to compare with if there is no such user, so that the time of a response does not
-    /// tell which users exist.
+    /// The hash to compare with if there is no such user: that of the highest cost. The time of a
+    /// response then does not tell which users exist, if all hashes have the same cost.
     any_hash: String,
 }
 
@@ -23,16 +23,18 @@ const MAX_COST: u32 = 14;
 impl Users {
     /// The users with these hashes; `None` if there are none.
     pub(super) fn new(hashes: BTreeMap<String, String>) -> Result<Option<Self>, String> {
-        let Some(any_hash) = hashes.values().next().cloned() else { return Ok(None) };
         if hashes.len() > MAX_USERS {
             return Err(format!("{} users; the maximum is {MAX_USERS}", hashes.len()));
         }
 
+        let mut costliest = None;
         for (user, hash) in &hashes {
-            check_hash(hash).map_err(|problem| format!("{user}: {problem}"))?;
+            let cost = cost(hash).map_err(|problem| format!("{user}: {problem}"))?;
+            costliest = costliest.max(Some((cost, hash)));
         }
 
-        Ok(Some(Self { hashes, any_hash }))
+        let any_hash = costliest.map(|(_, hash)| hash.clone());
+        Ok(any_hash.map(|any_hash| Self { hashes, any_hash }))
     }
 
     /// The hash of a user, if there is such a user.
@@ -46,13 +48,13 @@ impl Users {
     }
 }
 
-/// The problem with a hash, if there is one.
-fn check_hash(hash: &str) -> Result<(), String> {
+/// The cost of a hash, or the problem with it.
+fn cost(hash: &str) -> Result<u32, String> {
     let parts = HashParts::from_str(hash).map_err(|_| {
         "expected a bcrypt hash, as `htpasswd -nBC 10 USER` prints it after the colon".to_owned()
     })?;
     match parts.get_cost() {
-        4..=MAX_COST => Ok(()),
+        cost @ 4..=MAX_COST => Ok(cost),
         cost => Err(format!(
             "the cost of the bcrypt hash is {cost}; the maximum is {MAX_COST}, because each request with a new password takes \
              this work"
@@ -81,5 +83,14 @@ mod tests {
             assert!(error.contains(problem) && error.starts_with("p: "), "{error}");
         }
         assert!(Users::new(BTreeMap::new()).expect("valid").is_none());
+    }
+
+    #[test]
+    fn a_user_that_does_not_exist_takes_as_long_as_the_costliest() {
+        let hash = |cost| bcrypt::hash("secret", cost).expect("a hash");
+        let hashes =
+            [("a", 4), ("b", 6), ("c", 5)].map(|(user, cost)| (user.to_owned(), hash(cost)));
+        let users = Users::new(BTreeMap::from(hashes)).expect("valid").expect("some");
+        assert_eq!(cost(users.any_hash()), Ok(6));
     }
 }

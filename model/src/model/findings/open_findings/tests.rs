@@ -244,3 +244,43 @@ fn a_finding_that_becomes_less_severe_makes_room() {
     findings.settle(Timestamp(1), 2, Span::mins(10));
     assert_eq!(open_in(&findings, "team-a"), [1, 3]);
 }
+
+/// Raises critical findings about objects of a namespace.
+fn raise_critical(
+    findings: &mut OpenFindings,
+    limit: usize,
+    namespace: &str,
+    numbers: std::ops::Range<usize>,
+) {
+    for number in numbers {
+        let critical = Report { severity: Severity::Critical, ..in_namespace(namespace, number) };
+        findings.raise(Timestamp(1), critical, limit);
+        findings.settle(Timestamp(1), limit, Span::mins(10));
+    }
+}
+
+#[test]
+fn many_critical_findings_of_one_namespace_close_no_warnings_about_others() {
+    let mut findings = OpenFindings::default();
+    raise(&mut findings, 10, "honest", 0..3);
+    raise_critical(&mut findings, 10, "hostile", 0..20);
+    assert_eq!((open_in(&findings, "honest").len(), open_in(&findings, "hostile").len()), (3, 7));
+
+    raise(&mut findings, 10, "honest", 3..5);
+    assert_eq!((open_in(&findings, "honest").len(), open_in(&findings, "hostile").len()), (5, 5));
+}
+
+#[test]
+fn a_critical_finding_takes_the_place_of_a_warning_about_a_namespace_with_more() {
+    let mut findings = OpenFindings::default();
+    for namespace in ["team-a", "team-b", "team-c", "team-d"] {
+        raise(&mut findings, 4, namespace, 0..1);
+    }
+
+    raise_critical(&mut findings, 4, "team-e", 0..2);
+    assert_eq!(open_in(&findings, "team-e"), [0], "the others have no more than one");
+    assert_eq!(findings.iter().count(), 4);
+
+    raise_critical(&mut findings, 4, "team-a", 1..2);
+    assert_eq!(open_in(&findings, "team-a"), [1], "a namespace keeps its most severe ones");
+}
