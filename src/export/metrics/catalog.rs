@@ -4,7 +4,7 @@
 use super::metric::Metric;
 use super::metric::MetricType::{Counter, Gauge, Histogram, Info};
 use super::metric::Stability::{Alpha, Stable};
-use super::series::WriteSamples::{self, Kind, Object, Whole};
+use super::series::WriteSamples::{self, Finding, Kind, Object, Unhealthy, Whole};
 use super::series::{
     deletion, every_object, findings, leases, objects, operator, ownership, references, sources,
     trends,
@@ -70,7 +70,7 @@ catalog! {
             => Kind(objects::unconverged_oldest);
         "loopwatch_object_unconverged_timestamp_seconds" Gauge Stable ["group", "kind", "target_namespace", "name", "reason"]
             "Unix time at which an unhealthy object became unconverged; reason is the rule that decided its state."
-            => Whole(objects::object_unconverged);
+            => Unhealthy(objects::object_unconverged);
         "loopwatch_condition_objects" Gauge Stable ["group", "kind", "type", "status"]
             "Number of objects per condition type and status (true, false, unknown, absent)."
             => Kind(objects::condition_objects);
@@ -146,7 +146,7 @@ catalog! {
             => Whole(findings::findings);
         "loopwatch_finding_since_timestamp_seconds" Gauge Stable ["group", "kind", "target_namespace", "name", "finding", "severity"]
             "Unix time at which the problem of an open finding began."
-            => Whole(findings::finding_since);
+            => Finding(findings::finding_since);
         "loopwatch_finding_info" Info Alpha ["group", "kind", "target_namespace", "name", "finding", "finalizer", "actor", "blocker_kind", "blocker_name", "root"]
             "Details of an open finding for alert annotations; blocker is the object that must be deleted first, root the finding that explains it; labels without a value are empty."
             => Whole(findings::finding_info);

@@ -16,7 +16,8 @@ use crate::telemetry::{Readings, SelfMetrics};
 /// enough for a socket buffer and a processor cache.
 pub(crate) const CHUNK: usize = 64 * 1024;
 
-/// Objects written under one lock: approximately one chunk, in well under a millisecond.
+/// Objects written under one lock, or findings at once: approximately one chunk, in well under a
+/// millisecond.
 const PAGE: usize = 256;
 
 /// Which objects have their own series.
@@ -37,11 +38,12 @@ pub struct Render {
     position: Position,
 }
 
-/// The position of an exposition: the row of the catalog, and the kind or object within it.
+/// The position of an exposition: the row of the catalog, and within it the kind, the unhealthy
+/// object or finding, or the object.
 #[derive(Clone, Copy, Debug, Default)]
 struct Position {
     row: usize,
-    kind: usize,
+    index: usize,
     cursor: Cursor,
     headed: bool,
     ended: bool,
@@ -126,11 +128,23 @@ impl Render {
         match row.write {
             WriteSamples::Whole(write) => write(shown, &mut samples),
             WriteSamples::Kind(write) => {
-                if let Some(kind) = shown.snapshot.kinds.get(position.kind) {
+                if let Some(kind) = shown.snapshot.kinds.get(position.index) {
                     write(shown, kind, &mut samples);
-                    position.kind += 1;
+                    position.index += 1;
                 }
-                return position.kind >= shown.snapshot.kinds.len();
+                return position.index >= shown.snapshot.kinds.len();
+            }
+            WriteSamples::Unhealthy(write) => {
+                let (page, is_last) =
+                    next_page(shown, &shown.snapshot.unhealthy, &mut position.index);
+                page.iter().for_each(|row| write(row, &mut samples));
+                return is_last;
+            }
+            WriteSamples::Finding(write) => {
+                let (page, is_last) =
+                    next_page(shown, &shown.snapshot.findings, &mut position.index);
+                page.iter().for_each(|finding| write(finding, &mut samples));
+                return is_last;
             }
             WriteSamples::Object(write) if *objects == ObjectSeries::All => {
                 match view.visit(position.cursor, PAGE, &mut |object| write(&object, &mut samples))
@@ -153,4 +167,15 @@ impl Render {
         }
         self.position.ended = true;
     }
+}
+
+/// Returns the items from `index` on that have their own series, at most a page, and whether they are
+/// the last ones. Moves the index behind them.
+fn next_page<'a, T>(shown: &Exposition, items: &'a [T], index: &mut usize) -> (&'a [T], bool) {
+    let items = &items[..items.len().min(shown.object_series)];
+    let rest = items.get(*index..).unwrap_or_default();
+    let page = &rest[..rest.len().min(PAGE)];
+
+    *index += page.len();
+    (page, page.len() == rest.len())
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loopwatch_model::snapshot::{InstanceSummary, KindSummary, ObjectRef, Snapshot};
+use loopwatch_model::finding::Finding;
+use loopwatch_model::snapshot::{InstanceSummary, KindSummary, ObjectRef, ObjectRow, Snapshot};
 
 use super::encode::Samples;
 use crate::telemetry::{Readings, SelfMetrics};
@@ -25,6 +26,10 @@ pub(crate) enum WriteSamples {
     Whole(fn(&Exposition, &mut Samples<'_>)),
     /// Called for each kind of the snapshot.
     Kind(fn(&Exposition, &KindSummary, &mut Samples<'_>)),
+    /// Called for each unhealthy object that has its own series.
+    Unhealthy(fn(&ObjectRow, &mut Samples<'_>)),
+    /// Called for each finding that has its own series.
+    Finding(fn(&Finding, &mut Samples<'_>)),
     /// Called for each object of the model, if every object has its own series.
     Object(fn(&ObjectRef<'_>, &mut Samples<'_>)),
 }

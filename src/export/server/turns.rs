@@ -52,6 +52,10 @@ const SCRAPE_TIMEOUT: &str = "x-prometheus-scrape-timeout-seconds";
 /// Largest part of a body that the connection holds at once.
 const PART: usize = 64 * 1024;
 
+/// How much a body sends before it lets other tasks run. Otherwise, one that fills the empty buffers
+/// of a connection, which may be several megabytes, would stop all others meanwhile.
+const YIELD_AFTER: usize = 4 * PART;
+
 /// Time between two looks for slow clients while a request waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -70,6 +74,8 @@ struct Responses {
     waiting: Vec<(u64, IpAddr)>,
     /// How many requests there have been.
     requests: u64,
+    /// When a request that waits last looked for slow clients.
+    looked: Option<Instant>,
 }
 
 /// A response in progress.
@@ -78,6 +84,8 @@ struct Open {
     peer: IpAddr,
     /// When the client last took a part.
     taken: Instant,
+    /// For how long requests have seen since then that it takes none.
+    idle: Duration,
     /// Closes its connection.
     close: CancellationToken,
     /// The number of its request.
@@ -110,6 +118,8 @@ struct TurnBody {
     body: Body,
     /// The rest of the last part of `body`.
     rest: Bytes,
+    /// How much it has sent since other tasks could run.
+    sent: usize,
     turn: Turn,
 }
 
@@ -128,7 +138,7 @@ pub(super) async fn take_turn(
     };
 
     let response = next.run(request).await;
-    response.map(|body| Body::new(TurnBody { body, rest: Bytes::new(), turn }))
+    response.map(|body| Body::new(TurnBody { body, rest: Bytes::new(), sent: 0, turn }))
 }
 
 /// How long the scraper waits for the whole response, if it says so.
@@ -160,6 +170,8 @@ impl Turns {
     fn take(&self, waiter: &Waiter, client: &Client, whole: Duration) -> Option<Turn> {
         let (limits, close) = (self.0.limits, client.close());
         let mut responses = lock(&self.0.responses);
+        responses.look();
+
         let (next, room) = responses.next(limits)?;
         if next != waiter.number {
             return None;
@@ -169,8 +181,9 @@ impl Turns {
             responses.open.remove(slow).close.cancel();
         }
 
-        let (peer, number) = (client.peer(), waiter.number);
-        responses.open.push(Open { peer, taken: Instant::now(), close: close.clone(), number });
+        let (peer, number, taken) = (client.peer(), waiter.number, Instant::now());
+        let (close_by, idle) = (close.clone(), Duration::ZERO);
+        responses.open.push(Open { peer, taken, idle, close: close_by, number });
         Some(Turn { shared: Arc::clone(&self.0), number, _timer: close_after(whole, close) })
     }
 }
@@ -193,6 +206,17 @@ impl Drop for Waiter {
 }
 
 impl Responses {
+    /// Looks for how long clients have taken nothing. While this process, or the whole machine, had
+    /// no CPU time, no client could take anything, so the time between two looks counts only in part.
+    fn look(&mut self) {
+        let now = Instant::now();
+        let passed = self.looked.replace(now).map_or(Duration::ZERO, |looked| now - looked);
+        for open in &mut self.open {
+            let idle = open.idle + passed.min(2 * LOOK_EVERY);
+            open.idle = idle.min(now - open.taken);
+        }
+    }
+
     /// The request whose turn is next, and the room for its response. Peers with few requests go
     /// first, then older requests.
     fn next(&self, limits: TurnLimits) -> Option<(u64, Room)> {
@@ -227,7 +251,7 @@ impl Responses {
     /// time.
     fn slowest(&self, slow: Duration, may: impl Fn(&Open) -> bool) -> Option<Room> {
         let candidates = self.open.iter().enumerate();
-        let candidates = candidates.filter(|(_, open)| may(open) && open.taken.elapsed() >= slow);
+        let candidates = candidates.filter(|(_, open)| may(open) && open.idle >= slow);
         candidates.min_by_key(|(_, open)| open.taken).map(|(position, _)| Room::Of(position))
     }
 }
@@ -250,7 +274,7 @@ impl Turn {
     fn progressed(&self) {
         let mut responses = lock(&self.shared.responses);
         if let Some(open) = responses.open.iter_mut().find(|open| open.number == self.number) {
-            open.taken = Instant::now();
+            (open.taken, open.idle) = (Instant::now(), Duration::ZERO);
         }
     }
 }
@@ -270,6 +294,12 @@ impl http_body::Body for TurnBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.sent >= YIELD_AFTER {
+            self.sent = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+
         if self.rest.is_empty() {
             let frame = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
                 Some(Ok(frame)) => frame,
@@ -283,6 +313,7 @@ impl http_body::Body for TurnBody {
 
         self.turn.progressed();
         let length = self.rest.len().min(PART);
+        self.sent += length;
         Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(length)))))
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loopwatch_model::finding::{Evidence, Value};
+use loopwatch_model::finding::{Evidence, Finding, Value};
 
 use super::Exposition;
 use crate::export::metrics::encode::Samples;
@@ -26,21 +26,19 @@ pub(crate) fn findings(shown: &Exposition, samples: &mut Samples<'_>) {
     }
 }
 
-pub(crate) fn finding_since(shown: &Exposition, samples: &mut Samples<'_>) {
-    for finding in shown.snapshot.findings.iter().take(shown.object_series) {
-        let (subject, info) = (&finding.subject, finding.info());
-        samples.put(
-            &[
-                subject.group(),
-                subject.kind(),
-                subject.namespace(),
-                subject.name(),
-                info.name,
-                finding.severity.as_str(),
-            ],
-            finding.since,
-        );
-    }
+pub(crate) fn finding_since(finding: &Finding, samples: &mut Samples<'_>) {
+    let (subject, info) = (&finding.subject, finding.info());
+    samples.put(
+        &[
+            subject.group(),
+            subject.kind(),
+            subject.namespace(),
+            subject.name(),
+            info.name,
+            finding.severity.as_str(),
+        ],
+        finding.since,
+    );
 }
 
 pub(crate) fn finding_info(shown: &Exposition, samples: &mut Samples<'_>) {

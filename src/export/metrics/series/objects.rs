@@ -3,8 +3,8 @@
 use loopwatch_model::histogram::Histogram;
 use loopwatch_model::observation::Role;
 use loopwatch_model::snapshot::{
-    ConditionState, Durations, EarlierRevisions, EventReason, KindSummary, ObjectState, Outcome,
-    RevisionTotals,
+    ConditionState, Durations, EarlierRevisions, EventReason, KindSummary, ObjectRow, ObjectState,
+    Outcome, RevisionTotals,
 };
 
 use super::Exposition;
@@ -185,13 +185,11 @@ pub(crate) fn unconverged_oldest(
     samples.put_some(&[&kind.group, &kind.kind], age);
 }
 
-pub(crate) fn object_unconverged(shown: &Exposition, samples: &mut Samples<'_>) {
-    for row in shown.snapshot.unhealthy.iter().take(shown.object_series) {
-        samples.put_some(
-            &[&row.group, &row.kind, &row.namespace, &row.name, row.reason],
-            row.unconverged_since,
-        );
-    }
+pub(crate) fn object_unconverged(row: &ObjectRow, samples: &mut Samples<'_>) {
+    samples.put_some(
+        &[&row.group, &row.kind, &row.namespace, &row.name, row.reason],
+        row.unconverged_since,
+    );
 }
 
 pub(crate) fn condition_objects(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
