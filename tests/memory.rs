@@ -136,11 +136,11 @@ fn a_child_and_an_edge_stay_within_their_budgets() {
     );
 
     assert!(one <= BUDGET.0, "{one} bytes per child");
-    assert!(
-        edge <= BUDGET.1 && one - none <= BUDGET.1,
-        "{edge} bytes per further edge, {} for the first",
-        one - none
-    );
+    assert!(edge <= BUDGET.1, "{edge} bytes per further edge");
+
+    // The first edge also takes the allocation that the thin pointer of the record saves for objects
+    // without owners.
+    assert!(none + BUDGET.1 <= BUDGET.0, "{none} bytes per child without an owner");
 }
 
 /// A thousand series, a tenth of which matter to a rule: all of them differ.
