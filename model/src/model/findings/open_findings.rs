@@ -5,9 +5,9 @@
 //! `steps/review.rs` calls both. At the end of each step of the model, [`OpenFindings::settle`]
 //! decides which findings explain which, and announces the changes.
 //!
-//! The number of open findings is limited. A more severe finding takes the place of a less severe
-//! one, which then waits until there is room, and namespaces share the room ([`Places`]). Findings
-//! about limits do not count towards the limit, because they are the ones that report it.
+//! The number of open findings is limited. Namespaces share the room, and each keeps its most severe
+//! findings ([`Places`]). A finding that makes room for another one waits until there is room again.
+//! Findings about limits do not count towards the limit, because they are the ones that report it.
 
 mod report; // what a detector reports
 mod record; // one finding with its state

@@ -2,6 +2,7 @@
 
 use crate::finding::FindingId;
 use crate::model::findings::open_findings::OpenFindings;
+use crate::model::findings::open_findings::places::Claim;
 use crate::model::findings::open_findings::queue::MAX_WAITING;
 use crate::model::findings::open_findings::record::Record;
 use crate::time::Timestamp;
@@ -41,14 +42,20 @@ impl OpenFindings {
         id: FindingId,
         change: impl FnOnce(&mut Record) -> T,
     ) -> Option<T> {
-        let before = self.open.get(id)?.claim();
-        let changed = self.open.change(id, change)?;
-        let after = self.open.get(id)?.claim();
-        if let Some((before, after)) =
-            before.zip(after).filter(|(old, new)| old.severity != new.severity)
-        {
-            self.places.remove_open(&before);
-            self.places.add_open(&after);
+        let mut moved = None;
+        let changed = self.open.change(id, |record| {
+            let before = record.finding.severity;
+            let changed = change(record);
+            if record.finding.severity != before {
+                moved = record.claim().map(|claim| (before, claim));
+            }
+
+            changed
+        })?;
+
+        if let Some((before, claim)) = moved {
+            self.places.remove_open(&Claim { severity: before, ..claim.clone() });
+            self.places.add_open(&claim);
         }
 
         Some(changed)

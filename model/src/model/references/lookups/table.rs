@@ -104,6 +104,7 @@ impl Marks {
 
 // The memory budget is 64 bytes per reference, including 12 bytes in the index and a name of 20
 // bytes.
+// The index by namespace comes on top of it.
 const _: () = assert!(size_of::<Option<Held>>() <= 32, "a reference has grown past its budget");
 
 /// What is known about the target of a reference.
